@@ -1,0 +1,69 @@
+# The commands of this project. Every target does all that it needs, from a fresh clone on;
+# what is already done is skipped. `make` alone prints the list.
+
+PRESET ?= release
+JOBS   ?= $(shell nproc)
+PREFIX ?= /usr/local
+BENCH  ?=
+TEXT   ?=
+
+BUILD := build/$(PRESET)
+# The presets without libtorch need less.
+SETUP := $(if $(filter core asan,$(PRESET)),--core)
+CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup configure build demo test test-all bench format check asan install clean
+
+help: ## print this list
+	@printf 'antegrad: make <target>\n\n'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
+	  printf '  %-10s %s\n' "$$target" "$$text"; done
+	@printf '\n  PRESET=release|debug|ci|core|asan (now: $(PRESET)), JOBS=n (now: $(JOBS)), ANTEGRAD_TORCH=dir: a libtorch of your own\n'
+
+setup: ## install what is missing (Debian packages, libtorch into .venv)
+	@scripts/setup $(SETUP)
+
+# A build folder is configured when it has no build.ninja, or one that is older than what it was made
+# from; ninja itself notices changed CMakeLists and new source files.
+configure: setup
+	@if [ ! $(BUILD)/build.ninja -nt CMakePresets.json ] || [ build/setup.env -nt $(BUILD)/build.ninja ]; \
+	then cmake --preset $(PRESET); fi
+
+build: configure ## build everything
+	@ninja -C $(BUILD) -j $(JOBS)
+
+demo: configure ## train a small GPT with it; TEXT=file to train on, DEMO_ARGS='...'
+	@ninja -C $(BUILD) -j $(JOBS) train_gpt
+	@mkdir -p out/demo
+	@$(BUILD)/examples/train_gpt --out out/demo $(if $(TEXT),--text '$(TEXT)') $(DEMO_ARGS)
+
+test: build ## all tests but the long ones
+	@$(CTEST) -LE long
+
+test-all: build ## all tests in their long form
+	@$(CTEST) -LE fast
+
+bench: configure ## measure against eager and peers; BENCH=name for one
+	@ninja -C $(BUILD) -j $(JOBS) $(if $(BENCH),bench_$(BENCH),benches)
+	@scripts/run_benches $(BUILD)/bench out/bench $(BENCH)
+
+format: ## format all C++ files in place
+	@scripts/setup --core
+	@scripts/format
+
+check: ## formatting, include rules, and the scripts' own tests
+	@scripts/setup --core
+	@scripts/format --check
+	@scripts/check_includes
+	@scripts/test_scripts
+
+asan: ## core tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory test PRESET=asan
+
+install: configure ## install library, headers and tool below PREFIX
+	@ninja -C $(BUILD) -j $(JOBS) antegrad antegrad-cli
+	@cmake --install $(BUILD) --prefix '$(PREFIX)'
+
+clean: ## remove all build folders (.venv and out stay)
+	@rm -rf build

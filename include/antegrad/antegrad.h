@@ -1,0 +1,12 @@
+#pragma once
+
+/// \file
+/// antegrad: ahead-of-time autograd for libtorch. This header pulls in everything public, and none of
+/// torch/torch.h.
+
+#include <antegrad/compile.h>
+#include <antegrad/error.h>
+#include <antegrad/memory.h>
+#include <antegrad/options.h>
+#include <antegrad/report.h>
+#include <antegrad/tree.h>

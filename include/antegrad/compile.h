@@ -1,0 +1,143 @@
+#pragma once
+
+/// \file
+/// ag::compile: a callable over tensors, captured once with its backward and run as a program.
+
+#include <antegrad/error.h>
+#include <antegrad/options.h>
+#include <antegrad/report.h>
+#include <antegrad/tree.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace antegrad {
+
+namespace detail {
+
+/// The user's callable with its argument and result types erased; refers to it, does not own it.
+/// `run` takes leaves, calls the callable and returns its result's leaves. Its address tells
+/// argument types apart.
+struct BodyRef {
+  void* callable;
+  Leaves (*run)(void* callable, const Leaves& arguments);
+};
+
+/// What Compiled does for every callable alike. Copies share state. Thread-safe.
+class CompiledFunction {
+ public:
+  CompiledFunction(std::shared_ptr<const torch::nn::Module> module, Options options);
+  ~CompiledFunction();
+
+  /// Runs the call by a program that fits, compiling one if none does. Nothing when the call must run
+  /// eagerly (counted). `run` false compiles only.
+  std::optional<Leaves> call(const Leaves& arguments, const BodyRef& body, bool run);
+  Report report() const;
+  void reset();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+template <class T>
+std::shared_ptr<const torch::nn::Module> module_pointer(const T& model) {
+  if constexpr (requires { model.ptr(); }) {
+    return model.ptr();  // torch::nn::ModuleHolder
+  } else {
+    return model;
+  }
+}
+
+}  // namespace detail
+
+/// A compiled callable; call it like the callable itself. Copies share programs. Calling, compiling
+/// and backward may run on several threads at once, if the callable itself allows it.
+template <class Fn>
+class Compiled {
+ public:
+  Compiled(std::shared_ptr<const torch::nn::Module> module, Fn fn, Options options)
+      : fn_(std::make_shared<Fn>(std::move(fn))),
+        function_(std::move(module), std::move(options)) {}
+
+  /// Runs the program for these arguments, captured and compiled on the first call with their shapes.
+  /// Structures are passed by value: changes that the callable makes to them are not seen outside;
+  /// in-place changes of tensors are. Throws CaptureError and its kinds (unless Options::on_refusal
+  /// is eager) and what the callable throws.
+  template <class... Args>
+  auto operator()(const Args&... args) {
+    static_assert(std::is_invocable_v<Fn&, const Args&...>,
+                  "antegrad: the callable cannot take these arguments by value or const reference");
+    using Result = std::decay_t<std::invoke_result_t<Fn&, const Args&...>>;
+    auto leaves = function_.call(flatten(args...), body<Result, Args...>(), /*run=*/true);
+    if (!leaves) return static_cast<Result>((*fn_)(args...));
+    if constexpr (!std::is_void_v<Result>) {
+      LeafReader reader(*leaves);
+      return tree<Result>::unflatten(reader);
+    }
+  }
+
+  /// Captures and compiles for these arguments without running anything real.
+  template <class... Args>
+  void warmup(const Args&... args) {
+    using Result = std::decay_t<std::invoke_result_t<Fn&, const Args&...>>;
+    function_.call(flatten(args...), body<Result, Args...>(), /*run=*/false);
+  }
+
+  /// Forgets all programs; the next call captures again. Counters go on.
+  void reset() { function_.reset(); }
+  Report report() const { return function_.report(); }
+
+ private:
+  template <class... Args>
+  static Leaves flatten(const Args&... args) {
+    Leaves leaves;
+    (tree<Args>::flatten(args, leaves), ...);
+    return leaves;
+  }
+
+  template <class Result, class... Args>
+  detail::BodyRef body() {
+    return {fn_.get(), [](void* callable, const Leaves& arguments) {
+              LeafReader reader(arguments);
+              std::tuple<Args...> args{tree<Args>::unflatten(reader)...};
+              Leaves leaves;
+              if constexpr (std::is_void_v<Result>) {
+                std::apply(*static_cast<Fn*>(callable), std::move(args));
+              } else {
+                const Result result = std::apply(*static_cast<Fn*>(callable), std::move(args));
+                tree<Result>::flatten(result, leaves);
+              }
+              return leaves;
+            }};
+  }
+
+  std::shared_ptr<Fn> fn_;
+  detail::CompiledFunction function_;
+};
+
+/// Compiles `fn`. Tensors that it holds (captured parameters, buffers, constants) are found when it
+/// is captured; gradients flow to them as in eager. They are held weakly and recognised by identity.
+template <class Fn>
+Compiled<std::decay_t<Fn>> compile(Fn&& fn, Options options = {}) {
+  return {nullptr, std::forward<Fn>(fn), std::move(options)};
+}
+
+/// Compiles `fn`, which uses `model` (a shared_ptr to a torch::nn::Module, or a module holder). Its
+/// slots become sources by name, and replaced parameters, moved modules, train() and eval() are
+/// noticed before each call. `model` is kept alive.
+template <class Model, class Fn>
+  requires(!std::is_same_v<std::decay_t<Fn>, Options>)
+Compiled<std::decay_t<Fn>> compile(const Model& model, Fn&& fn, Options options = {}) {
+  return {detail::module_pointer(model), std::forward<Fn>(fn), std::move(options)};
+}
+
+}  // namespace antegrad

@@ -1,0 +1,98 @@
+#pragma once
+
+/// \file
+/// The errors that a user of antegrad can cause, and the one that only a bug can.
+///
+/// Every message states what was expected, what was found and what to do. When an error leaves a
+/// call, inputs, gradients, parameters and generator states are as they were before the call.
+
+#include <stdexcept>
+#include <string>
+
+namespace antegrad {
+
+/// The three parts that every message has. `remedy` may be empty when nothing can be done.
+struct ErrorText {
+  std::string expected;
+  std::string found;
+  std::string remedy;
+};
+
+/// Base of everything antegrad throws on purpose.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message) : std::runtime_error(message) {}
+  explicit Error(const ErrorText& text);
+};
+
+/// A call received the wrong number or kind of inputs.
+class InputError : public Error {
+  using Error::Error;
+};
+
+/// An option has an unknown name or a value outside its range.
+class OptionError : public Error {
+  using Error::Error;
+};
+
+/// A text, file or graph that antegrad was given is malformed. The message names line and column
+/// where there are any.
+class GraphError : public Error {
+  using Error::Error;
+};
+
+/// Something inside the callable cannot be captured. `op()` names the operator or function at fault
+/// ("aten::item"), empty when no operator is involved.
+class CaptureError : public Error {
+ public:
+  CaptureError(std::string op, const ErrorText& text);
+  const std::string& op() const noexcept { return op_; }
+
+ private:
+  std::string op_;
+};
+
+/// The callable asked for a value that only real data can give (`item()`, `nonzero()`, ...).
+class DataDependentError : public CaptureError {
+  using CaptureError::CaptureError;
+};
+
+/// A capture was started while another one runs on this thread.
+class NestedCaptureError : public CaptureError {
+  using CaptureError::CaptureError;
+};
+
+/// The callable mutated something in a way that is not covered.
+class MutationError : public CaptureError {
+  using CaptureError::CaptureError;
+};
+
+/// A stand-in outlived its capture, or changed something that outlives it.
+class EscapeError : public CaptureError {
+  using CaptureError::CaptureError;
+};
+
+/// The backward pass was asked for something that a compiled region does not give: a second
+/// derivative, a second pass after the buffers were freed, a tangent that was left undefined.
+class BackwardError : public Error {
+  using Error::Error;
+};
+
+/// A bug in antegrad, never in the caller's code.
+class InternalError : public Error {
+  using Error::Error;
+};
+
+namespace detail {
+[[noreturn]] void internal_failure(const char* condition, const char* file, int line,
+                                   const std::string& note);
+}
+
+}  // namespace antegrad
+
+/// Checks what only a bug in antegrad can violate. `note` is anything convertible to std::string.
+#define AG_CHECK(condition, note)                                                       \
+  do {                                                                                  \
+    if (!(condition)) [[unlikely]]                                                      \
+      ::antegrad::detail::internal_failure(#condition, __FILE__, __LINE__, (note));     \
+  } while (false)

@@ -1,0 +1,42 @@
+#pragma once
+
+/// \file
+/// Options of one compiled callable. Values, not global flags: each ag::compile call has its own.
+
+#include <cstdint>
+#include <string>
+
+namespace antegrad {
+
+/// What a call does with a callable that cannot be captured.
+enum class OnRefusal : uint8_t {
+  error,  ///< throw the typed error (default)
+  eager,  ///< run the callable as it is; report() counts such calls and says why
+};
+
+struct Options {
+  /// Name in reports, logs and graph files.
+  std::string name = "step";
+  /// Programs kept for one callable, one a guard set (shapes, flags, host values). A call that would
+  /// need one more runs eagerly, counted in the report with its reason. At least 1.
+  int64_t max_programs = 8;
+  OnRefusal on_refusal = OnRefusal::error;
+  /// Check all invariants of the graph after every pass. Costs compile time; on in debug builds.
+  bool verify_graphs =
+#ifdef NDEBUG
+      false;
+#else
+      true;
+#endif
+  /// Folder for the graph after each pass, as text; empty for none. Environment: ANTEGRAD_DUMP.
+  std::string dump_dir;
+
+  // Each setter returns the options, for chaining.
+  Options& with_name(std::string value) { name = std::move(value); return *this; }
+  Options& with_max_programs(int64_t value) { max_programs = value; return *this; }
+  Options& with_on_refusal(OnRefusal value) { on_refusal = value; return *this; }
+  Options& with_verify_graphs(bool value) { verify_graphs = value; return *this; }
+  Options& with_dump_dir(std::string value) { dump_dir = std::move(value); return *this; }
+};
+
+}  // namespace antegrad

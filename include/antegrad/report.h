@@ -1,0 +1,43 @@
+#pragma once
+
+/// \file
+/// What a compiled callable did and decided.
+
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace antegrad {
+
+/// One captured and compiled program.
+struct ProgramReport {
+  std::string name;
+  std::string graph_hash;            ///< of the joint graph: equal in every run, process and thread
+  int64_t joint_nodes = 0;           ///< after simplification
+  int64_t forward_nodes = 0;
+  int64_t backward_nodes = 0;
+  int64_t lifted_tensors = 0;        ///< parameters, buffers, constants found in the callable
+  int64_t saved_tensors = 0;         ///< intermediates kept for backward
+  int64_t saved_bytes = 0;           ///< their bytes; parameters and arguments not counted
+  int64_t predicted_peak_bytes = 0;  ///< of one forward and backward, see docs/architecture.md
+  double capture_ms = 0;             ///< running the callable on stand-ins
+  double compile_ms = 0;             ///< everything after: passes, partition, programs
+  int64_t shape_functions = 0;       ///< operators whose outputs a shape function described
+  int64_t meta_kernels = 0;          ///< ... a Meta kernel
+  int64_t real_kernels = 0;          ///< ... the real kernel, run on zeros
+};
+
+struct Report {
+  std::string name;
+  int64_t compiled_calls = 0;
+  int64_t eager_calls = 0;                    ///< calls that ran the callable as it is
+  std::map<std::string, int64_t> eager_reasons;
+  std::vector<std::string> recompiles;        ///< which guard failed, and the two values
+  std::vector<ProgramReport> programs;        ///< oldest first
+};
+
+std::ostream& operator<<(std::ostream& out, const Report& report);
+
+}  // namespace antegrad

@@ -1,0 +1,84 @@
+#include <c10/util/Logging.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "capture/tracer.h"
+
+namespace antegrad::capture {
+namespace {
+
+// Shared objects whose frames are not the user's.
+constexpr std::string_view kNotUser[] = {"libtorch", "libc10", "libantegrad", "libstdc++",
+                                         "libgcc", "libc.so", "linux-vdso"};
+
+bool is_user_object(std::string_view path) {
+  const auto file = path.substr(path.rfind('/') + 1);
+  for (const auto name : kNotUser) {
+    if (file.substr(0, name.size()) == name) return false;
+  }
+  return true;
+}
+
+// Source lines of a frame and of what was inlined into it, innermost first, by binutils' addr2line;
+// empty when it is not installed or the object has no debug information.
+std::string source_lines(const std::string& object, uintptr_t offset) {
+  if (object.find('\'') != std::string::npos) return "";
+  std::array<char, 64> address{};
+  std::snprintf(address.data(), address.size(), "0x%zx", static_cast<size_t>(offset));
+  const auto command =
+      "addr2line -i -s -e '" + object + "' " + address.data() + " 2>/dev/null";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::string out;
+  std::array<char, 512> line{};
+  while (pipe && std::fgets(line.data(), line.size(), pipe.get()) != nullptr) out += line.data();
+  return out;
+}
+
+// The first line that is not of a header: inlined library code precedes the user's line.
+std::string first_user_line(const std::string& lines) {
+  std::string_view rest = lines;
+  while (!rest.empty()) {
+    const auto line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const auto file = line.substr(0, line.find(':'));
+    const bool header = file.ends_with(".h") || file.ends_with(".hpp") ||
+                        file.find('.') == std::string_view::npos || file.starts_with("??");
+    if (!header) return std::string(line.substr(0, line.find(' ')));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string call_site() {
+  std::array<void*, 96> frames{};
+  const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
+  std::string fallback = "an unknown place";
+  bool found = false;
+  for (int i = 0; i < count; ++i) {
+    Dl_info info{};
+    if (dladdr(frames[static_cast<size_t>(i)], &info) == 0 || info.dli_fname == nullptr) continue;
+    if (!is_user_object(info.dli_fname)) continue;
+    // The return address is past the call; one byte back is inside it.
+    const auto offset = reinterpret_cast<uintptr_t>(frames[static_cast<size_t>(i)]) - 1 -
+                        reinterpret_cast<uintptr_t>(info.dli_fbase);
+    if (!found) {
+      std::array<char, 32> text{};
+      std::snprintf(text.data(), text.size(), "+0x%zx", static_cast<size_t>(offset));
+      fallback = std::string(info.dli_fname) + text.data();
+      found = true;
+    }
+    const auto line = first_user_line(source_lines(info.dli_fname, offset));
+    if (!line.empty()) return line;
+  }
+  return fallback;
+}
+
+}  // namespace antegrad::capture

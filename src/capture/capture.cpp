@@ -1,0 +1,181 @@
+#include "capture/capture.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/SavedTensorHooks.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clone.h>
+#include <antegrad/error.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <chrono>
+#include <optional>
+#include <set>
+
+#include "capture/kernels.h"
+#include "capture/results.h"
+#include "capture/tracer.h"
+#include "capture/untouched.h"
+#include "torch_compat/keys.h"
+
+namespace antegrad::capture {
+namespace {
+
+// Thread-local state of a capturing thread, restored on every way out.
+class CaptureScope {
+ public:
+  explicit CaptureScope(Tracer& tracer)
+      : carried_(&tracer),
+        hooks_(at::SavedTensorDefaultHooks::set_tracing(true)),
+        autocast_cache_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_cache_enabled(true);
+  }
+  ~CaptureScope() {
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_cache_enabled(autocast_cache_);
+    at::SavedTensorDefaultHooks::set_tracing(hooks_);
+  }
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+ private:
+  torch_compat::CarriedScope carried_;
+  bool hooks_;
+  bool autocast_cache_;
+  at::functionalization::impl::FunctionalizationReapplyViewsGuard views_{true};
+  c10::impl::IncludeDispatchKeyGuard keys_{torch_compat::capture_keys};
+};
+
+class Watch {
+ public:
+  explicit Watch(const std::vector<at::Tensor>& tensors) {
+    for (const auto& t : tensors) add(t);
+  }
+  void add(const at::Tensor& tensor) {
+    if (tensor.defined() && seen_.insert(tensor.unsafeGetTensorImpl()).second) {
+      snapshots_.emplace_back(tensor);
+    }
+  }
+  // Restores everything; returns the first property that had changed, null when none.
+  const char* settle() {
+    const char* first = nullptr;
+    for (const auto& snapshot : snapshots_) {
+      const char* changed = snapshot.changed();
+      if (changed == nullptr) continue;
+      if (first == nullptr) first = changed;
+      snapshot.restore();
+    }
+    return first;
+  }
+
+ private:
+  std::set<const c10::TensorImpl*> seen_;
+  std::vector<Snapshot> snapshots_;
+};
+
+std::vector<at::Tensor> lift_arguments(Tracer& tracer, const Request& request) {
+  std::vector<at::Tensor> lifted;
+  lifted.reserve(request.arguments.size());
+  for (const auto& argument : request.arguments) {
+    lifted.push_back(tracer.lift_argument(argument, static_cast<int32_t>(lifted.size())));
+  }
+  return lifted;
+}
+
+// `backward()` inside the callable leaves gradients on stand-ins.
+void refuse_inner_backward(Tracer& tracer) {
+  for (const auto& root : tracer.roots()) {
+    if (root.wrapper.unsafeGetTensorImpl()->grad().defined()) {
+      throw CaptureError("backward", {"a callable that returns what backward() starts from",
+                                      "backward() called inside the compiled callable",
+                                      "call backward() on the result, or use ag::grad inside"});
+    }
+  }
+}
+
+// Closure tensors are known; what nobody else holds was made during capture without the dispatcher.
+void find_sources(Tracer& tracer, const Request& request) {
+  for (auto& root : tracer.roots()) {
+    if (root.source.kind != Source::Kind::none) continue;
+    if (request.source_of) root.source = request.source_of(root.real);
+    if (root.source.kind != Source::Kind::none) continue;
+    root.source.kind = Source::Kind::anonymous;
+    // Held by: the root, and its snapshot.
+    const bool temporary = root.real.use_count() <= 2;
+    if (!temporary) continue;
+    if (root.real.dim() == 0 && root.real.is_cpu()) {
+      root.source.kind = Source::Kind::constant;
+      continue;
+    }
+    throw CaptureError("", {"tensors that the callable received, holds or computed",
+                            "a tensor made inside the callable without the dispatcher "
+                            "(from_blob, another thread, host data)",
+                            "pass it as an argument, or make it outside and hold it"});
+  }
+}
+
+}  // namespace
+
+bool capturing() { return Tracer::current() != nullptr; }
+
+Captured capture(const Request& request) {
+  if (capturing()) {
+    throw NestedCaptureError("", {"a compiled callable that calls plain functions",
+                                  "a compiled callable called inside another one",
+                                  "compile the outer one only"});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  torch_compat::register_fallbacks(&lift_kernel, &record_kernel);
+
+  Captured captured;
+  std::shared_ptr<const CaptureLife> life;
+  Watch watch(request.watched);
+  for (const auto& argument : request.arguments) watch.add(argument);
+  const auto settle = [&](Tracer& tracer) {
+    for (const auto& root : tracer.roots()) watch.add(root.real);
+    return watch.settle();
+  };
+  {
+    Tracer tracer;
+    life = tracer.life();
+    tracer.graph.name = request.name;
+    try {
+      const CaptureScope scope(tracer);
+      auto results = std::make_optional(request.body(lift_arguments(tracer, request)));
+      refuse_inner_backward(tracer);
+      find_sources(tracer, request);
+      finish_joint(tracer, std::move(*results), captured);
+      results.reset();
+    } catch (...) {
+      settle(tracer);
+      throw;
+    }
+    if (const char* changed = settle(tracer)) {
+      throw EscapeError("", {"a callable that leaves its tensors as they are",
+                             std::string("a parameter, buffer or argument whose ") + changed +
+                                 " changed during capture; it was put back",
+                             "make such changes between calls"});
+    }
+    for (const auto& argument : request.arguments) {
+      captured.leaf_inputs.push_back(-1);
+      for (size_t i = 0; i < captured.primals.size(); ++i) {
+        if (captured.primals[i].is_same(argument)) {
+          captured.leaf_inputs.back() = static_cast<int32_t>(i);
+        }
+      }
+    }
+    captured.counts = std::move(tracer.counts);
+  }
+  if (const auto alive = life->stand_ins.load(); alive != 0) {
+    throw EscapeError("", {"a callable that keeps none of its tensors",
+                           std::to_string(alive) + " stand-in(s) still held after the call",
+                           "do not store intermediate tensors in members or globals; return them"});
+  }
+  captured.milliseconds =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return captured;
+}
+
+}  // namespace antegrad::capture

@@ -1,0 +1,33 @@
+#pragma once
+
+/// \file
+/// What an operator would return, from metadata: shape function first, then the C++ Meta kernel, then
+/// the real kernel on zeros under private generators (memoised, counted, logged as `shape`).
+
+#include <ATen/core/ivalue.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ops/op_table.h"
+#include "shapes/shape_call.h"
+
+namespace antegrad::capture {
+
+/// How the outputs of a capture were found.
+struct InferCounts {
+  int64_t shape_functions = 0;
+  int64_t meta_kernels = 0;
+  int64_t real_kernels = 0;              ///< real kernels actually run
+  int64_t memoised = 0;                  ///< answered from an earlier run of the real kernel
+  std::map<std::string, int64_t> slow;   ///< operators that had no shape function, with counts
+};
+
+/// Metadata of all outputs, lists flattened. `args` hold stand-ins (or real tensors, of which only
+/// metadata is used), `device` is where the kernel would run. Throws what the operator itself throws
+/// for arguments that do not fit together.
+std::vector<shapes::Spec> infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                                c10::Device device, InferCounts& counts);
+
+}  // namespace antegrad::capture

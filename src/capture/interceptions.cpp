@@ -1,0 +1,102 @@
+#include "capture/interceptions.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
+#include <antegrad/error.h>
+#include <ATen/core/grad_mode.h>
+
+#include <string>
+#include <unordered_map>
+
+#include "capture/tracer.h"
+
+namespace antegrad::capture {
+namespace {
+
+using torch::jit::Stack;
+using Handler = bool (*)(const ops::OpEntry& entry, Stack* stack);
+
+// native_batch_norm writes the running statistics without saying so. In training it becomes its
+// functional form, and the new statistics are copied in where autograd does not look. The backward
+// formula keeps the statistics only to hand them on in evaluation mode, so it gets detached ones.
+bool batch_norm(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 8);
+  const bool training = args[5].toBool();
+  const auto mean = args[3].toOptional<at::Tensor>().value_or(at::Tensor());
+  const auto var = args[4].toOptional<at::Tensor>().value_or(at::Tensor());
+  if (!training || !mean.defined() || !var.defined()) return false;
+  auto [out, save_mean, save_invstd, new_mean, new_var] = at::_native_batch_norm_legit_functional(
+      args[0].toTensor(), args[1].toOptional<at::Tensor>(), args[2].toOptional<at::Tensor>(),
+      mean.clone(), var.clone(), training, args[6].toDouble(), args[7].toDouble());
+  {
+    const at::NoGradGuard no_grad;
+    mean.copy_(new_mean);
+    var.copy_(new_var);
+  }
+  torch::jit::drop(*stack, 8);
+  stack->emplace_back(std::move(out));
+  stack->emplace_back(std::move(save_mean));
+  stack->emplace_back(std::move(save_invstd));
+  return true;
+}
+
+[[noreturn]] void refuse(const std::string& what, const std::string& remedy) {
+  throw CaptureError(what, {"computation on tensors", what + " inside the compiled callable, at " +
+                                                          call_site(), remedy});
+}
+
+bool refuse_set_data(const ops::OpEntry& entry, Stack* /*stack*/) {
+  refuse(entry.op.info().base_name, "change parameters between calls");
+}
+
+bool refuse_retain_grad(const ops::OpEntry& entry, Stack* /*stack*/) {
+  refuse(entry.op.info().base_name, "return the tensor and call retain_grad() on the result");
+}
+
+// On a tensor of the callable's own it is harmless; on what outlives the call it is a side effect.
+bool requires_grad(const ops::OpEntry& entry, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 2);
+  const auto& self = args[0].toTensor();
+  if (self.requires_grad() == args[1].toBool()) return false;
+  if (Tracer::current()->root_of_wrapper(self) < 0) return false;
+  refuse(entry.op.info().base_name, "set requires_grad between calls, or use detach() inside");
+}
+
+// equal(x, x) is true whatever the data; anything else is refused below as data-dependent.
+bool equal(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 2);
+  const auto& a = args[0].toTensor();
+  const auto& b = args[1].toTensor();
+  auto* tracer = Tracer::current();
+  if (inside_wrapper(a) == nullptr || inside_wrapper(b) == nullptr) return false;
+  if (tracer->value_of(a) != tracer->value_of(b)) return false;
+  torch::jit::drop(*stack, 2);
+  stack->emplace_back(true);
+  return true;
+}
+
+const std::unordered_map<std::string, Handler>& handlers() {
+  static const auto* table = new std::unordered_map<std::string, Handler>{
+      {"aten::native_batch_norm.default", batch_norm},
+      {"aten::set_data.default", refuse_set_data},
+      {"aten::retain_grad.default", refuse_retain_grad},
+      {"aten::requires_grad_.default", requires_grad},
+      {"aten::equal.default", equal},
+  };
+  return *table;
+}
+
+}  // namespace
+
+bool intercept(const ops::OpEntry& entry, Stack* stack) {
+  // Looked up once an operator: most calls are not intercepted and must not hash a name.
+  static thread_local std::unordered_map<const ops::OpEntry*, Handler> seen;
+  const auto [it, inserted] = seen.try_emplace(&entry, nullptr);
+  if (inserted) {
+    const auto found = handlers().find(entry.op.name());
+    if (found != handlers().end()) it->second = found->second;
+  }
+  return it->second != nullptr && it->second(entry, stack);
+}
+
+}  // namespace antegrad::capture

@@ -1,0 +1,78 @@
+#include "capture/stand_in.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+
+#include "torch_compat/keys.h"
+
+namespace antegrad::capture {
+namespace {
+std::atomic<int64_t> live{0};
+}
+
+StandIn::StandIn(const shapes::Spec& spec, ValueId value, std::shared_ptr<CaptureLife> life)
+    : TensorImpl(torch_compat::stand_in_keys(spec.device),
+                 c10::scalarTypeToTypeMeta(spec.dtype), spec.device),
+      value_(value),
+      life_(std::move(life)) {
+  set_sizes_and_strides(spec.sizes, spec.strides, spec.offset);
+  set_storage_access_should_throw();
+  live.fetch_add(1, std::memory_order_relaxed);
+  life_->stand_ins.fetch_add(1, std::memory_order_relaxed);
+}
+
+StandIn::~StandIn() {
+  live.fetch_sub(1, std::memory_order_relaxed);
+  life_->stand_ins.fetch_sub(1, std::memory_order_relaxed);
+}
+
+c10::intrusive_ptr<StandIn> StandIn::copy() const {
+  shapes::Spec spec;
+  spec.dtype = c10::typeMetaToScalarType(dtype());
+  spec.device = device();
+  spec.sizes.assign(sizes().begin(), sizes().end());
+  spec.strides.assign(strides().begin(), strides().end());
+  spec.offset = storage_offset();
+  return c10::make_intrusive<StandIn>(spec, value_, life_);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> StandIn::shallow_copy_and_detach(
+    const c10::VariableVersion& version, bool allow_metadata_change) const {
+  auto result = copy();
+  result->set_version_counter(version);
+  result->set_allow_tensor_metadata_change(allow_metadata_change);
+  return result;
+}
+
+c10::intrusive_ptr<c10::TensorImpl> StandIn::shallow_copy_and_detach(
+    c10::VariableVersion&& version, bool allow_metadata_change) const {
+  auto result = copy();
+  result->set_version_counter(std::move(version));
+  result->set_allow_tensor_metadata_change(allow_metadata_change);
+  return result;
+}
+
+const StandIn* as_stand_in(const at::Tensor& tensor) {
+  if (!tensor.defined()) return nullptr;
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  if (!impl->key_set().has(torch_compat::record_key)) return nullptr;
+  return dynamic_cast<const StandIn*>(impl);
+}
+
+const StandIn* inside_wrapper(const at::Tensor& tensor) {
+  if (!tensor.defined() || !at::functionalization::impl::isFunctionalTensor(tensor)) return nullptr;
+  return as_stand_in(at::functionalization::impl::unsafeGetFunctionalWrapper(tensor)->value());
+}
+
+shapes::Spec spec_of(const at::Tensor& tensor) {
+  shapes::Spec spec;
+  spec.dtype = tensor.scalar_type();
+  spec.device = tensor.device();
+  spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  spec.offset = tensor.storage_offset();
+  return spec;
+}
+
+int64_t live_stand_ins() { return live.load(std::memory_order_relaxed); }
+
+}  // namespace antegrad::capture

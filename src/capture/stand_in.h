@@ -1,0 +1,60 @@
+#pragma once
+
+/// \file
+/// A tensor without data: the metadata of a real one (true device, dtype, sizes, strides, offset) and
+/// the graph value that it stands for.
+///
+/// Stand-ins live inside functional wrappers while a capture runs and are all gone when it ends; its
+/// CaptureLife counts them, and outlives the tracer for those that escaped.
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
+
+#include <atomic>
+#include <memory>
+
+#include "graph/graph.h"
+#include "shapes/shape_call.h"
+
+namespace antegrad::capture {
+
+class Tracer;
+
+/// What a capture shares with its stand-ins.
+struct CaptureLife {
+  std::atomic<int64_t> stand_ins{0};      ///< how many are alive
+  std::atomic<Tracer*> tracer{nullptr};   ///< null when the capture is over
+};
+
+class StandIn final : public c10::TensorImpl {
+ public:
+  StandIn(const shapes::Spec& spec, ValueId value, std::shared_ptr<CaptureLife> life);
+  ~StandIn() override;
+
+  ValueId value() const { return value_; }
+  /// The capture this belongs to; null when that is over.
+  Tracer* tracer() const { return life_->tracer.load(std::memory_order_acquire); }
+
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(
+      const c10::VariableVersion& version, bool allow_metadata_change) const override;
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(
+      c10::VariableVersion&& version, bool allow_metadata_change) const override;
+
+ private:
+  c10::intrusive_ptr<StandIn> copy() const;
+
+  ValueId value_;
+  std::shared_ptr<CaptureLife> life_;
+};
+
+/// The stand-in behind a tensor, or null. Looks at the key set first: cheap for real tensors.
+const StandIn* as_stand_in(const at::Tensor& tensor);
+/// The stand-in inside a functional wrapper (not synced), or null.
+const StandIn* inside_wrapper(const at::Tensor& tensor);
+/// Metadata of any strided tensor.
+shapes::Spec spec_of(const at::Tensor& tensor);
+
+/// Stand-ins alive in this process, over all captures; 0 when no capture runs.
+int64_t live_stand_ins();
+
+}  // namespace antegrad::capture

@@ -1,0 +1,96 @@
+#pragma once
+
+/// \file
+/// One running capture: the graph that grows, and the stand-ins' values.
+///
+/// A Tracer lives on the stack of capture(). The thread that runs it, and engine threads that libtorch
+/// starts on its behalf, find it with current(). Recording locks: the engine may run device threads
+/// beside each other.
+
+#include <ATen/core/stack.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "capture/infer.h"
+#include "capture/stand_in.h"
+#include "graph/graph.h"
+#include "ops/attrs.h"
+#include "torch_compat/tracer_context.h"
+
+namespace antegrad::capture {
+
+/// A real tensor that the graph reads: an argument, a closure tensor, a constant.
+struct Root {
+  at::Tensor real;
+  at::Tensor wrapper;      ///< functional wrapper over its stand-in; dropped when the capture ends
+  ValueId value = kNoValue;
+  Source source;           ///< Kind::none until capture() has found where it comes from
+};
+
+class Tracer final : public torch_compat::CarriedBase {
+ public:
+  Tracer();
+  ~Tracer() override;
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+
+  /// The capture that runs on this thread, or on the thread that this one works for; null when none.
+  static Tracer* current();
+
+  /// Records one call and replaces the arguments on the stack by its outputs. Arguments are stand-ins
+  /// (not wrapped), numbers that libtorch wrapped, or real tensors, which become constants.
+  /// Throws CaptureError for what cannot be captured.
+  void record(const ops::OpEntry& entry, torch::jit::Stack* stack);
+
+  /// The wrapper that stands for a real tensor; makes one on first sight. Wrapped numbers, undefined
+  /// tensors and wrappers come back unchanged.
+  at::Tensor lift(const at::Tensor& tensor);
+  /// The same for an argument of the compiled call. Call before anything else is recorded.
+  at::Tensor lift_argument(const at::Tensor& tensor, int32_t leaf);
+
+  /// A wrapper over a fresh stand-in with that metadata: a tangent. Returns its value too.
+  std::pair<at::Tensor, ValueId> make_input(const shapes::Spec& spec);
+
+  /// Index in roots() of the root with this wrapper, or -1.
+  int32_t root_of_wrapper(const at::Tensor& wrapper) const;
+  /// Value of the stand-in inside a wrapper, with pending mutations applied. Throws EscapeError for a
+  /// stand-in of another capture.
+  ValueId value_of(const at::Tensor& wrapper);
+
+  std::vector<Root>& roots() { return roots_; }
+  std::shared_ptr<const CaptureLife> life() const { return life_; }
+
+  Graph graph;
+  ops::AttrTables tables;
+  InferCounts counts;
+  Phase phase = Phase::forward;
+  /// First token of each generator, by generator index, and the last one so far.
+  std::vector<std::pair<ValueId, ValueId>> generator_tokens;
+
+ private:
+  struct Recording;
+  void take_tensor(const at::Tensor& tensor, Recording& recording);
+  void take_argument(const c10::IValue& value, ops::ArgKind kind, Recording& recording);
+  void thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                     Recording& recording);
+  at::Tensor add_output(const shapes::Spec& spec, StorageId storage, Recording& recording);
+  at::Tensor wrap(const shapes::Spec& spec, ValueId value);
+  ValueId add_value(const shapes::Spec& spec, StorageId storage);
+  Root& add_root(const at::Tensor& tensor, Source source);
+
+  std::shared_ptr<CaptureLife> life_ = std::make_shared<CaptureLife>();
+  std::recursive_mutex mutex_;
+  std::vector<Root> roots_;
+  std::unordered_map<const c10::TensorImpl*, size_t> root_by_impl_;
+};
+
+/// Where user code called into libtorch: "file:line" or "object+offset" of the first stack frame that
+/// is neither libtorch nor antegrad. Slow; for error messages.
+std::string call_site();
+
+}  // namespace antegrad::capture

@@ -1,0 +1,33 @@
+#pragma once
+
+/// \file
+/// Capture leaves no trace: what tensors and generators looked like before, compared and restored
+/// afterwards.
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace antegrad::capture {
+
+/// What a real tensor showed when a capture first saw it.
+class Snapshot {
+ public:
+  explicit Snapshot(const at::Tensor& tensor);
+
+  const at::Tensor& tensor() const { return tensor_; }
+  /// Empty when nothing changed, else the property that did ("requires_grad", ".grad", ...).
+  const char* changed() const;
+  /// Puts back requires_grad, `.grad` and the tensor's data.
+  void restore() const;
+
+ private:
+  at::Tensor tensor_;
+  at::Tensor data_;  // shares storage and metadata as they were
+  at::Tensor grad_;
+  uint32_t version_ = 0;
+  size_t hooks_ = 0;
+  bool requires_grad_ = false;
+};
+
+}  // namespace antegrad::capture

@@ -1,0 +1,93 @@
+#pragma once
+
+/// \file
+/// Whether a program fits a call: plain comparisons, prepared once.
+///
+/// Checked in this order: ambient switches, host values, argument tensors, the module (structure,
+/// training flags, identity and metadata of slots), anonymous closure tensors. All of a 12-layer
+/// GPT's take under a microsecond.
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "antegrad/tree.h"
+#include "compile/ambient.h"
+#include "compile/module_tree.h"
+#include "graph/graph.h"
+
+namespace antegrad::compiler {
+
+/// Metadata that a tensor must have: everything a kernel or a formula can see but the data.
+class TensorGuard {
+ public:
+  explicit TensorGuard(const at::Tensor& tensor);
+  bool matches(const at::Tensor& tensor) const;
+  /// "sizes were [2, 8], are [4, 8]"; empty when it matches.
+  std::string difference(const at::Tensor& tensor) const;
+
+ private:
+  bool defined_ = false;
+  bool requires_grad_ = false;
+  c10::DispatchKeySet keys_;
+  caffe2::TypeMeta dtype_;
+  c10::Device device_ = c10::Device(c10::kCPU);
+  int64_t offset_ = 0;
+  c10::SmallVector<int64_t, 8> sizes_and_strides_;
+};
+
+/// Where each primal of a program comes from at run time, and what must hold for it.
+class GuardSet {
+ public:
+  /// `joint` gives the sources of its primals, `primals` the tensors they were captured with,
+  /// `leaf_inputs` which primal each argument leaf is.
+  GuardSet(const Graph& joint, const std::vector<at::Tensor>& primals,
+           const std::vector<int32_t>& leaf_inputs, const Leaves& arguments, const void* types,
+           std::shared_ptr<const ModuleTree> module);
+
+  /// Whether the program fits. When not, and `why` is given, names the guard and both values.
+  bool holds(const Leaves& arguments, const void* types, std::string* why = nullptr) const;
+  /// The primals of a call for which the guards hold.
+  std::vector<at::Tensor> primals(const Leaves& arguments) const;
+
+  size_t lifted_count() const { return slots_.size() + anonymous_.size() + constants_.size(); }
+
+ private:
+  struct SlotGuard {
+    const at::Tensor* slot;
+    const c10::TensorImpl* impl;
+    TensorGuard meta;
+    int32_t primal;
+    std::string name;
+  };
+  struct AnonymousGuard {
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    TensorGuard meta;
+    int32_t primal;
+  };
+  struct Constant {
+    at::Tensor tensor;
+    int32_t primal;
+  };
+
+  bool arguments_hold(const Leaves& arguments, std::string* why) const;
+  bool lifted_hold(std::string* why) const;
+
+  Ambient ambient_;
+  const void* types_;
+  std::vector<HostValue> host_;
+  std::vector<TensorGuard> arguments_;
+  std::vector<int32_t> leaf_inputs_;
+  std::vector<int32_t> first_leaf_;        // by leaf: the first leaf with the same tensor
+  std::vector<int32_t> written_leaves_;    // leaves that the program writes
+  std::shared_ptr<const ModuleTree> module_;
+  std::vector<SlotGuard> slots_;
+  std::vector<AnonymousGuard> anonymous_;
+  std::vector<Constant> constants_;
+  size_t primal_count_ = 0;
+};
+
+}  // namespace antegrad::compiler

@@ -1,0 +1,67 @@
+#include "compile/module_tree.h"
+
+namespace antegrad::compiler {
+
+ModuleTree::ModuleTree(std::shared_ptr<const torch::nn::Module> module) {
+  if (module) visit(module, "");
+}
+
+void ModuleTree::visit(const std::shared_ptr<const torch::nn::Module>& module,
+                       const std::string& path) {
+  modules_.push_back(module);
+  paths_.push_back(path);
+  training_.push_back({&torch_compat::training_flag(*module), module->is_training()});
+  add_slots(torch_compat::parameter_slots(*module), Source::Kind::parameter, path);
+  add_slots(torch_compat::buffer_slots(*module), Source::Kind::buffer, path);
+  const auto& children = torch_compat::child_slots(*module);
+  for (size_t i = 0; i < children.size(); ++i) {
+    children_.push_back({&children, i, children.size(), children[i].value().get()});
+    visit(children[i].value(), path + children[i].key() + ".");
+  }
+}
+
+void ModuleTree::add_slots(const torch_compat::TensorSlots& slots, Source::Kind kind,
+                           const std::string& path) {
+  if (slots.is_empty()) return;
+  dictionaries_.push_back({&slots, slots.items().data(), slots.size()});
+  for (const auto& item : slots) {
+    if (!item.value().defined()) continue;
+    by_tensor_.emplace(item.value().unsafeGetTensorImpl(), slots_.size());
+    slots_.push_back({Source{kind, -1, path + item.key()}, &item.value()});
+  }
+}
+
+const Slot* ModuleTree::find(const at::Tensor& tensor) const {
+  const auto it = by_tensor_.find(tensor.unsafeGetTensorImpl());
+  return it == by_tensor_.end() ? nullptr : &slots_[it->second];
+}
+
+bool ModuleTree::holds(std::string* why) const {
+  for (const auto& child : children_) {
+    if (child.slots->size() == child.size &&
+        (*child.slots)[child.index].value().get() == child.expected) {
+      continue;
+    }
+    if (why != nullptr) *why = "a submodule was added or replaced";
+    return false;
+  }
+  for (const auto& dictionary : dictionaries_) {
+    if (dictionary.slots->size() == dictionary.size &&
+        dictionary.slots->items().data() == dictionary.first) {
+      continue;
+    }
+    if (why != nullptr) *why = "a parameter or buffer was registered";
+    return false;
+  }
+  for (size_t i = 0; i < training_.size(); ++i) {
+    if (*training_[i].flag == training_[i].expected) continue;
+    if (why != nullptr) {
+      *why = "is_training() of module '" + paths_[i] + "' was " +
+             (training_[i].expected ? "true, is false" : "false, is true");
+    }
+    return false;
+  }
+  return true;
+}
+
+}  // namespace antegrad::compiler

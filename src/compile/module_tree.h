@@ -1,0 +1,66 @@
+#pragma once
+
+/// \file
+/// The slots of a module and its submodules, where they lie, and cheap checks that they are still there.
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+#include "torch_compat/module_access.h"
+
+namespace antegrad::compiler {
+
+/// One parameter or buffer slot. `address` stays valid while ModuleGuard::holds().
+struct Slot {
+  Source source;
+  const at::Tensor* address = nullptr;
+};
+
+/// Everything below one module at one moment, depth first. Keeps the submodules alive.
+class ModuleTree {
+ public:
+  /// `module` may be null: an empty tree.
+  explicit ModuleTree(std::shared_ptr<const torch::nn::Module> module);
+
+  const std::vector<Slot>& slots() const { return slots_; }
+  /// The first slot that holds this very tensor, null when none does.
+  const Slot* find(const at::Tensor& tensor) const;
+
+  /// Structure, slot positions and training flags are as when the tree was made. When not, and `why`
+  /// is given, says what changed.
+  bool holds(std::string* why = nullptr) const;
+
+ private:
+  struct Dictionary {  // no slot was added or moved
+    const torch_compat::TensorSlots* slots;
+    const void* first;
+    size_t size;
+  };
+  struct Child {
+    const torch_compat::ChildSlots* slots;
+    size_t index;
+    size_t size;
+    const torch::nn::Module* expected;
+  };
+  struct Training {
+    const bool* flag;
+    bool expected;
+  };
+
+  void visit(const std::shared_ptr<const torch::nn::Module>& module, const std::string& path);
+  void add_slots(const torch_compat::TensorSlots& slots, Source::Kind kind,
+                 const std::string& path);
+
+  std::vector<std::shared_ptr<const torch::nn::Module>> modules_;
+  std::vector<std::string> paths_;
+  std::vector<Slot> slots_;
+  std::unordered_map<const c10::TensorImpl*, size_t> by_tensor_;
+  std::vector<Dictionary> dictionaries_;
+  std::vector<Child> children_;
+  std::vector<Training> training_;
+};
+
+}  // namespace antegrad::compiler

@@ -1,0 +1,46 @@
+#include <antegrad/report.h>
+
+#include <cstdio>
+#include <ostream>
+
+namespace antegrad {
+namespace {
+
+std::string mebibytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+std::string milliseconds(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f ms", ms);
+  return text;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Report& report) {
+  out << "antegrad '" << report.name << "': " << report.compiled_calls << " compiled calls, "
+      << report.eager_calls << " eager calls, " << report.programs.size() << " program(s)\n";
+  for (const auto& [reason, count] : report.eager_reasons) {
+    out << "  eager " << count << "x: " << reason << '\n';
+  }
+  for (const auto& why : report.recompiles) out << "  captured again: " << why << '\n';
+  for (const auto& program : report.programs) {
+    out << "  graph " << program.graph_hash << '\n'
+        << "    nodes          " << program.joint_nodes << " joint, " << program.forward_nodes
+        << " forward, " << program.backward_nodes << " backward\n"
+        << "    lifted         " << program.lifted_tensors << " tensors\n"
+        << "    saved          " << program.saved_tensors << " intermediates, "
+        << mebibytes(program.saved_bytes) << '\n'
+        << "    predicted peak " << mebibytes(program.predicted_peak_bytes) << '\n'
+        << "    capture        " << milliseconds(program.capture_ms) << ", then compiled in "
+        << milliseconds(program.compile_ms) << '\n'
+        << "    shapes         " << program.shape_functions << " by shape functions, "
+        << program.meta_kernels << " by Meta kernels, " << program.real_kernels
+        << " by real kernels on zeros\n";
+  }
+  return out;
+}
+
+}  // namespace antegrad

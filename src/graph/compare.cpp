@@ -1,0 +1,79 @@
+#include "graph/compare.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "graph/text.h"
+
+namespace antegrad {
+namespace {
+
+bool same_value(const Graph& a, const Graph& b, ValueId id) {
+  if (id == kNoValue) return true;
+  const auto index = static_cast<size_t>(id);
+  if (index >= a.values.size() || index >= b.values.size()) {
+    return index >= a.values.size() && index >= b.values.size();
+  }
+  const Value& x = a.value(id);
+  const Value& y = b.value(id);
+  return x.kind == y.kind && x.storage == y.storage && x.alias_class == y.alias_class &&
+         (x.kind != ValueKind::tensor || x.meta == y.meta);
+}
+
+bool same_input(const Graph& a, const Graph& b, const Input& x, const Input& y) {
+  return x.value == y.value && x.kind == y.kind && x.source == y.source &&
+         x.requires_grad == y.requires_grad && x.mutates_data == y.mutates_data &&
+         x.mutates_metadata == y.mutates_metadata && x.index == y.index &&
+         same_value(a, b, x.value);
+}
+
+bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
+  const auto same = [&](ValueId id) { return same_value(a, b, id); };
+  return x.op == y.op && x.inputs == y.inputs && x.args == y.args && x.outputs == y.outputs &&
+         x.tokens == y.tokens && x.phase == y.phase && x.id == y.id &&
+         std::all_of(x.outputs.begin(), x.outputs.end(), same) &&
+         std::all_of(x.inputs.begin(), x.inputs.end(), same);
+}
+
+bool same_output(const Output& x, const Output& y) {
+  return x.value == y.value && x.kind == y.kind && x.index == y.index && x.alias == y.alias &&
+         x.requires_grad == y.requires_grad;
+}
+
+std::string count_difference(const char* what, size_t a, size_t b) {
+  return a == b ? "" : fmt::format("{} {} and {}", what, a, b);
+}
+
+}  // namespace
+
+std::string first_difference(const Graph& a, const Graph& b) {
+  if (a.name != b.name) return fmt::format("names \"{}\" and \"{}\"", a.name, b.name);
+  if (a.symbols != b.symbols) return "symbols";
+  if (a.generators != b.generators) return "generators";
+  if (a.opaque_names != b.opaque_names) return "names of opaque objects";
+  const size_t inputs = std::min(a.inputs.size(), b.inputs.size());
+  for (size_t i = 0; i < inputs; ++i) {
+    if (!same_input(a, b, a.inputs[i], b.inputs[i])) return fmt::format("input {}", i);
+  }
+  const size_t nodes = std::min(a.nodes.size(), b.nodes.size());
+  for (size_t i = 0; i < nodes; ++i) {
+    if (same_node(a, b, a.nodes[i], b.nodes[i])) continue;
+    return fmt::format("node {}: {} and {}", i, node_text(a, a.nodes[i]), node_text(b, b.nodes[i]));
+  }
+  const size_t outputs = std::min(a.outputs.size(), b.outputs.size());
+  for (size_t i = 0; i < outputs; ++i) {
+    if (!same_output(a.outputs[i], b.outputs[i])) return fmt::format("output {}", i);
+  }
+  for (const std::string& difference :
+       {count_difference("numbers of inputs", a.inputs.size(), b.inputs.size()),
+        count_difference("numbers of nodes", a.nodes.size(), b.nodes.size()),
+        count_difference("numbers of outputs", a.outputs.size(), b.outputs.size())}) {
+    if (!difference.empty()) return difference;
+  }
+  return "";
+}
+
+bool same_graph(const Graph& a, const Graph& b) { return first_difference(a, b).empty(); }
+
+}  // namespace antegrad

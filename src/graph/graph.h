@@ -1,0 +1,163 @@
+#pragma once
+
+/// \file
+/// The graph: SSA values, nodes in execution order, and a record for each input and output.
+///
+/// A Graph is plain data. The position of a node in `nodes` is its schedule; a ValueId is stable
+/// through all passes, and forward and backward graphs keep the ids of their joint graph. Who
+/// produces and who uses a value is computed on demand by DefUse. verify() states all invariants.
+///
+/// Calling convention of a joint graph:
+///   [primals..., tokens..., tangents...] -> [outputs..., mutated inputs..., tokens..., gradients...]
+/// forward:  [primals..., tokens...] -> [outputs..., mutated inputs..., tokens..., saved...]
+/// backward: [saved..., tokens..., tangents...] -> [tokens..., gradients...]
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/dtype.h"
+#include "graph/int_expr.h"
+#include "graph/op.h"
+
+namespace antegrad {
+
+using ValueId = int32_t;
+using StorageId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+/// What a value is at run time.
+enum class ValueKind : uint8_t {
+  tensor,
+  integer,    ///< an IntExpr's worth, computed or saved
+  floating,
+  token,      ///< orders random draws of one generator, or effects; carries no data
+};
+
+/// Metadata of a tensor. `sizes` and `strides` have one entry a dimension; strides and offset count elements.
+struct TensorMeta {
+  DType dtype = DType::f32;
+  Device device;
+  Shape sizes;
+  Shape strides;
+  IntExpr offset = 0;
+  friend bool operator==(const TensorMeta&, const TensorMeta&) = default;
+};
+
+/// Strides of a contiguous tensor of these sizes (a zero size counts as one, as in libtorch).
+Shape contiguous_strides(const Shape& sizes);
+bool is_contiguous(const TensorMeta& meta);
+/// Product of the sizes.
+IntExpr numel(const TensorMeta& meta);
+/// Bytes from the first to past the last element that sizes and strides reach; 0 when empty.
+IntExpr span_bytes(const TensorMeta& meta);
+
+struct Value {
+  ValueKind kind = ValueKind::tensor;
+  TensorMeta meta;           ///< tensors only
+  /// Values of one storage share memory. A value that owns its storage has its own id here.
+  StorageId storage = -1;
+  /// Values of one class may overlap in the user's world (arguments that share a storage, views that
+  /// were returned); equals `storage` unless capture found more.
+  int32_t alias_class = -1;
+};
+
+enum class Phase : uint8_t { forward, backward };
+
+struct Node {
+  Op op;
+  std::vector<ValueId> inputs;   ///< tensors and tokens; taken in order by `args`, then the tokens
+  std::vector<Attr> args;        ///< one an argument of the schema
+  std::vector<ValueId> outputs;  ///< one a tensor the operator returns; kNoValue where it returns an undefined one; then tokens
+  int32_t tokens = 0;            ///< how many trailing inputs, and as many trailing outputs, are tokens
+  Phase phase = Phase::forward;  ///< where it was captured
+  int32_t id = -1;               ///< stable number for reports: position in the capture
+};
+
+enum class InputKind : uint8_t { primal, tangent, saved, generator_token, effect_token };
+
+/// Where the runtime finds an input. `name` is a module path for slots, the operator for constants.
+struct Source {
+  enum class Kind : uint8_t {
+    argument,   ///< leaf `index` of the call's arguments
+    parameter,  ///< slot `name` of the compiled module
+    buffer,     ///< slot `name` of the compiled module
+    gradient,   ///< `.grad` of input `index`
+    anonymous,  ///< a tensor that the callable holds; held weakly
+    constant,   ///< made during capture, owned by the program
+    none,       ///< tangents, tokens, saved values
+  };
+  Kind kind = Kind::none;
+  int32_t index = -1;
+  std::string name;
+  friend bool operator==(const Source&, const Source&) = default;
+};
+
+struct Input {
+  ValueId value = kNoValue;
+  InputKind kind = InputKind::primal;
+  Source source;
+  bool requires_grad = false;
+  bool mutates_data = false;      ///< written back after the call from the matching Output
+  bool mutates_metadata = false;
+  /// tangent: position among the graph's outputs that it belongs to; generator_token: generator
+  int32_t index = -1;
+};
+
+enum class OutputKind : uint8_t { result, mutated_input, generator_token, effect_token, saved, gradient };
+
+/// How a result relates to other tensors that the user holds.
+struct OutputAlias {
+  enum class Kind : uint8_t { none, is_input, view_of_input, view_of_intermediate, view_of_output, same_as_output };
+  Kind kind = Kind::none;
+  int32_t index = -1;  ///< which input or output
+  friend bool operator==(const OutputAlias&, const OutputAlias&) = default;
+};
+
+struct Output {
+  ValueId value = kNoValue;       ///< kNoValue: undefined (a result or a gradient that is none)
+  OutputKind kind = OutputKind::result;
+  int32_t index = -1;             ///< mutated_input, gradient: which input; generator_token: generator
+  OutputAlias alias;
+  bool requires_grad = false;     ///< result: takes part in backward
+};
+
+struct Graph {
+  std::string name;
+  std::vector<std::string> symbols;       ///< names; SymbolId is the index
+  std::vector<std::string> generators;    ///< "cpu", "cuda:0", "user:0"
+  std::vector<std::string> opaque_names;
+  std::vector<Value> values;              ///< by ValueId; entries that no node mentions are dead
+  std::vector<Input> inputs;
+  std::vector<Node> nodes;                ///< in execution order
+  std::vector<Output> outputs;
+
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
+  /// Appends a tensor value that owns its storage and returns its id.
+  ValueId add_tensor(TensorMeta meta);
+  /// Appends a token value and returns its id.
+  ValueId add_token();
+};
+
+/// Who produces and who uses each value of a graph; indices into Graph::nodes, -1 for graph inputs.
+struct DefUse {
+  explicit DefUse(const Graph& graph);
+  std::vector<int32_t> producer;               ///< by ValueId
+  std::vector<int32_t> input_position;         ///< by ValueId: index in Graph::inputs or -1
+  std::vector<bool> is_output;                 ///< by ValueId
+  /// Nodes that use `value`, ascending, each once.
+  std::vector<int32_t> users(ValueId value) const;
+  /// Position of the last node that uses `value`, -1 when none.
+  int32_t last_use(ValueId value) const { return last_use_[static_cast<size_t>(value)]; }
+  int32_t use_count(ValueId value) const;
+
+ private:
+  std::vector<int32_t> begin_;  // CSR over values
+  std::vector<int32_t> users_;
+  std::vector<int32_t> last_use_;
+};
+
+}  // namespace antegrad

@@ -1,0 +1,162 @@
+#include "graph/hash.h"
+
+#include <cstring>
+#include <type_traits>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+namespace antegrad {
+namespace {
+
+/// Writes what is hashed as bytes: each item has a fixed length or is led by its length, so that
+/// no two graphs write the same bytes.
+class Serialiser {
+ public:
+  void graph(const Graph& graph) {
+    strings(graph.symbols);
+    strings(graph.generators);
+    strings(graph.opaque_names);
+    number(graph.inputs.size());
+    for (const Input& input : graph.inputs) {
+      value(graph, input.value);
+      number(input.kind);
+      number(input.index);
+      number(input.source.kind);
+      number(input.source.index);
+      (*this)(input.source.name);
+      number(input.requires_grad | input.mutates_data << 1 | input.mutates_metadata << 2);
+    }
+    number(graph.nodes.size());
+    for (const Node& node : graph.nodes) {
+      (*this)(node.op.name());
+      number(node.phase);
+      number(node.tokens);
+      number(node.args.size());
+      for (const Attr& arg : node.args) attr(arg.value);
+      number(node.inputs.size());
+      for (const ValueId input : node.inputs) value(graph, input);
+      number(node.outputs.size());
+      for (const ValueId output : node.outputs) value(graph, output);
+    }
+    number(graph.outputs.size());
+    for (const Output& output : graph.outputs) {
+      value(graph, output.value);
+      number(output.kind);
+      number(output.index);
+      number(output.alias.kind);
+      number(output.alias.index);
+      number(output.requires_grad);
+    }
+  }
+
+  Hash128 digest() const {
+    const XXH128_hash_t hash = XXH3_128bits(bytes_.data(), bytes_.size());
+    return {hash.high64, hash.low64};
+  }
+
+  void operator()(const attr::None&) {}
+  void operator()(const attr::Input&) {}
+  void operator()(const attr::InputList& list) { (*this)(list.present); }
+  void operator()(double value) { raw(value); }
+  void operator()(bool value) { raw(static_cast<char>(value)); }
+  void operator()(const std::complex<double>& value) { raw(value); }
+  void operator()(const std::string& text) {
+    number(text.size());
+    bytes_.append(text);
+  }
+  void operator()(DType dtype) { number(dtype); }
+  void operator()(const attr::Layout& layout) { (*this)(layout.name); }
+  void operator()(const attr::MemoryFormat& format) { (*this)(format.name); }
+  void operator()(Device device) {
+    number(device.kind);
+    number(device.index);
+  }
+  void operator()(attr::Generator generator) { number(generator.index); }
+  void operator()(attr::Opaque opaque) { number(opaque.index); }
+  void operator()(const attr::Scalar& scalar) { attr(scalar.value); }
+  void operator()(const attr::WrappedNumber& wrapped) {
+    (*this)(wrapped.value);
+    (*this)(wrapped.dtype);
+  }
+  void operator()(const IntExpr& expr) {
+    number(expr.kind());
+    if (expr.is_constant()) {
+      raw(expr.constant());
+    } else if (expr.kind() == IntExpr::Kind::symbol) {
+      number(expr.symbol_id());
+    } else {
+      list(expr.operands());
+    }
+  }
+  void operator()(const Shape& shape) { list(shape); }
+  void operator()(const std::vector<double>& values) { list(values); }
+  void operator()(const std::vector<bool>& values) { list(values); }
+  void operator()(const std::vector<std::string>& values) { list(values); }
+  void operator()(const std::vector<attr::Scalar>& values) { list(values); }
+
+ private:
+  template <class T>
+  void raw(const T& value) {
+    char buffer[sizeof(T)];
+    std::memcpy(buffer, &value, sizeof(T));
+    bytes_.append(buffer, sizeof(T));
+  }
+  template <class T>
+  void number(T value) {
+    raw(static_cast<int64_t>(value));
+  }
+  template <class T>
+  void list(const std::vector<T>& entries) {
+    number(entries.size());
+    for (const auto& entry : entries) (*this)(static_cast<const T&>(entry));
+  }
+  template <class Variant>
+  void attr(const Variant& variant) {
+    number(variant.index());
+    std::visit([this](const auto& content) { (*this)(content); }, variant);
+  }
+  void strings(const std::vector<std::string>& texts) { list(texts); }
+
+  /// A number for what is met for the first time, the same number ever after.
+  using Numbering = std::unordered_map<int32_t, int32_t>;
+  static int32_t renumbered(Numbering& numbers, int32_t id) {
+    return numbers.emplace(id, static_cast<int32_t>(numbers.size())).first->second;
+  }
+
+  void value(const Graph& graph, ValueId id) {
+    if (id == kNoValue) return number(-1);
+    const auto [entry, first] = values_.emplace(id, static_cast<int32_t>(values_.size()));
+    number(entry->second);
+    if (!first) return;
+    const Value& described = graph.value(id);
+    number(described.kind);
+    number(renumbered(storages_, described.storage));
+    number(renumbered(classes_, described.alias_class));
+    if (described.kind != ValueKind::tensor) return;
+    const TensorMeta& meta = described.meta;
+    (*this)(meta.dtype);
+    (*this)(meta.device);
+    (*this)(meta.sizes);
+    (*this)(meta.strides);
+    (*this)(meta.offset);
+  }
+
+  std::string bytes_;
+  Numbering values_;
+  Numbering storages_;
+  Numbering classes_;
+};
+
+}  // namespace
+
+Hash128 structural_hash(const Graph& graph) {
+  Serialiser serialiser;
+  serialiser.graph(graph);
+  return serialiser.digest();
+}
+
+std::string to_string(Hash128 hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
+
+}  // namespace antegrad

@@ -1,0 +1,30 @@
+#pragma once
+
+/// \file
+/// The structural hash of a graph: the key under which what was compiled from it is kept.
+///
+/// Covers everything that decides what a graph computes and how it is called: operators, arguments,
+/// metadata, aliasing, records of inputs and outputs, phases and schedule. Leaves out the graph's
+/// name, node ids and how values, storages and alias classes are numbered. The same in each process
+/// and on each machine of one byte order.
+
+#include <cstdint>
+#include <string>
+
+#include "graph/graph.h"
+
+namespace antegrad {
+
+struct Hash128 {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  friend bool operator==(const Hash128&, const Hash128&) = default;
+  friend auto operator<=>(const Hash128&, const Hash128&) = default;
+};
+
+Hash128 structural_hash(const Graph& graph);
+
+/// 32 hexadecimal digits.
+std::string to_string(Hash128 hash);
+
+}  // namespace antegrad

@@ -1,0 +1,100 @@
+#pragma once
+
+/// \file
+/// Operators: interned names and what passes may ask of them.
+///
+/// `Op` is a handle to an immortal, process-wide entry; comparing two is comparing pointers. Traits
+/// come from the table in op_traits_table.cpp (by base name, "aten::mm") and, for operators that the
+/// table does not know, from what the torch side declares when it first meets them (dispatcher tags,
+/// alias annotations). No pass matches operator names in strings of its own.
+///
+/// Thread safety: interning and declaring lock; reading a published entry does not.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace antegrad {
+
+class Op;
+class OpRegistry;
+
+/// Everything a pass may ask of an operator. All false: nothing is known, be careful.
+struct OpTraits {
+  bool known = false;              ///< the table or the dispatcher described this operator
+  bool pointwise = false;          ///< output element i depends on elements i of broadcast inputs
+  bool reduction = false;          ///< reads a whole dimension per output element
+  bool view = false;               ///< outputs share storage with input 0 and no data moves
+  bool random = false;             ///< draws from a generator; carries a token for it
+  bool effect = false;             ///< acts on the world; carries the effect token
+  bool compute_intensive = false;  ///< matrix products, convolutions, attention
+  bool collective = false;         ///< talks to other ranks
+  bool mutates = false;            ///< writes an input (only in-place programs after planning)
+  bool factory = false;            ///< makes a tensor from no tensor
+  bool reads_data = true;          ///< false when only input metadata matters (empty_like, zeros_like)
+  bool deterministic = true;       ///< the same inputs give the same bits
+  bool no_op_when_same_meta = false;  ///< returns input 0's values; no-op when metadata agree too
+  bool reshape = false;            ///< view: input 0's elements in row-major order; argument 1, when it
+                                   ///< is the last one, is the new size
+};
+
+/// Immortal description of one operator overload.
+struct OpInfo {
+  std::string name;                    ///< "aten::add.Tensor", "aten::mm.default"
+  std::string base_name;               ///< "aten::add"
+  OpTraits traits;
+  std::vector<std::string> arg_names;  ///< schema argument names; empty when unknown
+  /// The in-place form that takes the same arguments and writes input 0 ("aten::add_.Tensor"),
+  /// empty when there is none.
+  std::string inplace_name;
+  /// For operators that read sizes only: the factory that makes the same tensor from numbers
+  /// ("aten::zeros_like.default" has "aten::zeros.default"), and which argument is the number to fill
+  /// with, -1 when there is none. Factories take (size, [strides,] [fill,] dtype, layout, device,
+  /// pin_memory); those without strides make contiguous tensors.
+  std::string factory_name;
+  int32_t factory_fill = -1;
+  bool factory_takes_strides = false;
+  bool arg_names_declared = false;     ///< set by Op::declare; otherwise names are hints for printing
+};
+
+class Op {
+ public:
+  Op() = default;
+  /// The operator of that full name ("namespace::name.overload"), interned on first use with traits
+  /// from the table. Throws GraphError on a malformed name.
+  static Op intern(std::string_view name);
+  /// Describes an operator that the torch side knows more of. The first declaration wins; returns the handle.
+  /// Traits from the built-in table win over `info.traits` when the table has the operator.
+  /// May follow intern() of the same name: handles that exist see what was declared.
+  static Op declare(OpInfo info);
+  /// Remembers argument names that a text mentioned ("" where it did not), so that they print again.
+  /// They never stand against what is declared, before or after.
+  static void suggest_arg_names(Op op, std::vector<std::string> names);
+  /// True when `arg_names` come from declare(), so that a text can be checked against them.
+  bool arg_names_declared() const { return info().arg_names_declared; }
+
+  /// The description as known now; the reference stays valid for ever.
+  const OpInfo& info() const { return *entry_->load(std::memory_order_acquire); }
+  const std::string& name() const { return info().name; }
+  const OpTraits& traits() const { return info().traits; }
+  explicit operator bool() const { return entry_ != nullptr; }
+  /// For hash tables of this process.
+  size_t hash() const { return std::hash<const void*>()(entry_); }
+  friend bool operator==(Op, Op) = default;
+
+ private:
+  // One an operator, for ever. A declaration that comes late publishes a new description in it.
+  using Entry = std::atomic<const OpInfo*>;
+  friend class OpRegistry;
+  explicit Op(Entry* entry) : entry_(entry) {}
+  Entry* entry_ = nullptr;
+};
+
+/// The built-in table's traits for a base name ("aten::mm"), or {known = false}. In-place forms
+/// ("aten::add_") have the traits of their functional form, and `mutates`.
+OpTraits builtin_traits(std::string_view base_name);
+
+}  // namespace antegrad

@@ -1,0 +1,62 @@
+#pragma once
+
+/// \file
+/// The built-in knowledge about operators: one row an operator, by functional base name.
+///
+/// Rows are spread over op_traits_pointwise.cpp (which also says which overloads have an in-place
+/// form) and op_traits_table.cpp (everything else). To teach antegrad an operator, add a row there.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace antegrad {
+
+/// What a row may say, combined with |. Each sets the field of OpTraits of that name.
+enum OpFlag : uint32_t {
+  kPointwise = 1 << 0,
+  kReduction = 1 << 1,
+  kView = 1 << 2,
+  kRandom = 1 << 3,
+  kEffect = 1 << 4,
+  kCompute = 1 << 5,
+  kCollective = 1 << 6,
+  kMutates = 1 << 7,
+  kFactory = 1 << 8,
+  kMetaOnly = 1 << 9,   ///< reads_data = false
+  kNotSame = 1 << 10,   ///< deterministic = false: the same inputs may give other bits
+  kNoOp = 1 << 11,      ///< no_op_when_same_meta
+  kReshape = 1 << 12,
+};
+
+struct OpRow {
+  std::string_view base_name;  ///< without namespace for aten, "namespace::name" otherwise
+  uint32_t flags = 0;
+};
+
+struct PointwiseRow {
+  std::string_view base_name;
+  /// Overloads, parted by blanks, for which name_.overload takes the same arguments.
+  std::string_view inplace_overloads = {};
+  uint32_t flags = 0;
+};
+
+/// See OpInfo::factory_name.
+struct FactoryRow {
+  std::string_view name;
+  std::string_view factory;
+  int32_t fill = -1;
+  bool takes_strides = false;
+};
+
+/// The row of an overload, null when it has none.
+const FactoryRow* factory_row(std::string_view name);
+
+std::span<const PointwiseRow> pointwise_rows();
+std::span<const OpRow> other_rows();
+
+/// The in-place form of an overload, or "". Few forms change their overload's name; those are listed.
+std::string builtin_inplace_name(std::string_view base_name, std::string_view overload);
+
+}  // namespace antegrad

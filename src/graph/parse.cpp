@@ -1,0 +1,353 @@
+#include "graph/parse.h"
+
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <antegrad/error.h>
+
+#include "graph/parse_attr.h"
+#include "graph/text_cursor.h"
+#include "graph/text_words.h"
+
+namespace antegrad {
+namespace {
+
+using text::TextCursor;
+
+/// One section after another; each reads its lines and leaves the cursor at the next section.
+class GraphParser {
+ public:
+  GraphParser(std::string_view text, const std::string& origin) : cursor_(text, origin) {}
+
+  Graph parse() {
+    cursor_.peek();
+    if (cursor_.at_line_end()) cursor_.next_line();
+    parse_header();
+    parse_names();
+    start_section("inputs");
+    while (cursor_.peek() == '%') parse_input();
+    start_section("nodes");
+    parse_nodes();
+    start_section("outputs");
+    while (!cursor_.at_end()) parse_output();
+    check_mentions();
+    return std::move(graph_);
+  }
+
+ private:
+  void parse_header() {
+    cursor_.expect(text::kMagic);
+    const size_t start = cursor_.position();
+    const int version = cursor_.number<int>("the number of the format's version");
+    if (version != text::kVersion) {
+      cursor_.fail_at(start, fmt::format("version {} of the format", text::kVersion),
+                      fmt::format("version {}", version));
+    }
+    graph_.name = cursor_.quoted_string();
+    cursor_.next_line();
+  }
+
+  void start_section(std::string_view title) {
+    cursor_.expect(title);
+    cursor_.next_line();
+  }
+
+  void parse_names() {
+    if (cursor_.take("symbols")) {
+      do parse_symbol();
+      while (cursor_.take(","));
+      cursor_.next_line();
+    }
+    parse_name_list("generators", graph_.generators);
+    parse_name_list("opaque", graph_.opaque_names);
+  }
+
+  void parse_symbol() {
+    const std::string id = fmt::format("s{}", graph_.symbols.size());
+    if (!cursor_.take(id)) cursor_.fail(fmt::format("the symbol {}", id));
+    graph_.symbols.push_back(cursor_.peek() == '"' ? cursor_.quoted_string() : id);
+  }
+
+  void parse_name_list(std::string_view title, std::vector<std::string>& names) {
+    if (!cursor_.take(title)) return;
+    do names.push_back(cursor_.name("a name"));
+    while (cursor_.take(","));
+    cursor_.next_line();
+  }
+
+  // --- values -----------------------------------------------------------------------------------
+
+  ValueId parse_id() {
+    cursor_.peek();
+    const size_t start = cursor_.position();
+    cursor_.expect("%");
+    const auto id = cursor_.number<ValueId>("the number of a value");
+    if (id < 0 || id >= text::kMaxValueId) {
+      cursor_.fail_at(start, fmt::format("a value below %{}", text::kMaxValueId),
+                      fmt::format("%{}", id));
+    }
+    return id;
+  }
+
+  /// A value that is defined elsewhere; whether it is, is known at the end.
+  ValueId parse_mention() {
+    cursor_.peek();
+    const size_t start = cursor_.position();
+    const ValueId id = parse_id();
+    mentions_.push_back({id, start});
+    return id;
+  }
+
+  void check_mentions() {
+    for (const auto& [id, position] : mentions_) {
+      const auto index = static_cast<size_t>(id);
+      if (index < defined_.size() && defined_[index]) continue;
+      cursor_.fail_at(position, "a value that an input or a node defines", fmt::format("%{}", id));
+    }
+  }
+
+  Shape parse_shape(std::string_view open, std::string_view close) {
+    Shape shape;
+    cursor_.expect(open);
+    if (cursor_.take(close)) return shape;
+    do shape.push_back(parse_int());
+    while (cursor_.take(","));
+    cursor_.expect(close);
+    return shape;
+  }
+
+  IntExpr parse_int() {
+    const size_t start = cursor_.position();
+    IntExpr value = cursor_.int_expr();
+    check_symbols(value, start);
+    return value;
+  }
+
+  void check_symbols(const IntExpr& expr, size_t position) {
+    if (expr.kind() == IntExpr::Kind::symbol &&
+        static_cast<size_t>(expr.symbol_id()) >= graph_.symbols.size()) {
+      cursor_.fail_at(position, "a symbol that the line \"symbols\" names", to_string(expr));
+    }
+    for (const IntExpr& operand : expr.operands()) check_symbols(operand, position);
+  }
+
+  TensorMeta parse_meta() {
+    TensorMeta meta;
+    const size_t start = cursor_.position();
+    const std::string_view word = cursor_.word("a dtype, int, float or token");
+    const auto dtype = dtype_from_name(word);
+    if (!dtype) cursor_.fail_at(start, "a dtype, int, float or token", fmt::format("\"{}\"", word));
+    meta.dtype = *dtype;
+    meta.sizes = parse_shape("[", "]");
+    const size_t strides = cursor_.position();
+    meta.strides = cursor_.peek() == '{' ? parse_shape("{", "}") : contiguous_strides(meta.sizes);
+    if (meta.strides.size() != meta.sizes.size()) {
+      cursor_.fail_at(strides, fmt::format("{} strides", meta.sizes.size()),
+                      fmt::format("{}", meta.strides.size()));
+    }
+    if (cursor_.take("+")) meta.offset = parse_int();
+    if (device_from_string(cursor_.peek_word())) meta.device = text::parse_device(cursor_);
+    return meta;
+  }
+
+  /// "%3: f32[8] &1 ~0"
+  ValueId parse_definition() {
+    cursor_.peek();
+    const size_t start = cursor_.position();
+    const ValueId id = parse_id();
+    const auto index = static_cast<size_t>(id);
+    if (index >= graph_.values.size()) {
+      graph_.values.resize(index + 1);
+      defined_.resize(index + 1, false);
+    }
+    if (defined_[index]) {
+      cursor_.fail_at(start, "a value that nothing before defines", fmt::format("%{} again", id));
+    }
+    defined_[index] = true;
+    cursor_.expect(":");
+    cursor_.peek();
+    Value value;
+    if (const auto kind = text::from_word<ValueKind>(text::kValueKinds, cursor_.peek_word())) {
+      cursor_.take(cursor_.peek_word());
+      value.kind = *kind;
+    } else {
+      value.meta = parse_meta();
+    }
+    value.storage = cursor_.take("&") ? cursor_.number<StorageId>("the number of a storage") : id;
+    value.alias_class =
+        cursor_.take("~") ? cursor_.number<int32_t>("the number of an alias class") : value.storage;
+    graph_.value(id) = std::move(value);
+    return id;
+  }
+
+  // --- inputs and outputs -----------------------------------------------------------------------
+
+  template <class Enum, size_t N>
+  Enum parse_kind(const std::array<std::string_view, N>& table, std::string_view expected) {
+    cursor_.peek();
+    const size_t start = cursor_.position();
+    const std::string_view word = cursor_.word(expected);
+    if (const auto kind = text::from_word<Enum>(table, word)) return *kind;
+    cursor_.fail_at(start, expected, fmt::format("\"{}\"", word));
+  }
+
+  int32_t parse_index() {
+    const char next = cursor_.peek();
+    return text::is_digit(next) || next == '-' ? cursor_.number<int32_t>("an index") : -1;
+  }
+
+  void parse_input() {
+    Input input;
+    input.value = parse_definition();
+    input.kind = parse_kind<InputKind>(text::kInputKinds,
+                                       "primal, tangent, saved, generator or effect");
+    input.index = parse_index();
+    if (const auto kind = text::from_word<Source::Kind>(text::kSourceKinds, cursor_.peek_word())) {
+      cursor_.take(cursor_.peek_word());
+      input.source.kind = *kind;
+      input.source.index = parse_index();
+      if (cursor_.peek() == '"') input.source.name = cursor_.quoted_string();
+    }
+    input.requires_grad = cursor_.take("grad");
+    input.mutates_data = cursor_.take("mutates_data");
+    input.mutates_metadata = cursor_.take("mutates_metadata");
+    graph_.inputs.push_back(std::move(input));
+    cursor_.next_line();
+  }
+
+  void parse_output() {
+    Output output;
+    output.value = cursor_.take("none") ? kNoValue : parse_mention();
+    output.kind = parse_kind<OutputKind>(text::kOutputKinds,
+                                         "result, mutated, generator, effect, saved or gradient");
+    output.index = parse_index();
+    if (const auto kind =
+            text::from_word<OutputAlias::Kind>(text::kAliasKinds, cursor_.peek_word())) {
+      cursor_.take(cursor_.peek_word());
+      output.alias.kind = *kind;
+      output.alias.index = parse_index();
+    }
+    output.requires_grad = cursor_.take("grad");
+    graph_.outputs.push_back(output);
+    cursor_.next_line();
+  }
+
+  // --- nodes ------------------------------------------------------------------------------------
+
+  void parse_nodes() {
+    Phase phase = Phase::forward;
+    while (true) {
+      const std::string_view word = cursor_.peek_word();
+      if (const auto next = text::from_word<Phase>(text::kPhases, word)) {
+        phase = *next;
+        start_section(word);
+      } else if (cursor_.peek() == '%' || word == "none" || word.find("::") != word.npos) {
+        parse_node(phase);
+      } else {
+        return;
+      }
+    }
+  }
+
+  void parse_node(Phase phase) {
+    Node node;
+    node.phase = phase;
+    if (cursor_.peek() == '%' || cursor_.peek_word() == "none") {
+      do node.outputs.push_back(cursor_.take("none") ? kNoValue : parse_definition());
+      while (cursor_.take(","));
+      cursor_.expect("=");
+    }
+    parse_call(node);
+    node.id = cursor_.trailing_number();
+    graph_.nodes.push_back(std::move(node));
+    cursor_.next_line();
+  }
+
+  void parse_call(Node& node) {
+    cursor_.peek();
+    const size_t start = cursor_.position();
+    const std::string_view name = cursor_.word("an operator such as aten::add.Tensor");
+    try {
+      node.op = Op::intern(name);
+    } catch (const GraphError&) {
+      cursor_.fail_at(start, "an operator of the form namespace::name.overload",
+                      fmt::format("\"{}\"", name));
+    }
+    cursor_.expect("(");
+    std::vector<std::string> names;
+    bool named = false;
+    if (cursor_.peek() != ')' && cursor_.peek() != ';') {
+      do {
+        names.push_back(parse_arg_name(node.op, names.size()));
+        named = named || !names.back().empty();
+        const size_t position = cursor_.position();
+        node.args.push_back(
+            text::parse_attr(cursor_, [&] { node.inputs.push_back(parse_mention()); }));
+        check_attr_symbols(node.args.back(), position);
+      } while (cursor_.take(","));
+    }
+    if (cursor_.take(";")) {
+      do {
+        node.inputs.push_back(parse_mention());
+        ++node.tokens;
+      } while (cursor_.take(","));
+    }
+    cursor_.expect(")");
+    if (named) Op::suggest_arg_names(node.op, std::move(names));
+  }
+
+  /// "p=" before an argument; empty when there is none.
+  std::string parse_arg_name(Op op, size_t index) {
+    const std::string_view word = cursor_.peek_word();
+    const size_t start = cursor_.position();
+    if (word.empty() || !cursor_.rest().substr(word.size()).starts_with('=')) return {};
+    cursor_.take(word);
+    cursor_.expect("=");
+    if (!text::is_identifier(word)) {
+      cursor_.fail_at(start, "the name of an argument", fmt::format("\"{}\"", word));
+    }
+    const std::vector<std::string>& known = op.info().arg_names;
+    if (op.arg_names_declared() && (index >= known.size() || known[index] != word)) {
+      const std::string expected =
+          index < known.size() ? fmt::format("\"{}\", argument {} of {}", known[index], index, op.name())
+                               : fmt::format("the {} arguments of {}", known.size(), op.name());
+      cursor_.fail_at(start, expected, fmt::format("\"{}\"", word));
+    }
+    return std::string(word);
+  }
+
+  void check_attr_symbols(const Attr& attr, size_t position) {
+    if (attr.is<IntExpr>()) check_symbols(attr.as<IntExpr>(), position);
+    if (attr.is<Shape>()) {
+      for (const IntExpr& entry : attr.as<Shape>()) check_symbols(entry, position);
+    }
+    if (attr.is<attr::Scalar>()) check_scalar_symbols(attr.as<attr::Scalar>(), position);
+    if (attr.is<attr::WrappedNumber>()) {
+      check_scalar_symbols(attr.as<attr::WrappedNumber>().value, position);
+    }
+    if (attr.is<std::vector<attr::Scalar>>()) {
+      for (const attr::Scalar& scalar : attr.as<std::vector<attr::Scalar>>()) {
+        check_scalar_symbols(scalar, position);
+      }
+    }
+  }
+
+  void check_scalar_symbols(const attr::Scalar& scalar, size_t position) {
+    if (const auto* expr = std::get_if<IntExpr>(&scalar.value)) check_symbols(*expr, position);
+  }
+
+  TextCursor cursor_;
+  Graph graph_;
+  std::vector<bool> defined_;
+  std::vector<std::pair<ValueId, size_t>> mentions_;
+};
+
+}  // namespace
+
+Graph parse_graph(std::string_view text, const std::string& origin) {
+  return GraphParser(text, origin).parse();
+}
+
+}  // namespace antegrad

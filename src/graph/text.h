@@ -1,0 +1,27 @@
+#pragma once
+
+/// \file
+/// Prints a graph in the textual form of docs/graph-format.md, which parse_graph() reads back.
+///
+/// Printing needs no valid graph, so that an error message can show what is wrong. What it prints
+/// of a valid graph parses back to the same graph (same_graph()); dead values are left out.
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace antegrad {
+
+/// The whole graph; ends with a newline.
+std::string to_text(const Graph& graph);
+
+/// One node on one line, without indentation and newline.
+std::string node_text(const Graph& graph, const Node& node);
+
+/// "f32[8, 64]{1, 8}+4 cuda:0": a value without its id and storage.
+std::string value_text(const Value& value);
+
+/// One argument. `inputs` points to the first entry of Node::inputs that it takes.
+std::string attr_text(const Attr& attr, const ValueId* inputs);
+
+}  // namespace antegrad

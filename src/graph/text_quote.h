@@ -1,0 +1,14 @@
+#pragma once
+
+/// \file
+/// Strings in double quotes, as the textual form writes them. Reading them is TextCursor's.
+
+#include <string>
+#include <string_view>
+
+namespace antegrad::text {
+
+/// `text` in double quotes, with \" \\ \n \t, and \xNN for other control characters.
+std::string quoted(std::string_view text);
+
+}  // namespace antegrad::text

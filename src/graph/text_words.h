@@ -1,0 +1,77 @@
+#pragma once
+
+/// \file
+/// Words and characters of the textual form that printing and parsing share, so that the two cannot
+/// drift apart. docs/graph-format.md describes the whole form.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "graph/graph.h"
+
+namespace antegrad::text {
+
+inline constexpr std::string_view kMagic = "antegrad.graph";
+inline constexpr int kVersion = 1;
+/// Value ids are below this, so that a hostile text cannot ask for endless memory.
+inline constexpr ValueId kMaxValueId = 1 << 20;
+
+// Each table is indexed by its enum.
+inline constexpr std::array<std::string_view, 4> kValueKinds = {"", "int", "float", "token"};
+inline constexpr std::array<std::string_view, 2> kPhases = {"forward", "backward"};
+inline constexpr std::array<std::string_view, 5> kInputKinds = {"primal", "tangent", "saved",
+                                                                "generator", "effect"};
+inline constexpr std::array<std::string_view, 7> kSourceKinds = {
+    "argument", "parameter", "buffer", "gradient_of", "anonymous", "constant", "sourceless"};
+inline constexpr std::array<std::string_view, 6> kOutputKinds = {"result", "mutated", "generator",
+                                                                 "effect", "saved",   "gradient"};
+inline constexpr std::array<std::string_view, 6> kAliasKinds = {
+    "unaliased",      "is_input",       "view_of_input", "view_of_intermediate",
+    "view_of_output", "same_as_output"};
+
+template <class Enum, size_t N>
+constexpr std::string_view word(const std::array<std::string_view, N>& table, Enum value) {
+  return table[static_cast<size_t>(value)];
+}
+
+template <class Enum, size_t N>
+constexpr std::optional<Enum> from_word(const std::array<std::string_view, N>& table,
+                                        std::string_view text) {
+  for (size_t i = 0; i < N; ++i) {
+    if (table[i] == text && !text.empty()) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+/// Lists whose kind an empty pair of brackets would not tell: printed "floats[]" when empty.
+/// An empty list of integers is "[]".
+inline constexpr std::string_view kEmptyFloats = "floats";
+inline constexpr std::string_view kEmptyBools = "bools";
+inline constexpr std::string_view kEmptyStrings = "strings";
+inline constexpr std::string_view kEmptyScalars = "scalars";
+
+constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// A word that needs no quotes: letters, digits and _ . : - after a letter.
+constexpr bool is_bare_word(std::string_view text) {
+  if (text.empty() || !is_letter(text[0])) return false;
+  for (const char c : text) {
+    if (!is_letter(c) && !is_digit(c) && c != '.' && c != ':' && c != '-') return false;
+  }
+  return true;
+}
+
+/// A name as C and schemas have them.
+constexpr bool is_identifier(std::string_view text) {
+  if (text.empty() || !is_letter(text[0])) return false;
+  for (const char c : text) {
+    if (!is_letter(c) && !is_digit(c)) return false;
+  }
+  return true;
+}
+
+}  // namespace antegrad::text

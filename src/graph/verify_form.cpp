@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include "graph/verify_rules.h"
+
+namespace antegrad::verify_detail {
+namespace {
+
+bool in_table(const Graph& graph, ValueId id) {
+  return id >= 0 && static_cast<size_t>(id) < graph.values.size();
+}
+
+void ids_name_values(Facts& facts) {
+  const Graph& graph = facts.graph;
+  for (const Input& input : graph.inputs) {
+    if (!in_table(graph, input.value)) fail(fmt::format("an input is %{}", input.value));
+  }
+  for (const Node& node : graph.nodes) {
+    for (const ValueId input : node.inputs) {
+      if (!in_table(graph, input)) fail(graph, node, fmt::format("%{} is no value", input));
+    }
+    for (const ValueId output : node.outputs) {
+      if (output != kNoValue && !in_table(graph, output)) {
+        fail(graph, node, fmt::format("%{} is no value", output));
+      }
+    }
+  }
+  for (const Output& output : graph.outputs) {
+    if (output.value != kNoValue && !in_table(graph, output.value)) {
+      fail(fmt::format("an output is %{}", output.value));
+    }
+  }
+}
+
+void one_definition(Facts& facts) {
+  const Graph& graph = facts.graph;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const ValueId id = graph.inputs[i].value;
+    int32_t& definition = facts.definition[static_cast<size_t>(id)];
+    if (definition != kUndefined) fail(fmt::format("%{} stands twice among the inputs", id));
+    definition = kGraphInput;
+    facts.input_of[static_cast<size_t>(id)] = static_cast<int32_t>(i);
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    for (const ValueId output : node.outputs) {
+      if (output == kNoValue) continue;
+      int32_t& definition = facts.definition[static_cast<size_t>(output)];
+      if (definition != kUndefined) {
+        fail(graph, node, fmt::format("%{} is defined a second time", output));
+      }
+      definition = static_cast<int32_t>(i);
+    }
+  }
+}
+
+void defined_before_use(Facts& facts) {
+  const Graph& graph = facts.graph;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId input : graph.nodes[i].inputs) {
+      const int32_t definition = facts.definition[static_cast<size_t>(input)];
+      if (definition == kUndefined || definition >= static_cast<int32_t>(i)) {
+        fail(graph, graph.nodes[i], fmt::format("%{} is used before its definition", input));
+      }
+    }
+  }
+  for (const Output& output : graph.outputs) {
+    if (output.value == kNoValue) continue;
+    if (facts.definition[static_cast<size_t>(output.value)] == kUndefined) {
+      fail(fmt::format("the output %{} is defined nowhere", output.value));
+    }
+  }
+}
+
+void arguments_take_all_inputs(Facts& facts) {
+  const Graph& graph = facts.graph;
+  for (const Node& node : graph.nodes) {
+    if (!node.op) fail(graph, node, "the node has no operator");
+    if (node.tokens < 0 || static_cast<size_t>(node.tokens) > node.outputs.size()) {
+      fail(graph, node, fmt::format("{} tokens do not fit the outputs", node.tokens));
+    }
+    int64_t taken = node.tokens;
+    for (const Attr& arg : node.args) taken += arg.input_count();
+    if (taken != static_cast<int64_t>(node.inputs.size())) {
+      fail(graph, node, fmt::format("arguments and tokens take {} inputs and there are {}", taken,
+                                    node.inputs.size()));
+    }
+  }
+}
+
+void tokens_stand_last(Facts& facts) {
+  const Graph& graph = facts.graph;
+  for (const Node& node : graph.nodes) {
+    const size_t first_input = node.inputs.size() - static_cast<size_t>(node.tokens);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool token = graph.value(node.inputs[i]).kind == ValueKind::token;
+      if (token != (i >= first_input)) {
+        fail(graph, node, fmt::format("%{} is a token among data, or the other way round",
+                                      node.inputs[i]));
+      }
+    }
+    const size_t first_output = node.outputs.size() - static_cast<size_t>(node.tokens);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId output = node.outputs[i];
+      const bool token = output != kNoValue && graph.value(output).kind == ValueKind::token;
+      if (token != (i >= first_output)) {
+        fail(graph, node, "each token that goes in comes out behind the other outputs");
+      }
+    }
+  }
+}
+
+void tokens_form_threads(Facts& facts) {
+  const Graph& graph = facts.graph;
+  std::vector<bool> used(graph.values.size(), false);
+  const auto use = [&](ValueId token) {
+    const bool again = used[static_cast<size_t>(token)];
+    used[static_cast<size_t>(token)] = true;
+    return !again;
+  };
+  for (const Node& node : graph.nodes) {
+    for (size_t i = node.inputs.size() - static_cast<size_t>(node.tokens); i < node.inputs.size();
+         ++i) {
+      if (!use(node.inputs[i])) {
+        fail(graph, node, fmt::format("the token %{} was used before", node.inputs[i]));
+      }
+    }
+  }
+  for (const Output& output : graph.outputs) {
+    if (output.value == kNoValue || graph.value(output.value).kind != ValueKind::token) continue;
+    if (!use(output.value)) fail(fmt::format("the token %{} is output and used", output.value));
+  }
+}
+
+void draws_and_effects_carry_tokens(Facts& facts) {
+  for (const Node& node : facts.graph.nodes) {
+    const OpTraits& traits = node.op.traits();
+    if ((traits.random || traits.effect) && node.tokens == 0) {
+      fail(facts.graph, node, "a random draw or an effect without a token may be moved or lost");
+    }
+  }
+}
+
+void strides_match_sizes(Facts& facts) {
+  const Graph& graph = facts.graph;
+  const auto matches = [&graph](ValueId id) {
+    const TensorMeta& meta = graph.value(id).meta;
+    return graph.value(id).kind != ValueKind::tensor || meta.sizes.size() == meta.strides.size();
+  };
+  for (const Input& input : graph.inputs) {
+    if (!matches(input.value)) fail(fmt::format("the input %{}", input.value));
+  }
+  for (const Node& node : graph.nodes) {
+    for (const ValueId output : node.outputs) {
+      if (output != kNoValue && !matches(output)) fail(graph, node, fmt::format("%{}", output));
+    }
+  }
+}
+
+void symbols_are_named(Facts& facts) {
+  const Graph& graph = facts.graph;
+  const auto named = [&graph](const auto& self, const IntExpr& expr) -> bool {
+    if (expr.kind() == IntExpr::Kind::symbol) {
+      return static_cast<size_t>(expr.symbol_id()) < graph.symbols.size();
+    }
+    for (const IntExpr& operand : expr.operands()) {
+      if (!self(self, operand)) return false;
+    }
+    return true;
+  };
+  const auto check = [&](ValueId id) {
+    if (id == kNoValue || graph.value(id).kind != ValueKind::tensor) return;
+    const TensorMeta& meta = graph.value(id).meta;
+    for (const Shape* shape : {&meta.sizes, &meta.strides}) {
+      for (const IntExpr& entry : *shape) {
+        if (!named(named, entry)) fail(fmt::format("%{} has the size {}", id, to_string(entry)));
+      }
+    }
+    if (!named(named, meta.offset)) fail(fmt::format("the offset of %{}", id));
+  };
+  for (const Input& input : graph.inputs) check(input.value);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId output : node.outputs) check(output);
+  }
+}
+
+void forward_does_not_wait_for_backward(Facts& facts) {
+  const Graph& graph = facts.graph;
+  for (const Node& node : graph.nodes) {
+    if (node.phase != Phase::forward) continue;
+    for (const ValueId input : node.inputs) {
+      const Node* producer = facts.producer(input);
+      const int32_t position = facts.input_of[static_cast<size_t>(input)];
+      const bool late = (producer && producer->phase == Phase::backward) ||
+                        (position >= 0 && graph.inputs[static_cast<size_t>(position)].kind ==
+                                              InputKind::tangent);
+      if (late) fail(graph, node, fmt::format("%{} belongs to the backward pass", input));
+    }
+  }
+}
+
+constexpr Rule kRules[] = {
+    {"every id names a value", ids_name_values},
+    {"a value has one definition", one_definition},
+    {"a value is defined before it is used", defined_before_use},
+    {"arguments and tokens take all inputs of a node", arguments_take_all_inputs},
+    {"tokens stand behind the other inputs and outputs", tokens_stand_last},
+    {"a token is used at most once", tokens_form_threads},
+    {"random draws and effects carry tokens", draws_and_effects_carry_tokens},
+    {"a tensor has a stride for each size", strides_match_sizes},
+    {"every symbol has a name", symbols_are_named},
+    {"the forward pass uses nothing of the backward pass", forward_does_not_wait_for_backward},
+};
+
+}  // namespace
+
+std::span<const Rule> form_rules() { return kRules; }
+
+}  // namespace antegrad::verify_detail

@@ -1,0 +1,163 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "graph/text_words.h"
+#include "graph/verify_rules.h"
+
+namespace antegrad::verify_detail {
+namespace {
+
+// Places of the calling convention in graph.h, by kind.
+constexpr int kInputPlace[] = {/*primal*/ 0, /*tangent*/ 2, /*saved*/ 0, /*generator_token*/ 1,
+                               /*effect_token*/ 1};
+constexpr int kOutputPlace[] = {/*result*/ 0, /*mutated_input*/ 1, /*generator_token*/ 2,
+                                /*effect_token*/ 2, /*saved*/ 3, /*gradient*/ 3};
+
+bool below(int32_t index, size_t size) { return index >= 0 && static_cast<size_t>(index) < size; }
+
+bool has_primals(const Graph& graph) {
+  return std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                     [](const Input& input) { return input.kind == InputKind::primal; });
+}
+
+bool is_primal(const Graph& graph, int32_t index) {
+  return below(index, graph.inputs.size()) &&
+         graph.inputs[static_cast<size_t>(index)].kind == InputKind::primal;
+}
+
+void calling_convention(Facts& facts) {
+  int place = 0;
+  for (const Input& input : facts.graph.inputs) {
+    const int next = kInputPlace[static_cast<size_t>(input.kind)];
+    if (next < place) {
+      fail(fmt::format("the {} %{} comes too late among the inputs",
+                       text::word(text::kInputKinds, input.kind), input.value));
+    }
+    place = next;
+  }
+  place = 0;
+  for (const Output& output : facts.graph.outputs) {
+    const int next = kOutputPlace[static_cast<size_t>(output.kind)];
+    if (next < place) {
+      fail(fmt::format("the {} %{} comes too late among the outputs",
+                       text::word(text::kOutputKinds, output.kind), output.value));
+    }
+    place = next;
+  }
+}
+
+void tokens_have_token_records(Facts& facts) {
+  const Graph& graph = facts.graph;
+  for (const Input& input : graph.inputs) {
+    const bool token = graph.value(input.value).kind == ValueKind::token;
+    const bool declared =
+        input.kind == InputKind::generator_token || input.kind == InputKind::effect_token;
+    if (token != declared) {
+      fail(fmt::format("the input %{} is called {}", input.value,
+                       text::word(text::kInputKinds, input.kind)));
+    }
+    if (input.kind == InputKind::generator_token && !below(input.index, graph.generators.size())) {
+      fail(fmt::format("the input %{} belongs to generator {}", input.value, input.index));
+    }
+  }
+  for (const Output& output : graph.outputs) {
+    const bool token =
+        output.value != kNoValue && graph.value(output.value).kind == ValueKind::token;
+    const bool declared =
+        output.kind == OutputKind::generator_token || output.kind == OutputKind::effect_token;
+    if (token != declared) {
+      fail(fmt::format("the output %{} is called {}", output.value,
+                       text::word(text::kOutputKinds, output.kind)));
+    }
+    if (output.kind == OutputKind::generator_token &&
+        !below(output.index, graph.generators.size())) {
+      fail(fmt::format("the output %{} belongs to generator {}", output.value, output.index));
+    }
+  }
+}
+
+void only_results_and_gradients_may_be_undefined(Facts& facts) {
+  for (const Output& output : facts.graph.outputs) {
+    const bool may_be =
+        output.kind == OutputKind::result || output.kind == OutputKind::gradient;
+    if (output.value == kNoValue && !may_be) {
+      fail(fmt::format("an output called {} is none",
+                       text::word(text::kOutputKinds, output.kind)));
+    }
+  }
+}
+
+void inputs_refer_to_what_exists(Facts& facts) {
+  const Graph& graph = facts.graph;
+  const bool joint = has_primals(graph);
+  for (const Input& input : graph.inputs) {
+    if (input.source.kind == Source::Kind::gradient && joint &&
+        !is_primal(graph, input.source.index)) {
+      fail(fmt::format("%{} is the gradient of input {}", input.value, input.source.index));
+    }
+    if (input.kind != InputKind::tangent || !joint) continue;
+    const bool valid =
+        below(input.index, graph.outputs.size()) &&
+        kOutputPlace[static_cast<size_t>(
+            graph.outputs[static_cast<size_t>(input.index)].kind)] < 2;
+    if (!valid) {
+      fail(fmt::format("the tangent %{} belongs to output {}", input.value, input.index));
+    }
+  }
+}
+
+void outputs_refer_to_what_exists(Facts& facts) {
+  const Graph& graph = facts.graph;
+  const bool joint = has_primals(graph);
+  for (const Output& output : graph.outputs) {
+    const bool of_input =
+        output.kind == OutputKind::mutated_input || output.kind == OutputKind::gradient;
+    // A backward graph has no primals: its gradients refer to the inputs of the forward graph.
+    if (of_input && (joint ? !is_primal(graph, output.index) : output.index < 0)) {
+      fail(fmt::format("the {} %{} belongs to input {}",
+                       text::word(text::kOutputKinds, output.kind), output.value, output.index));
+    }
+    if (output.kind == OutputKind::mutated_input && joint) {
+      const Input& input = graph.inputs[static_cast<size_t>(output.index)];
+      if (!input.mutates_data && !input.mutates_metadata) {
+        fail(fmt::format("%{} is written back to input {}, which is not marked as mutated",
+                         output.value, output.index));
+      }
+    }
+  }
+}
+
+void aliases_refer_to_what_exists(Facts& facts) {
+  using Kind = OutputAlias::Kind;
+  const Graph& graph = facts.graph;
+  for (const Output& output : graph.outputs) {
+    const OutputAlias& alias = output.alias;
+    bool valid = true;
+    if (alias.kind == Kind::is_input || alias.kind == Kind::view_of_input) {
+      valid = is_primal(graph, alias.index);
+    } else if (alias.kind == Kind::view_of_output || alias.kind == Kind::same_as_output) {
+      valid = below(alias.index, graph.outputs.size()) &&
+              graph.outputs[static_cast<size_t>(alias.index)].kind == OutputKind::result;
+    }
+    if (!valid) {
+      fail(fmt::format("%{} has the record \"{} {}\"", output.value,
+                       text::word(text::kAliasKinds, alias.kind), alias.index));
+    }
+  }
+}
+
+constexpr Rule kRules[] = {
+    {"inputs and outputs follow the calling convention", calling_convention},
+    {"tokens, and only tokens, have records of tokens", tokens_have_token_records},
+    {"only results and gradients may be undefined", only_results_and_gradients_may_be_undefined},
+    {"records of inputs refer to what exists", inputs_refer_to_what_exists},
+    {"records of outputs refer to what exists", outputs_refer_to_what_exists},
+    {"alias records refer to what exists", aliases_refer_to_what_exists},
+};
+
+}  // namespace
+
+std::span<const Rule> record_rules() { return kRules; }
+
+}  // namespace antegrad::verify_detail

@@ -1,0 +1,54 @@
+#pragma once
+
+/// \file
+/// Inside of verify(): what the files with rules share. Included by no one else.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/text.h"
+
+namespace antegrad::verify_detail {
+
+/// Thrown by a rule, caught by verify(), which adds the rule's name.
+struct Violation {
+  std::string what;
+};
+
+[[noreturn]] void fail(const std::string& what);
+[[noreturn]] void fail(const Graph& graph, const Node& node, const std::string& what);
+
+inline constexpr int32_t kUndefined = -2;
+inline constexpr int32_t kGraphInput = -1;
+
+/// What rules found out and later rules rest on.
+struct Facts {
+  explicit Facts(const Graph& checked)
+      : graph(checked),
+        definition(checked.values.size(), kUndefined),
+        input_of(checked.values.size(), -1) {}
+
+  const Graph& graph;
+  std::vector<int32_t> definition;  ///< by ValueId: node position, kGraphInput or kUndefined
+  std::vector<int32_t> input_of;    ///< by ValueId: position among Graph::inputs or -1
+
+  const Node* producer(ValueId value) const {
+    const int32_t position = definition[static_cast<size_t>(value)];
+    return position < 0 ? nullptr : &graph.nodes[static_cast<size_t>(position)];
+  }
+};
+
+struct Rule {
+  std::string_view name;  ///< what must hold, in words
+  void (*check)(Facts& facts);
+};
+
+std::span<const Rule> form_rules();     ///< ids, definitions, arguments, tokens, phases
+std::span<const Rule> storage_rules();  ///< who shares memory with whom
+std::span<const Rule> record_rules();   ///< records of inputs and outputs
+
+}  // namespace antegrad::verify_detail

@@ -1,0 +1,38 @@
+#pragma once
+
+/// \file
+/// Between IValues, as the dispatcher passes them, and Attrs, as the graph keeps them.
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/ivalue.h>
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/op_table.h"
+
+namespace antegrad::ops {
+
+/// What attributes refer to by number because a graph cannot hold it as text.
+struct AttrTables {
+  std::vector<at::Generator> generators;  ///< by Graph::generators; undefined for default generators
+  std::vector<c10::IValue> opaques;       ///< by Graph::opaque_names
+};
+
+/// The Attr of a non-tensor argument. Generators and opaque objects are entered into `graph` and
+/// `tables`. Throws CaptureError for symbolic numbers, which no stand-in produces.
+Attr to_attr(const c10::IValue& value, ArgKind kind, Graph& graph, AttrTables& tables);
+
+/// The IValue of any Attr but Input and InputList. Symbols take their values from `symbols`.
+c10::IValue to_ivalue(const Attr& attr, const AttrTables& tables,
+                      const std::vector<int64_t>& symbols = {});
+
+/// Number of the generator in `graph` and `tables`; enters it on first use. An undefined generator
+/// stands for the default one of `device`.
+int32_t generator_index(const at::Generator& generator, c10::Device device, Graph& graph,
+                        AttrTables& tables);
+
+at::Scalar to_scalar(const attr::Scalar& scalar, const std::vector<int64_t>& symbols = {});
+attr::Scalar from_scalar(const at::Scalar& scalar);
+
+}  // namespace antegrad::ops

@@ -1,0 +1,22 @@
+#include "partition/default_partition.h"
+
+#include <utility>
+
+#include "partition/split.h"
+
+namespace antegrad {
+
+Partition default_partition(Graph joint) {
+  // Offering everything but views for saving makes split_at() stop at the first value behind the
+  // views that the backward reads.
+  std::vector<bool> saved(joint.values.size(), true);
+  for (const Node& node : joint.nodes) {
+    if (!node.op.traits().view) continue;
+    for (const ValueId output : node.outputs) {
+      if (output != kNoValue) saved[static_cast<size_t>(output)] = false;
+    }
+  }
+  return split_at(std::move(joint), saved);
+}
+
+}  // namespace antegrad

@@ -1,0 +1,42 @@
+#pragma once
+
+/// \file
+/// What every partitioner returns: the forward and the backward graph of a joint graph, and what the
+/// first saves for the second.
+///
+/// Both graphs keep the ValueIds and node ids of the joint graph and follow the calling convention in
+/// graph/graph.h. Saved values stand in the same order as the forward's outputs and the backward's
+/// inputs of kind `saved`. Each owns its storage. An inference graph has an empty backward.
+
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace antegrad {
+
+/// Why a value is saved, for reports.
+enum class SavedWhy : uint8_t {
+  primal,        ///< an input of the call: free, the caller holds it
+  result,        ///< a result: free while the caller holds it
+  intermediate,  ///< the backward reads it
+  view_base,     ///< the backward reads only views of it, which it makes again
+  size,          ///< an integer or float
+};
+
+/// "primal", "result", "intermediate", "view base", "size".
+std::string_view name(SavedWhy why);
+
+struct Saved {
+  ValueId value = kNoValue;
+  IntExpr bytes = 0;  ///< of its storage, not rounded; 0 for sizes
+  SavedWhy why = SavedWhy::intermediate;
+};
+
+struct Partition {
+  Graph forward;
+  Graph backward;
+  std::vector<Saved> saved;
+};
+
+}  // namespace antegrad

@@ -1,0 +1,380 @@
+#include "partition/split.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <antegrad/error.h>
+
+#include "graph/text.h"
+
+namespace antegrad {
+namespace {
+
+constexpr std::array<std::string_view, 5> kWhy = {"primal", "result", "intermediate", "view base",
+                                                  "size"};
+
+bool is_token_output(const Output& output) {
+  return output.kind == OutputKind::generator_token || output.kind == OutputKind::effect_token;
+}
+
+bool must_run(const Node& node) {
+  return node.op.traits().collective || node.op.traits().mutates;
+}
+
+size_t at(ValueId id) { return static_cast<size_t>(id); }
+
+/// Decides where each node goes, then moves the parts of the joint graph there.
+class Splitter {
+ public:
+  Splitter(Graph joint, const std::vector<bool>& saved)
+      : joint_(std::move(joint)),
+        saved_(saved),
+        producer_(joint_.values.size(), -1) {
+    saved_.resize(joint_.values.size(), false);
+    for (size_t i = 0; i < joint_.nodes.size(); ++i) {
+      for (const ValueId output : joint_.nodes[i].outputs) {
+        if (output != kNoValue) producer_[at(output)] = static_cast<int32_t>(i);
+      }
+    }
+  }
+
+  Partition split() {
+    mark_forward_side();
+    mark_backward_needs();
+    collect_saved();
+    mark_forward_nodes();
+    Partition partition;
+    partition.forward = skeleton(".forward");
+    partition.forward.values = joint_.values;
+    partition.backward = skeleton(".backward");
+    emit_backward_nodes(partition.backward);
+    emit_forward(partition.forward);
+    emit_backward_interface(partition.backward);
+    partition.saved = std::move(report_);
+    return partition;
+  }
+
+ private:
+  // --- who belongs where ------------------------------------------------------------------------
+
+  const Node* producer(ValueId id) const {
+    const int32_t position = producer_[at(id)];
+    return position < 0 ? nullptr : &joint_.nodes[static_cast<size_t>(position)];
+  }
+
+  bool on_forward_side(size_t node) const {
+    return forward_side_[node] || joint_.nodes[node].phase == Phase::forward;
+  }
+
+  /// Marks what `needed` reaches, from the last node to the first.
+  template <class Keep>
+  void close(std::vector<bool>& needed, Keep keep) const {
+    for (size_t i = joint_.nodes.size(); i-- > 0;) {
+      if (!keep(i)) continue;
+      for (const ValueId input : joint_.nodes[i].inputs) needed[at(input)] = true;
+    }
+  }
+
+  bool any_output(size_t node, const std::vector<bool>& needed) const {
+    const std::vector<ValueId>& outputs = joint_.nodes[node].outputs;
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](ValueId id) { return id != kNoValue && needed[at(id)]; });
+  }
+
+  /// Where the thread of tokens that ends in `token` crosses from the forward to the backward.
+  ValueId token_at_boundary(ValueId token) const {
+    while (const Node* node = producer(token)) {
+      if (on_forward_side(static_cast<size_t>(producer_[at(token)]))) break;
+      const auto output = std::find(node->outputs.begin(), node->outputs.end(), token);
+      const auto from_end = std::distance(output, node->outputs.end());
+      token = node->inputs[node->inputs.size() - static_cast<size_t>(from_end)];
+    }
+    return token;
+  }
+
+  /// What results need is forward, whenever it was captured: a function may take gradients inside.
+  void mark_forward_side() {
+    forward_side_.assign(joint_.nodes.size(), false);
+    std::vector<bool> needed(joint_.values.size(), false);
+    const auto mark = [&](size_t node) {
+      forward_side_[node] = any_output(node, needed);
+      return bool(forward_side_[node]);
+    };
+    for (const Output& output : joint_.outputs) {
+      const bool of_forward =
+          output.kind == OutputKind::result || output.kind == OutputKind::mutated_input;
+      if (of_forward && output.value != kNoValue) needed[at(output.value)] = true;
+    }
+    close(needed, mark);
+    for (const Output& output : joint_.outputs) {
+      if (!is_token_output(output)) continue;
+      const ValueId boundary = token_at_boundary(output.value);
+      threads_.push_back({output, boundary});
+      needed[at(boundary)] = true;
+    }
+    close(needed, mark);
+    for (const Input& input : joint_.inputs) {
+      if (input.kind != InputKind::tangent || !needed[at(input.value)]) continue;
+      throw GraphError(ErrorText{"results that depend on primals only",
+                                 "one that depends on the tangent %" + std::to_string(input.value),
+                                 ""});
+    }
+  }
+
+  /// Runs from the gradients to what is saved; what is met on the way runs in the backward.
+  void mark_backward_needs() {
+    runs_backward_.assign(joint_.nodes.size(), false);
+    needed_backward_.assign(joint_.values.size(), false);
+    read_directly_.assign(joint_.values.size(), false);
+    for (const Output& output : joint_.outputs) {
+      if (output.kind != OutputKind::gradient || output.value == kNoValue) continue;
+      needed_backward_[at(output.value)] = true;
+      read_directly_[at(output.value)] = true;
+    }
+    for (const Thread& thread : threads_) {
+      if (thread.crosses()) needed_backward_[at(thread.end.value)] = true;
+    }
+    for (size_t i = joint_.nodes.size(); i-- > 0;) {
+      const Node& node = joint_.nodes[i];
+      const bool runs = on_forward_side(i) ? must_recompute(i)
+                                           : must_run(node) || any_output(i, needed_backward_);
+      if (!runs) continue;
+      runs_backward_[i] = true;
+      for (const ValueId input : node.inputs) {
+        needed_backward_[at(input)] = true;
+        if (!node.op.traits().view) read_directly_[at(input)] = true;
+      }
+    }
+  }
+
+  /// A forward node runs again when the backward needs an output of it that is not saved. Then its
+  /// other outputs are there as well and need not be saved.
+  bool must_recompute(size_t i) {
+    const Node& node = joint_.nodes[i];
+    const bool missing =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+          return id != kNoValue && needed_backward_[at(id)] && !saved_[at(id)] && !is_token(id);
+        });
+    if (!missing) return false;
+    AG_CHECK(node.tokens == 0, "a random draw or an effect would run twice because its result is "
+                               "not saved: " + node_text(joint_, node));
+    for (const ValueId output : node.outputs) {
+      if (output != kNoValue) saved_[at(output)] = false;
+    }
+    return true;
+  }
+
+  bool is_token(ValueId id) const { return joint_.value(id).kind == ValueKind::token; }
+
+  void collect_saved() {
+    std::vector<bool> is_result_storage(joint_.values.size(), false);
+    for (const Output& output : joint_.outputs) {
+      if (output.kind != OutputKind::result || output.value == kNoValue) continue;
+      const StorageId storage = joint_.value(output.value).storage;
+      if (storage >= 0) is_result_storage[at(storage)] = true;
+    }
+    const auto save = [&](ValueId id, bool primal) {
+      const Value& value = joint_.value(id);
+      Saved saved{id, 0, SavedWhy::intermediate};
+      if (value.kind != ValueKind::tensor) {
+        saved.why = SavedWhy::size;
+      } else {
+        AG_CHECK(value.storage == id, "a view would be saved: " + value_text(value));
+        saved.bytes = span_bytes(value.meta);
+        if (primal) {
+          saved.why = SavedWhy::primal;
+        } else if (is_result_storage[at(value.storage)]) {
+          saved.why = SavedWhy::result;
+        } else if (!read_directly_[at(id)]) {
+          saved.why = SavedWhy::view_base;
+        }
+      }
+      report_.push_back(std::move(saved));
+    };
+    for (const Input& input : joint_.inputs) {
+      if (input.kind == InputKind::primal && needed_backward_[at(input.value)]) {
+        save(input.value, true);
+      }
+    }
+    for (size_t i = 0; i < joint_.nodes.size(); ++i) {
+      if (!on_forward_side(i) || runs_backward_[i]) continue;
+      for (const ValueId id : joint_.nodes[i].outputs) {
+        if (id != kNoValue && needed_backward_[at(id)] && !is_token(id)) save(id, false);
+      }
+    }
+  }
+
+  void mark_forward_nodes() {
+    runs_forward_.assign(joint_.nodes.size(), false);
+    std::vector<bool> needed(joint_.values.size(), false);
+    for (const Output& output : joint_.outputs) {
+      const bool of_forward =
+          output.kind == OutputKind::result || output.kind == OutputKind::mutated_input;
+      if (of_forward && output.value != kNoValue) needed[at(output.value)] = true;
+    }
+    for (const Thread& thread : threads_) needed[at(thread.boundary)] = true;
+    for (const Saved& saved : report_) needed[at(saved.value)] = true;
+    close(needed, [&](size_t node) {
+      runs_forward_[node] =
+          on_forward_side(node) && (must_run(joint_.nodes[node]) || any_output(node, needed));
+      return bool(runs_forward_[node]);
+    });
+  }
+
+  // --- building the two graphs ------------------------------------------------------------------
+
+  Graph skeleton(const char* suffix) const {
+    Graph graph;
+    graph.name = joint_.name + suffix;
+    graph.symbols = joint_.symbols;
+    graph.generators = joint_.generators;
+    graph.opaque_names = joint_.opaque_names;
+    return graph;
+  }
+
+  void emit_forward(Graph& forward) {
+    for (size_t i = 0; i < joint_.nodes.size(); ++i) {
+      if (runs_forward_[i]) forward.nodes.push_back(std::move(joint_.nodes[i]));
+    }
+    for (const Input& input : joint_.inputs) {
+      if (input.kind != InputKind::tangent) forward.inputs.push_back(input);
+    }
+    for (const Output& output : joint_.outputs) {
+      if (output.kind == OutputKind::result || output.kind == OutputKind::mutated_input) {
+        forward.outputs.push_back(output);
+      }
+    }
+    for (const Thread& thread : threads_) {
+      Output output = thread.end;
+      output.value = thread.boundary;
+      forward.outputs.push_back(output);
+    }
+    for (const Saved& saved : report_) {
+      Output output;
+      output.value = saved.value;
+      output.kind = OutputKind::saved;
+      forward.outputs.push_back(output);
+    }
+  }
+
+  /// Emits the recomputed nodes that `id` needs and that have not run yet, in joint order.
+  void emit_missing(Graph& backward, const std::vector<ValueId>& ids) {
+    missing_.clear();
+    stack_.assign(ids.begin(), ids.end());
+    while (!stack_.empty()) {
+      const int32_t position = producer_[at(stack_.back())];
+      stack_.pop_back();
+      if (position < 0) continue;
+      const auto i = static_cast<size_t>(position);
+      if (!runs_backward_[i] || emitted_[i] || !on_forward_side(i)) continue;
+      emitted_[i] = true;
+      missing_.push_back(i);
+      const std::vector<ValueId>& inputs = joint_.nodes[i].inputs;
+      stack_.insert(stack_.end(), inputs.begin(), inputs.end());
+    }
+    std::sort(missing_.begin(), missing_.end());
+    for (const size_t i : missing_) backward.nodes.push_back(joint_.nodes[i]);
+  }
+
+  void emit_backward_nodes(Graph& backward) {
+    emitted_.assign(joint_.nodes.size(), false);
+    for (size_t i = 0; i < joint_.nodes.size(); ++i) {
+      if (!runs_backward_[i] || on_forward_side(i)) continue;
+      emit_missing(backward, joint_.nodes[i].inputs);
+      // Whatever needs nodes by position is done with this one, so it can move.
+      backward.nodes.push_back(std::move(joint_.nodes[i]));
+    }
+    for (const Output& output : joint_.outputs) {
+      if (output.kind == OutputKind::gradient && output.value != kNoValue) {
+        emit_missing(backward, {output.value});
+      }
+    }
+  }
+
+  void emit_backward_interface(Graph& backward) {
+    backward.values = std::move(joint_.values);
+    for (const Saved& saved : report_) {
+      Input input;
+      input.value = saved.value;
+      input.kind = InputKind::saved;
+      backward.inputs.push_back(std::move(input));
+    }
+    for (const Thread& thread : threads_) {
+      if (!thread.crosses()) continue;
+      Input input;
+      input.value = start_thread(backward, thread.boundary);
+      input.kind = thread.end.kind == OutputKind::generator_token ? InputKind::generator_token
+                                                                  : InputKind::effect_token;
+      input.index = thread.end.index;
+      backward.inputs.push_back(std::move(input));
+      backward.outputs.push_back(thread.end);
+    }
+    for (Input& input : joint_.inputs) {
+      if (input.kind == InputKind::tangent) backward.inputs.push_back(std::move(input));
+    }
+    for (const Output& output : joint_.outputs) {
+      if (output.kind == OutputKind::gradient) backward.outputs.push_back(output);
+    }
+  }
+
+  /// The backward's draws start from a token of their own: other calls may come in between.
+  static ValueId start_thread(Graph& backward, ValueId boundary) {
+    const ValueId fresh = backward.add_token();
+    for (Node& node : backward.nodes) {
+      if (node.tokens > 0) std::replace(node.inputs.begin(), node.inputs.end(), boundary, fresh);
+    }
+    return fresh;
+  }
+
+  /// A thread of tokens: the joint output that ends it, and its last token of the forward.
+  struct Thread {
+    Output end;
+    ValueId boundary;
+    bool crosses() const { return end.value != boundary; }
+  };
+
+  Graph joint_;
+  std::vector<bool> saved_;
+  std::vector<int32_t> producer_;    // by value: position of its node, -1 for inputs
+  std::vector<Thread> threads_;
+  std::vector<bool> forward_side_;   // by node: results need it
+  std::vector<bool> runs_backward_;  // by node
+  std::vector<bool> runs_forward_;   // by node
+  std::vector<bool> needed_backward_;
+  std::vector<bool> read_directly_;  // by value: by other nodes than views
+  std::vector<Saved> report_;
+  std::vector<bool> emitted_;
+  std::vector<size_t> missing_;
+  std::vector<ValueId> stack_;
+};
+
+/// Nothing to differentiate: the whole graph is the forward.
+Partition inference(Graph joint) {
+  Partition partition;
+  partition.backward.name = joint.name + ".backward";
+  partition.backward.symbols = joint.symbols;
+  partition.backward.generators = joint.generators;
+  partition.backward.opaque_names = joint.opaque_names;
+  partition.forward = std::move(joint);
+  partition.forward.name += ".forward";
+  std::erase_if(partition.forward.inputs,
+                [](const Input& input) { return input.kind == InputKind::tangent; });
+  return partition;
+}
+
+}  // namespace
+
+std::string_view name(SavedWhy why) { return kWhy[static_cast<size_t>(why)]; }
+
+bool has_backward(const Graph& joint) {
+  return std::any_of(joint.outputs.begin(), joint.outputs.end(),
+                     [](const Output& output) { return output.kind == OutputKind::gradient; });
+}
+
+Partition split_at(Graph joint, const std::vector<bool>& saved) {
+  if (!has_backward(joint)) return inference(std::move(joint));
+  return Splitter(std::move(joint), saved).split();
+}
+
+}  // namespace antegrad

@@ -1,0 +1,170 @@
+#include "passes/no_ops.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "graph/hash_bits.h"
+#include "passes/replace_values.h"
+
+namespace antegrad {
+namespace {
+
+size_t at(int32_t id) { return static_cast<size_t>(id); }
+
+uint64_t hash_of(const TensorMeta& meta, StorageId storage) {
+  uint64_t hash = mix_bits(static_cast<uint64_t>(storage), static_cast<uint64_t>(meta.dtype));
+  for (const Shape* shape : {&meta.sizes, &meta.strides}) {
+    for (const IntExpr& entry : *shape) hash = mix_bits(hash, hash_value(entry));
+  }
+  return mix_bits(hash, hash_value(meta.offset));
+}
+
+class NoOps {
+ public:
+  explicit NoOps(Graph& graph)
+      : graph_(graph),
+        replacer_(graph),
+        dead_(graph.nodes.size(), false),
+        producer_(graph.values.size(), -1),
+        reinterpreted_(graph.values.size(), false),
+        written_(graph.values.size(), false) {}
+
+  void run() {
+    for (const Node& node : graph_.nodes) {
+      if (node.op.traits().mutates && !node.inputs.empty()) mark_written(node.inputs[0]);
+    }
+    for (const Input& input : graph_.inputs) remember(input.value);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) visit(i);
+    replacer_.finish(dead_);
+  }
+
+ private:
+  void mark_written(ValueId id) {
+    const StorageId storage = graph_.value(id).storage;
+    if (storage >= 0) written_[at(storage)] = true;
+  }
+
+  void visit(size_t i) {
+    Node& node = graph_.nodes[i];
+    replacer_.update_inputs(node);
+    const OpTraits& traits = node.op.traits();
+    const bool candidate = traits.no_op_when_same_meta && node.tokens == 0 &&
+                           node.outputs.size() == 1 && node.outputs[0] != kNoValue &&
+                           !node.args.empty() && node.args[0].is<attr::Input>();
+    if (traits.view && !node.inputs.empty()) {
+      const bool changes_reading =
+          !traits.no_op_when_same_meta || reinterpreted_[at(node.inputs[0])];
+      for (const ValueId output : node.outputs) {
+        if (output != kNoValue) reinterpreted_[at(output)] = changes_reading;
+      }
+    }
+    if (candidate && (traits.view ? drop_view(node) : drop_copy(node))) {
+      dead_[i] = true;
+      return;
+    }
+    if (candidate) skip_middle_view(node);
+    for (const ValueId output : node.outputs) {
+      if (output == kNoValue) continue;
+      producer_[at(output)] = static_cast<int32_t>(i);
+      remember(output);
+    }
+  }
+
+  // --- views ------------------------------------------------------------------------------------
+
+  /// Offers a value for later views of its storage that show the same.
+  void remember(ValueId id) {
+    const Value& value = graph_.value(id);
+    if (value.kind != ValueKind::tensor || reinterpreted_[at(id)]) return;
+    shown_.emplace(hash_of(value.meta, replacer_.storage(id)), id);
+  }
+
+  ValueId shown_before(ValueId id, Phase phase) const {
+    const Value& value = graph_.value(id);
+    const StorageId storage = replacer_.storage(id);
+    const auto [first, last] = shown_.equal_range(hash_of(value.meta, storage));
+    for (auto entry = first; entry != last; ++entry) {
+      const ValueId other = entry->second;
+      if (replacer_.storage(other) == storage && graph_.value(other).meta == value.meta &&
+          (phase == Phase::backward || !of_backward(other))) {
+        return other;
+      }
+    }
+    return kNoValue;
+  }
+
+  bool of_backward(ValueId id) const {
+    const int32_t node = producer_[at(id)];
+    return node >= 0 && graph_.nodes[static_cast<size_t>(node)].phase == Phase::backward;
+  }
+
+  bool drop_view(const Node& node) {
+    const ValueId output = node.outputs[0];
+    // A result that is a view of something has a record that says of what: it stays what it is.
+    if (reinterpreted_[at(output)] || replacer_.is_output(output)) return false;
+    if (is_written(output)) return false;
+    const ValueId earlier = shown_before(output, node.phase);
+    if (earlier == kNoValue) return false;
+    replacer_.replace(output, earlier);
+    return true;
+  }
+
+  /// view(view(x, a), b) is view(x, b) when all three lie in one piece.
+  void skip_middle_view(Node& node) {
+    if (!is_plain_reshape(node)) return;
+    const int32_t middle = producer_[at(node.inputs[0])];
+    if (middle < 0) return;
+    const Node& inner = graph_.nodes[static_cast<size_t>(middle)];
+    if (!is_plain_reshape(inner)) return;
+    const auto in_one_piece = [this](ValueId id) { return is_contiguous(graph_.value(id).meta); };
+    if (in_one_piece(inner.inputs[0]) && in_one_piece(node.inputs[0]) &&
+        in_one_piece(node.outputs[0])) {
+      node.inputs[0] = inner.inputs[0];
+    }
+  }
+
+  static bool is_plain_reshape(const Node& node) {
+    return node.op.traits().reshape && node.inputs.size() == 1 && node.args.size() == 2 &&
+           node.args[1].is<Shape>();
+  }
+
+  // --- copies -----------------------------------------------------------------------------------
+
+  bool drop_copy(const Node& node) {
+    const ValueId input = node.inputs[0];
+    const ValueId output = node.outputs[0];
+    const auto asks_for_more = [](const Attr& arg) { return arg.is<bool>() && arg.as<bool>(); };
+    if (graph_.value(input).kind != ValueKind::tensor || reinterpreted_[at(input)] ||
+        graph_.value(input).meta != graph_.value(output).meta || is_written(input) ||
+        is_written(output) || replacer_.held_by_output(replacer_.storage(output)) ||
+        std::any_of(node.args.begin(), node.args.end(), asks_for_more)) {
+      return false;
+    }
+    const TensorMeta& base = graph_.value(replacer_.storage(input)).meta;
+    if (span_bytes(base) != span_bytes(graph_.value(input).meta)) return false;
+    replacer_.replace(output, input);
+    return true;
+  }
+
+  bool is_written(ValueId id) const {
+    const StorageId storage = graph_.value(id).storage;
+    return storage >= 0 && written_[at(storage)];
+  }
+
+  Graph& graph_;
+  ValueReplacer replacer_;
+  std::vector<bool> dead_;
+  std::vector<int32_t> producer_;
+  std::vector<bool> reinterpreted_;  // by value: its metadata do not say how to read it
+  std::vector<bool> written_;        // by storage: an in-place node writes it
+  std::unordered_multimap<uint64_t, ValueId> shown_;
+};
+
+}  // namespace
+
+Graph no_ops(Graph graph) {
+  NoOps(graph).run();
+  return graph;
+}
+
+}  // namespace antegrad

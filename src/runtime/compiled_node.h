@@ -1,0 +1,52 @@
+#pragma once
+
+/// \file
+/// The autograd node behind the results of a compiled call.
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/executable.h"
+
+namespace antegrad::runtime {
+
+/// Holds what one forward saved, and runs the backward program once (or more often under
+/// retain_graph). Errors: BackwardError for a second pass over freed tensors, for create_graph, and
+/// for a tangent that is undefined while another is not.
+class CompiledNode final : public torch::autograd::Node {
+ public:
+  CompiledNode(std::shared_ptr<const Executable> executable,
+               torch::autograd::edge_list&& next_edges);
+
+  /// Takes what `saved` slots say from a finished forward. `results` carry this node already.
+  void save(const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
+            const std::vector<at::Tensor>& results, std::vector<at::Tensor> copies);
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
+  std::string name() const override { return "AntegradBackward"; }
+  void will_release_variables() override { releasing_ = true; }
+  void release_variables() override;
+
+ private:
+  struct Kept {
+    torch::autograd::SavedVariable variable;  // primals and results
+    at::Tensor raw;                           // copies and intermediates
+    std::optional<c10::VariableVersion> shared;  // counter of the result that shares its memory
+    uint32_t version = 0;                        // its value after the forward
+  };
+
+  void check_shared_versions() const;
+  std::vector<at::Tensor> gather(torch::autograd::variable_list& tangents);
+
+  std::shared_ptr<const Executable> executable_;
+  std::vector<Kept> kept_;
+  bool freed_ = false;
+  bool releasing_ = false;
+  std::mutex mutex_;
+};
+
+}  // namespace antegrad::runtime

@@ -1,0 +1,96 @@
+#include "runtime/program.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/List.h>
+#include <antegrad/error.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace antegrad::runtime {
+
+c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>& registers) const {
+  const auto at = [&](int32_t index) -> at::Tensor& {
+    return registers[static_cast<size_t>(index)];
+  };
+  switch (argument.origin) {
+    case Origin::constant: return constants_[static_cast<size_t>(argument.index)];
+    case Origin::copy: return at(argument.index);
+    case Origin::move: return std::move(at(argument.index));
+    case Origin::list: {
+      c10::List<at::Tensor> list;
+      for (const auto& entry : lists_[static_cast<size_t>(argument.index)]) {
+        if (entry.origin == Origin::constant) {
+          list.push_back(at::Tensor());
+        } else if (entry.origin == Origin::move) {
+          list.push_back(std::move(at(entry.index)));
+        } else {
+          list.push_back(at(entry.index));
+        }
+      }
+      return list;
+    }
+    case Origin::optional_list: {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const auto& entry : lists_[static_cast<size_t>(argument.index)]) {
+        if (entry.origin == Origin::constant) {
+          list.push_back(std::nullopt);
+        } else {
+          list.push_back(std::optional(entry.origin == Origin::move ? std::move(at(entry.index))
+                                                                    : at(entry.index)));
+        }
+      }
+      return list;
+    }
+  }
+  throw InternalError("unknown origin of an argument");
+}
+
+void Program::call(const Instruction& instruction, std::vector<at::Tensor>& registers,
+                   torch::jit::Stack& stack) const {
+  for (const auto& arg : instruction.arguments) stack.push_back(argument(arg, registers));
+  instruction.entry->handle.callBoxed(stack);
+  size_t next = 0;
+  const auto store = [&](at::Tensor tensor) {
+    const auto reg = instruction.results[next++];
+    if (reg >= 0) registers[static_cast<size_t>(reg)] = std::move(tensor);
+  };
+  for (auto& value : stack) {
+    if (value.isTensor()) {
+      store(std::move(value).toTensor());
+    } else if (value.isTensorList()) {
+      for (auto& t : value.toTensorVector()) store(std::move(t));
+    } else {
+      store(at::Tensor());
+    }
+  }
+  stack.clear();
+}
+
+std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs) const {
+  AG_CHECK(inputs.size() == inputs_.size(), "number of program inputs");
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  std::vector<at::Tensor> registers(static_cast<size_t>(register_count_));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs_[i] >= 0) registers[static_cast<size_t>(inputs_[i])] = std::move(inputs[i]);
+  }
+  inputs.clear();
+  torch::jit::Stack stack;
+  stack.reserve(16);
+  for (const auto& instruction : instructions_) {
+    try {
+      call(instruction, registers, stack);
+    } catch (c10::Error& error) {
+      error.add_context("while antegrad ran node #" + std::to_string(instruction.node_id) + ", " +
+                        instruction.entry->op.name() + ", of '" + name_ + "'");
+      throw;
+    }
+  }
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(outputs_.size());
+  for (const auto reg : outputs_) {
+    outputs.push_back(reg < 0 ? at::Tensor() : registers[static_cast<size_t>(reg)]);
+  }
+  return outputs;
+}
+
+}  // namespace antegrad::runtime

@@ -1,0 +1,71 @@
+#pragma once
+
+/// \file
+/// A graph as a list of ready operator calls.
+///
+/// Everything that does not change between calls is prepared once: operator handles, constant
+/// arguments, which register a tensor comes from and whether that is its last use. Running pushes
+/// arguments, calls the kernel and moves results to registers; a tensor is freed right after the call
+/// that uses it last. Immutable after construction; any number of threads may run it at once.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/attrs.h"
+#include "ops/op_table.h"
+
+namespace antegrad::runtime {
+
+class Program {
+ public:
+  /// `tables` hold what the graph's attributes refer to. Throws GraphError for an operator that this
+  /// libtorch does not have.
+  Program(const Graph& graph, const ops::AttrTables& tables);
+
+  /// Runs below autograd and autocast. `inputs` has one tensor for each graph input, in order (undefined
+  /// for tokens); it is consumed, so that a tensor that only the caller passed dies at its last use.
+  /// Returns one tensor for each graph output (undefined for tokens and absent ones). An exception of
+  /// a kernel names the node.
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
+
+  /// Number of graph inputs, tokens included.
+  size_t input_count() const { return inputs_.size(); }
+  size_t instruction_count() const { return instructions_.size(); }
+
+ private:
+  // Where an argument comes from.
+  enum class Origin : uint8_t { constant, copy, move, list, optional_list };
+  struct Argument {
+    Origin origin;
+    int32_t index;  // constants_, register or lists_
+  };
+  struct ListEntry {
+    Origin origin;  // copy, move, or constant for an undefined entry
+    int32_t index;
+  };
+  struct Instruction {
+    const ops::OpEntry* entry;
+    int32_t node_id;
+    std::vector<Argument> arguments;
+    std::vector<int32_t> results;  // registers, -1 to drop
+  };
+
+  void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
+            torch::jit::Stack& stack) const;
+  c10::IValue argument(const Argument& argument, std::vector<at::Tensor>& registers) const;
+
+  std::string name_;
+  std::vector<Instruction> instructions_;
+  std::vector<c10::IValue> constants_;
+  std::vector<std::vector<ListEntry>> lists_;
+  std::vector<int32_t> inputs_;   // register of each graph input, -1 when it is not used
+  std::vector<int32_t> outputs_;  // register of each graph output, -1 for none
+  int32_t register_count_ = 0;
+
+  friend class ProgramBuilder;
+};
+
+}  // namespace antegrad::runtime

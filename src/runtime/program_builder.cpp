@@ -1,0 +1,126 @@
+#include <antegrad/error.h>
+
+#include <algorithm>
+
+#include "runtime/program.h"
+
+namespace antegrad::runtime {
+
+// Turns nodes into instructions. Registers are numbered in order of first appearance.
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Graph& graph, const ops::AttrTables& tables, Program& program)
+      : graph_(graph), tables_(tables), program_(program), registers_(graph.values.size(), -1) {}
+
+  void build() {
+    find_last_uses();
+    for (const auto& input : graph_.inputs) {
+      const bool used = is_tensor(input.value) && last_use_[index(input.value)] >= 0;
+      program_.inputs_.push_back(used ? register_of(input.value) : -1);
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) add(graph_.nodes[i], static_cast<int32_t>(i));
+    for (const auto& output : graph_.outputs) {
+      const bool tensor = output.value != kNoValue && is_tensor(output.value);
+      program_.outputs_.push_back(tensor ? register_of(output.value) : -1);
+    }
+    program_.register_count_ = next_register_;
+  }
+
+ private:
+  static size_t index(ValueId value) { return static_cast<size_t>(value); }
+  bool is_tensor(ValueId value) const { return graph_.value(value).kind == ValueKind::tensor; }
+
+  int32_t register_of(ValueId value) {
+    auto& reg = registers_[index(value)];
+    if (reg < 0) reg = next_register_++;
+    return reg;
+  }
+
+  void find_last_uses() {
+    last_use_.assign(graph_.values.size(), -1);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (const auto input : graph_.nodes[i].inputs) {
+        last_use_[index(input)] = static_cast<int32_t>(i);
+      }
+    }
+    for (const auto& output : graph_.outputs) {
+      if (output.value != kNoValue) {
+        last_use_[index(output.value)] = static_cast<int32_t>(graph_.nodes.size());
+      }
+    }
+  }
+
+  // Whether input `position` of the node is the last mention of its value anywhere.
+  bool dies_here(const Node& node, int32_t node_index, size_t position) const {
+    const auto value = node.inputs[position];
+    return last_use_[index(value)] == node_index &&
+           std::find(node.inputs.begin() + static_cast<std::ptrdiff_t>(position) + 1,
+                     node.inputs.end(), value) == node.inputs.end();
+  }
+
+  int32_t constant(c10::IValue value) {
+    program_.constants_.push_back(std::move(value));
+    return static_cast<int32_t>(program_.constants_.size() - 1);
+  }
+
+  void add(const Node& node, int32_t node_index) {
+    Program::Instruction instruction{&ops::entry_of(node.op), node.id, {}, {}};
+    const auto& kinds = instruction.entry->args;
+    if (kinds.size() != node.args.size()) {
+      throw GraphError("expected " + std::to_string(kinds.size()) + " arguments for " +
+                       node.op.name() + ", found " + std::to_string(node.args.size()) +
+                       "; the graph was written for another version of libtorch");
+    }
+    size_t next = 0;
+    const auto take = [&] {
+      const auto position = next++;
+      const auto origin = dies_here(node, node_index, position) ? Program::Origin::move
+                                                                : Program::Origin::copy;
+      return Program::Argument{origin, register_of(node.inputs[position])};
+    };
+    for (size_t i = 0; i < node.args.size(); ++i) {
+      const auto& arg = node.args[i];
+      if (arg.is<attr::Input>()) {
+        instruction.arguments.push_back(take());
+      } else if (arg.is<attr::InputList>()) {
+        std::vector<Program::ListEntry> list;
+        for (const bool present : arg.as<attr::InputList>().present) {
+          if (present) {
+            const auto taken = take();
+            list.push_back({taken.origin, taken.index});
+          } else {
+            list.push_back({Program::Origin::constant, -1});
+          }
+        }
+        program_.lists_.push_back(std::move(list));
+        const bool optional = kinds[i] == ops::ArgKind::optional_tensors;
+        instruction.arguments.push_back(
+            {optional ? Program::Origin::optional_list : Program::Origin::list,
+             static_cast<int32_t>(program_.lists_.size() - 1)});
+      } else {
+        instruction.arguments.push_back(
+            {Program::Origin::constant, constant(ops::to_ivalue(arg, tables_))});
+      }
+    }
+    const auto tensors = node.outputs.size() - static_cast<size_t>(node.tokens);
+    for (size_t i = 0; i < tensors; ++i) {
+      const auto output = node.outputs[i];
+      const bool used = output != kNoValue && last_use_[index(output)] >= 0;
+      instruction.results.push_back(used ? register_of(output) : -1);
+    }
+    program_.instructions_.push_back(std::move(instruction));
+  }
+
+  const Graph& graph_;
+  const ops::AttrTables& tables_;
+  Program& program_;
+  std::vector<int32_t> registers_;
+  std::vector<int32_t> last_use_;
+  int32_t next_register_ = 0;
+};
+
+Program::Program(const Graph& graph, const ops::AttrTables& tables) : name_(graph.name) {
+  ProgramBuilder(graph, tables, *this).build();
+}
+
+}  // namespace antegrad::runtime

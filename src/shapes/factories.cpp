@@ -1,0 +1,297 @@
+/// \file
+/// Fresh tensors: creation, `*_like`, `new_*`, copies, padding and random numbers.
+
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/Device.h>
+
+#include <cmath>
+#include <cstdint>
+
+#include "shapes/families.h"
+#include "shapes/layout.h"
+
+namespace antegrad::shapes {
+
+namespace {
+
+/// dtype, layout, device of a factory from argument `i` on; false when not strided.
+struct Options {
+  Options(const Call& call, size_t i, at::ScalarType dtype, c10::Device device)
+      : dtype(call.dtype(i).value_or(dtype)),
+        device(call.is_none(i + 2) ? device : call.arg(i + 2).toDevice()),
+        strided(call.is_none(i + 1) || call.arg(i + 1).toLayout() == at::kStrided) {
+    // "cuda" means the current device, which is known only where the tensor is made.
+    if (!this->device.is_cpu() && !this->device.has_index()) strided = false;
+  }
+  Options(const Call& call, size_t i, const at::Tensor& self)
+      : Options(call, i, self.scalar_type(), self.device()) {}
+
+  at::ScalarType dtype;
+  c10::Device device;
+  bool strided;
+};
+
+at::ScalarType default_dtype() { return c10::get_default_dtype_as_scalartype(); }
+
+std::optional<at::MemoryFormat> memory_format(const Call& call, size_t i) {
+  if (call.is_none(i)) return std::nullopt;
+  return call.arg(i).toMemoryFormat();
+}
+
+bool returns_fresh(Call& call, at::IntArrayRef sizes, const Options& options) {
+  for (const int64_t size : sizes) {
+    if (size < 0) return false;
+  }
+  if (!options.strided) return false;
+  call.returns(fresh(sizes, options.dtype, options.device));
+  return true;
+}
+
+/// Sizes at `Sizes`, options from `First` on, default dtype `Default` (Undefined: the global one).
+template <size_t Sizes, size_t First>
+bool filled(Call& call) {
+  return returns_fresh(call, call.arg(Sizes).toDimVector(),
+                       Options(call, First, default_dtype(), at::kCPU));
+}
+
+template <size_t Sizes, size_t First>
+bool random_integers(Call& call) {
+  return returns_fresh(call, call.arg(Sizes).toDimVector(),
+                       Options(call, First, at::kLong, at::kCPU));
+}
+
+at::ScalarType dtype_of_number(const at::Scalar& number) {
+  if (number.isBoolean()) return at::kBool;
+  if (number.isIntegral(/*includeBool=*/false)) return at::kLong;
+  if (number.isComplex()) return c10::toComplexType(default_dtype());
+  return default_dtype();
+}
+
+bool full(Call& call) {
+  const Options options(call, 2, dtype_of_number(call.arg(1).toScalar()), at::kCPU);
+  return returns_fresh(call, call.arg(0).toDimVector(), options);
+}
+
+bool empty(Call& call) {
+  const Options options(call, 1, default_dtype(), at::kCPU);
+  if (!options.strided) return false;
+  const auto format = memory_format(call, 5).value_or(at::MemoryFormat::Contiguous);
+  if (format == at::MemoryFormat::Preserve) return false;
+  call.returns(fresh(call.arg(0).toDimVector(), options.dtype, options.device, format));
+  return true;
+}
+
+/// Sizes and strides given; options from `First` on, or as argument 0 when it is a tensor.
+bool strided(Call& call, size_t sizes, const Options& options) {
+  if (!options.strided) return false;
+  const at::DimVector size = call.arg(sizes).toDimVector();
+  const at::DimVector stride = call.arg(sizes + 1).toDimVector();
+  if (size.size() != stride.size()) return false;
+  Spec spec = fresh(size, options.dtype, options.device);
+  spec.strides.assign(stride.begin(), stride.end());
+  call.returns(std::move(spec));
+  return true;
+}
+
+bool empty_strided(Call& call) {
+  return strided(call, 0, Options(call, 2, default_dtype(), at::kCPU));
+}
+
+bool new_empty_strided(Call& call) {
+  return strided(call, 1, Options(call, 3, call.arg(0).toTensor()));
+}
+
+template <size_t First>
+bool new_filled(Call& call) {
+  return returns_fresh(call, call.arg(1).toDimVector(),
+                       Options(call, First, call.arg(0).toTensor()));
+}
+
+/// Options from `First` on, memory format last.
+template <size_t First>
+bool like_filled(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const Options options(call, First, self);
+  if (!options.strided) return false;
+  Spec spec = empty_like(self, memory_format(call, call.size() - 1));
+  spec.dtype = options.dtype;
+  spec.device = options.device;
+  call.returns(std::move(spec));
+  return true;
+}
+
+bool scalar_tensor(Call& call) {
+  return returns_fresh(call, {}, Options(call, 1, default_dtype(), at::kCPU));
+}
+
+template <size_t Columns, size_t First>
+bool eye(Call& call) {
+  return returns_fresh(call, {call.integer(0), call.integer(Columns)},
+                       Options(call, First, default_dtype(), at::kCPU));
+}
+
+/// [start, end) in steps; the count is computed as libtorch does: integers exactly, else in double.
+bool arange_of(Call& call, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
+               size_t first_option) {
+  const bool integers = start.isIntegral(true) && end.isIntegral(true) && step.isIntegral(true);
+  const Options options(call, first_option, integers ? at::kLong : default_dtype(), at::kCPU);
+  double count = 0;
+  if (options.dtype == at::kLong) {
+    const int64_t from = start.to<int64_t>(), to = end.to<int64_t>(), by = step.to<int64_t>();
+    if (by == 0) return false;
+    count = std::ceil(static_cast<double>(to - from) / static_cast<double>(by));
+  } else {
+    // Narrow integers and bool wrap their limits first: rare, left to the operator.
+    if (!c10::isFloatingType(options.dtype) && options.dtype != at::kInt) return false;
+    const double from = start.to<double>(), to = end.to<double>(), by = step.to<double>();
+    if (by == 0 || !std::isfinite(from) || !std::isfinite(to)) return false;
+    count = std::ceil((to - from) / by);
+  }
+  if (count < 0) return false;
+  return returns_fresh(call, {static_cast<int64_t>(count)}, options);
+}
+
+bool arange(Call& call) { return arange_of(call, 0, call.arg(0).toScalar(), 1, 1); }
+bool arange_start(Call& call) {
+  return arange_of(call, call.arg(0).toScalar(), call.arg(1).toScalar(), 1, 2);
+}
+bool arange_step(Call& call) {
+  return arange_of(call, call.arg(0).toScalar(), call.arg(1).toScalar(), call.arg(2).toScalar(), 3);
+}
+
+/// Same sizes and dtype as argument 0, layout preserved (random fills and triangles).
+bool preserved(Call& call) {
+  call.returns(like(call.arg(0).toTensor()));
+  return true;
+}
+
+bool contiguous_same(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  call.returns(contiguous(self, self.sizes()));
+  return true;
+}
+
+bool triangle(Call& call) { return call.arg(0).toTensor().dim() >= 2 && contiguous_same(call); }
+
+bool native_dropout(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  if (!self.is_cpu()) {
+    // CUDA: layouts are kept when training; see fused_dropout.
+    if (!self.is_non_overlapping_and_dense()) return false;
+  }
+  call.returns(like(self));
+  call.returns(with_dtype(like(self), at::kBool));
+  return true;
+}
+
+bool native_dropout_backward(Call& call) {
+  Elementwise product;
+  product.add(call, 0);
+  product.add(call, 1);
+  return product.returns(call, Promotion::kCommon);
+}
+
+bool clone(Call& call) {
+  call.returns(empty_like(call.arg(0).toTensor(), memory_format(call, 1)));
+  return true;
+}
+
+bool to_copy(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const Options options(call, 1, self);
+  if (!options.strided) return false;
+  Spec spec = empty_like(self, memory_format(call, 6));
+  spec.dtype = options.dtype;
+  spec.device = options.device;
+  call.returns(std::move(spec));
+  return true;
+}
+
+/// `copy` keeps the strides and offset of self, unless self overlaps itself.
+bool copy(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  for (int64_t i = 0; i < self.dim(); ++i) {
+    if (self.size(i) > 1 && self.stride(i) == 0) {
+      call.returns(like(self));
+      return true;
+    }
+  }
+  call.returns(view_of(self, self.sizes(), self.strides(), self.storage_offset()));
+  return true;
+}
+
+bool constant_pad_nd(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const at::DimVector pad = call.arg(1).toDimVector();
+  if (pad.size() % 2 != 0 || pad.size() / 2 > static_cast<size_t>(self.dim())) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    int64_t& size = sizes[sizes.size() - 1 - i];
+    size += pad[2 * i] + pad[2 * i + 1];
+    if (size < 0) return false;
+  }
+  const bool all_negative =
+      std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p <= 0; });
+  if (all_negative) return false;  // a clone of a slice: its layout is the slice's
+  call.returns(fresh(sizes, self.scalar_type(), self.device(), self.suggest_memory_format()));
+  return true;
+}
+
+constexpr Entry kTable[] = {
+    // From sizes.
+    {"aten::arange", arange},
+    {"aten::arange.start", arange_start},
+    {"aten::arange.start_step", arange_step},
+    {"aten::empty.memory_format", empty},
+    {"aten::empty_strided", empty_strided},
+    {"aten::eye", eye<0, 1>},
+    {"aten::eye.m", eye<1, 2>},
+    {"aten::full", full},
+    {"aten::ones", filled<0, 1>},
+    {"aten::rand", filled<0, 1>},
+    {"aten::rand.generator", filled<0, 2>},
+    {"aten::randint", random_integers<1, 2>},
+    {"aten::randint.low", random_integers<2, 3>},
+    {"aten::randn", filled<0, 1>},
+    {"aten::randn.generator", filled<0, 2>},
+    {"aten::scalar_tensor", scalar_tensor},
+    {"aten::zeros", filled<0, 1>},
+    // From another tensor.
+    {"aten::empty_like", like_filled<1>},
+    {"aten::full_like", like_filled<2>},
+    {"aten::new_empty", new_filled<2>},
+    {"aten::new_empty_strided", new_empty_strided},
+    {"aten::new_full", new_filled<3>},
+    {"aten::new_ones", new_filled<2>},
+    {"aten::new_zeros", new_filled<2>},
+    {"aten::ones_like", like_filled<1>},
+    {"aten::rand_like", like_filled<1>},
+    {"aten::randint_like", like_filled<2>},
+    {"aten::randint_like.low_dtype", like_filled<3>},
+    {"aten::randn_like", like_filled<1>},
+    {"aten::zeros_like", like_filled<1>},
+    // Copies.
+    {"aten::_to_copy", to_copy},
+    {"aten::clone", clone},
+    {"aten::constant_pad_nd", constant_pad_nd},
+    {"aten::copy", copy},
+    {"aten::fill.Scalar", preserved},
+    {"aten::fill.Tensor", preserved},
+    {"aten::lift_fresh_copy", preserved},
+    {"aten::tril", triangle},
+    {"aten::triu", triangle},
+    // Random.
+    {"aten::bernoulli", preserved},
+    {"aten::bernoulli.p", preserved},
+    {"aten::exponential", preserved},
+    {"aten::native_dropout", native_dropout},
+    {"aten::native_dropout_backward", native_dropout_backward},
+    {"aten::normal_functional", preserved},
+    {"aten::uniform", preserved},
+};
+
+}  // namespace
+
+std::span<const Entry> factory_family() { return kTable; }
+
+}  // namespace antegrad::shapes

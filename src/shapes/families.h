@@ -1,0 +1,23 @@
+#pragma once
+
+/// \file
+/// The tables of the families; `registry.cpp` collects them. A family is one file and one table.
+
+#include <span>
+
+#include "shapes/shape_call.h"
+
+namespace antegrad::shapes {
+
+std::span<const Entry> pointwise_family();
+std::span<const Entry> matmul_family();
+std::span<const Entry> view_family();
+std::span<const Entry> factory_family();
+std::span<const Entry> reduction_family();
+std::span<const Entry> norm_family();
+std::span<const Entry> conv_pool_family();
+std::span<const Entry> embedding_loss_family();
+std::span<const Entry> attention_family();
+std::span<const Entry> indexing_family();
+
+}  // namespace antegrad::shapes

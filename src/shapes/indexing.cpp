@@ -1,0 +1,316 @@
+/// \file
+/// Joining, gathering, scattering, advanced indexing, sorting and reordering. Operators whose
+/// output shape depends on data (masks as indices, nonzero, unique) have no shape function.
+
+#include <ATen/TensorUtils.h>
+#include <ATen/native/TypeProperties.h>
+
+#include <algorithm>
+
+#include "shapes/families.h"
+#include "shapes/layout.h"
+
+namespace antegrad::shapes {
+
+namespace {
+
+const at::Tensor& self_of(const Call& call) { return call.arg(0).toTensor(); }
+
+// ---- Joining -----------------------------------------------------------------------------------
+
+/// Empty 1-D tensors are skipped by cat, for historical reasons.
+bool is_skipped(const at::Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
+
+/// The format that all parts suggest, else contiguous.
+at::MemoryFormat common_format(at::ArrayRef<c10::IValue> parts) {
+  std::optional<at::MemoryFormat> common;
+  for (const c10::IValue& part : parts) {
+    const at::Tensor& t = part.toTensor();
+    const at::MemoryFormat format = suggest_format(t.sizes(), t.strides());
+    if (common && *common != format) return at::MemoryFormat::Contiguous;
+    common = format;
+  }
+  return common.value_or(at::MemoryFormat::Contiguous);
+}
+
+/// The dtype that a list promotes to.
+at::ScalarType common_dtype(at::ArrayRef<c10::IValue> parts) {
+  at::native::ResultTypeState state;
+  for (const c10::IValue& part : parts) {
+    state = at::native::update_result_type_state(part.toTensor(), state);
+  }
+  return at::native::result_type(state);
+}
+
+bool same_device(at::ArrayRef<c10::IValue> parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](const c10::IValue& part) {
+    return part.toTensor().device() == parts[0].toTensor().device();
+  });
+}
+
+bool cat(Call& call) {
+  const at::ArrayRef<c10::IValue> parts = call.arg(0).toListRef();
+  if (parts.empty() || !same_device(parts)) return false;
+  const auto model = std::find_if(parts.begin(), parts.end(),
+                                  [](const auto& part) { return !is_skipped(part.toTensor()); });
+  if (model == parts.end()) return false;
+  const at::Tensor& first = model->toTensor();
+  int64_t dim = call.integer(1);
+  if (first.dim() == 0 || !wrap_dim(dim, first.dim())) return false;
+  Dims sizes(first.sizes().begin(), first.sizes().end());
+  sizes[dim] = 0;
+  for (const c10::IValue& part : parts) {
+    const at::Tensor& t = part.toTensor();
+    if (is_skipped(t)) continue;
+    if (t.dim() != first.dim()) return false;
+    for (int64_t i = 0; i < t.dim(); ++i) {
+      if (i != dim && t.size(i) != first.size(i)) return false;
+    }
+    sizes[dim] += t.size(dim);
+  }
+  call.returns(fresh(sizes, common_dtype(parts), first.device(), common_format(parts)));
+  return true;
+}
+
+bool stack(Call& call) {
+  const at::ArrayRef<c10::IValue> parts = call.arg(0).toListRef();
+  if (parts.empty() || !same_device(parts)) return false;
+  const at::Tensor& first = parts[0].toTensor();
+  int64_t dim = call.integer(1);
+  if (!wrap_dim(dim, first.dim() + 1)) return false;
+  for (const c10::IValue& part : parts) {
+    const at::Tensor& t = part.toTensor();
+    if (!t.sizes().equals(first.sizes())) return false;
+    // Stacking is a cat, of the parts or of the parts with one more dimension.
+    if (!t.is_contiguous() ||
+        suggest_format(t.sizes(), t.strides()) != at::MemoryFormat::Contiguous) {
+      return false;
+    }
+  }
+  Dims sizes(first.sizes().begin(), first.sizes().end());
+  sizes.insert(sizes.begin() + dim, static_cast<int64_t>(parts.size()));
+  call.returns(fresh(sizes, common_dtype(parts), first.device()));
+  return true;
+}
+
+// ---- Along one dimension -----------------------------------------------------------------------
+
+bool index_select(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const at::Tensor& index = call.arg(2).toTensor();
+  int64_t dim = call.integer(1);
+  if (index.dim() > 1 || !wrap_dim(dim, self.dim())) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  if (self.dim() > 0) sizes[dim] = index.numel();
+  call.returns(contiguous(self, sizes));
+  return true;
+}
+
+bool gather(Call& call) {
+  const at::Tensor& self = self_of(call);
+  call.returns(contiguous(self, call.arg(2).toTensor().sizes()));
+  return true;
+}
+
+/// Contiguous, shaped as self: scatter, index_add, index_copy.
+bool contiguous_self(Call& call) {
+  const at::Tensor& self = self_of(call);
+  call.returns(contiguous(self, self.sizes()));
+  return true;
+}
+
+/// A clone of self that is then written to.
+bool cloned_self(Call& call) {
+  call.returns(like(self_of(call)));
+  return true;
+}
+
+/// A clone that keeps even holes and offset: the *_scatter operators.
+bool exact_self(Call& call) {
+  const at::Tensor& self = self_of(call);
+  for (int64_t i = 0; i < self.dim(); ++i) {
+    if (self.size(i) > 1 && self.stride(i) == 0) return cloned_self(call);
+  }
+  call.returns(view_of(self, self.sizes(), self.strides(), self.storage_offset()));
+  return true;
+}
+
+/// Zeros of the sizes at 1, written to by the gradient at 0.
+bool zeros_of_sizes(Call& call) {
+  call.returns(contiguous(self_of(call), call.arg(1).toDimVector()));
+  return true;
+}
+
+// ---- Advanced indexing -------------------------------------------------------------------------
+
+/// One index list, brought to the form in which TensorIterator sees it: self with the indexed
+/// dimensions replaced by stride 0, and the indices broadcast over the others.
+bool index(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const at::ArrayRef<c10::IValue> list = call.arg(1).toListRef();
+  if (static_cast<int64_t>(list.size()) > self.dim()) return false;
+
+  Dims shape;  // that the indices broadcast to
+  c10::SmallVector<int64_t, 6> indexed, kept;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].isNone() || !list[i].toTensor().defined()) {
+      kept.push_back(static_cast<int64_t>(i));
+      continue;
+    }
+    const at::Tensor& t = list[i].toTensor();
+    if (t.scalar_type() != at::kLong || t.device() != self.device()) return false;
+    shape = indexed.empty() ? Dims(t.sizes().begin(), t.sizes().end()) : broadcast(shape, t.sizes());
+    indexed.push_back(static_cast<int64_t>(i));
+  }
+  for (int64_t i = list.size(); i < self.dim(); ++i) kept.push_back(i);
+  if (indexed.empty()) return false;
+
+  // Separated indices go to the front; adjacent ones stay where they are.
+  const bool adjacent =
+      indexed.back() - indexed.front() + 1 == static_cast<int64_t>(indexed.size());
+  const size_t before = adjacent ? static_cast<size_t>(indexed.front()) : 0;
+  const size_t after = kept.size() - before;
+
+  Dims sizes, strides;
+  const auto keep = [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      sizes.push_back(self.size(kept[i]));
+      strides.push_back(self.stride(kept[i]));
+    }
+  };
+  keep(0, before);
+  sizes.append(shape.begin(), shape.end());
+  strides.append(shape.size(), 0);
+  keep(before, kept.size());
+
+  Dims index_sizes(before, 1);
+  index_sizes.append(shape.begin(), shape.end());
+  index_sizes.append(after, 1);
+  std::vector<Dims> index_strides;  // filled before it is borrowed from
+  for (const int64_t i : indexed) {
+    const at::Tensor& t = list[i].toTensor();
+    Dims expanded(shape.size(), 0);
+    if (t.sizes().equals(shape)) {
+      expanded.assign(t.strides().begin(), t.strides().end());
+    } else {
+      const size_t missing = shape.size() - t.dim();
+      for (size_t d = missing; d < shape.size(); ++d) {
+        const int64_t own = t.size(d - missing);
+        expanded[d] = own == 1 && shape[d] != 1 ? 0 : t.stride(d - missing);
+      }
+      // Strides of size-1 dimensions that expand adds follow rules of their own.
+      if (missing > 0 && std::find(shape.begin(), shape.begin() + missing, 1) !=
+                             shape.begin() + missing) {
+        return false;
+      }
+    }
+    const auto reshaped = at::detail::computeStride(
+        at::IntArrayRef(shape), at::IntArrayRef(expanded), at::DimVector(index_sizes));
+    if (!reshaped) return false;
+    index_strides.emplace_back(reshaped->begin(), reshaped->end());
+  }
+  if (!self.is_cpu()) {
+    // CUDA copies indices that differ in their strides.
+    for (const Dims& s : index_strides) {
+      if (s != index_strides.front()) return false;
+    }
+  }
+
+  c10::SmallVector<Geometry, 4> operands;
+  operands.emplace_back(sizes, strides);
+  for (const Dims& s : index_strides) operands.emplace_back(index_sizes, s);
+  Spec out;
+  out.dtype = self.scalar_type();
+  out.device = self.device();
+  iterator_layout({operands.data(), operands.size()}, out);
+  call.returns(std::move(out));
+  return true;
+}
+
+// ---- Order -------------------------------------------------------------------------------------
+
+bool sort(Call& call) {
+  const at::Tensor& self = self_of(call);
+  call.returns(like(self));
+  call.returns(with_dtype(like(self), at::kLong));
+  return true;
+}
+
+bool topk(Call& call) {
+  const at::Tensor& self = self_of(call);
+  int64_t dim = call.integer(2);
+  const int64_t k = call.integer(1);
+  if (!wrap_dim(dim, self.dim()) || k < 0) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  if (k > (self.dim() > 0 ? sizes[dim] : 1)) return false;
+  if (self.dim() > 0) sizes[dim] = k;
+  call.returns(contiguous(self, sizes));
+  call.returns(fresh(sizes, at::kLong, self.device()));
+  return true;
+}
+
+bool roll(Call& call) {
+  const at::Tensor& self = self_of(call);
+  if (!self.is_contiguous() || self.numel() == 0 ||
+      suggest_format(self.sizes(), self.strides()) != at::MemoryFormat::Contiguous) {
+    return false;
+  }
+  return contiguous_self(call);
+}
+
+bool repeat(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const at::DimVector times = call.arg(1).toDimVector();
+  const int64_t added = static_cast<int64_t>(times.size()) - self.dim();
+  if (added < 0) return false;
+  Dims sizes(times.begin(), times.end());
+  for (int64_t i = 0; i < self.dim(); ++i) sizes[added + i] *= self.size(i);
+  call.returns(contiguous(self, sizes));
+  return true;
+}
+
+constexpr Entry kTable[] = {
+    {"aten::cat", cat},
+    {"aten::stack", stack},
+
+    {"aten::gather", gather},
+    {"aten::index_add", contiguous_self},
+    {"aten::index_copy", contiguous_self},
+    {"aten::index_fill.int_Scalar", cloned_self},
+    {"aten::index_fill.int_Tensor", cloned_self},
+    {"aten::index_select", index_select},
+    {"aten::scatter.reduce", contiguous_self},
+    {"aten::scatter.src", contiguous_self},
+    {"aten::scatter.value", contiguous_self},
+    {"aten::scatter.value_reduce", contiguous_self},
+    {"aten::scatter_add", contiguous_self},
+    {"aten::scatter_reduce.two", contiguous_self},
+
+    {"aten::as_strided_scatter", exact_self},
+    {"aten::diagonal_scatter", exact_self},
+    {"aten::select_scatter", exact_self},
+    {"aten::slice_scatter", exact_self},
+
+    {"aten::diagonal_backward", zeros_of_sizes},
+    {"aten::select_backward", zeros_of_sizes},
+    {"aten::slice_backward", zeros_of_sizes},
+    {"aten::unfold_backward", zeros_of_sizes},
+
+    {"aten::_unsafe_index.Tensor", index},
+    {"aten::_unsafe_index_put", cloned_self},
+    {"aten::index.Tensor", index},
+    {"aten::index_put", cloned_self},
+
+    {"aten::flip", cloned_self},
+    {"aten::repeat", repeat},
+    {"aten::roll", roll},
+    {"aten::sort", sort},
+    {"aten::sort.stable", sort},
+    {"aten::topk", topk},
+};
+
+}  // namespace
+
+std::span<const Entry> indexing_family() { return kTable; }
+
+}  // namespace antegrad::shapes

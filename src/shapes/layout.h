@@ -1,0 +1,98 @@
+#pragma once
+
+/// \file
+/// The layouts that libtorch's shared machinery gives to fresh outputs: memory formats, empty_like,
+/// and TensorIterator, which most elementwise operators go through. Rules in the family files are
+/// built from these; each follows the code in ATen step by step, because near misses in strides
+/// (size-1 dimensions, ties, temporaries made by type promotion) are silently wrong programs.
+
+#include <c10/core/MemoryFormat.h>
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+
+#include "shapes/shape_call.h"
+
+namespace antegrad::shapes {
+
+/// An operand as TensorIterator sees it. Borrows sizes and strides.
+struct Geometry {
+  Geometry() = default;
+  explicit Geometry(const at::Tensor& tensor);
+  Geometry(at::IntArrayRef sizes, at::IntArrayRef strides);
+
+  at::IntArrayRef sizes;
+  at::IntArrayRef strides;
+  bool contiguous = true;
+  bool channels_last = false;
+  bool dense = true;  ///< no holes, no overlap
+};
+
+/// A fresh output; strides as `at::empty` gives them for this memory format.
+Spec fresh(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
+           at::MemoryFormat format = at::MemoryFormat::Contiguous);
+/// What `at::empty_like(self, dtype, format)` gives; nothing is Preserve.
+Spec empty_like(const at::Tensor& self, std::optional<at::MemoryFormat> format = std::nullopt);
+/// `spec` with another dtype.
+Spec with_dtype(Spec spec, at::ScalarType dtype);
+/// A view of `self`.
+Spec view_of(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef strides,
+             int64_t offset);
+
+/// How an elementwise operator derives its computation dtype and its result dtype.
+enum class Promotion {
+  kCommon,    ///< result is the common dtype of the operands
+  kFloat,     ///< the same, with integers promoted to the default dtype
+  kBool,      ///< computed in the common dtype, result bool
+  kSame,      ///< operands must agree in dtype: no promotion
+  kSameBool,  ///< the same, result bool (isnan, logical_not, …: input left as it is)
+};
+
+/// Collects the operands of an elementwise operator in TensorIterator's order, then describes its
+/// output. Operands are borrowed: they must outlive the call of `returns`.
+class Elementwise {
+ public:
+  void add(const at::Tensor& tensor);
+  /// A number, as libtorch wraps it: a 0-dim operand that takes part in promotion weakly.
+  void add(const at::Scalar& number);
+  /// Argument `i` of the call, tensor or number.
+  void add(const Call& call, size_t i);
+  /// An operand that keeps its dtype and has no say in the common one (a condition, a mask).
+  void add_unpromoted(const at::Tensor& tensor);
+
+  /// The dtype that the operands compute in.
+  at::ScalarType common_dtype() const;
+  /// Appends the output to the call; false when the operands are beyond what is known exactly.
+  bool returns(Call& call, Promotion promotion) const;
+  /// The same with both dtypes given. Operands of another dtype than `compute` are first copied to
+  /// it by the CPU kernels, which changes the strides that count; Undefined: no such copies.
+  bool returns(Call& call, at::ScalarType compute, at::ScalarType result) const;
+
+ private:
+  bool device(c10::Device& device) const;
+
+  static constexpr size_t kMax = 4;
+  struct Operand {
+    const at::Tensor* tensor = nullptr;  ///< null: a number
+    at::ScalarType number = at::ScalarType::Undefined;
+    bool promoted = true;
+  };
+  Operand operands_[kMax];
+  size_t count_ = 0;
+};
+
+/// The shape that two shapes broadcast to; throws when they do not.
+Dims broadcast(at::IntArrayRef a, at::IntArrayRef b);
+
+/// Layout of an output that TensorIterator allocates for these operands: sets sizes and strides of
+/// `out`; throws when they do not broadcast.
+void iterator_layout(std::span<const Geometry> operands, Spec& out);
+
+/// The memory format that a tensor of this geometry suggests.
+at::MemoryFormat suggest_format(at::IntArrayRef sizes, at::IntArrayRef strides);
+
+/// `dim` counted from the end when negative; false when out of range.
+bool wrap_dim(int64_t& dim, int64_t rank);
+
+}  // namespace antegrad::shapes

@@ -1,0 +1,64 @@
+/// \file
+/// Products of matrices and vectors. All of them return contiguous outputs, whatever the strides of
+/// the arguments: the structured kernels allocate before they look at layouts.
+
+#include <algorithm>
+
+#include "shapes/families.h"
+#include "shapes/layout.h"
+
+namespace antegrad::shapes {
+
+namespace {
+
+bool alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.device() == b.device();
+}
+
+/// A product of ranks `R`, shaped as the factors say.
+template <int64_t RankA, int64_t RankB>
+bool product_of(Call& call, const at::Tensor& a, const at::Tensor& b) {
+  if (a.dim() != RankA || b.dim() != RankB || !alike(a, b)) return false;
+  const int64_t inner = RankB == 1 ? 0 : RankB - 2;
+  if (a.size(RankA - 1) != b.size(inner)) return false;
+  Dims sizes(a.sizes().begin(), a.sizes().end() - 1);
+  if constexpr (RankA == 3) {
+    if (a.size(0) != b.size(0)) return false;
+  }
+  if constexpr (RankB > 1) sizes.push_back(b.size(RankB - 1));
+  call.returns(contiguous(a, sizes));
+  return true;
+}
+
+/// mm, bmm, mv, dot.
+template <int64_t RankA, int64_t RankB>
+bool product(Call& call) {
+  return product_of<RankA, RankB>(call, call.arg(0).toTensor(), call.arg(1).toTensor());
+}
+
+/// addmm, baddbmm, addmv: argument 0 is added, broadcast to the product.
+template <int64_t RankA, int64_t RankB>
+bool added_product(Call& call) {
+  const at::Tensor& added = call.arg(0).toTensor();
+  const at::Tensor& a = call.arg(1).toTensor();
+  if (!alike(added, a) || !product_of<RankA, RankB>(call, a, call.arg(2).toTensor())) return false;
+  const Dims& sizes = call.outputs().back().sizes;
+  return at::IntArrayRef(broadcast(added.sizes(), sizes)).equals(sizes);
+}
+
+constexpr Entry kTable[] = {
+    {"aten::_addmm_activation", added_product<2, 2>},
+    {"aten::addmm", added_product<2, 2>},
+    {"aten::addmv", added_product<2, 1>},
+    {"aten::baddbmm", added_product<3, 3>},
+    {"aten::bmm", product<3, 3>},
+    {"aten::dot", product<1, 1>},
+    {"aten::mm", product<2, 2>},
+    {"aten::mv", product<2, 1>},
+};
+
+}  // namespace
+
+std::span<const Entry> matmul_family() { return kTable; }
+
+}  // namespace antegrad::shapes

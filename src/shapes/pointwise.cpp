@@ -1,0 +1,302 @@
+/// \file
+/// Elementwise operators. Nearly all of them are TensorIterator calls and differ only in which
+/// arguments are operands, in which order, and in their promotion; the order matters for strides.
+
+#include <c10/core/DefaultDtype.h>
+
+#include "shapes/families.h"
+#include "shapes/layout.h"
+
+namespace antegrad::shapes {
+
+namespace {
+
+/// One output of the operands at `Args`.
+template <Promotion P, size_t... Args>
+bool elementwise(Call& call) {
+  Elementwise operands;
+  (operands.add(call, Args), ...);
+  return operands.returns(call, P);
+}
+
+constexpr Function unary = elementwise<Promotion::kSame, 0>;
+constexpr Function unary_float = elementwise<Promotion::kFloat, 0>;
+constexpr Function unary_bool = elementwise<Promotion::kSameBool, 0>;
+constexpr Function binary = elementwise<Promotion::kCommon, 0, 1>;
+constexpr Function binary_float = elementwise<Promotion::kFloat, 0, 1>;
+constexpr Function compare = elementwise<Promotion::kBool, 0, 1>;
+constexpr Function reversed = elementwise<Promotion::kCommon, 1, 0>;
+constexpr Function ternary = elementwise<Promotion::kCommon, 0, 1, 2>;
+
+/// Operators that are undefined for, or change the dtype of, complex numbers.
+bool real_unary(Call& call) {
+  return !call.arg(0).toTensor().is_complex() && unary(call);
+}
+
+/// Preserves the layout of argument 0, whatever the other operands are.
+bool like_first(Call& call) {
+  call.returns(like(call.arg(0).toTensor()));
+  return true;
+}
+
+/// Contiguous, shaped as argument 1.
+bool contiguous_second(Call& call) {
+  const at::Tensor& self = call.arg(1).toTensor();
+  call.returns(contiguous(self, self.sizes()));
+  return true;
+}
+
+/// A unary operator on `self.to(common)`: the copy is made on every device, unlike promotion.
+bool unary_of_cast(Call& call, std::initializer_list<size_t> numbers) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  Elementwise types;
+  types.add(self);
+  for (const size_t i : numbers) {
+    if (!call.is_none(i)) types.add(call.arg(i).toScalar());
+  }
+  const at::ScalarType dtype = types.common_dtype();
+  if (dtype != self.scalar_type() && !self.is_cpu() && !self.is_non_overlapping_and_dense()) {
+    return false;
+  }
+  Elementwise operands;
+  operands.add(self);
+  return operands.returns(call, dtype, dtype);
+}
+
+template <size_t... Numbers>
+bool unary_of_cast(Call& call) {
+  return unary_of_cast(call, {Numbers...});
+}
+
+bool clamp_tensor(Call& call) {
+  Elementwise operands;
+  operands.add(call, 0);
+  for (const size_t i : {1, 2}) {
+    if (!call.is_none(i)) operands.add(call, i);
+  }
+  return operands.returns(call, Promotion::kCommon);
+}
+
+bool div_mode(Call& call) { return call.is_none(2) ? binary_float(call) : binary(call); }
+
+bool pow_scalar_tensor(Call& call) {
+  const at::Tensor& exponent = call.arg(1).toTensor();
+  Elementwise types;
+  types.add(call, 0);
+  types.add(call, 1);
+  call.returns(fresh(exponent.sizes(), types.common_dtype(), exponent.device()));
+  return true;
+}
+
+bool lerp_tensor(Call& call) {
+  const bool promotes = call.arg(2).toTensor().dim() == 0;
+  return promotes ? ternary(call) : elementwise<Promotion::kSame, 0, 1, 2>(call);
+}
+
+bool where_self(Call& call) {
+  const at::Tensor& condition = call.arg(0).toTensor();
+  if (condition.scalar_type() != at::kBool) return false;
+  bool cast_elsewhere = false;
+  Elementwise operands;
+  operands.add_unpromoted(condition);
+  operands.add(call, 1);
+  operands.add(call, 2);
+  const at::ScalarType dtype = operands.common_dtype();
+  for (const size_t i : {1, 2}) {  // where casts by itself, on every device
+    const at::Tensor& t = call.arg(i).toTensor();
+    cast_elsewhere |= t.scalar_type() != dtype && !t.is_cpu() && !t.is_non_overlapping_and_dense();
+  }
+  return !cast_elsewhere && operands.returns(call, dtype, dtype);
+}
+
+bool masked_fill(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& mask = call.arg(1).toTensor();
+  if (mask.scalar_type() != at::kBool || mask.device() != self.device()) return false;
+  call.returns(contiguous(self, broadcast(mask.sizes(), self.sizes())));
+  return true;
+}
+
+bool log_sigmoid_forward(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  if (!self.is_cpu()) return false;  // CUDA leaves the buffer empty
+  call.returns(contiguous(self, self.sizes()));
+  call.returns(contiguous(self, self.sizes()));
+  return true;
+}
+
+bool prelu_backward(Call& call) {
+  constexpr Function both = elementwise<Promotion::kSame, 1, 2, 0>;
+  return both(call) && both(call);
+}
+
+constexpr Entry kTable[] = {
+    // Unary, dtype kept.
+    {"aten::abs", real_unary},
+    {"aten::bitwise_not", unary},
+    {"aten::ceil", real_unary},
+    {"aten::floor", real_unary},
+    {"aten::frac", real_unary},
+    {"aten::neg", unary},
+    {"aten::round", real_unary},
+    {"aten::round.decimals", real_unary},
+    {"aten::sgn", unary},
+    {"aten::sign", real_unary},
+    {"aten::trunc", real_unary},
+    // Unary, integers become floating.
+    {"aten::acos", unary_float},
+    {"aten::acosh", unary_float},
+    {"aten::asin", unary_float},
+    {"aten::asinh", unary_float},
+    {"aten::atan", unary_float},
+    {"aten::atanh", unary_float},
+    {"aten::cos", unary_float},
+    {"aten::cosh", unary_float},
+    {"aten::digamma", unary_float},
+    {"aten::erf", unary_float},
+    {"aten::erfc", unary_float},
+    {"aten::erfinv", unary_float},
+    {"aten::exp", unary_float},
+    {"aten::exp2", unary_float},
+    {"aten::expm1", unary_float},
+    {"aten::lgamma", unary_float},
+    {"aten::log", unary_float},
+    {"aten::log10", unary_float},
+    {"aten::log1p", unary_float},
+    {"aten::log2", unary_float},
+    {"aten::logit", unary_float},
+    {"aten::reciprocal", unary_float},
+    {"aten::rsqrt", unary_float},
+    {"aten::sigmoid", unary_float},
+    {"aten::sin", unary_float},
+    {"aten::sinc", unary_float},
+    {"aten::sinh", unary_float},
+    {"aten::sqrt", unary_float},
+    {"aten::tan", unary_float},
+    {"aten::tanh", unary_float},
+    // Unary, bool.
+    {"aten::isnan", elementwise<Promotion::kBool, 0>},
+    {"aten::isneginf", unary_bool},
+    {"aten::isposinf", unary_bool},
+    {"aten::logical_not", unary_bool},
+    {"aten::signbit", unary_bool},
+    // Activations.
+    {"aten::elu", unary},
+    {"aten::gelu", unary},
+    {"aten::hardshrink", unary},
+    {"aten::hardsigmoid", unary},
+    {"aten::hardswish", unary},
+    {"aten::hardtanh", unary},
+    {"aten::leaky_relu", unary},
+    {"aten::log_sigmoid_forward", log_sigmoid_forward},
+    {"aten::mish", unary},
+    {"aten::_prelu_kernel", like_first},
+    {"aten::relu", real_unary},
+    {"aten::silu", unary},
+    {"aten::softplus", unary},
+    {"aten::softshrink", unary},
+    {"aten::threshold", unary},
+    // Their derivatives.
+    {"aten::elu_backward", elementwise<Promotion::kCommon, 0, 5>},
+    {"aten::gelu_backward", binary},
+    {"aten::glu_backward", contiguous_second},
+    {"aten::hardshrink_backward", binary},
+    {"aten::hardsigmoid_backward", binary},
+    {"aten::hardswish_backward", binary},
+    {"aten::hardtanh_backward", binary},
+    {"aten::leaky_relu_backward", binary},
+    {"aten::log_sigmoid_backward", like_first},
+    {"aten::logit_backward", binary},
+    {"aten::mish_backward", binary},
+    {"aten::_prelu_kernel_backward", prelu_backward},
+    {"aten::sigmoid_backward", binary},
+    {"aten::silu_backward", binary},
+    {"aten::softplus_backward", binary},
+    {"aten::softshrink_backward", binary},
+    {"aten::tanh_backward", binary},
+    {"aten::threshold_backward", binary},
+    // Arithmetic.
+    {"aten::add.Scalar", binary},
+    {"aten::add.Tensor", binary},
+    {"aten::addcdiv", ternary},
+    {"aten::addcmul", ternary},
+    {"aten::atan2", binary_float},
+    {"aten::copysign.Scalar", binary_float},
+    {"aten::copysign.Tensor", binary_float},
+    {"aten::div.Scalar", binary_float},
+    {"aten::div.Scalar_mode", div_mode},
+    {"aten::div.Tensor", binary_float},
+    {"aten::div.Tensor_mode", div_mode},
+    {"aten::floor_divide", binary},
+    {"aten::floor_divide.Scalar", binary},
+    {"aten::fmax", binary},
+    {"aten::fmin", binary},
+    {"aten::fmod.Scalar", binary},
+    {"aten::fmod.Tensor", binary},
+    {"aten::heaviside", binary},
+    {"aten::hypot", binary},
+    {"aten::lerp.Scalar", elementwise<Promotion::kSame, 0, 1>},
+    {"aten::lerp.Tensor", lerp_tensor},
+    {"aten::logaddexp", binary},
+    {"aten::maximum", binary},
+    {"aten::minimum", binary},
+    {"aten::mul.Scalar", binary},
+    {"aten::mul.Tensor", binary},
+    {"aten::pow.Scalar", pow_scalar_tensor},
+    {"aten::pow.Tensor_Scalar", unary_of_cast<1>},
+    {"aten::pow.Tensor_Tensor", binary},
+    {"aten::remainder.Scalar", binary},
+    {"aten::remainder.Scalar_Tensor", binary},
+    {"aten::remainder.Tensor", binary},
+    {"aten::rsub.Scalar", reversed},
+    {"aten::rsub.Tensor", reversed},
+    {"aten::sub.Scalar", binary},
+    {"aten::sub.Tensor", binary},
+    {"aten::xlogy.Scalar_Other", binary_float},
+    {"aten::xlogy.Scalar_Self", binary_float},
+    {"aten::xlogy.Tensor", binary_float},
+    // Bits and truth values.
+    {"aten::bitwise_and.Scalar", binary},
+    {"aten::bitwise_and.Tensor", binary},
+    {"aten::bitwise_left_shift.Tensor", binary},
+    {"aten::bitwise_left_shift.Tensor_Scalar", binary},
+    {"aten::bitwise_or.Scalar", binary},
+    {"aten::bitwise_or.Tensor", binary},
+    {"aten::bitwise_right_shift.Tensor", binary},
+    {"aten::bitwise_right_shift.Tensor_Scalar", binary},
+    {"aten::bitwise_xor.Scalar", binary},
+    {"aten::bitwise_xor.Tensor", binary},
+    {"aten::logical_and", compare},
+    {"aten::logical_or", compare},
+    {"aten::logical_xor", compare},
+    // Comparisons.
+    {"aten::eq.Scalar", compare},
+    {"aten::eq.Tensor", compare},
+    {"aten::ge.Scalar", compare},
+    {"aten::ge.Tensor", compare},
+    {"aten::gt.Scalar", compare},
+    {"aten::gt.Tensor", compare},
+    {"aten::le.Scalar", compare},
+    {"aten::le.Tensor", compare},
+    {"aten::lt.Scalar", compare},
+    {"aten::lt.Tensor", compare},
+    {"aten::ne.Scalar", compare},
+    {"aten::ne.Tensor", compare},
+    // Selection.
+    {"aten::clamp", unary_of_cast<1, 2>},
+    {"aten::clamp.Tensor", clamp_tensor},
+    {"aten::clamp_max", unary_of_cast<1>},
+    {"aten::clamp_max.Tensor", binary},
+    {"aten::clamp_min", unary_of_cast<1>},
+    {"aten::clamp_min.Tensor", binary},
+    {"aten::masked_fill.Scalar", masked_fill},
+    {"aten::masked_fill.Tensor", masked_fill},
+    {"aten::nan_to_num", like_first},
+    {"aten::where.self", where_self},
+};
+
+}  // namespace
+
+std::span<const Entry> pointwise_family() { return kTable; }
+
+}  // namespace antegrad::shapes

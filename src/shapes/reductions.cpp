@@ -1,0 +1,182 @@
+/// \file
+/// Reductions, scans and softmax. Reductions return contiguous outputs whatever the input's layout:
+/// libtorch allocates them before the iterator sees them.
+
+#include <c10/core/DefaultDtype.h>
+
+#include "shapes/families.h"
+#include "shapes/layout.h"
+
+namespace antegrad::shapes {
+
+namespace {
+
+constexpr size_t kNone = ~size_t{0};  ///< "there is no such argument"
+
+/// Which dtype a reduction returns when the call does not say.
+enum class Result { kSame, kSum, kBool, kLong, kFloating, kReal };
+
+at::ScalarType result_dtype(Result rule, at::ScalarType self) {
+  switch (rule) {
+    case Result::kSame:
+    case Result::kFloating:
+      return self;
+    case Result::kSum:
+      return c10::isIntegralType(self, /*includeBool=*/true) ? at::kLong : self;
+    case Result::kBool:
+      return self == at::kByte ? at::kByte : at::kBool;
+    case Result::kLong:
+      return at::kLong;
+    case Result::kReal:
+      return c10::toRealValueType(self);
+  }
+  return self;
+}
+
+/// Shape after reducing the dimensions `reduced`, none of them meaning all.
+bool reduced_shape(const at::Tensor& self, at::DimVector reduced, bool keepdim, Dims& sizes) {
+  const int64_t rank = self.dim();
+  c10::SmallVector<bool, 6> drop(rank, reduced.empty());
+  for (int64_t dim : reduced) {
+    if (!wrap_dim(dim, rank)) return false;
+    if (rank == 0) continue;
+    if (drop[dim]) return false;  // named twice
+    drop[dim] = true;
+  }
+  for (int64_t i = 0; i < rank; ++i) {
+    if (!drop[i]) {
+      sizes.push_back(self.size(i));
+    } else if (keepdim) {
+      sizes.push_back(1);
+    }
+  }
+  return true;
+}
+
+/// The dimensions of argument `i`: a list, one number or None.
+at::DimVector dims_at(const Call& call, size_t i) {
+  if (i == kNone || call.is_none(i)) return {};
+  if (call.arg(i).isInt()) return {call.integer(i)};
+  return call.arg(i).toDimVector();
+}
+
+/// One contiguous output. `Dim`, `Keep`, `Dtype` are positions of arguments, kNone for no such.
+template <Result R, size_t Dim = kNone, size_t Keep = kNone, size_t Dtype = kNone>
+bool reduce(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  at::ScalarType dtype = result_dtype(R, self.scalar_type());
+  if constexpr (Dtype != kNone) dtype = call.dtype(Dtype).value_or(dtype);
+  if (R == Result::kFloating && !c10::isFloatingType(dtype) && !c10::isComplexType(dtype)) {
+    return false;
+  }
+  Dims sizes;
+  const bool keep = Keep != kNone && call.boolean(Keep);
+  if (!reduced_shape(self, dims_at(call, Dim), keep, sizes)) return false;
+  call.returns(fresh(sizes, dtype, self.device()));
+  return true;
+}
+
+/// Values and where they were (max.dim, median.dim, …).
+bool values_and_indices(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  Dims sizes;
+  if (!reduced_shape(self, dims_at(call, 1), call.boolean(2), sizes)) return false;
+  call.returns(contiguous(self, sizes));
+  call.returns(fresh(sizes, at::kLong, self.device()));
+  return true;
+}
+
+bool var_mean(Call& call) {
+  constexpr Function one = reduce<Result::kFloating, 1, 3>;
+  return !call.arg(0).toTensor().is_complex() && one(call) && one(call);
+}
+
+bool var(Call& call) {
+  return !call.arg(0).toTensor().is_complex() && reduce<Result::kFloating, 1, 3>(call);
+}
+
+bool vector_norm(Call& call) {
+  return !call.arg(0).toTensor().is_complex() && reduce<Result::kFloating, 2, 3, 4>(call);
+}
+
+bool logsumexp(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  Dims sizes;
+  if (!reduced_shape(self, dims_at(call, 1), call.boolean(2), sizes)) return false;
+  const bool integral = c10::isIntegralType(self.scalar_type(), /*includeBool=*/true);
+  if (integral && !self.is_cpu()) return false;
+  call.returns(fresh(sizes, integral ? c10::get_default_dtype_as_scalartype() : self.scalar_type(),
+                     self.device()));
+  return true;
+}
+
+/// Contiguous, shaped as argument 0; dtype at `Dtype`, integers summed as int64.
+bool scan(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const at::ScalarType dtype = result_dtype(Result::kSum, self.scalar_type());
+  call.returns(fresh(self.sizes(), call.dtype(2).value_or(dtype), self.device()));
+  return true;
+}
+
+bool softmax(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const bool to_float = call.boolean(2);
+  if (to_float && (self.scalar_type() != at::kHalf && self.scalar_type() != at::kBFloat16)) {
+    return false;
+  }
+  call.returns(fresh(self.sizes(), to_float ? at::kFloat : self.scalar_type(), self.device()));
+  return true;
+}
+
+bool softmax_backward(Call& call) {
+  const at::Tensor& grad = call.arg(0).toTensor();
+  if (call.arg(1).toTensor().scalar_type() != grad.scalar_type()) return false;
+  call.returns(fresh(grad.sizes(), call.arg(3).toScalarType(), grad.device()));
+  return true;
+}
+
+constexpr Entry kTable[] = {
+    {"aten::all", reduce<Result::kBool>},
+    {"aten::all.dim", reduce<Result::kBool, 1, 2>},
+    {"aten::all.dims", reduce<Result::kBool, 1, 2>},
+    {"aten::amax", reduce<Result::kSame, 1, 2>},
+    {"aten::amin", reduce<Result::kSame, 1, 2>},
+    {"aten::any", reduce<Result::kBool>},
+    {"aten::any.dim", reduce<Result::kBool, 1, 2>},
+    {"aten::any.dims", reduce<Result::kBool, 1, 2>},
+    {"aten::argmax", reduce<Result::kLong, 1, 2>},
+    {"aten::argmin", reduce<Result::kLong, 1, 2>},
+    {"aten::linalg_vector_norm", vector_norm},
+    {"aten::logsumexp", logsumexp},
+    {"aten::max", reduce<Result::kSame>},
+    {"aten::max.dim", values_and_indices},
+    {"aten::mean", reduce<Result::kFloating, kNone, kNone, 1>},
+    {"aten::mean.dim", reduce<Result::kFloating, 1, 2, 3>},
+    {"aten::min", reduce<Result::kSame>},
+    {"aten::min.dim", values_and_indices},
+    {"aten::nansum", reduce<Result::kSum, 1, 2, 3>},
+    {"aten::norm.Scalar", reduce<Result::kFloating>},
+    {"aten::norm.ScalarOpt_dim", reduce<Result::kFloating, 2, 3>},
+    {"aten::norm.ScalarOpt_dim_dtype", reduce<Result::kFloating, 2, 3, 4>},
+    {"aten::prod", reduce<Result::kSum, kNone, kNone, 1>},
+    {"aten::prod.dim_int", reduce<Result::kSum, 1, 2, 3>},
+    {"aten::std.correction", var},
+    {"aten::sum", reduce<Result::kSum, kNone, kNone, 1>},
+    {"aten::sum.dim_IntList", reduce<Result::kSum, 1, 2, 3>},
+    {"aten::var.correction", var},
+    {"aten::var_mean.correction", var_mean},
+
+    {"aten::cumprod", scan},
+    {"aten::cumsum", scan},
+
+    {"aten::_log_softmax", softmax},
+    {"aten::_log_softmax_backward_data", softmax_backward},
+    {"aten::_softmax", softmax},
+    {"aten::_softmax_backward_data", softmax_backward},
+};
+
+}  // namespace
+
+std::span<const Entry> reduction_family() { return kTable; }
+
+}  // namespace antegrad::shapes

@@ -1,0 +1,43 @@
+#include <string_view>
+#include <unordered_map>
+
+#include "shapes/families.h"
+
+namespace antegrad::shapes {
+
+namespace {
+
+constexpr std::span<const Entry> (*kFamilies[])() = {
+    pointwise_family, matmul_family,    view_family,           factory_family,   reduction_family,
+    norm_family,      conv_pool_family, embedding_loss_family, attention_family, indexing_family,
+};
+
+std::unordered_map<std::string_view, Function> index_by_name() {
+  std::unordered_map<std::string_view, Function> index;
+  for (const auto family : kFamilies) {
+    for (const Entry& entry : family()) {
+      const bool first = index.emplace(entry.op, entry.function).second;
+      TORCH_INTERNAL_ASSERT(first, "two shape functions for ", entry.op);
+    }
+  }
+  return index;
+}
+
+}  // namespace
+
+Function find(std::string_view op) {
+  static const auto index = index_by_name();
+  const auto it = index.find(op);
+  return it == index.end() ? nullptr : it->second;
+}
+
+std::vector<Entry> all() {
+  std::vector<Entry> entries;
+  for (const auto family : kFamilies) {
+    const auto table = family();
+    entries.insert(entries.end(), table.begin(), table.end());
+  }
+  return entries;
+}
+
+}  // namespace antegrad::shapes

@@ -1,0 +1,304 @@
+/// \file
+/// Views: geometry is computed, storage is the argument's, the offset counts from the storage's
+/// start. Arguments that do not fit throw as the operator does, or are left to it by `false`.
+
+#ifndef AT_PER_OPERATOR_HEADERS
+#define AT_PER_OPERATOR_HEADERS  // ExpandUtils.h would pull in every operator
+#endif
+#include <ATen/ExpandUtils.h>
+#include <ATen/InferSize.h>
+#include <ATen/TensorUtils.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "shapes/families.h"
+#include "shapes/layout.h"
+
+namespace antegrad::shapes {
+
+namespace {
+
+/// The view's geometry while it is derived from `self`'s.
+struct View {
+  explicit View(const at::Tensor& self)
+      : self(self),
+        sizes(self.sizes().begin(), self.sizes().end()),
+        strides(self.strides().begin(), self.strides().end()),
+        offset(self.storage_offset()) {}
+
+  void erase(int64_t dim) {
+    sizes.erase(sizes.begin() + dim);
+    strides.erase(strides.begin() + dim);
+  }
+  void keep(int64_t to, int64_t from) {
+    sizes[to] = sizes[from];
+    strides[to] = strides[from];
+  }
+  bool returns(Call& call) const {
+    call.returns(view_of(self, sizes, strides, offset));
+    return true;
+  }
+
+  const at::Tensor& self;
+  Dims sizes, strides;
+  int64_t offset;
+};
+
+const at::Tensor& self_of(const Call& call) { return call.arg(0).toTensor(); }
+
+bool same_geometry(Call& call) { return View(self_of(call)).returns(call); }
+
+bool view(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const at::DimVector sizes = at::infer_size_dv(call.arg(1).toDimVector(), self.numel());
+  const auto strides = at::detail::computeStride(self.sizes(), self.strides(), sizes);
+  if (!strides) return false;
+  call.returns(view_of(self, sizes, *strides, self.storage_offset()));
+  return true;
+}
+
+bool reshape_alias(Call& call) {
+  const at::Tensor& self = self_of(call);
+  call.returns(view_of(self, call.arg(1).toDimVector(), call.arg(2).toDimVector(),
+                       self.storage_offset()));
+  return true;
+}
+
+bool as_strided(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const int64_t offset = call.is_none(3) ? self.storage_offset() : call.integer(3);
+  const at::DimVector sizes = call.arg(1).toDimVector();
+  const at::DimVector strides = call.arg(2).toDimVector();
+  if (offset < 0 || sizes.size() != strides.size()) return false;
+  call.returns(view_of(self, sizes, strides, offset));
+  return true;
+}
+
+bool transpose_dims(Call& call, int64_t a, int64_t b) {
+  View view(self_of(call));
+  const int64_t rank = view.self.dim();
+  if (!wrap_dim(a, rank) || !wrap_dim(b, rank)) return false;
+  if (a != b) {
+    std::swap(view.sizes[a], view.sizes[b]);
+    std::swap(view.strides[a], view.strides[b]);
+  }
+  return view.returns(call);
+}
+
+bool transpose(Call& call) { return transpose_dims(call, call.integer(1), call.integer(2)); }
+
+bool t(Call& call) {
+  const int64_t rank = self_of(call).dim();
+  return rank <= 2 && transpose_dims(call, 0, rank < 2 ? 0 : 1);
+}
+
+bool permute(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const at::DimVector order = call.arg(1).toDimVector();
+  const auto rank = static_cast<size_t>(self.dim());
+  if (order.size() != rank) return false;
+  View view(self);
+  c10::SmallVector<bool, 6> seen(rank, false);
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t from = order[i];
+    if (!wrap_dim(from, self.dim()) || std::exchange(seen[from], true)) return false;
+    view.sizes[i] = self.size(from);
+    view.strides[i] = self.stride(from);
+  }
+  return view.returns(call);
+}
+
+bool expand(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const at::DimVector sizes = call.arg(1).toDimVector();
+  if (static_cast<int64_t>(sizes.size()) < self.dim()) return false;
+  const auto g = at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), sizes);
+  call.returns(view_of(self, g.sizes, g.strides, self.storage_offset()));
+  return true;
+}
+
+bool unsqueeze(Call& call) {
+  View view(self_of(call));
+  const int64_t rank = view.self.dim();
+  int64_t dim = call.integer(1);
+  if (!wrap_dim(dim, rank + 1)) return false;
+  const int64_t stride = dim < rank ? view.sizes[dim] * view.strides[dim] : 1;
+  view.sizes.insert(view.sizes.begin() + dim, 1);
+  view.strides.insert(view.strides.begin() + dim, stride);
+  return view.returns(call);
+}
+
+/// Drops the size-1 dimensions that `drops` names.
+template <class Predicate>
+bool squeeze_where(Call& call, Predicate drops) {
+  View view(self_of(call));
+  int64_t kept = 0;
+  for (int64_t i = 0; i < view.self.dim(); ++i) {
+    if (view.sizes[i] == 1 && drops(i)) continue;
+    view.keep(kept++, i);
+  }
+  view.sizes.resize(kept);
+  view.strides.resize(kept);
+  return view.returns(call);
+}
+
+bool squeeze(Call& call) {
+  return squeeze_where(call, [](int64_t) { return true; });
+}
+
+bool squeeze_dim(Call& call) {
+  int64_t dim = call.integer(1);
+  if (!wrap_dim(dim, self_of(call).dim())) return false;
+  return squeeze_where(call, [dim](int64_t i) { return i == dim; });
+}
+
+bool squeeze_dims(Call& call) {
+  at::DimVector dims = call.arg(1).toDimVector();
+  for (int64_t& dim : dims) {
+    if (!wrap_dim(dim, self_of(call).dim())) return false;
+  }
+  return squeeze_where(
+      call, [&](int64_t i) { return std::find(dims.begin(), dims.end(), i) != dims.end(); });
+}
+
+bool slice(Call& call) {
+  View view(self_of(call));
+  int64_t dim = call.integer(1);
+  const int64_t step = call.integer(4);
+  if (view.self.dim() == 0 || !wrap_dim(dim, view.self.dim()) || step <= 0) return false;
+  const int64_t size = view.sizes[dim];
+  int64_t start = call.is_none(2) ? 0 : call.integer(2);
+  int64_t end = call.is_none(3) ? std::numeric_limits<int64_t>::max() : call.integer(3);
+  if (start < 0) start += size;
+  if (end < 0) end += size;
+  start = std::clamp<int64_t>(start, 0, size);
+  end = std::clamp<int64_t>(end, start, size);
+  view.offset += start * view.strides[dim];
+  view.sizes[dim] = (end - start + step - 1) / step;
+  view.strides[dim] *= step;
+  return view.returns(call);
+}
+
+bool select_one(Call& call, int64_t dim, int64_t index) {
+  View view(self_of(call));
+  if (view.self.dim() == 0 || !wrap_dim(dim, view.self.dim())) return false;
+  const int64_t size = view.sizes[dim];
+  if (index < -size || index >= size) return false;
+  if (index < 0) index += size;
+  view.offset += index * view.strides[dim];
+  view.erase(dim);
+  return view.returns(call);
+}
+
+bool select(Call& call) { return select_one(call, call.integer(1), call.integer(2)); }
+
+bool unbind(Call& call) {
+  const at::Tensor& self = self_of(call);
+  int64_t dim = call.integer(1);
+  if (self.dim() == 0 || !wrap_dim(dim, self.dim())) return false;
+  for (int64_t i = 0; i < self.size(dim); ++i) select_one(call, dim, i);
+  return true;
+}
+
+/// Consecutive pieces along `dim`, of the lengths that `next` gives until the end is reached.
+template <class Next>
+bool split_by(Call& call, int64_t dim, size_t count, Next length_of) {
+  const View whole(self_of(call));
+  int64_t start = 0;
+  for (size_t i = 0; i < count; ++i) {
+    View piece = whole;
+    const int64_t length = length_of(i);
+    if (length < 0 || start + length > whole.sizes[dim]) return false;
+    piece.sizes[dim] = length;
+    piece.offset += start * piece.strides[dim];
+    piece.returns(call);
+    start += length;
+  }
+  return start == whole.sizes[dim];
+}
+
+bool split(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const int64_t length = call.integer(1);
+  int64_t dim = call.integer(2);
+  if (self.dim() == 0 || !wrap_dim(dim, self.dim())) return false;
+  const int64_t size = self.size(dim);
+  if (length < 0 || (length == 0 && size != 0)) return false;
+  const int64_t count = length == 0 ? 1 : std::max<int64_t>((size + length - 1) / length, 1);
+  return split_by(call, dim, count, [&](size_t i) {
+    return std::min<int64_t>(length, size - static_cast<int64_t>(i) * length);
+  });
+}
+
+bool split_with_sizes(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const at::DimVector lengths = call.arg(1).toDimVector();
+  int64_t dim = call.integer(2);
+  if (self.dim() == 0 || !wrap_dim(dim, self.dim())) return false;
+  return split_by(call, dim, lengths.size(), [&](size_t i) { return lengths[i]; });
+}
+
+bool diagonal(Call& call) {
+  View view(self_of(call));
+  const int64_t offset = call.integer(1);
+  int64_t a = call.integer(2), b = call.integer(3);
+  if (!wrap_dim(a, view.self.dim()) || !wrap_dim(b, view.self.dim()) || a == b) return false;
+  const int64_t rows = view.sizes[a] + std::min<int64_t>(offset, 0);
+  const int64_t columns = view.sizes[b] - std::max<int64_t>(offset, 0);
+  const int64_t length = std::max<int64_t>(std::min(rows, columns), 0);
+  if (length > 0) view.offset += offset >= 0 ? offset * view.strides[b] : -offset * view.strides[a];
+  const int64_t stride = view.strides[a] + view.strides[b];
+  view.erase(std::max(a, b));
+  view.erase(std::min(a, b));
+  view.sizes.push_back(length);
+  view.strides.push_back(stride);
+  return view.returns(call);
+}
+
+bool unfold(Call& call) {
+  View view(self_of(call));
+  int64_t dim = call.integer(1);
+  const int64_t length = call.integer(2), step = call.integer(3);
+  if (view.self.dim() == 0 || !wrap_dim(dim, view.self.dim()) || step <= 0) return false;
+  if (length < 0 || length > view.sizes[dim]) return false;
+  view.sizes.push_back(length);
+  view.strides.push_back(view.strides[dim]);
+  view.sizes[dim] = (view.sizes[dim] - length) / step + 1;
+  view.strides[dim] *= step;
+  return view.returns(call);
+}
+
+constexpr Entry kTable[] = {
+    {"aten::_reshape_alias", reshape_alias},
+    {"aten::_unsafe_view", view},
+    {"aten::alias", same_geometry},
+    {"aten::as_strided", as_strided},
+    {"aten::detach", same_geometry},
+    {"aten::diagonal", diagonal},
+    {"aten::expand", expand},
+    {"aten::lift_fresh", same_geometry},
+    {"aten::permute", permute},
+    {"aten::select.int", select},
+    {"aten::slice.Tensor", slice},
+    {"aten::split.Tensor", split},
+    {"aten::split_with_sizes", split_with_sizes},
+    {"aten::squeeze", squeeze},
+    {"aten::squeeze.dim", squeeze_dim},
+    {"aten::squeeze.dims", squeeze_dims},
+    {"aten::t", t},
+    {"aten::transpose.int", transpose},
+    {"aten::unbind.int", unbind},
+    {"aten::unfold", unfold},
+    {"aten::unsafe_split.Tensor", split},
+    {"aten::unsafe_split_with_sizes", split_with_sizes},
+    {"aten::unsqueeze", unsqueeze},
+    {"aten::view", view},
+};
+
+}  // namespace
+
+std::span<const Entry> view_family() { return kTable; }
+
+}  // namespace antegrad::shapes

@@ -1,0 +1,33 @@
+#pragma once
+
+/// \file
+/// How autograd nodes are held: by `shared_ptr` up to torch 2.11, by `intrusive_ptr` since 2.13.
+
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <torch/version.h>
+
+#include <memory>
+#include <utility>
+
+namespace antegrad::torch_compat {
+
+/// An owning pointer to torch::autograd::Node, of the kind that this libtorch uses.
+using NodePtr = decltype(torch::autograd::Edge::function);
+
+/// Makes a node of type T; returns the owning pointer and the typed address.
+template <class T, class... Args>
+std::pair<NodePtr, T*> make_node(Args&&... args) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 13)
+  auto node = c10::make_intrusive<T>(std::forward<Args>(args)...);
+  auto* address = node.get();
+  return {NodePtr(std::move(node)), address};
+#else
+  auto* node = new T(std::forward<Args>(args)...);
+  // deleteNode frees long chains of nodes without recursion.
+  return {NodePtr(static_cast<torch::autograd::Node*>(node), torch::autograd::deleteNode), node};
+#endif
+}
+
+}  // namespace antegrad::torch_compat

@@ -1,0 +1,38 @@
+#pragma once
+
+/// \file
+/// Between libtorch's names of things and the graph's: dtypes, devices, operator names, metadata.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/operator_name.h>
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace antegrad::torch_compat {
+
+/// Throws CaptureError for element types that the graph has no name for (quantised, bit-packed).
+DType to_dtype(at::ScalarType type);
+at::ScalarType to_scalar_type(DType dtype);
+Device to_device(c10::Device device);
+c10::Device to_c10_device(Device device);
+
+/// "aten::mm.default", "aten::add.Tensor".
+std::string to_op_name(const c10::OperatorName& name);
+/// Inverse of to_op_name.
+c10::OperatorName from_op_name(const std::string& name);
+
+/// Names of layouts and memory formats in the graph, and back.
+std::string to_name(at::Layout layout);
+std::string to_name(at::MemoryFormat format);
+at::Layout layout_from_name(const std::string& name);
+at::MemoryFormat memory_format_from_name(const std::string& name);
+
+/// Metadata of a strided tensor.
+TensorMeta to_meta(const at::Tensor& tensor);
+Shape to_shape(at::IntArrayRef ints);
+/// The numbers of a shape without symbols.
+std::vector<int64_t> to_ints(const Shape& shape);
+
+}  // namespace antegrad::torch_compat
