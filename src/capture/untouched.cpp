@@ -1,13 +1,9 @@
 #include "capture/untouched.h"
 
-#include <torch/csrc/autograd/variable.h>
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
 namespace {
-
-size_t hook_count(const at::Tensor& tensor) {
-  return torch::autograd::impl::hooks(tensor).size();
-}
 
 uint32_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<uint32_t>(tensor._version());
@@ -21,7 +17,7 @@ Snapshot::Snapshot(const at::Tensor& tensor)
           c10::VariableVersion(uint32_t{0}), /*allow_tensor_metadata_change=*/true)),
       grad_(tensor.unsafeGetTensorImpl()->grad()),
       version_(version_of(tensor)),
-      hooks_(hook_count(tensor)),
+      hooks_(torch_compat::hook_count(tensor)),
       requires_grad_(tensor.requires_grad()) {}
 
 const char* Snapshot::changed() const {
@@ -34,7 +30,7 @@ const char* Snapshot::changed() const {
     return "its data (set_data or resize_)";
   }
   if (version_of(tensor_) != version_) return "its version (a mutation that bypassed capture)";
-  if (hook_count(tensor_) != hooks_) return "its hooks";
+  if (torch_compat::hook_count(tensor_) != hooks_) return "its hooks";
   return nullptr;
 }
 

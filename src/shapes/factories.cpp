@@ -47,17 +47,11 @@ bool returns_fresh(Call& call, at::IntArrayRef sizes, const Options& options) {
   return true;
 }
 
-/// Sizes at `Sizes`, options from `First` on, default dtype `Default` (Undefined: the global one).
+/// Sizes at `Sizes`, options from `First` on.
 template <size_t Sizes, size_t First>
 bool filled(Call& call) {
   return returns_fresh(call, call.arg(Sizes).toDimVector(),
                        Options(call, First, default_dtype(), at::kCPU));
-}
-
-template <size_t Sizes, size_t First>
-bool random_integers(Call& call) {
-  return returns_fresh(call, call.arg(Sizes).toDimVector(),
-                       Options(call, First, at::kLong, at::kCPU));
 }
 
 at::ScalarType dtype_of_number(const at::Scalar& number) {
@@ -175,12 +169,18 @@ bool triangle(Call& call) { return call.arg(0).toTensor().dim() >= 2 && contiguo
 
 bool native_dropout(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
-  if (!self.is_cpu()) {
-    // CUDA: layouts are kept when training; see fused_dropout.
-    if (!self.is_non_overlapping_and_dense()) return false;
+  const bool training = call.is_none(2) || call.boolean(2);
+  // Otherwise outputs may be the input itself.
+  if (!training || self.numel() == 0 || !self.is_floating_point()) return false;
+  if (self.unsafeGetTensorImpl()->is_wrapped_number()) return false;
+  const Spec mask = with_dtype(like(self), at::kBool);
+  Spec out = like(self);
+  if (self.is_cpu()) {  // self.mul(mask)
+    const Geometry operands[] = {Geometry(self), Geometry(mask.sizes, mask.strides)};
+    iterator_layout(operands, out);
   }
-  call.returns(like(self));
-  call.returns(with_dtype(like(self), at::kBool));
+  call.returns(std::move(out));
+  call.returns(mask);
   return true;
 }
 
@@ -210,6 +210,7 @@ bool to_copy(Call& call) {
 /// `copy` keeps the strides and offset of self, unless self overlaps itself.
 bool copy(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
+  if (self.numel() == 0 && self.storage_offset() != 0) return false;  // depends on the storage
   for (int64_t i = 0; i < self.dim(); ++i) {
     if (self.size(i) > 1 && self.stride(i) == 0) {
       call.returns(like(self));
@@ -250,8 +251,8 @@ constexpr Entry kTable[] = {
     {"aten::ones", filled<0, 1>},
     {"aten::rand", filled<0, 1>},
     {"aten::rand.generator", filled<0, 2>},
-    {"aten::randint", random_integers<1, 2>},
-    {"aten::randint.low", random_integers<2, 3>},
+    {"aten::randint", filled<1, 2>},
+    {"aten::randint.low", filled<2, 3>},
     {"aten::randn", filled<0, 1>},
     {"aten::randn.generator", filled<0, 2>},
     {"aten::scalar_tensor", scalar_tensor},
@@ -277,12 +278,12 @@ constexpr Entry kTable[] = {
     {"aten::copy", copy},
     {"aten::fill.Scalar", preserved},
     {"aten::fill.Tensor", preserved},
-    {"aten::lift_fresh_copy", preserved},
+    {"aten::lift_fresh_copy", contiguous_same},
     {"aten::tril", triangle},
     {"aten::triu", triangle},
     // Random.
-    {"aten::bernoulli", preserved},
-    {"aten::bernoulli.p", preserved},
+    {"aten::bernoulli", contiguous_same},
+    {"aten::bernoulli.p", contiguous_same},
     {"aten::exponential", preserved},
     {"aten::native_dropout", native_dropout},
     {"aten::native_dropout_backward", native_dropout_backward},

@@ -102,7 +102,7 @@ bool group_norm(Call& call) {
     if (t) dtype = t->scalar_type() == input.scalar_type() ? input.scalar_type() : at::kFloat;
   }
   const Dims statistics = {call.integer(3), groups};
-  call.returns(empty_like(input, format));
+  call.returns(shapes::empty_like(input, format));
   call.returns(fresh(statistics, dtype, input.device()));
   call.returns(fresh(statistics, dtype, input.device()));
   return true;
@@ -111,7 +111,7 @@ bool group_norm(Call& call) {
 bool group_norm_backward(Call& call) {
   const at::Tensor& input = call.arg(1).toTensor();
   const at::Tensor* weight = optional_tensor(call, 4);
-  call.returns(mask(call, 9, 0) ? empty_like(input, group_norm_format(input)) : undefined());
+  call.returns(mask(call, 9, 0) ? shapes::empty_like(input, group_norm_format(input)) : undefined());
   return returns_if(call, mask(call, 9, 1), weight) && returns_if(call, mask(call, 9, 2), weight);
 }
 
@@ -122,21 +122,19 @@ bool batch_norm_outputs(Call& call, bool training, bool has_running) {
   if (input.dim() < 2) return false;
   constexpr size_t kParameters[] = {1, 2, 3, 4};
   const std::span<const size_t> parameters(kParameters, has_running ? 4 : 2);
-  bool all_contiguous = is_contiguous_somehow(input);
   for (const size_t i : parameters) {
     const at::Tensor* t = optional_tensor(call, i);
     if (t && (t->dim() != 1 || t->size(0) != input.size(1))) return false;
-    all_contiguous = all_contiguous && (!t || t->is_contiguous());
   }
   if (!training && !(has_running && optional_tensor(call, 3) && optional_tensor(call, 4))) {
     return false;
   }
   const at::ScalarType dtype = statistics_dtype(call, input, parameters);
   if (input.is_cpu()) {
-    call.returns(empty_like(
+    call.returns(shapes::empty_like(
         input, all_contiguous ? input.suggest_memory_format() : at::MemoryFormat::Contiguous));
   } else {
-    call.returns(empty_like(input));
+    call.returns(shapes::empty_like(input));
   }
   const Dims channels = {training || !input.is_cpu() ? input.size(1) : 0};
   call.returns(fresh(channels, dtype, input.device()));
@@ -182,7 +180,7 @@ bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor
   }
   const at::ScalarType dtype = statistics_dtype(call, input, {2, 3, 4});
   const Spec parameter = fresh({input.size(1)}, dtype, input.device());
-  call.returns(mask(call, kMask, 0) ? empty_like(input, input.suggest_memory_format())
+  call.returns(mask(call, kMask, 0) ? shapes::empty_like(input, input.suggest_memory_format())
                                     : undefined());
   call.returns(mask(call, kMask, 1) ? parameter : undefined());
   call.returns(mask(call, kMask, 2) ? parameter : undefined());

@@ -23,6 +23,7 @@ constexpr Function unary = elementwise<Promotion::kSame, 0>;
 constexpr Function unary_float = elementwise<Promotion::kFloat, 0>;
 constexpr Function unary_bool = elementwise<Promotion::kSameBool, 0>;
 constexpr Function binary = elementwise<Promotion::kCommon, 0, 1>;
+constexpr Function same_binary = elementwise<Promotion::kSame, 0, 1>;
 constexpr Function binary_float = elementwise<Promotion::kFloat, 0, 1>;
 constexpr Function compare = elementwise<Promotion::kBool, 0, 1>;
 constexpr Function reversed = elementwise<Promotion::kCommon, 1, 0>;
@@ -37,6 +38,13 @@ bool real_unary(Call& call) {
 bool like_first(Call& call) {
   call.returns(like(call.arg(0).toTensor()));
   return true;
+}
+
+/// The same where argument 1 must not outgrow it.
+bool like_first_of_two(Call& call) {
+  const at::IntArrayRef sizes = call.arg(0).toTensor().sizes();
+  const Dims both = broadcast(sizes, call.arg(1).toTensor().sizes());
+  return sizes.equals(both) && like_first(call);
 }
 
 /// Contiguous, shaped as argument 1.
@@ -117,6 +125,11 @@ bool masked_fill(Call& call) {
   return true;
 }
 
+bool log_sigmoid_backward(Call& call) {
+  const at::IntArrayRef sizes = call.arg(0).toTensor().sizes();
+  return call.arg(1).toTensor().sizes().equals(sizes) && like_first(call);
+}
+
 bool log_sigmoid_forward(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
   if (!self.is_cpu()) return false;  // CUDA leaves the buffer empty
@@ -186,16 +199,16 @@ constexpr Entry kTable[] = {
     {"aten::hardshrink", unary},
     {"aten::hardsigmoid", unary},
     {"aten::hardswish", unary},
-    {"aten::hardtanh", unary},
+    {"aten::hardtanh", like_first},
     {"aten::leaky_relu", unary},
     {"aten::log_sigmoid_forward", log_sigmoid_forward},
     {"aten::mish", unary},
-    {"aten::_prelu_kernel", like_first},
+    {"aten::_prelu_kernel", like_first_of_two},
     {"aten::relu", real_unary},
     {"aten::silu", unary},
     {"aten::softplus", unary},
     {"aten::softshrink", unary},
-    {"aten::threshold", unary},
+    {"aten::threshold", elementwise<Promotion::kCommon, 0>},
     // Their derivatives.
     {"aten::elu_backward", elementwise<Promotion::kCommon, 0, 5>},
     {"aten::gelu_backward", binary},
@@ -203,18 +216,18 @@ constexpr Entry kTable[] = {
     {"aten::hardshrink_backward", binary},
     {"aten::hardsigmoid_backward", binary},
     {"aten::hardswish_backward", binary},
-    {"aten::hardtanh_backward", binary},
-    {"aten::leaky_relu_backward", binary},
-    {"aten::log_sigmoid_backward", like_first},
+    {"aten::hardtanh_backward", same_binary},
+    {"aten::leaky_relu_backward", reversed},
+    {"aten::log_sigmoid_backward", log_sigmoid_backward},
     {"aten::logit_backward", binary},
-    {"aten::mish_backward", binary},
+    {"aten::mish_backward", same_binary},
     {"aten::_prelu_kernel_backward", prelu_backward},
     {"aten::sigmoid_backward", binary},
     {"aten::silu_backward", binary},
     {"aten::softplus_backward", binary},
     {"aten::softshrink_backward", binary},
     {"aten::tanh_backward", binary},
-    {"aten::threshold_backward", binary},
+    {"aten::threshold_backward", reversed},
     // Arithmetic.
     {"aten::add.Scalar", binary},
     {"aten::add.Tensor", binary},
@@ -235,7 +248,7 @@ constexpr Entry kTable[] = {
     {"aten::fmod.Tensor", binary},
     {"aten::heaviside", binary},
     {"aten::hypot", binary},
-    {"aten::lerp.Scalar", elementwise<Promotion::kSame, 0, 1>},
+    {"aten::lerp.Scalar", same_binary},
     {"aten::lerp.Tensor", lerp_tensor},
     {"aten::logaddexp", binary},
     {"aten::maximum", binary},

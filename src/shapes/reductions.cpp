@@ -86,6 +86,12 @@ bool values_and_indices(Call& call) {
   return true;
 }
 
+/// An empty list of dimensions means none here, and another way to the result.
+bool truth_of_dims(Call& call) {
+  if (!call.is_none(1) && call.arg(1).toListRef().empty()) return false;
+  return reduce<Result::kBool, 1, 2>(call);
+}
+
 bool var_mean(Call& call) {
   constexpr Function one = reduce<Result::kFloating, 1, 3>;
   return !call.arg(0).toTensor().is_complex() && one(call) && one(call);
@@ -131,19 +137,20 @@ bool softmax(Call& call) {
 bool softmax_backward(Call& call) {
   const at::Tensor& grad = call.arg(0).toTensor();
   if (call.arg(1).toTensor().scalar_type() != grad.scalar_type()) return false;
-  call.returns(fresh(grad.sizes(), call.arg(3).toScalarType(), grad.device()));
+  if (call.arg(3).toScalarType() != grad.scalar_type()) return false;
+  call.returns(contiguous(grad, grad.sizes()));
   return true;
 }
 
 constexpr Entry kTable[] = {
     {"aten::all", reduce<Result::kBool>},
     {"aten::all.dim", reduce<Result::kBool, 1, 2>},
-    {"aten::all.dims", reduce<Result::kBool, 1, 2>},
+    {"aten::all.dims", truth_of_dims},
     {"aten::amax", reduce<Result::kSame, 1, 2>},
     {"aten::amin", reduce<Result::kSame, 1, 2>},
     {"aten::any", reduce<Result::kBool>},
     {"aten::any.dim", reduce<Result::kBool, 1, 2>},
-    {"aten::any.dims", reduce<Result::kBool, 1, 2>},
+    {"aten::any.dims", truth_of_dims},
     {"aten::argmax", reduce<Result::kLong, 1, 2>},
     {"aten::argmin", reduce<Result::kLong, 1, 2>},
     {"aten::linalg_vector_norm", vector_norm},

@@ -14,4 +14,11 @@ inline bool requires_grad(const c10::TensorImpl& impl) {
   return meta != nullptr && meta->torch::autograd::AutogradMeta::requires_grad();
 }
 
+/// Hooks registered on the tensor (tensor hooks and post-accumulate hooks).
+inline size_t hook_count(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (meta == nullptr) return 0;
+  return meta->hooks_.size() + (meta->post_acc_grad_hooks_ != nullptr ? 1 : 0);
+}
+
 }  // namespace antegrad::torch_compat

@@ -83,6 +83,7 @@ class FromSchema {
       return dim();
     }
     if (is("Scalar")) {
+      if (argument.default_value() && random_.chance(0.6)) return *argument.default_value();
       if (optional && random_.chance(0.3)) return c10::IValue();
       return c10::IValue(random_.number());
     }

@@ -1,0 +1,111 @@
+#include "passes/reinplace.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace antegrad {
+namespace {
+
+size_t at(int32_t id) { return static_cast<size_t>(id); }
+
+/// True when each byte from the first to the last belongs to exactly one element.
+bool fills_its_span(const TensorMeta& meta) {
+  return meta.offset == IntExpr(0) && span_bytes(meta) == numel(meta) * byte_size(meta.dtype);
+}
+
+class Reinplacer {
+ public:
+  explicit Reinplacer(Graph& graph)
+      : graph_(graph),
+        root_(graph.values.size()),
+        last_use_(graph.values.size(), -1),
+        root_holder_(graph.values.size(), kNoValue) {
+    std::iota(root_.begin(), root_.end(), 0);
+    const auto use = [this](ValueId id, int32_t position) {
+      const StorageId storage = id == kNoValue ? -1 : graph_.value(id).storage;
+      if (storage >= 0) last_use_[at(storage)] = position;
+    };
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (const ValueId input : graph.nodes[i].inputs) use(input, static_cast<int32_t>(i));
+    }
+    for (const Output& output : graph.outputs) {
+      use(output.value, static_cast<int32_t>(graph.nodes.size()));
+    }
+  }
+
+  void run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      Node& node = graph_.nodes[i];
+      if (may_write(node, static_cast<int32_t>(i))) {
+        write(node);
+      } else {
+        note_definitions(node);
+      }
+    }
+    if (!changed_) return;
+    for (Value& value : graph_.values) {
+      if (value.storage < 0) continue;
+      const StorageId root = root_[at(value.storage)];
+      if (value.alias_class == value.storage) value.alias_class = root;
+      value.storage = root;
+    }
+  }
+
+ private:
+  StorageId root(ValueId id) const {
+    const StorageId storage = graph_.value(id).storage;
+    return storage < 0 ? storage : root_[at(storage)];
+  }
+
+  void note_definitions(const Node& node) {
+    for (const ValueId output : node.outputs) {
+      if (output == kNoValue) continue;
+      const Value& value = graph_.value(output);
+      if (value.kind != ValueKind::tensor || value.storage != output) continue;
+      if (fills_its_span(value.meta)) root_holder_[at(output)] = output;
+    }
+  }
+
+  bool may_write(const Node& node, int32_t position) const {
+    const OpInfo& info = node.op.info();
+    if (!info.traits.pointwise || info.traits.mutates || info.inplace_name.empty() ||
+        node.tokens != 0 || node.outputs.size() != 1 || node.outputs[0] == kNoValue ||
+        node.args.empty() || !node.args[0].is<attr::Input>()) {
+      return false;
+    }
+    const ValueId target = node.inputs[0];
+    const StorageId storage = root(target);
+    return storage >= 0 && root_holder_[at(storage)] == target &&
+           last_use_[at(storage)] == position &&
+           graph_.value(target).meta == graph_.value(node.outputs[0]).meta &&
+           std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId other) {
+             return other == target || root(other) != storage;
+           });
+  }
+
+  void write(Node& node) {
+    const ValueId output = node.outputs[0];
+    const StorageId storage = root(node.inputs[0]);
+    node.op = Op::intern(node.op.info().inplace_name);
+    root_[at(output)] = storage;
+    root_holder_[at(storage)] = output;
+    last_use_[at(storage)] = last_use_[at(output)];
+    changed_ = true;
+  }
+
+  Graph& graph_;
+  bool changed_ = false;
+  std::vector<StorageId> root_;       // by storage: the one it became part of
+  std::vector<int32_t> last_use_;     // by storage, views and in-place results included
+  /// By storage made in this graph: the newest value that fills it, the only one to write over.
+  std::vector<ValueId> root_holder_;
+};
+
+}  // namespace
+
+Graph reinplace(Graph graph) {
+  Reinplacer(graph).run();
+  return graph;
+}
+
+}  // namespace antegrad
