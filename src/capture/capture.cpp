@@ -102,8 +102,7 @@ void find_sources(Tracer& tracer, const Request& request) {
     if (request.source_of) root.source = request.source_of(root.real);
     if (root.source.kind != Source::Kind::none) continue;
     root.source.kind = Source::Kind::anonymous;
-    // Held by: the root, and its snapshot.
-    const bool temporary = root.real.use_count() <= 2;
+    const bool temporary = root.real.use_count() == 1;  // only the root holds it
     if (!temporary) continue;
     if (root.real.dim() == 0 && root.real.is_cpu()) {
       root.source.kind = Source::Kind::constant;

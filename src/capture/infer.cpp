@@ -158,15 +158,19 @@ std::vector<shapes::Spec> run_on_zeros(const ops::OpEntry& entry, at::ArrayRef<c
 
 }  // namespace
 
+std::optional<std::vector<shapes::Spec>> infer_by_shape_function(const ops::OpEntry& entry,
+                                                                 at::ArrayRef<c10::IValue> args,
+                                                                 InferCounts& counts) {
+  if (entry.shape == nullptr) return std::nullopt;
+  shapes::Call call(args);
+  if (!entry.shape(call)) return std::nullopt;
+  ++counts.shape_functions;
+  return std::move(call.outputs());
+}
+
 std::vector<shapes::Spec> infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                 c10::Device device, InferCounts& counts) {
-  if (entry.shape != nullptr) {
-    shapes::Call call(args);
-    if (entry.shape(call)) {
-      ++counts.shape_functions;
-      return std::move(call.outputs());
-    }
-  }
+  if (auto specs = infer_by_shape_function(entry, args, counts)) return std::move(*specs);
   ++counts.slow[entry.op.name()];
   if (entry.meta_kernel) {
     try {

@@ -7,6 +7,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct InferCounts {
   int64_t memoised = 0;                  ///< answered from an earlier run of the real kernel
   std::map<std::string, int64_t> slow;   ///< operators that had no shape function, with counts
 };
+
+/// The shape function's answer alone; nothing when there is none or it declines. For operators that
+/// must not run on invented data: with integer indices `index` has a shape, with masks it has none.
+std::optional<std::vector<shapes::Spec>> infer_by_shape_function(const ops::OpEntry& entry,
+                                                                 at::ArrayRef<c10::IValue> args,
+                                                                 InferCounts& counts);
 
 /// Metadata of all outputs, lists flattened. `args` hold stand-ins (or real tensors, of which only
 /// metadata is used), `device` is where the kernel would run. Throws what the operator itself throws

@@ -1,8 +1,11 @@
 #include "capture/kernels.h"
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/List.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <typeinfo>
 
 #include "capture/interceptions.h"
 #include "capture/tracer.h"
@@ -12,12 +15,25 @@
 namespace antegrad::capture {
 namespace {
 
+// set_data(stand-in) gives a real tensor the keys of a wrapper; used as one it would crash.
+void require_wrapper(const at::Tensor& tensor) {
+  const auto& impl = *tensor.unsafeGetTensorImpl();
+  if (typeid(impl) == typeid(at::FunctionalTensorWrapper)) return;
+  throw EscapeError("set_data", {"tensors that keep their data during the call",
+                                 "a tensor whose data was exchanged inside the callable, used at " +
+                                     call_site(),
+                                 "call set_data between calls"});
+}
+
 // Exchanges the real tensors of one argument; leaves the IValue alone when there are none.
 void lift_argument(Tracer& tracer, c10::IValue& value) {
   if (value.isTensor()) {
     const auto& tensor = value.toTensor();
-    if (tensor.defined() && !tensor.key_set().has(c10::DispatchKey::Functionalize)) {
+    if (!tensor.defined()) return;
+    if (!tensor.key_set().has(c10::DispatchKey::Functionalize)) {
       value = tracer.lift(tensor);
+    } else {
+      require_wrapper(tensor);
     }
   } else if (value.isTensorList()) {
     c10::List<at::Tensor> lifted;

@@ -289,18 +289,23 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     entry.handle.callBoxed(stack);
     return;
   }
-  if (entry.policy != ops::Policy::record) refuse(entry);
+  constexpr size_t kTraining = 5;  // argument of all batch normalisations
+  if (entry.policy == ops::Policy::hidden_mutation && args[kTraining].toBool()) refuse(entry);
   if (device_arg != nullptr && device_arg->isDevice()) recording.device = device_arg->toDevice();
   if (!recording.device) recording.device = c10::Device(c10::kCPU);
 
-  auto specs = infer(entry, args, *recording.device, counts);
+  const bool invents = entry.policy == ops::Policy::data_dependent;
+  const auto specs = invents
+                         ? infer_by_shape_function(entry, args, counts)
+                         : std::optional(infer(entry, args, *recording.device, counts));
+  if (!specs) refuse(entry);
   thread_tokens(entry, args, recording);
   const auto storage = entry.op.traits().view && !recording.node.inputs.empty()
                            ? graph.value(recording.node.inputs[0]).storage
                            : -1;
   std::vector<at::Tensor> outputs;
-  outputs.reserve(specs.size());
-  for (const auto& spec : specs) outputs.push_back(add_output(spec, storage, recording));
+  outputs.reserve(specs->size());
+  for (const auto& spec : *specs) outputs.push_back(add_output(spec, storage, recording));
   auto& node = recording.node;
   if (node.tokens > 0) node.outputs.push_back(recording.token_out);
   node.id = static_cast<int32_t>(graph.nodes.size());

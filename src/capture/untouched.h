@@ -25,7 +25,6 @@ class Snapshot {
   at::Tensor tensor_;
   at::Tensor data_;  // shares storage and metadata as they were
   at::Tensor grad_;
-  uint32_t version_ = 0;
   size_t hooks_ = 0;
   bool requires_grad_ = false;
 };

@@ -382,7 +382,6 @@ constexpr OpRow kRows[] = {
     {"record_stream", kEffect},
 
     // Writes its input; gone after functionalisation.
-    {"copy_", kMutates},
     {"set_", kMutates},
     {"resize_", kMutates},
 

@@ -133,6 +133,14 @@ class GraphParser {
     for (const IntExpr& operand : expr.operands()) check_symbols(operand, position);
   }
 
+  Shape default_strides(const Shape& sizes) {
+    try {
+      return contiguous_strides(sizes);
+    } catch (const GraphError&) {
+      cursor_.fail_at(cursor_.position(), "sizes whose product fits in 64 bits", "larger ones");
+    }
+  }
+
   TensorMeta parse_meta() {
     TensorMeta meta;
     const size_t start = cursor_.position();
@@ -142,7 +150,7 @@ class GraphParser {
     meta.dtype = *dtype;
     meta.sizes = parse_shape("[", "]");
     const size_t strides = cursor_.position();
-    meta.strides = cursor_.peek() == '{' ? parse_shape("{", "}") : contiguous_strides(meta.sizes);
+    meta.strides = cursor_.peek() == '{' ? parse_shape("{", "}") : default_strides(meta.sizes);
     if (meta.strides.size() != meta.sizes.size()) {
       cursor_.fail_at(strides, fmt::format("{} strides", meta.sizes.size()),
                       fmt::format("{}", meta.strides.size()));

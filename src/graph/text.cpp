@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <antegrad/error.h>
+
 #include "graph/text_quote.h"
 #include "graph/text_words.h"
 
@@ -45,6 +47,14 @@ std::string shape_text(const Shape& shape, char open, char close) {
     text += to_string(shape[i]);
   }
   return text + close;
+}
+
+bool has_default_strides(const TensorMeta& meta) {
+  try {
+    return meta.strides == contiguous_strides(meta.sizes);
+  } catch (const GraphError&) {
+    return false;  // sizes whose product overflows; a broken graph must print nevertheless
+  }
 }
 
 /// "%3: f32[8] &1 ~0"
@@ -109,7 +119,7 @@ std::string value_text(const Value& value) {
   const TensorMeta& meta = value.meta;
   std::string text(name(meta.dtype));
   text += shape_text(meta.sizes, '[', ']');
-  if (meta.strides != contiguous_strides(meta.sizes)) text += shape_text(meta.strides, '{', '}');
+  if (!has_default_strides(meta)) text += shape_text(meta.strides, '{', '}');
   if (meta.offset != IntExpr(0)) text += "+" + to_string(meta.offset);
   if (meta.device != Device{}) text += " " + to_string(meta.device);
   return text;

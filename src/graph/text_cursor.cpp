@@ -40,7 +40,8 @@ void TextCursor::next_line() {
 
 bool TextCursor::take(std::string_view word) {
   if (!rest().starts_with(word)) return false;
-  const bool longer_word = is_letter(word.back()) && rest_.size() > word.size() &&
+  const bool longer_word = is_letter(word.front()) && is_letter(word.back()) &&
+                           rest_.size() > word.size() &&
                            is_word_character(rest_[word.size()]);
   if (longer_word) return false;
   rest_.remove_prefix(word.size());

@@ -50,12 +50,15 @@ class Simulation {
   int64_t live_ = 0;
 };
 
-/// Storages of a graph's outputs, by kind; what several outputs share counts once.
-std::vector<bool> storages_of(const Graph& graph, std::initializer_list<OutputKind> kinds) {
+bool is_tensor(const Graph& graph, ValueId id) {
+  return id != kNoValue && graph.value(id).kind == ValueKind::tensor;
+}
+
+/// Storages of a graph's outputs of one kind.
+std::vector<bool> storages_of(const Graph& graph, OutputKind kind) {
   std::vector<bool> result(graph.values.size(), false);
   for (const Output& output : graph.outputs) {
-    if (output.value == kNoValue || graph.value(output.value).kind != ValueKind::tensor) continue;
-    if (std::find(kinds.begin(), kinds.end(), output.kind) == kinds.end()) continue;
+    if (output.kind != kind || !is_tensor(graph, output.value)) continue;
     result[static_cast<size_t>(graph.value(output.value).storage)] = true;
   }
   return result;
@@ -78,37 +81,39 @@ Timeline simulate(const Partition& partition, const ByteRules& rules) {
   timeline.points.reserve(forward.nodes.size() + backward.nodes.size());
   Simulation simulation(timeline);
 
-  // By storage id, which both graphs share.
-  const std::vector<bool> results = storages_of(forward, {OutputKind::result});
-  const std::vector<bool> saved = storages_of(forward, {OutputKind::saved});
+  const std::vector<bool> results = storages_of(forward, OutputKind::result);
+  const std::vector<bool> saved = storages_of(forward, OutputKind::saved);
+  const std::vector<bool> primals = inputs_of(forward, InputKind::primal);
   const auto has = [](const std::vector<bool>& set, StorageId storage) {
-    return static_cast<size_t>(storage) < set.size() && set[static_cast<size_t>(storage)];
+    return set[static_cast<size_t>(storage)];
   };
-
   const std::vector<StorageLife> forward_lives = liveness(forward, rules);
   simulation.run(forward, Phase::forward, forward_lives, [&](const StorageLife& life) {
-    const bool primal = life.first < 0;
-    return !primal && !has(results, life.storage) && !has(saved, life.storage);
+    return !has(primals, life.storage) && !has(results, life.storage) && !has(saved, life.storage);
   });
-
-  std::vector<bool> held(forward.values.size(), false);  // primals and results
   for (const StorageLife& life : forward_lives) {
-    const bool free = life.first < 0 || has(results, life.storage);
-    held[static_cast<size_t>(life.storage)] = free;
+    const bool free = has(primals, life.storage) || has(results, life.storage);
     if (!free && has(saved, life.storage)) timeline.saved_bytes += life.bytes;
   }
 
+  // What the caller holds is not the backward's to free. An in-place forward may have put a saved value
+  // into the storage of another, so the two graphs agree on values and not on storages.
+  std::vector<bool> of_caller(backward.values.size(), false);
+  for (const Input& input : backward.inputs) {
+    if (input.kind == InputKind::tangent) {
+      of_caller[static_cast<size_t>(input.value)] = true;
+    } else if (input.kind == InputKind::saved && is_tensor(backward, input.value)) {
+      const StorageId storage = forward.value(input.value).storage;
+      of_caller[static_cast<size_t>(input.value)] = has(primals, storage) || has(results, storage);
+    }
+  }
   const std::vector<bool> tangents = inputs_of(backward, InputKind::tangent);
-  const std::vector<bool> gradients = storages_of(backward, {OutputKind::gradient});
   const std::vector<StorageLife> backward_lives = liveness(backward, rules);
   for (const StorageLife& life : backward_lives) {
     if (has(tangents, life.storage)) simulation.allocate(life.bytes);
   }
   simulation.run(backward, Phase::backward, backward_lives, [&](const StorageLife& life) {
-    // A result that is computed again here is another tensor than the one the caller holds.
-    const bool from_caller =
-        life.first < 0 && (has(tangents, life.storage) || has(held, life.storage));
-    return !from_caller && !has(gradients, life.storage);
+    return !has(of_caller, life.storage);
   });
   return timeline;
 }

@@ -53,10 +53,10 @@ ArgKind kind_of(c10::Type& type) {
   }
 }
 
-// Operators that write running statistics without an alias annotation. native_batch_norm is
-// exchanged for its honest form before it gets here (interceptions.cpp).
-constexpr std::string_view kHiddenMutation[] = {
-    "aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::native_batch_norm"};
+// Operators that write running statistics in training without an alias annotation. For
+// native_batch_norm see capture/interceptions.cpp.
+constexpr std::string_view kHiddenMutation[] = {"aten::cudnn_batch_norm",
+                                                "aten::miopen_batch_norm"};
 
 bool returns_host_values(const c10::FunctionSchema& schema) {
   for (const auto& ret : schema.returns()) {

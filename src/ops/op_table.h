@@ -25,7 +25,7 @@ enum class ArgKind : uint8_t {
 enum class Policy : uint8_t {
   record,          ///< becomes a node
   data_dependent,  ///< its answer or its shape depends on data: refused, never run on zeros
-  hidden_mutation, ///< writes arguments without saying so in its schema: refused
+  hidden_mutation, ///< writes arguments, in training, without saying so in its schema: refused
 };
 
 struct OpEntry {

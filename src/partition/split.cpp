@@ -149,7 +149,7 @@ class Splitter {
   }
 
   /// A forward node runs again when the backward needs an output of it that is not saved. Then its
-  /// other outputs are there as well and need not be saved.
+  /// other outputs are there as well, and collect_saved() leaves them out.
   bool must_recompute(size_t i) {
     const Node& node = joint_.nodes[i];
     const bool missing =
@@ -159,9 +159,6 @@ class Splitter {
     if (!missing) return false;
     AG_CHECK(node.tokens == 0, "a random draw or an effect would run twice because its result is "
                                "not saved: " + node_text(joint_, node));
-    for (const ValueId output : node.outputs) {
-      if (output != kNoValue) saved_[at(output)] = false;
-    }
     return true;
   }
 

@@ -109,7 +109,7 @@ class NoOps {
     return true;
   }
 
-  /// view(view(x, a), b) is view(x, b) when all three lie in one piece.
+  /// view(view(x, a), b) is view(x, b) when the middle and the end lie in one piece; then so does x.
   void skip_middle_view(Node& node) {
     if (!is_plain_reshape(node)) return;
     const int32_t middle = producer_[at(node.inputs[0])];
@@ -117,8 +117,7 @@ class NoOps {
     const Node& inner = graph_.nodes[static_cast<size_t>(middle)];
     if (!is_plain_reshape(inner)) return;
     const auto in_one_piece = [this](ValueId id) { return is_contiguous(graph_.value(id).meta); };
-    if (in_one_piece(inner.inputs[0]) && in_one_piece(node.inputs[0]) &&
-        in_one_piece(node.outputs[0])) {
+    if (in_one_piece(node.inputs[0]) && in_one_piece(node.outputs[0])) {
       node.inputs[0] = inner.inputs[0];
     }
   }

@@ -3,10 +3,11 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
-#include <memory>
 #include <mutex>
+#include <unordered_map>
 
 namespace antegrad {
 namespace {
@@ -39,42 +40,69 @@ Counter& counter() {
   return *instance;
 }
 
-// Remembers what the inner allocator gave, so that its own deleter frees it.
-struct Block {
-  c10::DataPtr inner;
-  int64_t bytes;
+// Sizes of the blocks that are alive, by address: libtorch asks some blocks back by address alone
+// (raw_allocate), so a block can carry no context of ours. Split to keep threads apart.
+class BlockSizes {
+ public:
+  void put(void* block, int64_t bytes) {
+    auto& part = part_of(block);
+    const std::lock_guard lock(part.mutex);
+    part.bytes[block] = bytes;
+  }
+  int64_t take(void* block) {
+    auto& part = part_of(block);
+    const std::lock_guard lock(part.mutex);
+    const auto it = part.bytes.find(block);
+    if (it == part.bytes.end()) return 0;
+    const auto bytes = it->second;
+    part.bytes.erase(it);
+    return bytes;
+  }
+
+ private:
+  struct Part {
+    std::mutex mutex;
+    std::unordered_map<void*, int64_t> bytes;
+  };
+  Part& part_of(void* block) {
+    return parts_[(reinterpret_cast<uintptr_t>(block) >> 6) % parts_.size()];
+  }
+  std::array<Part, 16> parts_;
 };
 
-void free_block(void* context) {
-  const std::unique_ptr<Block> block(static_cast<Block*>(context));
-  counter().add(-block->bytes);
+struct Installed {
+  c10::Allocator* inner;
+  BlockSizes sizes;
+};
+Installed* installed = nullptr;  // set once, before the first counted allocation
+
+void free_block(void* block) {
+  if (block == nullptr) return;
+  counter().add(-installed->sizes.take(block));
+  installed->inner->raw_deallocate(block);
 }
 
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator* inner) : inner_(inner) {}
-
   c10::DataPtr allocate(size_t bytes) override {
-    auto inner = inner_->allocate(bytes);
-    auto* data = inner.get();
-    const auto device = inner.device();
-    auto block = std::make_unique<Block>(Block{std::move(inner), static_cast<int64_t>(bytes)});
-    counter().add(block->bytes);
-    return {data, block.release(), &free_block, device};
+    auto* block = installed->inner->raw_allocate(bytes);
+    if (block != nullptr) {
+      installed->sizes.put(block, static_cast<int64_t>(bytes));
+      counter().add(static_cast<int64_t>(bytes));
+    }
+    return {block, block, &free_block, c10::Device(c10::kCPU)};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   void copy_data(void* dest, const void* src, std::size_t count) const override {
     default_copy_data(dest, src, count);
   }
-
- private:
-  c10::Allocator* inner_;
 };
 
 void install_once() {
   static std::once_flag once;
   std::call_once(once, [] {
-    static auto* allocator = new CountingAllocator(c10::GetAllocator(c10::kCPU));
+    installed = new Installed{c10::GetAllocator(c10::kCPU), {}};
+    static auto* allocator = new CountingAllocator();
     c10::SetAllocator(c10::kCPU, allocator, /*priority=*/100);
     c10::SetCPUAllocator(allocator, /*priority=*/100);
   });

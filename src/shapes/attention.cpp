@@ -1,7 +1,7 @@
 /// \file
-/// Fused scaled-dot-product attention. The kernels work on (batch, sequence, heads, width) and
-/// return transposed views of that, so outputs are (batch, heads, sequence, width) with a layout
-/// that is not contiguous.
+/// Fused scaled-dot-product attention over (batch, heads, sequence, width). The output takes query's
+/// layout. The CPU kernels work on (batch, sequence, heads, …) and return transposed views of that
+/// for the rest, so those are not contiguous.
 
 #include <utility>
 
@@ -35,7 +35,7 @@ bool flash_for_cpu(Call& call) {
   const at::Tensor& value = call.arg(2).toTensor();
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4 || !query.is_cpu()) return false;
   if (query.size(3) != value.size(3) || query.size(3) != key.size(3)) return false;
-  call.returns(heads_outside(query));
+  call.returns(like(query));
   call.returns(heads_outside({query.size(0), query.size(1), query.size(2)},
                              accumulate_type(query.scalar_type()), query.device()));
   return true;

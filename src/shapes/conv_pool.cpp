@@ -2,6 +2,8 @@
 /// Convolution, pooling and upsampling. All follow one rule of layout: outputs and gradients are
 /// channels-last when the input (for a convolution: or the weight) suggests it, else contiguous.
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 
 #include "shapes/families.h"
@@ -18,17 +20,24 @@ Dims per_dimension(const Call& call, size_t i, size_t count) {
   return Dims(given.begin(), given.end());
 }
 
-bool mask(const Call& call, size_t i, size_t bit) {
-  return call.arg(i).toListRef()[bit].toBool();
-}
+bool mask(const Call& call, size_t i, size_t bit) { return call.arg(i).toListRef()[bit].toBool(); }
 
 // ---- Convolution -------------------------------------------------------------------------------
 
-/// Sizes and the memory format of a convolution; 1-D ones are computed as 2-D ones of height 1.
+/// The format that a convolution argument suggests; a 1-D one counts as an image of height 1.
+at::MemoryFormat suggested(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  if (sizes.size() != 3) return suggest_format(sizes, strides);
+  return suggest_format({sizes[0], sizes[1], 1, sizes[2]},
+                        {strides[0], strides[1], sizes[2] * strides[2], strides[2]});
+}
+
+/// Sizes and the memory format of a convolution.
 struct Convolution {
-  /// Position of the arguments from `stride` on.
+  /// Reads the arguments from `first`, the stride, on.
   bool read(const Call& call, const at::Tensor& input, const at::Tensor& weight, size_t first);
   bool output_sizes(const at::Tensor& input, const at::Tensor& weight, Dims& sizes) const;
+  /// A fresh tensor in `format`.
+  Spec allocated(at::IntArrayRef sizes, const at::Tensor& like) const;
 
   size_t spatial = 0;
   Dims stride, padding, dilation, output_padding;
@@ -43,7 +52,8 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
   if (rank < 3 || rank > 5 || input.dim() != rank) return false;
   // Empty inputs take a way of their own.
   if (input.numel() == 0 || weight.numel() == 0) return false;
-  if (input.scalar_type() != weight.scalar_type() || input.device() != weight.device()) return false;
+  if (input.scalar_type() != weight.scalar_type() || input.device() != weight.device())
+    return false;
   spatial = static_cast<size_t>(rank - 2);
   stride = per_dimension(call, first, spatial);
   padding = per_dimension(call, first + 1, spatial);
@@ -57,17 +67,29 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
   if (groups <= 0 || weight.size(0) % groups != 0) return false;
   if (input.size(1) != (transposed ? weight.size(0) : weight.size(1) * groups)) return false;
 
-  const auto suggested = [&](const at::Tensor& t) { return suggest_format(t.sizes(), t.strides()); };
-  if (rank == 4) {
-    const bool channels_last = suggested(input) == at::MemoryFormat::ChannelsLast ||
-                               suggested(weight) == at::MemoryFormat::ChannelsLast;
-    if (channels_last) format = at::MemoryFormat::ChannelsLast;
-    return !channels_last || input.is_cpu();  // cuDNN or a depthwise kernel: they differ
+  const bool plain_input = input.is_contiguous() && suggested(input.sizes(), input.strides()) ==
+                                                        at::MemoryFormat::Contiguous;
+  const bool plain_weight =
+      suggested(weight.sizes(), weight.strides()) == at::MemoryFormat::Contiguous;
+  // Backends differ in what they do with channels-last volumes.
+  if (rank == 5) return plain_input && plain_weight && weight.is_contiguous();
+  // A 1-D input is made contiguous first.
+  const Dims strides = rank == 3 && !input.is_contiguous()
+                           ? shapes::contiguous_strides(input.sizes())
+                           : Dims(input.strides().begin(), input.strides().end());
+  if (!plain_weight || suggested(input.sizes(), strides) == at::MemoryFormat::ChannelsLast) {
+    format = at::MemoryFormat::ChannelsLast;
+    return input.is_cpu();  // on CUDA it depends on the kernel
   }
-  // Backends differ in what they do with permuted 3-D weights and channels-last 5-D inputs.
-  return input.is_contiguous() && weight.is_contiguous() &&
-         suggested(input) == at::MemoryFormat::Contiguous &&
-         suggested(weight) == at::MemoryFormat::Contiguous;
+  return true;
+}
+
+Spec Convolution::allocated(at::IntArrayRef sizes, const at::Tensor& like) const {
+  if (spatial != 1) return fresh(sizes, like.scalar_type(), like.device(), format);
+  Spec spec = fresh({sizes[0], sizes[1], 1, sizes[2]}, like.scalar_type(), like.device(), format);
+  spec.sizes.erase(spec.sizes.begin() + 2);
+  spec.strides.erase(spec.strides.begin() + 2);
+  return spec;
 }
 
 bool Convolution::output_sizes(const at::Tensor& input, const at::Tensor& weight,
@@ -77,9 +99,9 @@ bool Convolution::output_sizes(const at::Tensor& input, const at::Tensor& weight
     const int64_t in = input.size(2 + i);
     const int64_t reach = dilation[i] * (weight.size(2 + i) - 1);
     if (stride[i] <= 0) return false;
-    const int64_t out =
-        transposed ? (in - 1) * stride[i] - 2 * padding[i] + reach + output_padding[i] + 1
-                   : (in + 2 * padding[i] - reach - 1) / stride[i] + 1;
+    const int64_t out = transposed
+                            ? (in - 1) * stride[i] - 2 * padding[i] + reach + output_padding[i] + 1
+                            : (in + 2 * padding[i] - reach - 1) / stride[i] + 1;
     if (out <= 0 || (!transposed && in + 2 * padding[i] < reach + 1)) return false;
     sizes.push_back(out);
   }
@@ -92,8 +114,26 @@ bool convolution(Call& call) {
   Convolution conv;
   Dims sizes;
   if (!conv.read(call, input, weight, 3) || !conv.output_sizes(input, weight, sizes)) return false;
-  call.returns(fresh(sizes, input.scalar_type(), input.device(), conv.format));
+  call.returns(conv.allocated(sizes, input));
   return true;
+}
+
+/// Where a weight is contiguous and channels-last at once (1x1 kernels, one channel a group), the
+/// kernels without oneDNN give the contiguous strides to its gradient: then the answer depends on
+/// the backend.
+bool weight_gradient_is_in_format(const Convolution& conv, const at::Tensor& input,
+                                  const at::Tensor& weight) {
+  if (conv.format == at::MemoryFormat::Contiguous) return true;
+  bool ambiguous = weight.size(1) == 1;
+  if (!ambiguous) {
+    ambiguous = std::all_of(weight.sizes().begin() + 2, weight.sizes().end(),
+                            [](int64_t size) { return size == 1; });
+  }
+  if (!ambiguous) return true;
+  const auto is_not_one = [](int64_t n) { return n != 1; };
+  return !conv.transposed && input.scalar_type() == at::kFloat &&
+         at::globalContext().userEnabledMkldnn() &&
+         std::any_of(weight.sizes().begin() + 2, weight.sizes().end(), is_not_one);
 }
 
 bool convolution_backward(Call& call) {
@@ -104,12 +144,14 @@ bool convolution_backward(Call& call) {
   Dims sizes;
   if (!conv.read(call, input, weight, 4) || !conv.output_sizes(input, weight, sizes)) return false;
   if (!grad.sizes().equals(sizes) || grad.scalar_type() != input.scalar_type()) return false;
-  const auto gradient = [&](const at::Tensor& of) {
-    return fresh(of.sizes(), of.scalar_type(), of.device(), conv.format);
-  };
-  call.returns(mask(call, 10, 0) ? gradient(input) : undefined());
-  call.returns(mask(call, 10, 1) ? gradient(weight) : undefined());
-  call.returns(mask(call, 10, 2) ? contiguous(grad, {sizes[1]}) : undefined());
+  const bool wants_input = mask(call, 10, 0), wants_weight = mask(call, 10, 1),
+             wants_bias = mask(call, 10, 2);
+  // Some backends return the gradient of the weight wherever they compute that of the bias.
+  if (wants_bias && !wants_weight) return false;
+  if (wants_weight && !weight_gradient_is_in_format(conv, input, weight)) return false;
+  call.returns(wants_input ? conv.allocated(input.sizes(), input) : undefined());
+  call.returns(wants_weight ? conv.allocated(weight.sizes(), weight) : undefined());
+  call.returns(wants_bias ? contiguous(grad, {sizes[1]}) : undefined());
   return true;
 }
 
@@ -131,7 +173,8 @@ int64_t pooled_size(int64_t in, int64_t kernel, int64_t padding, int64_t stride,
 }
 
 /// Sizes of a pool over the last two dimensions; kernel, stride, padding at 1, 2, 3.
-bool pooled_sizes(const Call& call, const at::Tensor& self, bool dilated, size_t ceil, Dims& sizes) {
+bool pooled_sizes(const Call& call, const at::Tensor& self, bool dilated, size_t ceil,
+                  Dims& sizes) {
   if (self.dim() != 3 && self.dim() != 4) return false;
   for (int64_t i = 1; i < self.dim(); ++i) {
     if (self.size(i) == 0) return false;

@@ -80,6 +80,18 @@ bool binary_loss(Call& call) {
   return true;
 }
 
+/// Written into an empty_like of argument 0, which argument 1 must not outgrow.
+bool huber_loss(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& target = call.arg(1).toTensor();
+  if (!at::IntArrayRef(broadcast(self.sizes(), target.sizes())).equals(self.sizes())) return false;
+  if (call.integer(2) != at::Reduction::None) {
+    return returns_scalar(call, self, self.scalar_type());
+  }
+  call.returns(like(self));
+  return true;
+}
+
 /// A contiguous gradient of argument 1, which the other arguments must not outgrow.
 bool binary_loss_backward(Call& call) {
   const at::Tensor& self = call.arg(1).toTensor();
@@ -108,7 +120,7 @@ bool binary_cross_entropy_backward(Call& call) {
   return true;
 }
 
-/// Built as (1 - target) and in-place operators on it: target's dtype and layout.
+/// Built as an empty_like(target) and in-place operators on it: target's dtype and layout.
 bool binary_cross_entropy_with_logits(Call& call) {
   const at::Tensor& target = call.arg(1).toTensor();
   if (!target.is_floating_point()) return false;
@@ -122,10 +134,8 @@ bool binary_cross_entropy_with_logits(Call& call) {
   if (call.integer(4) != at::Reduction::None) {
     return returns_scalar(call, target, target.scalar_type());
   }
-  Elementwise operands;
-  operands.add(at::Scalar(1));
-  operands.add(target);
-  return operands.returns(call, Promotion::kCommon);
+  call.returns(like(target));
+  return true;
 }
 
 constexpr Entry kTable[] = {
@@ -135,7 +145,7 @@ constexpr Entry kTable[] = {
     {"aten::binary_cross_entropy", binary_cross_entropy},
     {"aten::binary_cross_entropy_backward", binary_cross_entropy_backward},
     {"aten::binary_cross_entropy_with_logits", binary_cross_entropy_with_logits},
-    {"aten::huber_loss", binary_loss},
+    {"aten::huber_loss", huber_loss},
     {"aten::huber_loss_backward", binary_loss_backward},
     {"aten::mse_loss", binary_loss},
     {"aten::mse_loss_backward", binary_loss_backward},

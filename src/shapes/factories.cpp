@@ -107,7 +107,7 @@ bool like_filled(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
   const Options options(call, First, self);
   if (!options.strided) return false;
-  Spec spec = empty_like(self, memory_format(call, call.size() - 1));
+  Spec spec = allocated_like(self, memory_format(call, call.size() - 1));
   spec.dtype = options.dtype;
   spec.device = options.device;
   call.returns(std::move(spec));
@@ -184,15 +184,23 @@ bool native_dropout(Call& call) {
   return true;
 }
 
+/// (grad * mask) * scale
 bool native_dropout_backward(Call& call) {
-  Elementwise product;
-  product.add(call, 0);
-  product.add(call, 1);
-  return product.returns(call, Promotion::kCommon);
+  const at::Tensor& grad = call.arg(0).toTensor();
+  if (!grad.is_floating_point() || !grad.is_cpu()) return false;
+  Elementwise masked;
+  masked.add(call, 0);
+  masked.add(call, 1);
+  if (!masked.returns(call, Promotion::kCommon)) return false;
+  Spec& out = call.outputs().back();
+  const Dims sizes = out.sizes, strides = out.strides;
+  const Geometry operands[] = {Geometry(sizes, strides), Geometry()};
+  iterator_layout(operands, out);
+  return true;
 }
 
 bool clone(Call& call) {
-  call.returns(empty_like(call.arg(0).toTensor(), memory_format(call, 1)));
+  call.returns(allocated_like(call.arg(0).toTensor(), memory_format(call, 1)));
   return true;
 }
 
@@ -200,7 +208,7 @@ bool to_copy(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
   const Options options(call, 1, self);
   if (!options.strided) return false;
-  Spec spec = empty_like(self, memory_format(call, 6));
+  Spec spec = allocated_like(self, memory_format(call, 6));
   spec.dtype = options.dtype;
   spec.device = options.device;
   call.returns(std::move(spec));
@@ -231,8 +239,7 @@ bool constant_pad_nd(Call& call) {
     size += pad[2 * i] + pad[2 * i + 1];
     if (size < 0) return false;
   }
-  const bool all_negative =
-      std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p <= 0; });
+  const bool all_negative = std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p <= 0; });
   if (all_negative) return false;  // a clone of a slice: its layout is the slice's
   call.returns(fresh(sizes, self.scalar_type(), self.device(), self.suggest_memory_format()));
   return true;

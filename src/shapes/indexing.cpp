@@ -159,7 +159,8 @@ bool index(Call& call) {
     }
     const at::Tensor& t = list[i].toTensor();
     if (t.scalar_type() != at::kLong || t.device() != self.device()) return false;
-    shape = indexed.empty() ? Dims(t.sizes().begin(), t.sizes().end()) : broadcast(shape, t.sizes());
+    shape =
+        indexed.empty() ? Dims(t.sizes().begin(), t.sizes().end()) : broadcast(shape, t.sizes());
     indexed.push_back(static_cast<int64_t>(i));
   }
   for (int64_t i = list.size(); i < self.dim(); ++i) kept.push_back(i);
@@ -199,8 +200,8 @@ bool index(Call& call) {
         expanded[d] = own == 1 && shape[d] != 1 ? 0 : t.stride(d - missing);
       }
       // Strides of size-1 dimensions that expand adds follow rules of their own.
-      if (missing > 0 && std::find(shape.begin(), shape.begin() + missing, 1) !=
-                             shape.begin() + missing) {
+      if (missing > 0 &&
+          std::find(shape.begin(), shape.begin() + missing, 1) != shape.begin() + missing) {
         return false;
       }
     }

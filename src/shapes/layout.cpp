@@ -18,30 +18,20 @@ at::ScalarType default_dtype() { return c10::get_default_dtype_as_scalartype(); 
 
 bool is_wrapped(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_wrapped_number(); }
 
+Dims dims(at::IntArrayRef values) { return Dims(values.begin(), values.end()); }
+
+/// Strides of at::empty in this format. Zero sizes count as 1 in contiguous strides alone.
 Dims strides_of(at::IntArrayRef sizes, at::MemoryFormat format) {
   switch (format) {
     case at::MemoryFormat::ChannelsLast:
       TORCH_CHECK(sizes.size() == 4, "required rank 4 tensor to use channels_last format");
-      break;
+      return dims(c10::get_channels_last_strides_2d(sizes));
     case at::MemoryFormat::ChannelsLast3d:
       TORCH_CHECK(sizes.size() == 5, "required rank 5 tensor to use channels_last_3d format");
-      break;
-    default:
-      return shapes::contiguous_strides(sizes);
+      return dims(c10::get_channels_last_strides_3d(sizes));
+    default: return shapes::contiguous_strides(sizes);
   }
-  Dims strides(sizes.size());
-  int64_t next = 1;
-  const auto put = [&](size_t dim) {
-    strides[dim] = next;
-    next *= std::max<int64_t>(sizes[dim], 1);
-  };
-  put(1);
-  for (size_t dim = sizes.size(); dim-- > 2;) put(dim);
-  put(0);
-  return strides;
 }
-
-Dims dims(at::IntArrayRef values) { return Dims(values.begin(), values.end()); }
 
 /// Strides that a copy of `t` has when its layout is to be preserved.
 Dims preserved_strides(const at::Tensor& t) {
@@ -96,8 +86,8 @@ bool fast_layout(std::span<const Geometry> operands, Spec& out) {
   if (!contiguous && !channels_last && !dense) return false;
   out.sizes = dims(first.sizes);
   if (contiguous || channels_last) {
-    out.strides = strides_of(first.sizes, contiguous ? at::MemoryFormat::Contiguous
-                                                     : at::MemoryFormat::ChannelsLast);
+    out.strides = strides_of(
+        first.sizes, contiguous ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
   } else {
     out.strides = dims(first.strides);
   }
@@ -145,7 +135,7 @@ Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes) {
   return fresh(sizes, like.scalar_type(), like.device());
 }
 
-Spec like(const at::Tensor& like) { return shapes::empty_like(like); }
+Spec like(const at::Tensor& like) { return allocated_like(like); }
 
 Spec undefined() {
   Spec spec;
@@ -155,13 +145,11 @@ Spec undefined() {
 
 Spec fresh(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
            at::MemoryFormat format) {
-  return Spec{.dtype = dtype,
-              .device = device,
-              .sizes = dims(sizes),
-              .strides = strides_of(sizes, format)};
+  return Spec{
+      .dtype = dtype, .device = device, .sizes = dims(sizes), .strides = strides_of(sizes, format)};
 }
 
-Spec empty_like(const at::Tensor& self, std::optional<at::MemoryFormat> format) {
+Spec allocated_like(const at::Tensor& self, std::optional<at::MemoryFormat> format) {
   const at::MemoryFormat wanted = format.value_or(at::MemoryFormat::Preserve);
   if (wanted != at::MemoryFormat::Preserve) {
     return fresh(self.sizes(), self.scalar_type(), self.device(), wanted);
@@ -330,6 +318,7 @@ bool Elementwise::returns(Call& call, Promotion promotion) const {
     for (size_t i = 1; i < count_; ++i) {
       if (operands_[i].tensor && operands_[i].tensor->scalar_type() != dtype) return false;
     }
+    if (count_ > 1 && common_dtype() != dtype) return false;  // wrapped numbers only
     return returns(call, at::ScalarType::Undefined,
                    promotion == Promotion::kSame ? dtype : at::kBool);
   }

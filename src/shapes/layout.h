@@ -33,7 +33,7 @@ struct Geometry {
 Spec fresh(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
            at::MemoryFormat format = at::MemoryFormat::Contiguous);
 /// What `at::empty_like(self, dtype, format)` gives; nothing is Preserve.
-Spec empty_like(const at::Tensor& self, std::optional<at::MemoryFormat> format = std::nullopt);
+Spec allocated_like(const at::Tensor& self, std::optional<at::MemoryFormat> format = std::nullopt);
 /// `spec` with another dtype.
 Spec with_dtype(Spec spec, at::ScalarType dtype);
 /// A view of `self`.

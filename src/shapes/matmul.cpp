@@ -41,6 +41,8 @@ template <int64_t RankA, int64_t RankB>
 bool added_product(Call& call) {
   const at::Tensor& added = call.arg(0).toTensor();
   const at::Tensor& a = call.arg(1).toTensor();
+  // Without inner dimension, what is added is returned in a way of its own.
+  if (a.numel() == 0) return false;
   if (!alike(added, a) || !product_of<RankA, RankB>(call, a, call.arg(2).toTensor())) return false;
   const Dims& sizes = call.outputs().back().sizes;
   return at::IntArrayRef(broadcast(added.sizes(), sizes)).equals(sizes);

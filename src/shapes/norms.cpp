@@ -46,9 +46,7 @@ bool is_contiguous_somehow(const at::Tensor& t) {
          t.is_contiguous(at::MemoryFormat::ChannelsLast3d);
 }
 
-bool mask(const Call& call, size_t i, size_t bit) {
-  return call.arg(i).toListRef()[bit].toBool();
-}
+bool mask(const Call& call, size_t i, size_t bit) { return call.arg(i).toListRef()[bit].toBool(); }
 
 /// A contiguous gradient of `parameter` if the mask asks for it; false when it cannot be had.
 bool returns_if(Call& call, bool wanted, const at::Tensor* parameter) {
@@ -102,7 +100,7 @@ bool group_norm(Call& call) {
     if (t) dtype = t->scalar_type() == input.scalar_type() ? input.scalar_type() : at::kFloat;
   }
   const Dims statistics = {call.integer(3), groups};
-  call.returns(shapes::empty_like(input, format));
+  call.returns(allocated_like(input, format));
   call.returns(fresh(statistics, dtype, input.device()));
   call.returns(fresh(statistics, dtype, input.device()));
   return true;
@@ -111,7 +109,7 @@ bool group_norm(Call& call) {
 bool group_norm_backward(Call& call) {
   const at::Tensor& input = call.arg(1).toTensor();
   const at::Tensor* weight = optional_tensor(call, 4);
-  call.returns(mask(call, 9, 0) ? shapes::empty_like(input, group_norm_format(input)) : undefined());
+  call.returns(mask(call, 9, 0) ? allocated_like(input, group_norm_format(input)) : undefined());
   return returns_if(call, mask(call, 9, 1), weight) && returns_if(call, mask(call, 9, 2), weight);
 }
 
@@ -131,10 +129,11 @@ bool batch_norm_outputs(Call& call, bool training, bool has_running) {
   }
   const at::ScalarType dtype = statistics_dtype(call, input, parameters);
   if (input.is_cpu()) {
-    call.returns(shapes::empty_like(
-        input, all_contiguous ? input.suggest_memory_format() : at::MemoryFormat::Contiguous));
+    const bool somehow = is_contiguous_somehow(input);
+    call.returns(allocated_like(
+        input, somehow ? input.suggest_memory_format() : at::MemoryFormat::Contiguous));
   } else {
-    call.returns(shapes::empty_like(input));
+    call.returns(allocated_like(input));
   }
   const Dims channels = {training || !input.is_cpu() ? input.size(1) : 0};
   call.returns(fresh(channels, dtype, input.device()));
@@ -178,9 +177,14 @@ bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor
     return returns_if(call, mask(call, kMask, 1), weight) &&
            returns_if(call, mask(call, kMask, 2), weight);
   }
+  // Channels-last with odd strides in size-1 dimensions.
+  if (!input.is_contiguous() && is_contiguous_somehow(input) &&
+      input.suggest_memory_format() == at::MemoryFormat::Contiguous) {
+    return false;
+  }
   const at::ScalarType dtype = statistics_dtype(call, input, {2, 3, 4});
   const Spec parameter = fresh({input.size(1)}, dtype, input.device());
-  call.returns(mask(call, kMask, 0) ? shapes::empty_like(input, input.suggest_memory_format())
+  call.returns(mask(call, kMask, 0) ? allocated_like(input, input.suggest_memory_format())
                                     : undefined());
   call.returns(mask(call, kMask, 1) ? parameter : undefined());
   call.returns(mask(call, kMask, 2) ? parameter : undefined());

@@ -30,9 +30,7 @@ constexpr Function reversed = elementwise<Promotion::kCommon, 1, 0>;
 constexpr Function ternary = elementwise<Promotion::kCommon, 0, 1, 2>;
 
 /// Operators that are undefined for, or change the dtype of, complex numbers.
-bool real_unary(Call& call) {
-  return !call.arg(0).toTensor().is_complex() && unary(call);
-}
+bool real_unary(Call& call) { return !call.arg(0).toTensor().is_complex() && unary(call); }
 
 /// Preserves the layout of argument 0, whatever the other operands are.
 bool like_first(Call& call) {
@@ -74,6 +72,14 @@ bool unary_of_cast(Call& call, std::initializer_list<size_t> numbers) {
 template <size_t... Numbers>
 bool unary_of_cast(Call& call) {
   return unary_of_cast(call, {Numbers...});
+}
+
+/// Limits promote integers only.
+template <size_t... Numbers>
+bool clamp(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  if (self.is_complex()) return false;
+  return self.is_floating_point() ? unary(call) : unary_of_cast(call, {Numbers...});
 }
 
 bool clamp_tensor(Call& call) {
@@ -127,7 +133,8 @@ bool masked_fill(Call& call) {
 
 bool log_sigmoid_backward(Call& call) {
   const at::IntArrayRef sizes = call.arg(0).toTensor().sizes();
-  return call.arg(1).toTensor().sizes().equals(sizes) && like_first(call);
+  return call.arg(1).toTensor().sizes().equals(sizes) &&
+         call.arg(2).toTensor().sizes().equals(sizes) && like_first(call);
 }
 
 bool log_sigmoid_forward(Call& call) {
@@ -296,11 +303,11 @@ constexpr Entry kTable[] = {
     {"aten::ne.Scalar", compare},
     {"aten::ne.Tensor", compare},
     // Selection.
-    {"aten::clamp", unary_of_cast<1, 2>},
+    {"aten::clamp", clamp<1, 2>},
     {"aten::clamp.Tensor", clamp_tensor},
-    {"aten::clamp_max", unary_of_cast<1>},
+    {"aten::clamp_max", clamp<1>},
     {"aten::clamp_max.Tensor", binary},
-    {"aten::clamp_min", unary_of_cast<1>},
+    {"aten::clamp_min", clamp<1>},
     {"aten::clamp_min.Tensor", binary},
     {"aten::masked_fill.Scalar", masked_fill},
     {"aten::masked_fill.Tensor", masked_fill},

@@ -19,16 +19,11 @@ enum class Result { kSame, kSum, kBool, kLong, kFloating, kReal };
 at::ScalarType result_dtype(Result rule, at::ScalarType self) {
   switch (rule) {
     case Result::kSame:
-    case Result::kFloating:
-      return self;
-    case Result::kSum:
-      return c10::isIntegralType(self, /*includeBool=*/true) ? at::kLong : self;
-    case Result::kBool:
-      return self == at::kByte ? at::kByte : at::kBool;
-    case Result::kLong:
-      return at::kLong;
-    case Result::kReal:
-      return c10::toRealValueType(self);
+    case Result::kFloating: return self;
+    case Result::kSum: return c10::isIntegralType(self, /*includeBool=*/true) ? at::kLong : self;
+    case Result::kBool: return self == at::kByte ? at::kByte : at::kBool;
+    case Result::kLong: return at::kLong;
+    case Result::kReal: return c10::toRealValueType(self);
   }
   return self;
 }

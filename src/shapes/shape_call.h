@@ -27,8 +27,8 @@ struct Spec {
   c10::Device device = at::kCPU;
   Dims sizes;
   Dims strides;
-  int64_t offset = 0;    ///< storage offset; other than 0 only for views
-  bool defined = true;   ///< false: the operator returns an undefined tensor here
+  int64_t offset = 0;   ///< storage offset; other than 0 only for views
+  bool defined = true;  ///< false: the operator returns an undefined tensor here
 };
 
 /// Strides of a contiguous tensor of these sizes.
@@ -49,7 +49,9 @@ class Call {
   const c10::IValue& arg(size_t i) const { return args_[i]; }
   bool is_none(size_t i) const { return args_[i].isNone(); }
   /// The tensor argument `i`; undefined when it is None.
-  at::Tensor tensor(size_t i) const { return args_[i].isNone() ? at::Tensor() : args_[i].toTensor(); }
+  at::Tensor tensor(size_t i) const {
+    return args_[i].isNone() ? at::Tensor() : args_[i].toTensor();
+  }
   std::vector<at::Tensor> tensors(size_t i) const { return args_[i].toTensorVector(); }
   int64_t integer(size_t i) const { return args_[i].toInt(); }
   double number(size_t i) const { return args_[i].toDouble(); }

@@ -61,8 +61,8 @@ bool view(Call& call) {
 
 bool reshape_alias(Call& call) {
   const at::Tensor& self = self_of(call);
-  call.returns(view_of(self, call.arg(1).toDimVector(), call.arg(2).toDimVector(),
-                       self.storage_offset()));
+  call.returns(
+      view_of(self, call.arg(1).toDimVector(), call.arg(2).toDimVector(), self.storage_offset()));
   return true;
 }
 

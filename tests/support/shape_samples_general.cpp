@@ -313,7 +313,7 @@ Arguments diagonal_scatter(R& r) {
 Arguments as_strided_scatter(R& r) {
   const at::ScalarType dtype = r.dtype();
   const at::Tensor self = r.tensor(r.full_shape(1, 3), dtype);
-  return {self, r.tensor({2}, dtype), Shape{2}, Shape{0}, c10::IValue()};
+  return {self, r.tensor({1}, dtype), Shape{1}, Shape{1}, c10::IValue()};
 }
 
 /// The gradient of a view of a tensor of random sizes, those sizes, and what makes the view.

@@ -1,6 +1,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/Reduction.h>
 
+#include <algorithm>
+
 #include "support/shape_samples.h"
 
 namespace antegrad::testing {
@@ -67,7 +69,10 @@ Arguments group_norm_backward(R& r) {
   const auto out = at::native_group_norm(input, optional(1), optional(2), a[3].toInt(),
                                          a[4].toInt(), a[5].toInt(), a[6].toInt(), 1e-5);
   c10::List<bool> wanted = mask(r, 3);
+  // The CPU kernel for channels-last crashes (2.13) when a gradient is not asked for.
+  if (!input.is_contiguous() && !a[1].isNone()) wanted = c10::List<bool>({true, true, true});
   if (a[1].isNone()) {
+    TORCH_CHECK(input.is_contiguous(), "no sample");
     wanted.set(1, false);
     wanted.set(2, false);
   }
@@ -329,6 +334,15 @@ Arguments cross_entropy_with_logits(R& r) {
   return a;
 }
 
+/// No zero sizes: the CPU kernel divides by them (2.13).
+Arguments softmax_backward(R& r) {
+  const Shape shape = r.full_shape(0, 4);
+  const at::ScalarType dtype = r.floating();
+  const int64_t range = std::max<int64_t>(shape.size(), 1);
+  return {r.tensor(shape, dtype), r.tensor(shape, dtype), r.integer(-range, range - 1),
+          r.chance(0.9) ? dtype : at::kDouble};
+}
+
 Arguments glu_backward(R& r) {
   Shape shape = r.shape(1, 4);
   const int64_t dim = r.integer(0, shape.size() - 1);
@@ -386,6 +400,8 @@ const ArgumentsTable& layer_samples() {
       {"aten::upsample_bilinear2d", [](R& r) { return upsample(r, true, false); }},
       {"aten::upsample_bilinear2d_backward", [](R& r) { return upsample(r, true, true); }},
 
+      {"aten::_softmax_backward_data", softmax_backward},
+      {"aten::_log_softmax_backward_data", softmax_backward},
       {"aten::glu_backward", glu_backward},
       {"aten::embedding", embedding},
       {"aten::embedding_dense_backward", embedding_backward},

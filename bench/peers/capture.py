@@ -1,0 +1,45 @@
+"""What torch.compile takes to capture and partition a GPT with its backward (no code generation).
+
+peers/capture.py THREADS VOCABULARY LAYERS WIDTH HEADS CONTEXT BATCH
+
+Prints one JSON object: first_call_ms is what the first forward takes longer than later ones, aot_ms the
+part of AOTAutograd in it, trace_ms the part of that in which the joint graph is traced.
+"""
+
+import json
+import sys
+import time
+import warnings
+
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+
+import torch
+from torch._dynamo.utils import compilation_time_metrics
+
+from gpt import Gpt
+
+
+def main():
+    threads, vocabulary, layers, width, heads, context, batch = map(int, sys.argv[1:])
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    model = Gpt(vocabulary, layers, width, heads, context)
+    tokens, targets = (torch.randint(vocabulary, (batch, context)) for _ in range(2))
+    compiled = torch.compile(model, backend="aot_eager_decomp_partition")
+
+    def forward_ms():
+        start = time.perf_counter()
+        compiled(tokens, targets)
+        return (time.perf_counter() - start) * 1e3
+
+    first = forward_ms()
+    later = min(forward_ms() for _ in range(3))
+    spent_ms = lambda phase: sum(compilation_time_metrics.get(phase, [])) * 1e3
+    print(json.dumps({
+        "first_call_ms": first - later,
+        "aot_ms": spent_ms("create_aot_dispatcher_function"),
+        "trace_ms": spent_ms("aot_trace_joint_graph"),
+    }))
+
+
+main()

@@ -1,0 +1,41 @@
+#pragma once
+
+/// \file
+/// Measured time and memory of training steps.
+
+#include <ATen/core/Tensor.h>
+#include <antegrad/memory.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace antegrad::examples {
+
+class Stopwatch {
+ public:
+  double milliseconds() const {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// The middle value, or the mean of the two middle ones; 0 of nothing.
+double median(std::vector<double> values);
+
+struct StepMemory {
+  int64_t peak_bytes = 0;
+  int64_t held_bytes = 0;             ///< alive between forward and backward, the result included
+  std::vector<MemoryEvent> timeline;  ///< every change of the live bytes
+};
+
+/// Runs `forward` and backward from its result, and measures the most bytes alive through libtorch's
+/// CPU allocator between entry and end of backward, less those alive at entry. The definition of a peak
+/// wants `.grad` undefined: clear the gradients before.
+StepMemory measure_memory(const std::function<at::Tensor()>& forward);
+
+}  // namespace antegrad::examples

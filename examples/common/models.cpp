@@ -1,0 +1,136 @@
+#include "common/models.h"
+
+#include <antegrad/error.h>
+#include <torch/nn/functional/activation.h>
+#include <torch/nn/functional/linear.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/pooling.h>
+
+namespace antegrad::examples {
+
+namespace nn = torch::nn;
+namespace F = torch::nn::functional;
+
+namespace {
+
+F::GELUFuncOptions tanh_gelu() { return F::GELUFuncOptions().approximate("tanh"); }
+
+}  // namespace
+
+GptBlockImpl::GptBlockImpl(const GptConfig& config)
+    : heads_(config.heads), dropout_(config.dropout) {
+  const auto width = config.width;
+  attention_norm_ = register_module("attention_norm", nn::LayerNorm(nn::LayerNormOptions({width})));
+  qkv_ = register_module("qkv", nn::Linear(width, 3 * width));
+  attention_out_ = register_module("attention_out", nn::Linear(width, width));
+  mlp_norm_ = register_module("mlp_norm", nn::LayerNorm(nn::LayerNormOptions({width})));
+  mlp_in_ = register_module("mlp_in", nn::Linear(width, 4 * width));
+  mlp_out_ = register_module("mlp_out", nn::Linear(4 * width, width));
+  drop_ = register_module("drop", nn::Dropout(config.dropout));
+}
+
+at::Tensor GptBlockImpl::attention(const at::Tensor& x) {
+  const auto batch = x.size(0), time = x.size(1), width = x.size(2);
+  const auto split = [&](const at::Tensor& t) {
+    return t.view({batch, time, heads_, width / heads_}).transpose(1, 2);
+  };
+  const auto qkv = qkv_->forward(x).chunk(3, /*dim=*/-1);
+  const auto mixed = at::scaled_dot_product_attention(
+      split(qkv[0]), split(qkv[1]), split(qkv[2]), /*attn_mask=*/{},
+      is_training() ? dropout_ : 0.0, /*is_causal=*/true);
+  return attention_out_->forward(mixed.transpose(1, 2).reshape({batch, time, width}));
+}
+
+at::Tensor GptBlockImpl::forward(const at::Tensor& x) {
+  const auto h = x + drop_->forward(attention(attention_norm_->forward(x)));
+  const auto inner = F::gelu(mlp_in_->forward(mlp_norm_->forward(h)), tanh_gelu());
+  return h + drop_->forward(mlp_out_->forward(inner));
+}
+
+GptImpl::GptImpl(const GptConfig& config) : config_(config) {
+  if (config.heads < 1 || config.width % config.heads != 0) {
+    throw OptionError(ErrorText{"a width that is a multiple of the number of heads",
+                                std::to_string(config.width) + " and " +
+                                    std::to_string(config.heads) + " heads",
+                                "change one of the two"});
+  }
+  embedding_ = register_module("embedding", nn::Embedding(config.vocabulary, config.width));
+  positions_ = register_parameter("positions", at::empty({config.context, config.width}));
+  drop_ = register_module("drop", nn::Dropout(config.dropout));
+  blocks_ = register_module("blocks", nn::ModuleList());
+  for (int64_t i = 0; i < config.layers; ++i) blocks_->push_back(GptBlock(config));
+  norm_ = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({config.width})));
+  // The weight of the embedding is that of the output layer too: small, or the first losses are huge.
+  nn::init::normal_(embedding_->weight, 0, 0.02);
+  nn::init::normal_(positions_, 0, 0.02);
+}
+
+at::Tensor GptImpl::forward(const at::Tensor& tokens) {
+  const auto positions = positions_.narrow(/*dim=*/0, /*start=*/0, tokens.size(1));
+  auto h = drop_->forward(embedding_->forward(tokens) + positions);
+  for (const auto& block : *blocks_) h = block->as<GptBlockImpl>()->forward(h);
+  return F::linear(norm_->forward(h), embedding_->weight);
+}
+
+at::Tensor GptImpl::loss(const at::Tensor& tokens, const at::Tensor& targets) {
+  return F::cross_entropy(forward(tokens).view({-1, config_.vocabulary}), targets.view(-1));
+}
+
+MlpImpl::MlpImpl(const MlpConfig& config) {
+  layers_ = register_module("layers", nn::Sequential());
+  for (int64_t i = 0; i < config.layers; ++i) {
+    layers_->push_back(nn::LayerNorm(nn::LayerNormOptions({config.width})));
+    layers_->push_back(nn::Linear(config.width, config.width));
+    layers_->push_back(nn::GELU(nn::GELUOptions().approximate("tanh")));
+    layers_->push_back(nn::Dropout(config.dropout));
+  }
+}
+
+at::Tensor MlpImpl::forward(const at::Tensor& x) { return layers_->forward(x); }
+
+at::Tensor MlpImpl::loss(const at::Tensor& x, const at::Tensor& targets) {
+  return F::mse_loss(forward(x), targets);
+}
+
+CnnImpl::CnnImpl(const CnnConfig& config) {
+  features_ = register_module("features", nn::Sequential());
+  auto image = config.image;
+  for (size_t i = 0; i + 1 < config.channels.size(); ++i) {
+    const auto out = config.channels[i + 1];
+    for (const auto in : {config.channels[i], out}) {
+      features_->push_back(
+          nn::Conv2d(nn::Conv2dOptions(in, out, /*kernel_size=*/3).padding(1).bias(false)));
+      features_->push_back(nn::BatchNorm2d(out));
+      features_->push_back(nn::ReLU());
+    }
+    features_->push_back(nn::MaxPool2d(2));
+    image /= 2;
+  }
+  drop_ = register_module("drop", nn::Dropout(config.dropout));
+  classifier_ = register_module(
+      "classifier", nn::Linear(config.channels.back() * image * image, config.classes));
+}
+
+at::Tensor CnnImpl::forward(const at::Tensor& images) {
+  const auto features = features_->forward(images).flatten(/*start_dim=*/1);
+  return classifier_->forward(drop_->forward(features));
+}
+
+at::Tensor CnnImpl::loss(const at::Tensor& images, const at::Tensor& classes) {
+  return F::cross_entropy(forward(images), classes);
+}
+
+int64_t parameter_count(const nn::Module& module) {
+  int64_t count = 0;
+  for (const auto& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+void clear_gradients(const nn::Module& module) {
+  for (auto& parameter : module.parameters()) parameter.mutable_grad() = at::Tensor();
+}
+
+}  // namespace antegrad::examples

@@ -1,0 +1,214 @@
+// What a call may change between two calls, and that the program notices.
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <common/models.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
+
+#include "support/parity.h"
+
+namespace antegrad::testing {
+namespace {
+
+class Guards : public ::testing::Test {
+ protected:
+  Guards() {
+    torch::manual_seed(5);
+    model = torch::nn::Sequential(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8),
+                                  torch::nn::Dropout(0.5));
+    x = at::randn({6, 4});
+  }
+
+  auto compile(Options options = {}) {
+    return antegrad::compile(
+        model, [this](const at::Tensor& in) { return model->forward(in).sin().sum(); }, options);
+  }
+
+  // The compiled call equals eager on a fresh copy of the running state; returns the report.
+  template <class Step>
+  Report expect_equal(Step& step, const at::Tensor& input) {
+    const auto buffers = clone_all(model->buffers());
+    torch::manual_seed(9);
+    const auto expected = model->forward(input).sin().sum();
+    const auto moved = clone_all(model->buffers());
+    {
+      const at::NoGradGuard guard;
+      const auto present = model->buffers();
+      for (size_t i = 0; i < present.size(); ++i) present[i].copy_(buffers[i]);
+    }
+    torch::manual_seed(9);
+    EXPECT_TRUE(same_bits(expected, step(input)));
+    EXPECT_TRUE(same_bits(moved, model->buffers()));
+    return step.report();
+  }
+
+  torch::nn::Sequential model;
+  at::Tensor x;
+};
+
+TEST_F(Guards, TheSameCallHitsTheProgram) {
+  auto step = compile();
+  for (int i = 0; i < 3; ++i) expect_equal(step, x);
+  EXPECT_EQ(step.report().programs.size(), 1U);
+  EXPECT_TRUE(step.report().recompiles.empty());
+}
+
+TEST_F(Guards, ANewShapeIsCapturedAnewAndTheOldOneKept) {
+  auto step = compile();
+  expect_equal(step, x);
+  auto report = expect_equal(step, at::randn({3, 4}));
+  EXPECT_EQ(report.programs.size(), 2U);
+  ASSERT_EQ(report.recompiles.size(), 1U);
+  EXPECT_NE(report.recompiles[0].find("sizes was [6, 4], is [3, 4]"), std::string::npos)
+      << report.recompiles[0];
+  EXPECT_EQ(expect_equal(step, x).programs.size(), 2U);
+}
+
+TEST_F(Guards, EvalAndTrain) {
+  auto step = compile();
+  expect_equal(step, x);
+  model->eval();
+  auto report = expect_equal(step, x);
+  EXPECT_EQ(report.programs.size(), 2U);
+  EXPECT_NE(report.recompiles.at(0).find("is_training()"), std::string::npos);
+  model->train();
+  EXPECT_EQ(expect_equal(step, x).programs.size(), 2U);
+}
+
+TEST_F(Guards, AReplacedParameter) {
+  auto step = compile();
+  expect_equal(step, x);
+  auto& linear = model[0]->as<torch::nn::LinearImpl>()->weight;
+  linear.set_data(at::randn({8, 4}));  // same metadata, other data: the same program
+  EXPECT_EQ(expect_equal(step, x).programs.size(), 1U);
+  linear.requires_grad_(false);
+  auto report = expect_equal(step, x);
+  EXPECT_EQ(report.programs.size(), 2U);
+  EXPECT_NE(report.recompiles.at(0).find("requires_grad"), std::string::npos);
+}
+
+TEST_F(Guards, AMovedModule) {
+  auto step = compile();
+  expect_equal(step, x);
+  model->to(at::kDouble);
+  auto report = expect_equal(step, x.to(at::kDouble));
+  EXPECT_EQ(report.programs.size(), 2U);
+  EXPECT_EQ(report.eager_calls, 0);
+}
+
+TEST_F(Guards, GradMode) {
+  auto step = compile();
+  EXPECT_TRUE(step(x).requires_grad());
+  const at::NoGradGuard guard;
+  EXPECT_FALSE(step(x).requires_grad());
+  EXPECT_NE(step.report().recompiles.at(0).find("grad_mode"), std::string::npos);
+}
+
+TEST_F(Guards, ProgramsAreBounded) {
+  auto step = compile(Options().with_max_programs(2));
+  for (int64_t n = 2; n < 6; ++n) expect_equal(step, at::randn({n, 4}));
+  const auto report = step.report();
+  EXPECT_EQ(report.programs.size(), 2U);
+  EXPECT_EQ(report.eager_calls, 2);
+  EXPECT_NE(report.eager_reasons.begin()->first.find("max_programs"), std::string::npos);
+}
+
+TEST_F(Guards, ResetForgetsProgramsAndWarmupMakesThem) {
+  auto step = compile();
+  const auto state = generator_state();
+  const auto buffers = clone_all(model->buffers());
+  step.warmup(x);
+  EXPECT_TRUE(same_bits(state, generator_state()));
+  EXPECT_TRUE(same_bits(buffers, model->buffers()));
+  EXPECT_EQ(step.report().programs.size(), 1U);
+  EXPECT_EQ(step.report().compiled_calls, 0);
+  step.reset();
+  EXPECT_EQ(step.report().programs.size(), 0U);
+  expect_equal(step, x);
+}
+
+TEST(GuardsOfClosures, ATensorWithoutAModuleIsHeldWeakly) {
+  auto w = at::randn({3}).set_requires_grad(true);
+  const auto x = at::randn({3});
+  auto step = antegrad::compile([&](const at::Tensor& in) { return (in * w).sum(); });
+  step(x).backward();
+  EXPECT_TRUE(same_bits(w.grad(), x));
+  w = at::randn({3}).set_requires_grad(true);  // the old one is gone
+  step(x).backward();
+  EXPECT_TRUE(same_bits(w.grad(), x));
+  EXPECT_NE(step.report().recompiles.at(0).find("gone"), std::string::npos);
+}
+
+TEST(GuardsOfClosures, HostValuesAndStructures) {
+  struct Step {
+    at::Tensor operator()(const std::map<std::string, at::Tensor>& in, double scale,
+                          const std::optional<at::Tensor>& bias) const {
+      auto y = in.at("a") * scale + in.at("b");
+      return bias ? y + *bias : y;
+    }
+  };
+  auto step = antegrad::compile(Step());
+  const std::map<std::string, at::Tensor> in = {{"a", at::randn({3})}, {"b", at::randn({3})}};
+  const std::optional<at::Tensor> bias = at::randn({3});
+  EXPECT_TRUE(same_bits(step(in, 2.0, bias), Step()(in, 2.0, bias)));
+  EXPECT_TRUE(same_bits(step(in, 3.0, bias), Step()(in, 3.0, bias)));
+  const std::optional<at::Tensor> none;
+  EXPECT_TRUE(same_bits(step(in, 3.0, none), Step()(in, 3.0, none)));
+  EXPECT_EQ(step.report().programs.size(), 3U);
+  EXPECT_TRUE(same_bits(step(in, 2.0, bias), Step()(in, 2.0, bias)));
+  EXPECT_EQ(step.report().programs.size(), 3U);
+}
+
+struct Sample {
+  at::Tensor x, y;
+  int64_t weight = 1;
+};
+
+}  // namespace
+}  // namespace antegrad::testing
+
+template <>
+struct antegrad::tree<antegrad::testing::Sample>
+    : antegrad::tree_of_members<&antegrad::testing::Sample::x, &antegrad::testing::Sample::y,
+                                &antegrad::testing::Sample::weight> {};
+
+namespace antegrad::testing {
+namespace {
+
+TEST(GuardsOfClosures, AStructOfOnesOwn) {
+  const auto fn = [](const Sample& s) {
+    return Sample{s.x * s.weight, (s.x - s.y).abs(), s.weight + 1};
+  };
+  auto step = antegrad::compile(fn);
+  const Sample in{at::randn({3}), at::randn({3}), 4};
+  const auto found = step(in);
+  const auto expected = fn(in);
+  EXPECT_TRUE(same_bits(found.x, expected.x));
+  EXPECT_TRUE(same_bits(found.y, expected.y));
+  EXPECT_EQ(found.weight, 5);
+}
+
+TEST(GuardsOfClosures, AutocastIsCapturedAndGuarded) {
+  const auto w = at::randn({4, 4}).set_requires_grad(true);
+  const auto fn = [&](const at::Tensor& x) { return x.matmul(w).matmul(w); };
+  auto step = antegrad::compile(fn);
+  const auto x = at::randn({2, 4});
+  EXPECT_TRUE(same_bits(step(x), fn(x)));
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  const auto expected = fn(x);
+  at::autocast::clear_cache();
+  const auto found = step(x);
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  at::autocast::clear_cache();
+  EXPECT_EQ(found.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(same_bits(found, expected));
+  EXPECT_EQ(step.report().programs.size(), 2U);
+}
+
+}  // namespace
+}  // namespace antegrad::testing

@@ -1,0 +1,67 @@
+#include "support/bits.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace antegrad::testing {
+
+using ::testing::AssertionFailure;
+using ::testing::AssertionResult;
+using ::testing::AssertionSuccess;
+
+AssertionResult same_bits(const at::Tensor& a, const at::Tensor& b) {
+  if (a.defined() != b.defined()) {
+    return AssertionFailure() << "defined: " << a.defined() << " against " << b.defined();
+  }
+  if (!a.defined()) return AssertionSuccess();
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) {
+    return AssertionFailure() << a.scalar_type() << a.sizes() << " against " << b.scalar_type()
+                              << b.sizes();
+  }
+  const auto x = a.detach().cpu().contiguous();
+  const auto y = b.detach().cpu().contiguous();
+  if (x.numel() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0) {
+    return AssertionSuccess();
+  }
+  const auto wide = x.is_complex() ? at::kComplexDouble : at::kDouble;
+  return AssertionFailure() << "bits differ; largest difference "
+                            << (x.to(wide) - y.to(wide)).abs().max().item<double>();
+}
+
+AssertionResult same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  if (a.size() != b.size()) {
+    return AssertionFailure() << a.size() << " tensors against " << b.size();
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (auto result = same_bits(a[i], b[i]); !result) {
+      return AssertionFailure() << "tensor " << i << ": " << result.message();
+    }
+  }
+  return AssertionSuccess();
+}
+
+at::Tensor generator_state() {
+  return at::globalContext().defaultGenerator(at::kCPU).get_state();
+}
+void set_generator_state(const at::Tensor& state) {
+  auto generator = at::globalContext().defaultGenerator(at::kCPU);
+  generator.set_state(state);
+}
+
+std::vector<at::Tensor> clone_all(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> clones;
+  for (const auto& t : tensors) {
+    clones.push_back(t.defined() ? t.detach().clone().set_requires_grad(t.requires_grad()) : t);
+  }
+  return clones;
+}
+
+bool long_tests() {
+  const char* value = std::getenv("ANTEGRAD_TEST_LONG");
+  return value != nullptr && *value != '\0' && *value != '0';
+}
+
+}  // namespace antegrad::testing

@@ -1,0 +1,28 @@
+#pragma once
+
+/// \file
+/// Comparison to the last bit: NaN equals NaN of the same bits, -0 is not 0.
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace antegrad::testing {
+
+/// Same definedness, dtype, sizes and bits. Strides may differ.
+::testing::AssertionResult same_bits(const at::Tensor& a, const at::Tensor& b);
+::testing::AssertionResult same_bits(const std::vector<at::Tensor>& a,
+                                     const std::vector<at::Tensor>& b);
+
+/// State of the default CPU generator.
+at::Tensor generator_state();
+void set_generator_state(const at::Tensor& state);
+
+/// Copies that share nothing with the originals: leaves with the same requires_grad.
+std::vector<at::Tensor> clone_all(const std::vector<at::Tensor>& tensors);
+
+/// Whether ANTEGRAD_TEST_LONG asks for the long form of a test.
+bool long_tests();
+
+}  // namespace antegrad::testing

@@ -1,0 +1,122 @@
+#include "support/parity.h"
+
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/utils.h>
+
+namespace antegrad::testing {
+namespace {
+
+constexpr uint64_t kSeed = 20240711;
+
+std::vector<at::Tensor> gradients(const torch::nn::Module& module) {
+  std::vector<at::Tensor> grads;
+  for (const auto& p : module.parameters()) grads.push_back(p.grad());
+  return grads;
+}
+
+// One step; returns the loss.
+at::Tensor train(Trainee& trainee, const std::function<at::Tensor(at::Tensor, at::Tensor)>& loss_of,
+                 const Batch& batch) {
+  trainee.optimizer->zero_grad();
+  auto loss = loss_of(batch.x, batch.y);
+  loss.backward();
+  trainee.optimizer->step();
+  return loss.detach();
+}
+
+}  // namespace
+
+void expect_training_parity(const std::function<Trainee()>& make,
+                            const std::function<Batch(int)>& batch, int steps) {
+  torch::manual_seed(kSeed);
+  auto eager = make();
+  torch::manual_seed(kSeed);
+  auto compiled = make();
+  ASSERT_TRUE(same_bits(eager.module->parameters(), compiled.module->parameters()));
+  auto step = antegrad::compile(compiled.module, compiled.loss,
+                                Options().with_verify_graphs(true));
+  auto state = generator_state();
+  for (int i = 0; i < steps; ++i) {
+    const auto b = batch(i);
+    set_generator_state(state);
+    const auto expected = train(eager, eager.loss, b);
+    const auto eager_state = generator_state();
+    set_generator_state(state);
+    const auto found = train(compiled, step, b);
+    state = generator_state();
+    ASSERT_TRUE(same_bits(expected, found)) << "loss of step " << i;
+    ASSERT_TRUE(same_bits(gradients(*eager.module), gradients(*compiled.module)))
+        << "gradients of step " << i;
+    ASSERT_TRUE(same_bits(eager.module->parameters(), compiled.module->parameters()))
+        << "parameters after step " << i;
+    ASSERT_TRUE(same_bits(eager.module->buffers(), compiled.module->buffers()))
+        << "buffers after step " << i;
+    ASSERT_TRUE(same_bits(eager_state, state)) << "generator after step " << i;
+  }
+  const auto report = step.report();
+  EXPECT_EQ(report.eager_calls, 0);
+  EXPECT_EQ(report.compiled_calls, steps);
+  EXPECT_EQ(capture::live_stand_ins(), 0);
+}
+
+namespace {
+
+// What one call left behind.
+struct Outcome {
+  std::vector<at::Tensor> results;
+  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> inputs;
+  std::vector<bool> requires_grad;
+  at::Tensor generator;
+};
+
+Outcome observe(const Function& fn, const std::vector<at::Tensor>& inputs) {
+  Outcome outcome;
+  torch::manual_seed(kSeed);
+  outcome.inputs = clone_all(inputs);
+  const auto results = fn(outcome.inputs);
+  std::vector<at::Tensor> roots, tangents, leaves;
+  for (const auto& r : results) {
+    outcome.requires_grad.push_back(r.defined() && r.requires_grad());
+    outcome.results.push_back(r.defined() ? r.detach().clone() : r);
+  }
+  outcome.generator = generator_state();
+  torch::manual_seed(kSeed + 1);
+  for (const auto& r : results) {
+    if (!r.defined() || !r.requires_grad() || !r.grad_fn()) continue;
+    roots.push_back(r);
+    tangents.push_back(at::randn_like(r, at::MemoryFormat::Contiguous));
+  }
+  for (const auto& i : outcome.inputs) {
+    if (i.defined() && i.requires_grad()) leaves.push_back(i);
+  }
+  if (!roots.empty() && !leaves.empty()) {
+    outcome.gradients = torch::autograd::grad(roots, leaves, tangents, std::nullopt, false, true);
+  }
+  return outcome;
+}
+
+void expect_same(const Outcome& eager, const Outcome& compiled) {
+  EXPECT_TRUE(same_bits(eager.results, compiled.results)) << "results";
+  EXPECT_TRUE(same_bits(eager.gradients, compiled.gradients)) << "gradients";
+  EXPECT_TRUE(same_bits(eager.inputs, compiled.inputs)) << "inputs after the call";
+  EXPECT_EQ(eager.requires_grad, compiled.requires_grad);
+  EXPECT_TRUE(same_bits(eager.generator, compiled.generator)) << "generator";
+}
+
+}  // namespace
+
+Report expect_function_parity(const Function& fn, const std::vector<at::Tensor>& inputs) {
+  auto step = antegrad::compile(fn, Options().with_verify_graphs(true));
+  const auto eager = observe(fn, inputs);
+  for (int i = 0; i < 2; ++i) {
+    expect_same(eager, observe([&](const auto& in) { return step(in); }, inputs));
+  }
+  const auto report = step.report();
+  EXPECT_EQ(report.eager_calls, 0);
+  EXPECT_EQ(report.programs.size(), 1U);
+  EXPECT_EQ(capture::live_stand_ins(), 0);
+  return report;
+}
+
+}  // namespace antegrad::testing

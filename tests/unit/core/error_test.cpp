@@ -1,0 +1,36 @@
+#include <antegrad/error.h>
+
+#include <gtest/gtest.h>
+
+#include "unit/core/graphs.h"
+
+namespace antegrad::testing {
+namespace {
+
+TEST(Error, SaysWhatWasExpectedFoundAndWhatToDo) {
+  const OptionError error(ErrorText{"a ratio from 0 to 1", "1.5", "use \"1\" to save everything"});
+  EXPECT_STREQ(error.what(),
+               "expected a ratio from 0 to 1; found 1.5; use \"1\" to save everything");
+}
+
+TEST(Error, LeavesOutAnEmptyRemedy) {
+  EXPECT_STREQ(GraphError(ErrorText{"a number", "a word", ""}).what(),
+               "expected a number; found a word");
+}
+
+TEST(Error, CaptureErrorsNameTheOperator) {
+  const DataDependentError error("aten::item", {"a tensor", "a number", ""});
+  EXPECT_EQ(error.op(), "aten::item");
+  EXPECT_EQ(std::string(error.what()).find("aten::item: "), 0u);
+  EXPECT_THROW(throw error, CaptureError);
+  EXPECT_THROW(throw error, Error);
+}
+
+TEST(Error, AFailedCheckIsAnInternalErrorWithPlaceAndNote) {
+  expect_error<InternalError>([] { AG_CHECK(1 + 1 == 3, "arithmetic is broken"); },
+                              "arithmetic is broken");
+  expect_error<InternalError>([] { AG_CHECK(false, "x"); }, "error_test.cpp");
+}
+
+}  // namespace
+}  // namespace antegrad::testing

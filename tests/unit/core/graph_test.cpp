@@ -1,0 +1,77 @@
+#include "graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/core/graphs.h"
+
+namespace antegrad::testing {
+namespace {
+
+TensorMeta meta(Shape sizes, Shape strides, DType dtype = DType::f32) {
+  TensorMeta result;
+  result.dtype = dtype;
+  result.sizes = std::move(sizes);
+  result.strides = std::move(strides);
+  return result;
+}
+
+TEST(TensorMeta, ContiguousStridesAreThoseOfLibtorch) {
+  EXPECT_EQ(contiguous_strides({2, 3, 4}), (Shape{12, 4, 1}));
+  EXPECT_EQ(contiguous_strides({2, 0, 4}), (Shape{4, 4, 1}));
+  EXPECT_EQ(contiguous_strides({}), Shape{});
+  const IntExpr s = IntExpr::symbol(0);
+  EXPECT_EQ(contiguous_strides({3, s}), (Shape{s, 1}));
+}
+
+TEST(TensorMeta, StridesOfSingleRowsDoNotMatterForContiguity) {
+  EXPECT_TRUE(is_contiguous(meta({1, 4}, {99, 1})));
+  EXPECT_TRUE(is_contiguous(meta({0, 4}, {7, 7})));
+  EXPECT_FALSE(is_contiguous(meta({4, 2}, {1, 4})));
+  EXPECT_FALSE(is_contiguous(meta({4, 2}, {0, 1})));
+}
+
+TEST(TensorMeta, SpanReachesFromFirstToLastElement) {
+  EXPECT_EQ(span_bytes(meta({2, 3}, {3, 1})), IntExpr(24));
+  EXPECT_EQ(span_bytes(meta({2, 3}, {10, 1})), IntExpr(52));
+  EXPECT_EQ(span_bytes(meta({5, 3}, {0, 1})), IntExpr(12));
+  EXPECT_EQ(span_bytes(meta({5, 0}, {1, 1})), IntExpr(0));
+  EXPECT_EQ(span_bytes(meta({}, {}, DType::f64)), IntExpr(8));
+  EXPECT_EQ(numel(meta({2, 3}, {10, 1})), IntExpr(6));
+}
+
+TEST(Graph, NewTensorsOwnTheirStorage) {
+  Graph graph;
+  graph.add_token();
+  const ValueId id = graph.add_tensor(meta({2}, {1}));
+  EXPECT_EQ(id, 1);
+  EXPECT_EQ(graph.value(id).storage, id);
+  EXPECT_EQ(graph.value(id).alias_class, id);
+  EXPECT_EQ(graph.value(0).kind, ValueKind::token);
+}
+
+TEST(DefUse, SaysWhoMakesAndWhoUsesAValue) {
+  const Graph graph = graph_of(R"(inputs
+  %0: f32[2] primal
+  %1: f32[2] primal
+nodes
+  %2: f32[2] = aten::mul.Tensor(%0, %0)
+  %3: f32[2] = aten::add.Tensor(%2, %0)
+outputs
+  %3 result
+)");
+  const DefUse uses(graph);
+  EXPECT_EQ(uses.producer[0], -1);
+  EXPECT_EQ(uses.producer[3], 1);
+  EXPECT_EQ(uses.input_position[1], 1);
+  EXPECT_EQ(uses.input_position[2], -1);
+  EXPECT_EQ(uses.users(0), (std::vector<int32_t>{0, 1}));  // twice in one node counts once
+  EXPECT_EQ(uses.use_count(0), 2);
+  EXPECT_EQ(uses.users(1), std::vector<int32_t>{});
+  EXPECT_EQ(uses.last_use(1), -1);
+  EXPECT_EQ(uses.last_use(2), 1);
+  EXPECT_TRUE(uses.is_output[3]);
+  EXPECT_FALSE(uses.is_output[2]);
+}
+
+}  // namespace
+}  // namespace antegrad::testing

@@ -1,0 +1,51 @@
+#pragma once
+
+/// \file
+/// What the unit tests of the core share: graphs written as text.
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "graph/compare.h"
+#include "graph/graph.h"
+#include "graph/parse.h"
+#include "graph/text.h"
+
+namespace antegrad::testing {
+
+/// A graph from the lines behind the header.
+inline Graph graph_of(const std::string& sections) {
+  return parse_graph("antegrad.graph 1 \"test\"\n" + sections, "test");
+}
+
+/// A graph of tests/data.
+inline Graph graph_from_file(const std::string& name) {
+  std::ifstream file(std::string(ANTEGRAD_TEST_DATA) + "/" + name);
+  EXPECT_TRUE(file) << name;
+  std::stringstream text;
+  text << file.rdbuf();
+  return parse_graph(text.str(), name);
+}
+
+/// Expects that two graphs are the same and shows the difference when not.
+inline void expect_same(const Graph& found, const Graph& expected) {
+  EXPECT_EQ(first_difference(found, expected), "") << to_text(found) << to_text(expected);
+}
+
+/// Expects that `run` throws ErrorType with `part` in its message.
+template <class ErrorType, class Run>
+void expect_error(Run run, const std::string& part) {
+  try {
+    run();
+  } catch (const ErrorType& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos)
+        << "\"" << part << "\" is not in: " << error.what();
+    return;
+  }
+  ADD_FAILURE() << "nothing was thrown where \"" << part << "\" was expected";
+}
+
+}  // namespace antegrad::testing

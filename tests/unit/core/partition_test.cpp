@@ -1,0 +1,293 @@
+#include <gtest/gtest.h>
+
+#include <antegrad/error.h>
+
+#include "graph/verify.h"
+#include "partition/default_partition.h"
+#include "partition/split.h"
+#include "passes/dce.h"
+#include "passes/size_only_inputs.h"
+#include "unit/core/graphs.h"
+
+namespace antegrad::testing {
+namespace {
+
+/// "%7 view base, %0 primal"
+std::string saved_text(const Partition& partition) {
+  std::string text;
+  for (const Saved& saved : partition.saved) {
+    if (!text.empty()) text += ", ";
+    text += "%" + std::to_string(saved.value) + " " + std::string(name(saved.why));
+  }
+  return text;
+}
+
+std::string node_list(const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes) text += node_text(graph, node) + "\n";
+  return text;
+}
+
+void verify_both(const Partition& partition) {
+  EXPECT_NO_THROW(verify(partition.forward));
+  EXPECT_NO_THROW(verify(partition.backward));
+}
+
+TEST(DefaultPartition, AnMlpSavesWhatItsFormulasRead) {
+  const Partition partition = default_partition(graph_from_file("mlp.agraph"));
+  verify_both(partition);
+  EXPECT_EQ(saved_text(partition), "%0 primal, %3 primal, %7 intermediate, %10 intermediate");
+  EXPECT_EQ(partition.saved[2].bytes, IntExpr(16 * 32 * 4));
+  EXPECT_EQ(partition.forward.name, "mlp.forward");
+  // The forward ends with the loss; nothing of the backward is in it.
+  EXPECT_EQ(partition.forward.nodes.size(), 7u);
+  for (const Node& node : partition.forward.nodes) EXPECT_EQ(node.phase, Phase::forward);
+  EXPECT_EQ(partition.forward.inputs.size(), 5u);
+  EXPECT_EQ(partition.backward.inputs.size(), 5u);
+  EXPECT_EQ(partition.backward.inputs.back().kind, InputKind::tangent);
+  EXPECT_EQ(partition.backward.outputs.size(), 5u);
+}
+
+TEST(DefaultPartition, ViewsAreMadeAgainJustBeforeTheirFirstUse) {
+  const Partition partition = default_partition(graph_from_file("mlp.agraph"));
+  // %17 = t(%9) and %9 = t(%3) serve the matrix product; %8 is a view of the saved %7.
+  EXPECT_EQ(node_list(partition.backward).find("%9: f32[32, 4]{1, 32} &3 = aten::t.default(%3)\n"
+                                               "%17: f32[4, 32] &3 = aten::t.default(%9)\n"),
+            node_list(partition.backward).find("%9:"));
+  EXPECT_NE(node_list(partition.backward).find("%8: f32[16, 32] &7 = aten::detach.default(%7)\n"
+                                               "%23:"),
+            std::string::npos);
+}
+
+TEST(DefaultPartition, ASplitOfASavedValueIsMadeAgainOnce) {
+  const Partition partition = default_partition(dce(size_only_inputs(graph_from_file("views.agraph"))));
+  verify_both(partition);
+  EXPECT_EQ(saved_text(partition), "%2 intermediate");
+  EXPECT_EQ(partition.saved[0].bytes, IntExpr::symbol(0) * 24);
+  int splits = 0;
+  for (const Node& node : partition.backward.nodes) {
+    splits += node.op == Op::intern("aten::split.Tensor");
+  }
+  EXPECT_EQ(splits, 1);
+}
+
+TEST(DefaultPartition, TheBackwardDrawsFromATokenOfItsOwn) {
+  const Partition partition = default_partition(graph_from_file("dropout.agraph"));
+  verify_both(partition);
+  const Output& last = partition.forward.outputs[1];
+  EXPECT_EQ(last.kind, OutputKind::generator_token);
+  EXPECT_EQ(last.value, 4);
+  bool found = false;
+  for (const Input& input : partition.backward.inputs) {
+    if (input.kind != InputKind::generator_token) continue;
+    found = true;
+    EXPECT_EQ(input.index, 0);
+    EXPECT_NE(input.value, 4);
+    EXPECT_EQ(partition.backward.nodes.back().inputs.back(), input.value);
+  }
+  EXPECT_TRUE(found);
+  EXPECT_EQ(partition.backward.outputs[0].kind, OutputKind::generator_token);
+  EXPECT_EQ(partition.backward.outputs[0].value, 12);
+}
+
+TEST(DefaultPartition, ABackwardThatDrawsNothingHasNoToken) {
+  const Partition partition = default_partition(graph_of(R"(generators cpu
+inputs
+  %0: f32[4] primal argument 0 grad
+  %1: token generator 0
+  %9: f32[4] tangent 0
+nodes
+  %2: f32[4], %3: token = aten::bernoulli.p(%0, 0.5, none; %1)
+backward
+  %4: f32[4] = aten::mul.Tensor(%9, %2)
+outputs
+  %2 result
+  %3 generator 0
+  %4 gradient 0
+)"));
+  verify_both(partition);
+  EXPECT_EQ(partition.backward.inputs.size(), 2u);
+  EXPECT_EQ(saved_text(partition), "%2 result");
+  EXPECT_EQ(partition.forward.outputs[1].value, 3);
+}
+
+TEST(DefaultPartition, AnInferenceGraphHasAnEmptyBackward) {
+  const Partition partition = default_partition(graph_of(R"(inputs
+  %0: f32[4] primal
+nodes
+  %2: f32[4] = aten::neg.default(%0)
+outputs
+  %2 result
+)"));
+  EXPECT_EQ(partition.forward.nodes.size(), 1u);
+  EXPECT_TRUE(partition.backward.nodes.empty());
+  EXPECT_TRUE(partition.backward.inputs.empty());
+  EXPECT_TRUE(partition.saved.empty());
+}
+
+TEST(DefaultPartition, ABaseThatOnlyViewsAreReadOfIsReportedAsSuch) {
+  const Partition partition = default_partition(graph_of(R"(inputs
+  %0: f32[4, 6] primal argument 0 grad
+  %9: f32[6] tangent 0
+nodes
+  %1: f32[4, 6] = aten::neg.default(%0)
+  %2: f32[6] &1 = aten::select.int(%1, 0, 0)
+  %3: f32[6] = aten::relu.default(%2)
+backward
+  %4: f32[6] = aten::mul.Tensor(%9, %2)
+  %5: f32[4, 6] = aten::select_backward.default(%4, [4, 6], 0, 0)
+outputs
+  %3 result
+  %5 gradient 0
+)"));
+  verify_both(partition);
+  EXPECT_EQ(saved_text(partition), "%1 view base");
+  EXPECT_EQ(partition.saved[0].bytes, IntExpr(96));
+}
+
+TEST(DefaultPartition, ComputedSizesAreSavedAsSizes) {
+  const Partition partition = default_partition(graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+  %1: int = mine::length.default(%0)
+  %2: f32[4] = mine::scale.default(%0, %1)
+backward
+  %3: f32[4] = mine::scale.default(%9, %1)
+outputs
+  %2 result
+  %3 gradient 0
+)"));
+  verify_both(partition);
+  EXPECT_EQ(saved_text(partition), "%1 size");
+}
+
+TEST(DefaultPartition, AValueComputedForTheBackwardAloneIsMadeInTheForward) {
+  const Partition partition = default_partition(graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+  %1: f32[4] = aten::neg.default(%0)
+  %2: f32[4] = aten::cos.default(%0)
+backward
+  %3: f32[4] = aten::mul.Tensor(%9, %2)
+outputs
+  %1 result
+  %3 gradient 0
+)"));
+  EXPECT_EQ(saved_text(partition), "%2 intermediate");
+  EXPECT_EQ(partition.forward.nodes.size(), 2u);
+}
+
+TEST(DefaultPartition, GradientsTakenInsideTheFunctionBelongToTheForward) {
+  const Partition partition = default_partition(graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+  %1: f32[4] = aten::cos.default(%0)
+backward
+  %2: f32[4] = aten::neg.default(%1)
+  %3: f32[4] = aten::mul.Tensor(%9, %2)
+outputs
+  %2 result
+  %3 gradient 0
+)"));
+  EXPECT_EQ(saved_text(partition), "%2 result");
+  EXPECT_EQ(partition.forward.nodes.size(), 2u);
+  EXPECT_EQ(partition.backward.nodes.size(), 1u);
+}
+
+TEST(DefaultPartition, ACollectiveOfTheBackwardStaysThereThoughNobodyReadsIt) {
+  const Partition partition = default_partition(graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+  %1: f32[4] = aten::cos.default(%0)
+  %2: f32[4] = _c10d_functional::all_reduce.default(%1, "sum", "0")
+backward
+  %3: f32[4] = _c10d_functional::all_reduce.default(%9, "sum", "0")
+outputs
+  %1 result
+  none gradient 0
+)"));
+  EXPECT_EQ(partition.forward.nodes.size(), 2u);
+  EXPECT_EQ(partition.backward.nodes.size(), 1u);
+}
+
+TEST(Split, RecomputesWhatIsNotSaved) {
+  const Graph joint = graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+  %1: f32[4] = aten::neg.default(%0)  # 0
+  %2: f32[4] = aten::cos.default(%1)  # 1
+  %3: f32[4] = aten::relu.default(%2)  # 2
+backward
+  %4: f32[4] = aten::mul.Tensor(%9, %2)  # 3
+outputs
+  %3 result
+  %4 gradient 0
+)");
+  std::vector<bool> saved(joint.values.size(), false);
+  const auto primal_only = [&] {
+    saved[0] = true;
+    return split_at(joint, saved);
+  };
+  const Partition partition = primal_only();
+  verify_both(partition);
+  EXPECT_EQ(saved_text(partition), "%0 primal");
+  EXPECT_EQ(node_list(partition.backward),
+            "%1: f32[4] = aten::neg.default(%0)\n"
+            "%2: f32[4] = aten::cos.default(%1)\n"
+            "%4: f32[4] = aten::mul.Tensor(%9, %2)\n");
+  EXPECT_EQ(partition.backward.nodes[0].id, 0);
+  EXPECT_EQ(partition.forward.nodes.size(), 3u);
+}
+
+TEST(Split, OutputsOfARecomputedNodeAreNotSavedAsWell) {
+  const Graph joint = graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+  %1: f32[4], %2: f32[4] = aten::frexp.Tensor(%0)
+  %3: f32[4] = aten::add.Tensor(%1, %2, scalar(1))
+backward
+  %4: f32[4] = aten::mul.Tensor(%9, %1)
+  %5: f32[4] = aten::mul.Tensor(%4, %2)
+outputs
+  %3 result
+  %5 gradient 0
+)");
+  std::vector<bool> saved(joint.values.size(), false);
+  saved[0] = saved[2] = true;
+  const Partition partition = split_at(joint, saved);
+  verify_both(partition);
+  EXPECT_EQ(saved_text(partition), "%0 primal");
+}
+
+TEST(Split, RefusesToDrawTwice) {
+  const Graph joint = graph_from_file("dropout.agraph");
+  std::vector<bool> saved(joint.values.size(), true);
+  saved[3] = saved[5] = false;
+  expect_error<InternalError>([&] { split_at(joint, saved); }, "would run twice");
+}
+
+TEST(Split, RefusesAResultThatDependsOnATangent) {
+  expect_error<GraphError>(
+      [] {
+        default_partition(graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+backward
+  %1: f32[4] = aten::neg.default(%9)
+outputs
+  %1 result
+  none gradient 0
+)"));
+      },
+      "depends on the tangent %9");
+}
+
+}  // namespace
+}  // namespace antegrad::testing

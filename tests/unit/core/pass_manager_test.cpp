@@ -1,0 +1,72 @@
+#include "passes/pass_manager.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include <antegrad/error.h>
+
+#include "passes/cse.h"
+#include "passes/dce.h"
+#include "unit/core/pass_graphs.h"
+
+namespace antegrad::testing {
+namespace {
+
+Graph break_graph(Graph graph) {
+  graph.outputs[0].value = 99;
+  return graph;
+}
+
+TEST(PassManager, RecordsWhatAPassDid) {
+  std::vector<PassRecord> log;
+  PassContext context;
+  context.log = &log;
+  context.verify = true;
+  Graph graph = graph_of(kInputs + "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n  none result\n");
+  graph = run_pass("dce", dce, std::move(graph), context);
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_EQ(log[0].name, "dce");
+  EXPECT_EQ(log[0].nodes_before, 1u);
+  EXPECT_EQ(log[0].nodes_after, 0u);
+  EXPECT_GE(log[0].seconds, 0);
+}
+
+TEST(PassManager, NamesThePassThatBrokeTheGraph) {
+  const Graph graph = graph_of(kInputs + "outputs\n  %0 result is_input 0\n");
+  PassContext context;
+  EXPECT_NO_THROW(run_pass("breaker", break_graph, graph, context));
+  context.verify = true;
+  expect_error<InternalError>([&] { run_pass("breaker", break_graph, graph, context); },
+                              "after the pass breaker");
+}
+
+TEST(PassManager, DumpsAreNumberedAndParseBack) {
+  const auto folder = std::filesystem::temp_directory_path() / "antegrad_pass_manager_test";
+  std::filesystem::remove_all(folder);
+  std::vector<PassRecord> log;
+  PassContext context;
+  context.log = &log;
+  context.dump_dir = folder / "inner";
+  const Graph graph = graph_of(kInputs + "outputs\n  %0 result is_input 0\n");
+  run_pass("cse", cse, run_pass("dce", dce, graph, context), context);
+  std::ifstream file(folder / "inner" / "01-cse.agraph");
+  std::stringstream text;
+  text << file.rdbuf();
+  expect_same(parse_graph(text.str()), graph);
+  EXPECT_TRUE(std::filesystem::exists(folder / "inner" / "00-dce.agraph"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(PassManager, AFolderThatCannotBeWrittenIsAnOptionError) {
+  std::vector<PassRecord> log;
+  PassContext context;
+  context.log = &log;
+  context.dump_dir = "/proc/no_such_folder";
+  EXPECT_THROW(run_pass("dce", dce, Graph(), context), OptionError);
+}
+
+}  // namespace
+}  // namespace antegrad::testing

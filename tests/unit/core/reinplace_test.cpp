@@ -1,0 +1,87 @@
+#include "passes/reinplace.h"
+
+#include <gtest/gtest.h>
+
+#include "unit/core/pass_graphs.h"
+
+namespace antegrad::testing {
+namespace {
+
+TEST(Reinplace, AChainOfPointwiseNodesRunsInOneStorage) {
+  expect_pass(reinplace,
+              "  %5: f32[4, 2] = aten::neg.default(%0)\n"
+              "  %6: f32[4, 2] = aten::relu.default(%5)\n"
+              "  %7: f32[4, 2] = aten::mul.Tensor(%6, %1)\n"
+              "  %8: f32[4, 2] = aten::mul.Tensor(%7, %7)\n"
+              "outputs\n  %8 result\n",
+              "  %5: f32[4, 2] = aten::neg.default(%0)\n"
+              "  %6: f32[4, 2] &5 = aten::relu_.default(%5)\n"
+              "  %7: f32[4, 2] &5 = aten::mul_.Tensor(%6, %1)\n"
+              "  %8: f32[4, 2] &5 = aten::mul_.Tensor(%7, %7)\n"
+              "outputs\n  %8 result\n");
+}
+
+TEST(Reinplace, ViewsOfTheResultFollowItsStorage) {
+  expect_pass(reinplace,
+              "  %5: f32[4, 2] = aten::neg.default(%0)\n"
+              "  %6: f32[4, 2] = aten::relu.default(%5)\n"
+              "  %7: f32[2, 4]{1, 2} &6 = aten::t.default(%6)\n"
+              "  %8: f32[2, 4] = aten::clone.default(%7, format(contiguous))\n"
+              "outputs\n  %8 result\n",
+              "  %5: f32[4, 2] = aten::neg.default(%0)\n"
+              "  %6: f32[4, 2] &5 = aten::relu_.default(%5)\n"
+              "  %7: f32[2, 4]{1, 2} &5 = aten::t.default(%6)\n"
+              "  %8: f32[2, 4] = aten::clone.default(%7, format(contiguous))\n"
+              "outputs\n  %8 result\n");
+}
+
+TEST(Reinplace, GraphInputsAreNeverWritten) {
+  expect_unchanged(reinplace, "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n  %5 result\n");
+}
+
+TEST(Reinplace, WhatIsReadLaterOrLeavesTheGraphIsNotWritten) {
+  expect_unchanged(reinplace,
+                   "  %5: f32[4, 2] = aten::sigmoid.default(%0)\n"
+                   "  %6: f32[4, 2] = aten::neg.default(%5)\n"
+                   "  %7: f32[4, 2] = aten::where.self(%1, %5, %6)\noutputs\n  %7 result\n");
+  expect_unchanged(reinplace,
+                   "  %5: f32[4, 2] = aten::sigmoid.default(%0)\n"
+                   "  %6: f32[4, 2] = aten::neg.default(%5)\n"
+                   "outputs\n  %6 result\n  %5 saved\n");
+  expect_unchanged(reinplace,
+                   "  %5: f32[4, 2] = aten::sigmoid.default(%0)\n"
+                   "  %6: f32[2, 4]{1, 2} &5 = aten::t.default(%5)\n"
+                   "  %7: f32[4, 2] = aten::neg.default(%5)\n"
+                   "  %8: f32[2, 4] = aten::clone.default(%6, format(contiguous))\n"
+                   "outputs\n  %7 result\n  %8 result\n");
+}
+
+TEST(Reinplace, ANodeThatAlsoReadsAViewOfItsTargetStays) {
+  expect_unchanged(reinplace,
+                   "  %5: f32[4, 2] = aten::sigmoid.default(%0)\n"
+                   "  %6: f32[1, 2] &5 = aten::slice.Tensor(%5, 0, 0, 1, 1)\n"
+                   "  %7: f32[4, 2] = aten::add.Tensor(%5, %6, scalar(1))\noutputs\n  %7 result\n");
+}
+
+TEST(Reinplace, ATargetWhoseElementsOverlapOrLeaveGapsIsNotWritten) {
+  for (const std::string strides : {"{0, 1}", "{4, 1}"}) {
+    expect_unchanged(reinplace,
+                     "  %5: f32[4, 2]" + strides +
+                         " = aten::sigmoid.default(%0)\n"
+                         "  %6: f32[4, 2]" + strides +
+                         " = aten::neg.default(%5)\noutputs\n  %6 result\n");
+  }
+}
+
+TEST(Reinplace, OtherMetadataOrAViewAsTargetForbidIt) {
+  expect_unchanged(reinplace,
+                   "  %5: f32[1, 2] = aten::sum.dim_IntList(%0, [0], true, none)\n"
+                   "  %6: f32[4, 2] = aten::add.Tensor(%5, %1, scalar(1))\noutputs\n  %6 result\n");
+  expect_unchanged(reinplace,
+                   "  %5: f32[4, 2] = aten::clone.default(%0, none)\n"
+                   "  %6: f32[2, 2] &5 = aten::slice.Tensor(%5, 0, 0, 2, 1)\n"
+                   "  %7: f32[2, 2] = aten::neg.default(%6)\noutputs\n  %7 result\n");
+}
+
+}  // namespace
+}  // namespace antegrad::testing
