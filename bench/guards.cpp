@@ -1,5 +1,6 @@
 // What it takes to find out that a program fits a call: every guard of a 12-layer GPT, all holding.
 
+#include <antegrad/error.h>
 #include <antegrad/tree.h>
 #include <benchmark/benchmark.h>
 #include <torch/utils.h>

@@ -30,10 +30,11 @@ std::string cpu_model() {
 
 Bench::Bench(std::string name, int argc, char** argv) : name_(std::move(name)), cpu_(cpu_model()) {
   CLI::App app("Benchmark: " + name_, "bench_" + name_);
+  app.option_defaults()->always_capture_default();
   std::string out;
   threads_ = static_cast<int>(std::thread::hardware_concurrency());
   app.add_option("--out", out, "file for the results, one JSON object a line");
-  app.add_option("--threads", threads_, "threads of libtorch", /*defaulted=*/true)
+  app.add_option("--threads", threads_, "threads of libtorch")
       ->check(CLI::PositiveNumber);
   app.add_flag("--quick", quick_, "fewer repetitions");
   try {

@@ -158,7 +158,9 @@ bool index(Call& call) {
       continue;
     }
     const at::Tensor& t = list[i].toTensor();
-    if (t.scalar_type() != at::kLong || t.device() != self.device()) return false;
+    const bool integer =
+        t.scalar_type() == at::kLong || (t.scalar_type() == at::kInt && t.is_contiguous());
+    if (!integer || t.device() != self.device()) return false;
     shape =
         indexed.empty() ? Dims(t.sizes().begin(), t.sizes().end()) : broadcast(shape, t.sizes());
     indexed.push_back(static_cast<int64_t>(i));

@@ -40,10 +40,13 @@ at::ScalarType statistics_dtype(const Call& call, const at::Tensor& input,
   return statistics_dtype(call, input, std::span(parameters.begin(), parameters.size()));
 }
 
-/// Contiguous in some memory format, as the batch norm kernels ask it.
-bool is_contiguous_somehow(const at::Tensor& t) {
-  return t.is_contiguous() || t.is_contiguous(at::MemoryFormat::ChannelsLast) ||
-         t.is_contiguous(at::MemoryFormat::ChannelsLast3d);
+/// The format in which a tensor is contiguous, as the batch norm kernels on the CPU ask it.
+std::optional<at::MemoryFormat> contiguous_format(const at::Tensor& t) {
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast,
+                            at::MemoryFormat::ChannelsLast3d}) {
+    if (t.is_contiguous(format)) return format;
+  }
+  return std::nullopt;
 }
 
 bool mask(const Call& call, size_t i, size_t bit) { return call.arg(i).toListRef()[bit].toBool(); }
@@ -129,9 +132,8 @@ bool batch_norm_outputs(Call& call, bool training, bool has_running) {
   }
   const at::ScalarType dtype = statistics_dtype(call, input, parameters);
   if (input.is_cpu()) {
-    const bool somehow = is_contiguous_somehow(input);
-    call.returns(allocated_like(
-        input, somehow ? input.suggest_memory_format() : at::MemoryFormat::Contiguous));
+    const auto format = contiguous_format(input);
+    call.returns(allocated_like(input, format.value_or(at::MemoryFormat::Contiguous)));
   } else {
     call.returns(allocated_like(input));
   }
@@ -177,15 +179,10 @@ bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor
     return returns_if(call, mask(call, kMask, 1), weight) &&
            returns_if(call, mask(call, kMask, 2), weight);
   }
-  // Channels-last with odd strides in size-1 dimensions.
-  if (!input.is_contiguous() && is_contiguous_somehow(input) &&
-      input.suggest_memory_format() == at::MemoryFormat::Contiguous) {
-    return false;
-  }
   const at::ScalarType dtype = statistics_dtype(call, input, {2, 3, 4});
   const Spec parameter = fresh({input.size(1)}, dtype, input.device());
-  call.returns(mask(call, kMask, 0) ? allocated_like(input, input.suggest_memory_format())
-                                    : undefined());
+  const auto format = contiguous_format(input).value_or(input.suggest_memory_format());
+  call.returns(mask(call, kMask, 0) ? allocated_like(input, format) : undefined());
   call.returns(mask(call, kMask, 1) ? parameter : undefined());
   call.returns(mask(call, kMask, 2) ? parameter : undefined());
   return true;

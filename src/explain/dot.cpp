@@ -1,0 +1,229 @@
+#include "explain/dot.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "graph/text.h"
+#include "graph/text_words.h"
+
+namespace antegrad {
+namespace {
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c == '\n' ? ' ' : c;
+  }
+  return result;
+}
+
+/// "mm" of "aten::mm.default"; other namespaces and overloads are kept.
+std::string short_name(const std::string& op) {
+  std::string_view name = op;
+  if (name.starts_with("aten::")) name.remove_prefix(6);
+  if (name.ends_with(".default")) name.remove_suffix(8);
+  return std::string(name);
+}
+
+struct Look {
+  bool OpTraits::*trait;
+  const char* attributes;
+};
+
+// The first trait that holds decides.
+constexpr Look kLooks[] = {
+    {&OpTraits::view, "style=dashed, color=\"#8b939c\", fontcolor=\"#59636e\""},
+    {&OpTraits::compute_intensive, "fillcolor=\"#ffd9b8\""},
+    {&OpTraits::random, "fillcolor=\"#f1d5ef\""},
+    {&OpTraits::collective, "fillcolor=\"#d8d2f5\""},
+    {&OpTraits::reduction, "fillcolor=\"#fff0b3\""},
+    {&OpTraits::pointwise, "fillcolor=\"#d3e8fb\""},
+};
+
+const char* look(const OpTraits& traits) {
+  for (const Look& row : kLooks) {
+    if (traits.*row.trait) return row.attributes;
+  }
+  return "fillcolor=\"#ffffff\"";
+}
+
+class DotWriter {
+ public:
+  explicit DotWriter(const std::string& name) {
+    out_ = fmt::format(
+        "digraph \"{}\" {{\n  rankdir=TB; nodesep=0.2; ranksep=0.3; bgcolor=white; "
+        "fontname=\"sans-serif\";\n"
+        "  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#59636e\", "
+        "fontname=\"sans-serif\", fontsize=11, margin=\"0.12,0.05\"];\n"
+        "  edge [color=\"#59636e\", arrowsize=0.6];\n",
+        escaped(name));
+  }
+
+  std::string finish() { return out_ + "}\n"; }
+
+  void open_frame(std::string_view id, std::string_view label) {
+    out_ += fmt::format(
+        "  subgraph \"cluster_{}\" {{\n  label=\"{}\"; labeljust=l; style=rounded; "
+        "color=\"#c5ccd3\"; fontcolor=\"#59636e\";\n",
+        id, label);
+  }
+  void close_frame() { out_ += "  }\n"; }
+
+  void node(const std::string& id, const Graph& graph, const Node& node) {
+    std::string label = escaped(short_name(node.op.name()));
+    for (const ValueId output : node.outputs) {
+      if (output == kNoValue || graph.value(output).kind == ValueKind::token) continue;
+      label += fmt::format("\\n%{} {}", output, escaped(value_text(graph.value(output))));
+    }
+    out_ += fmt::format("  \"{}\" [label=\"{}\", {}];\n", id, label, look(node.op.traits()));
+  }
+
+  void input(const std::string& id, const Graph& graph, const Input& input) {
+    const std::string& source = input.source.name;
+    std::string label = source.empty() ? std::string(text::word(text::kInputKinds, input.kind))
+                                       : escaped(source);
+    if (graph.value(input.value).kind != ValueKind::token) {
+      label += fmt::format("\\n%{} {}", input.value, escaped(value_text(graph.value(input.value))));
+    }
+    out_ += fmt::format("  \"{}\" [label=\"{}\", shape=ellipse, fillcolor=\"#eef1f4\"];\n", id, label);
+  }
+
+  void output(const std::string& id, const Output& output) {
+    std::string label(text::word(text::kOutputKinds, output.kind));
+    if (output.index != -1) label += fmt::format(" {}", output.index);
+    out_ += fmt::format("  \"{}\" [label=\"{}\", shape=ellipse, fillcolor=\"#d9f0e3\"];\n", id, label);
+  }
+
+  void saved(const std::string& id, const Graph& graph, ValueId value) {
+    out_ += fmt::format("  \"{}\" [label=\"saved\\n%{} {}\", penwidth=2.5];\n", id, value,
+                        escaped(value_text(graph.value(value))));
+  }
+
+  void edge(const std::string& from, const std::string& to, bool bold, bool token) {
+    const char* attributes = "";
+    if (bold) attributes = " [penwidth=2.5, color=\"#1f6fd0\"]";
+    if (token) attributes = " [style=dotted]";
+    out_ += fmt::format("  \"{}\" -> \"{}\"{};\n", from, to, attributes);
+  }
+
+ private:
+  std::string out_;
+};
+
+/// Writes one graph; `prefix` keeps the names of two graphs apart.
+class GraphWriter {
+ public:
+  GraphWriter(DotWriter& out, const Graph& graph, std::string prefix)
+      : out_(out), graph_(graph), prefix_(std::move(prefix)), uses_(graph) {}
+
+  std::string node_id(size_t node) const { return fmt::format("{}n{}", prefix_, node); }
+  std::string input_id(size_t input) const { return fmt::format("{}i{}", prefix_, input); }
+  std::string output_id(size_t output) const { return fmt::format("{}o{}", prefix_, output); }
+
+  /// Who makes a value, in DOT.
+  std::string maker(ValueId value) const {
+    const auto id = static_cast<size_t>(value);
+    if (uses_.producer[id] >= 0) return node_id(static_cast<size_t>(uses_.producer[id]));
+    return input_id(static_cast<size_t>(std::max(uses_.input_position[id], 0)));
+  }
+
+  void nodes(Phase phase) {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (graph_.nodes[i].phase == phase) out_.node(node_id(i), graph_, graph_.nodes[i]);
+    }
+  }
+  void all_nodes() {
+    nodes(Phase::forward);
+    nodes(Phase::backward);
+  }
+
+  /// Inputs and outputs but those of kind saved, which a partition draws itself.
+  void interface() {
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const Input& input = graph_.inputs[i];
+      const auto value = static_cast<size_t>(input.value);
+      const bool used = uses_.use_count(input.value) > 0 || uses_.is_output[value];
+      if (input.kind != InputKind::saved && used) out_.input(input_id(i), graph_, input);
+    }
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const Output& output = graph_.outputs[i];
+      if (output.value == kNoValue || output.kind == OutputKind::saved) continue;
+      out_.output(output_id(i), output);
+      out_.edge(maker(output.value), output_id(i), false, is_token(output.value));
+    }
+  }
+
+  void edges() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      std::vector<ValueId> inputs = node.inputs;
+      std::sort(inputs.begin(), inputs.end());
+      inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+      for (const ValueId input : inputs) {
+        out_.edge(maker(input), node_id(i), crosses(node, input), is_token(input));
+      }
+    }
+  }
+
+ private:
+  bool is_token(ValueId value) const { return graph_.value(value).kind == ValueKind::token; }
+
+  /// A backward node of a joint graph reads a forward value.
+  bool crosses(const Node& node, ValueId input) const {
+    const int32_t producer = uses_.producer[static_cast<size_t>(input)];
+    if (node.phase != Phase::backward) return false;
+    if (producer >= 0) return graph_.nodes[static_cast<size_t>(producer)].phase == Phase::forward;
+    const int32_t position = uses_.input_position[static_cast<size_t>(input)];
+    return position >= 0 &&
+           graph_.inputs[static_cast<size_t>(position)].kind == InputKind::primal;
+  }
+
+  DotWriter& out_;
+  const Graph& graph_;
+  std::string prefix_;
+  DefUse uses_;
+};
+
+}  // namespace
+
+std::string to_dot(const Graph& graph) {
+  DotWriter out(graph.name);
+  GraphWriter writer(out, graph, "");
+  for (const Phase phase : {Phase::forward, Phase::backward}) {
+    const auto name = text::word(text::kPhases, phase);
+    out.open_frame(name, name);
+    writer.nodes(phase);
+    out.close_frame();
+  }
+  writer.interface();
+  writer.edges();
+  return out.finish();
+}
+
+std::string to_dot(const Partition& partition) {
+  DotWriter out(partition.forward.name);
+  GraphWriter forward(out, partition.forward, "f");
+  GraphWriter backward(out, partition.backward, "b");
+  out.open_frame("forward", "forward");
+  forward.all_nodes();
+  out.close_frame();
+  out.open_frame("backward", "backward");
+  backward.all_nodes();
+  out.close_frame();
+  forward.interface();
+  backward.interface();
+  forward.edges();
+  backward.edges();
+  // Saved values are inputs of the backward: its edges start at the boxes drawn here.
+  for (size_t i = 0; i < partition.backward.inputs.size(); ++i) {
+    const Input& input = partition.backward.inputs[i];
+    if (input.kind != InputKind::saved) continue;
+    out.saved(backward.input_id(i), partition.backward, input.value);
+    out.edge(forward.maker(input.value), backward.input_id(i), true, false);
+  }
+  return out.finish();
+}
+
+}  // namespace antegrad

@@ -1,0 +1,183 @@
+#include "explain/stats.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "explain/line_chart.h"
+#include "graph/text.h"
+#include "partition/default_partition.h"
+#include "partition/split.h"
+#include "passes/dce.h"
+#include "passes/size_only_inputs.h"
+
+namespace antegrad {
+namespace {
+
+int64_t owned_bytes(const Graph& graph, ValueId id, const ByteRules& rules) {
+  if (id == kNoValue) return 0;
+  const Value& value = graph.value(id);
+  const bool owns = value.kind == ValueKind::tensor && value.storage == id;
+  return owns ? storage_bytes(value.meta, rules) : 0;
+}
+
+std::string source_text(const Input& input, size_t position) {
+  if (!input.source.name.empty()) return input.source.name;
+  if (input.source.kind == Source::Kind::argument) return fmt::format("argument {}", input.source.index);
+  return fmt::format("input {}", position);
+}
+
+bool is_joint(const Graph& graph) {
+  const bool primals = std::any_of(graph.inputs.begin(), graph.inputs.end(), [](const Input& input) {
+    return input.kind == InputKind::primal;
+  });
+  return primals && has_backward(graph);
+}
+
+std::vector<OpCount> count_ops(const Graph& graph, const ByteRules& rules) {
+  std::vector<OpCount> ops;
+  std::unordered_map<std::string, size_t> index;
+  for (const Node& node : graph.nodes) {
+    const auto [entry, first] = index.emplace(node.op.name(), ops.size());
+    if (first) {
+      ops.emplace_back();
+      ops.back().op = node.op.name();
+    }
+    OpCount& count = ops[entry->second];
+    ++(node.phase == Phase::forward ? count.forward : count.backward);
+    for (const ValueId output : node.outputs) count.bytes += owned_bytes(graph, output, rules);
+  }
+  std::stable_sort(ops.begin(), ops.end(), [](const OpCount& a, const OpCount& b) {
+    return a.forward + a.backward > b.forward + b.backward;
+  });
+  return ops;
+}
+
+std::string table_of_ops(const GraphStats& stats) {
+  std::string text = fmt::format("\n  {:<56} {:>8} {:>8} {:>12}\n", "operator", "forward", "backward",
+                                 "made");
+  for (const OpCount& op : stats.ops) {
+    text += fmt::format("  {:<56} {:>8} {:>8} {:>12}\n", op.op, op.forward, op.backward,
+                        bytes_text(static_cast<double>(op.bytes)));
+  }
+  return text;
+}
+
+std::string table_of_saved(const PartitionStats& partition) {
+  std::string text = fmt::format(
+      "\ndefault partition: {} forward and {} backward nodes, {} of them again\n"
+      "  saved {}, peak {}{}\n\n  {:<8} {:>10}  {:<13} {:<28} {}\n",
+      partition.forward_nodes, partition.backward_nodes, partition.recomputed_nodes,
+      bytes_text(static_cast<double>(partition.saved_bytes)),
+      bytes_text(static_cast<double>(partition.peak_bytes)),
+      partition.peak_op.empty() ? "" : " at " + partition.peak_op, "saved", "bytes", "why", "tensor",
+      "made by");
+  for (const SavedTensor& saved : partition.saved) {
+    text += fmt::format("  {:<8} {:>10}  {:<13} {:<28} {}\n", fmt::format("%{}", saved.value),
+                        bytes_text(static_cast<double>(saved.bytes)), saved.why, saved.text,
+                        saved.made_by);
+  }
+  return text;
+}
+
+}  // namespace
+
+PartitionStats partition_stats(const Partition& partition, const ByteRules& rules) {
+  const Graph& forward = partition.forward;
+  PartitionStats stats;
+  stats.forward_nodes = static_cast<int64_t>(forward.nodes.size());
+  stats.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
+  stats.recomputed_nodes =
+      std::count_if(partition.backward.nodes.begin(), partition.backward.nodes.end(),
+                    [](const Node& node) { return node.phase == Phase::forward; });
+  const Timeline timeline = simulate(partition, rules);
+  stats.saved_bytes = timeline.saved_bytes;
+  stats.peak_bytes = timeline.peak_bytes;
+  if (timeline.peak_position >= 0) {
+    stats.peak_op = timeline.points[static_cast<size_t>(timeline.peak_position)].op.name();
+  }
+  const DefUse uses(forward);
+  for (const Saved& saved : partition.saved) {
+    const auto id = static_cast<size_t>(saved.value);
+    SavedTensor tensor;
+    tensor.value = saved.value;
+    tensor.text = value_text(forward.value(saved.value));
+    tensor.why = std::string(name(saved.why));
+    const bool held = saved.why == SavedWhy::primal || saved.why == SavedWhy::result;
+    tensor.bytes = held ? 0 : owned_bytes(forward, saved.value, rules);
+    if (uses.producer[id] >= 0) {
+      tensor.made_by = forward.nodes[static_cast<size_t>(uses.producer[id])].op.name();
+    } else if (uses.input_position[id] >= 0) {
+      const auto position = static_cast<size_t>(uses.input_position[id]);
+      tensor.made_by = source_text(forward.inputs[position], position);
+    }
+    stats.saved.push_back(std::move(tensor));
+  }
+  std::stable_sort(stats.saved.begin(), stats.saved.end(),
+                   [](const SavedTensor& a, const SavedTensor& b) { return a.bytes > b.bytes; });
+  return stats;
+}
+
+GraphStats graph_stats(const Graph& graph, const ByteRules& rules) {
+  GraphStats stats;
+  stats.name = graph.name;
+  stats.inputs = static_cast<int64_t>(graph.inputs.size());
+  stats.outputs = static_cast<int64_t>(graph.outputs.size());
+  for (const Input& input : graph.inputs) stats.input_bytes += owned_bytes(graph, input.value, rules);
+  stats.ops = count_ops(graph, rules);
+  for (const OpCount& op : stats.ops) {
+    stats.forward_nodes += op.forward;
+    stats.backward_nodes += op.backward;
+    stats.made_bytes += op.bytes;
+  }
+  if (is_joint(graph)) {
+    stats.partition = partition_stats(default_partition(dce(size_only_inputs(graph))), rules);
+  }
+  return stats;
+}
+
+std::string to_text(const GraphStats& stats) {
+  std::string text = fmt::format(
+      "{}: {} inputs ({}), {} outputs, {} forward and {} backward nodes that make {}\n", stats.name,
+      stats.inputs, bytes_text(static_cast<double>(stats.input_bytes)), stats.outputs,
+      stats.forward_nodes, stats.backward_nodes,
+      bytes_text(static_cast<double>(stats.made_bytes)));
+  if (!stats.ops.empty()) text += table_of_ops(stats);
+  if (stats.partition) text += table_of_saved(*stats.partition);
+  return text;
+}
+
+nlohmann::json to_json(const GraphStats& stats) {
+  nlohmann::json ops = nlohmann::json::array();
+  for (const OpCount& op : stats.ops) {
+    ops.push_back({{"op", op.op}, {"forward", op.forward}, {"backward", op.backward},
+                   {"bytes", op.bytes}});
+  }
+  nlohmann::json json = {{"name", stats.name},
+                         {"inputs", stats.inputs},
+                         {"outputs", stats.outputs},
+                         {"forward_nodes", stats.forward_nodes},
+                         {"backward_nodes", stats.backward_nodes},
+                         {"input_bytes", stats.input_bytes},
+                         {"made_bytes", stats.made_bytes},
+                         {"ops", std::move(ops)}};
+  if (!stats.partition) return json;
+  const PartitionStats& partition = *stats.partition;
+  nlohmann::json saved = nlohmann::json::array();
+  for (const SavedTensor& tensor : partition.saved) {
+    saved.push_back({{"value", tensor.value}, {"tensor", tensor.text}, {"made_by", tensor.made_by},
+                     {"why", tensor.why}, {"bytes", tensor.bytes}});
+  }
+  json["default_partition"] = {{"forward_nodes", partition.forward_nodes},
+                               {"backward_nodes", partition.backward_nodes},
+                               {"recomputed_nodes", partition.recomputed_nodes},
+                               {"saved_bytes", partition.saved_bytes},
+                               {"peak_bytes", partition.peak_bytes},
+                               {"peak_op", partition.peak_op},
+                               {"saved", std::move(saved)}};
+  return json;
+}
+
+}  // namespace antegrad
