@@ -182,8 +182,18 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
 std::string loss_chart(const Run& eager, const Run& compiled) {
   std::vector<double> steps(eager.losses.size());
   std::iota(steps.begin(), steps.end(), 1);
-  return line_chart_svg({"Training loss", "step", "loss"},
-                        {{"eager", steps, eager.losses}, {"compiled", steps, compiled.losses}});
+  return line_chart_svg({{"eager", steps, eager.losses},
+                         {"compiled", steps, compiled.losses, /*dashed=*/true}},
+                        {"Training loss", "step", "loss"});
+}
+
+std::string memory_chart(const Run& eager, const Run& compiled) {
+  const auto series = [](const char* name, const StepMemory& memory, bool dashed) {
+    return MemorySeries{name, memory.timeline, dashed, memory.backward_ms};
+  };
+  return memory_chart_svg({series("eager", eager.memory, false),
+                           series("compiled", compiled.memory, true)},
+                          "Live memory of one training step, measured");
 }
 
 std::string describe(const Settings& settings, const Corpus& corpus, int64_t parameters) {
@@ -220,10 +230,7 @@ int run_all(const Settings& settings) {
   fmt::print("\n{}", text);
 
   write_file(settings.out / "loss.svg", loss_chart(eager, compiled));
-  write_file(settings.out / "memory.svg",
-             memory_chart_svg("Live memory of one training step",
-                              {{"eager", eager.memory.timeline},
-                               {"compiled", compiled.memory.timeline}}));
+  write_file(settings.out / "memory.svg", memory_chart(eager, compiled));
   write_file(settings.out / "report.txt", head + "\n" + text);
   write_file(settings.out / "report.md",
              "# Training a GPT, eager and compiled\n\n" + head + "\n" + results.markdown() + "\n" +

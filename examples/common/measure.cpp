@@ -15,7 +15,9 @@ double median(std::vector<double> values) {
 StepMemory measure_memory(const std::function<at::Tensor()>& forward) {
   StepMemory memory;
   const MemoryMeter meter(/*record_events=*/true);
+  const Stopwatch watch;
   const auto loss = forward();
+  memory.backward_ms = watch.milliseconds();
   memory.held_bytes = meter.live_bytes();
   loss.backward();
   memory.peak_bytes = meter.peak_bytes();

@@ -1,36 +1,42 @@
 #pragma once
 
 /// \file
-/// Charts as SVG text: curves of a training run, memory over a step.
+/// Charts as SVG text, for a browser or a report: curves of a training run, memory over a step.
 
 #include <antegrad/memory.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace antegrad {
 
+/// One line of a chart: points (x[i], y[i]) in the order in which they are joined. A point that is not
+/// finite breaks the line.
+struct ChartSeries {
+  std::string name;
+  std::vector<double> x, y;
+  bool dashed = false;  ///< shows a line that another one covers
+};
+
 struct ChartText {
   std::string title, x_label, y_label;
 };
 
-/// One line of a chart. `x` and `y` are of the same length; `x` ascends.
-struct ChartSeries {
-  std::string name;
-  std::vector<double> x, y;
-};
-
-/// Lines over common axes, with a legend when there is more than one. Throws InputError when `x` and
-/// `y` of a series differ in length or there is no point at all.
-std::string line_chart_svg(const ChartText& text, const std::vector<ChartSeries>& series);
+/// Lines over common axes with a legend; colours follow the order of the series. Throws InputError when
+/// `x` and `y` of a series differ in length.
+std::string line_chart_svg(const std::vector<ChartSeries>& series, const ChartText& text);
 
 /// What a MemoryMeter recorded of one step.
 struct MemorySeries {
   std::string name;
   std::vector<MemoryEvent> events;
+  bool dashed = false;
+  std::optional<double> backward_ms;  ///< when the backward started, on the meter's clock
 };
 
-/// Live bytes over time, one stepped line a series.
-std::string memory_chart_svg(const std::string& title, const std::vector<MemorySeries>& series);
+/// Live bytes over time, the peak of each series circled and in the legend. `backward_ms` of the first
+/// series that has it is marked.
+std::string memory_chart_svg(const std::vector<MemorySeries>& series, const std::string& title);
 
 }  // namespace antegrad

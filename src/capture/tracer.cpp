@@ -223,10 +223,11 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
   recording.token_out = last = graph.add_token();
 }
 
-at::Tensor Tracer::add_output(const shapes::Spec& spec, StorageId storage, Recording& recording) {
-  if (!spec.defined) {
+c10::IValue Tracer::add_output(const shapes::Spec& spec, StorageId storage, Recording& recording) {
+  if (spec.integer.has_value() || !spec.defined) {
+    // An integer that follows from metadata is a constant of the program.
     recording.node.outputs.push_back(kNoValue);
-    return {};
+    return spec.integer ? c10::IValue(*spec.integer) : c10::IValue(at::Tensor());
   }
   const auto value = add_value(spec, storage);
   recording.node.outputs.push_back(value);
@@ -235,8 +236,8 @@ at::Tensor Tracer::add_output(const shapes::Spec& spec, StorageId storage, Recor
 
 namespace {
 
-// Pushes outputs in the form of the schema's returns: tensors, and at most one list.
-void push_returns(const c10::FunctionSchema& schema, std::vector<at::Tensor> outputs,
+// Pushes outputs in the form of the schema's returns: tensors, integers, and at most one list.
+void push_returns(const c10::FunctionSchema& schema, std::vector<c10::IValue> outputs,
                   Stack* stack) {
   const auto& returns = schema.returns();
   size_t next = 0;
@@ -247,7 +248,7 @@ void push_returns(const c10::FunctionSchema& schema, std::vector<at::Tensor> out
     }
     c10::List<at::Tensor> list;
     for (auto left = outputs.size() - next - (returns.size() - r - 1); left > 0; --left) {
-      list.push_back(std::move(outputs[next++]));
+      list.push_back(std::move(outputs[next++]).toTensor());
     }
     stack->emplace_back(std::move(list));
   }
@@ -303,7 +304,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const auto storage = entry.op.traits().view && !recording.node.inputs.empty()
                            ? graph.value(recording.node.inputs[0]).storage
                            : -1;
-  std::vector<at::Tensor> outputs;
+  std::vector<c10::IValue> outputs;
   outputs.reserve(specs->size());
   for (const auto& spec : *specs) outputs.push_back(add_output(spec, storage, recording));
   auto& node = recording.node;

@@ -78,7 +78,7 @@ class Tracer final : public torch_compat::CarriedBase {
   void take_argument(const c10::IValue& value, ops::ArgKind kind, Recording& recording);
   void thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                      Recording& recording);
-  at::Tensor add_output(const shapes::Spec& spec, StorageId storage, Recording& recording);
+  c10::IValue add_output(const shapes::Spec& spec, StorageId storage, Recording& recording);
   at::Tensor wrap(const shapes::Spec& spec, ValueId value);
   ValueId add_value(const shapes::Spec& spec, StorageId storage);
   Root& add_root(const at::Tensor& tensor, Source source);

@@ -1,6 +1,7 @@
 #include "explain/dot.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -82,8 +83,11 @@ class DotWriter {
 
   void input(const std::string& id, const Graph& graph, const Input& input) {
     const std::string& source = input.source.name;
-    std::string label = source.empty() ? std::string(text::word(text::kInputKinds, input.kind))
-                                       : escaped(source);
+    std::string label = escaped(source);
+    if (source.empty()) label = text::word(text::kInputKinds, input.kind);
+    if (input.source.kind == Source::Kind::argument) {
+      label = fmt::format("argument {}", input.source.index);
+    }
     if (graph.value(input.value).kind != ValueKind::token) {
       label += fmt::format("\\n%{} {}", input.value, escaped(value_text(graph.value(input.value))));
     }
@@ -112,11 +116,11 @@ class DotWriter {
   std::string out_;
 };
 
-/// Writes one graph; `prefix` keeps the names of two graphs apart.
+/// Writes one graph. `prefix` keeps the names of two graphs apart; a joint graph has none.
 class GraphWriter {
  public:
   GraphWriter(DotWriter& out, const Graph& graph, std::string prefix)
-      : out_(out), graph_(graph), prefix_(std::move(prefix)), uses_(graph) {}
+      : out_(out), graph_(graph), prefix_(std::move(prefix)), joint_(prefix_.empty()), uses_(graph) {}
 
   std::string node_id(size_t node) const { return fmt::format("{}n{}", prefix_, node); }
   std::string input_id(size_t input) const { return fmt::format("{}i{}", prefix_, input); }
@@ -173,7 +177,7 @@ class GraphWriter {
   /// A backward node of a joint graph reads a forward value.
   bool crosses(const Node& node, ValueId input) const {
     const int32_t producer = uses_.producer[static_cast<size_t>(input)];
-    if (node.phase != Phase::backward) return false;
+    if (!joint_ || node.phase != Phase::backward) return false;
     if (producer >= 0) return graph_.nodes[static_cast<size_t>(producer)].phase == Phase::forward;
     const int32_t position = uses_.input_position[static_cast<size_t>(input)];
     return position >= 0 &&
@@ -183,6 +187,7 @@ class GraphWriter {
   DotWriter& out_;
   const Graph& graph_;
   std::string prefix_;
+  bool joint_;
   DefUse uses_;
 };
 

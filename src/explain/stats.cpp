@@ -67,7 +67,7 @@ std::string table_of_ops(const GraphStats& stats) {
 
 std::string table_of_saved(const PartitionStats& partition) {
   std::string text = fmt::format(
-      "\ndefault partition: {} forward and {} backward nodes, {} of them again\n"
+      "\ndefault partition: {} forward and {} backward nodes ({} run twice)\n"
       "  saved {}, peak {}{}\n\n  {:<8} {:>10}  {:<13} {:<28} {}\n",
       partition.forward_nodes, partition.backward_nodes, partition.recomputed_nodes,
       bytes_text(static_cast<double>(partition.saved_bytes)),

@@ -132,6 +132,7 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const auto& arg = schema.arguments()[i];
     entry->args.push_back(kind_of(*arg.real_type()));
+    entry->optional.push_back(arg.real_type()->kind() == TypeKind::OptionalType);
     info.arg_names.push_back(arg.name());
     if (entry->args.back() == ArgKind::generator) entry->generator_arg = static_cast<int>(i);
     if (entry->args.back() == ArgKind::device) entry->device_arg = static_cast<int>(i);

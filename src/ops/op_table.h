@@ -34,6 +34,7 @@ struct OpEntry {
   c10::OperatorHandle handle;
   Op op;
   std::vector<ArgKind> args;
+  std::vector<bool> optional;  ///< by argument: may be None (an undefined tensor otherwise)
   shapes::Function shape = nullptr;
   Policy policy = Policy::record;
   bool composite = false;   ///< decomposes into other operators above autograd

@@ -97,6 +97,9 @@ class ProgramBuilder {
         instruction.arguments.push_back(
             {optional ? Program::Origin::optional_list : Program::Origin::list,
              static_cast<int32_t>(program_.lists_.size() - 1)});
+      } else if (arg.is<attr::None>() && kinds[i] == ops::ArgKind::tensor &&
+                 !instruction.entry->optional[i]) {
+        instruction.arguments.push_back({Program::Origin::constant, constant(at::Tensor())});
       } else {
         instruction.arguments.push_back(
             {Program::Origin::constant, constant(ops::to_ivalue(arg, tables_))});

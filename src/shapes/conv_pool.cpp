@@ -36,6 +36,8 @@ struct Convolution {
   /// Reads the arguments from `first`, the stride, on.
   bool read(const Call& call, const at::Tensor& input, const at::Tensor& weight, size_t first);
   bool output_sizes(const at::Tensor& input, const at::Tensor& weight, Dims& sizes) const;
+  /// Whether it is certain that results of these sizes are allocated in `format`.
+  bool allocates(at::IntArrayRef sizes) const;
   /// A fresh tensor in `format`.
   Spec allocated(at::IntArrayRef sizes, const at::Tensor& like) const;
 
@@ -44,6 +46,7 @@ struct Convolution {
   bool transposed = false;
   int64_t groups = 1;
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
+  bool onednn = false;  ///< certainly computed by oneDNN
 };
 
 bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tensor& weight,
@@ -79,9 +82,20 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
                            : Dims(input.strides().begin(), input.strides().end());
   if (!plain_weight || suggested(input.sizes(), strides) == at::MemoryFormat::ChannelsLast) {
     format = at::MemoryFormat::ChannelsLast;
+    onednn = rank == 4 && input.is_cpu() && input.scalar_type() == at::kFloat && !transposed &&
+             (weight.size(2) != 1 || weight.size(3) != 1) &&
+             at::globalContext().userEnabledMkldnn();
     return input.is_cpu();  // on CUDA it depends on the kernel
   }
   return true;
+}
+
+/// Where sizes make a tensor contiguous and channels-last at once, other kernels than oneDNN's give
+/// it contiguous strides, mostly.
+bool Convolution::allocates(at::IntArrayRef sizes) const {
+  if (format == at::MemoryFormat::Contiguous || onednn) return true;
+  const auto is_one = [](int64_t size) { return size == 1; };
+  return sizes[1] != 1 && !std::all_of(sizes.begin() + 2, sizes.end(), is_one);
 }
 
 Spec Convolution::allocated(at::IntArrayRef sizes, const at::Tensor& like) const {
@@ -114,26 +128,9 @@ bool convolution(Call& call) {
   Convolution conv;
   Dims sizes;
   if (!conv.read(call, input, weight, 3) || !conv.output_sizes(input, weight, sizes)) return false;
+  if (!conv.allocates(sizes)) return false;
   call.returns(conv.allocated(sizes, input));
   return true;
-}
-
-/// Where a weight is contiguous and channels-last at once (1x1 kernels, one channel a group), the
-/// kernels without oneDNN give the contiguous strides to its gradient: then the answer depends on
-/// the backend.
-bool weight_gradient_is_in_format(const Convolution& conv, const at::Tensor& input,
-                                  const at::Tensor& weight) {
-  if (conv.format == at::MemoryFormat::Contiguous) return true;
-  bool ambiguous = weight.size(1) == 1;
-  if (!ambiguous) {
-    ambiguous = std::all_of(weight.sizes().begin() + 2, weight.sizes().end(),
-                            [](int64_t size) { return size == 1; });
-  }
-  if (!ambiguous) return true;
-  const auto is_not_one = [](int64_t n) { return n != 1; };
-  return !conv.transposed && input.scalar_type() == at::kFloat &&
-         at::globalContext().userEnabledMkldnn() &&
-         std::any_of(weight.sizes().begin() + 2, weight.sizes().end(), is_not_one);
 }
 
 bool convolution_backward(Call& call) {
@@ -148,7 +145,8 @@ bool convolution_backward(Call& call) {
              wants_bias = mask(call, 10, 2);
   // Some backends return the gradient of the weight wherever they compute that of the bias.
   if (wants_bias && !wants_weight) return false;
-  if (wants_weight && !weight_gradient_is_in_format(conv, input, weight)) return false;
+  if (wants_input && !conv.allocates(input.sizes())) return false;
+  if (wants_weight && !conv.allocates(weight.sizes())) return false;
   call.returns(wants_input ? conv.allocated(input.sizes(), input) : undefined());
   call.returns(wants_weight ? conv.allocated(weight.sizes(), weight) : undefined());
   call.returns(wants_bias ? contiguous(grad, {sizes[1]}) : undefined());

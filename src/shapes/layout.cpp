@@ -137,6 +137,12 @@ Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes) {
 
 Spec like(const at::Tensor& like) { return allocated_like(like); }
 
+Spec integer(int64_t value) {
+  Spec spec;
+  spec.integer = value;
+  return spec;
+}
+
 Spec undefined() {
   Spec spec;
   spec.defined = false;

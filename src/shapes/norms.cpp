@@ -41,6 +41,7 @@ at::ScalarType statistics_dtype(const Call& call, const at::Tensor& input,
 }
 
 /// The format in which a tensor is contiguous, as the batch norm kernels on the CPU ask it.
+/// Nothing when it is not.
 std::optional<at::MemoryFormat> contiguous_format(const at::Tensor& t) {
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast,
                             at::MemoryFormat::ChannelsLast3d}) {
@@ -123,17 +124,20 @@ bool batch_norm_outputs(Call& call, bool training, bool has_running) {
   if (input.dim() < 2) return false;
   constexpr size_t kParameters[] = {1, 2, 3, 4};
   const std::span<const size_t> parameters(kParameters, has_running ? 4 : 2);
+  bool contiguous_parameters = true;
   for (const size_t i : parameters) {
     const at::Tensor* t = optional_tensor(call, i);
     if (t && (t->dim() != 1 || t->size(0) != input.size(1))) return false;
+    contiguous_parameters = contiguous_parameters && (!t || t->is_contiguous());
   }
   if (!training && !(has_running && optional_tensor(call, 3) && optional_tensor(call, 4))) {
     return false;
   }
   const at::ScalarType dtype = statistics_dtype(call, input, parameters);
   if (input.is_cpu()) {
-    const auto format = contiguous_format(input);
-    call.returns(allocated_like(input, format.value_or(at::MemoryFormat::Contiguous)));
+    const at::MemoryFormat suggested = input.suggest_memory_format();
+    call.returns(allocated_like(
+        input, contiguous_parameters ? contiguous_format(input).value_or(suggested) : suggested));
   } else {
     call.returns(allocated_like(input));
   }
@@ -181,7 +185,10 @@ bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor
   }
   const at::ScalarType dtype = statistics_dtype(call, input, {2, 3, 4});
   const Spec parameter = fresh({input.size(1)}, dtype, input.device());
-  const auto format = contiguous_format(input).value_or(input.suggest_memory_format());
+  at::MemoryFormat format = input.suggest_memory_format();
+  if (contiguous_format(grad) && grad.suggest_memory_format() == format) {
+    format = contiguous_format(input).value_or(format);
+  }
   call.returns(mask(call, kMask, 0) ? allocated_like(input, format) : undefined());
   call.returns(mask(call, kMask, 1) ? parameter : undefined());
   call.returns(mask(call, kMask, 2) ? parameter : undefined());

@@ -29,8 +29,24 @@ constexpr Function compare = elementwise<Promotion::kBool, 0, 1>;
 constexpr Function reversed = elementwise<Promotion::kCommon, 1, 0>;
 constexpr Function ternary = elementwise<Promotion::kCommon, 0, 1, 2>;
 
-/// Operators that are undefined for, or change the dtype of, complex numbers.
-bool real_unary(Call& call) { return !call.arg(0).toTensor().is_complex() && unary(call); }
+bool is_real(at::ScalarType dtype) { return !c10::isComplexType(dtype); }
+bool is_integral(at::ScalarType dtype) { return c10::isIntegralType(dtype, /*includeBool=*/true); }
+bool is_integer(at::ScalarType dtype) { return c10::isIntegralType(dtype, /*includeBool=*/false); }
+bool is_floating(at::ScalarType dtype) { return c10::isFloatingType(dtype); }
+bool is_number(at::ScalarType dtype) { return dtype != at::kBool; }
+
+/// `Rule` where its result has a dtype that the operator has a kernel for. For others the operator
+/// is asked, so that capture raises its error.
+template <Function Rule, bool (*Supported)(at::ScalarType)>
+bool only(Call& call) {
+  return Rule(call) && Supported(call.outputs().back().dtype);
+}
+
+constexpr Function real_unary = only<unary, is_real>;
+constexpr Function floating_unary = only<unary, is_floating>;
+constexpr Function floating_binary = only<binary, is_floating>;
+constexpr Function integral_binary = only<binary, is_integral>;
+constexpr Function shift = only<binary, is_integer>;
 
 /// Preserves the layout of argument 0, whatever the other operands are.
 bool like_first(Call& call) {
@@ -79,6 +95,7 @@ template <size_t... Numbers>
 bool clamp(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
   if (self.is_complex()) return false;
+  if (self.scalar_type() == at::kBool) return false;
   return self.is_floating_point() ? unary(call) : unary_of_cast(call, {Numbers...});
 }
 
@@ -153,11 +170,11 @@ bool prelu_backward(Call& call) {
 constexpr Entry kTable[] = {
     // Unary, dtype kept.
     {"aten::abs", real_unary},
-    {"aten::bitwise_not", unary},
+    {"aten::bitwise_not", only<unary, is_integral>},
     {"aten::ceil", real_unary},
     {"aten::floor", real_unary},
-    {"aten::frac", real_unary},
-    {"aten::neg", unary},
+    {"aten::frac", floating_unary},
+    {"aten::neg", only<unary, is_number>},
     {"aten::round", real_unary},
     {"aten::round.decimals", real_unary},
     {"aten::sgn", unary},
@@ -201,39 +218,39 @@ constexpr Entry kTable[] = {
     {"aten::logical_not", unary_bool},
     {"aten::signbit", unary_bool},
     // Activations.
-    {"aten::elu", unary},
-    {"aten::gelu", unary},
-    {"aten::hardshrink", unary},
-    {"aten::hardsigmoid", unary},
-    {"aten::hardswish", unary},
+    {"aten::elu", floating_unary},
+    {"aten::gelu", floating_unary},
+    {"aten::hardshrink", floating_unary},
+    {"aten::hardsigmoid", floating_unary},
+    {"aten::hardswish", floating_unary},
     {"aten::hardtanh", like_first},
-    {"aten::leaky_relu", unary},
+    {"aten::leaky_relu", floating_unary},
     {"aten::log_sigmoid_forward", log_sigmoid_forward},
-    {"aten::mish", unary},
+    {"aten::mish", floating_unary},
     {"aten::_prelu_kernel", like_first_of_two},
-    {"aten::relu", real_unary},
-    {"aten::silu", unary},
-    {"aten::softplus", unary},
-    {"aten::softshrink", unary},
+    {"aten::relu", only<real_unary, is_number>},
+    {"aten::silu", floating_unary},
+    {"aten::softplus", floating_unary},
+    {"aten::softshrink", floating_unary},
     {"aten::threshold", elementwise<Promotion::kCommon, 0>},
     // Their derivatives.
-    {"aten::elu_backward", elementwise<Promotion::kCommon, 0, 5>},
-    {"aten::gelu_backward", binary},
+    {"aten::elu_backward", only<elementwise<Promotion::kCommon, 0, 5>, is_floating>},
+    {"aten::gelu_backward", floating_binary},
     {"aten::glu_backward", contiguous_second},
-    {"aten::hardshrink_backward", binary},
-    {"aten::hardsigmoid_backward", binary},
-    {"aten::hardswish_backward", binary},
-    {"aten::hardtanh_backward", same_binary},
-    {"aten::leaky_relu_backward", reversed},
+    {"aten::hardshrink_backward", floating_binary},
+    {"aten::hardsigmoid_backward", floating_binary},
+    {"aten::hardswish_backward", floating_binary},
+    {"aten::hardtanh_backward", only<same_binary, is_floating>},
+    {"aten::leaky_relu_backward", only<reversed, is_floating>},
     {"aten::log_sigmoid_backward", log_sigmoid_backward},
-    {"aten::logit_backward", binary},
-    {"aten::mish_backward", same_binary},
+    {"aten::logit_backward", floating_binary},
+    {"aten::mish_backward", only<same_binary, is_floating>},
     {"aten::_prelu_kernel_backward", prelu_backward},
-    {"aten::sigmoid_backward", binary},
-    {"aten::silu_backward", binary},
-    {"aten::softplus_backward", binary},
-    {"aten::softshrink_backward", binary},
-    {"aten::tanh_backward", binary},
+    {"aten::sigmoid_backward", floating_binary},
+    {"aten::silu_backward", floating_binary},
+    {"aten::softplus_backward", floating_binary},
+    {"aten::softshrink_backward", floating_binary},
+    {"aten::tanh_backward", floating_binary},
     {"aten::threshold_backward", reversed},
     // Arithmetic.
     {"aten::add.Scalar", binary},
@@ -255,8 +272,8 @@ constexpr Entry kTable[] = {
     {"aten::fmod.Tensor", binary},
     {"aten::heaviside", binary},
     {"aten::hypot", binary},
-    {"aten::lerp.Scalar", same_binary},
-    {"aten::lerp.Tensor", lerp_tensor},
+    {"aten::lerp.Scalar", only<same_binary, is_floating>},
+    {"aten::lerp.Tensor", only<lerp_tensor, is_floating>},
     {"aten::logaddexp", binary},
     {"aten::maximum", binary},
     {"aten::minimum", binary},
@@ -268,24 +285,24 @@ constexpr Entry kTable[] = {
     {"aten::remainder.Scalar", binary},
     {"aten::remainder.Scalar_Tensor", binary},
     {"aten::remainder.Tensor", binary},
-    {"aten::rsub.Scalar", reversed},
-    {"aten::rsub.Tensor", reversed},
-    {"aten::sub.Scalar", binary},
-    {"aten::sub.Tensor", binary},
+    {"aten::rsub.Scalar", only<reversed, is_number>},
+    {"aten::rsub.Tensor", only<reversed, is_number>},
+    {"aten::sub.Scalar", only<binary, is_number>},
+    {"aten::sub.Tensor", only<binary, is_number>},
     {"aten::xlogy.Scalar_Other", binary_float},
     {"aten::xlogy.Scalar_Self", binary_float},
     {"aten::xlogy.Tensor", binary_float},
     // Bits and truth values.
-    {"aten::bitwise_and.Scalar", binary},
-    {"aten::bitwise_and.Tensor", binary},
-    {"aten::bitwise_left_shift.Tensor", binary},
-    {"aten::bitwise_left_shift.Tensor_Scalar", binary},
-    {"aten::bitwise_or.Scalar", binary},
-    {"aten::bitwise_or.Tensor", binary},
-    {"aten::bitwise_right_shift.Tensor", binary},
-    {"aten::bitwise_right_shift.Tensor_Scalar", binary},
-    {"aten::bitwise_xor.Scalar", binary},
-    {"aten::bitwise_xor.Tensor", binary},
+    {"aten::bitwise_and.Scalar", integral_binary},
+    {"aten::bitwise_and.Tensor", integral_binary},
+    {"aten::bitwise_left_shift.Tensor", shift},
+    {"aten::bitwise_left_shift.Tensor_Scalar", shift},
+    {"aten::bitwise_or.Scalar", integral_binary},
+    {"aten::bitwise_or.Tensor", integral_binary},
+    {"aten::bitwise_right_shift.Tensor", shift},
+    {"aten::bitwise_right_shift.Tensor_Scalar", shift},
+    {"aten::bitwise_xor.Scalar", integral_binary},
+    {"aten::bitwise_xor.Tensor", integral_binary},
     {"aten::logical_and", compare},
     {"aten::logical_or", compare},
     {"aten::logical_xor", compare},

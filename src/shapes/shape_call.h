@@ -29,6 +29,8 @@ struct Spec {
   Dims strides;
   int64_t offset = 0;   ///< storage offset; other than 0 only for views
   bool defined = true;  ///< false: the operator returns an undefined tensor here
+  /// Set when the operator returns an integer here that follows from metadata; the rest is unused.
+  std::optional<int64_t> integer = std::nullopt;
 };
 
 /// Strides of a contiguous tensor of these sizes.
@@ -39,6 +41,8 @@ Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes);
 Spec like(const at::Tensor& like);
 /// An undefined output.
 Spec undefined();
+/// An integer output.
+Spec integer(int64_t value);
 
 /// One call of an operator: arguments by schema position, and the outputs that are being described.
 class Call {

@@ -30,7 +30,7 @@ Trainee trainee(Holder model, std::unique_ptr<torch::optim::Optimizer> (*optimiz
                                   const torch::nn::Module&)) {
   return {model.ptr(),
           [model](const at::Tensor& x, const at::Tensor& y) mutable { return model->loss(x, y); },
-          optimizer(*model)};
+          optimizer};
 }
 
 // A generator of its own, so that batches do not depend on what the models draw.
@@ -64,38 +64,45 @@ GptConfig small_gpt(double dropout) {
   return config;
 }
 
-TEST(Training, Gpt) {
-  expect_training_parity([] { return trainee(Gpt(small_gpt(0)), adamw); }, tokens, kSteps);
+class Training : public ::testing::TestWithParam<c10::Device> {};
+
+TEST_P(Training, Gpt) {
+  expect_training_parity([] { return trainee(Gpt(small_gpt(0)), adamw); }, tokens, kSteps,
+                         GetParam());
 }
 
-TEST(Training, GptWithDropout) {
-  expect_training_parity([] { return trainee(Gpt(small_gpt(0.1)), adamw); }, tokens, kSteps);
+TEST_P(Training, GptWithDropout) {
+  expect_training_parity([] { return trainee(Gpt(small_gpt(0.1)), adamw); }, tokens, kSteps,
+                         GetParam());
 }
 
-TEST(Training, MlpWithDropout) {
+TEST_P(Training, MlpWithDropout) {
   MlpConfig config;
   config.layers = 3;
   config.width = 32;
-  expect_training_parity([=] { return trainee(Mlp(config), momentum); }, rows, kSteps);
+  expect_training_parity([=] { return trainee(Mlp(config), momentum); }, rows, kSteps, GetParam());
 }
 
-TEST(Training, CnnWithBatchNormAndDropout) {
+TEST_P(Training, CnnWithBatchNormAndDropout) {
   CnnConfig config;
   config.channels = {3, 8, 16};
   config.image = 16;
   config.dropout = 0.1;
-  expect_training_parity([=] { return trainee(Cnn(config), momentum); }, images, kSteps);
+  expect_training_parity([=] { return trainee(Cnn(config), momentum); }, images, kSteps,
+                         GetParam());
 }
 
-TEST(Training, GptInBfloat16) {
-  expect_training_parity(
-      [] {
-        auto model = Gpt(small_gpt(0.1));
-        model->to(at::kBFloat16);
-        return trainee(model, momentum);
-      },
-      tokens, 5);
+TEST_P(Training, GptInBfloat16) {
+  const auto make = [] {
+    auto model = Gpt(small_gpt(0.1));
+    model->to(at::kBFloat16);
+    return trainee(model, momentum);
+  };
+  expect_training_parity(make, tokens, 5, GetParam());
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, Training, ::testing::ValuesIn(devices()),
+                         [](const auto& info) { return std::string(info.param.is_cpu() ? "Cpu" : "Cuda"); });
 
 }  // namespace
 }  // namespace antegrad::testing

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -43,12 +44,20 @@ AssertionResult same_bits(const std::vector<at::Tensor>& a, const std::vector<at
   return AssertionSuccess();
 }
 
-at::Tensor generator_state() {
-  return at::globalContext().defaultGenerator(at::kCPU).get_state();
+at::Tensor generator_state(c10::Device device) {
+  return at::globalContext().defaultGenerator(device).get_state();
 }
-void set_generator_state(const at::Tensor& state) {
-  auto generator = at::globalContext().defaultGenerator(at::kCPU);
+void set_generator_state(const at::Tensor& state, c10::Device device) {
+  auto generator = at::globalContext().defaultGenerator(device);
   generator.set_state(state);
+}
+
+std::vector<c10::Device> devices() {
+  std::vector<c10::Device> found = {at::kCPU};
+  if (at::hasCUDA() && at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0) {
+    found.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(0));
+  }
+  return found;
 }
 
 std::vector<at::Tensor> clone_all(const std::vector<at::Tensor>& tensors) {

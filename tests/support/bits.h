@@ -15,9 +15,12 @@ namespace antegrad::testing {
 ::testing::AssertionResult same_bits(const std::vector<at::Tensor>& a,
                                      const std::vector<at::Tensor>& b);
 
-/// State of the default CPU generator.
-at::Tensor generator_state();
-void set_generator_state(const at::Tensor& state);
+/// State of a device's default generator.
+at::Tensor generator_state(c10::Device device = at::kCPU);
+void set_generator_state(const at::Tensor& state, c10::Device device = at::kCPU);
+
+/// The devices of this machine that the library covers: the CPU, and a GPU where there is one.
+std::vector<c10::Device> devices();
 
 /// Copies that share nothing with the originals: leaves with the same requires_grad.
 std::vector<at::Tensor> clone_all(const std::vector<at::Tensor>& tensors);

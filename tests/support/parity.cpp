@@ -14,44 +14,59 @@ std::vector<at::Tensor> gradients(const torch::nn::Module& module) {
   return grads;
 }
 
-// One step; returns the loss.
-at::Tensor train(Trainee& trainee, const std::function<at::Tensor(at::Tensor, at::Tensor)>& loss_of,
-                 const Batch& batch) {
-  trainee.optimizer->zero_grad();
-  auto loss = loss_of(batch.x, batch.y);
-  loss.backward();
-  trainee.optimizer->step();
-  return loss.detach();
-}
+using Loss = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
+
+// One of the two that train side by side.
+struct Runner {
+  Trainee trainee;
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  Loss loss;
+
+  Runner(Trainee t, c10::Device device) : trainee(std::move(t)), loss(trainee.loss) {
+    trainee.module->to(device);
+    optimizer = trainee.optimizer(*trainee.module);
+  }
+
+  at::Tensor step(const Batch& batch) {
+    optimizer->zero_grad();
+    auto result = loss(batch.x, batch.y);
+    result.backward();
+    optimizer->step();
+    return result.detach();
+  }
+};
 
 }  // namespace
 
 void expect_training_parity(const std::function<Trainee()>& make,
-                            const std::function<Batch(int)>& batch, int steps) {
+                            const std::function<Batch(int)>& batch, int steps,
+                            c10::Device device) {
   torch::manual_seed(kSeed);
-  auto eager = make();
+  Runner eager(make(), device);
   torch::manual_seed(kSeed);
-  auto compiled = make();
-  ASSERT_TRUE(same_bits(eager.module->parameters(), compiled.module->parameters()));
-  auto step = antegrad::compile(compiled.module, compiled.loss,
+  Runner compiled(make(), device);
+  const auto& expected = *eager.trainee.module;
+  const auto& found = *compiled.trainee.module;
+  ASSERT_TRUE(same_bits(expected.parameters(), found.parameters()));
+  auto step = antegrad::compile(compiled.trainee.module, compiled.trainee.loss,
                                 Options().with_verify_graphs(true));
-  auto state = generator_state();
+  compiled.loss = [&](const at::Tensor& x, const at::Tensor& y) { return step(x, y); };
+  auto state = generator_state(device);
   for (int i = 0; i < steps; ++i) {
-    const auto b = batch(i);
-    set_generator_state(state);
-    const auto expected = train(eager, eager.loss, b);
-    const auto eager_state = generator_state();
-    set_generator_state(state);
-    const auto found = train(compiled, step, b);
-    state = generator_state();
-    ASSERT_TRUE(same_bits(expected, found)) << "loss of step " << i;
-    ASSERT_TRUE(same_bits(gradients(*eager.module), gradients(*compiled.module)))
-        << "gradients of step " << i;
-    ASSERT_TRUE(same_bits(eager.module->parameters(), compiled.module->parameters()))
+    auto b = batch(i);
+    b = {b.x.to(device), b.y.to(device)};
+    set_generator_state(state, device);
+    const auto expected_loss = eager.step(b);
+    const auto expected_state = generator_state(device);
+    set_generator_state(state, device);
+    const auto found_loss = compiled.step(b);
+    state = generator_state(device);
+    ASSERT_TRUE(same_bits(expected_loss, found_loss)) << "loss of step " << i;
+    ASSERT_TRUE(same_bits(gradients(expected), gradients(found))) << "gradients of step " << i;
+    ASSERT_TRUE(same_bits(expected.parameters(), found.parameters()))
         << "parameters after step " << i;
-    ASSERT_TRUE(same_bits(eager.module->buffers(), compiled.module->buffers()))
-        << "buffers after step " << i;
-    ASSERT_TRUE(same_bits(eager_state, state)) << "generator after step " << i;
+    ASSERT_TRUE(same_bits(expected.buffers(), found.buffers())) << "buffers after step " << i;
+    ASSERT_TRUE(same_bits(expected_state, state)) << "generator after step " << i;
   }
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);

@@ -20,7 +20,7 @@ namespace antegrad::testing {
 struct Trainee {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> loss;
-  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::function<std::unique_ptr<torch::optim::Optimizer>(const torch::nn::Module&)> optimizer;
 };
 
 struct Batch {
@@ -30,9 +30,11 @@ struct Batch {
 /// Trains two trainees of one factory side by side, one compiled, and expects every step's loss,
 /// gradients, parameters, buffers and generator state to be equal to the bit, nothing to have run
 /// eagerly and no stand-in to be alive. `make` must build the same model each time it is called
-/// after the same manual_seed; `batch(i)` gives the batch of step i.
+/// after the same manual_seed; `batch(i)` gives the batch of step i. Both are moved to `device`; the
+/// optimizer is made after that.
 void expect_training_parity(const std::function<Trainee()>& make,
-                            const std::function<Batch(int)>& batch, int steps);
+                            const std::function<Batch(int)>& batch, int steps,
+                            c10::Device device = at::kCPU);
 
 using Function = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 

@@ -343,6 +343,15 @@ Arguments softmax_backward(R& r) {
           r.chance(0.9) ? dtype : at::kDouble};
 }
 
+/// The weight must not outgrow self: the kernel (2.13) then writes out of bounds.
+Arguments prelu(R& r, bool backward) {
+  const Shape shape = r.shape();
+  const at::ScalarType dtype = r.floating();
+  Arguments a = {r.tensor(shape, dtype), r.tensor(r.narrowed(shape), dtype)};
+  if (backward) a.insert(a.begin(), r.tensor(shape, dtype));
+  return a;
+}
+
 Arguments glu_backward(R& r) {
   Shape shape = r.shape(1, 4);
   const int64_t dim = r.integer(0, shape.size() - 1);
@@ -402,6 +411,8 @@ const ArgumentsTable& layer_samples() {
 
       {"aten::_softmax_backward_data", softmax_backward},
       {"aten::_log_softmax_backward_data", softmax_backward},
+      {"aten::_prelu_kernel", [](R& r) { return prelu(r, false); }},
+      {"aten::_prelu_kernel_backward", [](R& r) { return prelu(r, true); }},
       {"aten::glu_backward", glu_backward},
       {"aten::embedding", embedding},
       {"aten::embedding_dense_backward", embedding_backward},

@@ -1,64 +1,12 @@
+#include "memory/peak.h"
+
 #include <gtest/gtest.h>
 
-#include "memory/byte_rules.h"
-#include "memory/liveness.h"
-#include "memory/peak.h"
 #include "partition/default_partition.h"
 #include "unit/core/graphs.h"
 
 namespace antegrad::testing {
 namespace {
-
-TEST(StorageBytes, AreRoundedAsTheAllocatorOfTheDeviceDoes) {
-  const Graph graph = graph_of(R"(symbols s0
-inputs
-  %0: f32[3] primal
-  %1: f32[3] cuda:0 primal
-  %2: f32[3, 0] primal
-  %3: f32[3] meta primal
-  %4: f32[17] primal
-  %5: i8[s0, 4] primal
-  %6: f32[3]{20} primal
-nodes
-outputs
-)");
-  const auto bytes = [&](ValueId id, const ByteRules& rules) {
-    return storage_bytes(graph.value(id).meta, rules);
-  };
-  EXPECT_EQ(bytes(0, {}), 64);
-  EXPECT_EQ(bytes(1, {}), 512);
-  EXPECT_EQ(bytes(2, {}), 0);
-  EXPECT_EQ(bytes(3, {}), 0);
-  EXPECT_EQ(bytes(4, {}), 128);
-  EXPECT_EQ(bytes(4, {{}, 1}), 68);
-  EXPECT_EQ(bytes(5, {{40}, 0}), 192);
-  EXPECT_EQ(bytes(6, {}), 192);  // strides reach over 41 elements
-}
-
-TEST(Liveness, ViewsProlongTheLifeOfTheirStorage) {
-  const std::vector<StorageLife> lives = liveness(graph_of(R"(inputs
-  %0: f32[16] primal
-  %1: f32[16] primal
-nodes
-  %2: f32[16] = aten::neg.default(%0)
-  %3: f32[4, 4] &2 = aten::view.default(%2, [4, 4])
-  %4: f32[16] = aten::neg.default(%2)
-  %5: f32[4, 4] = aten::neg.default(%3)
-outputs
-  %5 result
-)"));
-  ASSERT_EQ(lives.size(), 5u);
-  EXPECT_EQ(lives[0].storage, 0);
-  EXPECT_EQ(lives[0].first, -1);
-  EXPECT_EQ(lives[0].last, 0);
-  EXPECT_EQ(lives[1].last, -1);  // never read
-  EXPECT_EQ(lives[2].storage, 2);
-  EXPECT_EQ(lives[2].first, 0);
-  EXPECT_EQ(lives[2].last, 3);  // through its view
-  EXPECT_EQ(lives[3].last, 2);  // dead where it is made
-  EXPECT_EQ(lives[4].last, 4);  // held by an output
-  EXPECT_EQ(lives[4].bytes, 64);
-}
 
 std::vector<int64_t> live_bytes(const Timeline& timeline) {
   std::vector<int64_t> live;

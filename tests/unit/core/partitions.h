@@ -1,0 +1,35 @@
+#pragma once
+
+/// \file
+/// What the tests of partitions share: partitions as text.
+
+#include <string>
+
+#include "graph/verify.h"
+#include "partition/partition.h"
+#include "unit/core/graphs.h"
+
+namespace antegrad::testing {
+
+/// "%7 view base, %0 primal"
+inline std::string saved_text(const Partition& partition) {
+  std::string text;
+  for (const Saved& saved : partition.saved) {
+    if (!text.empty()) text += ", ";
+    text += "%" + std::to_string(saved.value) + " " + std::string(name(saved.why));
+  }
+  return text;
+}
+
+inline std::string node_list(const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes) text += node_text(graph, node) + "\n";
+  return text;
+}
+
+inline void verify_both(const Partition& partition) {
+  EXPECT_NO_THROW(verify(partition.forward));
+  EXPECT_NO_THROW(verify(partition.backward));
+}
+
+}  // namespace antegrad::testing

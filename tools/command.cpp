@@ -1,0 +1,77 @@
+#include "command.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "graph/parse.h"
+#include "graph/verify.h"
+
+namespace antegrad::cli {
+namespace {
+
+std::string read_text(const std::string& file) {
+  using Characters = std::istreambuf_iterator<char>;
+  if (file == "-") return {Characters(std::cin), Characters()};
+  if (std::filesystem::is_directory(file)) {
+    throw UsageError(fmt::format("cannot read {}: it is a folder", file));
+  }
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw UsageError(fmt::format("cannot read {}: {}", file, std::strerror(errno)));
+  return {Characters(stream), Characters()};
+}
+
+}  // namespace
+
+void add_graph_file(CLI::App& command, std::string& file) {
+  command.add_option("FILE", file, "A saved graph (.agraph); - reads standard input")->required();
+}
+
+Graph read_graph(const std::string& file) {
+  return parse_graph(read_text(file), file == "-" ? "standard input" : file);
+}
+
+Graph read_valid_graph(const std::string& file) {
+  Graph graph = read_graph(file);
+  verify(graph);
+  return graph;
+}
+
+ByteRules byte_rules(const Graph& graph, const std::vector<std::string>& symbols) {
+  ByteRules rules;
+  rules.symbols.assign(graph.symbols.size(), 0);
+  std::vector<bool> given(graph.symbols.size(), false);
+  for (const std::string& word : symbols) {
+    const size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const char* end = word.data() + word.size();
+    const char* digits = equals == std::string::npos ? end : word.data() + equals + 1;
+    int64_t value = 0;
+    const auto [stop, error] = std::from_chars(digits, end, value);
+    if (error != std::errc() || stop != end || value < 0) {
+      throw UsageError(fmt::format("expected NAME=NUMBER after --symbol; found {}", word));
+    }
+    bool known = false;
+    for (size_t i = 0; i < graph.symbols.size(); ++i) {
+      if (graph.symbols[i] != name && fmt::format("s{}", i) != name) continue;
+      rules.symbols[i] = value;
+      given[i] = known = true;
+    }
+    if (!known) throw UsageError(fmt::format("the graph has no symbol {}", name));
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i]) continue;
+    throw UsageError(fmt::format("sizes of this graph depend on s{0} (\"{1}\"); give it a value, e.g. "
+                                 "--symbol s{0}=8",
+                                 i, graph.symbols[i]));
+  }
+  return rules;
+}
+
+}  // namespace antegrad::cli

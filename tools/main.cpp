@@ -1,0 +1,59 @@
+#include <iostream>
+
+#include <antegrad/error.h>
+
+#include "command.h"
+
+#ifndef ANTEGRAD_VERSION
+#define ANTEGRAD_VERSION "unknown"
+#endif
+
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  antegrad print step.agraph                    the graph in its textual form
+  antegrad print step.agraph --part backward    the backward of its default partition
+  antegrad verify step.agraph                   check every invariant
+  antegrad stats step.agraph --json             counts, bytes, what would be saved and why
+  antegrad stats step.agraph --symbol s0=32     the same of a graph with a symbolic size
+  antegrad draw step.agraph -o step.svg         a picture (needs graphviz)
+  antegrad draw step.agraph --partition | dot -Tpdf -o step.pdf
+
+Exit codes: 0 well, 1 the graph is malformed or invalid, 2 wrong usage.)";
+
+int run(int argc, char** argv) {
+  using namespace antegrad::cli;
+  CLI::App app{"Looks into graphs that antegrad saved."};
+  app.name("antegrad");
+  app.footer(kExamples);
+  app.set_version_flag("--version", "antegrad " ANTEGRAD_VERSION);
+  app.require_subcommand(1);
+  add_print(app);
+  add_verify(app);
+  add_stats(app);
+  add_draw(app);
+  try {
+    app.parse(argc, argv);
+    std::cout.flush();
+    return std::cout ? kOk : kUsage;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kUsage;
+  } catch (const UsageError& error) {
+    std::cerr << "antegrad: " << error.what() << "\n";
+    return kUsage;
+  } catch (const antegrad::Error& error) {
+    std::cerr << "antegrad: " << error.what() << "\n";
+    return kInvalidGraph;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "antegrad: " << error.what() << "\n";
+    return antegrad::cli::kUsage;
+  }
+}
