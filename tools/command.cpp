@@ -67,9 +67,10 @@ ByteRules byte_rules(const Graph& graph, const std::vector<std::string>& symbols
   }
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i]) continue;
-    throw UsageError(fmt::format("sizes of this graph depend on s{0} (\"{1}\"); give it a value, e.g. "
-                                 "--symbol s{0}=8",
-                                 i, graph.symbols[i]));
+    throw UsageError(
+        fmt::format("sizes of this graph depend on s{0} (\"{1}\"); give it a value, e.g. "
+                    "--symbol s{0}=8",
+                    i, graph.symbols[i]));
   }
   return rules;
 }

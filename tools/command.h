@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What the subcommands of the command line share. Each subcommand has a file of its own that adds it
-/// to the application; main.cpp lists them and turns exceptions into exit codes.
+/// What the subcommands of the command line share. Each subcommand has a file of its own that adds
+/// it to the application; main.cpp lists them and turns exceptions into exit codes.
 
 #include <stdexcept>
 #include <string>
@@ -20,8 +20,8 @@ inline constexpr int kOk = 0;
 inline constexpr int kInvalidGraph = 1;
 inline constexpr int kUsage = 2;
 
-/// The command cannot be carried out as it was given: a file that cannot be read, a missing program.
-/// Ends with kUsage; a bad graph throws antegrad::Error and ends with kInvalidGraph.
+/// The command cannot be carried out as it was given: a file that cannot be read, a missing
+/// program. Ends with kUsage; a bad graph throws antegrad::Error and ends with kInvalidGraph.
 class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -40,8 +40,8 @@ Graph read_graph(const std::string& file);
 /// The same, verified: what is not valid throws InternalError with the rule that it breaks.
 Graph read_valid_graph(const std::string& file);
 
-/// Rules with the values of the graph's symbols from words like "s0=8" or "batch=8". Throws UsageError
-/// when a symbol has no value or a word names none.
+/// Rules with the values of the graph's symbols from words like "s0=8" or "batch=8". Throws
+/// UsageError when a symbol has no value or a word names none.
 ByteRules byte_rules(const Graph& graph, const std::vector<std::string>& symbols);
 
 }  // namespace antegrad::cli

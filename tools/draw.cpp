@@ -46,9 +46,10 @@ int run_with_input(std::vector<std::string> command, const std::string& input) {
   ::close(pipe_ends[0]);
   if (error != 0) {
     ::close(pipe_ends[1]);
-    throw UsageError(fmt::format("cannot run {}: {}; install graphviz, or write the .dot file and "
-                                 "render it elsewhere",
-                                 command[0], std::strerror(error)));
+    throw UsageError(
+        fmt::format("cannot run {}: {}; install graphviz, or write the .dot file and "
+                    "render it elsewhere",
+                    command[0], std::strerror(error)));
   }
   // A program that ends early must not end this one with it; its exit status tells.
   std::signal(SIGPIPE, SIG_IGN);
@@ -70,15 +71,16 @@ std::string format_of(const std::string& output) {
   for (const char* format : {"dot", "svg", "png", "pdf"}) {
     if (output.ends_with(std::string(".") + format)) return format;
   }
-  throw UsageError(fmt::format("expected a file that ends in .dot, .svg, .png or .pdf; found {}", output));
+  throw UsageError(
+      fmt::format("expected a file that ends in .dot, .svg, .png or .pdf; found {}", output));
 }
 
 void draw(const DrawOptions& options) {
   const std::string format = options.output.empty() ? "dot" : format_of(options.output);
   Graph graph = read_valid_graph(options.file);
-  const std::string dot =
-      options.partition ? to_dot(default_partition(dce(size_only_inputs(std::move(graph)))))
-                        : to_dot(graph);
+  const std::string dot = options.partition
+                              ? to_dot(default_partition(dce(size_only_inputs(std::move(graph)))))
+                              : to_dot(graph);
   if (options.output.empty()) {
     std::cout << dot;
   } else if (format == "dot") {
@@ -100,11 +102,14 @@ void draw(const DrawOptions& options) {
 void add_draw(CLI::App& app) {
   CLI::App* command = app.add_subcommand("draw", "Draw a graph with graphviz");
   auto options = std::make_shared<DrawOptions>();
-  command->footer("Examples:\n  antegrad draw step.agraph -o step.svg\n  antegrad draw step.agraph --partition | dot -Tpdf -o step.pdf");
+  command->footer(
+      "Examples:\n  antegrad draw step.agraph -o step.svg\n  antegrad draw step.agraph --partition "
+      "| dot -Tpdf -o step.pdf");
   add_graph_file(*command, options->file);
-  command->add_option("-o,--output", options->output,
-                      "Where to: .svg, .png and .pdf need graphviz; .dot does not. Without it DOT goes to "
-                      "standard output");
+  command->add_option(
+      "-o,--output", options->output,
+      "Where to: .svg, .png and .pdf need graphviz; .dot does not. Without it DOT goes to "
+      "standard output");
   command->add_flag("--partition", options->partition,
                     "Draw the forward and the backward of the default partition");
   command->callback([options] { draw(*options); });

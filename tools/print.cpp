@@ -33,9 +33,11 @@ void print(const PrintOptions& options) {
 void add_print(CLI::App& app) {
   CLI::App* command = app.add_subcommand("print", "Print a graph in its textual form");
   auto options = std::make_shared<PrintOptions>();
-  command->footer("Examples:\n  antegrad print step.agraph --part backward\n  ... | antegrad print -");
+  command->footer(
+      "Examples:\n  antegrad print step.agraph --part backward\n  ... | antegrad print -");
   add_graph_file(*command, options->file);
-  command->add_option("--part", options->part, "The graph itself, or a half of its default partition")
+  command
+      ->add_option("--part", options->part, "The graph itself, or a half of its default partition")
       ->check(CLI::IsMember({"joint", "forward", "backward"}))
       ->capture_default_str();
   command->callback([options] { print(*options); });

@@ -20,7 +20,8 @@ void stats(const StatsOptions& options) {
   const Graph graph = read_valid_graph(options.file);
   const GraphStats found = graph_stats(graph, byte_rules(graph, options.symbols));
   if (options.json) {
-    std::cout << to_json(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    std::cout << to_json(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+              << "\n";
   } else {
     std::cout << to_text(found);
   }
@@ -32,10 +33,14 @@ void add_stats(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "stats", "Count operators and bytes, and what the default partition saves and why");
   auto options = std::make_shared<StatsOptions>();
-  command->footer("Examples:\n  antegrad stats step.agraph --json\n  antegrad stats step.agraph --symbol s0=32 --symbol s1=128");
+  command->footer(
+      "Examples:\n  antegrad stats step.agraph --json\n  antegrad stats step.agraph --symbol s0=32 "
+      "--symbol s1=128");
   add_graph_file(*command, options->file);
   command->add_flag("--json", options->json, "One JSON object instead of tables");
-  command->add_option("--symbol", options->symbols, "Value of a symbolic size: NAME=NUMBER, repeatable")
+  command
+      ->add_option("--symbol", options->symbols,
+                   "Value of a symbolic size: NAME=NUMBER, repeatable")
       ->type_name("NAME=NUMBER")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

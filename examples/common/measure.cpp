@@ -20,6 +20,7 @@ StepMemory measure_memory(const std::function<at::Tensor()>& forward) {
   memory.backward_ms = watch.milliseconds();
   memory.held_bytes = meter.live_bytes();
   loss.backward();
+  memory.milliseconds = watch.milliseconds();
   memory.peak_bytes = meter.peak_bytes();
   memory.timeline = meter.events();
   return memory;

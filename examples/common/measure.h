@@ -32,6 +32,7 @@ struct StepMemory {
   int64_t held_bytes = 0;             ///< alive between forward and backward, the result included
   std::vector<MemoryEvent> timeline;  ///< every change of the live bytes
   double backward_ms = 0;             ///< when the backward started, on the timeline's clock
+  double milliseconds = 0;            ///< forward and backward
 };
 
 /// Runs `forward` and backward from its result, and measures the most bytes alive through libtorch's

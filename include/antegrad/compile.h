@@ -124,20 +124,32 @@ class Compiled {
   detail::CompiledFunction function_;
 };
 
+/// A shared_ptr to a torch::nn::Module, or a module holder.
+template <class T>
+concept ModulePointer = requires(const T& model) { model->is_training(); };
+
 /// Compiles `fn`. Tensors that it holds (captured parameters, buffers, constants) are found when it
 /// is captured; gradients flow to them as in eager. They are held weakly and recognised by identity.
 template <class Fn>
+  requires(!ModulePointer<std::decay_t<Fn>>)
 Compiled<std::decay_t<Fn>> compile(Fn&& fn, Options options = {}) {
   return {nullptr, std::forward<Fn>(fn), std::move(options)};
 }
 
-/// Compiles `fn`, which uses `model` (a shared_ptr to a torch::nn::Module, or a module holder). Its
-/// slots become sources by name, and replaced parameters, moved modules, train() and eval() are
-/// noticed before each call. `model` is kept alive.
-template <class Model, class Fn>
+/// Compiles `fn`, which uses `model`. Its slots become sources by name, and replaced parameters, moved
+/// modules, train() and eval() are noticed before each call. `model` is kept alive.
+template <ModulePointer Model, class Fn>
   requires(!std::is_same_v<std::decay_t<Fn>, Options>)
 Compiled<std::decay_t<Fn>> compile(const Model& model, Fn&& fn, Options options = {}) {
   return {detail::module_pointer(model), std::forward<Fn>(fn), std::move(options)};
+}
+
+/// Compiles the module's own forward().
+template <ModulePointer Model>
+auto compile(const Model& model, Options options = {}) {
+  return compile(
+      model, [model](const auto&... args) { return model->forward(args...); },
+      std::move(options));
 }
 
 }  // namespace antegrad

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 
 #include "capture/capture.h"
@@ -101,6 +102,9 @@ CompiledFunction::CompiledFunction(std::shared_ptr<const torch::nn::Module> modu
   if (options.max_programs < 1) {
     throw OptionError(ErrorText{"max_programs of at least 1", std::to_string(options.max_programs),
                                 "raise it, or do not compile the callable"});
+  }
+  if (const char* dump = std::getenv("ANTEGRAD_DUMP"); dump != nullptr && options.dump_dir.empty()) {
+    options.dump_dir = dump;
   }
   state_->module = std::move(module);
   state_->options = std::move(options);

@@ -13,7 +13,8 @@ struct ByteUnit {
   const char* name;
 };
 
-constexpr ByteUnit kByteUnits[] = {{1024.0 * 1024 * 1024, "GiB"}, {1024.0 * 1024, "MiB"}, {1024.0, "KiB"}, {1.0, "B"}};
+constexpr ByteUnit kByteUnits[] = {
+    {1024.0 * 1024 * 1024, "GiB"}, {1024.0 * 1024, "MiB"}, {1024.0, "KiB"}, {1.0, "B"}};
 
 /// The largest unit of which there are at least four, so that two digits tell neighbours apart.
 const ByteUnit& unit_for(double bytes) {
@@ -78,7 +79,8 @@ Axis make_axis(double low, double high, AxisUnit unit, int max_ticks) {
 std::string bytes_text(double bytes) {
   const ByteUnit& unit = unit_for(std::abs(bytes));
   const double shown = bytes / unit.bytes;
-  return fmt::format("{:.{}f} {}", shown, unit.bytes == 1 || std::abs(shown) >= 100 ? 0 : 1, unit.name);
+  return fmt::format("{:.{}f} {}", shown, unit.bytes == 1 || std::abs(shown) >= 100 ? 0 : 1,
+                     unit.name);
 }
 
 }  // namespace antegrad

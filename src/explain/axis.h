@@ -14,9 +14,9 @@ namespace antegrad {
 struct Axis {
   double from = 0;
   double to = 1;
-  double step = 0.2;        ///< between ticks, in data
-  double scale = 1;         ///< data divided by this is what labels say
-  std::string unit;         ///< "MiB"; empty for plain numbers
+  double step = 0.2;  ///< between ticks, in data
+  double scale = 1;   ///< data divided by this is what labels say
+  std::string unit;   ///< "MiB"; empty for plain numbers
   double pixel_from = 0;
   double pixel_to = 1;
 
@@ -28,8 +28,8 @@ struct Axis {
   std::string label(double value) const;
 };
 
-/// An axis over the data from `low` to `high` with at most `max_ticks` ticks at 1, 2 or 5 times a power
-/// of ten, in the unit that suits `high`.
+/// An axis over the data from `low` to `high` with at most `max_ticks` ticks at 1, 2 or 5 times a
+/// power of ten, in the unit that suits `high`.
 Axis make_axis(double low, double high, AxisUnit unit, int max_ticks);
 
 }  // namespace antegrad

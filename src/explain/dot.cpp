@@ -91,13 +91,15 @@ class DotWriter {
     if (graph.value(input.value).kind != ValueKind::token) {
       label += fmt::format("\\n%{} {}", input.value, escaped(value_text(graph.value(input.value))));
     }
-    out_ += fmt::format("  \"{}\" [label=\"{}\", shape=ellipse, fillcolor=\"#eef1f4\"];\n", id, label);
+    out_ +=
+        fmt::format("  \"{}\" [label=\"{}\", shape=ellipse, fillcolor=\"#eef1f4\"];\n", id, label);
   }
 
   void output(const std::string& id, const Output& output) {
     std::string label(text::word(text::kOutputKinds, output.kind));
     if (output.index != -1) label += fmt::format(" {}", output.index);
-    out_ += fmt::format("  \"{}\" [label=\"{}\", shape=ellipse, fillcolor=\"#d9f0e3\"];\n", id, label);
+    out_ +=
+        fmt::format("  \"{}\" [label=\"{}\", shape=ellipse, fillcolor=\"#d9f0e3\"];\n", id, label);
   }
 
   void saved(const std::string& id, const Graph& graph, ValueId value) {
@@ -120,7 +122,11 @@ class DotWriter {
 class GraphWriter {
  public:
   GraphWriter(DotWriter& out, const Graph& graph, std::string prefix)
-      : out_(out), graph_(graph), prefix_(std::move(prefix)), joint_(prefix_.empty()), uses_(graph) {}
+      : out_(out),
+        graph_(graph),
+        prefix_(std::move(prefix)),
+        joint_(prefix_.empty()),
+        uses_(graph) {}
 
   std::string node_id(size_t node) const { return fmt::format("{}n{}", prefix_, node); }
   std::string input_id(size_t input) const { return fmt::format("{}i{}", prefix_, input); }
@@ -180,8 +186,7 @@ class GraphWriter {
     if (!joint_ || node.phase != Phase::backward) return false;
     if (producer >= 0) return graph_.nodes[static_cast<size_t>(producer)].phase == Phase::forward;
     const int32_t position = uses_.input_position[static_cast<size_t>(input)];
-    return position >= 0 &&
-           graph_.inputs[static_cast<size_t>(position)].kind == InputKind::primal;
+    return position >= 0 && graph_.inputs[static_cast<size_t>(position)].kind == InputKind::primal;
   }
 
   DotWriter& out_;

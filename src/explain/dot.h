@@ -10,8 +10,8 @@
 
 namespace antegrad {
 
-/// A joint graph, forward and backward nodes in a frame each. What the backward reads from the forward
-/// is drawn bold.
+/// A joint graph, forward and backward nodes in a frame each. What the backward reads from the
+/// forward is drawn bold.
 std::string to_dot(const Graph& graph);
 
 /// The two graphs of a partition. Saved values are boxes between the frames, drawn bold.

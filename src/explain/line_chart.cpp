@@ -16,8 +16,9 @@ struct Colour {
   const char* light;
   const char* dark;
 };
-constexpr Colour kColours[] = {{"#1f6fd0", "#6aa9f4"}, {"#d9600a", "#f59b52"}, {"#1a8a57", "#4fc78e"},
-                               {"#a83fa0", "#d98ad3"}, {"#8a6d00", "#d8b640"}, {"#c22f3f", "#f0808c"}};
+constexpr Colour kColours[] = {{"#1f6fd0", "#6aa9f4"}, {"#d9600a", "#f59b52"},
+                               {"#1a8a57", "#4fc78e"}, {"#a83fa0", "#d98ad3"},
+                               {"#8a6d00", "#d8b640"}, {"#c22f3f", "#f0808c"}};
 
 // Widths of letters are not known here; this is a fair guess for 12 px sans-serif.
 constexpr double kLetter = 6.6;
@@ -133,11 +134,14 @@ class Chart {
         ".line { fill: none; stroke-width: 1.8; stroke-linejoin: round; }\n"
         ".dashed { stroke-dasharray: 6 4; }\n.ring { fill: none; stroke-width: 2; }\n";
     for (size_t i = 0; i < std::size(kColours); ++i) {
-      out_ += fmt::format(".s{0} {{ stroke: {1}; }} .d{0} {{ fill: {1}; }}\n", i, kColours[i].light);
+      out_ +=
+          fmt::format(".s{0} {{ stroke: {1}; }} .d{0} {{ fill: {1}; }}\n", i, kColours[i].light);
     }
     out_ +=
-        "@media (prefers-color-scheme: dark) {\ntext { fill: #c9d1d9; }\n.title { fill: #f0f3f6; }\n"
-        ".page { fill: #14181d; }\n.grid { stroke: #2b3138; }\n.axis, .divider { stroke: #7d8590; }\n";
+        "@media (prefers-color-scheme: dark) {\ntext { fill: #c9d1d9; }\n.title { fill: #f0f3f6; "
+        "}\n"
+        ".page { fill: #14181d; }\n.grid { stroke: #2b3138; }\n.axis, .divider { stroke: #7d8590; "
+        "}\n";
     for (size_t i = 0; i < std::size(kColours); ++i) {
       out_ += fmt::format(".s{0} {{ stroke: {1}; }} .d{0} {{ fill: {1}; }}\n", i, kColours[i].dark);
     }
@@ -156,8 +160,8 @@ class Chart {
 
   void stroke(double x1, double y1, double x2, double y2, std::string_view style) {
     out_ += fmt::format(
-        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" class=\"{}\"/>\n", x1, y1, x2,
-        y2, style);
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" class=\"{}\"/>\n", x1, y1,
+        x2, y2, style);
   }
 
   static std::string with_unit(const std::string& label, const std::string& unit) {
@@ -182,9 +186,10 @@ class Chart {
          "middle");
     const std::string label = with_unit(options_.y_label, y_.unit);
     const double middle = (y_.pixel_from + y_.pixel_to) / 2;
-    out_ += fmt::format("<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}"
-                        "</text>\n",
-                        middle, escaped(label));
+    out_ += fmt::format(
+        "<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}"
+        "</text>\n",
+        middle, escaped(label));
   }
 
   void divider() {

@@ -11,13 +11,14 @@
 
 namespace antegrad {
 
-/// Points (x[i], y[i]) in the order in which they are joined. A point that is not finite breaks the line.
+/// Points (x[i], y[i]) in the order in which they are joined. A point that is not finite breaks the
+/// line.
 struct Series {
   std::string name;
   std::vector<double> x;
   std::vector<double> y;
-  bool steps = false;    ///< hold each value until the next x, as allocated bytes do
-  bool dots = false;     ///< draw the points themselves
+  bool steps = false;  ///< hold each value until the next x, as allocated bytes do
+  bool dots = false;   ///< draw the points themselves
   bool dashed = false;
   std::optional<size_t> mark;  ///< a point to circle, e.g. the peak
 };

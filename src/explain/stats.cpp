@@ -25,14 +25,15 @@ int64_t owned_bytes(const Graph& graph, ValueId id, const ByteRules& rules) {
 
 std::string source_text(const Input& input, size_t position) {
   if (!input.source.name.empty()) return input.source.name;
-  if (input.source.kind == Source::Kind::argument) return fmt::format("argument {}", input.source.index);
+  if (input.source.kind == Source::Kind::argument)
+    return fmt::format("argument {}", input.source.index);
   return fmt::format("input {}", position);
 }
 
 bool is_joint(const Graph& graph) {
-  const bool primals = std::any_of(graph.inputs.begin(), graph.inputs.end(), [](const Input& input) {
-    return input.kind == InputKind::primal;
-  });
+  const bool primals =
+      std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                  [](const Input& input) { return input.kind == InputKind::primal; });
   return primals && has_backward(graph);
 }
 
@@ -56,8 +57,8 @@ std::vector<OpCount> count_ops(const Graph& graph, const ByteRules& rules) {
 }
 
 std::string table_of_ops(const GraphStats& stats) {
-  std::string text = fmt::format("\n  {:<56} {:>8} {:>8} {:>12}\n", "operator", "forward", "backward",
-                                 "made");
+  std::string text =
+      fmt::format("\n  {:<56} {:>8} {:>8} {:>12}\n", "operator", "forward", "backward", "made");
   for (const OpCount& op : stats.ops) {
     text += fmt::format("  {:<56} {:>8} {:>8} {:>12}\n", op.op, op.forward, op.backward,
                         bytes_text(static_cast<double>(op.bytes)));
@@ -72,8 +73,8 @@ std::string table_of_saved(const PartitionStats& partition) {
       partition.forward_nodes, partition.backward_nodes, partition.recomputed_nodes,
       bytes_text(static_cast<double>(partition.saved_bytes)),
       bytes_text(static_cast<double>(partition.peak_bytes)),
-      partition.peak_op.empty() ? "" : " at " + partition.peak_op, "saved", "bytes", "why", "tensor",
-      "made by");
+      partition.peak_op.empty() ? "" : " at " + partition.peak_op, "saved", "bytes", "why",
+      "tensor", "made by");
   for (const SavedTensor& saved : partition.saved) {
     text += fmt::format("  {:<8} {:>10}  {:<13} {:<28} {}\n", fmt::format("%{}", saved.value),
                         bytes_text(static_cast<double>(saved.bytes)), saved.why, saved.text,
@@ -125,7 +126,8 @@ GraphStats graph_stats(const Graph& graph, const ByteRules& rules) {
   stats.name = graph.name;
   stats.inputs = static_cast<int64_t>(graph.inputs.size());
   stats.outputs = static_cast<int64_t>(graph.outputs.size());
-  for (const Input& input : graph.inputs) stats.input_bytes += owned_bytes(graph, input.value, rules);
+  for (const Input& input : graph.inputs)
+    stats.input_bytes += owned_bytes(graph, input.value, rules);
   stats.ops = count_ops(graph, rules);
   for (const OpCount& op : stats.ops) {
     stats.forward_nodes += op.forward;
@@ -142,8 +144,7 @@ std::string to_text(const GraphStats& stats) {
   std::string text = fmt::format(
       "{}: {} inputs ({}), {} outputs, {} forward and {} backward nodes that make {}\n", stats.name,
       stats.inputs, bytes_text(static_cast<double>(stats.input_bytes)), stats.outputs,
-      stats.forward_nodes, stats.backward_nodes,
-      bytes_text(static_cast<double>(stats.made_bytes)));
+      stats.forward_nodes, stats.backward_nodes, bytes_text(static_cast<double>(stats.made_bytes)));
   if (!stats.ops.empty()) text += table_of_ops(stats);
   if (stats.partition) text += table_of_saved(*stats.partition);
   return text;
@@ -152,8 +153,8 @@ std::string to_text(const GraphStats& stats) {
 nlohmann::json to_json(const GraphStats& stats) {
   nlohmann::json ops = nlohmann::json::array();
   for (const OpCount& op : stats.ops) {
-    ops.push_back({{"op", op.op}, {"forward", op.forward}, {"backward", op.backward},
-                   {"bytes", op.bytes}});
+    ops.push_back(
+        {{"op", op.op}, {"forward", op.forward}, {"backward", op.backward}, {"bytes", op.bytes}});
   }
   nlohmann::json json = {{"name", stats.name},
                          {"inputs", stats.inputs},
@@ -167,8 +168,11 @@ nlohmann::json to_json(const GraphStats& stats) {
   const PartitionStats& partition = *stats.partition;
   nlohmann::json saved = nlohmann::json::array();
   for (const SavedTensor& tensor : partition.saved) {
-    saved.push_back({{"value", tensor.value}, {"tensor", tensor.text}, {"made_by", tensor.made_by},
-                     {"why", tensor.why}, {"bytes", tensor.bytes}});
+    saved.push_back({{"value", tensor.value},
+                     {"tensor", tensor.text},
+                     {"made_by", tensor.made_by},
+                     {"why", tensor.why},
+                     {"bytes", tensor.bytes}});
   }
   json["default_partition"] = {{"forward_nodes", partition.forward_nodes},
                                {"backward_nodes", partition.backward_nodes},

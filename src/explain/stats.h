@@ -20,17 +20,17 @@ namespace antegrad {
 
 struct OpCount {
   std::string op;
-  int64_t forward = 0;   ///< nodes
+  int64_t forward = 0;  ///< nodes
   int64_t backward = 0;
-  int64_t bytes = 0;     ///< of the storages that its nodes make, rounded
+  int64_t bytes = 0;  ///< of the storages that its nodes make, rounded
 };
 
 struct SavedTensor {
   ValueId value = kNoValue;
-  std::string text;      ///< "f32[8, 64]"
-  std::string made_by;   ///< its operator, or the source of a primal
+  std::string text;     ///< "f32[8, 64]"
+  std::string made_by;  ///< its operator, or the source of a primal
   std::string why;
-  int64_t bytes = 0;     ///< rounded; 0 for what is held anyway (primals, results)
+  int64_t bytes = 0;  ///< rounded; 0 for what is held anyway (primals, results)
 };
 
 /// What a partition keeps and needs.
@@ -40,7 +40,7 @@ struct PartitionStats {
   int64_t recomputed_nodes = 0;  ///< forward nodes that run again, views included
   int64_t saved_bytes = 0;
   int64_t peak_bytes = 0;
-  std::string peak_op;           ///< operator that runs at the peak
+  std::string peak_op;             ///< operator that runs at the peak
   std::vector<SavedTensor> saved;  ///< the largest first
 };
 
@@ -51,8 +51,8 @@ struct GraphStats {
   int64_t forward_nodes = 0;
   int64_t backward_nodes = 0;
   int64_t input_bytes = 0;
-  int64_t made_bytes = 0;        ///< of all storages that nodes make
-  std::vector<OpCount> ops;      ///< the most frequent first
+  int64_t made_bytes = 0;    ///< of all storages that nodes make
+  std::vector<OpCount> ops;  ///< the most frequent first
   std::optional<PartitionStats> partition;
 };
 

@@ -24,8 +24,9 @@ struct LiveSeries {
 /// The series of a simulated timeline.
 LiveSeries live_series(std::string name, const Timeline& timeline);
 
-/// The peak of each series is circled and written in the legend. Series of one length share an axis of
-/// positions; series of different lengths are stretched to the whole width, and the axis says so.
+/// The peak of each series is circled and written in the legend. Series of one length share an axis
+/// of positions; series of different lengths are stretched to the whole width, and the axis says
+/// so.
 std::string timeline_svg(const std::vector<LiveSeries>& series, const std::string& title);
 
 }  // namespace antegrad

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Whether two graphs are the same, value ids included. Hash128 (hash.h) answers the weaker question
-/// whether two graphs compute the same, however their values are numbered.
+/// Whether two graphs are the same, value ids included. Hash128 (hash.h) answers the weaker
+/// question whether two graphs compute the same, however their values are numbered.
 
 #include <string>
 

@@ -28,9 +28,10 @@ CaptureError::CaptureError(std::string op, const ErrorText& text)
 
 void detail::internal_failure(const char* condition, const char* file, int line,
                               const std::string& note) {
-  throw InternalError(fmt::format("internal error in antegrad: {} ({} does not hold at {}:{}). "
-                                  "Please report this with the graph that caused it.",
-                                  note, condition, file, line));
+  throw InternalError(
+      fmt::format("internal error in antegrad: {} ({} does not hold at {}:{}). "
+                  "Please report this with the graph that caused it.",
+                  note, condition, file, line));
 }
 
 }  // namespace antegrad

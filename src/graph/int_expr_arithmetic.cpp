@@ -32,8 +32,8 @@ int64_t checked_mul(int64_t a, int64_t b) {
 
 void check_divisor(int64_t divisor) {
   if (divisor != 0) return;
-  throw GraphError(ErrorText{"a divisor other than 0 in an integer size expression",
-                             "a division by 0", ""});
+  throw GraphError(
+      ErrorText{"a divisor other than 0 in an integer size expression", "a division by 0", ""});
 }
 
 int64_t floor_quotient(int64_t a, int64_t b) {
@@ -227,8 +227,7 @@ IntExpr IntExpr::Term::expression(Polynomial polynomial) {
 
 IntExpr operator+(const IntExpr& a, const IntExpr& b) {
   if (a.is_constant() && b.is_constant()) return checked_add(a.value_, b.value_);
-  return IntExpr::Term::expression(
-      sum(IntExpr::Term::polynomial(a), IntExpr::Term::polynomial(b)));
+  return IntExpr::Term::expression(sum(IntExpr::Term::polynomial(a), IntExpr::Term::polynomial(b)));
 }
 
 IntExpr operator-(const IntExpr& a, const IntExpr& b) {

@@ -16,8 +16,8 @@ namespace antegrad {
 //   mul         a constant other than 0 and 1 first, then atoms in rising order; at least two
 //   floor_div, mod   numerator and denominator, what divides evenly taken out
 //   min, max    operands in rising order, a number last, no two a known distance apart
-// Symbols and the last four are atoms: sums and products are polynomials over them, always expanded.
-// A divisor is taken not to be 0, so s0 // s0 is 1.
+// Symbols and the last four are atoms: sums and products are polynomials over them, always
+// expanded. A divisor is taken not to be 0, so s0 // s0 is 1.
 struct IntExpr::Term {
   Kind kind = Kind::constant;
   SymbolId symbol = -1;

@@ -136,8 +136,7 @@ class Parser {
   template <class Number>
   Number number() {
     Number value = 0;
-    const auto [stop, error] =
-        std::from_chars(text_.data(), text_.data() + text_.size(), value);
+    const auto [stop, error] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
     if (error != std::errc()) fail("a number that fits in 64 bits (a symbol's in 32)");
     text_.remove_prefix(static_cast<size_t>(stop - text_.data()));
     return value;
@@ -163,10 +162,9 @@ class Parser {
   [[noreturn]] void fail(const std::string& expected) {
     skip_blanks();
     const std::string_view rest = text_.substr(0, std::min<size_t>(text_.find('\n'), 20));
-    throw GraphError(ErrorText{expected + " in an integer size expression",
-                               rest.empty() ? "the end of the line"
-                                            : "\"" + std::string(rest) + "\"",
-                               ""});
+    throw GraphError(
+        ErrorText{expected + " in an integer size expression",
+                  rest.empty() ? "the end of the line" : "\"" + std::string(rest) + "\"", ""});
   }
 
   std::string_view& text_;

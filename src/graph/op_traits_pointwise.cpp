@@ -221,7 +221,8 @@ std::span<const PointwiseRow> pointwise_rows() { return kRows; }
 
 std::string builtin_inplace_name(std::string_view base_name, std::string_view overload) {
   for (const RenamedInplace& row : kRenamedInplace) {
-    if (row.base_name == base_name && row.overload == overload) return std::string(row.inplace_name);
+    if (row.base_name == base_name && row.overload == overload)
+      return std::string(row.inplace_name);
   }
   constexpr std::string_view kAten = "aten::";
   if (!base_name.starts_with(kAten)) return {};

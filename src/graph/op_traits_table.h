@@ -24,9 +24,9 @@ enum OpFlag : uint32_t {
   kCollective = 1 << 6,
   kMutates = 1 << 7,
   kFactory = 1 << 8,
-  kMetaOnly = 1 << 9,   ///< reads_data = false
-  kNotSame = 1 << 10,   ///< deterministic = false: the same inputs may give other bits
-  kNoOp = 1 << 11,      ///< no_op_when_same_meta
+  kMetaOnly = 1 << 9,  ///< reads_data = false
+  kNotSame = 1 << 10,  ///< deterministic = false: the same inputs may give other bits
+  kNoOp = 1 << 11,     ///< no_op_when_same_meta
   kReshape = 1 << 12,
 };
 
@@ -56,7 +56,8 @@ const FactoryRow* factory_row(std::string_view name);
 std::span<const PointwiseRow> pointwise_rows();
 std::span<const OpRow> other_rows();
 
-/// The in-place form of an overload, or "". Few forms change their overload's name; those are listed.
+/// The in-place form of an overload, or "". Few forms change their overload's name; those are
+/// listed.
 std::string builtin_inplace_name(std::string_view base_name, std::string_view overload);
 
 }  // namespace antegrad

@@ -209,8 +209,8 @@ class GraphParser {
   void parse_input() {
     Input input;
     input.value = parse_definition();
-    input.kind = parse_kind<InputKind>(text::kInputKinds,
-                                       "primal, tangent, saved, generator or effect");
+    input.kind =
+        parse_kind<InputKind>(text::kInputKinds, "primal, tangent, saved, generator or effect");
     input.index = parse_index();
     if (const auto kind = text::from_word<Source::Kind>(text::kSourceKinds, cursor_.peek_word())) {
       cursor_.take(cursor_.peek_word());
@@ -319,8 +319,9 @@ class GraphParser {
     const std::vector<std::string>& known = op.info().arg_names;
     if (op.arg_names_declared() && (index >= known.size() || known[index] != word)) {
       const std::string expected =
-          index < known.size() ? fmt::format("\"{}\", argument {} of {}", known[index], index, op.name())
-                               : fmt::format("the {} arguments of {}", known.size(), op.name());
+          index < known.size()
+              ? fmt::format("\"{}\", argument {} of {}", known[index], index, op.name())
+              : fmt::format("the {} arguments of {}", known.size(), op.name());
       cursor_.fail_at(start, expected, fmt::format("\"{}\"", word));
     }
     return std::string(word);

@@ -33,8 +33,8 @@ std::string text::quoted(std::string_view text) {
 
 namespace {
 
-constexpr size_t kRecordColumn = 36;   // where the record of an input starts
-constexpr size_t kNodeIdColumn = 88;   // where the id of a node starts, unless its line is longer
+constexpr size_t kRecordColumn = 36;  // where the record of an input starts
+constexpr size_t kNodeIdColumn = 88;  // where the id of a node starts, unless its line is longer
 
 std::string word_text(const std::string& word) {
   return text::is_bare_word(word) ? word : text::quoted(word);
@@ -161,7 +161,8 @@ std::string node_text(const Graph& graph, const Node& node) {
 }
 
 std::string to_text(const Graph& graph) {
-  std::string out = fmt::format("{} {} {}\n", text::kMagic, text::kVersion, text::quoted(graph.name));
+  std::string out =
+      fmt::format("{} {} {}\n", text::kMagic, text::kVersion, text::quoted(graph.name));
   print_line_of(out, "symbols", graph.symbols, [&graph](size_t i) {
     const std::string id = fmt::format("s{}", i);
     return graph.symbols[i] == id ? id : id + " " + text::quoted(graph.symbols[i]);

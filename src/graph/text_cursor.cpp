@@ -41,8 +41,7 @@ void TextCursor::next_line() {
 bool TextCursor::take(std::string_view word) {
   if (!rest().starts_with(word)) return false;
   const bool longer_word = is_letter(word.front()) && is_letter(word.back()) &&
-                           rest_.size() > word.size() &&
-                           is_word_character(rest_[word.size()]);
+                           rest_.size() > word.size() && is_word_character(rest_[word.size()]);
   if (longer_word) return false;
   rest_.remove_prefix(word.size());
   return true;
@@ -79,8 +78,8 @@ std::string TextCursor::quoted_string() {
       rest_.remove_prefix(1);
       if (c == 'x') {
         int code = 0;
-        const auto [stop, error] =
-            std::from_chars(rest_.data(), rest_.data() + std::min<size_t>(2, rest_.size()), code, 16);
+        const auto [stop, error] = std::from_chars(
+            rest_.data(), rest_.data() + std::min<size_t>(2, rest_.size()), code, 16);
         if (error != std::errc() || stop != rest_.data() + 2) fail("two hexadecimal digits");
         rest_.remove_prefix(2);
         c = static_cast<char>(code);
@@ -114,8 +113,7 @@ IntExpr TextCursor::int_expr() {
 
 uint64_t TextCursor::hex_number() {
   uint64_t value = 0;
-  const auto [stop, error] =
-      std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, 16);
+  const auto [stop, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, 16);
   if (error != std::errc()) fail("hexadecimal digits");
   rest_.remove_prefix(static_cast<size_t>(stop - rest_.data()));
   return value;
@@ -134,12 +132,14 @@ int32_t TextCursor::trailing_number() {
 std::string TextCursor::place(size_t position) const {
   const std::string_view before = text_.substr(0, position);
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-  const size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  const size_t line_start =
+      before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   return fmt::format(" in {}, line {}, column {}", origin_, line, position - line_start + 1);
 }
 
 void TextCursor::fail(std::string_view expected) {
-  const std::string_view line = rest_.substr(0, std::min(rest_.find_first_of("\r\n"), rest_.size()));
+  const std::string_view line =
+      rest_.substr(0, std::min(rest_.find_first_of("\r\n"), rest_.size()));
   constexpr size_t kShown = 24;
   std::string found = "the end of the line";
   if (!line.empty()) found = quoted(line.substr(0, kShown));
@@ -148,8 +148,7 @@ void TextCursor::fail(std::string_view expected) {
 }
 
 void TextCursor::fail_at(size_t position, std::string_view expected, std::string_view found) {
-  throw GraphError(
-      ErrorText{std::string(expected), std::string(found) + place(position), ""});
+  throw GraphError(ErrorText{std::string(expected), std::string(found) + place(position), ""});
 }
 
 }  // namespace antegrad::text

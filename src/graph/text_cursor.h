@@ -42,8 +42,7 @@ class TextCursor {
   Number number(std::string_view expected) {
     peek();
     Number value{};
-    const auto [stop, error] =
-        std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    const auto [stop, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (error != std::errc()) fail(expected);
     rest_.remove_prefix(static_cast<size_t>(stop - rest_.data()));
     return value;

@@ -29,7 +29,7 @@ inline constexpr std::array<std::string_view, 7> kSourceKinds = {
 inline constexpr std::array<std::string_view, 6> kOutputKinds = {"result", "mutated", "generator",
                                                                  "effect", "saved",   "gradient"};
 inline constexpr std::array<std::string_view, 6> kAliasKinds = {
-    "unaliased",      "is_input",       "view_of_input", "view_of_intermediate",
+    "unaliased",      "is_input",      "view_of_input", "view_of_intermediate",
     "view_of_output", "same_as_output"};
 
 template <class Enum, size_t N>
@@ -53,7 +53,9 @@ inline constexpr std::string_view kEmptyBools = "bools";
 inline constexpr std::string_view kEmptyStrings = "strings";
 inline constexpr std::string_view kEmptyScalars = "scalars";
 
-constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+constexpr bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// A word that needs no quotes: letters, digits and _ . : - after a letter.

@@ -3,8 +3,8 @@
 /// \file
 /// States what holds of every graph between passes, and checks it.
 ///
-/// The rules stand in a table in verify.cpp, each a small function with a name. Runs after each pass
-/// in debug builds and in all tests; linear in the size of the graph.
+/// The rules stand in a table in verify.cpp, each a small function with a name. Runs after each
+/// pass in debug builds and in all tests; linear in the size of the graph.
 
 #include <string>
 #include <vector>

@@ -81,8 +81,9 @@ void arguments_take_all_inputs(Facts& facts) {
     int64_t taken = node.tokens;
     for (const Attr& arg : node.args) taken += arg.input_count();
     if (taken != static_cast<int64_t>(node.inputs.size())) {
-      fail(graph, node, fmt::format("arguments and tokens take {} inputs and there are {}", taken,
-                                    node.inputs.size()));
+      fail(graph, node,
+           fmt::format("arguments and tokens take {} inputs and there are {}", taken,
+                       node.inputs.size()));
     }
   }
 }
@@ -94,8 +95,8 @@ void tokens_stand_last(Facts& facts) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool token = graph.value(node.inputs[i]).kind == ValueKind::token;
       if (token != (i >= first_input)) {
-        fail(graph, node, fmt::format("%{} is a token among data, or the other way round",
-                                      node.inputs[i]));
+        fail(graph, node,
+             fmt::format("%{} is a token among data, or the other way round", node.inputs[i]));
       }
     }
     const size_t first_output = node.outputs.size() - static_cast<size_t>(node.tokens);
@@ -190,9 +191,9 @@ void forward_does_not_wait_for_backward(Facts& facts) {
     for (const ValueId input : node.inputs) {
       const Node* producer = facts.producer(input);
       const int32_t position = facts.input_of[static_cast<size_t>(input)];
-      const bool late = (producer && producer->phase == Phase::backward) ||
-                        (position >= 0 && graph.inputs[static_cast<size_t>(position)].kind ==
-                                              InputKind::tangent);
+      const bool late =
+          (producer && producer->phase == Phase::backward) ||
+          (position >= 0 && graph.inputs[static_cast<size_t>(position)].kind == InputKind::tangent);
       if (late) fail(graph, node, fmt::format("%{} belongs to the backward pass", input));
     }
   }

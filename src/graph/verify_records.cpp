@@ -11,8 +11,9 @@ namespace {
 // Places of the calling convention in graph.h, by kind.
 constexpr int kInputPlace[] = {/*primal*/ 0, /*tangent*/ 2, /*saved*/ 0, /*generator_token*/ 1,
                                /*effect_token*/ 1};
-constexpr int kOutputPlace[] = {/*result*/ 0, /*mutated_input*/ 1, /*generator_token*/ 2,
-                                /*effect_token*/ 2, /*saved*/ 3, /*gradient*/ 3};
+constexpr int kOutputPlace[] = {
+    /*result*/ 0,       /*mutated_input*/ 1, /*generator_token*/ 2,
+    /*effect_token*/ 2, /*saved*/ 3,         /*gradient*/ 3};
 
 bool below(int32_t index, size_t size) { return index >= 0 && static_cast<size_t>(index) < size; }
 
@@ -79,11 +80,9 @@ void tokens_have_token_records(Facts& facts) {
 
 void only_results_and_gradients_may_be_undefined(Facts& facts) {
   for (const Output& output : facts.graph.outputs) {
-    const bool may_be =
-        output.kind == OutputKind::result || output.kind == OutputKind::gradient;
+    const bool may_be = output.kind == OutputKind::result || output.kind == OutputKind::gradient;
     if (output.value == kNoValue && !may_be) {
-      fail(fmt::format("an output called {} is none",
-                       text::word(text::kOutputKinds, output.kind)));
+      fail(fmt::format("an output called {} is none", text::word(text::kOutputKinds, output.kind)));
     }
   }
 }
@@ -99,8 +98,7 @@ void inputs_refer_to_what_exists(Facts& facts) {
     if (input.kind != InputKind::tangent || !joint) continue;
     const bool valid =
         below(input.index, graph.outputs.size()) &&
-        kOutputPlace[static_cast<size_t>(
-            graph.outputs[static_cast<size_t>(input.index)].kind)] < 2;
+        kOutputPlace[static_cast<size_t>(graph.outputs[static_cast<size_t>(input.index)].kind)] < 2;
     if (!valid) {
       fail(fmt::format("the tangent %{} belongs to output {}", input.value, input.index));
     }

@@ -101,9 +101,10 @@ void shared_results_say_so(Facts& facts) {
     if (output.kind != OutputKind::result || !is_tensor(graph, output.value)) continue;
     const auto storage = static_cast<size_t>(graph.value(output.value).storage);
     if (taken[storage] && output.alias.kind == OutputAlias::Kind::none) {
-      fail(fmt::format("the result %{} shares storage {} with an input or another result and has "
-                       "no alias record",
-                       output.value, storage));
+      fail(
+          fmt::format("the result %{} shares storage {} with an input or another result and has "
+                      "no alias record",
+                      output.value, storage));
     }
     taken[storage] = true;
   }

@@ -3,8 +3,8 @@
 /// \file
 /// From where to where each storage of a graph is alive.
 ///
-/// Counts storages, not values: views and in-place results prolong the life of the storage that they
-/// share. The graph must be verified. Linear in its size.
+/// Counts storages, not values: views and in-place results prolong the life of the storage that
+/// they share. The graph must be verified. Linear in its size.
 
 #include <cstdint>
 #include <vector>

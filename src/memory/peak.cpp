@@ -96,8 +96,8 @@ Timeline simulate(const Partition& partition, const ByteRules& rules) {
     if (!free && has(saved, life.storage)) timeline.saved_bytes += life.bytes;
   }
 
-  // What the caller holds is not the backward's to free. An in-place forward may have put a saved value
-  // into the storage of another, so the two graphs agree on values and not on storages.
+  // What the caller holds is not the backward's to free. An in-place forward may have put a saved
+  // value into the storage of another, so the two graphs agree on values and not on storages.
   std::vector<bool> of_caller(backward.values.size(), false);
   for (const Input& input : backward.inputs) {
     if (input.kind == InputKind::tangent) {
@@ -112,9 +112,8 @@ Timeline simulate(const Partition& partition, const ByteRules& rules) {
   for (const StorageLife& life : backward_lives) {
     if (has(tangents, life.storage)) simulation.allocate(life.bytes);
   }
-  simulation.run(backward, Phase::backward, backward_lives, [&](const StorageLife& life) {
-    return !has(of_caller, life.storage);
-  });
+  simulation.run(backward, Phase::backward, backward_lives,
+                 [&](const StorageLife& life) { return !has(of_caller, life.storage); });
   return timeline;
 }
 

@@ -11,8 +11,8 @@
 ///  - A saved value lives until its last use in the backward.
 ///  - Tangents count from the start of the backward to its end: whoever called it holds them.
 ///  - Gradients count until the end, as if `.grad` were undefined before.
-///  - A node's outputs are allocated while its inputs are alive; outputs that nothing uses are freed
-///    right after it. In-place nodes and views allocate nothing.
+///  - A node's outputs are allocated while its inputs are alive; outputs that nothing uses are
+///    freed right after it. In-place nodes and views allocate nothing.
 /// Scratch memory inside kernels and eager code between the two passes are not counted.
 ///
 /// Both graphs must be verified. Linear in their size.
@@ -28,16 +28,17 @@ namespace antegrad {
 
 struct Timeline {
   struct Point {
-    int32_t node_id = -1;   ///< Node::id
-    int64_t live = 0;       ///< bytes while the node runs
+    int32_t node_id = -1;  ///< Node::id
+    int64_t live = 0;      ///< bytes while the node runs
     Op op;
     Phase pass = Phase::forward;  ///< which of the two graphs runs it
   };
-  std::vector<Point> points;   ///< one a node, in order of execution
+  std::vector<Point> points;  ///< one a node, in order of execution
   int64_t peak_bytes = 0;
   /// Index into `points` of the first highest one; -1 when the peak lies outside of all nodes.
   int32_t peak_position = -1;
-  /// Bytes, rounded, held between the two passes because they are saved: without primals and results.
+  /// Bytes, rounded, held between the two passes because they are saved: without primals and
+  /// results.
   int64_t saved_bytes = 0;
 };
 

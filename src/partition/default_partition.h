@@ -7,7 +7,8 @@
 /// view would keep the whole base alive anyway, and saved values must own their storage. Nothing
 /// else is computed twice.
 ///
-/// Run size_only_inputs() (passes/) and dce() before, so that no tensor is saved for its sizes alone.
+/// Run size_only_inputs() (passes/) and dce() before, so that no tensor is saved for its sizes
+/// alone.
 
 #include "partition/partition.h"
 

@@ -1,12 +1,13 @@
 #pragma once
 
 /// \file
-/// What every partitioner returns: the forward and the backward graph of a joint graph, and what the
-/// first saves for the second.
+/// What every partitioner returns: the forward and the backward graph of a joint graph, and what
+/// the first saves for the second.
 ///
-/// Both graphs keep the ValueIds and node ids of the joint graph and follow the calling convention in
-/// graph/graph.h. Saved values stand in the same order as the forward's outputs and the backward's
-/// inputs of kind `saved`. Each owns its storage. An inference graph has an empty backward.
+/// Both graphs keep the ValueIds and node ids of the joint graph and follow the calling convention
+/// in graph/graph.h. Saved values stand in the same order as the forward's outputs and the
+/// backward's inputs of kind `saved`. Each owns its storage. An inference graph has an empty
+/// backward.
 
 #include <string_view>
 #include <vector>

@@ -18,9 +18,7 @@ bool is_token_output(const Output& output) {
   return output.kind == OutputKind::generator_token || output.kind == OutputKind::effect_token;
 }
 
-bool must_run(const Node& node) {
-  return node.op.traits().collective || node.op.traits().mutates;
-}
+bool must_run(const Node& node) { return node.op.traits().collective || node.op.traits().mutates; }
 
 size_t at(ValueId id) { return static_cast<size_t>(id); }
 
@@ -28,9 +26,7 @@ size_t at(ValueId id) { return static_cast<size_t>(id); }
 class Splitter {
  public:
   Splitter(Graph joint, const std::vector<bool>& saved)
-      : joint_(std::move(joint)),
-        saved_(saved),
-        producer_(joint_.values.size(), -1) {
+      : joint_(std::move(joint)), saved_(saved), producer_(joint_.values.size(), -1) {
     saved_.resize(joint_.values.size(), false);
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       for (const ValueId output : joint_.nodes[i].outputs) {
@@ -152,13 +148,14 @@ class Splitter {
   /// other outputs are there as well, and collect_saved() leaves them out.
   bool must_recompute(size_t i) {
     const Node& node = joint_.nodes[i];
-    const bool missing =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-          return id != kNoValue && needed_backward_[at(id)] && !saved_[at(id)] && !is_token(id);
-        });
+    const bool missing = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+      return id != kNoValue && needed_backward_[at(id)] && !saved_[at(id)] && !is_token(id);
+    });
     if (!missing) return false;
-    AG_CHECK(node.tokens == 0, "a random draw or an effect would run twice because its result is "
-                               "not saved: " + node_text(joint_, node));
+    AG_CHECK(node.tokens == 0,
+             "a random draw or an effect would run twice because its result is "
+             "not saved: " +
+                 node_text(joint_, node));
     return true;
   }
 
@@ -333,7 +330,7 @@ class Splitter {
 
   Graph joint_;
   std::vector<bool> saved_;
-  std::vector<int32_t> producer_;    // by value: position of its node, -1 for inputs
+  std::vector<int32_t> producer_;  // by value: position of its node, -1 for inputs
   std::vector<Thread> threads_;
   std::vector<bool> forward_side_;   // by node: results need it
   std::vector<bool> runs_backward_;  // by node

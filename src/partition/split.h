@@ -4,12 +4,13 @@
 /// Splits a joint graph into forward and backward at a given set of saved values: what all
 /// partitioners share once they have decided.
 ///
-/// The backward runs the backward-phase nodes that gradients need, in recorded order. What these read
-/// from the forward and is not saved is computed again just before its first use: views of saved
-/// values, and whatever else a partitioner chose to recompute. Nodes with tokens are never run again.
+/// The backward runs the backward-phase nodes that gradients need, in recorded order. What these
+/// read from the forward and is not saved is computed again just before its first use: views of
+/// saved values, and whatever else a partitioner chose to recompute. Nodes with tokens are never
+/// run again.
 ///
-/// The joint graph must be verified and without dead code. Ownership: takes it by value, so that the
-/// backward graph takes over its storage.
+/// The joint graph must be verified and without dead code. Ownership: takes it by value, so that
+/// the backward graph takes over its storage.
 
 #include <vector>
 
@@ -18,10 +19,10 @@
 
 namespace antegrad {
 
-/// `saved[id]` says whether value `id` is to be saved. Values that the backward turns out not to read
-/// are left out of the result. Saved tensors must own their storage. Throws InternalError when the
-/// backward needs a value that is neither saved nor can be computed again, GraphError when a result
-/// depends on a tangent.
+/// `saved[id]` says whether value `id` is to be saved. Values that the backward turns out not to
+/// read are left out of the result. Saved tensors must own their storage. Throws InternalError when
+/// the backward needs a value that is neither saved nor can be computed again, GraphError when a
+/// result depends on a tangent.
 Partition split_at(Graph joint, const std::vector<bool>& saved);
 
 /// True when the graph computes gradients.

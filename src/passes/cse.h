@@ -7,7 +7,8 @@
 /// Equal means: same operator, arguments and inputs, known to give the same bits each time, without
 /// tokens, writes or communication. A backward node may go in favour of a forward node, never the
 /// other way round; factories are not shared between the passes, since holding what can be filled
-/// again costs more than filling it. Two outputs never become one value or share a storage through it.
+/// again costs more than filling it. Two outputs never become one value or share a storage through
+/// it.
 ///
 /// Runs before partitioning, on a functional graph (no in-place writes).
 

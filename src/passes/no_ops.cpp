@@ -109,7 +109,8 @@ class NoOps {
     return true;
   }
 
-  /// view(view(x, a), b) is view(x, b) when the middle and the end lie in one piece; then so does x.
+  /// view(view(x, a), b) is view(x, b) when the middle and the end lie in one piece; then so does
+  /// x.
   void skip_middle_view(Node& node) {
     if (!is_plain_reshape(node)) return;
     const int32_t middle = producer_[at(node.inputs[0])];

@@ -3,8 +3,8 @@
 /// \file
 /// Runs one pass: times it, verifies what it returns, and dumps it on request.
 ///
-/// The list of passes and the reasons for its order are the compiler's (compile/pipeline.cpp); here is
-/// only what happens around each.
+/// The list of passes and the reasons for its order are the compiler's (compile/pipeline.cpp); here
+/// is only what happens around each.
 
 #include <filesystem>
 #include <functional>
@@ -25,10 +25,10 @@ struct PassRecord {
 };
 
 struct PassContext {
-  bool verify = false;                ///< verify() after each pass
-  std::filesystem::path dump_dir;     ///< where dumps go; empty: no dumps. Made when missing.
-  /// Gets a record for each pass; its length numbers the dumps, which therefore need it. Owned by the
-  /// caller; one log a compilation, not shared between threads.
+  bool verify = false;             ///< verify() after each pass
+  std::filesystem::path dump_dir;  ///< where dumps go; empty: no dumps. Made when missing.
+  /// Gets a record for each pass; its length numbers the dumps, which therefore need it. Owned by
+  /// the caller; one log a compilation, not shared between threads.
   std::vector<PassRecord>* log = nullptr;
 };
 

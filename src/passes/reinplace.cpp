@@ -78,9 +78,8 @@ class Reinplacer {
     return storage >= 0 && root_holder_[at(storage)] == target &&
            last_use_[at(storage)] == position &&
            graph_.value(target).meta == graph_.value(node.outputs[0]).meta &&
-           std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId other) {
-             return other == target || root(other) != storage;
-           });
+           std::all_of(node.inputs.begin() + 1, node.inputs.end(),
+                       [&](ValueId other) { return other == target || root(other) != storage; });
   }
 
   void write(Node& node) {
@@ -95,8 +94,8 @@ class Reinplacer {
 
   Graph& graph_;
   bool changed_ = false;
-  std::vector<StorageId> root_;       // by storage: the one it became part of
-  std::vector<int32_t> last_use_;     // by storage, views and in-place results included
+  std::vector<StorageId> root_;    // by storage: the one it became part of
+  std::vector<int32_t> last_use_;  // by storage, views and in-place results included
   /// By storage made in this graph: the newest value that fills it, the only one to write over.
   std::vector<ValueId> root_holder_;
 };

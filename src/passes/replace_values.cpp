@@ -58,7 +58,8 @@ void ValueReplacer::finish(const std::vector<bool>& dead) {
   for (Value& value : graph_.values) {
     if (value.storage < 0 || storage_[at(value.storage)] == value.storage) continue;
     const StorageId replacement = storage_[at(value.storage)];
-    if (value.alias_class == value.storage) value.alias_class = graph_.value(replacement).alias_class;
+    if (value.alias_class == value.storage)
+      value.alias_class = graph_.value(replacement).alias_class;
     value.storage = replacement;
   }
   size_t kept = 0;

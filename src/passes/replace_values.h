@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Bookkeeping of passes that let one value take the place of another: replaces it in everything that
-/// comes later and hands on its storage.
+/// Bookkeeping of passes that let one value take the place of another: replaces it in everything
+/// that comes later and hands on its storage.
 
 #include <vector>
 
@@ -26,8 +26,8 @@ class ValueReplacer {
   bool is_output(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
   /// True when a graph output is a value of this storage.
   bool held_by_output(StorageId storage) const;
-  /// Updates outputs and storages, and drops the nodes at which `dead` is true. A pass that replaced
-  /// nothing leaves the graph as it was.
+  /// Updates outputs and storages, and drops the nodes at which `dead` is true. A pass that
+  /// replaced nothing leaves the graph as it was.
   void finish(const std::vector<bool>& dead);
 
  private:

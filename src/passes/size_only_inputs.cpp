@@ -19,8 +19,7 @@ bool has_factory(const Graph& graph, const Node& node) {
     return false;
   }
   const auto fill = static_cast<size_t>(info.factory_fill);
-  if (info.factory_fill >= 0 &&
-      (fill >= node.args.size() || !node.args[fill].is<attr::Scalar>())) {
+  if (info.factory_fill >= 0 && (fill >= node.args.size() || !node.args[fill].is<attr::Scalar>())) {
     return false;
   }
   const TensorMeta& meta = graph.value(node.outputs[0]).meta;

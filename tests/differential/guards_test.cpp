@@ -131,6 +131,14 @@ TEST_F(Guards, ResetForgetsProgramsAndWarmupMakesThem) {
   expect_equal(step, x);
 }
 
+TEST_F(Guards, AModuleByItself) {
+  model->eval();
+  auto step = antegrad::compile(model);
+  EXPECT_TRUE(same_bits(step(x), model->forward(x)));
+  EXPECT_EQ(step.report().programs.at(0).lifted_tensors, 6);
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
 TEST(GuardsOfClosures, ATensorWithoutAModuleIsHeldWeakly) {
   auto w = at::randn({3}).set_requires_grad(true);
   const auto x = at::randn({3});

@@ -37,8 +37,8 @@ Shape RandomTensors::narrowed(Shape shape) {
 }
 
 at::ScalarType RandomTensors::dtype() {
-  return pick({at::kFloat, at::kFloat, at::kFloat, at::kDouble, at::kBFloat16, at::kLong,
-               at::kBool});
+  return pick(
+      {at::kFloat, at::kFloat, at::kFloat, at::kDouble, at::kBFloat16, at::kLong, at::kBool});
 }
 
 at::ScalarType RandomTensors::floating() {
@@ -47,12 +47,9 @@ at::ScalarType RandomTensors::floating() {
 
 at::Scalar RandomTensors::number() {
   switch (integer(0, 3)) {
-    case 0:
-      return at::Scalar(integer(1, 3));
-    case 1:
-      return at::Scalar(true);
-    default:
-      return at::Scalar(0.5);
+    case 0: return at::Scalar(integer(1, 3));
+    case 1: return at::Scalar(true);
+    default: return at::Scalar(0.5);
   }
 }
 
@@ -75,8 +72,8 @@ at::Tensor RandomTensors::indices(const Shape& shape, int64_t limit) {
 }
 
 at::Tensor RandomTensors::wrapped_number() {
-  at::Tensor t = at::scalar_tensor(2, at::TensorOptions().dtype(
-                                          pick({at::kDouble, at::kLong, at::kBool})));
+  at::Tensor t =
+      at::scalar_tensor(2, at::TensorOptions().dtype(pick({at::kDouble, at::kLong, at::kBool})));
   t.unsafeGetTensorImpl()->set_wrapped_number(true);
   return t;
 }
@@ -86,8 +83,7 @@ at::Tensor RandomTensors::relaid(const Shape& shape,
   const auto rank = static_cast<int64_t>(shape.size());
   switch (rank == 0 ? 0 : integer(0, 9)) {
     case 0:
-    case 1:
-      return make(shape);
+    case 1: return make(shape);
     case 2:  // permuted
     case 3: {
       std::vector<int64_t> order(rank), inverse(rank);

@@ -72,7 +72,7 @@ class FromSchema {
     if (name == "memory_format") return memory_format();
     if (name == "device") {
       return random_.device().is_cuda() || random_.chance(0.3) ? c10::IValue(random_.device())
-                                                                : c10::IValue();
+                                                               : c10::IValue();
     }
     if (name == "layout" || name == "pin_memory" || name == "generator") return c10::IValue();
     if (name == "reduction") return random_.integer(0, 2);
@@ -102,14 +102,10 @@ class FromSchema {
 
   c10::IValue memory_format() {
     switch (random_.integer(0, 4)) {
-      case 0:
-        return at::MemoryFormat::Contiguous;
-      case 1:
-        return at::MemoryFormat::Preserve;
-      case 2:
-        return rank() == 4 ? c10::IValue(at::MemoryFormat::ChannelsLast) : c10::IValue();
-      default:
-        return c10::IValue();
+      case 0: return at::MemoryFormat::Contiguous;
+      case 1: return at::MemoryFormat::Preserve;
+      case 2: return rank() == 4 ? c10::IValue(at::MemoryFormat::ChannelsLast) : c10::IValue();
+      default: return c10::IValue();
     }
   }
 

@@ -57,8 +57,8 @@ Arguments view(R& r) {
 
 /// A shape and strides that stay within `t`'s storage from its offset on.
 Arguments restrided(R& r, const at::Tensor& t) {
-  const int64_t room = static_cast<int64_t>(t.storage().nbytes() / t.element_size()) -
-                       t.storage_offset();
+  const int64_t room =
+      static_cast<int64_t>(t.storage().nbytes() / t.element_size()) - t.storage_offset();
   Shape size = r.full_shape(0, 3), stride(size.size());
   int64_t left = room - 1;
   for (size_t i = 0; i < size.size(); ++i) {
@@ -89,7 +89,8 @@ Arguments permute(R& r) {
 Arguments expand(R& r) {
   const at::Tensor t = any_tensor(r, 0, 3);
   Shape size = r.full_shape(0, 2);
-  for (const int64_t s : t.sizes()) size.push_back(s == 1 ? r.integer(1, 3) : r.chance(0.2) ? -1 : s);
+  for (const int64_t s : t.sizes())
+    size.push_back(s == 1 ? r.integer(1, 3) : r.chance(0.2) ? -1 : s);
   return {t, size, false};
 }
 
@@ -411,9 +412,15 @@ const ArgumentsTable& general_samples() {
       {"aten::empty_strided", [](R& r) { return strided(r, {}); }},
       {"aten::new_empty_strided", [](R& r) { return strided(r, {any_tensor(r)}); }},
       {"aten::eye", [](R& r) { return numbers(r, {r.integer(0, 4)}); }},
-      {"aten::eye.m", [](R& r) { return numbers(r, {r.integer(0, 4), r.integer(0, 4)}); }},
+      {"aten::eye.m",
+       [](R& r) {
+         return numbers(r, {r.integer(0, 4), r.integer(0, 4)});
+       }},
       {"aten::randint", [](R& r) { return sized(r, {int64_t{2}}); }},
-      {"aten::randint.low", [](R& r) { return sized(r, {k0, int64_t{2}}); }},
+      {"aten::randint.low",
+       [](R& r) {
+         return sized(r, {k0, int64_t{2}});
+       }},
       {"aten::rand.generator",
        [](R& r) {
          Arguments a = {r.shape(), c10::IValue()};
@@ -429,10 +436,15 @@ const ArgumentsTable& general_samples() {
       {"aten::constant_pad_nd", pad},
       {"aten::copy", copy},
       {"aten::fill.Tensor",
-       [](R& r) { return Arguments{any_tensor(r), r.tensor({}, r.dtype())}; }},
+       [](R& r) {
+         return Arguments{any_tensor(r), r.tensor({}, r.dtype())};
+       }},
       {"aten::native_dropout_backward", dropout_backward},
 
-      {"aten::cat", [](R& r) { return Arguments{parts(r, false), k0}; }},
+      {"aten::cat",
+       [](R& r) {
+         return Arguments{parts(r, false), k0};
+       }},
       {"aten::stack", stack},
       {"aten::gather",
        [](R& r) {
@@ -441,8 +453,7 @@ const ArgumentsTable& general_samples() {
          return a;
        }},
       {"aten::index_select", [](R& r) { return along(r, r.dtype(), true); }},
-      {"aten::index_add",
-       [](R& r) { return along_with_source(r, true, {at::Scalar(1)}); }},
+      {"aten::index_add", [](R& r) { return along_with_source(r, true, {at::Scalar(1)}); }},
       {"aten::index_copy", [](R& r) { return along_with_source(r, true, {}); }},
       {"aten::index_fill.int_Scalar",
        [](R& r) { return along_with_value(r, true, {at::Scalar(1)}); }},
@@ -452,10 +463,14 @@ const ArgumentsTable& general_samples() {
       {"aten::scatter.reduce", [](R& r) { return along_with_source(r, false, {"add"}); }},
       {"aten::scatter_add", [](R& r) { return along_with_source(r, false, {}); }},
       {"aten::scatter_reduce.two",
-       [](R& r) { return along_with_source(r, false, {"sum", true}); }},
+       [](R& r) {
+         return along_with_source(r, false, {"sum", true});
+       }},
       {"aten::scatter.value", [](R& r) { return along_with_value(r, false, {at::Scalar(1)}); }},
       {"aten::scatter.value_reduce",
-       [](R& r) { return along_with_value(r, false, {at::Scalar(1), "add"}); }},
+       [](R& r) {
+         return along_with_value(r, false, {at::Scalar(1), "add"});
+       }},
       {"aten::select_scatter", select_scatter},
       {"aten::slice_scatter", slice_scatter},
       {"aten::diagonal_scatter", diagonal_scatter},
@@ -466,8 +481,8 @@ const ArgumentsTable& general_samples() {
        }},
       {"aten::slice_backward",
        [](R& r) {
-         return view_backward(
-             r, [](const at::Tensor& t) { return t.slice(1, 0, 1, 1); }, {k1, k0, k1, k1});
+         return view_backward(r, [](const at::Tensor& t) { return t.slice(1, 0, 1, 1); },
+                              {k1, k0, k1, k1});
        }},
       {"aten::diagonal_backward",
        [](R& r) {
@@ -475,8 +490,8 @@ const ArgumentsTable& general_samples() {
        }},
       {"aten::unfold_backward",
        [](R& r) {
-         return view_backward(
-             r, [](const at::Tensor& t) { return t.unfold(0, 1, 1); }, {k0, k1, k1});
+         return view_backward(r, [](const at::Tensor& t) { return t.unfold(0, 1, 1); },
+                              {k0, k1, k1});
        }},
       {"aten::index.Tensor", index},
       {"aten::_unsafe_index.Tensor", index},

@@ -47,8 +47,14 @@ Arguments layer_norm_backward(R& r) {
   for (const size_t i : {1, 2}) {
     if (a[i + 1].isNone()) wanted.set(i, false);
   }
-  return {r.tensor(input.sizes().vec(), input.scalar_type()), input, a[1], std::get<1>(out),
-          std::get<2>(out), a[2], a[3], wanted};
+  return {r.tensor(input.sizes().vec(), input.scalar_type()),
+          input,
+          a[1],
+          std::get<1>(out),
+          std::get<2>(out),
+          a[2],
+          a[3],
+          wanted};
 }
 
 Arguments group_norm(R& r) {
@@ -58,8 +64,14 @@ Arguments group_norm(R& r) {
   at::Tensor input = r.contiguous(shape, dtype);
   if (input.dim() == 4 && r.chance(0.4)) input = input.contiguous(at::MemoryFormat::ChannelsLast);
   const int64_t area = input.numel() / (shape[0] * channels);
-  return {input,    maybe(r, r.contiguous({channels}, parameters)),
-          maybe(r, r.contiguous({channels}, parameters)), shape[0], channels, area, groups, 1e-5};
+  return {input,
+          maybe(r, r.contiguous({channels}, parameters)),
+          maybe(r, r.contiguous({channels}, parameters)),
+          shape[0],
+          channels,
+          area,
+          groups,
+          1e-5};
 }
 
 Arguments group_norm_backward(R& r) {
@@ -76,8 +88,16 @@ Arguments group_norm_backward(R& r) {
     wanted.set(1, false);
     wanted.set(2, false);
   }
-  return {at::ones_like(input), input, std::get<1>(out), std::get<2>(out), a[1], a[3], a[4],
-          a[5],                 a[6],  wanted};
+  return {at::ones_like(input),
+          input,
+          std::get<1>(out),
+          std::get<2>(out),
+          a[1],
+          a[3],
+          a[4],
+          a[5],
+          a[6],
+          wanted};
 }
 
 struct BatchNorm {
@@ -119,9 +139,9 @@ Arguments batch_norm_backward(R& r, bool reserve) {
   }
   const at::Tensor grad =
       r.chance(0.5) ? r.tensor(b.shape, b.dtype) : at::empty_like(b.input).fill_(1);
-  Arguments a = {grad,      b.input,     reserve ? c10::IValue(weight) : maybe(r, weight),
-                 mean,      var,         save_mean,
-                 save_invstd, training,  1e-5,
+  Arguments a = {grad,        b.input,  reserve ? c10::IValue(weight) : maybe(r, weight),
+                 mean,        var,      save_mean,
+                 save_invstd, training, 1e-5,
                  mask(r, 3)};
   if (reserve) a.push_back(at::empty({0}, b.input.options().dtype(at::kByte)));
   return a;
@@ -168,13 +188,13 @@ Arguments convolution(R& r) {
 Arguments convolution_backward(R& r) {
   const Convolution c(r);
   const auto& p = c.parameters;
-  const at::Tensor out = at::convolution(
-      c.input, c.weight, c.bias, p[0].toIntVector(), p[1].toIntVector(), p[2].toIntVector(),
-      p[3].toBool(), p[4].toIntVector(), p[5].toInt());
-  const at::Tensor grad = r.chance(0.5) ? at::ones_like(out)
-                                        : r.tensor(out.sizes().vec(), out.scalar_type());
-  Arguments a = {grad, c.input, c.weight, c.bias ? c10::IValue(c.bias->sizes().vec())
-                                                 : c10::IValue(Shape{out.size(1)})};
+  const at::Tensor out =
+      at::convolution(c.input, c.weight, c.bias, p[0].toIntVector(), p[1].toIntVector(),
+                      p[2].toIntVector(), p[3].toBool(), p[4].toIntVector(), p[5].toInt());
+  const at::Tensor grad =
+      r.chance(0.5) ? at::ones_like(out) : r.tensor(out.sizes().vec(), out.scalar_type());
+  Arguments a = {grad, c.input, c.weight,
+                 c.bias ? c10::IValue(c.bias->sizes().vec()) : c10::IValue(Shape{out.size(1)})};
   a.insert(a.end(), p.begin(), p.end());
   a.push_back(mask(r, 3));
   return a;
@@ -217,9 +237,9 @@ Arguments max_pool(R& r) {
 
 Arguments max_pool_backward(R& r) {
   Arguments a = max_pool(r);
-  const auto [out, indices] = at::max_pool2d_with_indices(
-      a[0].toTensor(), a[1].toIntVector(), a[2].toIntVector(), a[3].toIntVector(),
-      a[4].toIntVector(), a[5].toBool());
+  const auto [out, indices] =
+      at::max_pool2d_with_indices(a[0].toTensor(), a[1].toIntVector(), a[2].toIntVector(),
+                                  a[3].toIntVector(), a[4].toIntVector(), a[5].toBool());
   a.insert(a.begin(), gradient(r, out));
   a.push_back(indices);
   return a;
@@ -236,9 +256,8 @@ Arguments avg_pool(R& r) {
 
 Arguments avg_pool_backward(R& r) {
   Arguments a = avg_pool(r);
-  const at::Tensor out =
-      at::avg_pool2d(a[0].toTensor(), a[1].toIntVector(), a[2].toIntVector(), a[3].toIntVector(),
-                     a[4].toBool(), a[5].toBool());
+  const at::Tensor out = at::avg_pool2d(a[0].toTensor(), a[1].toIntVector(), a[2].toIntVector(),
+                                        a[3].toIntVector(), a[4].toBool(), a[5].toBool());
   a.insert(a.begin(), gradient(r, out));
   return a;
 }
@@ -368,8 +387,13 @@ Arguments attention(R& r) {
   const int64_t batch = r.integer(1, 3), heads = r.integer(1, 3), width = 2 * r.integer(1, 4);
   const int64_t from = r.integer(1, 5), to = r.chance(0.5) ? from : r.integer(1, 5);
   const Shape kv = {batch, heads, to, width};
-  return {r.tensor({batch, heads, from, width}, dtype), r.tensor(kv, dtype), r.tensor(kv, dtype),
-          0.0, from == to && r.chance(0.5), c10::IValue(), c10::IValue()};
+  return {r.tensor({batch, heads, from, width}, dtype),
+          r.tensor(kv, dtype),
+          r.tensor(kv, dtype),
+          0.0,
+          from == to && r.chance(0.5),
+          c10::IValue(),
+          c10::IValue()};
 }
 
 Arguments attention_backward(R& r) {

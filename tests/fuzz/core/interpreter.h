@@ -1,11 +1,12 @@
 #pragma once
 
 /// \file
-/// A tiny interpreter of graphs over doubles: the oracle that passes and partitions are held against.
+/// A tiny interpreter of graphs over doubles: the oracle that passes and partitions are held
+/// against.
 ///
-/// It knows nothing of traits. Tensors live in storages of doubles and are read through the metadata
-/// that the graph records, so that a wrong storage, stride or order of in-place writes shows as a
-/// wrong number. A token's value is how often its generator was asked.
+/// It knows nothing of traits. Tensors live in storages of doubles and are read through the
+/// metadata that the graph records, so that a wrong storage, stride or order of in-place writes
+/// shows as a wrong number. A token's value is how often its generator was asked.
 
 #include <cmath>
 #include <functional>
@@ -103,7 +104,8 @@ class Interpreter {
 
   void execute(const Node& node) {
     static const std::map<std::string, Kernel> kernels = {
-        {"aten::neg", [](auto& m, const Node& n) { return m.unary(n, [](double x) { return -x; }); }},
+        {"aten::neg",
+         [](auto& m, const Node& n) { return m.unary(n, [](double x) { return -x; }); }},
         {"aten::relu",
          [](auto& m, const Node& n) { return m.unary(n, [](double x) { return x > 0 ? x : 0; }); }},
         {"aten::sigmoid", [](auto& m, const Node& n) { return m.unary(n, sigmoid); }},

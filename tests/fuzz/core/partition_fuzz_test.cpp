@@ -110,8 +110,7 @@ Partition random_partition(Graph joint, uint64_t seed) {
   for (const Node& node : joint.nodes) {
     for (const ValueId output : node.outputs) {
       if (output == kNoValue || node.tokens > 0) continue;
-      saved[static_cast<size_t>(output)] =
-          !node.op.traits().view && random() % 3 == 0;
+      saved[static_cast<size_t>(output)] = !node.op.traits().view && random() % 3 == 0;
     }
   }
   return split_at(std::move(joint), saved);
@@ -135,7 +134,8 @@ TEST(PartitionFuzz, AnySavedSetComputesWhatTheJointGraphComputes) {
 TEST(PartitionFuzz, DefaultRecomputesViewsOnly) {
   hold_for_random_graphs(kCases, kSize, [](const Graph& graph) -> std::string {
     for (const Node& node : default_partition(graph).backward.nodes) {
-      if (node.phase == Phase::forward && !node.op.traits().view) return "recomputes " + node.op.name();
+      if (node.phase == Phase::forward && !node.op.traits().view)
+        return "recomputes " + node.op.name();
     }
     return "";
   });
@@ -150,10 +150,10 @@ TEST(PartitionFuzz, PassesBeforeAndAfterKeepResults) {
   });
 }
 
-// --- the peak simulator ---------------------------------------------------------------------------
+// --- the peak simulator --------------------------------------------------------------------------
 
-/// Runs both graphs and asks, after each node and for each tensor that was allocated, whether anything
-/// to come still needs it. Quadratic, and written without liveness.
+/// Runs both graphs and asks, after each node and for each tensor that was allocated, whether
+/// anything to come still needs it. Quadratic, and written without liveness.
 class BruteForce {
  public:
   explicit BruteForce(const Partition& partition) : partition_(partition) {}
@@ -169,7 +169,7 @@ class BruteForce {
   struct Tensor {
     StorageId storage;  // in the graph that runs
     int64_t bytes;
-    bool held;          // by the caller
+    bool held;  // by the caller
   };
 
   static int64_t bytes(const Value& value) {
@@ -187,15 +187,15 @@ class BruteForce {
         if (is_of(graph, input, storage)) return true;
       }
     }
-    return std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](const Output& output) {
-      return is_of(graph, output.value, storage);
-    });
+    return std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                       [&](const Output& output) { return is_of(graph, output.value, storage); });
   }
 
   void run(const Graph& graph) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       for (const ValueId output : graph.nodes[i].outputs) {
-        if (is_of(graph, output, output)) tensors_.push_back({output, bytes(graph.value(output)), false});
+        if (is_of(graph, output, output))
+          tensors_.push_back({output, bytes(graph.value(output)), false});
       }
       int64_t total = 0;
       for (const Tensor& tensor : tensors_) total += tensor.bytes;

@@ -33,9 +33,7 @@ class RandomGraph {
   }
 
  private:
-  int pick(int below) {
-    return std::uniform_int_distribution<int>(0, below - 1)(random_);
-  }
+  int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
   bool chance(double p) { return std::bernoulli_distribution(p)(random_); }
 
   ValueId any() {
@@ -93,7 +91,8 @@ class RandomGraph {
     drawing.tokens = 1;
   }
 
-  /// Output metadata of a pointwise operator: as the input when that is dense, sometimes contiguous.
+  /// Output metadata of a pointwise operator: as the input when that is dense, sometimes
+  /// contiguous.
   TensorMeta pointwise_meta(ValueId x) {
     TensorMeta result = meta_of(x);
     const bool dense = span_bytes(result) == numel(result) * byte_size(result.dtype);
@@ -111,8 +110,8 @@ class RandomGraph {
     }
     const TensorMeta output = pointwise_meta(x);
     if (chance(0.5)) {
-      emit("aten::add.Tensor", {x, y},
-           {attr::Input{}, attr::Input{}, attr::Scalar{IntExpr(1)}}, output);
+      emit("aten::add.Tensor", {x, y}, {attr::Input{}, attr::Input{}, attr::Scalar{IntExpr(1)}},
+           output);
     } else {
       emit("aten::mul.Tensor", {x, y}, {attr::Input{}, attr::Input{}}, output);
     }
@@ -261,10 +260,14 @@ class RandomGraph {
     phase_ = phase;
     for (int i = 0; i < size; ++i) {
       switch (pick(10)) {
-        case 0: case 1: case 2: emit_binary(); break;
-        case 3: case 4: emit_unary(); break;
+        case 0:
+        case 1:
+        case 2: emit_binary(); break;
+        case 3:
+        case 4: emit_unary(); break;
         case 5: emit_copy(); break;
-        case 6: case 7: emit_a_view(); break;
+        case 6:
+        case 7: emit_a_view(); break;
         default: emit_other(); break;
       }
     }
@@ -335,8 +338,8 @@ class RandomGraph {
   Phase phase_ = Phase::forward;
   int primals_ = 0;
   ValueId token_ = kNoValue;
-  std::vector<ValueId> values_;    // tensors to choose from
-  std::vector<StorageId> taken_;   // storages of outputs
+  std::vector<ValueId> values_;   // tensors to choose from
+  std::vector<StorageId> taken_;  // storages of outputs
   std::vector<Output> outputs_;
   std::vector<Output> gradients_;
 };

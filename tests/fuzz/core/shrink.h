@@ -28,9 +28,8 @@ inline std::vector<Data> random_inputs(const Graph& graph, uint64_t seed) {
   std::vector<Data> inputs;
   for (const Input& input : graph.inputs) {
     const Value& value = graph.value(input.value);
-    Data data(value.kind == ValueKind::token
-                  ? 1
-                  : static_cast<size_t>(numel(value.meta).constant()));
+    Data data(value.kind == ValueKind::token ? 1
+                                             : static_cast<size_t>(numel(value.meta).constant()));
     for (double& x : data) x = number(random);
     inputs.push_back(std::move(data));
   }

@@ -111,7 +111,8 @@ TEST(TextFuzz, RandomArgumentsAndMetadataReadBackToTheBit) {
     meta.strides = {any.number(), any.number()};
     meta.offset = any.number();
     input.value = graph.add_tensor(meta);
-    input.source = {static_cast<Source::Kind>(seed % 7), seed % 5 - 1, "n\"" + std::to_string(seed)};
+    input.source = {static_cast<Source::Kind>(seed % 7), seed % 5 - 1,
+                    "n\"" + std::to_string(seed)};
     graph.inputs.push_back(input);
     Node node;
     node.op = Op::intern("fuzz::arguments.default");
@@ -127,9 +128,30 @@ TEST(TextFuzz, RandomArgumentsAndMetadataReadBackToTheBit) {
 
 /// Cuts, doubles, swaps and overwrites pieces of a text.
 std::string damaged(std::string text, std::mt19937_64& random) {
-  static constexpr std::string_view kPieces[] = {"%", "(", ")", "[", "]", "{", "}", ",", ";", "=",
-                                                 "none", "-", "9999999999999999999", "s0", "&", "~",
-                                                 "\n", "\"", "\\x", "token", "//", "min(", "0.", "#"};
+  static constexpr std::string_view kPieces[] = {"%",
+                                                 "(",
+                                                 ")",
+                                                 "[",
+                                                 "]",
+                                                 "{",
+                                                 "}",
+                                                 ",",
+                                                 ";",
+                                                 "=",
+                                                 "none",
+                                                 "-",
+                                                 "9999999999999999999",
+                                                 "s0",
+                                                 "&",
+                                                 "~",
+                                                 "\n",
+                                                 "\"",
+                                                 "\\x",
+                                                 "token",
+                                                 "//",
+                                                 "min(",
+                                                 "0.",
+                                                 "#"};
   const auto below = [&random](size_t n) { return static_cast<size_t>(random() % n); };
   for (size_t i = 1 + below(4); i > 0 && !text.empty(); --i) {
     const size_t place = below(text.size());

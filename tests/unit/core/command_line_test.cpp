@@ -1,8 +1,8 @@
+#include <sys/wait.h>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sys/wait.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -87,7 +87,8 @@ TEST(CommandLine, DrawsDotWithoutGraphviz) {
 }
 
 TEST(CommandLine, ExplainsThatGraphvizIsMissing) {
-  const std::string picture = (std::filesystem::temp_directory_path() / "antegrad_none.svg").string();
+  const std::string picture =
+      (std::filesystem::temp_directory_path() / "antegrad_none.svg").string();
   const std::string path = getenv("PATH");
   setenv("PATH", "/nowhere", 1);
   const Outcome outcome = run("draw " + kMlp + " -o " + picture);

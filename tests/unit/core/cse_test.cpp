@@ -45,17 +45,16 @@ TEST(Cse, TellsArgumentsApart) {
 }
 
 TEST(Cse, LeavesDrawsUnknownAndUndefinedContentsAlone) {
-  expect_unchanged(
-      cse,
-      "  %5: f32[4, 2], %6: token = aten::bernoulli.p(%0, 0.5, none; %2)\n"
-      "  %7: f32[4, 2], %8: token = aten::bernoulli.p(%0, 0.5, none; %6)\n"
-      "  %9: f32[4, 2] = mine::not_described.default(%0)\n"
-      "  %10: f32[4, 2] = mine::not_described.default(%0)\n"
-      "  %11: f32[4, 2] = aten::empty_like.default(%0, none, none, none, none, none)\n"
-      "  %12: f32[4, 2] = aten::empty_like.default(%0, none, none, none, none, none)\n"
-      "  %13: f32[4, 2] = _c10d_functional::all_reduce.default(%0, \"sum\", \"0\")\n"
-      "  %14: f32[4, 2] = _c10d_functional::all_reduce.default(%0, \"sum\", \"0\")\n"
-      "outputs\n  none result\n  %8 generator 0\n");
+  expect_unchanged(cse,
+                   "  %5: f32[4, 2], %6: token = aten::bernoulli.p(%0, 0.5, none; %2)\n"
+                   "  %7: f32[4, 2], %8: token = aten::bernoulli.p(%0, 0.5, none; %6)\n"
+                   "  %9: f32[4, 2] = mine::not_described.default(%0)\n"
+                   "  %10: f32[4, 2] = mine::not_described.default(%0)\n"
+                   "  %11: f32[4, 2] = aten::empty_like.default(%0, none, none, none, none, none)\n"
+                   "  %12: f32[4, 2] = aten::empty_like.default(%0, none, none, none, none, none)\n"
+                   "  %13: f32[4, 2] = _c10d_functional::all_reduce.default(%0, \"sum\", \"0\")\n"
+                   "  %14: f32[4, 2] = _c10d_functional::all_reduce.default(%0, \"sum\", \"0\")\n"
+                   "outputs\n  none result\n  %8 generator 0\n");
 }
 
 TEST(Cse, DoesNotMakeTwoOutputsOne) {

@@ -27,16 +27,19 @@ TEST(DefaultPartition, AnMlpSavesWhatItsFormulasRead) {
 TEST(DefaultPartition, ViewsAreMadeAgainJustBeforeTheirFirstUse) {
   const Partition partition = default_partition(graph_from_file("mlp.agraph"));
   // %17 = t(%9) and %9 = t(%3) serve the matrix product; %8 is a view of the saved %7.
-  EXPECT_EQ(node_list(partition.backward).find("%9: f32[32, 4]{1, 32} &3 = aten::t.default(%3)\n"
-                                               "%17: f32[4, 32] &3 = aten::t.default(%9)\n"),
+  EXPECT_EQ(node_list(partition.backward)
+                .find("%9: f32[32, 4]{1, 32} &3 = aten::t.default(%3)\n"
+                      "%17: f32[4, 32] &3 = aten::t.default(%9)\n"),
             node_list(partition.backward).find("%9:"));
-  EXPECT_NE(node_list(partition.backward).find("%8: f32[16, 32] &7 = aten::detach.default(%7)\n"
-                                               "%23:"),
+  EXPECT_NE(node_list(partition.backward)
+                .find("%8: f32[16, 32] &7 = aten::detach.default(%7)\n"
+                      "%23:"),
             std::string::npos);
 }
 
 TEST(DefaultPartition, ASplitOfASavedValueIsMadeAgainOnce) {
-  const Partition partition = default_partition(dce(size_only_inputs(graph_from_file("views.agraph"))));
+  const Partition partition =
+      default_partition(dce(size_only_inputs(graph_from_file("views.agraph"))));
   verify_both(partition);
   EXPECT_EQ(saved_text(partition), "%2 intermediate");
   EXPECT_EQ(partition.saved[0].bytes, IntExpr::symbol(0) * 24);

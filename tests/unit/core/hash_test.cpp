@@ -94,7 +94,8 @@ TEST(Hash, DependsOnEverythingElse) {
 }
 
 TEST(Hash, IsTheSameInEachProcess) {
-  // A change of this number makes every stored entry unreadable: change the format's version with it.
+  // A change of this number makes every stored entry unreadable: change the format's version with
+  // it.
   EXPECT_EQ(to_string(structural_hash(sample())), "3b159471fda77d5e194a89224bca1dfc");
 }
 

@@ -113,14 +113,17 @@ int64_t floor_quotient(int64_t a, int64_t b) {
 }
 
 Twin random_twin(std::mt19937& random, int depth) {
-  const auto below = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  const auto below = [&random](int n) {
+    return static_cast<int>(random() % static_cast<unsigned>(n));
+  };
   if (depth == 0 || below(4) == 0) {
     if (below(2) == 0) {
       const int64_t number = below(9) - 3;
       return {number, [number](const auto&) { return number; }};
     }
     const int symbol = below(3);
-    return {IntExpr::symbol(symbol), [symbol](const auto& s) { return s[static_cast<size_t>(symbol)]; }};
+    return {IntExpr::symbol(symbol),
+            [symbol](const auto& s) { return s[static_cast<size_t>(symbol)]; }};
   }
   const Twin a = random_twin(random, depth - 1);
   const Twin b = random_twin(random, depth - 1);
@@ -128,7 +131,9 @@ Twin random_twin(std::mt19937& random, int depth) {
   const int64_t number = 1 + below(6);
   const bool symbolic = below(3) == 0;
   const IntExpr divisor = symbolic ? IntExpr::symbol(0) * number : IntExpr(number);
-  const auto divide_by = [number, symbolic](const auto& s) { return symbolic ? s[0] * number : number; };
+  const auto divide_by = [number, symbolic](const auto& s) {
+    return symbolic ? s[0] * number : number;
+  };
   switch (below(7)) {
     case 0: return {a.expr + b.expr, [=](const auto& s) { return a.value(s) + b.value(s); }};
     case 1: return {a.expr - b.expr, [=](const auto& s) { return a.value(s) - b.value(s); }};
@@ -166,7 +171,8 @@ TEST(IntExpr, RandomExpressionsKeepTheirValueAndReadBack) {
 }
 
 TEST(IntExpr, ExtremeConstantsReadBack) {
-  for (const int64_t value : {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
+  for (const int64_t value :
+       {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()}) {
     for (const IntExpr& expr : {IntExpr(value), s0 + value, s0 * value}) {
       EXPECT_EQ(parsed(to_string(expr)), expr) << to_string(expr);
     }

@@ -29,7 +29,8 @@ size_t count(const std::string& text, const std::string& part) {
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
   const std::regex tag("<(/?)([a-z]+)[^>]*?(/?)>");
-  for (auto it = std::sregex_iterator(svg.begin(), svg.end(), tag); it != std::sregex_iterator(); ++it) {
+  for (auto it = std::sregex_iterator(svg.begin(), svg.end(), tag); it != std::sregex_iterator();
+       ++it) {
     if (!(*it)[1].str().empty()) {
       ASSERT_FALSE(open.empty());
       EXPECT_EQ(open.back(), (*it)[2]);
@@ -44,8 +45,13 @@ void expect_well_formed(const std::string& svg) {
 }
 
 TEST(Axis, TicksStandAtRoundNumbersAndCoverTheData) {
-  for (const auto& [low, high] : {std::pair(0.0, 97.0), {0.0, 1e-6}, {-3.0, 12.0}, {1e9, 1.1e9},
-                                  {5.0, 5.0}, {0.0, 0.0}, {-7.0, -7.0}}) {
+  for (const auto& [low, high] : {std::pair(0.0, 97.0),
+                                  {0.0, 1e-6},
+                                  {-3.0, 12.0},
+                                  {1e9, 1.1e9},
+                                  {5.0, 5.0},
+                                  {0.0, 0.0},
+                                  {-7.0, -7.0}}) {
     const Axis axis = make_axis(low, high, AxisUnit::plain, 6);
     EXPECT_LE(axis.from, low);
     EXPECT_GE(axis.to, high);
@@ -77,8 +83,8 @@ TEST(LineChart, ShowsEverySeriesWithItsName) {
   options.title = "Loss";
   options.x_label = "step";
   options.y_label = "cross entropy";
-  const std::string svg =
-      line_chart({line("eager", {0, 1, 2}, {3, 2, 1}), line("compiled", {0, 1, 2}, {3, 2, 1.5})}, options);
+  const std::string svg = line_chart(
+      {line("eager", {0, 1, 2}, {3, 2, 1}), line("compiled", {0, 1, 2}, {3, 2, 1.5})}, options);
   expect_well_formed(svg);
   EXPECT_EQ(count(svg, "<path"), 2u);
   for (const char* word : {">Loss<", ">step<", ">cross entropy<", ">eager<", ">compiled<"}) {

@@ -52,13 +52,14 @@ TEST(NoOps, ACopyThatGivesAnOutputItsStorageStays) {
 }
 
 TEST(NoOps, ACopyThatChangesAnythingStays) {
-  expect_unchanged(no_ops,
-                   "  %5: bf16[4, 2] = aten::_to_copy.default(%0, bf16, none, none, none, false, none)\n"
-                   "  %6: bf16[4, 2] = aten::neg.default(%5)\n"
-                   "  %7: f32[2, 4]{1, 2} &0 = aten::t.default(%0)\n"
-                   "  %8: f32[2, 4] = aten::clone.default(%7, format(contiguous))\n"
-                   "  %9: f32[2, 4] = aten::neg.default(%8)\n"
-                   "outputs\n  %6 result\n  %9 result\n");
+  expect_unchanged(
+      no_ops,
+      "  %5: bf16[4, 2] = aten::_to_copy.default(%0, bf16, none, none, none, false, none)\n"
+      "  %6: bf16[4, 2] = aten::neg.default(%5)\n"
+      "  %7: f32[2, 4]{1, 2} &0 = aten::t.default(%0)\n"
+      "  %8: f32[2, 4] = aten::clone.default(%7, format(contiguous))\n"
+      "  %9: f32[2, 4] = aten::neg.default(%8)\n"
+      "outputs\n  %6 result\n  %9 result\n");
 }
 
 TEST(NoOps, ACopyThatLetsALargerStorageDieStays) {

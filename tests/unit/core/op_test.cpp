@@ -20,8 +20,8 @@ TEST(Op, TheSameNameIsTheSameHandle) {
 }
 
 TEST(Op, MalformedNamesAreGraphErrors) {
-  for (const char* name : {"", "add", "aten::add", "aten::.x", "::add.x", "aten::add.", "aten::a b.c",
-                           "aten.add.x"}) {
+  for (const char* name :
+       {"", "add", "aten::add", "aten::.x", "::add.x", "aten::add.", "aten::a b.c", "aten.add.x"}) {
     EXPECT_THROW(Op::intern(name), GraphError) << name;
   }
 }
@@ -68,8 +68,10 @@ TEST(Op, InPlaceNamesExistOnlyWhereArgumentsAgree) {
 
 TEST(Op, NoOperatorStandsTwiceInTheTable) {
   std::set<std::string_view> names;
-  for (const PointwiseRow& row : pointwise_rows()) EXPECT_TRUE(names.insert(row.base_name).second) << row.base_name;
-  for (const OpRow& row : other_rows()) EXPECT_TRUE(names.insert(row.base_name).second) << row.base_name;
+  for (const PointwiseRow& row : pointwise_rows())
+    EXPECT_TRUE(names.insert(row.base_name).second) << row.base_name;
+  for (const OpRow& row : other_rows())
+    EXPECT_TRUE(names.insert(row.base_name).second) << row.base_name;
 }
 
 TEST(Op, EveryInPlaceNameIsWellFormedAndMutates) {

@@ -52,8 +52,8 @@ TEST(Parse, SaysWhatWasExpectedAndWhere) {
       {"nodes\noutputs\n  what\n", "\"%\""},
   };
   for (const Malformed& row : cases) {
-    const bool complete = std::string(row.text).substr(0, 4) == "ante" || row.text[0] == '\0' ||
-                          row.text[0] == 'g';
+    const bool complete =
+        std::string(row.text).substr(0, 4) == "ante" || row.text[0] == '\0' || row.text[0] == 'g';
     const std::string text = complete ? row.text : inputs + row.text;
     SCOPED_TRACE(text);
     expect_error<GraphError>([&] { parse_graph(text, "file.agraph"); }, row.message);
@@ -76,7 +76,8 @@ TEST(Parse, ChecksNamesOfArgumentsThatAreDeclared) {
 
 TEST(Parse, IgnoresCommentsBlankLinesAndLineEndsOfWindows) {
   const Graph graph = parse_graph(
-      "# a comment\n\nantegrad.graph 1 \"x\" # the name\r\ninputs\r\n\r\n  %0: f32[2] primal # first\r\n"
+      "# a comment\n\nantegrad.graph 1 \"x\" # the name\r\ninputs\r\n\r\n  %0: f32[2] primal # "
+      "first\r\n"
       "nodes\r\n# none\r\noutputs\r\n  %0 result is_input 0\r\n#end");
   EXPECT_EQ(graph.inputs.size(), 1u);
   EXPECT_EQ(graph.outputs.size(), 1u);

@@ -25,7 +25,8 @@ TEST(PassManager, RecordsWhatAPassDid) {
   PassContext context;
   context.log = &log;
   context.verify = true;
-  Graph graph = graph_of(kInputs + "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n  none result\n");
+  Graph graph =
+      graph_of(kInputs + "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n  none result\n");
   graph = run_pass("dce", dce, std::move(graph), context);
   ASSERT_EQ(log.size(), 1u);
   EXPECT_EQ(log[0].name, "dce");

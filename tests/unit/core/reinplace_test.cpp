@@ -65,11 +65,10 @@ TEST(Reinplace, ANodeThatAlsoReadsAViewOfItsTargetStays) {
 
 TEST(Reinplace, ATargetWhoseElementsOverlapOrLeaveGapsIsNotWritten) {
   for (const std::string strides : {"{0, 1}", "{4, 1}"}) {
-    expect_unchanged(reinplace,
-                     "  %5: f32[4, 2]" + strides +
-                         " = aten::sigmoid.default(%0)\n"
-                         "  %6: f32[4, 2]" + strides +
-                         " = aten::neg.default(%5)\noutputs\n  %6 result\n");
+    expect_unchanged(reinplace, "  %5: f32[4, 2]" + strides +
+                                    " = aten::sigmoid.default(%0)\n"
+                                    "  %6: f32[4, 2]" +
+                                    strides + " = aten::neg.default(%5)\noutputs\n  %6 result\n");
   }
 }
 

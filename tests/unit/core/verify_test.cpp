@@ -36,8 +36,9 @@ TEST(Verify, AcceptsAnEmptyGraph) { EXPECT_NO_THROW(verify(Graph())); }
 
 TEST(Verify, NamesTheRuleAndShowsTheNode) {
   expect_violation("  %5: f32[4, 2] = aten::neg.default(%0, %1; %2)\noutputs\n", "breaks the rule");
-  expect_violation("  %5: f32[4, 2] = aten::neg.default(%6)\n  %6: f32[4, 2] = aten::neg.default(%0)\noutputs\n",
-                   "%5: f32[4, 2] = aten::neg.default(%6)");
+  expect_violation(
+      "  %5: f32[4, 2] = aten::neg.default(%6)\n  %6: f32[4, 2] = aten::neg.default(%0)\noutputs\n",
+      "%5: f32[4, 2] = aten::neg.default(%6)");
 }
 
 TEST(Verify, EveryRuleHasAName) {
@@ -46,7 +47,8 @@ TEST(Verify, EveryRuleHasAName) {
 }
 
 TEST(Verify, RefusesIdsBeyondTheTable) {
-  Graph graph = graph_of(std::string(kInputs) + "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n");
+  Graph graph =
+      graph_of(std::string(kInputs) + "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n");
   graph.nodes[0].inputs[0] = 99;
   expect_error<InternalError>([&] { verify(graph); }, "every id names a value");
   graph.nodes[0].inputs[0] = kNoValue;
@@ -73,7 +75,8 @@ TEST(Verify, RefusesAUseBeforeTheDefinition) {
 }
 
 TEST(Verify, RefusesInputsThatNoArgumentTakes) {
-  Graph graph = graph_of(std::string(kInputs) + "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n");
+  Graph graph =
+      graph_of(std::string(kInputs) + "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n");
   graph.nodes[0].inputs.push_back(1);
   expect_error<InternalError>([&] { verify(graph); }, "take 1 inputs and there are 2");
   graph.nodes[0].inputs.clear();
@@ -121,7 +124,8 @@ TEST(Verify, RefusesASymbolWithoutAName) {
 }
 
 TEST(Verify, RefusesAForwardThatWaitsForTheBackward) {
-  expect_violation("  %5: f32[4, 2] = aten::neg.default(%3)\noutputs\n", "%3 belongs to the backward");
+  expect_violation("  %5: f32[4, 2] = aten::neg.default(%3)\noutputs\n",
+                   "%3 belongs to the backward");
   expect_violation(
       "backward\n  %5: f32[4, 2] = aten::neg.default(%0)\n"
       "forward\n  %6: f32[4, 2] = aten::neg.default(%5)\noutputs\n",
@@ -164,10 +168,10 @@ TEST(Verify, RefusesASavedViewAndASecondSave) {
                    "%5 is a view of storage 0");
   expect_violation("outputs\n  %0 saved\n  %0 saved\n", "%0 is saved twice");
   // What an in-place operator returns is no view.
-  EXPECT_NO_THROW(verify(graph_of(std::string(kInputs) +
-                                  "  %5: f32[4, 2] = aten::neg.default(%0)\n"
-                                  "  %7: f32[4, 2] &5 = aten::relu_.default(%5)\n"
-                                  "outputs\n  none result\n  %7 saved\n")));
+  EXPECT_NO_THROW(
+      verify(graph_of(std::string(kInputs) + "  %5: f32[4, 2] = aten::neg.default(%0)\n"
+                                             "  %7: f32[4, 2] &5 = aten::relu_.default(%5)\n"
+                                             "outputs\n  none result\n  %7 saved\n")));
 }
 
 TEST(Verify, RefusesResultsThatShareStorageWithoutARecord) {
@@ -175,7 +179,8 @@ TEST(Verify, RefusesResultsThatShareStorageWithoutARecord) {
       "  %5: f32[4, 2] = aten::neg.default(%0)\n  %6: f32[2, 4]{1, 2} &5 = aten::t.default(%5)\n";
   expect_violation(view + "outputs\n  %5 result\n  %6 result\n", "has no alias record");
   expect_violation("outputs\n  %0 result\n", "has no alias record");
-  EXPECT_NO_THROW(verify(graph_of(kInputs + view + "outputs\n  %5 result\n  %6 result view_of_output 0\n")));
+  EXPECT_NO_THROW(
+      verify(graph_of(kInputs + view + "outputs\n  %5 result\n  %6 result view_of_output 0\n")));
   EXPECT_NO_THROW(verify(graph_of(std::string(kInputs) + "outputs\n  %0 result is_input 0\n")));
 }
 
@@ -191,15 +196,17 @@ TEST(Verify, RefusesGradientsThatShareStorage) {
 
 TEST(Verify, RefusesAnOrderThatTheCallingConventionDoesNotHave) {
   expect_violation("outputs\n  %2 generator 0\n  %0 result is_input 0\n", "%0 comes too late");
-  const Graph graph = graph_of("inputs\n  %0: f32[2] tangent 0\n  %1: f32[2] primal\nnodes\noutputs\n");
+  const Graph graph =
+      graph_of("inputs\n  %0: f32[2] tangent 0\n  %1: f32[2] primal\nnodes\noutputs\n");
   expect_error<InternalError>([&] { verify(graph); }, "%1 comes too late among the inputs");
 }
 
 TEST(Verify, RefusesTokensWithOtherRecords) {
   expect_violation("outputs\n  %2 result\n", "the output %2 is called result");
   expect_violation("outputs\n  %2 generator 1\n", "belongs to generator 1");
-  expect_error<InternalError>([] { verify(graph_of("inputs\n  %0: token primal\nnodes\noutputs\n")); },
-                              "the input %0 is called primal");
+  expect_error<InternalError>(
+      [] { verify(graph_of("inputs\n  %0: token primal\nnodes\noutputs\n")); },
+      "the input %0 is called primal");
   expect_error<InternalError>(
       [] { verify(graph_of("inputs\n  %0: token generator 0\nnodes\noutputs\n")); },
       "belongs to generator 0");
@@ -207,7 +214,8 @@ TEST(Verify, RefusesTokensWithOtherRecords) {
 
 TEST(Verify, RefusesUndefinedOutputsThatMustExist) {
   expect_violation("outputs\n  none mutated 1\n", "an output called mutated is none");
-  EXPECT_NO_THROW(verify(graph_of(std::string(kInputs) + "outputs\n  none result\n  none gradient 0\n")));
+  EXPECT_NO_THROW(
+      verify(graph_of(std::string(kInputs) + "outputs\n  none result\n  none gradient 0\n")));
 }
 
 TEST(Verify, RefusesInputRecordsThatReferToNothing) {
