@@ -39,14 +39,10 @@ json measure_cold(const GptConfig& config) {
   loss.reset();
   loss.warmup(tokens.inputs, tokens.targets);
   const auto warm = loss.report().programs.at(0);
-  return {{"capture_ms", cold.capture_ms},
-          {"compile_ms", cold.compile_ms},
-          {"first_call_ms", first_ms - later_ms},
-          {"warm_capture_ms", warm.capture_ms},
-          {"warm_compile_ms", warm.compile_ms},
-          {"joint_nodes", cold.joint_nodes},
-          {"real_kernels", cold.real_kernels},
-          {"meta_kernels", cold.meta_kernels}};
+  return {{"capture_ms", cold.capture_ms},        {"compile_ms", cold.compile_ms},
+          {"first_call_ms", first_ms - later_ms}, {"warm_capture_ms", warm.capture_ms},
+          {"warm_compile_ms", warm.compile_ms},   {"joint_nodes", cold.joint_nodes},
+          {"real_kernels", cold.real_kernels},    {"meta_kernels", cold.meta_kernels}};
 }
 
 std::vector<std::string> arguments_of(const GptConfig& config) {
@@ -62,8 +58,11 @@ std::vector<std::string> arguments_of(const GptConfig& config) {
 int run_cold(char** arguments) {
   const auto number = [&](int i) { return std::stoll(arguments[i]); };
   at::set_num_threads(static_cast<int>(number(0)));
-  const GptConfig config{.vocabulary = number(1), .layers = number(2), .width = number(3),
-                         .heads = number(4), .context = number(5)};
+  const GptConfig config{.vocabulary = number(1),
+                         .layers = number(2),
+                         .width = number(3),
+                         .heads = number(4),
+                         .context = number(5)};
   return run_bench([&] { fmt::print("{}\n", measure_cold(config).dump()); });
 }
 
@@ -99,11 +98,15 @@ void measure_gpt12(Bench& bench) {
     return Peer{name, theirs->at(key).get<double>()};
   };
   const std::string name = "gpt12";
-  bench.add({name, "capture_ms", ours("capture_ms"), "ms", peer("AOTAutograd trace", "trace_ms"),
-             20});
+  bench.add(
+      {name, "capture_ms", ours("capture_ms"), "ms", peer("AOTAutograd trace", "trace_ms"), 20});
   bench.add({name, "compile_ms", ours("compile_ms"), "ms", {}, {}});
-  bench.add({name, "first_call_ms", ours("first_call_ms"), "ms",
-             peer("torch.compile aot_eager", "first_call_ms"), {}});
+  bench.add({name,
+             "first_call_ms",
+             ours("first_call_ms"),
+             "ms",
+             peer("torch.compile aot_eager", "first_call_ms"),
+             {}});
   bench.add({name, "warm_capture_ms", ours("warm_capture_ms"), "ms", {}, {}});
   bench.add({name, "warm_compile_ms", ours("warm_compile_ms"), "ms", {}, {}});
   bench.add({name, "joint_nodes", ours("joint_nodes"), "", {}, {}});

@@ -42,26 +42,30 @@ void run(Bench& bench) {
   const auto per_call_us = [](double ms) { return ms * 1e3 / kCallsPerSample; };
 
   const auto rounds = bench.rounds(400);
-  const auto pair = time_pairs("guarded call", rounds, [&] { steps(compiled); },
-                               [&] { steps(ten_operators); });
+  const auto pair = time_pairs(
+      "guarded call", rounds, [&] { steps(compiled); }, [&] { steps(ten_operators); });
   AG_CHECK(compiled.report().eager_calls == 0, "a compiled call ran eagerly");
   // Forward alone: where the rest goes.
   const auto forward = [&](auto& function) {
     for (int i = 0; i < kCallsPerSample; ++i) function(x, w, b);
   };
-  const auto forward_pair = time_pairs("its forward", rounds, [&] { forward(compiled); },
-                                       [&] { forward(ten_operators); });
+  const auto forward_pair = time_pairs(
+      "its forward", rounds, [&] { forward(compiled); }, [&] { forward(ten_operators); });
 
   note("torch.compile, about ten seconds");
-  const auto theirs = run_peer("overhead.py", {std::to_string(at::get_num_threads()),
-                                               std::to_string(bench.rounds(100)),
-                                               std::to_string(kPeerCallsPerSample)});
+  const auto theirs = run_peer(
+      "overhead.py", {std::to_string(at::get_num_threads()), std::to_string(bench.rounds(100)),
+                      std::to_string(kPeerCallsPerSample)});
   std::optional<Peer> peer;
   if (theirs) peer = Peer{"torch.compile aot_eager", theirs->at("added_us").get<double>()};
   const std::string name = "guarded_call";
   bench.add({name, "added_us", per_call_us(pair.difference_ms), "us", peer, 2});
-  bench.add({name, "total_us", per_call_us(pair.first_ms), "us",
-             Peer{"eager", per_call_us(pair.second_ms)}, {}});
+  bench.add({name,
+             "total_us",
+             per_call_us(pair.first_ms),
+             "us",
+             Peer{"eager", per_call_us(pair.second_ms)},
+             {}});
   bench.add({name, "forward_added_us", per_call_us(forward_pair.difference_ms), "us", {}, {}});
 }
 

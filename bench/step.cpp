@@ -34,12 +34,11 @@ void measure(Bench& bench, const std::string& name, Model model, const at::Tenso
     clear_gradients(*model);
     function(x, y).backward();
   };
-  const auto pair = time_pairs(name, bench.rounds(rounds), [&] { step(compiled); },
-                               [&] { step(eager); });
+  const auto pair = time_pairs(
+      name, bench.rounds(rounds), [&] { step(compiled); }, [&] { step(eager); });
   const auto peak = [&](auto& function) {
     clear_gradients(*model);
-    return static_cast<double>(
-        examples::measure_memory([&] { return function(x, y); }).peak_bytes);
+    return static_cast<double>(examples::measure_memory([&] { return function(x, y); }).peak_bytes);
   };
   const auto compiled_peak = peak(compiled), eager_peak = peak(eager);
   const auto report = compiled.report();
@@ -50,15 +49,19 @@ void measure(Bench& bench, const std::string& name, Model model, const at::Tenso
   bench.add({name, "step_ms", pair.first_ms, "ms", Peer{"eager", pair.second_ms}, {}});
   bench.add({name, "peak_mib", compiled_peak / kMiB, "MiB", Peer{"eager", eager_peak / kMiB}, {}});
   const auto& program = report.programs.at(0);
-  bench.add({name, "predicted_peak_mib", static_cast<double>(program.predicted_peak_bytes) / kMiB,
-             "MiB", Peer{"measured", compiled_peak / kMiB}, {}});
+  bench.add({name,
+             "predicted_peak_mib",
+             static_cast<double>(program.predicted_peak_bytes) / kMiB,
+             "MiB",
+             Peer{"measured", compiled_peak / kMiB},
+             {}});
   bench.add({name, "saved_mib", static_cast<double>(program.saved_bytes) / kMiB, "MiB", {}, {}});
 }
 
 void measure_gpt(Bench& bench, const std::string& name, double dropout, Limits limits) {
   torch::manual_seed(0);
-  const examples::GptConfig config{.vocabulary = 512, .layers = 6, .width = 384, .heads = 6,
-                                   .context = 256, .dropout = dropout};
+  const examples::GptConfig config{
+      .vocabulary = 512, .layers = 6, .width = 384, .heads = 6, .context = 256, .dropout = dropout};
   const auto tokens = random_tokens(config, /*batch=*/8);
   measure(bench, name, examples::Gpt(config), tokens.inputs, tokens.targets, 15, limits);
 }

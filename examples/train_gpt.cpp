@@ -49,7 +49,7 @@ struct Run {
   StepMemory memory;  // of a step after the last
   std::vector<at::Tensor> parameters;
   at::Tensor generator_state;
-  Report report;      // of the compiled run
+  Report report;  // of the compiled run
 };
 
 using Step = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
@@ -57,9 +57,9 @@ using Step = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
 Run train(const std::string& name, const Settings& settings, const Corpus& corpus, bool compiled) {
   torch::manual_seed(settings.seed);
   Gpt model(settings.model);
-  torch::optim::AdamW optimizer(model->parameters(),
-                                torch::optim::AdamWOptions(settings.learning_rate)
-                                    .weight_decay(settings.weight_decay));
+  torch::optim::AdamW optimizer(
+      model->parameters(),
+      torch::optim::AdamWOptions(settings.learning_rate).weight_decay(settings.weight_decay));
   const auto loss_of = [&](at::Tensor x, at::Tensor y) { return model->loss(x, y); };
   auto compiled_loss = compile(model, loss_of, Options().with_name("train_gpt"));
   const Step step = compiled ? Step(compiled_loss) : Step(loss_of);
@@ -118,7 +118,8 @@ Comparison compare(const Run& eager, const Run& compiled) {
     if (std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b)) continue;
     ++result.losses_that_differ;
     const auto difference = std::abs(a - b);  // a NaN stays one: it must not look like 0
-    if (!(difference <= result.largest_loss_difference)) result.largest_loss_difference = difference;
+    if (!(difference <= result.largest_loss_difference))
+      result.largest_loss_difference = difference;
   }
   for (size_t i = 0; i < eager.parameters.size(); ++i) {
     if (!at::equal(eager.parameters[i], compiled.parameters[i])) ++result.parameters_that_differ;
@@ -144,9 +145,10 @@ Table results_table(const Settings& settings, const Run& eager, const Run& compi
   table.add({"parameters that differ", "",
              fmt::format("{} of {}", comparison.parameters_that_differ, eager.parameters.size())});
   table.add({"generator state", "", comparison.generators_equal ? "equal" : "differs"});
-  table.add({"step, median", fmt::format("{:.2f} ms", a), fmt::format("{:.2f} ms", b), ratio(b, a)});
-  table.add({"tokens/s", short_number(1e3 * tokens / a), short_number(1e3 * tokens / b),
-             ratio(a, b)});
+  table.add(
+      {"step, median", fmt::format("{:.2f} ms", a), fmt::format("{:.2f} ms", b), ratio(b, a)});
+  table.add(
+      {"tokens/s", short_number(1e3 * tokens / a), short_number(1e3 * tokens / b), ratio(a, b)});
   const auto bytes = [&](const char* title, int64_t of_eager, int64_t of_compiled) {
     table.add({title, format_bytes(of_eager), format_bytes(of_compiled),
                ratio(static_cast<double>(of_compiled), static_cast<double>(of_eager))});
@@ -176,7 +178,8 @@ Table program_table(const Report& report) {
 }
 
 [[noreturn]] void fail_to_write(const std::filesystem::path& path) {
-  throw InputError(ErrorText{"a folder to write to", "'" + path.string() + "', which cannot be made",
+  throw InputError(ErrorText{"a folder to write to",
+                             "'" + path.string() + "', which cannot be made",
                              "give another folder with --out"});
 }
 
@@ -189,18 +192,18 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
 std::string loss_chart(const Run& eager, const Run& compiled) {
   std::vector<double> steps(eager.losses.size());
   std::iota(steps.begin(), steps.end(), 1);
-  return line_chart_svg({{"eager", steps, eager.losses},
-                         {"compiled", steps, compiled.losses, /*dashed=*/true}},
-                        {"Training loss", "step", "loss"});
+  return line_chart_svg(
+      {{"eager", steps, eager.losses}, {"compiled", steps, compiled.losses, /*dashed=*/true}},
+      {"Training loss", "step", "loss"});
 }
 
 std::string memory_chart(const Run& eager, const Run& compiled) {
   const auto series = [](const char* name, const StepMemory& memory, bool dashed) {
     return MemorySeries{name, memory.timeline, dashed, memory.backward_ms};
   };
-  return memory_chart_svg({series("eager", eager.memory, false),
-                           series("compiled", compiled.memory, true)},
-                          "Live memory of one training step, measured");
+  return memory_chart_svg(
+      {series("eager", eager.memory, false), series("compiled", compiled.memory, true)},
+      "Live memory of one training step, measured");
 }
 
 std::string describe(const Settings& settings, const Corpus& corpus, int64_t parameters) {
@@ -241,10 +244,10 @@ int run_all(const Settings& settings) {
   write_file(settings.out / "loss.svg", loss_chart(eager, compiled));
   write_file(settings.out / "memory.svg", memory_chart(eager, compiled));
   write_file(settings.out / "report.txt", head + "\n" + text);
-  write_file(settings.out / "report.md",
-             "# Training a GPT, eager and compiled\n\n" + head + "\n" + results.markdown() + "\n" +
-                 program.markdown() + "\n" + verdict +
-                 "\n![loss](loss.svg)\n\n![memory](memory.svg)\n");
+  write_file(settings.out / "report.md", "# Training a GPT, eager and compiled\n\n" + head + "\n" +
+                                             results.markdown() + "\n" + program.markdown() + "\n" +
+                                             verdict +
+                                             "\n![loss](loss.svg)\n\n![memory](memory.svg)\n");
   fmt::print("Written to {}: report.txt, report.md, loss.svg, memory.svg\n", settings.out.string());
   return comparison.equal() ? 0 : 1;
 }

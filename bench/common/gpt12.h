@@ -1,13 +1,17 @@
 #pragma once
 
 /// \file
-/// The GPT whose capture and guards are measured, and a batch for it.
+/// The GPT whose capture, guards and passes are measured, and a batch for it.
 
 #include <ATen/core/Tensor.h>
+#include <antegrad/tree.h>
 
 #include <cstdint>
+#include <memory>
 
+#include "capture/capture.h"
 #include "common/models.h"
+#include "compile/module_tree.h"
 
 namespace antegrad::bench {
 
@@ -22,5 +26,14 @@ struct Tokens {
 
 /// Random tokens for this model, from libtorch's generator.
 Tokens random_tokens(const examples::GptConfig& config, int64_t batch);
+
+/// A captured gpt12() with what ag::compile would hold beside it.
+struct CapturedGpt {
+  examples::Gpt model;
+  std::shared_ptr<const compiler::ModuleTree> tree;
+  Leaves arguments;
+  capture::Captured captured;
+};
+CapturedGpt capture_gpt12();
 
 }  // namespace antegrad::bench

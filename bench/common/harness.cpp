@@ -8,9 +8,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
-#include <vector>
 
-#include "common/measure.h"
 #include "common/progress.h"
 
 namespace antegrad::bench {
@@ -34,8 +32,7 @@ Bench::Bench(std::string name, int argc, char** argv) : name_(std::move(name)), 
   std::string out;
   threads_ = static_cast<int>(std::thread::hardware_concurrency());
   app.add_option("--out", out, "file for the results, one JSON object a line");
-  app.add_option("--threads", threads_, "threads of libtorch")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", threads_, "threads of libtorch")->check(CLI::PositiveNumber);
   app.add_flag("--quick", quick_, "fewer repetitions");
   try {
     app.parse(argc, argv);
@@ -66,8 +63,8 @@ void Bench::add(const Result& result) {
   row["cpu"] = cpu_;
   row["threads"] = threads_;
 
-  std::string line = fmt::format("{}/{}/{} = {:.4g}", name_, result.case_name, result.metric,
-                                 result.value);
+  std::string line =
+      fmt::format("{}/{}/{} = {:.4g}", name_, result.case_name, result.metric, result.value);
   if (!result.unit.empty()) line += " " + result.unit;
   if (result.peer) line += fmt::format("  ({}: {:.4g})", result.peer->name, result.peer->value);
   if (result.limit) {
@@ -92,19 +89,24 @@ int run_bench(const std::function<void()>& body) {
 }
 
 Pair time_pairs(const std::string& label, int rounds, const std::function<void()>& first,
-                const std::function<void()>& second, int warmup) {
+                const std::function<void()>& second) {
   const auto time = [](const std::function<void()>& closure) {
     const examples::Stopwatch watch;
     closure();
     return watch.milliseconds();
   };
-  for (int i = 0; i < warmup; ++i) {
-    first();
-    second();
-  }
+  constexpr double kMaximumMs = 60e3;
+  constexpr int kFewestRounds = 3;
+  first();
+  second();
+  const examples::Stopwatch total;
   std::vector<double> firsts, seconds, ratios, differences;
   examples::Progress progress(label, rounds, stderr);
   for (int i = 0; i < rounds; ++i) {
+    if (i >= kFewestRounds && total.milliseconds() > kMaximumMs) {
+      note(fmt::format("{}: only {} of {} rounds: the machine is slow or busy", label, i, rounds));
+      break;
+    }
     double a = 0, b = 0;
     if (i % 2 == 0) {
       a = time(first);

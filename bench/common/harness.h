@@ -14,6 +14,9 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "common/measure.h"
 
 namespace antegrad::bench {
 
@@ -65,8 +68,25 @@ struct Pair {
   double difference_ms = 0;  ///< median over pairs of first - second
 };
 
-/// `label` appears with the progress. Each closure runs `warmup` times before anything is timed.
+/// Each closure runs once before anything is timed. `rounds` pairs, fewer (but three) when they take
+/// longer than a minute. `label` appears with the progress.
 Pair time_pairs(const std::string& label, int rounds, const std::function<void()>& first,
-                const std::function<void()>& second, int warmup = 2);
+                const std::function<void()>& second);
+
+/// Microseconds of one call: the median over `samples` of `calls` calls each. One more sample before
+/// them warms up.
+template <class Call>
+double time_us(int samples, int calls, const Call& call);
+
+template <class Call>
+double time_us(int samples, int calls, const Call& call) {
+  std::vector<double> values;
+  for (int i = 0; i <= samples; ++i) {
+    const examples::Stopwatch watch;
+    for (int k = 0; k < calls; ++k) call();
+    if (i > 0) values.push_back(watch.milliseconds() * 1e3 / calls);
+  }
+  return examples::median(std::move(values));
+}
 
 }  // namespace antegrad::bench

@@ -39,8 +39,8 @@ at::Tensor GptBlockImpl::attention(const at::Tensor& x) {
   };
   const auto qkv = qkv_->forward(x).chunk(3, /*dim=*/-1);
   const auto mixed = at::scaled_dot_product_attention(
-      split(qkv[0]), split(qkv[1]), split(qkv[2]), /*attn_mask=*/{},
-      is_training() ? dropout_ : 0.0, /*is_causal=*/true);
+      split(qkv[0]), split(qkv[1]), split(qkv[2]), /*attn_mask=*/{}, is_training() ? dropout_ : 0.0,
+      /*is_causal=*/true);
   return attention_out_->forward(mixed.transpose(1, 2).reshape({batch, time, width}));
 }
 
@@ -52,10 +52,10 @@ at::Tensor GptBlockImpl::forward(const at::Tensor& x) {
 
 GptImpl::GptImpl(const GptConfig& config) : config_(config) {
   if (config.heads < 1 || config.width % config.heads != 0) {
-    throw OptionError(ErrorText{"a width that is a multiple of the number of heads",
-                                std::to_string(config.width) + " and " +
-                                    std::to_string(config.heads) + " heads",
-                                "change one of the two"});
+    throw OptionError(
+        ErrorText{"a width that is a multiple of the number of heads",
+                  std::to_string(config.width) + " and " + std::to_string(config.heads) + " heads",
+                  "change one of the two"});
   }
   embedding_ = register_module("embedding", nn::Embedding(config.vocabulary, config.width));
   positions_ = register_parameter("positions", at::empty({config.context, config.width}));
@@ -110,8 +110,8 @@ CnnImpl::CnnImpl(const CnnConfig& config) {
     image /= 2;
   }
   drop_ = register_module("drop", nn::Dropout(config.dropout));
-  classifier_ = register_module(
-      "classifier", nn::Linear(config.channels.back() * image * image, config.classes));
+  classifier_ = register_module("classifier",
+                                nn::Linear(config.channels.back() * image * image, config.classes));
 }
 
 at::Tensor CnnImpl::forward(const at::Tensor& images) {

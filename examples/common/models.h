@@ -22,10 +22,10 @@ namespace antegrad::examples {
 struct GptConfig {
   int64_t vocabulary = 256;  ///< bytes
   int64_t layers = 4;
-  int64_t width = 192;       ///< a multiple of `heads`
+  int64_t width = 192;  ///< a multiple of `heads`
   int64_t heads = 6;
-  int64_t context = 128;     ///< the longest sequence
-  double dropout = 0;        ///< after the embedding, in attention, and at the end of each branch
+  int64_t context = 128;  ///< the longest sequence
+  double dropout = 0;     ///< after the embedding, in attention, and at the end of each branch
 };
 
 /// Pre-LayerNorm transformer block: causal self-attention, then an MLP with GELU.
@@ -86,9 +86,9 @@ TORCH_MODULE(Mlp);
 
 struct CnnConfig {
   std::vector<int64_t> channels = {3, 32, 64, 128};
-  int64_t image = 32;    ///< height and width; halved between stages, a multiple of 2^stages
+  int64_t image = 32;  ///< height and width; halved between stages, a multiple of 2^stages
   int64_t classes = 10;
-  double dropout = 0;    ///< before the last layer
+  double dropout = 0;  ///< before the last layer
 };
 
 /// Stages of twice Conv, BatchNorm and ReLU, then MaxPool; a linear classifier; cross entropy.

@@ -78,8 +78,8 @@ void Progress::update(int64_t done, const std::string& note) {
 void Progress::draw_bar(int64_t done, const std::string& note) {
   const auto head = fmt::format("{} ", label_);
   const auto separator = note.empty() ? "" : "  ";
-  auto tail = fmt::format(" {:>3}%{}{}  {}", percent(done, total_), separator, note,
-                          time_left(done));
+  auto tail =
+      fmt::format(" {:>3}%{}{}  {}", percent(done, total_), separator, note, time_left(done));
   const auto columns = columns_of(file_) - 1;  // the last column would wrap on some terminals
   const auto room = columns - static_cast<int>(head.size() + tail.size());
   if (room < kMinimumBar) {  // too narrow for a bar

@@ -48,13 +48,15 @@ Corpus read_corpus(const fs::path& path, size_t max_bytes) {
     while (used < files.size() && corpus.bytes.size() < max_bytes) {
       append_file(files[used++], max_bytes, corpus.bytes);
     }
-    if (corpus.bytes.empty()) fail("a folder with Python sources", "'" + path.string() + "' without any");
+    if (corpus.bytes.empty())
+      fail("a folder with Python sources", "'" + path.string() + "' without any");
     corpus.source += " (" + std::to_string(used) + " Python files)";
   } else if (fs::is_regular_file(path, error)) {
     append_file(path, max_bytes, corpus.bytes);
   } else {
-    fail("a text file, or a folder with Python sources",
-         "'" + path.string() + "', which is " + (fs::exists(path, error) ? "neither" : "not there"));
+    fail(
+        "a text file, or a folder with Python sources",
+        "'" + path.string() + "', which is " + (fs::exists(path, error) ? "neither" : "not there"));
   }
   return corpus;
 }
@@ -68,7 +70,8 @@ fs::path torch_package_folder() {
     if (fs::exists(package / "__init__.py", error)) return package;
   }
   fail("libtorch inside a Python package, whose sources are the default text",
-       "libtorch in " + (info.dli_fname ? "'" + std::string(info.dli_fname) + "'" : "no known file"));
+       "libtorch in " +
+           (info.dli_fname ? "'" + std::string(info.dli_fname) + "'" : "no known file"));
 }
 
 BatchSampler::BatchSampler(const Corpus& corpus, int64_t batch, int64_t context, uint64_t seed)

@@ -31,10 +31,9 @@ std::string line_chart_svg(const std::vector<ChartSeries>& series, const ChartTe
   std::vector<Series> lines;
   for (const auto& given : series) {
     if (given.x.size() != given.y.size()) {
-      throw InputError(ErrorText{"as many x as y in the series '" + given.name + "'",
-                                 std::to_string(given.x.size()) + " x and " +
-                                     std::to_string(given.y.size()) + " y",
-                                 ""});
+      throw InputError(ErrorText{
+          "as many x as y in the series '" + given.name + "'",
+          std::to_string(given.x.size()) + " x and " + std::to_string(given.y.size()) + " y", ""});
     }
     Series line;
     line.name = given.name;

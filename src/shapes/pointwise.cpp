@@ -68,6 +68,12 @@ bool contiguous_second(Call& call) {
   return true;
 }
 
+/// The oneDNN kernel reads out of bounds when the operands broadcast.
+bool gelu_backward(Call& call) {
+  return call.arg(0).toTensor().sizes().equals(call.arg(1).toTensor().sizes()) &&
+         floating_binary(call);
+}
+
 /// A unary operator on `self.to(common)`: the copy is made on every device, unlike promotion.
 bool unary_of_cast(Call& call, std::initializer_list<size_t> numbers) {
   const at::Tensor& self = call.arg(0).toTensor();
@@ -235,7 +241,7 @@ constexpr Entry kTable[] = {
     {"aten::threshold", elementwise<Promotion::kCommon, 0>},
     // Their derivatives.
     {"aten::elu_backward", only<elementwise<Promotion::kCommon, 0, 5>, is_floating>},
-    {"aten::gelu_backward", floating_binary},
+    {"aten::gelu_backward", gelu_backward},
     {"aten::glu_backward", contiguous_second},
     {"aten::hardshrink_backward", floating_binary},
     {"aten::hardsigmoid_backward", floating_binary},

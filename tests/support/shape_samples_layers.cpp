@@ -371,6 +371,13 @@ Arguments prelu(R& r, bool backward) {
   return a;
 }
 
+/// The oneDNN kernel (2.13) reads out of bounds when the operands broadcast.
+Arguments gelu_backward(R& r) {
+  const Shape shape = r.shape();
+  return {r.tensor(shape, r.floating()), r.tensor(shape, r.floating()),
+          r.chance(0.5) ? "none" : "tanh"};
+}
+
 Arguments glu_backward(R& r) {
   Shape shape = r.shape(1, 4);
   const int64_t dim = r.integer(0, shape.size() - 1);
@@ -437,6 +444,7 @@ const ArgumentsTable& layer_samples() {
       {"aten::_log_softmax_backward_data", softmax_backward},
       {"aten::_prelu_kernel", [](R& r) { return prelu(r, false); }},
       {"aten::_prelu_kernel_backward", [](R& r) { return prelu(r, true); }},
+      {"aten::gelu_backward", gelu_backward},
       {"aten::glu_backward", glu_backward},
       {"aten::embedding", embedding},
       {"aten::embedding_dense_backward", embedding_backward},

@@ -1,0 +1,92 @@
+// What each stage after capture takes on the joint graph of a 12-layer GPT, in the pipeline's order, and
+// what the text form takes.
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include "common/gpt12.h"
+#include "common/harness.h"
+#include "graph/hash.h"
+#include "graph/parse.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "memory/peak.h"
+#include "partition/default_partition.h"
+#include "passes/cse.h"
+#include "passes/dce.h"
+#include "passes/no_ops.h"
+#include "passes/reinplace.h"
+#include "passes/size_only_inputs.h"
+#include "runtime/executable.h"
+
+namespace antegrad::bench {
+namespace {
+
+// Times single stages; those that consume their graph get a copy that is made outside of the clock.
+class Stages {
+ public:
+  explicit Stages(Bench& bench) : bench_(bench), rounds_(bench.rounds(200)) {}
+
+  template <class Stage>
+  void read(const std::string& name, const Stage& stage) {
+    add(name, time_us(rounds_, /*calls=*/1, [&] { benchmark::DoNotOptimize(stage()); }));
+  }
+
+  /// Returns what the stage makes of the graph.
+  template <class Stage>
+  auto consume(const std::string& name, const Graph& graph, const Stage& stage) {
+    std::vector<Graph> copies(static_cast<size_t>(rounds_) + 1, graph);
+    size_t next = 0;
+    add(name, time_us(rounds_, /*calls=*/1,
+                      [&] { benchmark::DoNotOptimize(stage(std::move(copies[next++]))); }));
+    return stage(graph);
+  }
+
+ private:
+  void add(const std::string& name, double us) {
+    bench_.add({"gpt12", name + "_us", us, "us", {}, {}});
+  }
+
+  Bench& bench_;
+  int rounds_;
+};
+
+void run(Bench& bench) {
+  auto gpt = capture_gpt12();
+  Stages stages(bench);
+  auto joint = std::move(gpt.captured.joint);
+  bench.add({"gpt12", "captured_nodes", static_cast<double>(joint.nodes.size()), "", {}, {}});
+  joint = stages.consume("no_ops", joint, no_ops);
+  joint = stages.consume("size_only_inputs", joint, size_only_inputs);
+  joint = stages.consume("cse", joint, cse);
+  joint = stages.consume("dce", joint, dce);
+  bench.add({"gpt12", "joint_nodes", static_cast<double>(joint.nodes.size()), "", {}, {}});
+  stages.read("structural_hash", [&] { return structural_hash(joint); });
+  auto parts = stages.consume("default_partition", joint, default_partition);
+  parts.forward = stages.consume("reinplace_forward", parts.forward, reinplace);
+  parts.backward = stages.consume("reinplace_backward", parts.backward, reinplace);
+  stages.read("simulate", [&] { return simulate(parts).peak_bytes; });
+  stages.read("executable", [&] {
+    return runtime::Executable(parts.forward, parts.backward, gpt.captured.tables, nullptr)
+        .primal_count();
+  });
+  // Not part of compiling in release builds.
+  stages.read("verify", [&] {
+    verify(joint);
+    return 0;
+  });
+  const auto text = to_text(joint);
+  stages.read("to_text", [&] { return to_text(joint).size(); });
+  stages.read("parse", [&] { return parse_graph(text).nodes.size(); });
+}
+
+}  // namespace
+}  // namespace antegrad::bench
+
+int main(int argc, char** argv) {
+  using namespace antegrad::bench;
+  return run_bench([&] {
+    Bench bench("core", argc, argv);
+    run(bench);
+  });
+}
