@@ -148,7 +148,7 @@ Compiled<std::decay_t<Fn>> compile(const Model& model, Fn&& fn, Options options 
 template <ModulePointer Model>
 auto compile(const Model& model, Options options = {}) {
   return compile(
-      model, [model](const auto&... args) mutable { return model->forward(args...); },
+      model, [model = Model(model)](const auto&... args) mutable { return model->forward(args...); },
       std::move(options));
 }
 
