@@ -3,6 +3,7 @@
 /// layout. The CPU kernels work on (batch, sequence, heads, …) and return transposed views of that
 /// for the rest, so those are not contiguous.
 
+#include <algorithm>
 #include <utility>
 
 #include "shapes/families.h"
@@ -51,7 +52,107 @@ bool flash_for_cpu_backward(Call& call) {
   return true;
 }
 
+// ---- CUDA --------------------------------------------------------------------------------------
+
+/// query, key and value at `first` on one CUDA device, with as many heads each.
+bool is_plain_cuda(const Call& call, size_t first) {
+  const at::Tensor& query = call.arg(first).toTensor();
+  for (size_t i = first; i < first + 3; ++i) {
+    const at::Tensor& t = call.arg(i).toTensor();
+    if (t.dim() != 4 || !t.is_cuda() || t.size(1) != query.size(1)) return false;
+  }
+  return true;
+}
+
+/// The layout of `model` for other sizes: its dimensions in the order of their strides.
+Spec in_layout_of(const at::Tensor& model, const Dims& sizes) {
+  if (model.sizes().equals(sizes)) return like(model);
+  Dims order = {0, 1, 2, 3};
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return model.stride(a) < model.stride(b); });
+  Spec spec = contiguous(model, sizes);
+  int64_t next = 1;
+  for (const int64_t dim : order) {
+    spec.strides[dim] = next;
+    next *= sizes[dim];
+  }
+  return spec;
+}
+
+bool flash(Call& call) {
+  const at::Tensor& query = call.arg(0).toTensor();
+  const at::Tensor& key = call.arg(1).toTensor();
+  if (!is_plain_cuda(call, 0) || call.boolean(5) || query.size(3) % 8 != 0) return false;
+  const c10::Device device = query.device();
+  call.returns(like(query));
+  call.returns(fresh({query.size(0), query.size(1), query.size(2)}, at::kFloat, device));
+  call.returns(undefined());
+  call.returns(undefined());
+  call.returns(integer(query.size(2)));
+  call.returns(integer(key.size(2)));
+  call.returns(fresh({2}, at::kUInt64, device));
+  call.returns(fresh({}, at::kUInt64, device));
+  call.returns(fresh({0}, query.scalar_type(), device));
+  return true;
+}
+
+template <size_t First>
+bool gradients_like(Call& call) {
+  if (!is_plain_cuda(call, First)) return false;
+  for (size_t i = First; i < First + 3; ++i) call.returns(like(call.arg(i).toTensor()));
+  return true;
+}
+
+bool efficient(Call& call) {
+  const at::Tensor& query = call.arg(0).toTensor();
+  const at::Tensor& value = call.arg(2).toTensor();
+  if (!is_plain_cuda(call, 0)) return false;
+  const bool dropout = call.number(5) > 0;
+  const int64_t rows = call.boolean(4) ? (query.size(2) + 31) / 32 * 32 : 0;
+  call.returns(heads_outside({query.size(0), query.size(1), query.size(2), value.size(3)},
+                             query.scalar_type(), query.device()));
+  call.returns(fresh({query.size(0), query.size(1), rows}, at::kFloat, query.device()));
+  for (int i = 0; i < 2; ++i) {  // seed and offset
+    call.returns(fresh({}, at::kLong, dropout ? c10::Device(at::kCPU) : query.device()));
+  }
+  return true;
+}
+
+bool efficient_backward(Call& call) {
+  if (!is_plain_cuda(call, 1)) return false;
+  const auto mask = call.arg(10).toListRef();
+  const bool bias = !call.is_none(4) && call.arg(4).toTensor().defined();
+  if (bias && mask[3].toBool()) return false;
+  for (const size_t i : {1, 2, 3}) call.returns(heads_outside(call.arg(i).toTensor()));
+  call.returns(undefined());
+  return true;
+}
+
+bool cudnn(Call& call) {
+  const at::Tensor& query = call.arg(0).toTensor();
+  const at::Tensor& key = call.arg(1).toTensor();
+  const at::Tensor& value = call.arg(2).toTensor();
+  if (!is_plain_cuda(call, 0) || !call.boolean(4) || call.boolean(7)) return false;
+  const c10::Device device = query.device();
+  call.returns(in_layout_of(query, {query.size(0), query.size(1), query.size(2), value.size(3)}));
+  call.returns(fresh({query.size(0), query.size(1), query.size(2), 1}, at::kFloat, device));
+  call.returns(undefined());
+  call.returns(undefined());
+  call.returns(integer(query.size(2)));
+  call.returns(integer(key.size(2)));
+  call.returns(fresh({}, at::kLong, device));
+  call.returns(fresh({}, at::kLong, device));
+  call.returns(undefined());
+  return true;
+}
+
 constexpr Entry kTable[] = {
+    {"aten::_scaled_dot_product_cudnn_attention", cudnn},
+    {"aten::_scaled_dot_product_cudnn_attention_backward", gradients_like<1>},
+    {"aten::_scaled_dot_product_efficient_attention", efficient},
+    {"aten::_scaled_dot_product_efficient_attention_backward", efficient_backward},
+    {"aten::_scaled_dot_product_flash_attention", flash},
+    {"aten::_scaled_dot_product_flash_attention_backward", gradients_like<1>},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_for_cpu},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_for_cpu_backward},
 };

@@ -72,6 +72,7 @@ bool cat(Call& call) {
   return true;
 }
 
+/// A cat: of the parts as they are, or of the parts with one more dimension when that is the last.
 bool stack(Call& call) {
   const at::ArrayRef<c10::IValue> parts = call.arg(0).toListRef();
   if (parts.empty() || !same_device(parts)) return false;
@@ -81,11 +82,13 @@ bool stack(Call& call) {
   for (const c10::IValue& part : parts) {
     const at::Tensor& t = part.toTensor();
     if (!t.sizes().equals(first.sizes())) return false;
-    // Stacking is a cat, of the parts or of the parts with one more dimension.
-    if (!t.is_contiguous() ||
-        suggest_format(t.sizes(), t.strides()) != at::MemoryFormat::Contiguous) {
-      return false;
+    Dims sizes(t.sizes().begin(), t.sizes().end());
+    Dims strides(t.strides().begin(), t.strides().end());
+    if (dim == t.dim()) {
+      sizes.push_back(1);
+      strides.push_back(1);
     }
+    if (suggest_format(sizes, strides) != at::MemoryFormat::Contiguous) return false;
   }
   Dims sizes(first.sizes().begin(), first.sizes().end());
   sizes.insert(sizes.begin() + dim, static_cast<int64_t>(parts.size()));

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <regex>
 
 #include <gtest/gtest.h>
 
@@ -28,15 +27,14 @@ size_t count(const std::string& text, const std::string& part) {
 /// Every element closes itself or is closed, and no number is nan or inf.
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
-  const std::regex tag("<(/?)([a-z]+)[^>]*?(/?)>");
-  for (auto it = std::sregex_iterator(svg.begin(), svg.end(), tag); it != std::sregex_iterator();
-       ++it) {
-    if (!(*it)[1].str().empty()) {
+  for (size_t i = svg.find('<'); i != std::string::npos; i = svg.find('<', i + 1)) {
+    const std::string tag = svg.substr(i + 1, svg.find('>', i) - i - 1);
+    if (tag[0] == '/') {
       ASSERT_FALSE(open.empty());
-      EXPECT_EQ(open.back(), (*it)[2]);
+      EXPECT_EQ("/" + open.back(), tag);
       open.pop_back();
-    } else if ((*it)[3].str().empty()) {
-      open.push_back((*it)[2]);
+    } else if (tag.back() != '/') {
+      open.push_back(tag.substr(0, tag.find(' ')));
     }
   }
   EXPECT_TRUE(open.empty());

@@ -16,6 +16,13 @@
 #include "support/shape_samples.h"
 
 namespace antegrad {
+namespace shapes {
+
+// For test listings.
+void PrintTo(const Entry& entry, std::ostream* out) { *out << entry.op; }
+
+}  // namespace shapes
+
 namespace {
 
 using shapes::Call;
