@@ -3,66 +3,10 @@
 #include <antegrad/error.h>
 
 #include <algorithm>
-#include <sstream>
 
-#include "torch_compat/tensor_state.h"
+#include "compile/changed.h"
 
 namespace antegrad::compiler {
-namespace {
-
-template <class A, class B>
-std::string changed(const char* what, const A& was, const B& is) {
-  std::ostringstream text;
-  text << what << " was " << was << ", is " << is;
-  return text.str();
-}
-
-}  // namespace
-
-TensorGuard::TensorGuard(const at::Tensor& tensor) : defined_(tensor.defined()) {
-  if (!defined_) return;
-  requires_grad_ = tensor.requires_grad();
-  keys_ = tensor.key_set();
-  dtype_ = tensor.dtype();
-  device_ = tensor.device();
-  offset_ = tensor.storage_offset();
-  sizes_and_strides_.append(tensor.sizes().begin(), tensor.sizes().end());
-  sizes_and_strides_.append(tensor.strides().begin(), tensor.strides().end());
-}
-
-bool TensorGuard::matches(const at::Tensor& tensor) const {
-  if (tensor.defined() != defined_) return false;
-  if (!defined_) return true;
-  const auto* impl = tensor.unsafeGetTensorImpl();
-  const auto sizes = impl->sizes();
-  const auto strides = impl->strides();
-  const auto dims = sizes.size();
-  return impl->key_set() == keys_ && impl->dtype() == dtype_ && impl->device() == device_ &&
-         torch_compat::requires_grad(*impl) == requires_grad_ &&
-         impl->storage_offset() == offset_ && 2 * dims == sizes_and_strides_.size() &&
-         std::equal(sizes.begin(), sizes.end(), sizes_and_strides_.begin()) &&
-         std::equal(strides.begin(), strides.end(), sizes_and_strides_.begin() + dims);
-}
-
-std::string TensorGuard::difference(const at::Tensor& tensor) const {
-  if (matches(tensor)) return "";
-  if (tensor.defined() != defined_) return changed("defined", defined_, tensor.defined());
-  const auto dims = sizes_and_strides_.size() / 2;
-  const at::IntArrayRef sizes(sizes_and_strides_.data(), dims);
-  const at::IntArrayRef strides(sizes_and_strides_.data() + dims, dims);
-  if (tensor.dtype() != dtype_) return changed("dtype", dtype_, tensor.dtype());
-  if (tensor.device() != device_) return changed("device", device_, tensor.device());
-  if (tensor.sizes() != sizes) return changed("sizes", sizes, tensor.sizes());
-  if (tensor.strides() != strides) return changed("strides", strides, tensor.strides());
-  if (tensor.requires_grad() != requires_grad_) {
-    return changed("requires_grad", requires_grad_, tensor.requires_grad());
-  }
-  if (tensor.storage_offset() != offset_) {
-    return changed("storage_offset", offset_, tensor.storage_offset());
-  }
-  return changed("dispatch keys", keys_, tensor.key_set());
-}
-
 GuardSet::GuardSet(const Graph& joint, const std::vector<at::Tensor>& primals,
                    const std::vector<int32_t>& leaf_inputs, const Leaves& arguments,
                    const void* types, std::shared_ptr<const ModuleTree> module)
@@ -89,8 +33,7 @@ GuardSet::GuardSet(const Graph& joint, const std::vector<at::Tensor>& primals,
       case Source::Kind::buffer: {
         const auto* slot = module_->find(primals[i]);
         AG_CHECK(slot != nullptr, source.name);
-        slots_.push_back({slot->address, primals[i].unsafeGetTensorImpl(),
-                          TensorGuard(primals[i]), primal, source.name});
+        slots_.add(slot->address, primal, source.name);
         break;
       }
       case Source::Kind::constant: constants_.push_back({primals[i], primal}); break;
@@ -147,17 +90,7 @@ bool GuardSet::arguments_hold(const Leaves& arguments, std::string* why) const {
 
 bool GuardSet::lifted_hold(std::string* why) const {
   if (module_ && !module_->holds(why)) return false;
-  for (const auto& guard : slots_) {
-    if (guard.slot->unsafeGetTensorImpl() == guard.impl && guard.meta.matches(*guard.slot)) {
-      continue;
-    }
-    if (why != nullptr) {
-      const bool same = guard.slot->unsafeGetTensorImpl() == guard.impl;
-      *why = guard.name + ": " +
-             (same ? guard.meta.difference(*guard.slot) : "the slot holds another tensor");
-    }
-    return false;
-  }
+  if (!slots_.hold(why)) return false;
   for (const auto& guard : anonymous_) {
     const auto impl = guard.tensor.lock();
     if (!impl) {
@@ -198,7 +131,7 @@ std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
   for (size_t i = 0; i < leaf_inputs_.size(); ++i) {
     if (leaf_inputs_[i] >= 0) primals[static_cast<size_t>(leaf_inputs_[i])] = arguments.tensors[i];
   }
-  for (const auto& guard : slots_) primals[static_cast<size_t>(guard.primal)] = *guard.slot;
+  slots_.collect(primals);
   for (const auto& guard : anonymous_) {
     primals[static_cast<size_t>(guard.primal)] = at::Tensor(guard.tensor.lock());
   }

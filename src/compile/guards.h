@@ -17,27 +17,11 @@
 #include "antegrad/tree.h"
 #include "compile/ambient.h"
 #include "compile/module_tree.h"
+#include "compile/slot_guards.h"
+#include "compile/tensor_guard.h"
 #include "graph/graph.h"
 
 namespace antegrad::compiler {
-
-/// Metadata that a tensor must have: everything a kernel or a formula can see but the data.
-class TensorGuard {
- public:
-  explicit TensorGuard(const at::Tensor& tensor);
-  bool matches(const at::Tensor& tensor) const;
-  /// "sizes were [2, 8], are [4, 8]"; empty when it matches.
-  std::string difference(const at::Tensor& tensor) const;
-
- private:
-  bool defined_ = false;
-  bool requires_grad_ = false;
-  c10::DispatchKeySet keys_;
-  caffe2::TypeMeta dtype_;
-  c10::Device device_ = c10::Device(c10::kCPU);
-  int64_t offset_ = 0;
-  c10::SmallVector<int64_t, 8> sizes_and_strides_;
-};
 
 /// Where each primal of a program comes from at run time, and what must hold for it.
 class GuardSet {
@@ -56,13 +40,6 @@ class GuardSet {
   size_t lifted_count() const { return slots_.size() + anonymous_.size() + constants_.size(); }
 
  private:
-  struct SlotGuard {
-    const at::Tensor* slot;
-    const c10::TensorImpl* impl;
-    TensorGuard meta;
-    int32_t primal;
-    std::string name;
-  };
   struct AnonymousGuard {
     c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
     TensorGuard meta;
@@ -84,7 +61,7 @@ class GuardSet {
   std::vector<int32_t> first_leaf_;        // by leaf: the first leaf with the same tensor
   std::vector<int32_t> written_leaves_;    // leaves that the program writes
   std::shared_ptr<const ModuleTree> module_;
-  std::vector<SlotGuard> slots_;
+  SlotGuards slots_;
   std::vector<AnonymousGuard> anonymous_;
   std::vector<Constant> constants_;
   size_t primal_count_ = 0;

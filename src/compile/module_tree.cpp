@@ -1,5 +1,7 @@
 #include "compile/module_tree.h"
 
+#include <algorithm>
+
 namespace antegrad::compiler {
 
 ModuleTree::ModuleTree(std::shared_ptr<const torch::nn::Module> module) {
@@ -14,8 +16,9 @@ void ModuleTree::visit(const std::shared_ptr<const torch::nn::Module>& module,
   add_slots(torch_compat::parameter_slots(*module), Source::Kind::parameter, path);
   add_slots(torch_compat::buffer_slots(*module), Source::Kind::buffer, path);
   const auto& children = torch_compat::child_slots(*module);
+  children_.push_back({&children, children.items().data(), children.size()});
   for (size_t i = 0; i < children.size(); ++i) {
-    children_.push_back({&children, i, children.size(), children[i].value().get()});
+    child_.push_back({&children[i].value(), children[i].value().get()});
     visit(children[i].value(), path + children[i].key() + ".");
   }
 }
@@ -37,19 +40,19 @@ const Slot* ModuleTree::find(const at::Tensor& tensor) const {
 }
 
 bool ModuleTree::holds(std::string* why) const {
-  for (const auto& child : children_) {
-    if (child.slots->size() == child.size &&
-        (*child.slots)[child.index].value().get() == child.expected) {
-      continue;
-    }
+  const auto as_before = [](const auto& c) {
+    const auto& items = c.slots->items();
+    return items.data() == c.first && items.size() == c.size;
+  };
+  const bool same_children =
+      std::all_of(children_.begin(), children_.end(), as_before) &&
+      std::all_of(child_.begin(), child_.end(),
+                  [](const Child& child) { return child.slot->get() == child.expected; });
+  if (!same_children) {
     if (why != nullptr) *why = "a submodule was added or replaced";
     return false;
   }
-  for (const auto& dictionary : dictionaries_) {
-    if (dictionary.slots->size() == dictionary.size &&
-        dictionary.slots->items().data() == dictionary.first) {
-      continue;
-    }
+  if (!std::all_of(dictionaries_.begin(), dictionaries_.end(), as_before)) {
     if (why != nullptr) *why = "a parameter or buffer was registered";
     return false;
   }

@@ -39,10 +39,13 @@ class ModuleTree {
     const void* first;
     size_t size;
   };
-  struct Child {
+  struct Children {  // no child was added or moved; which they are is in `child_`
     const torch_compat::ChildSlots* slots;
-    size_t index;
+    const void* first;
     size_t size;
+  };
+  struct Child {  // its slot, valid while the above holds, still has this module
+    const std::shared_ptr<torch::nn::Module>* slot;
     const torch::nn::Module* expected;
   };
   struct Training {
@@ -59,7 +62,8 @@ class ModuleTree {
   std::vector<Slot> slots_;
   std::unordered_map<const c10::TensorImpl*, size_t> by_tensor_;
   std::vector<Dictionary> dictionaries_;
-  std::vector<Child> children_;
+  std::vector<Children> children_;
+  std::vector<Child> child_;
   std::vector<Training> training_;
 };
 

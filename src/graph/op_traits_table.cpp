@@ -318,10 +318,7 @@ constexpr OpRow kRows[] = {
     {"permute_copy"},
     {"t_copy"},
     {"_pin_memory"},
-    {"contiguous", kNoOp},
     {"_to_cpu"},
-    {"resolve_conj"},
-    {"resolve_neg"},
 
     // Pooling and interpolation.
     {"max_pool2d_with_indices", kReduction},

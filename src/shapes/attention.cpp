@@ -107,14 +107,12 @@ bool efficient(Call& call) {
   const at::Tensor& query = call.arg(0).toTensor();
   const at::Tensor& value = call.arg(2).toTensor();
   if (!is_plain_cuda(call, 0)) return false;
-  const bool dropout = call.number(5) > 0;
   const int64_t rows = call.boolean(4) ? (query.size(2) + 31) / 32 * 32 : 0;
   call.returns(heads_outside({query.size(0), query.size(1), query.size(2), value.size(3)},
                              query.scalar_type(), query.device()));
   call.returns(fresh({query.size(0), query.size(1), rows}, at::kFloat, query.device()));
-  for (int i = 0; i < 2; ++i) {  // seed and offset
-    call.returns(fresh({}, at::kLong, dropout ? c10::Device(at::kCPU) : query.device()));
-  }
+  call.returns(fresh({}, at::kLong, at::kCPU));  // seed
+  call.returns(fresh({}, at::kLong, at::kCPU));  // offset
   return true;
 }
 

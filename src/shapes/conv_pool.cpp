@@ -46,7 +46,7 @@ struct Convolution {
   bool transposed = false;
   int64_t groups = 1;
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
-  bool onednn = false;  ///< certainly computed by oneDNN
+  bool certain = false;  ///< computed by oneDNN or cuDNN, which follow `format` to the letter
 };
 
 bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tensor& weight,
@@ -82,10 +82,18 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
                            : Dims(input.strides().begin(), input.strides().end());
   if (!plain_weight || suggested(input.sizes(), strides) == at::MemoryFormat::ChannelsLast) {
     format = at::MemoryFormat::ChannelsLast;
-    onednn = rank == 4 && input.is_cpu() && input.scalar_type() == at::kFloat && !transposed &&
-             (weight.size(2) != 1 || weight.size(3) != 1) &&
-             at::globalContext().userEnabledMkldnn();
-    return input.is_cpu();  // on CUDA it depends on the kernel
+    if (input.is_cpu()) {
+      certain = rank == 4 && input.scalar_type() == at::kFloat && !transposed &&
+                (weight.size(2) != 1 || weight.size(3) != 1) &&
+                at::globalContext().userEnabledMkldnn();
+      return true;
+    }
+    // cuDNN follows the format; where another kernel may run, it depends.
+    const auto is_not_zero = [](int64_t n) { return n != 0; };
+    certain = rank == 4 && input.scalar_type() != at::kDouble &&
+              at::globalContext().userEnabledCuDNN() &&
+              std::none_of(output_padding.begin(), output_padding.end(), is_not_zero);
+    return certain;
   }
   return true;
 }
@@ -93,7 +101,7 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
 /// Where sizes make a tensor contiguous and channels-last at once, other kernels than oneDNN's give
 /// it contiguous strides, mostly.
 bool Convolution::allocates(at::IntArrayRef sizes) const {
-  if (format == at::MemoryFormat::Contiguous || onednn) return true;
+  if (format == at::MemoryFormat::Contiguous || certain) return true;
   const auto is_one = [](int64_t size) { return size == 1; };
   return sizes[1] != 1 && !std::all_of(sizes.begin() + 2, sizes.end(), is_one);
 }
@@ -261,6 +269,61 @@ bool upsample2d_backward(Call& call) {
   return true;
 }
 
+// ---- Rearranging images -------------------------------------------------------------------------
+
+bool reflection_pad2d(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const at::DimVector pad = call.arg(1).toDimVector();
+  if (!self.is_cpu() || self.dim() < 3 || self.dim() > 4 || pad.size() != 4) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  sizes.end()[-1] += pad[0] + pad[1];
+  sizes.end()[-2] += pad[2] + pad[3];
+  call.returns(in_format_of(self, sizes));
+  return true;
+}
+
+bool pixel_shuffle(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const int64_t factor = call.integer(1);
+  if (!self.is_cpu() || self.dim() < 3 || factor <= 0 || self.numel() == 0) return false;
+  if (self.size(-3) % (factor * factor) != 0) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  sizes.end()[-3] /= factor * factor;
+  sizes.end()[-2] *= factor;
+  sizes.end()[-1] *= factor;
+  call.returns(in_format_of(self, sizes));
+  return true;
+}
+
+bool pixel_unshuffle(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const int64_t factor = call.integer(1);
+  if (!self.is_cpu() || self.dim() < 3 || factor <= 0 || self.numel() == 0) return false;
+  if (self.size(-2) % factor != 0 || self.size(-1) % factor != 0) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  sizes.end()[-3] *= factor * factor;
+  sizes.end()[-2] /= factor;
+  sizes.end()[-1] /= factor;
+  call.returns(in_format_of(self, sizes));
+  return true;
+}
+
+bool grid_sampler_2d(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& grid = call.arg(1).toTensor();
+  if (self.dim() != 4 || grid.dim() != 4 || grid.size(0) != self.size(0)) return false;
+  call.returns(contiguous(self, {self.size(0), self.size(1), grid.size(1), grid.size(2)}));
+  return true;
+}
+
+bool grid_sampler_2d_backward(Call& call) {
+  const at::Tensor& self = call.arg(1).toTensor();
+  const at::Tensor& grid = call.arg(2).toTensor();
+  call.returns(mask(call, 6, 0) ? contiguous(self, self.sizes()) : undefined());
+  call.returns(contiguous(grid, grid.sizes()));
+  return true;
+}
+
 constexpr Entry kTable[] = {
     {"aten::convolution", convolution},
     {"aten::convolution_backward", convolution_backward},
@@ -271,6 +334,12 @@ constexpr Entry kTable[] = {
     {"aten::avg_pool2d_backward", gradient_of_second},
     {"aten::max_pool2d_with_indices", max_pool2d_with_indices},
     {"aten::max_pool2d_with_indices_backward", gradient_of_second},
+
+    {"aten::grid_sampler_2d", grid_sampler_2d},
+    {"aten::grid_sampler_2d_backward", grid_sampler_2d_backward},
+    {"aten::pixel_shuffle", pixel_shuffle},
+    {"aten::pixel_unshuffle", pixel_unshuffle},
+    {"aten::reflection_pad2d", reflection_pad2d},
 
     {"aten::upsample_bilinear2d", upsample2d},
     {"aten::upsample_bilinear2d_backward", upsample2d_backward},

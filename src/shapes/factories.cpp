@@ -4,6 +4,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/Device.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -184,13 +185,17 @@ bool native_dropout(Call& call) {
   return true;
 }
 
-/// (grad * mask) * scale
 bool native_dropout_backward(Call& call) {
   const at::Tensor& grad = call.arg(0).toTensor();
-  if (!grad.is_floating_point() || !grad.is_cpu()) return false;
-  Elementwise masked;
-  masked.add(call, 0);
-  masked.add(call, 1);
+  const at::Tensor& mask = call.arg(1).toTensor();
+  if (!grad.is_floating_point() || !mask.sizes().equals(grad.sizes())) return false;
+  if (!grad.is_cpu()) {
+    call.returns(like(grad));
+    return true;
+  }
+  Elementwise masked;  // (grad * mask) * scale
+  masked.add(grad);
+  masked.add(mask);
   if (!masked.returns(call, Promotion::kCommon)) return false;
   Spec& out = call.outputs().back();
   const Dims sizes = out.sizes, strides = out.strides;
@@ -229,6 +234,38 @@ bool copy(Call& call) {
   return true;
 }
 
+bool randperm(Call& call) {
+  return returns_fresh(call, {call.integer(0)}, Options(call, 1, default_dtype(), at::kCPU));
+}
+
+bool linspace(Call& call) {
+  if (call.arg(0).toScalar().isComplex() || call.arg(1).toScalar().isComplex()) return false;
+  return returns_fresh(call, {call.integer(2)}, Options(call, 3, default_dtype(), at::kCPU));
+}
+
+bool multinomial(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  if (self.dim() != 1 && self.dim() != 2) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  sizes.back() = call.integer(1);
+  call.returns(fresh(sizes, at::kLong, self.device()));
+  return true;
+}
+
+/// Zeros with argument 0 on a diagonal of two new dimensions.
+bool diag_embed(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  int64_t a = call.integer(2), b = call.integer(3);
+  const int64_t rank = self.dim() + 1;
+  if (self.dim() == 0 || !wrap_dim(a, rank) || !wrap_dim(b, rank) || a == b) return false;
+  const int64_t length = self.size(-1) + std::abs(call.integer(1));
+  Dims sizes(self.sizes().begin(), self.sizes().end() - 1);
+  sizes.insert(sizes.begin() + std::min(a, b), length);
+  sizes.insert(sizes.begin() + std::max(a, b), length);
+  call.returns(contiguous(self, sizes));
+  return true;
+}
+
 bool constant_pad_nd(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
   const at::DimVector pad = call.arg(1).toDimVector();
@@ -255,6 +292,8 @@ constexpr Entry kTable[] = {
     {"aten::eye", eye<0, 1>},
     {"aten::eye.m", eye<1, 2>},
     {"aten::full", full},
+    {"aten::linspace", linspace},
+    {"aten::normal.float_float", filled<2, 4>},
     {"aten::ones", filled<0, 1>},
     {"aten::rand", filled<0, 1>},
     {"aten::rand.generator", filled<0, 2>},
@@ -262,6 +301,7 @@ constexpr Entry kTable[] = {
     {"aten::randint.low", filled<2, 3>},
     {"aten::randn", filled<0, 1>},
     {"aten::randn.generator", filled<0, 2>},
+    {"aten::randperm", randperm},
     {"aten::scalar_tensor", scalar_tensor},
     {"aten::zeros", filled<0, 1>},
     // From another tensor.
@@ -283,6 +323,7 @@ constexpr Entry kTable[] = {
     {"aten::clone", clone},
     {"aten::constant_pad_nd", constant_pad_nd},
     {"aten::copy", copy},
+    {"aten::diag_embed", diag_embed},
     {"aten::fill.Scalar", preserved},
     {"aten::fill.Tensor", preserved},
     {"aten::lift_fresh_copy", contiguous_same},
@@ -292,6 +333,7 @@ constexpr Entry kTable[] = {
     {"aten::bernoulli", contiguous_same},
     {"aten::bernoulli.p", contiguous_same},
     {"aten::exponential", preserved},
+    {"aten::multinomial", multinomial},
     {"aten::native_dropout", native_dropout},
     {"aten::native_dropout_backward", native_dropout_backward},
     {"aten::normal_functional", preserved},

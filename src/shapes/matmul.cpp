@@ -57,6 +57,7 @@ constexpr Entry kTable[] = {
     {"aten::dot", product<1, 1>},
     {"aten::mm", product<2, 2>},
     {"aten::mv", product<2, 1>},
+    {"aten::vdot", product<1, 1>},
 };
 
 }  // namespace

@@ -89,6 +89,26 @@ bool layer_norm_backward(Call& call) {
          returns_if(call, mask(call, 7, 2), optional_tensor(call, 6));
 }
 
+/// CUDA only: elsewhere it is made of other operators.
+bool rms_norm(Call& call) {
+  const at::Tensor& input = call.arg(0).toTensor();
+  const at::DimVector normalized = call.arg(1).toDimVector();
+  const int64_t axis = input.dim() - static_cast<int64_t>(normalized.size());
+  if (!input.is_cuda() || axis < 0 || normalized.empty()) return false;
+  if (!input.sizes().slice(axis).equals(normalized)) return false;
+  Dims statistics(input.dim(), 1);
+  for (int64_t i = 0; i < axis; ++i) statistics[i] = input.size(i);
+  call.returns(contiguous(input, input.sizes()));
+  call.returns(fresh(statistics, accumulate_type(input.scalar_type()), input.device()));
+  return true;
+}
+
+bool rms_norm_backward(Call& call) {
+  const at::Tensor& input = call.arg(1).toTensor();
+  return input.is_cuda() && returns_if(call, mask(call, 5, 0), &input) &&
+         returns_if(call, mask(call, 5, 1), optional_tensor(call, 4));
+}
+
 at::MemoryFormat group_norm_format(const at::Tensor& input) {
   return input.is_cpu() ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
 }
@@ -147,6 +167,30 @@ bool batch_norm_outputs(Call& call, bool training, bool has_running) {
   return true;
 }
 
+/// Statistics are kept when training; the reserve belongs to kernels that this is not about.
+bool cudnn_batch_norm(Call& call) {
+  const at::Tensor& input = call.arg(0).toTensor();
+  const auto format = contiguous_format(input);
+  if (!format || !input.is_cuda() || input.scalar_type() == at::kDouble) return false;
+  const Dims channels = {call.boolean(5) ? input.size(1) : 0};
+  const at::Tensor& weight = call.arg(1).toTensor();
+  call.returns(allocated_like(input, input.suggest_memory_format()));
+  call.returns(contiguous(weight, channels));
+  call.returns(contiguous(weight, channels));
+  call.returns(fresh({0}, at::kByte, input.device()));
+  return true;
+}
+
+bool cudnn_batch_norm_backward(Call& call) {
+  const at::Tensor& input = call.arg(0).toTensor();
+  const at::Tensor& weight = call.arg(2).toTensor();
+  if (!contiguous_format(input) || !input.is_cuda()) return false;
+  call.returns(allocated_like(input, input.suggest_memory_format()));
+  call.returns(contiguous(weight, weight.sizes()));
+  call.returns(contiguous(weight, weight.sizes()));
+  return true;
+}
+
 /// Training flag at `Training`; none: always training (or never).
 template <size_t Training>
 bool batch_norm(Call& call) {
@@ -176,10 +220,16 @@ bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor
   if (input.dim() < 2) return false;
   const at::Tensor* weight = optional_tensor(call, 2);
   if (!input.is_cpu()) {
-    // Several kernels by layout: only the plain one is stated here.
-    if (!input.is_contiguous() || !grad.is_contiguous() || input.stride(1) == 1) return false;
-    if (!mask(call, kMask, 0)) return false;
-    call.returns(contiguous(input, input.sizes()));
+    // Several kernels by layout: the plain one, and the one for channels-last.
+    const auto format = contiguous_format(input);
+    if (!format || contiguous_format(grad) != format || !mask(call, kMask, 0)) return false;
+    const bool channels_last = *format != at::MemoryFormat::Contiguous;
+    const bool both = !channels_last && (input.is_contiguous(at::MemoryFormat::ChannelsLast) ||
+                                         input.is_contiguous(at::MemoryFormat::ChannelsLast3d) ||
+                                         input.stride(1) == 1);
+    if ((both || channels_last) && !(mask(call, kMask, 1) && mask(call, kMask, 2))) return false;
+    if (both) return false;
+    call.returns(allocated_like(input));
     return returns_if(call, mask(call, kMask, 1), weight) &&
            returns_if(call, mask(call, kMask, 2), weight);
   }
@@ -210,7 +260,11 @@ constexpr Entry kTable[] = {
     {"aten::_native_batch_norm_legit.no_stats", batch_norm<3>},
     {"aten::_native_batch_norm_legit_functional", batch_norm_functional},
     {"aten::_native_batch_norm_legit_no_training", batch_norm_no_training},
+    {"aten::_fused_rms_norm", rms_norm},
+    {"aten::_fused_rms_norm_backward", rms_norm_backward},
     {"aten::batch_norm_backward", batch_norm_backward},
+    {"aten::cudnn_batch_norm", cudnn_batch_norm},
+    {"aten::cudnn_batch_norm_backward", cudnn_batch_norm_backward},
     {"aten::native_batch_norm", batch_norm<5>},
     {"aten::native_batch_norm_backward", native_batch_norm_backward},
     {"aten::native_group_norm", group_norm},

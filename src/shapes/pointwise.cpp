@@ -105,6 +105,17 @@ bool clamp(Call& call) {
   return self.is_floating_point() ? unary(call) : unary_of_cast(call, {Numbers...});
 }
 
+/// abs(self) == infinity
+bool isinf(Call& call) {
+  if (!floating_unary(call)) return false;
+  Spec& out = call.outputs().back();
+  const Dims sizes = out.sizes, strides = out.strides;
+  const Geometry operands[] = {Geometry(sizes, strides), Geometry()};
+  iterator_layout(operands, out);
+  out.dtype = at::kBool;
+  return true;
+}
+
 bool clamp_tensor(Call& call) {
   Elementwise operands;
   operands.add(call, 0);
@@ -162,7 +173,11 @@ bool log_sigmoid_backward(Call& call) {
 
 bool log_sigmoid_forward(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
-  if (!self.is_cpu()) return false;  // CUDA leaves the buffer empty
+  if (!self.is_cpu()) {  // keeps the layout and leaves the buffer empty
+    call.returns(like(self));
+    call.returns(contiguous(self, {0}));
+    return self.is_floating_point();
+  }
   call.returns(contiguous(self, self.sizes()));
   call.returns(contiguous(self, self.sizes()));
   return true;
@@ -218,12 +233,14 @@ constexpr Entry kTable[] = {
     {"aten::tan", unary_float},
     {"aten::tanh", unary_float},
     // Unary, bool.
+    {"aten::isinf", isinf},
     {"aten::isnan", elementwise<Promotion::kBool, 0>},
     {"aten::isneginf", unary_bool},
     {"aten::isposinf", unary_bool},
     {"aten::logical_not", unary_bool},
     {"aten::signbit", unary_bool},
     // Activations.
+    {"aten::celu", floating_unary},
     {"aten::elu", floating_unary},
     {"aten::gelu", floating_unary},
     {"aten::hardshrink", floating_unary},
@@ -300,14 +317,17 @@ constexpr Entry kTable[] = {
     {"aten::xlogy.Tensor", binary_float},
     // Bits and truth values.
     {"aten::bitwise_and.Scalar", integral_binary},
+    {"aten::bitwise_and.Scalar_Tensor", integral_binary},
     {"aten::bitwise_and.Tensor", integral_binary},
     {"aten::bitwise_left_shift.Tensor", shift},
     {"aten::bitwise_left_shift.Tensor_Scalar", shift},
     {"aten::bitwise_or.Scalar", integral_binary},
+    {"aten::bitwise_or.Scalar_Tensor", integral_binary},
     {"aten::bitwise_or.Tensor", integral_binary},
     {"aten::bitwise_right_shift.Tensor", shift},
     {"aten::bitwise_right_shift.Tensor_Scalar", shift},
     {"aten::bitwise_xor.Scalar", integral_binary},
+    {"aten::bitwise_xor.Scalar_Tensor", integral_binary},
     {"aten::bitwise_xor.Tensor", integral_binary},
     {"aten::logical_and", compare},
     {"aten::logical_or", compare},
@@ -334,6 +354,7 @@ constexpr Entry kTable[] = {
     {"aten::clamp_min.Tensor", binary},
     {"aten::masked_fill.Scalar", masked_fill},
     {"aten::masked_fill.Tensor", masked_fill},
+    {"aten::masked_scatter", masked_fill},
     {"aten::nan_to_num", like_first},
     {"aten::where.self", where_self},
 };

@@ -72,10 +72,11 @@ bool reduce(Call& call) {
 }
 
 /// Values and where they were (max.dim, median.dim, …).
+template <size_t Dim>
 bool values_and_indices(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
   Dims sizes;
-  if (!reduced_shape(self, dims_at(call, 1), call.boolean(2), sizes)) return false;
+  if (!reduced_shape(self, dims_at(call, Dim), call.boolean(Dim + 1), sizes)) return false;
   call.returns(contiguous(self, sizes));
   call.returns(fresh(sizes, at::kLong, self.device()));
   return true;
@@ -119,6 +120,17 @@ bool scan(Call& call) {
   return true;
 }
 
+bool scan_with_indices(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  call.returns(contiguous(self, self.sizes()));
+  call.returns(fresh(self.sizes(), at::kLong, self.device()));
+  return true;
+}
+
+bool trace(Call& call) {
+  return call.arg(0).toTensor().dim() == 2 && reduce<Result::kSum>(call);
+}
+
 bool softmax(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
   const bool to_float = call.boolean(2);
@@ -148,14 +160,16 @@ constexpr Entry kTable[] = {
     {"aten::any.dims", truth_of_dims},
     {"aten::argmax", reduce<Result::kLong, 1, 2>},
     {"aten::argmin", reduce<Result::kLong, 1, 2>},
+    {"aten::kthvalue", values_and_indices<2>},
     {"aten::linalg_vector_norm", vector_norm},
     {"aten::logsumexp", logsumexp},
     {"aten::max", reduce<Result::kSame>},
-    {"aten::max.dim", values_and_indices},
+    {"aten::max.dim", values_and_indices<1>},
     {"aten::mean", reduce<Result::kFloating, kNone, kNone, 1>},
     {"aten::mean.dim", reduce<Result::kFloating, 1, 2, 3>},
     {"aten::min", reduce<Result::kSame>},
-    {"aten::min.dim", values_and_indices},
+    {"aten::median.dim", values_and_indices<1>},
+    {"aten::min.dim", values_and_indices<1>},
     {"aten::nansum", reduce<Result::kSum, 1, 2, 3>},
     {"aten::norm.Scalar", reduce<Result::kFloating>},
     {"aten::norm.ScalarOpt_dim", reduce<Result::kFloating, 2, 3>},
@@ -163,11 +177,15 @@ constexpr Entry kTable[] = {
     {"aten::prod", reduce<Result::kSum, kNone, kNone, 1>},
     {"aten::prod.dim_int", reduce<Result::kSum, 1, 2, 3>},
     {"aten::std.correction", var},
+    {"aten::std_mean.correction", var_mean},
     {"aten::sum", reduce<Result::kSum, kNone, kNone, 1>},
     {"aten::sum.dim_IntList", reduce<Result::kSum, 1, 2, 3>},
+    {"aten::trace", trace},
     {"aten::var.correction", var},
     {"aten::var_mean.correction", var_mean},
 
+    {"aten::cummax", scan_with_indices},
+    {"aten::cummin", scan_with_indices},
     {"aten::cumprod", scan},
     {"aten::cumsum", scan},
 

@@ -59,6 +59,16 @@ bool view(Call& call) {
   return true;
 }
 
+bool view_dtype(Call& call) {
+  const at::Tensor& self = self_of(call);
+  const at::ScalarType dtype = call.arg(1).toScalarType();
+  if (c10::elementSize(dtype) != c10::elementSize(self.scalar_type())) return false;
+  if (self.is_complex() || c10::isComplexType(dtype)) return false;
+  call.returns(
+      with_dtype(view_of(self, self.sizes(), self.strides(), self.storage_offset()), dtype));
+  return true;
+}
+
 bool reshape_alias(Call& call) {
   const at::Tensor& self = self_of(call);
   call.returns(
@@ -295,6 +305,7 @@ constexpr Entry kTable[] = {
     {"aten::unsafe_split_with_sizes", split_with_sizes},
     {"aten::unsqueeze", unsqueeze},
     {"aten::view", view},
+    {"aten::view.dtype", view_dtype},
 };
 
 }  // namespace

@@ -1,0 +1,56 @@
+#pragma once
+
+/// \file
+/// Guards of module slots, laid out for speed: a model has hundreds, and all are checked before each
+/// call.
+///
+/// A slot must hold the tensor it held, with the metadata it had. One small record a slot, read in
+/// order; tensors of up to two dimensions, nearly all, need nothing else. What is only wanted when a
+/// guard fails is kept apart.
+
+#include <string>
+#include <vector>
+
+#include "compile/tensor_guard.h"
+
+namespace antegrad::compiler {
+
+class SlotGuards {
+ public:
+  /// `slot` is the address of the slot, valid while the module's structure is guarded; `primal` the
+  /// number of the program's input that it gives.
+  void add(const at::Tensor* slot, int32_t primal, std::string name);
+
+  /// When not, and `why` is given, names the slot and what changed.
+  bool hold(std::string* why) const;
+  /// Puts each slot's tensor to its place.
+  void collect(std::vector<at::Tensor>& primals) const;
+  size_t size() const { return checks_.size(); }
+
+ private:
+  struct Check {
+    const at::Tensor* slot;
+    const c10::TensorImpl* impl;
+    uint64_t keys;
+    int64_t offset;
+    int64_t sizes[2];
+    int64_t strides[2];
+    caffe2::TypeMeta dtype;
+    uint8_t dims;  // 3 and more: look at the full guard
+    bool requires_grad;
+    bool has_device_index;
+  };
+  struct Details {
+    TensorGuard guard;
+    int32_t primal;
+    std::string name;
+  };
+
+  static bool holds(const Check& check);
+  bool explain(size_t index, std::string* why) const;
+
+  std::vector<Check> checks_;
+  std::vector<Details> details_;
+};
+
+}  // namespace antegrad::compiler
