@@ -1,5 +1,6 @@
 #include "command.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -7,11 +8,18 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include <antegrad/error.h>
+
 #include "graph/parse.h"
 #include "graph/verify.h"
+#include "partition/default_partition.h"
+#include "partition/split.h"
+#include "passes/dce.h"
+#include "passes/size_only_inputs.h"
 
 namespace antegrad::cli {
 namespace {
@@ -41,6 +49,21 @@ Graph read_valid_graph(const std::string& file) {
   Graph graph = read_graph(file);
   verify(graph);
   return graph;
+}
+
+bool is_joint(const Graph& graph) {
+  const bool primals =
+      std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                  [](const Input& input) { return input.kind == InputKind::primal; });
+  return primals && has_backward(graph);
+}
+
+Partition partition_of(Graph graph) {
+  if (has_backward(graph) && !is_joint(graph)) {
+    throw GraphError(ErrorText{"a joint graph to split into forward and backward",
+                               "a graph with gradients and without primals", ""});
+  }
+  return default_partition(dce(size_only_inputs(std::move(graph))));
 }
 
 ByteRules byte_rules(const Graph& graph, const std::vector<std::string>& symbols) {

@@ -12,6 +12,7 @@
 
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
+#include "partition/partition.h"
 
 namespace antegrad::cli {
 
@@ -39,6 +40,13 @@ Graph read_graph(const std::string& file);
 
 /// The same, verified: what is not valid throws InternalError with the rule that it breaks.
 Graph read_valid_graph(const std::string& file);
+
+/// True for a graph with primals and gradients, which can be split into forward and backward.
+bool is_joint(const Graph& graph);
+
+/// The default partition, dead nodes and inputs of which only sizes are read removed before. Throws
+/// GraphError for a backward graph.
+Partition partition_of(Graph graph);
 
 /// Rules with the values of the graph's symbols from words like "s0=8" or "batch=8". Throws
 /// UsageError when a symbol has no value or a word names none.

@@ -13,9 +13,6 @@
 
 #include "command.h"
 #include "explain/dot.h"
-#include "partition/default_partition.h"
-#include "passes/dce.h"
-#include "passes/size_only_inputs.h"
 
 extern char** environ;
 
@@ -78,9 +75,8 @@ std::string format_of(const std::string& output) {
 void draw(const DrawOptions& options) {
   const std::string format = options.output.empty() ? "dot" : format_of(options.output);
   Graph graph = read_valid_graph(options.file);
-  const std::string dot = options.partition
-                              ? to_dot(default_partition(dce(size_only_inputs(std::move(graph)))))
-                              : to_dot(graph);
+  const std::string dot =
+      options.partition ? to_dot(partition_of(std::move(graph))) : to_dot(graph);
   if (options.output.empty()) {
     std::cout << dot;
   } else if (format == "dot") {

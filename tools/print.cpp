@@ -5,9 +5,6 @@
 #include "command.h"
 #include "graph/text.h"
 #include "graph/verify.h"
-#include "partition/default_partition.h"
-#include "passes/dce.h"
-#include "passes/size_only_inputs.h"
 
 namespace antegrad::cli {
 namespace {
@@ -24,7 +21,7 @@ void print(const PrintOptions& options) {
     return;
   }
   verify(graph);
-  const Partition partition = default_partition(dce(size_only_inputs(std::move(graph))));
+  const Partition partition = partition_of(std::move(graph));
   std::cout << to_text(options.part == "forward" ? partition.forward : partition.backward);
 }
 

@@ -18,7 +18,9 @@ struct StatsOptions {
 
 void stats(const StatsOptions& options) {
   const Graph graph = read_valid_graph(options.file);
-  const GraphStats found = graph_stats(graph, byte_rules(graph, options.symbols));
+  const ByteRules rules = byte_rules(graph, options.symbols);
+  GraphStats found = graph_stats(graph, rules);
+  if (is_joint(graph)) found.partition = partition_stats(partition_of(graph), rules);
   if (options.json) {
     std::cout << to_json(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";

@@ -59,6 +59,11 @@ std::shared_ptr<const torch::nn::Module> module_pointer(const T& model) {
 
 }  // namespace detail
 
+/// The callable takes these arguments by value or const reference; a compiled callable does not write
+/// into its arguments' structures.
+template <class Fn, class... Args>
+concept TakesByValue = std::is_invocable_v<Fn&, const Args&...>;
+
 /// A compiled callable; call it like the callable itself. Copies share programs. Calling, compiling
 /// and backward may run on several threads at once, if the callable itself allows it.
 template <class Fn>
@@ -73,9 +78,8 @@ class Compiled {
   /// in-place changes of tensors are. Throws CaptureError and its kinds (unless Options::on_refusal
   /// is eager) and what the callable throws.
   template <class... Args>
+    requires TakesByValue<Fn, Args...>
   auto operator()(const Args&... args) {
-    static_assert(std::is_invocable_v<Fn&, const Args&...>,
-                  "antegrad: the callable cannot take these arguments by value or const reference");
     using Result = std::decay_t<std::invoke_result_t<Fn&, const Args&...>>;
     auto leaves = function_.call(flatten(args...), body<Result, Args...>(), /*run=*/true);
     if (!leaves) return static_cast<Result>((*fn_)(args...));
@@ -87,6 +91,7 @@ class Compiled {
 
   /// Captures and compiles for these arguments without running anything real.
   template <class... Args>
+    requires TakesByValue<Fn, Args...>
   void warmup(const Args&... args) {
     using Result = std::decay_t<std::invoke_result_t<Fn&, const Args&...>>;
     function_.call(flatten(args...), body<Result, Args...>(), /*run=*/false);

@@ -25,7 +25,8 @@ class Error : public std::runtime_error {
   explicit Error(const ErrorText& text);
 };
 
-/// A call received the wrong number or kind of inputs.
+/// A function received wrong input: a file that cannot be read, series of different lengths. (A
+/// compiled callable with the wrong number or types of arguments does not compile.)
 class InputError : public Error {
   using Error::Error;
 };
@@ -50,6 +51,12 @@ class CaptureError : public Error {
 
  private:
   std::string op_;
+};
+
+/// A compiled callable received or holds a tensor of a kind that is not covered (sparse, nested,
+/// quantised, a subclass).
+class TensorKindError : public CaptureError {
+  using CaptureError::CaptureError;
 };
 
 /// The callable asked for a value that only real data can give (`item()`, `nonzero()`, ...).

@@ -74,7 +74,7 @@ void require_plain(const at::Tensor& tensor) {
   if (tensor.key_set().has(c10::DispatchKey::Python)) found = "a tensor subclass";
   if (tensor.is_conj() || tensor.is_neg()) found = "a lazily conjugated or negated tensor";
   if (found == nullptr) return;
-  throw CaptureError("", {"strided tensors of libtorch itself", found,
+  throw TensorKindError("", {"strided tensors of libtorch itself", found,
                           "convert it before the compiled region, or keep it outside"});
 }
 

@@ -8,10 +8,6 @@
 
 #include "explain/line_chart.h"
 #include "graph/text.h"
-#include "partition/default_partition.h"
-#include "partition/split.h"
-#include "passes/dce.h"
-#include "passes/size_only_inputs.h"
 
 namespace antegrad {
 namespace {
@@ -28,13 +24,6 @@ std::string source_text(const Input& input, size_t position) {
   if (input.source.kind == Source::Kind::argument)
     return fmt::format("argument {}", input.source.index);
   return fmt::format("input {}", position);
-}
-
-bool is_joint(const Graph& graph) {
-  const bool primals =
-      std::any_of(graph.inputs.begin(), graph.inputs.end(),
-                  [](const Input& input) { return input.kind == InputKind::primal; });
-  return primals && has_backward(graph);
 }
 
 std::vector<OpCount> count_ops(const Graph& graph, const ByteRules& rules) {
@@ -133,9 +122,6 @@ GraphStats graph_stats(const Graph& graph, const ByteRules& rules) {
     stats.forward_nodes += op.forward;
     stats.backward_nodes += op.backward;
     stats.made_bytes += op.bytes;
-  }
-  if (is_joint(graph)) {
-    stats.partition = partition_stats(default_partition(dce(size_only_inputs(graph))), rules);
   }
   return stats;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Counts what a graph holds: nodes by operator, bytes, and, for a joint graph, what the default
-/// partition would save and why.
+/// Counts what a graph holds: nodes by operator and bytes; and what a partition of it saves, and
+/// why.
 
 #include <cstdint>
 #include <optional>
@@ -56,7 +56,7 @@ struct GraphStats {
   std::optional<PartitionStats> partition;
 };
 
-/// Adds the default partition when the graph has gradients and primals.
+/// Without `partition`, which the caller adds when it has one.
 GraphStats graph_stats(const Graph& graph, const ByteRules& rules = {});
 PartitionStats partition_stats(const Partition& partition, const ByteRules& rules = {});
 

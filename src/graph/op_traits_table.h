@@ -4,8 +4,8 @@
 /// The built-in knowledge about operators: one row an operator, by functional base name.
 ///
 /// Rows are spread over op_traits_pointwise.cpp (which also says which overloads have an in-place
-/// form) and op_traits_table.cpp (everything else); op_traits.cpp looks them up. To teach antegrad an
-/// operator, add a row there.
+/// form) and op_traits_table.cpp (everything else); op_traits.cpp looks them up. To teach antegrad
+/// an operator, add a row there.
 
 #include <cstdint>
 #include <span>

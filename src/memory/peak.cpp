@@ -74,9 +74,7 @@ std::vector<bool> inputs_of(const Graph& graph, InputKind kind) {
 
 }  // namespace
 
-Timeline simulate(const Partition& partition, const ByteRules& rules) {
-  const Graph& forward = partition.forward;
-  const Graph& backward = partition.backward;
+Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& rules) {
   Timeline timeline;
   timeline.points.reserve(forward.nodes.size() + backward.nodes.size());
   Simulation simulation(timeline);

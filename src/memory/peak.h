@@ -22,7 +22,6 @@
 
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
-#include "partition/partition.h"
 
 namespace antegrad {
 
@@ -42,6 +41,6 @@ struct Timeline {
   int64_t saved_bytes = 0;
 };
 
-Timeline simulate(const Partition& partition, const ByteRules& rules = {});
+Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& rules = {});
 
 }  // namespace antegrad

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "memory/peak.h"
 
 namespace antegrad {
 
@@ -39,5 +40,10 @@ struct Partition {
   Graph backward;
   std::vector<Saved> saved;
 };
+
+/// The memory that one step of the two graphs takes; see memory/peak.h.
+inline Timeline simulate(const Partition& partition, const ByteRules& rules = {}) {
+  return simulate(partition.forward, partition.backward, rules);
+}
 
 }  // namespace antegrad

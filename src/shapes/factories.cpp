@@ -190,7 +190,7 @@ bool native_dropout_backward(Call& call) {
   const at::Tensor& mask = call.arg(1).toTensor();
   if (!grad.is_floating_point() || !mask.sizes().equals(grad.sizes())) return false;
   if (!grad.is_cpu()) {
-    call.returns(like(grad));
+    call.returns(allocated_like(grad, grad.suggest_memory_format()));
     return true;
   }
   Elementwise masked;  // (grad * mask) * scale
@@ -235,7 +235,7 @@ bool copy(Call& call) {
 }
 
 bool randperm(Call& call) {
-  return returns_fresh(call, {call.integer(0)}, Options(call, 1, default_dtype(), at::kCPU));
+  return returns_fresh(call, {call.integer(0)}, Options(call, 1, at::kLong, at::kCPU));
 }
 
 bool linspace(Call& call) {

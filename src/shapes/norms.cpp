@@ -228,8 +228,8 @@ bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor
                                          input.is_contiguous(at::MemoryFormat::ChannelsLast3d) ||
                                          input.stride(1) == 1);
     if ((both || channels_last) && !(mask(call, kMask, 1) && mask(call, kMask, 2))) return false;
-    if (both) return false;
-    call.returns(allocated_like(input));
+    if (both || (channels_last && !call.boolean(7))) return false;
+    call.returns(channels_last ? allocated_like(input) : contiguous(input, input.sizes()));
     return returns_if(call, mask(call, kMask, 1), weight) &&
            returns_if(call, mask(call, kMask, 2), weight);
   }

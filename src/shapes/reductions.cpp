@@ -127,9 +127,7 @@ bool scan_with_indices(Call& call) {
   return true;
 }
 
-bool trace(Call& call) {
-  return call.arg(0).toTensor().dim() == 2 && reduce<Result::kSum>(call);
-}
+bool trace(Call& call) { return call.arg(0).toTensor().dim() == 2 && reduce<Result::kSum>(call); }
 
 bool softmax(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();

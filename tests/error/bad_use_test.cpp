@@ -202,7 +202,18 @@ TEST(BadUse, AViewOfAnArgumentAsResult) {
 
 TEST(BadUse, SparseArgument) {
   auto step = antegrad::compile([](const at::Tensor& x) { return x.sum(); });
-  EXPECT_THROW(step(at::eye(3).to_sparse()), CaptureError);
+  EXPECT_THROW(step(at::eye(3).to_sparse()), TensorKindError);
+}
+
+TEST(BadUse, AWrongNumberOrKindOfArgumentsDoesNotCompile) {
+  const auto fn = [](const at::Tensor& x, double scale) { return x * scale; };
+  using Step = Compiled<std::decay_t<decltype(fn)>>;
+  static_assert(std::is_invocable_v<Step&, at::Tensor, double>);
+  static_assert(!std::is_invocable_v<Step&, at::Tensor>);
+  static_assert(!std::is_invocable_v<Step&, at::Tensor, double, at::Tensor>);
+  static_assert(!std::is_invocable_v<Step&, at::Tensor, std::string>);
+  const auto writes = [](at::Tensor& x) { return x; };
+  static_assert(!std::is_invocable_v<Compiled<std::decay_t<decltype(writes)>>&, at::Tensor>);
 }
 
 TEST(BadUse, AStandInOnAnotherThread) {

@@ -144,7 +144,8 @@ void describe(std::ostream& out, const c10::IValue& value) {
 
 Arguments sample_arguments(const c10::FunctionSchema& schema, RandomTensors& random) {
   const std::string name = c10::toString(schema.operator_name());
-  for (const ArgumentsTable* table : {&general_samples(), &layer_samples()}) {
+  for (const ArgumentsTable* table : {&general_samples(), &indexing_samples(), &layer_samples(),
+                                      &loss_samples(), &attention_samples()}) {
     const auto it = table->find(name);
     if (it != table->end()) return it->second(random);
   }

@@ -3,7 +3,7 @@
 /// \file
 /// Random arguments for any operator that has a shape function. Most come from the schema alone,
 /// by the types and names of its arguments; operators whose arguments must fit together have a line
-/// in one of two tables. A sample may be one that the operator refuses: then it is dropped.
+/// in a table. A sample may be one that the operator refuses: then it is dropped.
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
@@ -24,10 +24,16 @@ using ArgumentsTable = std::map<std::string, ArgumentsFunction>;
 /// Arguments for `schema`, whose tensors must all be such as `random` makes.
 Arguments sample_arguments(const c10::FunctionSchema& schema, RandomTensors& random);
 
-/// Operators on general tensors: views, products, factories, indexing.
+/// Arguments that must fit together: views, products, factories.
 const ArgumentsTable& general_samples();
-/// Layers: norms, convolution, pooling, embedding, losses, attention.
+/// Joining, gathering, scattering, advanced indexing.
+const ArgumentsTable& indexing_samples();
+/// Norms, convolution, pooling, resampling.
 const ArgumentsTable& layer_samples();
+/// Embedding, losses and activations with more than one argument.
+const ArgumentsTable& loss_samples();
+/// Fused attention.
+const ArgumentsTable& attention_samples();
 
 /// For a failing test: dtypes, sizes and strides of tensors, values of the rest.
 std::string describe(const Arguments& arguments);

@@ -1,8 +1,6 @@
 #include <ATen/ATen.h>
-#include <ATen/core/Reduction.h>
 
-#include <algorithm>
-
+#include "support/shape_sample_parts.h"
 #include "support/shape_samples.h"
 
 namespace antegrad::testing {
@@ -11,22 +9,9 @@ namespace {
 
 using R = RandomTensors;
 
-c10::IValue maybe(R& r, at::Tensor t) { return r.chance(0.25) ? c10::IValue() : c10::IValue(t); }
-
-c10::List<bool> mask(R& r, size_t bits) {
-  c10::List<bool> list;
-  for (size_t i = 0; i < bits; ++i) list.push_back(r.chance(0.8));
-  return list;
-}
-
 /// The dtype of parameters: the input's, or float beside a narrow input.
 at::ScalarType parameter_dtype(R& r, at::ScalarType input) {
   return input == at::kBFloat16 && r.chance(0.5) ? at::kFloat : input;
-}
-
-Shape joined(Shape a, const Shape& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 // ---- Norms -------------------------------------------------------------------------------------
@@ -55,6 +40,22 @@ Arguments layer_norm_backward(R& r) {
           a[2],
           a[3],
           wanted};
+}
+
+Arguments rms_norm(R& r) {
+  const Shape outer = r.full_shape(0, 3), inner = r.full_shape(1, 2);
+  const at::ScalarType dtype = r.floating();
+  return {r.tensor(joined(outer, inner), dtype), inner, maybe(r, r.tensor(inner, dtype)), 1e-5};
+}
+
+Arguments rms_norm_backward(R& r) {
+  const Arguments a = rms_norm(r);
+  const at::Tensor input = a[0].toTensor();
+  const at::Tensor weight = a[2].isNone() ? at::Tensor() : a[2].toTensor();
+  const auto out = at::_fused_rms_norm(input, a[1].toIntVector(), weight, 1e-5);
+  c10::List<bool> wanted = mask(r, 2);
+  if (a[2].isNone()) wanted.set(1, false);
+  return {gradient(r, input), input, a[1], std::get<1>(out), a[2], wanted};
 }
 
 Arguments group_norm(R& r) {
@@ -147,6 +148,23 @@ Arguments batch_norm_backward(R& r, bool reserve) {
   return a;
 }
 
+/// What at::batch_norm hands to cuDNN: contiguous in some format, parameters in float.
+Arguments cudnn_batch_norm(R& r) {
+  const Shape shape = joined({r.integer(1, 3), r.integer(1, 40)}, r.full_shape(1, 2));
+  at::Tensor input = r.contiguous(shape, r.pick({at::kFloat, at::kHalf, at::kBFloat16}));
+  if (input.dim() == 4 && r.chance(0.5)) input = input.contiguous(at::MemoryFormat::ChannelsLast);
+  const auto parameter = [&] { return r.contiguous({shape[1]}, at::kFloat); };
+  return {input, parameter(), parameter(), parameter(), parameter(), r.chance(0.7), 0.1, 1e-5};
+}
+
+Arguments cudnn_batch_norm_backward(R& r) {
+  const Arguments a = cudnn_batch_norm(r);
+  const auto t = [&](size_t i) { return a[i].toTensor(); };
+  const auto [out, mean, var, reserve] =
+      at::cudnn_batch_norm(t(0), t(1), t(2), t(3), t(4), true, 0.1, 1e-5);
+  return {a[0], at::ones_like(t(0)), a[1], a[3], a[4], mean, var, 1e-5, reserve};
+}
+
 // ---- Convolution, pooling, upsampling ----------------------------------------------------------
 
 struct Convolution {
@@ -223,11 +241,6 @@ at::Tensor batched_image(R& r) {
   return r.tensor(shape, r.floating());
 }
 
-/// A gradient of this shape in some layout.
-at::Tensor gradient(R& r, const at::Tensor& of) {
-  return r.chance(0.5) ? at::ones_like(of) : r.tensor(of.sizes().vec(), of.scalar_type());
-}
-
 Arguments max_pool(R& r) {
   Arguments a = {image(r)};
   const Arguments w = window(r, true);
@@ -270,6 +283,32 @@ Arguments adaptive_pool_backward(R& r) {
   return {gradient(r, out), a[0]};
 }
 
+Arguments grid_sample(R& r, bool backward) {
+  const at::Tensor t = batched_image(r);
+  const int64_t height = r.integer(1, 4), width = r.integer(1, 4);
+  const at::Tensor grid = r.tensor({t.size(0), height, width, 2}, t.scalar_type());
+  Arguments a = {t, grid, r.integer(0, 1), r.integer(0, 2), r.chance(0.5)};
+  if (backward) {
+    a.insert(a.begin(), r.tensor({t.size(0), t.size(1), height, width}, t.scalar_type()));
+    a.push_back(mask(r, 2));
+  }
+  return a;
+}
+
+Arguments reflection_pad(R& r) {
+  return {image(r), Shape{r.integer(0, 2), r.integer(0, 2), r.integer(0, 2), r.integer(0, 2)}};
+}
+
+Arguments pixels(R& r, bool shuffle) {
+  Shape shape = r.full_shape(0, 2);
+  const int64_t factor = r.integer(1, 3), scale = factor * factor;
+  const Shape last = {r.integer(1, 2), r.integer(1, 3), r.integer(1, 3)};
+  shape.push_back(shuffle ? last[0] * scale : last[0]);
+  shape.push_back(shuffle ? last[1] : last[1] * factor);
+  shape.push_back(shuffle ? last[2] : last[2] * factor);
+  return {r.tensor(shape, r.dtype()), factor};
+}
+
 Arguments upsample(R& r, bool bilinear, bool backward) {
   const at::Tensor t = batched_image(r);
   const Shape size = {r.integer(1, 7), r.integer(1, 7)};
@@ -284,242 +323,16 @@ Arguments upsample(R& r, bool bilinear, bool backward) {
   return a;
 }
 
-// ---- Embedding and losses ----------------------------------------------------------------------
-
-Arguments embedding(R& r) {
-  const int64_t rows = r.integer(1, 5);
-  return {r.tensor({rows, r.integer(0, 3)}, r.floating()), r.indices(r.shape(0, 3), rows),
-          int64_t{-1}, false, false};
-}
-
-Arguments embedding_backward(R& r) {
-  const int64_t rows = r.integer(1, 5);
-  const Shape shape = r.shape(0, 3);
-  return {r.tensor(joined(shape, {r.integer(1, 3)}), r.floating()), r.indices(shape, rows), rows,
-          int64_t{-1}, false};
-}
-
-/// self (N, C, …), target (N, …), weight, reduction, ignore_index.
-Arguments nll_loss(R& r, bool image_wise) {
-  const Shape outer = r.full_shape(1, 1), inner = image_wise ? r.full_shape(2, 2) : Shape{};
-  const int64_t classes = r.integer(1, 4);
-  const at::ScalarType dtype = r.floating();
-  if (!image_wise && r.chance(0.15)) {
-    return {r.tensor({classes}, dtype), r.indices({}, classes), c10::IValue(), r.integer(0, 2),
-            int64_t{-100}};
-  }
-  return {r.tensor(joined(joined(outer, {classes}), inner), dtype),
-          r.indices(joined(outer, inner), classes),
-          r.chance(0.5) ? c10::IValue() : c10::IValue(r.contiguous({classes}, dtype)),
-          r.integer(0, 2), int64_t{-100}};
-}
-
-Arguments nll_loss_backward(R& r, bool image_wise) {
-  Arguments a = nll_loss(r, image_wise);
-  const at::Tensor self = a[0].toTensor(), target = a[1].toTensor();
-  const bool reduced = a[3].toInt() != at::Reduction::None;
-  a.insert(a.begin(), r.tensor(reduced ? Shape{} : target.sizes().vec(), self.scalar_type()));
-  a.push_back(at::ones({}, self.options()));
-  return a;
-}
-
-Arguments loss_backward(R& r, Arguments rest) {
-  const Shape shape = r.shape();
-  const at::ScalarType dtype = r.floating();
-  const int64_t reduction = r.integer(0, 2);
-  Arguments a = {r.tensor(reduction == at::Reduction::None ? shape : Shape{}, dtype),
-                 r.tensor(shape, dtype), r.tensor(r.narrowed(shape), dtype)};
-  a.insert(a.end(), rest.begin(), rest.end());
-  a.insert(a.begin() + 3 + (rest.size() > 0 && rest[0].isNone() ? 1 : 0), reduction);
-  return a;
-}
-
-Arguments cross_entropy(R& r, bool backward) {
-  const Shape shape = r.shape();
-  const at::ScalarType dtype = r.floating();
-  const int64_t reduction = r.integer(0, 2);
-  Arguments a;
-  if (backward) a.push_back(r.tensor(reduction == 0 ? shape : Shape{}, dtype));
-  a.push_back(r.tensor(shape, dtype));
-  a.push_back(r.tensor(shape, dtype));
-  a.push_back(r.chance(0.6) ? c10::IValue() : c10::IValue(r.tensor(r.narrowed(shape), dtype)));
-  a.push_back(reduction);
-  return a;
-}
-
-Arguments cross_entropy_with_logits(R& r) {
-  Arguments a = cross_entropy(r, false);
-  a.insert(a.begin() + 3, c10::IValue());
-  return a;
-}
-
-/// No zero sizes: the CPU kernel divides by them (2.13).
-Arguments softmax_backward(R& r) {
-  const Shape shape = r.full_shape(0, 4);
-  const at::ScalarType dtype = r.floating();
-  const int64_t range = std::max<int64_t>(shape.size(), 1);
-  return {r.tensor(shape, dtype), r.tensor(shape, dtype), r.integer(-range, range - 1),
-          r.chance(0.9) ? dtype : at::kDouble};
-}
-
-/// The weight must not outgrow self: the kernel (2.13) then writes out of bounds.
-Arguments prelu(R& r, bool backward) {
-  const Shape shape = r.shape();
-  const at::ScalarType dtype = r.floating();
-  Arguments a = {r.tensor(shape, dtype), r.tensor(r.narrowed(shape), dtype)};
-  if (backward) a.insert(a.begin(), r.tensor(shape, dtype));
-  return a;
-}
-
-/// The oneDNN kernel (2.13) reads out of bounds when the operands broadcast.
-Arguments gelu_backward(R& r) {
-  const Shape shape = r.shape();
-  return {r.tensor(shape, r.floating()), r.tensor(shape, r.floating()),
-          r.chance(0.5) ? "none" : "tanh"};
-}
-
-Arguments glu_backward(R& r) {
-  Shape shape = r.shape(1, 4);
-  const int64_t dim = r.integer(0, shape.size() - 1);
-  const at::ScalarType dtype = r.floating();
-  const at::Tensor grad = r.tensor(shape, dtype);
-  shape[dim] *= 2;
-  return {grad, r.tensor(shape, dtype), dim};
-}
-
-// ---- Attention ---------------------------------------------------------------------------------
-
-Arguments attention(R& r) {
-  const at::ScalarType dtype = r.pick({at::kFloat, at::kFloat, at::kDouble, at::kBFloat16});
-  const int64_t batch = r.integer(1, 3), heads = r.integer(1, 3), width = 2 * r.integer(1, 4);
-  const int64_t from = r.integer(1, 5), to = r.chance(0.5) ? from : r.integer(1, 5);
-  const Shape kv = {batch, heads, to, width};
-  return {r.tensor({batch, heads, from, width}, dtype),
-          r.tensor(kv, dtype),
-          r.tensor(kv, dtype),
-          0.0,
-          from == to && r.chance(0.5),
-          c10::IValue(),
-          c10::IValue()};
-}
-
-Arguments attention_backward(R& r) {
-  Arguments a = attention(r);
-  const auto [out, logsumexp] = at::_scaled_dot_product_flash_attention_for_cpu(
-      a[0].toTensor(), a[1].toTensor(), a[2].toTensor(), 0.0, a[4].toBool());
-  return {gradient(r, out), a[0], a[1], a[2], out, logsumexp, a[3], a[4], a[5], a[6]};
-}
-
-// Fused attention on CUDA. Layouts are those that models make: heads beside the batch, heads inside
-// the sequence, and slices of one projection.
-
-struct CudaAttention {
-  explicit CudaAttention(R& r) {
-    const at::ScalarType dtype = r.pick({at::kHalf, at::kBFloat16});
-    const int64_t batch = r.integer(1, 3), heads = r.integer(1, 3);
-    const int64_t width = r.pick<int64_t>({8, 16, 64});
-    const int64_t from = r.pick<int64_t>({2, 5, 32, 40});
-    const int64_t to = r.chance(0.5) ? from : r.integer(2, 40);
-    const int layout = static_cast<int>(r.integer(0, 3));
-    const auto make = [&](int64_t length) -> at::Tensor {
-      const auto options = at::TensorOptions().device(r.device()).dtype(dtype);
-      switch (layout) {
-        case 0: return at::rand({batch, heads, length, width}, options);
-        case 1: return at::rand({batch, length, heads, width}, options).transpose(1, 2);
-        case 2:
-          return at::rand({batch, length, heads, 3 * width}, options)
-              .narrow(3, width, width)
-              .transpose(1, 2);
-        default: return at::rand({length, batch, heads, width}, options).permute({1, 2, 0, 3});
-      }
-    };
-    query = make(from);
-    key = make(to);
-    value = make(to);
-    causal = from == to && r.chance(0.5);
-    if (r.chance(0.3)) dropout = 0.1;
-  }
-
-  at::Tensor query, key, value;
-  bool causal = false;
-  double dropout = 0;
-};
-
-Arguments flash(R& r) {
-  const CudaAttention a(r);
-  return {a.query, a.key, a.value, a.dropout, a.causal, false, c10::IValue()};
-}
-
-Arguments flash_backward(R& r) {
-  const CudaAttention a(r);
-  const auto [out, logsumexp, cum_q, cum_k, max_q, max_k, state, unused, debug] =
-      at::_scaled_dot_product_flash_attention(a.query, a.key, a.value, a.dropout, a.causal);
-  return {gradient(r, out),
-          a.query,
-          a.key,
-          a.value,
-          out,
-          logsumexp,
-          cum_q,
-          cum_k,
-          max_q.expect_int(),
-          max_k.expect_int(),
-          a.dropout,
-          a.causal,
-          state,
-          unused,
-          c10::IValue()};
-}
-
-Arguments efficient(R& r) {
-  const CudaAttention a(r);
-  return {a.query,       a.key,     a.value,  c10::IValue(),
-          r.chance(0.7), a.dropout, a.causal, c10::IValue()};
-}
-
-Arguments efficient_backward(R& r) {
-  const CudaAttention a(r);
-  const auto [out, logsumexp, seed, offset] = at::_scaled_dot_product_efficient_attention(
-      a.query, a.key, a.value, std::nullopt, true, a.dropout, a.causal);
-  const c10::List<bool> wanted({true, true, true, false});
-  return {gradient(r, out), a.query,   a.key,  a.value,  at::Tensor(), out, logsumexp, seed,
-          offset,           a.dropout, wanted, a.causal, c10::IValue()};
-}
-
-Arguments cudnn(R& r) {
-  const CudaAttention a(r);
-  return {a.query, a.key, a.value, c10::IValue(), true, a.dropout, a.causal, false, c10::IValue()};
-}
-
-Arguments cudnn_backward(R& r) {
-  const CudaAttention a(r);
-  const auto [out, logsumexp, cum_q, cum_k, max_q, max_k, seed, offset, debug] =
-      at::_scaled_dot_product_cudnn_attention(a.query, a.key, a.value, std::nullopt, true,
-                                              a.dropout, a.causal);
-  return {gradient(r, out),
-          a.query,
-          a.key,
-          a.value,
-          out,
-          logsumexp,
-          seed,
-          offset,
-          at::Tensor(),
-          cum_q,
-          cum_k,
-          max_q.expect_int(),
-          max_k.expect_int(),
-          a.dropout,
-          a.causal,
-          c10::IValue()};
-}
-
 }  // namespace
 
 const ArgumentsTable& layer_samples() {
   static const ArgumentsTable table = {
       {"aten::native_layer_norm", layer_norm},
       {"aten::native_layer_norm_backward", layer_norm_backward},
+      {"aten::_fused_rms_norm", rms_norm},
+      {"aten::_fused_rms_norm_backward", rms_norm_backward},
+      {"aten::cudnn_batch_norm", cudnn_batch_norm},
+      {"aten::cudnn_batch_norm_backward", cudnn_batch_norm_backward},
       {"aten::native_group_norm", group_norm},
       {"aten::native_group_norm_backward", group_norm_backward},
       {"aten::native_batch_norm", [](R& r) { return batch_norm(r, true, 5); }},
@@ -530,7 +343,6 @@ const ArgumentsTable& layer_samples() {
       {"aten::_batch_norm_with_update_functional", [](R& r) { return batch_norm(r, true, 0); }},
       {"aten::native_batch_norm_backward", [](R& r) { return batch_norm_backward(r, false); }},
       {"aten::batch_norm_backward", [](R& r) { return batch_norm_backward(r, true); }},
-
       {"aten::convolution", convolution},
       {"aten::convolution_backward", convolution_backward},
       {"aten::max_pool2d_with_indices", max_pool},
@@ -539,38 +351,15 @@ const ArgumentsTable& layer_samples() {
       {"aten::avg_pool2d_backward", avg_pool_backward},
       {"aten::_adaptive_avg_pool2d", adaptive_pool},
       {"aten::_adaptive_avg_pool2d_backward", adaptive_pool_backward},
+      {"aten::grid_sampler_2d", [](R& r) { return grid_sample(r, false); }},
+      {"aten::grid_sampler_2d_backward", [](R& r) { return grid_sample(r, true); }},
+      {"aten::pixel_shuffle", [](R& r) { return pixels(r, true); }},
+      {"aten::pixel_unshuffle", [](R& r) { return pixels(r, false); }},
+      {"aten::reflection_pad2d", reflection_pad},
       {"aten::upsample_nearest2d", [](R& r) { return upsample(r, false, false); }},
       {"aten::upsample_nearest2d_backward", [](R& r) { return upsample(r, false, true); }},
       {"aten::upsample_bilinear2d", [](R& r) { return upsample(r, true, false); }},
       {"aten::upsample_bilinear2d_backward", [](R& r) { return upsample(r, true, true); }},
-
-      {"aten::_softmax_backward_data", softmax_backward},
-      {"aten::_log_softmax_backward_data", softmax_backward},
-      {"aten::_prelu_kernel", [](R& r) { return prelu(r, false); }},
-      {"aten::_prelu_kernel_backward", [](R& r) { return prelu(r, true); }},
-      {"aten::gelu_backward", gelu_backward},
-      {"aten::glu_backward", glu_backward},
-      {"aten::embedding", embedding},
-      {"aten::embedding_dense_backward", embedding_backward},
-      {"aten::nll_loss_forward", [](R& r) { return nll_loss(r, false); }},
-      {"aten::nll_loss_backward", [](R& r) { return nll_loss_backward(r, false); }},
-      {"aten::nll_loss2d_forward", [](R& r) { return nll_loss(r, true); }},
-      {"aten::nll_loss2d_backward", [](R& r) { return nll_loss_backward(r, true); }},
-      {"aten::mse_loss_backward", [](R& r) { return loss_backward(r, {}); }},
-      {"aten::smooth_l1_loss_backward", [](R& r) { return loss_backward(r, {1.0}); }},
-      {"aten::huber_loss_backward", [](R& r) { return loss_backward(r, {1.0}); }},
-      {"aten::binary_cross_entropy", [](R& r) { return cross_entropy(r, false); }},
-      {"aten::binary_cross_entropy_backward", [](R& r) { return cross_entropy(r, true); }},
-      {"aten::binary_cross_entropy_with_logits", cross_entropy_with_logits},
-
-      {"aten::_scaled_dot_product_cudnn_attention", cudnn},
-      {"aten::_scaled_dot_product_cudnn_attention_backward", cudnn_backward},
-      {"aten::_scaled_dot_product_efficient_attention", efficient},
-      {"aten::_scaled_dot_product_efficient_attention_backward", efficient_backward},
-      {"aten::_scaled_dot_product_flash_attention", flash},
-      {"aten::_scaled_dot_product_flash_attention_backward", flash_backward},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu", attention},
-      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward},
   };
   return table;
 }

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "fuzz/core/shrink.h"
 #include "graph/verify.h"
 #include "memory/peak.h"
 #include "partition/default_partition.h"
@@ -12,6 +11,7 @@
 #include "passes/no_ops.h"
 #include "passes/reinplace.h"
 #include "passes/size_only_inputs.h"
+#include "shrink.h"
 
 namespace antegrad::testing {
 namespace {

@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 
-#include "fuzz/core/shrink.h"
 #include "graph/verify.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "passes/no_ops.h"
 #include "passes/reinplace.h"
 #include "passes/size_only_inputs.h"
+#include "shrink.h"
 
 namespace antegrad::testing {
 namespace {

@@ -13,9 +13,9 @@
 
 #include <gtest/gtest.h>
 
-#include "fuzz/core/interpreter.h"
-#include "fuzz/core/random_graph.h"
 #include "graph/text.h"
+#include "interpreter.h"
+#include "random_graph.h"
 
 namespace antegrad::testing {
 

@@ -4,11 +4,11 @@
 
 #include <antegrad/error.h>
 
-#include "fuzz/core/shrink.h"
 #include "graph/compare.h"
 #include "graph/hash.h"
 #include "graph/parse.h"
 #include "partition/default_partition.h"
+#include "shrink.h"
 
 namespace antegrad::testing {
 namespace {

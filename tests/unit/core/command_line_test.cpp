@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "unit/core/graphs.h"
+#include "graphs.h"
 
 namespace antegrad::testing {
 namespace {
@@ -59,6 +59,14 @@ TEST(CommandLine, AnInvalidGraphNamesTheRule) {
     expect(run(command + file.string()), 1, "breaks the rule");
   }
   std::filesystem::remove(file);
+}
+
+TEST(CommandLine, AHalfOfAPartitionCannotBeSplitAgain) {
+  const std::string half = std::string(ANTEGRAD_CLI) + " print --part backward " + kMlp + " | ";
+  const Outcome outcome = run("verify - < " + kMlp + " && " + half + ANTEGRAD_CLI + " stats -");
+  expect(outcome, 0, "mlp.backward: ");
+  expect(run("verify " + kMlp + " && " + half + ANTEGRAD_CLI + " draw --partition -"), 1,
+         "expected a joint graph");
 }
 
 TEST(CommandLine, WrongUsageIsCodeTwoAndSaysWhatIsWrong) {

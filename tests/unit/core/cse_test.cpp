@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "unit/core/pass_graphs.h"
+#include "pass_graphs.h"
 
 namespace antegrad::testing {
 namespace {

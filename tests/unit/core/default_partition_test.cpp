@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "partitions.h"
 #include "passes/dce.h"
 #include "passes/size_only_inputs.h"
-#include "unit/core/partitions.h"
 
 namespace antegrad::testing {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "unit/core/graphs.h"
+#include "graphs.h"
 
 namespace antegrad::testing {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <antegrad/error.h>
 
-#include "unit/core/graphs.h"
+#include "graphs.h"
 
 namespace antegrad::testing {
 namespace {

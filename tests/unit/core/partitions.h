@@ -6,8 +6,8 @@
 #include <string>
 
 #include "graph/verify.h"
+#include "graphs.h"
 #include "partition/partition.h"
-#include "unit/core/graphs.h"
 
 namespace antegrad::testing {
 

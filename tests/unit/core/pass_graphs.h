@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/verify.h"
-#include "unit/core/graphs.h"
+#include "graphs.h"
 
 namespace antegrad::testing {
 

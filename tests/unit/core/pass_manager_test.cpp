@@ -8,9 +8,9 @@
 
 #include <antegrad/error.h>
 
+#include "pass_graphs.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
-#include "unit/core/pass_graphs.h"
 
 namespace antegrad::testing {
 namespace {

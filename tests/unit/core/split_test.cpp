@@ -5,7 +5,7 @@
 #include <antegrad/error.h>
 
 #include "partition/default_partition.h"
-#include "unit/core/partitions.h"
+#include "partitions.h"
 
 namespace antegrad::testing {
 namespace {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "unit/core/graphs.h"
+#include "graphs.h"
+#include "partition/default_partition.h"
+#include "passes/dce.h"
 
 namespace antegrad::testing {
 namespace {
@@ -20,28 +22,26 @@ TEST(Stats, CountNodesAndBytesByOperator) {
   EXPECT_EQ(stats.ops[1].bytes, 16 * 32 * 4 + 4 * 32 * 4 + 32 * 8 * 4);
 }
 
-TEST(Stats, SayWhatTheDefaultPartitionSavesAndWhy) {
-  const GraphStats stats = graph_stats(graph_from_file("mlp.agraph"));
-  ASSERT_TRUE(stats.partition);
-  EXPECT_EQ(stats.partition->saved_bytes, 16 * 32 * 4 + 16 * 4 * 4);
-  ASSERT_EQ(stats.partition->saved.size(), 4u);
-  const SavedTensor& largest = stats.partition->saved[0];
+TEST(Stats, SayWhatAPartitionSavesAndWhy) {
+  const PartitionStats stats =
+      partition_stats(default_partition(dce(graph_from_file("mlp.agraph"))));
+  EXPECT_EQ(stats.saved_bytes, 16 * 32 * 4 + 16 * 4 * 4);
+  ASSERT_EQ(stats.saved.size(), 4u);
+  const SavedTensor& largest = stats.saved[0];
   EXPECT_EQ(largest.value, 7);
   EXPECT_EQ(largest.made_by, "aten::relu.default");
   EXPECT_EQ(largest.why, "intermediate");
-  EXPECT_EQ(stats.partition->saved[3].made_by, "2.weight");
-  EXPECT_EQ(stats.partition->saved[3].bytes, 0);
-  EXPECT_EQ(stats.partition->peak_op, "aten::threshold_backward.default");
-}
-
-TEST(Stats, AGraphWithoutGradientsHasNoPartition) {
-  const GraphStats stats = graph_stats(graph_of("inputs\n  %0: f32[2] primal\nnodes\noutputs\n"));
-  EXPECT_FALSE(stats.partition);
-  EXPECT_FALSE(to_json(stats).contains("default_partition"));
+  EXPECT_EQ(stats.saved[3].made_by, "2.weight");
+  EXPECT_EQ(stats.saved[3].bytes, 0);
+  EXPECT_EQ(stats.peak_op, "aten::threshold_backward.default");
 }
 
 TEST(Stats, TextAndJsonSayTheSame) {
-  const GraphStats stats = graph_stats(graph_from_file("views.agraph"), {{8}, 0});
+  const ByteRules rules{{8}, 0};
+  const Graph graph = graph_from_file("views.agraph");
+  GraphStats stats = graph_stats(graph, rules);
+  EXPECT_FALSE(to_json(stats).contains("default_partition"));
+  stats.partition = partition_stats(default_partition(graph), rules);
   const nlohmann::json json = to_json(stats);
   EXPECT_EQ(json["default_partition"]["saved_bytes"], 192);
   EXPECT_EQ(json["ops"].size(), stats.ops.size());

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "graphs.h"
 #include "partition/default_partition.h"
-#include "unit/core/graphs.h"
 
 namespace antegrad::testing {
 namespace {

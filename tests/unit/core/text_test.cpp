@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "unit/core/graphs.h"
+#include "graphs.h"
 
 namespace antegrad::testing {
 namespace {
