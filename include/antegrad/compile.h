@@ -78,7 +78,7 @@ class Compiled {
   /// in-place changes of tensors are. Throws CaptureError and its kinds (unless Options::on_refusal
   /// is eager) and what the callable throws.
   template <class... Args>
-    requires TakesByValue<Fn, Args...>
+  requires TakesByValue<Fn, Args...>
   auto operator()(const Args&... args) {
     using Result = std::decay_t<std::invoke_result_t<Fn&, const Args&...>>;
     auto leaves = function_.call(flatten(args...), body<Result, Args...>(), /*run=*/true);
@@ -91,7 +91,7 @@ class Compiled {
 
   /// Captures and compiles for these arguments without running anything real.
   template <class... Args>
-    requires TakesByValue<Fn, Args...>
+  requires TakesByValue<Fn, Args...>
   void warmup(const Args&... args) {
     using Result = std::decay_t<std::invoke_result_t<Fn&, const Args&...>>;
     function_.call(flatten(args...), body<Result, Args...>(), /*run=*/false);
@@ -131,21 +131,23 @@ class Compiled {
 
 /// A shared_ptr to a torch::nn::Module, or a module holder.
 template <class T>
-concept ModulePointer = requires(const T& model) { model->is_training(); };
+concept ModulePointer = requires(const T& model) {
+  model->is_training();
+};
 
 /// Compiles `fn`. Tensors that it holds (captured parameters, buffers, constants) are found when it
 /// is captured; gradients flow to them as in eager. They are held weakly and recognised by identity.
 template <class Fn>
-  requires(!ModulePointer<std::decay_t<Fn>>)
-Compiled<std::decay_t<Fn>> compile(Fn&& fn, Options options = {}) {
+requires(!ModulePointer<std::decay_t<Fn>>) Compiled<std::decay_t<Fn>> compile(
+    Fn&& fn, Options options = {}) {
   return {nullptr, std::forward<Fn>(fn), std::move(options)};
 }
 
 /// Compiles `fn`, which uses `model`. Its slots become sources by name, and replaced parameters, moved
 /// modules, train() and eval() are noticed before each call. `model` is kept alive.
 template <ModulePointer Model, class Fn>
-  requires(!std::is_same_v<std::decay_t<Fn>, Options>)
-Compiled<std::decay_t<Fn>> compile(const Model& model, Fn&& fn, Options options = {}) {
+requires(!std::is_same_v<std::decay_t<Fn>, Options>) Compiled<std::decay_t<Fn>> compile(
+    const Model& model, Fn&& fn, Options options = {}) {
   return {detail::module_pointer(model), std::forward<Fn>(fn), std::move(options)};
 }
 
@@ -153,7 +155,8 @@ Compiled<std::decay_t<Fn>> compile(const Model& model, Fn&& fn, Options options 
 template <ModulePointer Model>
 auto compile(const Model& model, Options options = {}) {
   return compile(
-      model, [model = Model(model)](const auto&... args) mutable { return model->forward(args...); },
+      model,
+      [model = Model(model)](const auto&... args) mutable { return model->forward(args...); },
       std::move(options));
 }
 

@@ -98,8 +98,8 @@ namespace detail {
 }  // namespace antegrad
 
 /// Checks what only a bug in antegrad can violate. `note` is anything convertible to std::string.
-#define AG_CHECK(condition, note)                                                       \
-  do {                                                                                  \
-    if (!(condition)) [[unlikely]]                                                      \
-      ::antegrad::detail::internal_failure(#condition, __FILE__, __LINE__, (note));     \
+#define AG_CHECK(condition, note)                                                   \
+  do {                                                                              \
+    if (!(condition)) [[unlikely]]                                                  \
+      ::antegrad::detail::internal_failure(#condition, __FILE__, __LINE__, (note)); \
   } while (false)

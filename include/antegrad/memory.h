@@ -10,8 +10,8 @@ namespace antegrad {
 
 /// One moment at which the number of live bytes changed.
 struct MemoryEvent {
-  double milliseconds = 0;   ///< since the meter was made
-  int64_t live_bytes = 0;    ///< allocated since then and not yet freed
+  double milliseconds = 0;  ///< since the meter was made
+  int64_t live_bytes = 0;   ///< allocated since then and not yet freed
 };
 
 /// Counts what is allocated through the CPU's c10 allocator, on all threads, from its construction to

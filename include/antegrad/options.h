@@ -32,11 +32,26 @@ struct Options {
   std::string dump_dir;
 
   // Each setter returns the options, for chaining.
-  Options& with_name(std::string value) { name = std::move(value); return *this; }
-  Options& with_max_programs(int64_t value) { max_programs = value; return *this; }
-  Options& with_on_refusal(OnRefusal value) { on_refusal = value; return *this; }
-  Options& with_verify_graphs(bool value) { verify_graphs = value; return *this; }
-  Options& with_dump_dir(std::string value) { dump_dir = std::move(value); return *this; }
+  Options& with_name(std::string value) {
+    name = std::move(value);
+    return *this;
+  }
+  Options& with_max_programs(int64_t value) {
+    max_programs = value;
+    return *this;
+  }
+  Options& with_on_refusal(OnRefusal value) {
+    on_refusal = value;
+    return *this;
+  }
+  Options& with_verify_graphs(bool value) {
+    verify_graphs = value;
+    return *this;
+  }
+  Options& with_dump_dir(std::string value) {
+    dump_dir = std::move(value);
+    return *this;
+  }
 };
 
 }  // namespace antegrad

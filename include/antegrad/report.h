@@ -14,8 +14,8 @@ namespace antegrad {
 /// One captured and compiled program.
 struct ProgramReport {
   std::string name;
-  std::string graph_hash;            ///< of the joint graph: equal in every run, process and thread
-  int64_t joint_nodes = 0;           ///< after simplification
+  std::string graph_hash;   ///< of the joint graph: equal in every run, process and thread
+  int64_t joint_nodes = 0;  ///< after simplification
   int64_t forward_nodes = 0;
   int64_t backward_nodes = 0;
   int64_t lifted_tensors = 0;        ///< parameters, buffers, constants found in the callable
@@ -32,10 +32,10 @@ struct ProgramReport {
 struct Report {
   std::string name;
   int64_t compiled_calls = 0;
-  int64_t eager_calls = 0;                    ///< calls that ran the callable as it is
+  int64_t eager_calls = 0;  ///< calls that ran the callable as it is
   std::map<std::string, int64_t> eager_reasons;
-  std::vector<std::string> recompiles;        ///< which guard failed, and the two values
-  std::vector<ProgramReport> programs;        ///< oldest first
+  std::vector<std::string> recompiles;  ///< which guard failed, and the two values
+  std::vector<ProgramReport> programs;  ///< oldest first
 };
 
 std::ostream& operator<<(std::ostream& out, const Report& report);

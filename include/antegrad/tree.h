@@ -42,7 +42,9 @@ class LeafReader {
   explicit LeafReader(const Leaves& leaves) : leaves_(leaves) {}
   const at::Tensor& tensor() { return leaves_.tensors.at(next_tensor_++); }
   template <class T>
-  const T& host() { return std::get<T>(leaves_.host.at(next_host_++)); }
+  const T& host() {
+    return std::get<T>(leaves_.host.at(next_host_++));
+  }
 
  private:
   const Leaves& leaves_;

@@ -15,8 +15,8 @@ namespace antegrad::capture {
 namespace {
 
 // Shared objects whose frames are not the user's.
-constexpr std::string_view kNotUser[] = {"libtorch", "libc10", "libantegrad", "libstdc++",
-                                         "libgcc", "libc.so", "linux-vdso"};
+constexpr std::string_view kNotUser[] = {"libtorch", "libc10",  "libantegrad", "libstdc++",
+                                         "libgcc",   "libc.so", "linux-vdso"};
 
 bool is_user_object(std::string_view path) {
   const auto file = path.substr(path.rfind('/') + 1);
@@ -32,8 +32,7 @@ std::string source_lines(const std::string& object, uintptr_t offset) {
   if (object.find('\'') != std::string::npos) return "";
   std::array<char, 64> address{};
   std::snprintf(address.data(), address.size(), "0x%zx", static_cast<size_t>(offset));
-  const auto command =
-      "addr2line -i -s -e '" + object + "' " + address.data() + " 2>/dev/null";
+  const auto command = "addr2line -i -s -e '" + object + "' " + address.data() + " 2>/dev/null";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::string out;
   std::array<char, 512> line{};

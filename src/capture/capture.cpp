@@ -121,9 +121,9 @@ bool capturing() { return Tracer::current() != nullptr; }
 
 Captured capture(const Request& request) {
   if (capturing()) {
-    throw NestedCaptureError("", {"a compiled callable that calls plain functions",
-                                  "a compiled callable called inside another one",
-                                  "compile the outer one only"});
+    throw NestedCaptureError(
+        "", {"a compiled callable that calls plain functions",
+             "a compiled callable called inside another one", "compile the outer one only"});
   }
   const auto start = std::chrono::steady_clock::now();
   torch_compat::register_fallbacks(&lift_kernel, &record_kernel);

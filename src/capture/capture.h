@@ -25,8 +25,8 @@ namespace antegrad::capture {
 using Body = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
 struct Request {
-  std::string name;                         ///< of the graph
-  std::vector<at::Tensor> arguments;        ///< tensor leaves of the call
+  std::string name;                   ///< of the graph
+  std::vector<at::Tensor> arguments;  ///< tensor leaves of the call
   Body body;
   /// Where tensors that the callable holds may come from: name and kind by tensor.
   std::function<Source(const at::Tensor&)> source_of;

@@ -94,9 +94,8 @@ std::vector<shapes::Spec> ask_meta(const ops::OpEntry& entry, at::ArrayRef<c10::
                                    c10::Device device) {
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
   auto specs = call_kernel(entry, args, c10::Device(c10::kMeta), [](const at::Tensor& t) {
-    return in_storage(t, [&](int64_t n) {
-      return at::Tensor(at::detail::empty_meta({n}, t.scalar_type()));
-    });
+    return in_storage(
+        t, [&](int64_t n) { return at::Tensor(at::detail::empty_meta({n}, t.scalar_type())); });
   });
   for (auto& spec : specs) spec.device = device;
   return specs;

@@ -20,9 +20,9 @@ namespace antegrad::capture {
 struct InferCounts {
   int64_t shape_functions = 0;
   int64_t meta_kernels = 0;
-  int64_t real_kernels = 0;              ///< real kernels actually run
-  int64_t memoised = 0;                  ///< answered from an earlier run of the real kernel
-  std::map<std::string, int64_t> slow;   ///< operators that had no shape function, with counts
+  int64_t real_kernels = 0;             ///< real kernels actually run
+  int64_t memoised = 0;                 ///< answered from an earlier run of the real kernel
+  std::map<std::string, int64_t> slow;  ///< operators that had no shape function, with counts
 };
 
 /// The shape function's answer alone; nothing when there is none or it declines. For operators that

@@ -1,9 +1,9 @@
 #include "capture/interceptions.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_native_batch_norm_legit.h>
 #include <antegrad/error.h>
-#include <ATen/core/grad_mode.h>
 
 #include <string>
 #include <unordered_map>
@@ -41,8 +41,8 @@ bool batch_norm(const ops::OpEntry& /*entry*/, Stack* stack) {
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& remedy) {
-  throw CaptureError(what, {"computation on tensors", what + " inside the compiled callable, at " +
-                                                          call_site(), remedy});
+  throw CaptureError(what, {"computation on tensors",
+                            what + " inside the compiled callable, at " + call_site(), remedy});
 }
 
 bool refuse_set_data(const ops::OpEntry& entry, Stack* /*stack*/) {

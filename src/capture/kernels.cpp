@@ -19,10 +19,10 @@ namespace {
 void require_wrapper(const at::Tensor& tensor) {
   const auto& impl = *tensor.unsafeGetTensorImpl();
   if (typeid(impl) == typeid(at::FunctionalTensorWrapper)) return;
-  throw EscapeError("set_data", {"tensors that keep their data during the call",
-                                 "a tensor whose data was exchanged inside the callable, used at " +
-                                     call_site(),
-                                 "call set_data between calls"});
+  throw EscapeError(
+      "set_data", {"tensors that keep their data during the call",
+                   "a tensor whose data was exchanged inside the callable, used at " + call_site(),
+                   "call set_data between calls"});
 }
 
 // Exchanges the real tensors of one argument; leaves the IValue alone when there are none.
@@ -62,8 +62,7 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   if (entry.composite) {
     // Its parts come through here one by one, so that tensors they make are lifted above autograd.
     op.redispatchBoxed(
-        keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, torch_compat::lift_key),
-        stack);
+        keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, torch_compat::lift_key), stack);
     return;
   }
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::lift_key);
@@ -74,12 +73,12 @@ void record_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
                    torch::jit::Stack* stack) {
   auto* tracer = Tracer::current();
   if (tracer == nullptr) {
-    throw EscapeError(torch_compat::to_op_name(op.operator_name()),
-                      {"tensors that hold data",
-                       "a stand-in used outside its capture or on another thread, at " +
-                       call_site(),
-                       "do not keep tensors that were made inside a compiled callable, and do not "
-                       "hand them to other threads"});
+    throw EscapeError(
+        torch_compat::to_op_name(op.operator_name()),
+        {"tensors that hold data",
+         "a stand-in used outside its capture or on another thread, at " + call_site(),
+         "do not keep tensors that were made inside a compiled callable, and do not "
+         "hand them to other threads"});
   }
   tracer->record(ops::entry_of(op), stack);
 }

@@ -13,17 +13,17 @@ namespace antegrad::capture {
 namespace {
 
 [[noreturn]] void not_covered(const std::string& found) {
-  throw CaptureError("", {"results that own their memory", found,
-                          "return a clone() of the tensor"});
+  throw CaptureError("",
+                     {"results that own their memory", found, "return a clone() of the tensor"});
 }
 
 // What finish_joint works on.
 struct Joint {
   Tracer& tracer;
   std::vector<at::Tensor> results;
-  std::vector<Output> outputs;                       // one a result
+  std::vector<Output> outputs;                          // one a result
   std::unordered_map<StorageId, int32_t> root_storage;  // storage of a root's first value -> root
-  std::unordered_set<StorageId> owned;               // storages that outputs own already
+  std::unordered_set<StorageId> owned;                  // storages that outputs own already
 };
 
 StorageId storage_of(const Joint& joint, ValueId value) {
@@ -75,9 +75,9 @@ std::vector<Output> find_mutations(Joint& joint) {
     auto& root = roots[i];
     auto* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper);
     if (wrapper->has_metadata_mutation() || wrapper->was_storage_changed()) {
-      throw MutationError("", {"inputs that keep their sizes and strides",
-                               "an input whose metadata the callable changes",
-                               "change it before the call"});
+      throw MutationError(
+          "", {"inputs that keep their sizes and strides",
+               "an input whose metadata the callable changes", "change it before the call"});
     }
     if (wrapper->mutation_counter() == 0) continue;
     const auto value = joint.tracer.value_of(root.wrapper);

@@ -10,8 +10,8 @@ std::atomic<int64_t> live{0};
 }
 
 StandIn::StandIn(const shapes::Spec& spec, ValueId value, std::shared_ptr<CaptureLife> life)
-    : TensorImpl(torch_compat::stand_in_keys(spec.device),
-                 c10::scalarTypeToTypeMeta(spec.dtype), spec.device),
+    : TensorImpl(torch_compat::stand_in_keys(spec.device), c10::scalarTypeToTypeMeta(spec.dtype),
+                 spec.device),
       value_(value),
       life_(std::move(life)) {
   set_sizes_and_strides(spec.sizes, spec.strides, spec.offset);

@@ -22,8 +22,8 @@ class Tracer;
 
 /// What a capture shares with its stand-ins.
 struct CaptureLife {
-  std::atomic<int64_t> stand_ins{0};      ///< how many are alive
-  std::atomic<Tracer*> tracer{nullptr};   ///< null when the capture is over
+  std::atomic<int64_t> stand_ins{0};     ///< how many are alive
+  std::atomic<Tracer*> tracer{nullptr};  ///< null when the capture is over
 };
 
 class StandIn final : public c10::TensorImpl {
@@ -35,10 +35,10 @@ class StandIn final : public c10::TensorImpl {
   /// The capture this belongs to; null when that is over.
   Tracer* tracer() const { return life_->tracer.load(std::memory_order_acquire); }
 
-  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(
-      const c10::VariableVersion& version, bool allow_metadata_change) const override;
-  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(
-      c10::VariableVersion&& version, bool allow_metadata_change) const override;
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                         bool allow_metadata_change) const override;
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                         bool allow_metadata_change) const override;
 
  private:
   c10::intrusive_ptr<StandIn> copy() const;

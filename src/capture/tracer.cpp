@@ -75,7 +75,7 @@ void require_plain(const at::Tensor& tensor) {
   if (tensor.is_conj() || tensor.is_neg()) found = "a lazily conjugated or negated tensor";
   if (found == nullptr) return;
   throw TensorKindError("", {"strided tensors of libtorch itself", found,
-                          "convert it before the compiled region, or keep it outside"});
+                             "convert it before the compiled region, or keep it outside"});
 }
 
 }  // namespace
@@ -133,9 +133,10 @@ void Tracer::take_tensor(const at::Tensor& tensor, Recording& recording) {
   auto& node = recording.node;
   if (const auto* stand_in = as_stand_in(tensor)) {
     if (stand_in->tracer() != this) {
-      throw EscapeError(node.op.name(),
-                        {"tensors of this call", "a stand-in that outlived its capture, used at " +
-                         call_site(), "do not keep tensors made inside a compiled callable"});
+      throw EscapeError(
+          node.op.name(),
+          {"tensors of this call", "a stand-in that outlived its capture, used at " + call_site(),
+           "do not keep tensors made inside a compiled callable"});
     }
     recording.any_stand_in = true;
     speak_for_device(tensor.device(), tensor.dim() == 0 && tensor.is_cpu());
@@ -211,8 +212,8 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
     const auto& arg = args[static_cast<size_t>(entry.generator_arg)];
     if (!arg.isNone()) generator = arg.toGenerator();
   }
-  const auto index = static_cast<size_t>(
-      ops::generator_index(generator, *recording.device, graph, tables));
+  const auto index =
+      static_cast<size_t>(ops::generator_index(generator, *recording.device, graph, tables));
   if (generator_tokens.size() <= index) {
     generator_tokens.resize(index + 1, {kNoValue, kNoValue});
   }
@@ -257,15 +258,16 @@ void push_returns(const c10::FunctionSchema& schema, std::vector<c10::IValue> ou
 [[noreturn]] void refuse(const ops::OpEntry& entry) {
   const auto& name = entry.op.info().base_name;
   if (entry.policy == ops::Policy::hidden_mutation) {
-    throw MutationError(name, {"operators that declare what they write",
-                               name + ", which writes running statistics silently, called at " +
-                               call_site(), "use the native batch normalisation"});
+    throw MutationError(
+        name, {"operators that declare what they write",
+               name + ", which writes running statistics silently, called at " + call_site(),
+               "use the native batch normalisation"});
   }
-  throw DataDependentError(name, {"a computation whose shapes and branches do not depend on data",
-                                  name + ", which needs the data of a tensor, called at " +
-                                  call_site(),
-                                  "move it out of the compiled callable, or pass its result as an "
-                                  "argument"});
+  throw DataDependentError(name,
+                           {"a computation whose shapes and branches do not depend on data",
+                            name + ", which needs the data of a tensor, called at " + call_site(),
+                            "move it out of the compiled callable, or pass its result as an "
+                            "argument"});
 }
 
 }  // namespace
@@ -282,8 +284,8 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
 
   const auto* device_arg =
       entry.device_arg < 0 ? nullptr : &args[static_cast<size_t>(entry.device_arg)];
-  const bool to_meta = device_arg != nullptr && device_arg->isDevice() &&
-                       device_arg->toDevice().is_meta();
+  const bool to_meta =
+      device_arg != nullptr && device_arg->isDevice() && device_arg->toDevice().is_meta();
   if (!recording.any_stand_in && (recording.any_meta || to_meta)) {
     // Functionalisation checks in-place operators on meta tensors: not part of the program.
     const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
@@ -296,9 +298,8 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   if (!recording.device) recording.device = c10::Device(c10::kCPU);
 
   const bool invents = entry.policy == ops::Policy::data_dependent;
-  const auto specs = invents
-                         ? infer_by_shape_function(entry, args, counts)
-                         : std::optional(infer(entry, args, *recording.device, counts));
+  const auto specs = invents ? infer_by_shape_function(entry, args, counts)
+                             : std::optional(infer(entry, args, *recording.device, counts));
   if (!specs) refuse(entry);
   thread_tokens(entry, args, recording);
   const auto storage = entry.op.traits().view && !recording.node.inputs.empty()

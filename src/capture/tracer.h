@@ -27,9 +27,9 @@ namespace antegrad::capture {
 /// A real tensor that the graph reads: an argument, a closure tensor, a constant.
 struct Root {
   at::Tensor real;
-  at::Tensor wrapper;      ///< functional wrapper over its stand-in; dropped when the capture ends
+  at::Tensor wrapper;  ///< functional wrapper over its stand-in; dropped when the capture ends
   ValueId value = kNoValue;
-  Source source;           ///< Kind::none until capture() has found where it comes from
+  Source source;  ///< Kind::none until capture() has found where it comes from
 };
 
 class Tracer final : public torch_compat::CarriedBase {

@@ -27,9 +27,10 @@ const char* Snapshot::changed() const {
   const auto* impl = tensor_.unsafeGetTensorImpl();
   if (tensor_.requires_grad() != requires_grad_) return "requires_grad";
   if (grad_changed(grad_, impl->grad())) return ".grad";
-  if (impl->key_set() != data_.key_set() || !impl->has_storage() || !impl->storage().is_alias_of(data_.storage()) ||
-      impl->sizes() != data_.sizes() || impl->strides() != data_.strides() ||
-      impl->storage_offset() != data_.storage_offset() || impl->dtype() != data_.dtype()) {
+  if (impl->key_set() != data_.key_set() || !impl->has_storage() ||
+      !impl->storage().is_alias_of(data_.storage()) || impl->sizes() != data_.sizes() ||
+      impl->strides() != data_.strides() || impl->storage_offset() != data_.storage_offset() ||
+      impl->dtype() != data_.dtype()) {
     return "its data (set_data or resize_)";
   }
   if (torch_compat::hook_count(tensor_) != hooks_) return "its hooks";

@@ -75,7 +75,7 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile_entry(const Leaves
 
   auto captured = capture::capture(request);
   compiler::GuardSet guards(captured.joint, captured.primals, captured.leaf_inputs, arguments,
-                           type_key(body), tree);
+                            type_key(body), tree);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
   auto compiled = compiler::compile_joint(std::move(captured), options);
   compiled.report.lifted_tensors = lifted;
@@ -96,14 +96,14 @@ void CompiledFunction::State::note_recompile(const Leaves& arguments, const Body
   log(Artifact::recompile, [&] { return options.name + ": " + why; });
 }
 
-CompiledFunction::CompiledFunction(std::shared_ptr<const torch::nn::Module> module,
-                                   Options options)
+CompiledFunction::CompiledFunction(std::shared_ptr<const torch::nn::Module> module, Options options)
     : state_(std::make_shared<State>()) {
   if (options.max_programs < 1) {
     throw OptionError(ErrorText{"max_programs of at least 1", std::to_string(options.max_programs),
                                 "raise it, or do not compile the callable"});
   }
-  if (const char* dump = std::getenv("ANTEGRAD_DUMP"); dump != nullptr && options.dump_dir.empty()) {
+  if (const char* dump = std::getenv("ANTEGRAD_DUMP");
+      dump != nullptr && options.dump_dir.empty()) {
     options.dump_dir = dump;
   }
   state_->module = std::move(module);
@@ -114,10 +114,10 @@ CompiledFunction::~CompiledFunction() = default;
 std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const BodyRef& body,
                                              bool run) {
   if (capture::capturing()) {
-    throw NestedCaptureError("", {"a compiled callable that calls plain functions",
-                                  "the compiled callable '" + state_->options.name +
-                                      "' called inside another one",
-                                  "compile the outer one only"});
+    throw NestedCaptureError(
+        "", {"a compiled callable that calls plain functions",
+             "the compiled callable '" + state_->options.name + "' called inside another one",
+             "compile the outer one only"});
   }
   auto entry = state_->find(arguments, body);
   if (!entry) {

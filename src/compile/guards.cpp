@@ -38,9 +38,9 @@ GuardSet::GuardSet(const Graph& joint, const std::vector<at::Tensor>& primals,
       }
       case Source::Kind::constant: constants_.push_back({primals[i], primal}); break;
       default:
-        anonymous_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(
-                                  primals[i].getIntrusivePtr()),
-                              TensorGuard(primals[i]), primal});
+        anonymous_.push_back(
+            {c10::weak_intrusive_ptr<c10::TensorImpl>(primals[i].getIntrusivePtr()),
+             TensorGuard(primals[i]), primal});
     }
   }
 }
@@ -48,8 +48,7 @@ GuardSet::GuardSet(const Graph& joint, const std::vector<at::Tensor>& primals,
 bool GuardSet::arguments_hold(const Leaves& arguments, std::string* why) const {
   if (arguments.tensors.size() != arguments_.size()) {
     if (why != nullptr) {
-      *why = changed("the number of tensor arguments", arguments_.size(),
-                     arguments.tensors.size());
+      *why = changed("the number of tensor arguments", arguments_.size(), arguments.tensors.size());
     }
     return false;
   }
@@ -79,8 +78,10 @@ bool GuardSet::arguments_hold(const Leaves& arguments, std::string* why) const {
       }
       if (!other.is_alias_of(target)) continue;
       if (why != nullptr) {
-        *why = "argument " + std::to_string(written) + ", which is written, now shares memory "
-               "with argument " + std::to_string(i);
+        *why = "argument " + std::to_string(written) +
+               ", which is written, now shares memory "
+               "with argument " +
+               std::to_string(i);
       }
       return false;
     }
@@ -95,8 +96,9 @@ bool GuardSet::lifted_hold(std::string* why) const {
     const auto impl = guard.tensor.lock();
     if (!impl) {
       if (why != nullptr) {
-        *why = "a tensor that the callable held is gone; pass it as an argument, or keep it in a "
-               "module";
+        *why =
+            "a tensor that the callable held is gone; pass it as an argument, or keep it in a "
+            "module";
       }
       return false;
     }

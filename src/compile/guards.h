@@ -58,8 +58,8 @@ class GuardSet {
   std::vector<HostValue> host_;
   std::vector<TensorGuard> arguments_;
   std::vector<int32_t> leaf_inputs_;
-  std::vector<int32_t> first_leaf_;        // by leaf: the first leaf with the same tensor
-  std::vector<int32_t> written_leaves_;    // leaves that the program writes
+  std::vector<int32_t> first_leaf_;      // by leaf: the first leaf with the same tensor
+  std::vector<int32_t> written_leaves_;  // leaves that the program writes
   std::shared_ptr<const ModuleTree> module_;
   SlotGuards slots_;
   std::vector<AnonymousGuard> anonymous_;

@@ -44,10 +44,10 @@ bool ModuleTree::holds(std::string* why) const {
     const auto& items = c.slots->items();
     return items.data() == c.first && items.size() == c.size;
   };
-  const bool same_children =
-      std::all_of(children_.begin(), children_.end(), as_before) &&
-      std::all_of(child_.begin(), child_.end(),
-                  [](const Child& child) { return child.slot->get() == child.expected; });
+  const bool same_children = std::all_of(children_.begin(), children_.end(), as_before) &&
+                             std::all_of(child_.begin(), child_.end(), [](const Child& child) {
+                               return child.slot->get() == child.expected;
+                             });
   if (!same_children) {
     if (why != nullptr) *why = "a submodule was added or replaced";
     return false;

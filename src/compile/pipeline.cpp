@@ -55,8 +55,7 @@ void describe(const Partition& partition, ProgramReport& report) {
   report.saved_bytes = timeline.saved_bytes;
   report.predicted_peak_bytes = timeline.peak_bytes;
   for (const auto& saved : partition.saved) {
-    report.saved_tensors +=
-        saved.why == SavedWhy::intermediate || saved.why == SavedWhy::view_base;
+    report.saved_tensors += saved.why == SavedWhy::intermediate || saved.why == SavedWhy::view_base;
   }
   log(Artifact::memory, [&] {
     return report.name + ": " + std::to_string(report.saved_tensors) + " saved intermediates, " +

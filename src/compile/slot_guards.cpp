@@ -60,9 +60,8 @@ bool SlotGuards::explain(size_t index, std::string* why) const {
   const auto& check = checks_[index];
   const auto& details = details_[index];
   *why = details.name + ": " +
-         (check.slot->unsafeGetTensorImpl() == check.impl
-              ? details.guard.difference(*check.slot)
-              : "the slot holds another tensor");
+         (check.slot->unsafeGetTensorImpl() == check.impl ? details.guard.difference(*check.slot)
+                                                          : "the slot holds another tensor");
   return false;
 }
 

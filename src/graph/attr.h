@@ -21,9 +21,13 @@
 namespace antegrad::attr {
 
 /// Absent optional, or an undefined tensor.
-struct None { friend bool operator==(const None&, const None&) = default; };
+struct None {
+  friend bool operator==(const None&, const None&) = default;
+};
 /// The next entry of Node::inputs.
-struct Input { friend bool operator==(const Input&, const Input&) = default; };
+struct Input {
+  friend bool operator==(const Input&, const Input&) = default;
+};
 /// A list of tensors; `present[i]` false stands for an undefined entry, which takes no input.
 struct InputList {
   std::vector<bool> present;
@@ -78,9 +82,13 @@ struct Attr {
   Attr(T v) : value(std::move(v)) {}  // NOLINT: implicit by design
 
   template <class T>
-  bool is() const { return std::holds_alternative<T>(value); }
+  bool is() const {
+    return std::holds_alternative<T>(value);
+  }
   template <class T>
-  const T& as() const { return std::get<T>(value); }
+  const T& as() const {
+    return std::get<T>(value);
+  }
 
   /// How many entries of Node::inputs this argument takes.
   int input_count() const;

@@ -12,8 +12,26 @@ namespace antegrad {
 
 /// Element type of a tensor. The table in dtype.cpp gives each its name in text and its size.
 enum class DType : uint8_t {
-  f16, bf16, f32, f64, f8e4m3fn, f8e5m2, f8e4m3fnuz, f8e5m2fnuz,
-  i8, i16, i32, i64, u8, u16, u32, u64, boolean, c32, c64, c128,
+  f16,
+  bf16,
+  f32,
+  f64,
+  f8e4m3fn,
+  f8e5m2,
+  f8e4m3fnuz,
+  f8e5m2fnuz,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  boolean,
+  c32,
+  c64,
+  c128,
 };
 
 /// Name in text, e.g. "f32", "bool".

@@ -31,9 +31,9 @@ inline constexpr ValueId kNoValue = -1;
 /// What a value is at run time.
 enum class ValueKind : uint8_t {
   tensor,
-  integer,    ///< an IntExpr's worth, computed or saved
+  integer,  ///< an IntExpr's worth, computed or saved
   floating,
-  token,      ///< orders random draws of one generator, or effects; carries no data
+  token,  ///< orders random draws of one generator, or effects; carries no data
 };
 
 /// Metadata of a tensor. `sizes` and `strides` have one entry a dimension; strides and offset count elements.
@@ -56,7 +56,7 @@ IntExpr span_bytes(const TensorMeta& meta);
 
 struct Value {
   ValueKind kind = ValueKind::tensor;
-  TensorMeta meta;           ///< tensors only
+  TensorMeta meta;  ///< tensors only
   /// Values of one storage share memory. A value that owns its storage has its own id here.
   StorageId storage = -1;
   /// Values of one class may overlap in the user's world (arguments that share a storage, views that
@@ -68,10 +68,11 @@ enum class Phase : uint8_t { forward, backward };
 
 struct Node {
   Op op;
-  std::vector<ValueId> inputs;   ///< tensors and tokens; taken in order by `args`, then the tokens
-  std::vector<Attr> args;        ///< one an argument of the schema
-  std::vector<ValueId> outputs;  ///< one a tensor the operator returns; kNoValue where it returns an undefined one; then tokens
-  int32_t tokens = 0;            ///< how many trailing inputs, and as many trailing outputs, are tokens
+  std::vector<ValueId> inputs;  ///< tensors and tokens; taken in order by `args`, then the tokens
+  std::vector<Attr> args;       ///< one an argument of the schema
+  std::vector<ValueId>
+      outputs;  ///< one a tensor the operator returns; kNoValue where it returns an undefined one; then tokens
+  int32_t tokens = 0;  ///< how many trailing inputs, and as many trailing outputs, are tokens
   Phase phase = Phase::forward;  ///< where it was captured
   int32_t id = -1;               ///< stable number for reports: position in the capture
 };
@@ -100,38 +101,52 @@ struct Input {
   InputKind kind = InputKind::primal;
   Source source;
   bool requires_grad = false;
-  bool mutates_data = false;      ///< written back after the call from the matching Output
+  bool mutates_data = false;  ///< written back after the call from the matching Output
   bool mutates_metadata = false;
   /// tangent: position among the graph's outputs that it belongs to; generator_token: generator
   int32_t index = -1;
 };
 
-enum class OutputKind : uint8_t { result, mutated_input, generator_token, effect_token, saved, gradient };
+enum class OutputKind : uint8_t {
+  result,
+  mutated_input,
+  generator_token,
+  effect_token,
+  saved,
+  gradient
+};
 
 /// How a result relates to other tensors that the user holds.
 struct OutputAlias {
-  enum class Kind : uint8_t { none, is_input, view_of_input, view_of_intermediate, view_of_output, same_as_output };
+  enum class Kind : uint8_t {
+    none,
+    is_input,
+    view_of_input,
+    view_of_intermediate,
+    view_of_output,
+    same_as_output
+  };
   Kind kind = Kind::none;
   int32_t index = -1;  ///< which input or output
   friend bool operator==(const OutputAlias&, const OutputAlias&) = default;
 };
 
 struct Output {
-  ValueId value = kNoValue;       ///< kNoValue: undefined (a result or a gradient that is none)
+  ValueId value = kNoValue;  ///< kNoValue: undefined (a result or a gradient that is none)
   OutputKind kind = OutputKind::result;
-  int32_t index = -1;             ///< mutated_input, gradient: which input; generator_token: generator
+  int32_t index = -1;  ///< mutated_input, gradient: which input; generator_token: generator
   OutputAlias alias;
-  bool requires_grad = false;     ///< result: takes part in backward
+  bool requires_grad = false;  ///< result: takes part in backward
 };
 
 struct Graph {
   std::string name;
-  std::vector<std::string> symbols;       ///< names; SymbolId is the index
-  std::vector<std::string> generators;    ///< "cpu", "cuda:0", "user:0"
+  std::vector<std::string> symbols;     ///< names; SymbolId is the index
+  std::vector<std::string> generators;  ///< "cpu", "cuda:0", "user:0"
   std::vector<std::string> opaque_names;
-  std::vector<Value> values;              ///< by ValueId; entries that no node mentions are dead
+  std::vector<Value> values;  ///< by ValueId; entries that no node mentions are dead
   std::vector<Input> inputs;
-  std::vector<Node> nodes;                ///< in execution order
+  std::vector<Node> nodes;  ///< in execution order
   std::vector<Output> outputs;
 
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
@@ -145,9 +160,9 @@ struct Graph {
 /// Who produces and who uses each value of a graph; indices into Graph::nodes, -1 for graph inputs.
 struct DefUse {
   explicit DefUse(const Graph& graph);
-  std::vector<int32_t> producer;               ///< by ValueId
-  std::vector<int32_t> input_position;         ///< by ValueId: index in Graph::inputs or -1
-  std::vector<bool> is_output;                 ///< by ValueId
+  std::vector<int32_t> producer;        ///< by ValueId
+  std::vector<int32_t> input_position;  ///< by ValueId: index in Graph::inputs or -1
+  std::vector<bool> is_output;          ///< by ValueId
   /// Nodes that use `value`, ascending, each once.
   std::vector<int32_t> users(ValueId value) const;
   /// Position of the last node that uses `value`, -1 when none.

@@ -34,17 +34,17 @@ struct OpTraits {
   bool collective = false;         ///< talks to other ranks
   bool mutates = false;            ///< writes an input (only in-place programs after planning)
   bool factory = false;            ///< makes a tensor from no tensor
-  bool reads_data = true;          ///< false when only input metadata matters (empty_like, zeros_like)
-  bool deterministic = true;       ///< the same inputs give the same bits
+  bool reads_data = true;     ///< false when only input metadata matters (empty_like, zeros_like)
+  bool deterministic = true;  ///< the same inputs give the same bits
   bool no_op_when_same_meta = false;  ///< returns input 0's values; no-op when metadata agree too
-  bool reshape = false;            ///< view: input 0's elements in row-major order; argument 1, when it
-                                   ///< is the last one, is the new size
+  bool reshape = false;  ///< view: input 0's elements in row-major order; argument 1, when it
+                         ///< is the last one, is the new size
 };
 
 /// Immortal description of one operator overload.
 struct OpInfo {
-  std::string name;                    ///< "aten::add.Tensor", "aten::mm.default"
-  std::string base_name;               ///< "aten::add"
+  std::string name;       ///< "aten::add.Tensor", "aten::mm.default"
+  std::string base_name;  ///< "aten::add"
   OpTraits traits;
   std::vector<std::string> arg_names;  ///< schema argument names; empty when unknown
   /// The in-place form that takes the same arguments and writes input 0 ("aten::add_.Tensor"),
@@ -57,7 +57,7 @@ struct OpInfo {
   std::string factory_name;
   int32_t factory_fill = -1;
   bool factory_takes_strides = false;
-  bool arg_names_declared = false;     ///< set by Op::declare; otherwise names are hints for printing
+  bool arg_names_declared = false;  ///< set by Op::declare; otherwise names are hints for printing
 };
 
 class Op {

@@ -32,8 +32,10 @@ struct Settings {
       if (name == "all" || name == kNames[i]) known = on[i] = true;
     }
     if (!known) {
-      logger->warn("ANTEGRAD_LOG: unknown artifact '{}'; known are graph, guards, recompile, "
-                   "memory, shape, all", name);
+      logger->warn(
+          "ANTEGRAD_LOG: unknown artifact '{}'; known are graph, guards, recompile, "
+          "memory, shape, all",
+          name);
     }
   }
 };

@@ -47,23 +47,20 @@ attr::Scalar from_scalar(const at::Scalar& scalar) {
 }
 
 at::Scalar to_scalar(const attr::Scalar& scalar, const std::vector<int64_t>& symbols) {
-  return std::visit(Overloaded{[&](const IntExpr& i) { return at::Scalar(number_of(i, symbols)); },
-                               [](double d) { return at::Scalar(d); },
-                               [](bool b) { return at::Scalar(b); },
-                               [](const std::complex<double>& c) {
-                                 return at::Scalar(c10::complex<double>(c));
-                               }},
-                    scalar.value);
+  return std::visit(
+      Overloaded{[&](const IntExpr& i) { return at::Scalar(number_of(i, symbols)); },
+                 [](double d) { return at::Scalar(d); }, [](bool b) { return at::Scalar(b); },
+                 [](const std::complex<double>& c) { return at::Scalar(c10::complex<double>(c)); }},
+      scalar.value);
 }
 
 int32_t generator_index(const at::Generator& generator, c10::Device device, Graph& graph,
                         AttrTables& tables) {
-  const auto name = generator.defined()
-                        ? "user:" + std::to_string(tables.generators.size())
-                        : to_string(torch_compat::to_device(device));
+  const auto name = generator.defined() ? "user:" + std::to_string(tables.generators.size())
+                                        : to_string(torch_compat::to_device(device));
   for (size_t i = 0; i < tables.generators.size(); ++i) {
-    const bool same = generator.defined() ? tables.generators[i] == generator
-                                          : graph.generators[i] == name;
+    const bool same =
+        generator.defined() ? tables.generators[i] == generator : graph.generators[i] == name;
     if (same) return static_cast<int32_t>(i);
   }
   tables.generators.push_back(generator);
@@ -138,9 +135,9 @@ c10::IValue to_ivalue(const Attr& attr, const AttrTables& tables,
           [&](const attr::Opaque& o) { return tables.opaques[static_cast<size_t>(o.index)]; },
           [&](const attr::Scalar& s) { return IValue(to_scalar(s, symbols)); },
           [&](const attr::WrappedNumber& w) {
-            auto tensor = at::scalar_tensor(
-                to_scalar(w.value, symbols),
-                at::TensorOptions(torch_compat::to_scalar_type(w.dtype)));
+            auto tensor =
+                at::scalar_tensor(to_scalar(w.value, symbols),
+                                  at::TensorOptions(torch_compat::to_scalar_type(w.dtype)));
             tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
             return IValue(std::move(tensor));
           },

@@ -15,8 +15,9 @@ namespace antegrad::ops {
 
 /// What attributes refer to by number because a graph cannot hold it as text.
 struct AttrTables {
-  std::vector<at::Generator> generators;  ///< by Graph::generators; undefined for default generators
-  std::vector<c10::IValue> opaques;       ///< by Graph::opaque_names
+  std::vector<at::Generator>
+      generators;                    ///< by Graph::generators; undefined for default generators
+  std::vector<c10::IValue> opaques;  ///< by Graph::opaque_names
 };
 
 /// The Attr of a non-tensor argument. Generators and opaque objects are entered into `graph` and

@@ -19,7 +19,8 @@ using c10::TypeKind;
 
 ArgKind kind_of(c10::Type& type) {
   switch (type.kind()) {
-    case TypeKind::OptionalType: return kind_of(*type.castRaw<c10::OptionalType>()->getElementType());
+    case TypeKind::OptionalType:
+      return kind_of(*type.castRaw<c10::OptionalType>()->getElementType());
     case TypeKind::TensorType: return ArgKind::tensor;
     case TypeKind::IntType:
     case TypeKind::SymIntType: return ArgKind::integer;
@@ -141,12 +142,11 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   const auto& overload = name.overload_name;
   entry->shape = shapes::find(overload.empty() ? name.name : name.name + "." + overload);
   entry->policy = policy_of(handle);
-  entry->composite =
-      handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  entry->meta_kernel = handle.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
-                       handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-                       handle.hasKernelForDispatchKey(
-                           c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  entry->composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  entry->meta_kernel =
+      handle.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
+      handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+      handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
   entry->random = entry->op.traits().random || handle.hasTag(at::Tag::nondeterministic_seeded);
   return entry;
 }

@@ -17,15 +17,32 @@ namespace antegrad::ops {
 
 /// Kind of a schema argument; tells apart what IValue alone does not (an int from a dtype).
 enum class ArgKind : uint8_t {
-  tensor, tensors, optional_tensors, integer, floating, boolean, scalar, dtype, layout,
-  memory_format, device, string, integers, floats, booleans, strings, scalars, generator, other,
+  tensor,
+  tensors,
+  optional_tensors,
+  integer,
+  floating,
+  boolean,
+  scalar,
+  dtype,
+  layout,
+  memory_format,
+  device,
+  string,
+  integers,
+  floats,
+  booleans,
+  strings,
+  scalars,
+  generator,
+  other,
 };
 
 /// What happens when capture meets the operator.
 enum class Policy : uint8_t {
-  record,          ///< becomes a node
-  data_dependent,  ///< its answer or its shape depends on data: refused, never run on zeros
-  hidden_mutation, ///< writes arguments, in training, without saying so in its schema: refused
+  record,           ///< becomes a node
+  data_dependent,   ///< its answer or its shape depends on data: refused, never run on zeros
+  hidden_mutation,  ///< writes arguments, in training, without saying so in its schema: refused
 };
 
 struct OpEntry {
@@ -37,11 +54,11 @@ struct OpEntry {
   std::vector<bool> optional;  ///< by argument: may be None (an undefined tensor otherwise)
   shapes::Function shape = nullptr;
   Policy policy = Policy::record;
-  bool composite = false;   ///< decomposes into other operators above autograd
-  bool meta_kernel = false; ///< has a C++ kernel for meta tensors
-  bool random = false;      ///< draws from a generator
-  int generator_arg = -1;   ///< position of the Generator argument, -1 when there is none
-  int device_arg = -1;     ///< position of the `device` argument, -1 when there is none
+  bool composite = false;    ///< decomposes into other operators above autograd
+  bool meta_kernel = false;  ///< has a C++ kernel for meta tensors
+  bool random = false;       ///< draws from a generator
+  int generator_arg = -1;    ///< position of the Generator argument, -1 when there is none
+  int device_arg = -1;       ///< position of the `device` argument, -1 when there is none
 };
 
 /// The entry of a dispatcher operator.

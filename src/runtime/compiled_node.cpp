@@ -27,8 +27,8 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
         kept.variable = torch::autograd::SavedVariable(primals[index], /*is_output=*/false);
         break;
       case SavedSlot::Kind::result:
-        kept.variable = torch::autograd::SavedVariable(
-            results[index], executable_->results_[index].differentiable);
+        kept.variable = torch::autograd::SavedVariable(results[index],
+                                                       executable_->results_[index].differentiable);
         break;
       case SavedSlot::Kind::primal_copy: kept.raw = std::move(copies[next_copy++]); break;
       case SavedSlot::Kind::intermediate:
@@ -52,12 +52,12 @@ void CompiledNode::release_variables() {
 void CompiledNode::check_shared_versions() const {
   for (const auto& kept : kept_) {
     if (!kept.shared || kept.shared->current_version() == kept.version) continue;
-    throw BackwardError(ErrorText{
-        "results whose memory backward needs, unchanged since the call (version " +
-            std::to_string(kept.version) + ")",
-        "one that was modified in place (version " +
-            std::to_string(kept.shared->current_version()) + ")",
-        "modify a clone() of the result"});
+    throw BackwardError(
+        ErrorText{"results whose memory backward needs, unchanged since the call (version " +
+                      std::to_string(kept.version) + ")",
+                  "one that was modified in place (version " +
+                      std::to_string(kept.shared->current_version()) + ")",
+                  "modify a clone() of the result"});
   }
 }
 
@@ -123,11 +123,11 @@ variable_list CompiledNode::apply(variable_list&& tangents) {
   for (const auto& tangent : tangents) defined += tangent.defined();
   if (defined == 0) return gradients;
   if (defined != tangents.size()) {
-    throw BackwardError(ErrorText{
-        "a tangent for each of the " + std::to_string(tangents.size()) +
-            " differentiable results of the compiled region",
-        std::to_string(defined) + " of them",
-        "detach() inside the callable the results that backward does not start from"});
+    throw BackwardError(
+        ErrorText{"a tangent for each of the " + std::to_string(tangents.size()) +
+                      " differentiable results of the compiled region",
+                  std::to_string(defined) + " of them",
+                  "detach() inside the callable the results that backward does not start from"});
   }
   check_shared_versions();
   for (size_t i = 0; i < tangents.size(); ++i) {

@@ -33,8 +33,8 @@ class CompiledNode final : public torch::autograd::Node {
 
  private:
   struct Kept {
-    torch::autograd::SavedVariable variable;  // primals and results
-    at::Tensor raw;                           // copies and intermediates
+    torch::autograd::SavedVariable variable;     // primals and results
+    at::Tensor raw;                              // copies and intermediates
     std::optional<c10::VariableVersion> shared;  // counter of the result that shares its memory
     uint32_t version = 0;                        // its value after the forward
   };

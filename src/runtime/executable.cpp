@@ -24,8 +24,8 @@ size_t count_primals(const Graph& graph) {
 
 }  // namespace
 
-Executable::Executable(const Graph& forward, const Graph& backward,
-                       const ops::AttrTables& tables, std::exception_ptr backward_error)
+Executable::Executable(const Graph& forward, const Graph& backward, const ops::AttrTables& tables,
+                       std::exception_ptr backward_error)
     : name_(forward.name),
       primal_count_(count_primals(forward)),
       forward_(forward, tables),
@@ -47,8 +47,7 @@ void Executable::read_outputs(const Graph& forward) {
       Result result;
       result.output = output.value == kNoValue ? -1 : static_cast<int32_t>(i);
       result.alias = output.alias;
-      result.differentiable =
-          output.requires_grad && output.alias.kind == OutputAlias::Kind::none;
+      result.differentiable = output.requires_grad && output.alias.kind == OutputAlias::Kind::none;
       if (result.differentiable) tangents_.emplace_back();
       results_.push_back(result);
     } else if (output.kind == OutputKind::mutated_input) {
@@ -93,8 +92,8 @@ void Executable::read_backward(const Graph& forward, const Graph& backward) {
     if (const auto it = primal_of.find(input.value); it != primal_of.end()) {
       bool overwritten = false;
       for (const auto& mutation : mutations_) overwritten |= mutation.primal == it->second;
-      saved_.push_back({overwritten ? SavedSlot::Kind::primal_copy : SavedSlot::Kind::primal,
-                        it->second});
+      saved_.push_back(
+          {overwritten ? SavedSlot::Kind::primal_copy : SavedSlot::Kind::primal, it->second});
     } else if (const auto r = result_of.find(input.value); r != result_of.end()) {
       saved_.push_back({SavedSlot::Kind::result, r->second});
     } else {

@@ -58,9 +58,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
   static constexpr int32_t kTokenInput = std::numeric_limits<int32_t>::min();
 
   struct Result {
-    int32_t output = -1;         // of the forward program
+    int32_t output = -1;  // of the forward program
     OutputAlias alias;
-    bool differentiable = false; // has a tangent
+    bool differentiable = false;  // has a tangent
   };
   struct Tangent {
     std::vector<int64_t> sizes, strides;
@@ -84,11 +84,12 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::exception_ptr backward_error_;
   std::vector<Result> results_;
   std::vector<Mutation> mutations_;
-  std::vector<Tangent> tangents_;             // one a differentiable result, in order
-  std::vector<SavedSlot> saved_;              // one a saved input of the backward program
-  std::vector<int32_t> backward_inputs_;      // by backward input: saved slot, ~k for tangent k, or kTokenInput
-  std::vector<int32_t> gradient_outputs_;     // backward outputs that are defined gradients
-  std::vector<int32_t> gradient_primals_;     // the primal of each
+  std::vector<Tangent> tangents_;  // one a differentiable result, in order
+  std::vector<SavedSlot> saved_;   // one a saved input of the backward program
+  std::vector<int32_t>
+      backward_inputs_;  // by backward input: saved slot, ~k for tangent k, or kTokenInput
+  std::vector<int32_t> gradient_outputs_;  // backward outputs that are defined gradients
+  std::vector<int32_t> gradient_primals_;  // the primal of each
 };
 
 }  // namespace antegrad::runtime

@@ -74,8 +74,8 @@ class ProgramBuilder {
     size_t next = 0;
     const auto take = [&] {
       const auto position = next++;
-      const auto origin = dies_here(node, node_index, position) ? Program::Origin::move
-                                                                : Program::Origin::copy;
+      const auto origin =
+          dies_here(node, node_index, position) ? Program::Origin::move : Program::Origin::copy;
       return Program::Argument{origin, register_of(node.inputs[position])};
     };
     for (size_t i = 0; i < node.args.size(); ++i) {

@@ -26,10 +26,6 @@ Spec heads_outside(const at::Tensor& t) {
   return heads_outside(Dims(t.sizes().begin(), t.sizes().end()), t.scalar_type(), t.device());
 }
 
-at::ScalarType accumulate_type(at::ScalarType dtype) {
-  return dtype == at::kHalf || dtype == at::kBFloat16 ? at::kFloat : dtype;
-}
-
 bool flash_for_cpu(Call& call) {
   const at::Tensor& query = call.arg(0).toTensor();
   const at::Tensor& key = call.arg(1).toTensor();

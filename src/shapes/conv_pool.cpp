@@ -20,8 +20,6 @@ Dims per_dimension(const Call& call, size_t i, size_t count) {
   return Dims(given.begin(), given.end());
 }
 
-bool mask(const Call& call, size_t i, size_t bit) { return call.arg(i).toListRef()[bit].toBool(); }
-
 // ---- Convolution -------------------------------------------------------------------------------
 
 /// The format that a convolution argument suggests; a 1-D one counts as an image of height 1.

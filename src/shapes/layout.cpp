@@ -180,6 +180,12 @@ Spec view_of(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef stri
               .offset = offset};
 }
 
+at::ScalarType accumulate_type(at::ScalarType dtype) {
+  return dtype == at::kHalf || dtype == at::kBFloat16 ? at::kFloat : dtype;
+}
+
+bool mask(const Call& call, size_t i, size_t bit) { return call.arg(i).toListRef()[bit].toBool(); }
+
 bool wrap_dim(int64_t& dim, int64_t rank) {
   const int64_t range = std::max<int64_t>(rank, 1);
   if (dim < -range || dim >= range) return false;

@@ -92,6 +92,12 @@ void iterator_layout(std::span<const Geometry> operands, Spec& out);
 /// The memory format that a tensor of this geometry suggests.
 at::MemoryFormat suggest_format(at::IntArrayRef sizes, at::IntArrayRef strides);
 
+/// The dtype that CUDA kernels accumulate in, and in which statistics are kept.
+at::ScalarType accumulate_type(at::ScalarType dtype);
+
+/// Bit `bit` of the output mask at argument `i`.
+bool mask(const Call& call, size_t i, size_t bit);
+
 /// `dim` counted from the end when negative; false when out of range.
 bool wrap_dim(int64_t& dim, int64_t rank);
 

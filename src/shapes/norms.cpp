@@ -18,11 +18,6 @@ const at::Tensor* optional_tensor(const Call& call, size_t i) {
   return &call.arg(i).toTensor();
 }
 
-/// Statistics are wider on CUDA: at::toAccumulateType.
-at::ScalarType accumulate_type(at::ScalarType dtype) {
-  return dtype == at::kHalf || dtype == at::kBFloat16 ? at::kFloat : dtype;
-}
-
 /// The dtype of statistics: the first parameter that is there decides.
 at::ScalarType statistics_dtype(const Call& call, const at::Tensor& input,
                                 std::span<const size_t> parameters) {
@@ -49,8 +44,6 @@ std::optional<at::MemoryFormat> contiguous_format(const at::Tensor& t) {
   }
   return std::nullopt;
 }
-
-bool mask(const Call& call, size_t i, size_t bit) { return call.arg(i).toListRef()[bit].toBool(); }
 
 /// A contiguous gradient of `parameter` if the mask asks for it; false when it cannot be had.
 bool returns_if(Call& call, bool wanted, const at::Tensor* parameter) {
@@ -167,7 +160,7 @@ bool batch_norm_outputs(Call& call, bool training, bool has_running) {
   return true;
 }
 
-/// Statistics are kept when training; the reserve belongs to kernels that this is not about.
+/// The reserve is empty: only batch norms fused with what follows them use it.
 bool cudnn_batch_norm(Call& call) {
   const at::Tensor& input = call.arg(0).toTensor();
   const auto format = contiguous_format(input);
@@ -220,15 +213,17 @@ bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor
   if (input.dim() < 2) return false;
   const at::Tensor* weight = optional_tensor(call, 2);
   if (!input.is_cpu()) {
-    // Several kernels by layout: the plain one, and the one for channels-last.
+    // Several kernels by layout, which differ in what they return when it is not asked for: the
+    // plain one and, when training, the one for channels-last are stated here.
     const auto format = contiguous_format(input);
     if (!format || contiguous_format(grad) != format || !mask(call, kMask, 0)) return false;
     const bool channels_last = *format != at::MemoryFormat::Contiguous;
-    const bool both = !channels_last && (input.is_contiguous(at::MemoryFormat::ChannelsLast) ||
-                                         input.is_contiguous(at::MemoryFormat::ChannelsLast3d) ||
-                                         input.stride(1) == 1);
-    if ((both || channels_last) && !(mask(call, kMask, 1) && mask(call, kMask, 2))) return false;
-    if (both || (channels_last && !call.boolean(7))) return false;
+    if (channels_last) {
+      if (!call.boolean(7) || !mask(call, kMask, 1) || !mask(call, kMask, 2)) return false;
+    } else if (input.is_contiguous(at::MemoryFormat::ChannelsLast) ||
+               input.is_contiguous(at::MemoryFormat::ChannelsLast3d) || input.stride(1) == 1) {
+      return false;
+    }
     call.returns(channels_last ? allocated_like(input) : contiguous(input, input.sizes()));
     return returns_if(call, mask(call, kMask, 1), weight) &&
            returns_if(call, mask(call, kMask, 2), weight);

@@ -139,6 +139,15 @@ bool softmax(Call& call) {
   return true;
 }
 
+/// Chooses between the softmax and zero by rows that are masked throughout: what that does to other
+/// layouts is left to the kernel.
+bool safe_softmax(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  if (!call.is_none(2) || !self.is_contiguous() || !self.is_floating_point()) return false;
+  call.returns(contiguous(self, self.sizes()));
+  return true;
+}
+
 bool softmax_backward(Call& call) {
   const at::Tensor& grad = call.arg(0).toTensor();
   if (call.arg(1).toTensor().scalar_type() != grad.scalar_type()) return false;
@@ -189,6 +198,7 @@ constexpr Entry kTable[] = {
 
     {"aten::_log_softmax", softmax},
     {"aten::_log_softmax_backward_data", softmax_backward},
+    {"aten::_safe_softmax", safe_softmax},
     {"aten::_softmax", softmax},
     {"aten::_softmax_backward_data", softmax_backward},
 };

@@ -34,7 +34,7 @@ constexpr std::pair<at::ScalarType, DType> kDtypes[] = {
 };
 
 constexpr std::pair<at::Layout, const char*> kLayouts[] = {
-    {at::kStrided, "strided"},      {at::kSparse, "sparse"},       {at::kSparseCsr, "sparse_csr"},
+    {at::kStrided, "strided"},      {at::kSparse, "sparse"},        {at::kSparseCsr, "sparse_csr"},
     {at::kMkldnn, "mkldnn"},        {at::kSparseCsc, "sparse_csc"}, {at::kSparseBsr, "sparse_bsr"},
     {at::kSparseBsc, "sparse_bsc"}, {at::kJagged, "jagged"},
 };

@@ -64,9 +64,9 @@ void register_fallbacks(BoxedKernel lift, BoxedKernel record) {
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto add = [&](c10::DispatchKey key, BoxedKernel kernel) {
     registered->push_back(dispatcher.registerFallback(
-        key, c10::KernelFunction::makeFromBoxedKernel(
-                 c10::BoxedKernel::makeFromFunctor<BoxedFunctor>(
-                                      std::make_unique<BoxedFunctor>(kernel))),
+        key,
+        c10::KernelFunction::makeFromBoxedKernel(c10::BoxedKernel::makeFromFunctor<BoxedFunctor>(
+            std::make_unique<BoxedFunctor>(kernel))),
         "antegrad"));
   };
   add(lift_key, lift);

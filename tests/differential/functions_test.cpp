@@ -21,9 +21,13 @@ at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_gr
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"scalar arithmetic", [](const List& a) -> List { return {(a[0] * 2 + 1 - a[0] / 3).sum()}; },
-       [] { return List{leaf({3, 4})}; }},
+       [] {
+         return List{leaf({3, 4})};
+       }},
       {"broadcasting", [](const List& a) -> List { return {(a[0] + a[1]) * a[1]}; },
-       [] { return List{leaf({3, 4}), leaf({4})}; }},
+       [] {
+         return List{leaf({3, 4}), leaf({4})};
+       }},
       {"in-place on an intermediate",
        [](const List& a) -> List {
          auto x = a[0] * a[1];
@@ -32,14 +36,21 @@ const std::vector<Case>& cases() {
          x.relu_();
          return {x.sum()};
        },
-       [] { return List{at::randn({4, 4}), leaf({4, 4})}; }},
+       [] {
+         return List{at::randn({4, 4}), leaf({4, 4})};
+       }},
       {"in-place on an argument without grad",
        [](const List& a) -> List {
          a[0].mul_(2);
          return {(a[0] * a[1]).sum()};
        },
-       [] { return List{at::randn({4}), leaf({4})}; }},
-      {"an argument is returned", [](const List& a) -> List { return {a[0], (a[0] * 2).sum()}; },
+       [] {
+         return List{at::randn({4}), leaf({4})};
+       }},
+      {"an argument is returned",
+       [](const List& a) -> List {
+         return {a[0], (a[0] * 2).sum()};
+       },
        [] { return List{leaf({4})}; }},
       {"one result twice",
        [](const List& a) -> List {
@@ -47,24 +58,47 @@ const std::vector<Case>& cases() {
          return {y, y};
        },
        [] { return List{leaf({4})}; }},
-      {"integer result", [](const List& a) -> List { return {a[0].argmax(1), a[0].sum()}; },
-       [] { return List{leaf({3, 5})}; }},
-      {"undefined result", [](const List& a) -> List { return {at::Tensor(), a[0].sum()}; },
+      {"integer result",
+       [](const List& a) -> List {
+         return {a[0].argmax(1), a[0].sum()};
+       },
+       [] {
+         return List{leaf({3, 5})};
+       }},
+      {"undefined result",
+       [](const List& a) -> List {
+         return {at::Tensor(), a[0].sum()};
+       },
        [] { return List{leaf({3})}; }},
       {"undefined argument",
        [](const List& a) -> List { return {a[1].defined() ? a[1].sum() : a[0].sum()}; },
-       [] { return List{leaf({3}), at::Tensor()}; }},
+       [] {
+         return List{leaf({3}), at::Tensor()};
+       }},
       {"nothing requires grad", [](const List& a) -> List { return {a[0].softmax(-1)}; },
-       [] { return List{at::randn({3, 5})}; }},
+       [] {
+         return List{at::randn({3, 5})};
+       }},
       {"an unused argument", [](const List& a) -> List { return {a[0].tanh().sum()}; },
-       [] { return List{leaf({3}), leaf({2})}; }},
+       [] {
+         return List{leaf({3}), leaf({2})};
+       }},
       {"both gradients are the tangent", [](const List& a) -> List { return {a[0] + a[1]}; },
-       [] { return List{leaf({3}), leaf({3})}; }},
+       [] {
+         return List{leaf({3}), leaf({3})};
+       }},
       {"a gradient is a view of the tangent",
        [](const List& a) -> List { return {a[0].view({6}) + a[1].view({6})}; },
-       [] { return List{leaf({2, 3}), leaf({3, 2})}; }},
-      {"several results", [](const List& a) -> List { return {a[0].sin(), a[0].cos().sum()}; },
-       [] { return List{leaf({3, 2})}; }},
+       [] {
+         return List{leaf({2, 3}), leaf({3, 2})};
+       }},
+      {"several results",
+       [](const List& a) -> List {
+         return {a[0].sin(), a[0].cos().sum()};
+       },
+       [] {
+         return List{leaf({3, 2})};
+       }},
       {"detach inside", [](const List& a) -> List { return {(a[0] * a[0].detach()).sum()}; },
        [] { return List{leaf({3})}; }},
       {"no_grad inside",
@@ -85,7 +119,9 @@ const std::vector<Case>& cases() {
          auto b = at::bernoulli(u);
          return {(u + n * d + b * a[0]).sum()};
        },
-       [] { return List{leaf({3, 4})}; }},
+       [] {
+         return List{leaf({3, 4})};
+       }},
       {"an unused draw still advances the generator",
        [](const List& a) -> List {
          at::rand({7});
@@ -93,19 +129,31 @@ const std::vector<Case>& cases() {
        },
        [] { return List{leaf({3})}; }},
       {"zero-size tensors",
-       [](const List& a) -> List { return {at::cat({a[0], a[1]}, 0).sum() + a[0].sum()}; },
-       [] { return List{leaf({0, 3}), leaf({2, 3})}; }},
+       [](const List& a) -> List {
+         return {at::cat({a[0], a[1]}, 0).sum() + a[0].sum()};
+       },
+       [] {
+         return List{leaf({0, 3}), leaf({2, 3})};
+       }},
       {"0-dim tensors", [](const List& a) -> List { return {a[0] * a[1].sum()}; },
-       [] { return List{leaf({}), leaf({2})}; }},
+       [] {
+         return List{leaf({}), leaf({2})};
+       }},
       {"split and cat",
        [](const List& a) -> List {
          auto parts = a[0].split(2, 1);
          return {at::cat({parts[1], parts[0].neg(), parts[2]}, 1)};
        },
-       [] { return List{leaf({2, 6})}; }},
+       [] {
+         return List{leaf({2, 6})};
+       }},
       {"indexing with integers",
-       [](const List& a) -> List { return {a[0].index({a[1]}) * 2, a[0].select(0, 1)* 3}; },
-       [] { return List{leaf({4, 3}), at::tensor({2, 0, 2})}; }},
+       [](const List& a) -> List {
+         return {a[0].index({a[1]}) * 2, a[0].select(0, 1) * 3};
+       },
+       [] {
+         return List{leaf({4, 3}), at::tensor({2, 0, 2})};
+       }},
       {"float64", [](const List& a) -> List { return {a[0].matmul(a[1]).tanh().sum()}; },
        [] {
          return List{at::randn({3, 4}, at::kDouble).set_requires_grad(true),
@@ -117,7 +165,9 @@ const std::vector<Case>& cases() {
                      at::randn({4, 2}).to(at::kBFloat16).set_requires_grad(true)};
        }},
       {"strided inputs", [](const List& a) -> List { return {(a[0].t() * a[1]).sum(0)}; },
-       [] { return List{leaf({3, 4}), at::randn({6, 4}).slice(1, 0, 3).slice(0, 0, 4)}; }},
+       [] {
+         return List{leaf({3, 4}), at::randn({6, 4}).slice(1, 0, 3).slice(0, 0, 4)};
+       }},
       {"channels last",
        [](const List& a) -> List { return {at::conv2d(a[0], a[1], {}, 1, 1).relu()}; },
        [] {
@@ -125,7 +175,9 @@ const std::vector<Case>& cases() {
                      leaf({8, 4, 3, 3})};
        }},
       {"type promotion", [](const List& a) -> List { return {(a[0] * a[1] + a[2]).sum()}; },
-       [] { return List{leaf({3}), at::arange(3), at::ones({3}, at::kDouble)}; }},
+       [] {
+         return List{leaf({3}), at::arange(3), at::ones({3}, at::kDouble)};
+       }},
   };
   return all;
 }

@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <common/models.h>
-#include <torch/utils.h>
 #include <sys/wait.h>
+#include <torch/utils.h>
 #include <unistd.h>
 
 #include <array>
@@ -33,9 +33,8 @@ Gpt small_gpt() {
 
 std::string graph_hash() {
   auto model = small_gpt();
-  auto step = antegrad::compile(model, [&](const at::Tensor& x, const at::Tensor& y) {
-    return model->loss(x, y);
-  });
+  auto step = antegrad::compile(
+      model, [&](const at::Tensor& x, const at::Tensor& y) { return model->loss(x, y); });
   const auto x = at::zeros({2, 16}, at::kLong);
   step.warmup(x, x);
   return step.report().programs.at(0).graph_hash;
@@ -81,9 +80,8 @@ int64_t resident_bytes() {
 TEST(Stability, AThousandStepsKeepMemoryFlat) {
   torch::manual_seed(1);
   auto model = small_gpt();
-  auto step = antegrad::compile(model, [&](const at::Tensor& x, const at::Tensor& y) {
-    return model->loss(x, y);
-  });
+  auto step = antegrad::compile(
+      model, [&](const at::Tensor& x, const at::Tensor& y) { return model->loss(x, y); });
   const auto x = at::randint(64, {2, 16}), y = at::randint(64, {2, 16});
   const auto run = [&] {
     clear_gradients(*model);
@@ -108,9 +106,8 @@ TEST(Stability, AThousandStepsKeepMemoryFlat) {
 
 TEST(Stability, ThousandCapturesKeepMemoryFlat) {
   auto model = small_gpt();
-  auto step = antegrad::compile(model, [&](const at::Tensor& x, const at::Tensor& y) {
-    return model->loss(x, y);
-  });
+  auto step = antegrad::compile(
+      model, [&](const at::Tensor& x, const at::Tensor& y) { return model->loss(x, y); });
   const auto x = at::zeros({2, 16}, at::kLong);
   const int captures = long_tests() ? 1000 : 200;
   const auto run = [&] {

@@ -26,8 +26,8 @@ std::unique_ptr<torch::optim::Optimizer> momentum(const torch::nn::Module& modul
 
 // A trainee around a module holder with a loss(x, y).
 template <class Holder>
-Trainee trainee(Holder model, std::unique_ptr<torch::optim::Optimizer> (*optimizer)(
-                                  const torch::nn::Module&)) {
+Trainee trainee(Holder model,
+                std::unique_ptr<torch::optim::Optimizer> (*optimizer)(const torch::nn::Module&)) {
   return {model.ptr(),
           [model](const at::Tensor& x, const at::Tensor& y) mutable { return model->loss(x, y); },
           optimizer};
@@ -101,8 +101,9 @@ TEST_P(Training, GptInBfloat16) {
   expect_training_parity(make, tokens, 5, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Training, ::testing::ValuesIn(devices()),
-                         [](const auto& info) { return std::string(info.param.is_cpu() ? "Cpu" : "Cuda"); });
+INSTANTIATE_TEST_SUITE_P(Devices, Training, ::testing::ValuesIn(devices()), [](const auto& info) {
+  return std::string(info.param.is_cpu() ? "Cpu" : "Cuda");
+});
 
 }  // namespace
 }  // namespace antegrad::testing

@@ -70,8 +70,8 @@ void expect_refused(World& world, Fn fn, const std::vector<std::string>& words) 
     ADD_FAILURE() << "another error: " << error.what();
   }
   world.expect_untouched();
-  auto good = antegrad::compile(world.module,
-                                [&](const at::Tensor& x) { return world.module->forward(x).sum(); });
+  auto good = antegrad::compile(
+      world.module, [&](const at::Tensor& x) { return world.module->forward(x).sum(); });
   EXPECT_TRUE(same_bits(good(world.x), world.module->forward(world.x).sum()));
   EXPECT_EQ(good.report().eager_calls, 0);
 }
@@ -91,10 +91,10 @@ TEST(BadUse, ABranchOnData) {
 
 TEST(BadUse, NonzeroAndMasks) {
   World w;
-  expect_refused<DataDependentError>(
-      w, [&](const at::Tensor& x) { return at::nonzero(x); }, {"aten::nonzero"});
-  expect_refused<DataDependentError>(
-      w, [&](const at::Tensor& x) { return x.index({x > 0}); }, {"aten::"});
+  expect_refused<DataDependentError>(w, [&](const at::Tensor& x) { return at::nonzero(x); },
+                                     {"aten::nonzero"});
+  expect_refused<DataDependentError>(w, [&](const at::Tensor& x) { return x.index({x > 0}); },
+                                     {"aten::"});
 }
 
 TEST(BadUse, AnExceptionInsideTheCallableComesThrough) {
@@ -102,38 +102,39 @@ TEST(BadUse, AnExceptionInsideTheCallableComesThrough) {
   struct Mine : std::runtime_error {
     using std::runtime_error::runtime_error;
   };
-  expect_refused<Mine>(
-      w,
-      [&](const at::Tensor& x) -> at::Tensor {
-        auto y = w.module->forward(at::dropout(x, 0.5, true));
-        throw Mine("mine");
-      },
-      {"mine"});
+  expect_refused<Mine>(w,
+                       [&](const at::Tensor& x) -> at::Tensor {
+                         auto y = w.module->forward(at::dropout(x, 0.5, true));
+                         throw Mine("mine");
+                       },
+                       {"mine"});
 }
 
 TEST(BadUse, AnErrorOfLibtorchComesThrough) {
   World w;
-  expect_refused<c10::Error>(
-      w, [&](const at::Tensor& x) { return x.matmul(at::ones({3, 3})); }, {"mat1 and mat2"});
+  expect_refused<c10::Error>(w,
+                             [&](const at::Tensor& x) {
+                               return x.matmul(at::ones({3, 3}));
+                             },
+                             {"mat1 and mat2"});
 }
 
 TEST(BadUse, CaptureInsideCapture) {
   World w;
   auto inner = antegrad::compile([](const at::Tensor& x) { return x * 2; });
-  expect_refused<NestedCaptureError>(
-      w, [&](const at::Tensor& x) { return inner(x).sum(); }, {"inside another"});
+  expect_refused<NestedCaptureError>(w, [&](const at::Tensor& x) { return inner(x).sum(); },
+                                     {"inside another"});
 }
 
 TEST(BadUse, BackwardInside) {
   World w;
-  expect_refused<CaptureError>(
-      w,
-      [&](const at::Tensor& x) {
-        auto y = w.module->forward(x).sum();
-        y.backward();
-        return y.detach();
-      },
-      {"backward"});
+  expect_refused<CaptureError>(w,
+                               [&](const at::Tensor& x) {
+                                 auto y = w.module->forward(x).sum();
+                                 y.backward();
+                                 return y.detach();
+                               },
+                               {"backward"});
 }
 
 TEST(BadUse, AKeptIntermediate) {
@@ -151,48 +152,44 @@ TEST(BadUse, AKeptIntermediate) {
 
 TEST(BadUse, RequiresGradOfAParameter) {
   World w;
-  expect_refused<CaptureError>(
-      w,
-      [&](const at::Tensor& x) {
-        auto y = w.module->forward(x).sum();
-        w.module->weight.requires_grad_(false);
-        return y;
-      },
-      {"requires_grad"});
+  expect_refused<CaptureError>(w,
+                               [&](const at::Tensor& x) {
+                                 auto y = w.module->forward(x).sum();
+                                 w.module->weight.requires_grad_(false);
+                                 return y;
+                               },
+                               {"requires_grad"});
 }
 
 TEST(BadUse, SetDataOfAParameter) {
   World w;
-  expect_refused<CaptureError>(
-      w,
-      [&](const at::Tensor& x) {
-        w.module->weight.set_data(at::zeros({4, 4}));
-        return w.module->forward(x).sum();
-      },
-      {});
+  expect_refused<CaptureError>(w,
+                               [&](const at::Tensor& x) {
+                                 w.module->weight.set_data(at::zeros({4, 4}));
+                                 return w.module->forward(x).sum();
+                               },
+                               {});
 }
 
 TEST(BadUse, AWriteToAParameter) {
   World w;
-  expect_refused<MutationError>(
-      w,
-      [&](const at::Tensor& x) {
-        const at::NoGradGuard guard;
-        w.module->weight.mul_(2);
-        return w.module->forward(x);
-      },
-      {"parameter"});
+  expect_refused<MutationError>(w,
+                                [&](const at::Tensor& x) {
+                                  const at::NoGradGuard guard;
+                                  w.module->weight.mul_(2);
+                                  return w.module->forward(x);
+                                },
+                                {"parameter"});
 }
 
 TEST(BadUse, AWriteThroughDataOfAParameter) {
   World w;
-  expect_refused<CaptureError>(
-      w,
-      [&](const at::Tensor& x) {
-        w.module->weight.data().mul_(2);
-        return w.module->forward(x);
-      },
-      {});
+  expect_refused<CaptureError>(w,
+                               [&](const at::Tensor& x) {
+                                 w.module->weight.data().mul_(2);
+                                 return w.module->forward(x);
+                               },
+                               {});
 }
 
 TEST(BadUse, AViewOfAnArgumentAsResult) {
@@ -218,28 +215,27 @@ TEST(BadUse, AWrongNumberOrKindOfArgumentsDoesNotCompile) {
 
 TEST(BadUse, AStandInOnAnotherThread) {
   World w;
-  expect_refused<CaptureError>(
-      w,
-      [&](const at::Tensor& x) {
-        auto y = w.module->forward(x);
-        std::exception_ptr error;
-        std::thread([&] {
-          try {
-            y = y * 3;
-          } catch (...) {
-            error = std::current_exception();
-          }
-        }).join();
-        if (error) std::rethrow_exception(error);
-        return y.sum();
-      },
-      {"thread"});
+  expect_refused<CaptureError>(w,
+                               [&](const at::Tensor& x) {
+                                 auto y = w.module->forward(x);
+                                 std::exception_ptr error;
+                                 std::thread([&] {
+                                   try {
+                                     y = y * 3;
+                                   } catch (...) {
+                                     error = std::current_exception();
+                                   }
+                                 }).join();
+                                 if (error) std::rethrow_exception(error);
+                                 return y.sum();
+                               },
+                               {"thread"});
 }
 
 TEST(BadUse, DoubleBackward) {
   World w;
-  auto step = antegrad::compile(w.module,
-                                [&](const at::Tensor& x) { return w.module->forward(x).sum(); });
+  auto step =
+      antegrad::compile(w.module, [&](const at::Tensor& x) { return w.module->forward(x).sum(); });
   auto loss = step(w.x);
   EXPECT_THROW(loss.backward({}, /*retain_graph=*/true, /*create_graph=*/true), BackwardError);
   w.expect_untouched();
@@ -292,9 +288,9 @@ TEST(BadUse, AnUndefinedTangentIsNotZeros) {
 }
 
 TEST(BadUse, OptionsOutOfRange) {
-  EXPECT_THROW(antegrad::compile([](const at::Tensor& x) { return x; },
-                                 Options().with_max_programs(0)),
-               OptionError);
+  EXPECT_THROW(
+      antegrad::compile([](const at::Tensor& x) { return x; }, Options().with_max_programs(0)),
+      OptionError);
 }
 
 TEST(BadUse, TheEagerOptionRunsTheCallableAndCountsWhy) {

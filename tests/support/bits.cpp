@@ -54,7 +54,8 @@ void set_generator_state(const at::Tensor& state, c10::Device device) {
 
 std::vector<c10::Device> devices() {
   std::vector<c10::Device> found = {at::kCPU};
-  if (at::hasCUDA() && at::globalContext().hasCUDA() && at::detail::getCUDAHooks().deviceCount() > 0) {
+  if (at::hasCUDA() && at::globalContext().hasCUDA() &&
+      at::detail::getCUDAHooks().deviceCount() > 0) {
     found.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(0));
   }
   return found;

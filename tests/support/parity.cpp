@@ -39,8 +39,7 @@ struct Runner {
 }  // namespace
 
 void expect_training_parity(const std::function<Trainee()>& make,
-                            const std::function<Batch(int)>& batch, int steps,
-                            c10::Device device) {
+                            const std::function<Batch(int)>& batch, int steps, c10::Device device) {
   torch::manual_seed(kSeed);
   Runner eager(make(), device);
   torch::manual_seed(kSeed);

@@ -91,8 +91,8 @@ class FromSchema {
     if (argument.default_value()) return *argument.default_value();
     if (is("float")) return 0.5;
     if (is("str")) return random_.pick<const char*>({"trunc", "floor"});
-    if (is("int") || is("SymInt")) return random_.integer(0, 3);
-    TORCH_CHECK(false, "no sample for argument ", name, " of ", schema_);
+    TORCH_CHECK(is("int") || is("SymInt"), "no sample for argument ", name, " of ", schema_);
+    return random_.integer(0, 3);
   }
 
   c10::IValue dtype(bool optional) {
