@@ -13,6 +13,7 @@
 #include <string>
 
 #include "shapes/shape_call.h"
+#include "support/bits.h"
 #include "support/shape_samples.h"
 
 namespace antegrad {
@@ -194,11 +195,11 @@ void cross_check(const shapes::Entry& entry, c10::Device device) {
 
 class ShapeFunction : public ::testing::TestWithParam<shapes::Entry> {};
 
-TEST_P(ShapeFunction, AgreesWithTheCpuKernel) { cross_check(GetParam(), at::kCPU); }
-
-TEST_P(ShapeFunction, AgreesWithTheCudaKernel) {
-  if (!at::hasCUDA()) GTEST_SKIP() << "no CUDA device";
-  cross_check(GetParam(), c10::Device(at::kCUDA, 0));
+TEST_P(ShapeFunction, AgreesWithTheRealKernels) {
+  for (const auto device : devices()) {
+    SCOPED_TRACE(device.str());
+    cross_check(GetParam(), device);
+  }
 }
 
 std::string test_name(const ::testing::TestParamInfo<shapes::Entry>& info) {
