@@ -1,5 +1,5 @@
-// How long capturing a GPT with its backward takes: in processes that have captured nothing before, and
-// by how much it grows with each node. Peer: torch.compile without code generation.
+// How long capturing a GPT with its backward takes: in processes that have captured nothing before,
+// and by how much it grows with each node. Peer: torch.compile without code generation.
 
 #include <ATen/Parallel.h>
 #include <antegrad/antegrad.h>
@@ -21,8 +21,8 @@ using nlohmann::json;
 
 constexpr int64_t kBatch = 2;
 
-// What a cold process measures of one model. The first call does what a user's does: capture, compile
-// and run forward.
+// What a cold process measures of one model. The first call does what a user's does: capture,
+// compile and run forward.
 json measure_cold(const GptConfig& config) {
   torch::manual_seed(0);
   examples::Gpt model(config);

@@ -1,5 +1,5 @@
-// What each stage after capture takes on the joint graph of a 12-layer GPT, in the pipeline's order, and
-// what the text form takes.
+// What each stage after capture takes on the joint graph of a 12-layer GPT, in the pipeline's
+// order, and what the text form takes.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// What a compiled call adds to eager: a function of ten operators on tiny tensors, forward and backward,
-// where everything but the kernels counts. Negative when it is faster. Peer: torch.compile, whose graph
-// is run by eager kernels too.
+// What a compiled call adds to eager: a function of ten operators on tiny tensors, forward and
+// backward, where everything but the kernels counts. Negative when it is faster. Peer:
+// torch.compile, whose graph is run by eager kernels too.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randn.h>

@@ -1,6 +1,6 @@
-// Trains a byte-level GPT on real text twice from the same seed, eagerly and compiled by antegrad, and
-// compares: losses and parameters must be equal to the bit. Exit status: 0 when they are, 1 when they
-// part, 2 when it could not run.
+// Trains a byte-level GPT on real text twice from the same seed, eagerly and compiled by antegrad,
+// and compares: losses and parameters must be equal to the bit. Exit status: 0 when they are, 1
+// when they part, 2 when it could not run.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>

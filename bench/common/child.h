@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Other processes that measure something: this very program again (for what only a cold process can
-/// show), or a peer written in Python.
+/// Other processes that measure something: this very program again (for what only a cold process
+/// can show), or a peer written in Python.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,8 +18,8 @@ nlohmann::json run_child(const std::vector<std::string>& command);
 /// Runs this program again with these arguments.
 nlohmann::json run_self(const std::vector<std::string>& arguments);
 
-/// Runs bench/peers/<script> with the Python of ANTEGRAD_PYTHON. Nothing, with a note on stderr, when
-/// there is none or the script fails: a peer is no reason to have no results.
+/// Runs bench/peers/<script> with the Python of ANTEGRAD_PYTHON. Nothing, with a note on stderr,
+/// when there is none or the script fails: a peer is no reason to have no results.
 std::optional<nlohmann::json> run_peer(const std::string& script,
                                        const std::vector<std::string>& arguments);
 

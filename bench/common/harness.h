@@ -4,10 +4,10 @@
 /// What every benchmark does alike: its command line, its results, and timing of two things against
 /// each other.
 ///
-/// A result is one JSON object a line: bench, case, metric, value, unit, and where there are any peer
-/// (whom it was measured against), peer_value, ratio (value / peer_value) and limit (what the value
-/// must not exceed); cpu and threads in each. Results go to the file of --out and to stdout; progress
-/// and remarks to stderr.
+/// A result is one JSON object a line: bench, case, metric, value, unit, and where there are any
+/// peer (whom it was measured against), peer_value, ratio (value / peer_value) and limit (what the
+/// value must not exceed); cpu and threads in each. Results go to the file of --out and to stdout;
+/// progress and remarks to stderr.
 
 #include <cstdint>
 #include <fstream>
@@ -59,8 +59,8 @@ void note(const std::string& text);
 /// Runs `body`, and says on stderr why when it throws. The exit status for main().
 int run_bench(const std::function<void()>& body);
 
-/// Medians of two closures that were run in turn, so that whatever else happens on the machine meets
-/// both. The order within a pair changes from pair to pair.
+/// Medians of two closures that were run in turn, so that whatever else happens on the machine
+/// meets both. The order within a pair changes from pair to pair.
 struct Pair {
   double first_ms = 0;
   double second_ms = 0;
@@ -68,13 +68,13 @@ struct Pair {
   double difference_ms = 0;  ///< median over pairs of first - second
 };
 
-/// Each closure runs once before anything is timed. `rounds` pairs, fewer (but three) when they take
-/// longer than a minute. `label` appears with the progress.
+/// Each closure runs once before anything is timed. `rounds` pairs, fewer (but three) when they
+/// take longer than a minute. `label` appears with the progress.
 Pair time_pairs(const std::string& label, int rounds, const std::function<void()>& first,
                 const std::function<void()>& second);
 
-/// Microseconds of one call: the median over `samples` of `calls` calls each. One more sample before
-/// them warms up.
+/// Microseconds of one call: the median over `samples` of `calls` calls each. One more sample
+/// before them warms up.
 template <class Call>
 double time_us(int samples, int calls, const Call& call);
 

@@ -2,8 +2,8 @@
 
 peers/capture.py THREADS VOCABULARY LAYERS WIDTH HEADS CONTEXT BATCH
 
-Prints one JSON object: first_call_ms is what the first forward takes longer than later ones, aot_ms the
-part of AOTAutograd in it, trace_ms the part of that in which the joint graph is traced.
+Prints one JSON object: first_call_ms is what the first forward takes longer than later ones, aot_ms
+the part of AOTAutograd in it, trace_ms the part of that in which the joint graph is traced.
 """
 
 import json

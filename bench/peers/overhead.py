@@ -2,7 +2,8 @@
 
 peers/overhead.py THREADS SAMPLES CALLS
 
-Prints one JSON object: added_us, the median over samples of CALLS calls each, run in turn with eager.
+Prints one JSON object: added_us, the median over samples of CALLS calls each, run in turn with
+eager.
 """
 
 import json

@@ -35,9 +35,9 @@ struct StepMemory {
   double milliseconds = 0;            ///< forward and backward
 };
 
-/// Runs `forward` and backward from its result, and measures the most bytes alive through libtorch's
-/// CPU allocator between entry and end of backward, less those alive at entry. The definition of a peak
-/// wants `.grad` undefined: clear the gradients before.
+/// Runs `forward` and backward from its result, and measures the most bytes alive through
+/// libtorch's CPU allocator between entry and end of backward, less those alive at entry. The
+/// definition of a peak wants `.grad` undefined: clear the gradients before.
 StepMemory measure_memory(const std::function<at::Tensor()>& forward);
 
 }  // namespace antegrad::examples

@@ -63,7 +63,8 @@ GptImpl::GptImpl(const GptConfig& config) : config_(config) {
   blocks_ = register_module("blocks", nn::ModuleList());
   for (int64_t i = 0; i < config.layers; ++i) blocks_->push_back(GptBlock(config));
   norm_ = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({config.width})));
-  // The weight of the embedding is that of the output layer too: small, or the first losses are huge.
+  // The weight of the embedding is that of the output layer too: small, or the first losses are
+  // huge.
   nn::init::normal_(embedding_->weight, 0, 0.02);
   nn::init::normal_(positions_, 0, 0.02);
 }

@@ -1,8 +1,9 @@
 #pragma once
 
 /// \file
-/// Progress of a long loop. On a terminal one line that is drawn again and again: a bar, percent, what
-/// the caller has to say, and the time left. Elsewhere (a file, a pipe) a plain line every few seconds.
+/// Progress of a long loop. On a terminal one line that is drawn again and again: a bar, percent,
+/// what the caller has to say, and the time left. Elsewhere (a file, a pipe) a plain line every few
+/// seconds.
 
 #include <chrono>
 #include <cstdint>
@@ -20,8 +21,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `done` steps are done. `note` is shown beside the bar: "loss 2.31, 10.2k tokens/s". Draws at most
-  /// a few times a second; the last step always.
+  /// `done` steps are done. `note` is shown beside the bar: "loss 2.31, 10.2k tokens/s". Draws at
+  /// most a few times a second; the last step always.
   void update(int64_t done, const std::string& note = "");
 
  private:

@@ -23,8 +23,8 @@ struct Corpus {
   std::string bytes;
 };
 
-/// The bytes of a file, or of a folder's *.py files (with those in its subfolders) one after the other
-/// in the order of their paths; what lies beyond `max_bytes` is left out. Throws TextError.
+/// The bytes of a file, or of a folder's *.py files (with those in its subfolders) one after the
+/// other in the order of their paths; what lies beyond `max_bytes` is left out. Throws TextError.
 Corpus read_corpus(const std::filesystem::path& path, size_t max_bytes);
 
 /// The Python sources of the torch package whose libtorch this process runs. Throws TextError when

@@ -11,8 +11,8 @@
 
 namespace antegrad {
 
-/// One line of a chart: points (x[i], y[i]) in the order in which they are joined. A point that is not
-/// finite breaks the line.
+/// One line of a chart: points (x[i], y[i]) in the order in which they are joined. A point that is
+/// not finite breaks the line.
 struct ChartSeries {
   std::string name;
   std::vector<double> x, y;
@@ -23,8 +23,8 @@ struct ChartText {
   std::string title, x_label, y_label;
 };
 
-/// Lines over common axes with a legend; colours follow the order of the series. Throws InputError when
-/// `x` and `y` of a series differ in length.
+/// Lines over common axes with a legend; colours follow the order of the series. Throws InputError
+/// when `x` and `y` of a series differ in length.
 std::string line_chart_svg(const std::vector<ChartSeries>& series, const ChartText& text);
 
 /// What a MemoryMeter recorded of one step.
@@ -35,8 +35,8 @@ struct MemorySeries {
   std::optional<double> backward_ms;  ///< when the backward started, on the meter's clock
 };
 
-/// Live bytes over time, the peak of each series circled and in the legend. `backward_ms` of the first
-/// series that has it is marked.
+/// Live bytes over time, the peak of each series circled and in the legend. `backward_ms` of the
+/// first series that has it is marked.
 std::string memory_chart_svg(const std::vector<MemorySeries>& series, const std::string& title);
 
 }  // namespace antegrad

@@ -196,7 +196,7 @@ void cross_check(const shapes::Entry& entry, c10::Device device) {
 class ShapeFunction : public ::testing::TestWithParam<shapes::Entry> {};
 
 TEST_P(ShapeFunction, AgreesWithTheRealKernels) {
-  for (const auto device : devices()) {
+  for (const auto device : antegrad::testing::devices()) {
     SCOPED_TRACE(device.str());
     cross_check(GetParam(), device);
   }
