@@ -7,6 +7,8 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
+#include "compile/changed.h"
+
 namespace antegrad::compiler {
 
 Ambient Ambient::now() {
@@ -38,8 +40,7 @@ std::string Ambient::difference(const Ambient& now) const {
   std::string text;
   const auto compare = [&](const char* name, auto was, auto is) {
     if (text.empty() && was != is) {
-      text = std::string(name) + " was " + std::to_string(static_cast<int>(was)) + ", is " +
-             std::to_string(static_cast<int>(is));
+      text = changed(name, static_cast<int>(was), static_cast<int>(is));
     }
   };
 #define AG_COMPARE(field) compare(#field, field, now.field)
