@@ -200,6 +200,9 @@ class ShapeFunction : public ::testing::TestWithParam<shapes::Entry> {};
 
 TEST_P(ShapeFunction, AgreesWithTheRealKernels) {
   for (const auto device : antegrad::testing::devices()) {
+    // Some CUDA kernels answer arguments that make no sense by ending the process's use of the
+    // device, and all that follows fails: looked at by hand, in the long form.
+    if (device.is_cuda() && !antegrad::testing::long_tests()) continue;
     SCOPED_TRACE(device.str());
     cross_check(GetParam(), device);
   }
