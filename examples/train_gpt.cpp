@@ -1,6 +1,6 @@
-// Trains a byte-level GPT on real text twice from the same seed, eagerly and compiled by antegrad,
-// and compares: losses and parameters must be equal to the bit. Exit status: 0 when they are, 1
-// when they part, 2 when it could not run.
+// Trains two byte-level GPTs on real text from the same seed, one eagerly and one compiled by
+// antegrad, and compares: losses and parameters must be equal to the bit. Exit status: 0 when they
+// are, 1 when they part, 2 when it could not run.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
@@ -42,65 +42,95 @@ struct Settings {
 constexpr size_t kMaxTextBytes = size_t{8} << 20;
 constexpr int kMeasuredSteps = 5;
 
-/// Everything that one of the two runs leaves behind.
-struct Run {
+using Loss = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
+
+/// One of the two runs: its model, its optimizer, and libtorch's generator as this run left it.
+class Run {
+ public:
+  Run(const Settings& settings, bool compiled)
+      : model_(seeded_model(settings)),
+        optimizer_(
+            model_->parameters(),
+            torch::optim::AdamWOptions(settings.learning_rate).weight_decay(settings.weight_decay)),
+        loss_([this](at::Tensor x, at::Tensor y) { return model_->loss(x, y); }),
+        compiled_loss_(compile(model_, loss_, Options().with_name("train_gpt"))),
+        step_(compiled ? Loss(compiled_loss_) : loss_) {
+    generator_state = default_generator().get_state();
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  void train_step(const Batch& batch) {
+    default_generator().set_state(generator_state);
+    const Stopwatch watch;
+    optimizer_.zero_grad();
+    const auto loss = step_(batch.inputs, batch.targets);
+    loss.backward();
+    optimizer_.step();
+    losses.push_back(loss.item<double>());
+    step_ms.push_back(watch.milliseconds());
+    generator_state = default_generator().get_state();
+    tokens.add(static_cast<double>(batch.inputs.numel()), step_ms.back() / 1e3);
+  }
+
+  StepMemory measure_step(const Batch& batch) {
+    clear_gradients(*model_);
+    return measure_memory([&] { return step_(batch.inputs, batch.targets); });
+  }
+
+  std::vector<at::Tensor> parameters() const { return model_->parameters(); }
+  Report report() const { return compiled_loss_.report(); }
+
   std::vector<double> losses;
   std::vector<double> step_ms;
-  StepMemory memory;  // of a step after the last
-  std::vector<at::Tensor> parameters;
   at::Tensor generator_state;
-  Report report;  // of the compiled run
+  Rate tokens;
+  StepMemory memory;  // of a step after the last
+
+ private:
+  static at::Generator default_generator() { return at::detail::getDefaultCPUGenerator(); }
+  static Gpt seeded_model(const Settings& settings) {
+    torch::manual_seed(settings.seed);
+    return Gpt(settings.model);
+  }
+
+  Gpt model_;
+  torch::optim::AdamW optimizer_;
+  Loss loss_;
+  Compiled<Loss> compiled_loss_;
+  Loss step_;
 };
 
-using Step = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
-
-Run train(const std::string& name, const Settings& settings, const Corpus& corpus, bool compiled) {
-  torch::manual_seed(settings.seed);
-  Gpt model(settings.model);
-  torch::optim::AdamW optimizer(
-      model->parameters(),
-      torch::optim::AdamWOptions(settings.learning_rate).weight_decay(settings.weight_decay));
-  const auto loss_of = [&](at::Tensor x, at::Tensor y) { return model->loss(x, y); };
-  auto compiled_loss = compile(model, loss_of, Options().with_name("train_gpt"));
-  const Step step = compiled ? Step(compiled_loss) : Step(loss_of);
-
-  Run run;
+/// Step by step in turn, so that whatever else happens on the machine meets both.
+void train(const Settings& settings, const Corpus& corpus, Run& eager, Run& compiled) {
   BatchSampler batches(corpus, settings.batch, settings.model.context, settings.seed);
-  Progress progress(name, settings.steps);
-  Rate tokens;
+  Progress progress("train", settings.steps);
   for (int64_t i = 0; i < settings.steps; ++i) {
-    const auto [x, y] = batches.next();
-    const Stopwatch watch;
-    optimizer.zero_grad();
-    const auto loss = step(x, y);
-    loss.backward();
-    optimizer.step();
-    run.losses.push_back(loss.item<double>());
-    run.step_ms.push_back(watch.milliseconds());
-    tokens.add(static_cast<double>(x.numel()), run.step_ms.back() / 1e3);
-    progress.update(i + 1, fmt::format("loss {:.4f}  {} tokens/s", run.losses.back(),
-                                       short_number(tokens.per_second())));
+    const auto batch = batches.next();
+    eager.train_step(batch);
+    compiled.train_step(batch);
+    progress.update(i + 1,
+                    fmt::format("loss {:.3f}  eager {}, compiled {} tok/s", compiled.losses.back(),
+                                short_number(eager.tokens.per_second()),
+                                short_number(compiled.tokens.per_second())));
   }
-  for (const auto& parameter : model->parameters()) {
-    run.parameters.push_back(parameter.detach().clone());
-  }
-  run.generator_state = at::detail::getDefaultCPUGenerator().get_state();
+}
 
-  // The quickest of a few is the one that other programs on the machine disturbed least.
+/// The quickest of a few steps is the one that other programs on the machine disturbed least.
+void measure(const Settings& settings, const Corpus& corpus, Run& run) {
+  BatchSampler batches(corpus, settings.batch, settings.model.context, settings.seed);
   const auto batch = batches.next();
   for (int i = 0; i < kMeasuredSteps; ++i) {
-    clear_gradients(*model);
-    auto memory = measure_memory([&] { return step(batch.inputs, batch.targets); });
+    auto memory = run.measure_step(batch);
     if (i == 0 || memory.milliseconds < run.memory.milliseconds) run.memory = std::move(memory);
   }
-  run.report = compiled_loss.report();
-  return run;
 }
 
 /// What must be equal, and by how much it is not.
 struct Comparison {
   double largest_loss_difference = 0;
   int64_t losses_that_differ = 0;
+  size_t first_difference = 0;  // step, from 1
   int64_t parameters_that_differ = 0;
   bool generators_equal = false;
   int64_t eager_calls = 0;
@@ -116,17 +146,31 @@ Comparison compare(const Run& eager, const Run& compiled) {
   for (size_t i = 0; i < eager.losses.size(); ++i) {
     const auto a = eager.losses[i], b = compiled.losses[i];
     if (std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b)) continue;
-    ++result.losses_that_differ;
+    if (result.losses_that_differ++ == 0) result.first_difference = i + 1;
     const auto difference = std::abs(a - b);  // a NaN stays one: it must not look like 0
     if (!(difference <= result.largest_loss_difference))
       result.largest_loss_difference = difference;
   }
-  for (size_t i = 0; i < eager.parameters.size(); ++i) {
-    if (!at::equal(eager.parameters[i], compiled.parameters[i])) ++result.parameters_that_differ;
+  const auto expected = eager.parameters(), found = compiled.parameters();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!at::equal(expected[i], found[i])) ++result.parameters_that_differ;
   }
   result.generators_equal = at::equal(eager.generator_state, compiled.generator_state);
-  result.eager_calls = compiled.report.eager_calls;
+  result.eager_calls = compiled.report().eager_calls;
   return result;
+}
+
+std::string verdict_on(const Comparison& comparison) {
+  if (comparison.equal()) {
+    return "Equal to the bit: every loss, all parameters, the generator's state.\n";
+  }
+  std::string text = "DIFFERENT: the compiled run is not what eager does.";
+  if (comparison.losses_that_differ > 0) {
+    text += fmt::format(" {} losses differ, the first at step {}.", comparison.losses_that_differ,
+                        comparison.first_difference);
+  }
+  if (comparison.eager_calls > 0) text += " Some calls ran eagerly.";
+  return text + "\n";
 }
 
 std::string ratio(double compiled, double eager) {
@@ -142,8 +186,9 @@ Table results_table(const Settings& settings, const Run& eager, const Run& compi
              fmt::format("{:.6f}", compiled.losses.back())});
   table.add({"largest difference of losses", "",
              fmt::format("{:g}", comparison.largest_loss_difference)});
-  table.add({"parameters that differ", "",
-             fmt::format("{} of {}", comparison.parameters_that_differ, eager.parameters.size())});
+  table.add(
+      {"parameters that differ", "",
+       fmt::format("{} of {}", comparison.parameters_that_differ, eager.parameters().size())});
   table.add({"generator state", "", comparison.generators_equal ? "equal" : "differs"});
   table.add(
       {"step, median", fmt::format("{:.2f} ms", a), fmt::format("{:.2f} ms", b), ratio(b, a)});
@@ -229,15 +274,15 @@ int run_all(const Settings& settings) {
   const auto head = describe(settings, corpus, parameter_count(*Gpt(settings.model)));
   fmt::print("{}\n", head);
 
-  const auto eager = train("eager   ", settings, corpus, /*compiled=*/false);
-  const auto compiled = train("compiled", settings, corpus, /*compiled=*/true);
+  Run eager(settings, /*compiled=*/false), compiled(settings, /*compiled=*/true);
+  train(settings, corpus, eager, compiled);
   const auto comparison = compare(eager, compiled);
+  measure(settings, corpus, eager);
+  measure(settings, corpus, compiled);
   const auto results = results_table(settings, eager, compiled, comparison);
-  const auto program = program_table(compiled.report);
+  const auto program = program_table(compiled.report());
 
-  const auto verdict =
-      comparison.equal() ? "Equal to the bit: every loss, all parameters, the generator's state.\n"
-                         : "DIFFERENT: the compiled run is not what eager does.\n";
+  const auto verdict = verdict_on(comparison);
   const auto text = results.text() + "\n" + program.text() + "\n" + verdict;
   fmt::print("\n{}", text);
 
