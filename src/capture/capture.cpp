@@ -3,15 +3,11 @@
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/clone.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <chrono>
 #include <optional>
-#include <set>
 
 #include "capture/kernels.h"
 #include "capture/results.h"
@@ -48,32 +44,20 @@ class CaptureScope {
   c10::impl::IncludeDispatchKeyGuard keys_{torch_compat::capture_keys};
 };
 
-class Watch {
- public:
-  explicit Watch(const std::vector<at::Tensor>& tensors) {
-    for (const auto& t : tensors) add(t);
-  }
-  void add(const at::Tensor& tensor) {
-    if (tensor.defined() && seen_.insert(tensor.unsafeGetTensorImpl()).second) {
-      snapshots_.emplace_back(tensor);
-    }
-  }
-  // Restores everything; returns the first property that had changed, null when none.
-  const char* settle() {
-    const char* first = nullptr;
-    for (const auto& snapshot : snapshots_) {
-      const char* changed = snapshot.changed();
-      if (changed == nullptr) continue;
-      if (first == nullptr) first = changed;
-      snapshot.restore();
-    }
-    return first;
-  }
-
- private:
-  std::set<const c10::TensorImpl*> seen_;
-  std::vector<Snapshot> snapshots_;
-};
+// Restores what was watched from the start and what was lifted on the way; returns the first property
+// that had changed, null when none.
+const char* settle(const std::vector<Snapshot>& watched, Tracer& tracer) {
+  const char* first = nullptr;
+  const auto put_back = [&](const Snapshot& snapshot) {
+    const char* changed = snapshot.changed();
+    if (changed == nullptr) return;
+    if (first == nullptr) first = changed;
+    snapshot.restore();
+  };
+  for (const auto& snapshot : watched) put_back(snapshot);
+  for (const auto& root : tracer.roots()) put_back(root.before);
+  return first;
+}
 
 std::vector<at::Tensor> lift_arguments(Tracer& tracer, const Request& request) {
   std::vector<at::Tensor> lifted;
@@ -102,7 +86,7 @@ void find_sources(Tracer& tracer, const Request& request) {
     if (request.source_of) root.source = request.source_of(root.real);
     if (root.source.kind != Source::Kind::none) continue;
     root.source.kind = Source::Kind::anonymous;
-    const bool temporary = root.real.use_count() == 1;  // only the root holds it
+    const bool temporary = root.real.use_count() == 2;  // only root and snapshot hold it
     if (!temporary) continue;
     if (root.real.dim() == 0 && root.real.is_cpu()) {
       root.source.kind = Source::Kind::constant;
@@ -130,12 +114,7 @@ Captured capture(const Request& request) {
 
   Captured captured;
   std::shared_ptr<const CaptureLife> life;
-  Watch watch(request.watched);
-  for (const auto& argument : request.arguments) watch.add(argument);
-  const auto settle = [&](Tracer& tracer) {
-    for (const auto& root : tracer.roots()) watch.add(root.real);
-    return watch.settle();
-  };
+  const std::vector<Snapshot> watched(request.watched.begin(), request.watched.end());
   {
     Tracer tracer;
     life = tracer.life();
@@ -148,10 +127,10 @@ Captured capture(const Request& request) {
       finish_joint(tracer, std::move(*results), captured);
       results.reset();
     } catch (...) {
-      settle(tracer);
+      settle(watched, tracer);
       throw;
     }
-    if (const char* changed = settle(tracer)) {
+    if (const char* changed = settle(watched, tracer)) {
       throw EscapeError("", {"a callable that leaves its tensors as they are",
                              std::string("a parameter, buffer or argument whose ") + changed +
                                  " changed during capture; it was put back",

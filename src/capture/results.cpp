@@ -36,7 +36,6 @@ Output describe_result(Joint& joint, size_t i) {
   Output output;
   output.kind = OutputKind::result;
   if (!result.defined()) return output;
-  result = joint.tracer.lift(result);  // a closure tensor that no operator met
   output.requires_grad = result.requires_grad();
   if (const auto root = joint.tracer.root_of_wrapper(result); root >= 0) {
     output.value = joint.tracer.value_of(result);
@@ -228,8 +227,8 @@ void write_records(Joint& joint, std::vector<Output> mutations, Backward backwar
 
 void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, Captured& captured) {
   Joint joint{tracer, std::move(results), {}, {}, {}};
-  for (size_t i = 0; i < joint.results.size(); ++i) {
-    joint.results[i] = tracer.lift(joint.results[i]);
+  for (auto& result : joint.results) {
+    result = tracer.lift(result);  // a closure tensor that no operator met
   }
   for (size_t i = 0; i < tracer.roots().size(); ++i) {
     joint.root_storage.emplace(tracer.roots()[i].value, static_cast<int32_t>(i));

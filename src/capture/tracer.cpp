@@ -56,7 +56,7 @@ std::pair<at::Tensor, ValueId> Tracer::make_input(const shapes::Spec& spec) {
 
 Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
   const auto spec = spec_of(tensor);
-  Root root{tensor, {}, add_value(spec, -1), std::move(source)};
+  Root root{tensor, {}, add_value(spec, -1), Snapshot(tensor), std::move(source)};
   root.wrapper = wrap(spec, root.value);
   if (tensor.requires_grad()) root.wrapper.set_requires_grad(true);
   root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());

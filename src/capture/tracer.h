@@ -18,6 +18,7 @@
 
 #include "capture/infer.h"
 #include "capture/stand_in.h"
+#include "capture/untouched.h"
 #include "graph/graph.h"
 #include "ops/attrs.h"
 #include "torch_compat/tracer_context.h"
@@ -29,7 +30,8 @@ struct Root {
   at::Tensor real;
   at::Tensor wrapper;  ///< functional wrapper over its stand-in; dropped when the capture ends
   ValueId value = kNoValue;
-  Source source;  ///< Kind::none until capture() has found where it comes from
+  Snapshot before;  ///< what the real tensor looked like when it was lifted
+  Source source;    ///< Kind::none until capture() has found where it comes from
 };
 
 class Tracer final : public torch_compat::CarriedBase {

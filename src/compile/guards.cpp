@@ -7,6 +7,7 @@
 #include "compile/changed.h"
 
 namespace antegrad::compiler {
+
 GuardSet::GuardSet(const Graph& joint, const std::vector<at::Tensor>& primals,
                    const std::vector<int32_t>& leaf_inputs, const Leaves& arguments,
                    const void* types, std::shared_ptr<const ModuleTree> module)

@@ -161,6 +161,20 @@ TEST(BadUse, RequiresGradOfAParameter) {
                                {"requires_grad"});
 }
 
+TEST(BadUse, TheGradientOfATensorWithoutAModuleTakenAway) {
+  World w;
+  auto loose = at::ones({4}).set_requires_grad(true);
+  loose.mutable_grad() = at::ones({4});
+  expect_refused<EscapeError>(w,
+                              [&](const at::Tensor& x) {
+                                auto y = (x * loose).sum();
+                                loose.mutable_grad() = at::Tensor();
+                                return y;
+                              },
+                              {".grad"});
+  EXPECT_TRUE(same_bits(loose.grad(), at::ones({4})));
+}
+
 TEST(BadUse, SetDataOfAParameter) {
   World w;
   expect_refused<CaptureError>(w,
