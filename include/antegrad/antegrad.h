@@ -6,6 +6,7 @@
 
 #include <antegrad/compile.h>
 #include <antegrad/error.h>
+#include <antegrad/inside.h>
 #include <antegrad/memory.h>
 #include <antegrad/options.h>
 #include <antegrad/report.h>

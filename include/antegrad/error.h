@@ -85,6 +85,18 @@ class BackwardError : public Error {
   using Error::Error;
 };
 
+/// The callable reads something that changed since its program was captured and that nobody declared: a
+/// host variable, a counter, the contents of a member. Calls since the last audit may have used the
+/// old program.
+class HostStateError : public Error {
+  using Error::Error;
+};
+
+/// Options::check_against_eager found a difference between a program and eager.
+class MismatchError : public Error {
+  using Error::Error;
+};
+
 /// A bug in antegrad, never in the caller's code.
 class InternalError : public Error {
   using Error::Error;

@@ -14,6 +14,14 @@ enum class OnRefusal : uint8_t {
   eager,  ///< run the callable as it is; report() counts such calls and says why
 };
 
+/// When a program is checked by capturing the callable again and comparing the graphs; a difference
+/// is a HostStateError. Costs the time of a capture on those calls, and the callable runs once more.
+enum class Audit : uint8_t {
+  off,    ///< never
+  pow2,   ///< at calls 2, 4, 8, ... of each program (default)
+  every,  ///< at every call that runs an existing program
+};
+
 struct Options {
   /// Name in reports, logs and graph files.
   std::string name = "step";
@@ -21,6 +29,10 @@ struct Options {
   /// need one more runs eagerly, counted in the report with its reason. At least 1.
   int64_t max_programs = 8;
   OnRefusal on_refusal = OnRefusal::error;
+  Audit audit = Audit::pow2;
+  /// How many calls run eagerly as well, on copies, and are compared to the bit: results, gradients,
+  /// written tensors, generators. A difference is a MismatchError.
+  int64_t check_against_eager = 0;
   /// Check all invariants of the graph after every pass. Costs compile time; on in debug builds.
   bool verify_graphs =
 #ifdef NDEBUG
@@ -42,6 +54,14 @@ struct Options {
   }
   Options& with_on_refusal(OnRefusal value) {
     on_refusal = value;
+    return *this;
+  }
+  Options& with_audit(Audit value) {
+    audit = value;
+    return *this;
+  }
+  Options& with_check_against_eager(int64_t calls) {
+    check_against_eager = calls;
     return *this;
   }
   Options& with_verify_graphs(bool value) {
