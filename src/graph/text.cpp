@@ -78,10 +78,15 @@ std::string input_text(const Graph& graph, const Input& input) {
     text += text::word(text::kSourceKinds, input.source.kind);
     if (input.source.index != -1) text += fmt::format(" {}", input.source.index);
     if (!input.source.name.empty()) text += " " + text::quoted(input.source.name);
+    if (input.source.via != Source::Via::itself) {
+      text += " ";
+      text += text::word(text::kSourceVias, input.source.via);
+    }
   }
   if (input.requires_grad) text += " grad";
   if (input.mutates_data) text += " mutates_data";
   if (input.mutates_metadata) text += " mutates_metadata";
+  if (input.version_bumps != 0) text += fmt::format(" version {}", input.version_bumps);
   return text;
 }
 
@@ -96,6 +101,8 @@ std::string output_text(const Output& output) {
     if (output.alias.index != -1) text += fmt::format(" {}", output.alias.index);
   }
   if (output.requires_grad) text += " grad";
+  if (output.leaf) text += " leaf";
+  if (output.version != 0) text += fmt::format(" version {}", output.version);
   return text;
 }
 

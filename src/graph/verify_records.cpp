@@ -12,8 +12,8 @@ namespace {
 constexpr int kInputPlace[] = {/*primal*/ 0, /*tangent*/ 2, /*saved*/ 0, /*generator_token*/ 1,
                                /*effect_token*/ 1};
 constexpr int kOutputPlace[] = {
-    /*result*/ 0,       /*mutated_input*/ 1, /*generator_token*/ 2,
-    /*effect_token*/ 2, /*saved*/ 3,         /*gradient*/ 3};
+    /*result*/ 0,       /*base*/ 1,  /*mutated_input*/ 2, /*generator_token*/ 3,
+    /*effect_token*/ 3, /*saved*/ 4, /*gradient*/ 4};
 
 bool below(int32_t index, size_t size) { return index >= 0 && static_cast<size_t>(index) < size; }
 
@@ -98,7 +98,7 @@ void inputs_refer_to_what_exists(Facts& facts) {
     if (input.kind != InputKind::tangent || !joint) continue;
     const bool valid =
         below(input.index, graph.outputs.size()) &&
-        kOutputPlace[static_cast<size_t>(graph.outputs[static_cast<size_t>(input.index)].kind)] < 2;
+        of_forward(graph.outputs[static_cast<size_t>(input.index)].kind);
     if (!valid) {
       fail(fmt::format("the tangent %{} belongs to output {}", input.value, input.index));
     }
@@ -118,7 +118,7 @@ void outputs_refer_to_what_exists(Facts& facts) {
     }
     if (output.kind == OutputKind::mutated_input && joint) {
       const Input& input = graph.inputs[static_cast<size_t>(output.index)];
-      if (!input.mutates_data && !input.mutates_metadata) {
+      if (!input.mutates_data && !input.mutates_metadata && !output.requires_grad) {
         fail(fmt::format("%{} is written back to input {}, which is not marked as mutated",
                          output.value, output.index));
       }
@@ -127,16 +127,15 @@ void outputs_refer_to_what_exists(Facts& facts) {
 }
 
 void aliases_refer_to_what_exists(Facts& facts) {
-  using Kind = OutputAlias::Kind;
   const Graph& graph = facts.graph;
   for (const Output& output : graph.outputs) {
     const OutputAlias& alias = output.alias;
     bool valid = true;
-    if (alias.kind == Kind::is_input || alias.kind == Kind::view_of_input) {
+    if (alias.of_input()) {
       valid = is_primal(graph, alias.index);
-    } else if (alias.kind == Kind::view_of_output || alias.kind == Kind::same_as_output) {
+    } else if (alias.of_output()) {
       valid = below(alias.index, graph.outputs.size()) &&
-              graph.outputs[static_cast<size_t>(alias.index)].kind == OutputKind::result;
+              handed_out(graph.outputs[static_cast<size_t>(alias.index)].kind);
     }
     if (!valid) {
       fail(fmt::format("%{} has the record \"{} {}\"", output.value,

@@ -98,9 +98,10 @@ void shared_results_say_so(Facts& facts) {
     if (is_tensor(graph, input.value)) taken[static_cast<size_t>(input.value)] = true;
   }
   for (const Output& output : graph.outputs) {
-    if (output.kind != OutputKind::result || !is_tensor(graph, output.value)) continue;
+    if (!handed_out(output.kind) || !is_tensor(graph, output.value)) continue;
+    if (output.alias.kind != OutputAlias::Kind::none) continue;
     const auto storage = static_cast<size_t>(graph.value(output.value).storage);
-    if (taken[storage] && output.alias.kind == OutputAlias::Kind::none) {
+    if (taken[storage]) {
       fail(
           fmt::format("the result %{} shares storage {} with an input or another result and has "
                       "no alias record",
@@ -119,7 +120,7 @@ void gradients_share_nothing(Facts& facts) {
     if (input.kind == InputKind::primal) holder[static_cast<size_t>(input.value)] = Holder::primal;
   }
   for (const Output& output : graph.outputs) {
-    if (output.kind != OutputKind::result || !is_tensor(graph, output.value)) continue;
+    if (!handed_out(output.kind) || !is_tensor(graph, output.value)) continue;
     holder[static_cast<size_t>(graph.value(output.value).storage)] = Holder::result;
   }
   for (const Output& output : graph.outputs) {
