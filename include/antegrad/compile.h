@@ -35,8 +35,8 @@ struct BodyRef {
 class CompiledFunction {
  public:
   /// `callable` keeps alive what the bodies of calls refer to.
-  CompiledFunction(std::shared_ptr<void> callable,
-                   std::shared_ptr<const torch::nn::Module> module, Options options);
+  CompiledFunction(std::shared_ptr<void> callable, std::shared_ptr<const torch::nn::Module> module,
+                   Options options);
   ~CompiledFunction();
 
   /// Runs the call by a program that fits, compiling one if none does. Nothing when the call must run

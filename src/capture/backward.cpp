@@ -16,9 +16,9 @@ shapes::Spec tangent_spec(const Tracer& tracer, const at::Tensor& tensor, const 
                           const ops::TangentForm& form) {
   auto spec = spec_of(tensor);
   spec.offset = 0;
-  const auto strides =
-      form.strides ? *form.strides
-                   : ops::natural_tangent(tracer.graph.value(output.value).meta).strides;
+  const auto strides = form.strides
+                           ? *form.strides
+                           : ops::natural_tangent(tracer.graph.value(output.value).meta).strides;
   spec.strides.assign(strides.begin(), strides.end());
   return spec;
 }
@@ -63,7 +63,8 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
         form.tangents.empty() ? ops::TangentForm() : form.tangents.at(differentiable);
     ++differentiable;
     if (!tangent_form.defined) continue;
-    auto [tangent, value] = tracer.make_input(tangent_spec(tracer, tensors[i], outputs[i], tangent_form));
+    auto [tangent, value] =
+        tracer.make_input(tangent_spec(tracer, tensors[i], outputs[i], tangent_form));
     owned.take(value);
     Input input;
     input.value = value;

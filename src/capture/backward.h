@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "ops/backward_form.h"
 #include "capture/tracer.h"
+#include "ops/backward_form.h"
 
 namespace antegrad::capture {
 

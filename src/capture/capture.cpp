@@ -92,7 +92,8 @@ void find_direct_edges(Tracer& tracer, const std::vector<at::Tensor>& results, u
     throw CaptureError("autograd::Function",
                        {"functions applied to arguments, parameters and what the callable computes",
                         "one applied to a tensor that was computed outside and is held by the "
-                        "callable (" + node->name() + ")",
+                        "callable (" +
+                            node->name() + ")",
                         "pass the tensor as an argument"});
   }
   for (const auto& leaf : reached.leaves) {

@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "ops/backward_form.h"
 #include "capture/infer.h"
 #include "capture/shared_memory.h"
 #include "graph/graph.h"
 #include "ops/attrs.h"
+#include "ops/backward_form.h"
 
 namespace antegrad::capture {
 

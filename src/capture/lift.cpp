@@ -112,8 +112,8 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
   const auto base = root_of(above);
   AG_CHECK(base >= 0, "the base of a view has no source");
 
-  Root root{tensor, {}, kNoValue, Snapshot(tensor), std::move(place.source), place.holder, base,
-            follows};
+  Root root{tensor,       {},   kNoValue, Snapshot(tensor), std::move(place.source),
+            place.holder, base, follows};
   const auto base_wrapper = roots_[static_cast<size_t>(base)].wrapper;
   if (follows) {
     const at::AutoGradMode grad_mode(true);

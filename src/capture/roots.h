@@ -27,11 +27,11 @@ struct Root {
   int32_t base = -1;
   /// It is a view of `base` by autograd: history, gradient and versions are the base's.
   bool follows_base = false;
-  bool counts_versions = true;    ///< false when another root has the same version counter
-  torch::autograd::Edge edge;     ///< where its gradient arrives
+  bool counts_versions = true;  ///< false when another root has the same version counter
+  torch::autograd::Edge edge;   ///< where its gradient arrives
   /// Where gradients arrive that an autograd::Function sends to the real tensor; undefined for none.
   torch::autograd::Edge direct_edge;
-  int64_t version = 0;            ///< of the wrapper when it was made
+  int64_t version = 0;  ///< of the wrapper when it was made
 };
 
 /// Where the runtime finds a tensor: see Root.

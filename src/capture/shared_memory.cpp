@@ -44,8 +44,7 @@ SharedMemory shared_memory(const std::vector<Part>& parts) {
     auto of_base = part.source;
     of_base.via = Source::Via::base;
     const auto base = torch_compat::base_or_self(part.tensor);
-    shared.members.try_emplace(base.unsafeGetTensorImpl(),
-                               Place{std::move(of_base), part.tensor});
+    shared.members.try_emplace(base.unsafeGetTensorImpl(), Place{std::move(of_base), part.tensor});
   }
   const auto bases = bases_of(parts);
   if (bases.size() == 1) {

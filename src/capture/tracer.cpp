@@ -23,7 +23,9 @@ struct Tracer::Recording {
   ValueId token_out = kNoValue;
 };
 
-Tracer::Tracer(const SharedMemories& shared) : shared_(shared) { life_->tracer.store(this, std::memory_order_release); }
+Tracer::Tracer(const SharedMemories& shared) : shared_(shared) {
+  life_->tracer.store(this, std::memory_order_release);
+}
 Tracer::~Tracer() { life_->tracer.store(nullptr, std::memory_order_release); }
 
 Tracer* Tracer::current() { return static_cast<Tracer*>(torch_compat::carried()); }

@@ -62,13 +62,12 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile_entry(const Leaves
   const auto tree = std::make_shared<const compiler::ModuleTree>(module);
   const compiler::Callable described{callable, body, module, options.name};
   std::vector<HostValue> result_host;
-  auto captured = capture::capture(compiler::request_for(described, arguments.tensors,
-                                                         arguments.host, tree, result_host));
+  auto captured = capture::capture(
+      compiler::request_for(described, arguments.tensors, arguments.host, tree, result_host));
   compiler::GuardSet guards(captured, arguments, type_key(body), tree);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
-  auto compiled =
-      compiler::compile_joint(std::move(captured), options,
-                              compiler::make_recapture(described, arguments, tree));
+  auto compiled = compiler::compile_joint(std::move(captured), options,
+                                          compiler::make_recapture(described, arguments, tree));
   compiled.report.lifted_tensors = lifted;
   log(Artifact::guards, [&] {
     return options.name + ": " + std::to_string(arguments.tensors.size()) + " arguments, " +
@@ -88,8 +87,7 @@ void CompiledFunction::State::note_recompile(const Leaves& arguments, const Body
 }
 
 CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
-                                   std::shared_ptr<const torch::nn::Module> module,
-                                   Options options)
+                                   std::shared_ptr<const torch::nn::Module> module, Options options)
     : state_(std::make_shared<State>()) {
   if (options.max_programs < 1) {
     throw OptionError(ErrorText{"max_programs of at least 1", std::to_string(options.max_programs),

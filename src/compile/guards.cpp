@@ -20,17 +20,15 @@ std::vector<int32_t> memory_of(const std::vector<at::Tensor>& tensors) {
   memory.reserve(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto* storage = tensors[i].defined() ? capture::storage_of(tensors[i]) : nullptr;
-    memory.push_back(storage == nullptr
-                         ? -1
-                         : first.emplace(storage, static_cast<int32_t>(i)).first->second);
+    memory.push_back(
+        storage == nullptr ? -1 : first.emplace(storage, static_cast<int32_t>(i)).first->second);
   }
   return memory;
 }
 
 bool writes(const Graph& joint) {
-  return std::any_of(joint.outputs.begin(), joint.outputs.end(), [](const Output& output) {
-    return output.kind == OutputKind::mutated_input;
-  });
+  return std::any_of(joint.outputs.begin(), joint.outputs.end(),
+                     [](const Output& output) { return output.kind == OutputKind::mutated_input; });
 }
 
 }  // namespace

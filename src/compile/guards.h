@@ -51,8 +51,8 @@ class GuardSet {
   struct Found {
     int32_t primal;
     Source::Via via;
-    int32_t leaf = -1;                 // the argument that leads to it, or
-    const at::Tensor* slot = nullptr;  // the slot, or
+    int32_t leaf = -1;                              // the argument that leads to it, or
+    const at::Tensor* slot = nullptr;               // the slot, or
     c10::weak_intrusive_ptr<c10::TensorImpl> held;  // the tensor that the callable holds
     TensorGuard meta;
     at::Tensor find(const Leaves& arguments) const;

@@ -14,7 +14,8 @@ capture::Request request_for(const Callable& callable, std::vector<at::Tensor> a
   capture::Request request;
   request.name = callable.name;
   request.arguments = std::move(arguments);
-  request.body = [body = callable.body, &host, &result_host](const std::vector<at::Tensor>& tensors) {
+  request.body = [body = callable.body, &host,
+                  &result_host](const std::vector<at::Tensor>& tensors) {
     auto leaves = body.run(body.callable, Leaves{tensors, host});
     result_host = std::move(leaves.host);
     return std::move(leaves.tensors);
@@ -24,8 +25,8 @@ capture::Request request_for(const Callable& callable, std::vector<at::Tensor> a
     const auto* slot = tree->find(tensor);
     return slot == nullptr ? Source{} : slot->source;
   };
-  request.holder_of = [tree](const c10::StorageImpl* storage)
-      -> std::optional<std::pair<at::Tensor, Source>> {
+  request.holder_of =
+      [tree](const c10::StorageImpl* storage) -> std::optional<std::pair<at::Tensor, Source>> {
     const auto* slot = tree->find(storage);
     if (slot == nullptr) return std::nullopt;
     return std::pair(*slot->address, slot->source);

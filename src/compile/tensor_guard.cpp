@@ -29,8 +29,8 @@ bool TensorGuard::matches(const at::Tensor& tensor) const {
   return impl->key_set() == keys_ && impl->dtype() == dtype_ && impl->device() == device_ &&
          torch_compat::requires_grad(*impl) == requires_grad_ &&
          (!requires_grad_ || torch_compat::is_leaf(*impl) == leaf_) &&
-         !torch_compat::has_forward_gradient(*impl) &&
-         impl->storage_offset() == offset_ && 2 * dims == sizes_and_strides_.size() &&
+         !torch_compat::has_forward_gradient(*impl) && impl->storage_offset() == offset_ &&
+         2 * dims == sizes_and_strides_.size() &&
          std::equal(sizes.begin(), sizes.end(), sizes_and_strides_.begin()) &&
          std::equal(strides.begin(), strides.end(), sizes_and_strides_.begin() + dims);
 }

@@ -25,8 +25,7 @@ bool same_input(const Graph& a, const Graph& b, const Input& x, const Input& y) 
   return x.value == y.value && x.kind == y.kind && x.source == y.source &&
          x.requires_grad == y.requires_grad && x.mutates_data == y.mutates_data &&
          x.mutates_metadata == y.mutates_metadata && x.version_bumps == y.version_bumps &&
-         x.index == y.index &&
-         same_value(a, b, x.value);
+         x.index == y.index && same_value(a, b, x.value);
 }
 
 bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
@@ -39,8 +38,7 @@ bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
 
 bool same_output(const Output& x, const Output& y) {
   return x.value == y.value && x.kind == y.kind && x.index == y.index && x.alias == y.alias &&
-         x.requires_grad == y.requires_grad && x.leaf == y.leaf &&
-         x.version == y.version;
+         x.requires_grad == y.requires_grad && x.leaf == y.leaf && x.version == y.version;
 }
 
 std::string count_difference(const char* what, size_t a, size_t b) {

@@ -29,11 +29,17 @@ inline constexpr std::array<std::string_view, 7> kSourceKinds = {
 inline constexpr std::array<std::string_view, 3> kSourceVias = {"", "base", "span"};
 inline constexpr std::array<std::string_view, 7> kOutputKinds = {
     "result", "base", "mutated", "generator", "effect", "saved", "gradient"};
-inline constexpr std::array<std::string_view, 11> kAliasKinds = {
-    "unaliased",           "is_input",       "view_of_input",
-    "no_grad_view_of_input", "detached_from_input", "data_of_input",
-    "same_as_output",      "view_of_output", "no_grad_view_of_output",
-    "detached_from_output", "data_of_output"};
+inline constexpr std::array<std::string_view, 11> kAliasKinds = {"unaliased",
+                                                                 "is_input",
+                                                                 "view_of_input",
+                                                                 "no_grad_view_of_input",
+                                                                 "detached_from_input",
+                                                                 "data_of_input",
+                                                                 "same_as_output",
+                                                                 "view_of_output",
+                                                                 "no_grad_view_of_output",
+                                                                 "detached_from_output",
+                                                                 "data_of_output"};
 
 template <class Enum, size_t N>
 constexpr std::string_view word(const std::array<std::string_view, N>& table, Enum value) {

@@ -96,9 +96,8 @@ void inputs_refer_to_what_exists(Facts& facts) {
       fail(fmt::format("%{} is the gradient of input {}", input.value, input.source.index));
     }
     if (input.kind != InputKind::tangent || !joint) continue;
-    const bool valid =
-        below(input.index, graph.outputs.size()) &&
-        of_forward(graph.outputs[static_cast<size_t>(input.index)].kind);
+    const bool valid = below(input.index, graph.outputs.size()) &&
+                       of_forward(graph.outputs[static_cast<size_t>(input.index)].kind);
     if (!valid) {
       fail(fmt::format("the tangent %{} belongs to output {}", input.value, input.index));
     }

@@ -81,8 +81,8 @@ Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& 
   Simulation simulation(timeline);
 
   const std::vector<bool> results = storages_of(forward, handed_out);
-  const std::vector<bool> saved = storages_of(
-      forward, [](OutputKind kind) { return kind == OutputKind::saved; });
+  const std::vector<bool> saved =
+      storages_of(forward, [](OutputKind kind) { return kind == OutputKind::saved; });
   const std::vector<bool> primals = inputs_of(forward, InputKind::primal);
   const auto has = [](const std::vector<bool>& set, StorageId storage) {
     return set[static_cast<size_t>(storage)];

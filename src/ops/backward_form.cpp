@@ -14,7 +14,8 @@ bool is_dense(const std::vector<int64_t>& sizes, const std::vector<int64_t>& str
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::erase_if(order, [&](size_t d) { return sizes[d] == 1; });
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return strides[a] < strides[b]; });
   int64_t step = 1;
   for (const auto d : order) {
     if (strides[d] != step) return false;

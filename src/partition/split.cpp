@@ -151,9 +151,9 @@ class Splitter {
     });
     if (!missing) return false;
     if (node.tokens != 0) {
-      throw GraphError(ErrorText{
-          "what random draws and effects give to be saved, since they must not run twice",
-          "a backward that needs " + node_text(joint_, node), "save it"});
+      throw GraphError(
+          ErrorText{"what random draws and effects give to be saved, since they must not run twice",
+                    "a backward that needs " + node_text(joint_, node), "save it"});
     }
     return true;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace antegrad {
 namespace {
@@ -110,5 +111,7 @@ Graph reinplace(Graph graph, const std::vector<ValueId>& donated) {
   Reinplacer(graph, donated).run();
   return graph;
 }
+
+Graph reinplace(Graph graph) { return reinplace(std::move(graph), {}); }
 
 }  // namespace antegrad

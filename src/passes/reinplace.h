@@ -21,6 +21,7 @@ namespace antegrad {
 
 /// `donated`: graph inputs that own their storage and that nobody reads after this graph. Other inputs are
 /// never written: saved values may be asked for again under retain_graph.
-Graph reinplace(Graph graph, const std::vector<ValueId>& donated = {});
+Graph reinplace(Graph graph, const std::vector<ValueId>& donated);
+Graph reinplace(Graph graph);
 
 }  // namespace antegrad

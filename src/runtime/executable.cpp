@@ -133,13 +133,11 @@ void Executable::read_saved(const Graph& forward) {
       const auto mutation = mutation_of(it->second);
       const bool mutated = mutation != mutations_.end();
       const bool overwritten = mutated && (mutation->data || mutation->metadata);
-      saved_.push_back(
-          {overwritten ? SavedSlot::Kind::primal_copy : SavedSlot::Kind::primal, it->second, -1,
-           mutated && mutation->history});
+      saved_.push_back({overwritten ? SavedSlot::Kind::primal_copy : SavedSlot::Kind::primal,
+                        it->second, -1, mutated && mutation->history});
     } else if (const auto w = written_of.find(output.value); w != written_of.end()) {
       const auto& mutation = mutations_[static_cast<size_t>(w->second)];
-      saved_.push_back(
-          {SavedSlot::Kind::written_primal, mutation.primal, -1, mutation.history});
+      saved_.push_back({SavedSlot::Kind::written_primal, mutation.primal, -1, mutation.history});
     } else if (const auto h = handed_of.find(output.value); h != handed_of.end()) {
       saved_.push_back({SavedSlot::Kind::handed_out, h->second, -1,
                         handed_out_[static_cast<size_t>(h->second)].differentiable});
@@ -272,7 +270,8 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
   std::vector<at::Tensor> handed(handed_out_.size());
   for (size_t i = 0; i < handed_out_.size(); ++i) {
     const auto& out = handed_out_[i];
-    if (out.alias.kind == Alias::is_input) handed[i] = primals[static_cast<size_t>(out.alias.index)];
+    if (out.alias.kind == Alias::is_input)
+      handed[i] = primals[static_cast<size_t>(out.alias.index)];
     if (out.alias.kind != Alias::none || out.output < 0) continue;
     handed[i] = outputs[static_cast<size_t>(out.output)];
     bump_version(handed[i], out.version);
@@ -281,8 +280,7 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
   for (size_t i = 0; i < handed_out_.size(); ++i) {
     const auto& out = handed_out_[i];
     const auto kind = out.alias.kind;
-    const bool detached =
-        kind == Alias::detached_from_input || kind == Alias::detached_from_output;
+    const bool detached = kind == Alias::detached_from_input || kind == Alias::detached_from_output;
     const bool data = kind == Alias::data_of_input || kind == Alias::data_of_output;
     if (!detached && !data) continue;
     const auto& target = target_of(out.alias, primals, handed);

@@ -113,8 +113,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<HandedOut> handed_out_;  // results, then bases
   std::vector<Mutation> mutations_;
   std::vector<VersionBumps> version_bumps_;
-  std::vector<ops::NaturalTangent> tangents_;    // one a differentiable output, in order
-  std::vector<int32_t> tangent_of_output_;  // by output of the joint graph, -1 for none
+  std::vector<ops::NaturalTangent> tangents_;  // one a differentiable output, in order
+  std::vector<int32_t> tangent_of_output_;     // by output of the joint graph, -1 for none
   std::vector<SavedSlot> saved_;
   std::vector<ValueId> saved_values_;
   std::vector<int32_t> gradient_primals_;  // the primal of each gradient

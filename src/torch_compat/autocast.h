@@ -10,8 +10,8 @@ namespace antegrad::torch_compat {
 struct Autocast {
   bool cpu = false;
   bool cuda = false;
-  c10::ScalarType cpu_dtype = c10::ScalarType::BFloat16;   ///< says nothing while `cpu` is off
-  c10::ScalarType cuda_dtype = c10::ScalarType::Half;      ///< says nothing while `cuda` is off
+  c10::ScalarType cpu_dtype = c10::ScalarType::BFloat16;  ///< says nothing while `cpu` is off
+  c10::ScalarType cuda_dtype = c10::ScalarType::Half;     ///< says nothing while `cuda` is off
 
   static Autocast now();
   friend bool operator==(const Autocast& a, const Autocast& b) {
