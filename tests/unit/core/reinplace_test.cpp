@@ -43,9 +43,9 @@ TEST(Reinplace, DonatedInputsAreWrittenAtTheirLastUse) {
   const auto donating = [](Graph graph) { return reinplace(std::move(graph), {0}); };
   expect_pass(donating,
               "  %5: f32[4, 2] = aten::neg.default(%0)\n"
-              "  %6: f32[4, 2] = aten::mul.Tensor(%1, %5)\noutputs\n  %6 gradient 0\n",
+              "  %6: f32[4, 2] = aten::mul.Tensor(%1, %5)\noutputs\n  %6 result\n",
               "  %5: f32[4, 2] &0 = aten::neg_.default(%0)\n"
-              "  %6: f32[4, 2] = aten::mul.Tensor(%1, %5)\noutputs\n  %6 gradient 0\n");
+              "  %6: f32[4, 2] = aten::mul.Tensor(%1, %5)\noutputs\n  %6 result\n");
   expect_unchanged(
       donating,
       "  %5: f32[4, 2] = aten::neg.default(%0)\n"
