@@ -196,6 +196,7 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     Tracer tracer(known);
     life = tracer.life();
     tracer.graph.name = request.name;
+    tracer.assumed = request.answers;
     try {
       shared = run(tracer, request, known, captured);
     } catch (...) {

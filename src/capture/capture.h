@@ -38,6 +38,8 @@ struct Request {
   /// Tensors that must be untouched afterwards even if no operator meets them (module slots).
   std::vector<at::Tensor> watched;
   ops::BackwardForm backward;  ///< which backward to capture
+  /// What to assume for the first questions about data (data_questions.h); false for further ones.
+  std::vector<bool> answers;
 };
 
 struct Captured {
@@ -46,6 +48,7 @@ struct Captured {
   /// Real tensors behind the leading primals of joint.inputs, same order. Constants are owned; the
   /// caller decides how to hold the others.
   std::vector<at::Tensor> primals;
+  std::vector<bool> answers;  ///< what was assumed for each question about data
   /// By primal: the tensor through which it is found (Source::via), undefined for most.
   std::vector<at::Tensor> holders;
   /// By primal: the primal that it is a view of by autograd in this capture, -1 for most.

@@ -163,6 +163,10 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::Ba
   auto& graph = tracer.graph;
   write_inputs(tracer, mutations);
   graph.outputs = std::move(out.outputs);
+  for (const auto& answer : tracer.answers) {
+    graph.outputs.push_back(answer);
+    captured.answers.push_back(answer.index != 0);
+  }
   write_tokens(tracer);
   for (auto& tangent : backward.tangents) graph.inputs.push_back(std::move(tangent));
   for (auto& gradient : backward.gradients) graph.outputs.push_back(gradient);

@@ -65,6 +65,9 @@ class Tracer final : public torch_compat::CarriedBase {
   Graph graph;
   ops::AttrTables tables;
   InferCounts counts;
+  /// Answers to questions about data: what is to be assumed, and what was asked so far.
+  std::vector<bool> assumed;
+  std::vector<Output> answers;
   Phase phase = Phase::forward;
   /// First token of each generator, by generator index, and the last one so far.
   std::vector<std::pair<ValueId, ValueId>> generator_tokens;

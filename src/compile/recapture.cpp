@@ -13,6 +13,7 @@ capture::Request request_for(const Callable& callable, std::vector<at::Tensor> a
                              std::vector<HostValue>& result_host) {
   capture::Request request;
   request.name = callable.name;
+  request.answers = callable.answers;
   request.arguments = std::move(arguments);
   request.body = [body = callable.body, &host,
                   &result_host](const std::vector<at::Tensor>& tensors) {

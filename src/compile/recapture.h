@@ -18,6 +18,7 @@ struct Callable {
   detail::BodyRef body;
   std::shared_ptr<const torch::nn::Module> module;
   std::string name;
+  std::vector<bool> answers = {};  ///< to questions about data
 };
 
 /// The request to capture a call with these arguments. `result_host` receives the host leaves of the

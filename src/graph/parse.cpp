@@ -238,7 +238,7 @@ class GraphParser {
     Output output;
     output.value = cursor_.take("none") ? kNoValue : parse_mention();
     output.kind = parse_kind<OutputKind>(text::kOutputKinds,
-                                         "result, base, mutated, generator, effect, saved or "
+                                         "result, base, mutated, answer, generator, effect, saved or "
                                          "gradient");
     output.index = parse_index();
     if (const auto kind =

@@ -81,6 +81,10 @@ void Executable::read_outputs(const Graph& forward, const ops::AttrTables& table
       tangents_.push_back(ops::natural_tangent(forward.value(output.value).meta));
     }
     const auto position = static_cast<int32_t>(i);
+    if (output.kind == OutputKind::answer) {
+      answers_.push_back({position, output.index != 0});
+      continue;
+    }
     if (output.kind == OutputKind::mutated_input) {
       const auto& input = forward.inputs[static_cast<size_t>(output.index)];
       mutations_.push_back({position, output.index, input.mutates_data, input.mutates_metadata,
@@ -235,13 +239,23 @@ std::vector<at::Tensor> Executable::copy_overwritten(const std::vector<at::Tenso
 std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& primals) const {
   auto inputs = primals;
   inputs.resize(forward_.input_count());  // tokens
-  if (generators_.empty()) return forward_.run(std::move(inputs));
   const GeneratorStates before(generators_);
   try {
-    return forward_.run(std::move(inputs));
+    auto outputs = forward_.run(std::move(inputs));
+    check_answers(outputs);
+    return outputs;
   } catch (...) {
     before.restore();
     throw;
+  }
+}
+
+void Executable::check_answers(const std::vector<at::Tensor>& outputs) const {
+  OtherAnswer found;
+  for (const auto& answer : answers_) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    found.answers.push_back(outputs[static_cast<size_t>(answer.output)].item<bool>());
+    if (found.answers.back() != answer.assumed) throw found;
   }
 }
 

@@ -41,6 +41,12 @@ struct SavedSlot {
   bool has_our_history = false;  ///< of the tensor that is kept as SavedVariable
 };
 
+/// Thrown by call() before anything is committed: the data answer a question otherwise than the capture
+/// assumed.
+struct OtherAnswer {
+  std::vector<bool> answers;  ///< the true ones, up to the first that differs
+};
+
 class Executable : public std::enable_shared_from_this<Executable> {
  public:
   /// `forward` as the partitioner made it; `gradients` are the gradient outputs of the joint graph, in
@@ -49,7 +55,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
              const std::vector<Output>& gradients, BackwardSource source);
 
   /// `primals` in the order of the graph's primal inputs. Returns one tensor a result.
-  /// When a kernel throws, inputs and generators are as before.
+  /// When a kernel throws, inputs and generators are as before. Throws OtherAnswer.
   std::vector<at::Tensor> call(std::vector<at::Tensor> primals) const;
 
   /// The key of a backward pass from all tangents, as they usually are, to all gradients.
@@ -88,6 +94,10 @@ class Executable : public std::enable_shared_from_this<Executable> {
     int32_t primal;
     bool data, metadata, history;
   };
+  struct Answer {
+    int32_t output;  // of the forward program
+    bool assumed;
+  };
   struct VersionBumps {
     int32_t primal, count;
   };
@@ -98,6 +108,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   std::vector<at::Tensor> copy_overwritten(const std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> run_forward(const std::vector<at::Tensor>& primals) const;
+  void check_answers(const std::vector<at::Tensor>& outputs) const;
   void write_back(const std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> make_memory(const std::vector<at::Tensor>& outputs,
                                       const std::vector<at::Tensor>& primals) const;
@@ -112,6 +123,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   Program forward_;
   std::vector<HandedOut> handed_out_;  // results, then bases
   std::vector<Mutation> mutations_;
+  std::vector<Answer> answers_;
   std::vector<VersionBumps> version_bumps_;
   std::vector<ops::NaturalTangent> tangents_;  // one a differentiable output, in order
   std::vector<int32_t> tangent_of_output_;     // by output of the joint graph, -1 for none
