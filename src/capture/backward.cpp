@@ -23,21 +23,25 @@ shapes::Spec tangent_spec(const Tracer& tracer, const at::Tensor& tensor, const 
   return spec;
 }
 
-// Storages that a gradient must not show: AccumulateGrad may keep gradients as they are.
+// Storages that a gradient must not show, since AccumulateGrad may keep gradients as they are. A tangent may
+// be handed on, as it is to any number of receivers, or as one view: eager does the same.
 class Owned {
  public:
   explicit Owned(const Tracer& tracer) : tracer_(tracer) {}
   /// Whether nobody had the value's storage.
   bool take(ValueId value) { return taken_.insert(tracer_.graph.value(value).storage).second; }
+  void add_tangent(ValueId value) { tangents_.insert(value); }
+  bool is_tangent(ValueId value) const { return tangents_.contains(value); }
 
  private:
   const Tracer& tracer_;
   std::unordered_set<StorageId> taken_;
+  std::unordered_set<ValueId> tangents_;
 };
 
 ValueId owning_gradient(Tracer& tracer, Owned& owned, const at::Tensor& gradient) {
   const auto value = tracer.value_of(gradient);
-  if (owned.take(value)) return value;
+  if (owned.is_tangent(value) || owned.take(value)) return value;
   const auto copy = tracer.value_of(at::clone(gradient));
   owned.take(copy);
   return copy;
@@ -65,7 +69,7 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     if (!tangent_form.defined) continue;
     auto [tangent, value] =
         tracer.make_input(tangent_spec(tracer, tensors[i], outputs[i], tangent_form));
-    owned.take(value);
+    owned.add_tangent(value);
     Input input;
     input.value = value;
     input.kind = InputKind::tangent;

@@ -81,6 +81,19 @@ void refuse_inner_backward(Tracer& tracer) {
   }
 }
 
+// What outlives the call must not change whether it requires grad, but through what is computed.
+void refuse_changed_leaves(Tracer& tracer) {
+  for (const auto& root : tracer.roots()) {
+    if (!root.wrapper.is_leaf() || root.wrapper.requires_grad() == root.real.requires_grad()) {
+      continue;
+    }
+    throw CaptureError("requires_grad_",
+                       {"arguments and parameters that keep requires_grad",
+                        "requires_grad_() of one inside the compiled callable",
+                        "set it between calls, or use detach() inside"});
+  }
+}
+
 // An autograd::Function applied to a real tensor does not pass the dispatcher, so that its history
 // leads to the real tensor and not to a stand-in.
 void find_direct_edges(Tracer& tracer, const std::vector<at::Tensor>& results, uint64_t start) {
@@ -161,6 +174,7 @@ SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories&
   auto results = std::make_optional(request.body(lift_arguments(tracer, request)));
   for (auto& result : *results) result = tracer.lift(result);
   refuse_inner_backward(tracer);
+  refuse_changed_leaves(tracer);
   find_direct_edges(tracer, *results, start);
   find_sources(tracer, request);
   auto shared = [&] {

@@ -19,6 +19,12 @@ constexpr Kind kNoGradView[] = {Kind::no_grad_view_of_input, Kind::no_grad_view_
 constexpr Kind kDetached[] = {Kind::detached_from_input, Kind::detached_from_output};
 constexpr Kind kData[] = {Kind::data_of_input, Kind::data_of_output};
 
+// A view whose history is that of its base. What an autograd::Function returns of its argument has the
+// function's.
+bool is_plain_view(const at::Tensor& t) {
+  return t.is_view() && !torch_compat::made_in_custom_function(t);
+}
+
 class Describer {
  public:
   Describer(Tracer& tracer, std::vector<at::Tensor> results) : tracer_(tracer) {
@@ -62,7 +68,7 @@ class Describer {
   void add_bases() {
     results_ = out_.tensors.size();
     for (size_t i = 0; i < results_; ++i) {
-      if (is_alias(static_cast<int32_t>(i)) || !out_.tensors[i].is_view()) continue;
+      if (is_alias(static_cast<int32_t>(i)) || !is_plain_view(out_.tensors[i])) continue;
       auto base = torch_compat::base_or_self(out_.tensors[i]);
       if (tracer_.root_of_wrapper(base) >= 0 || output_of(base) >= 0) continue;
       out_.tensors.push_back(std::move(base));
@@ -71,7 +77,7 @@ class Describer {
 
   // Memory that is no input's belongs to one output: rather one with a history.
   void choose_owner(int32_t i) {
-    if (is_alias(i) || tensor(i).is_view() || roots_.contains(storage_of(tensor(i)))) return;
+    if (is_alias(i) || is_plain_view(tensor(i)) || roots_.contains(storage_of(tensor(i)))) return;
     const auto [owner, first] = owners_.emplace(storage_of(tensor(i)), i);
     if (!first && !tensor(owner->second).requires_grad() && tensor(i).requires_grad()) {
       owner->second = i;
@@ -82,10 +88,11 @@ class Describer {
     const auto& t = tensor(i);
     if (const auto root = tracer_.root_of_wrapper(t); root >= 0) return {Kind::is_input, root};
     if (const auto first = output_of(t); first != i) return {Kind::same_as_output, first};
-    if (t.is_view()) {
+    if (is_plain_view(t)) {
       const auto base = torch_compat::base_or_self(t);
       const auto root = tracer_.root_of_wrapper(base);
-      const auto& kinds = torch_compat::made_without_grad(t) ? kNoGradView : kView;
+      const bool no_grad = torch_compat::made_without_grad(t) && !t.requires_grad();
+      const auto& kinds = no_grad ? kNoGradView : kView;
       return root >= 0 ? OutputAlias{kinds[0], root} : OutputAlias{kinds[1], output_of(base)};
     }
     const auto storage = storage_of(t);
@@ -118,7 +125,7 @@ class Describer {
     output.value = tracer_.value_of(t);
     output.alias = alias_of(i);
     output.requires_grad = t.requires_grad();
-    output.leaf = output.requires_grad && t.is_leaf() && !output.alias.shares_history();
+    output.leaf = output.requires_grad && !output.alias.shares_history() && t.is_leaf();
     const bool own_versions = output.alias.kind == Kind::none ||
                               output.alias.kind == Kind::data_of_input ||
                               output.alias.kind == Kind::data_of_output;

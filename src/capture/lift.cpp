@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/as_strided.h>
 #include <antegrad/error.h>
+#include <c10/core/InferenceMode.h>
 
 #include "capture/tracer.h"
 #include "torch_compat/autograd_graph.h"
@@ -54,7 +55,10 @@ at::Tensor view_like(const at::Tensor& base, const at::Tensor& tensor) {
 Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
   const auto spec = spec_of(tensor);
   Root root{tensor, {}, add_value(spec, -1), Snapshot(tensor), std::move(source)};
-  root.wrapper = wrap(spec, root.value);
+  {
+    const c10::InferenceMode mode(tensor.is_inference());
+    root.wrapper = wrap(spec, root.value);
+  }
   give_history(root);
   root.version = torch_compat::version_of(root.wrapper);
   root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());
@@ -102,6 +106,14 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
   const auto known = shared.members.find(tensor.unsafeGetTensorImpl());
   if (place.source.kind == Source::Kind::none && known != shared.members.end()) {
     place = known->second;
+  }
+
+  if (tensor.scalar_type() != shared.base.scalar_type()) {
+    throw MutationError("", {"tensors that share memory to have one dtype when one is written",
+                             std::string("a write to memory that is seen as ") +
+                                 at::toString(shared.base.scalar_type()) + " and as " +
+                                 at::toString(tensor.scalar_type()),
+                             "pass one of them and make the others inside"});
   }
 
   // A view follows what it is a view of; a tensor of its own shows the span.

@@ -28,11 +28,11 @@ bool has_new_metadata(const Root& root) {
          root.wrapper.storage_offset() != root.real.storage_offset();
 }
 
-void require_covered(const Root& root, bool metadata, bool history) {
+void require_covered(const Root& root, bool metadata) {
   auto* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper);
   const auto refuse = [](const char* found) {
     throw MutationError("", {"inputs that keep their storage, and their sizes and strides when "
-                             "they are views or require grad",
+                             "they are views",
                              found, "change it before the call"});
   };
   if (wrapper->was_storage_changed()) refuse("an input that the callable resizes or re-sets");
@@ -41,9 +41,6 @@ void require_covered(const Root& root, bool metadata, bool history) {
   }
   if (metadata && (root.base >= 0 || root.real.is_view())) {
     refuse("a view whose sizes or strides the callable changes");
-  }
-  if (metadata && history) {
-    refuse("an input that requires grad and whose sizes or strides the callable changes");
   }
 }
 
@@ -55,7 +52,7 @@ std::vector<Mutation> find_mutations(Tracer& tracer) {
     const bool written = root.base < 0 && was_written(root);
     const bool metadata = has_new_metadata(root);
     const bool history = !root.follows_base && has_new_history(root);
-    require_covered(root, metadata, history);
+    require_covered(root, metadata);
     if (!written && !metadata && !history) continue;
     if (root.source.kind == Source::Kind::constant) continue;  // the program's own: starts anew
     const auto value = tracer.value_of(root.wrapper);

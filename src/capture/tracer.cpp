@@ -222,7 +222,16 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   if (!recording.any_stand_in && (recording.any_meta || to_meta)) {
     // Functionalisation checks in-place operators on meta tensors: not part of the program.
     const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
-    entry.handle.callBoxed(stack);
+    const auto saved = entry.written_arg >= 0
+                           ? args[static_cast<size_t>(entry.written_arg)]
+                           : c10::IValue();
+    try {
+      entry.handle.callBoxed(stack);
+    } catch (const c10::NotImplementedError&) {
+      // No meta kernel, nothing checked: an in-place operator returns what it writes.
+      if (entry.written_arg < 0) throw;
+      stack->emplace_back(saved);
+    }
     return;
   }
   constexpr size_t kTraining = 5;  // argument of all batch normalisations

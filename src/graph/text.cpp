@@ -68,6 +68,32 @@ std::string definition_text(const Graph& graph, ValueId id) {
   return text;
 }
 
+template <class Range, class Text>
+void print_line_of(std::string& out, std::string_view title, const Range& range, Text text) {
+  if (range.empty()) return;
+  out += fmt::format("{:<11}", title);
+  for (size_t i = 0; i < range.size(); ++i) {
+    if (i > 0) out += ", ";
+    out += text(i);
+  }
+  out += "\n";
+}
+
+}  // namespace
+
+std::string value_text(const Value& value) {
+  if (value.kind != ValueKind::tensor) {
+    return std::string(text::word(text::kValueKinds, value.kind));
+  }
+  const TensorMeta& meta = value.meta;
+  std::string text(name(meta.dtype));
+  text += shape_text(meta.sizes, '[', ']');
+  if (!has_default_strides(meta)) text += shape_text(meta.strides, '{', '}');
+  if (meta.offset != IntExpr(0)) text += "+" + to_string(meta.offset);
+  if (meta.device != Device{}) text += " " + to_string(meta.device);
+  return text;
+}
+
 std::string input_text(const Graph& graph, const Input& input) {
   std::string text = definition_text(graph, input.value);
   text.resize(std::max(text.size() + 1, kRecordColumn), ' ');
@@ -103,32 +129,6 @@ std::string output_text(const Output& output) {
   if (output.requires_grad) text += " grad";
   if (output.leaf) text += " leaf";
   if (output.version != 0) text += fmt::format(" version {}", output.version);
-  return text;
-}
-
-template <class Range, class Text>
-void print_line_of(std::string& out, std::string_view title, const Range& range, Text text) {
-  if (range.empty()) return;
-  out += fmt::format("{:<11}", title);
-  for (size_t i = 0; i < range.size(); ++i) {
-    if (i > 0) out += ", ";
-    out += text(i);
-  }
-  out += "\n";
-}
-
-}  // namespace
-
-std::string value_text(const Value& value) {
-  if (value.kind != ValueKind::tensor) {
-    return std::string(text::word(text::kValueKinds, value.kind));
-  }
-  const TensorMeta& meta = value.meta;
-  std::string text(name(meta.dtype));
-  text += shape_text(meta.sizes, '[', ']');
-  if (!has_default_strides(meta)) text += shape_text(meta.strides, '{', '}');
-  if (meta.offset != IntExpr(0)) text += "+" + to_string(meta.offset);
-  if (meta.device != Device{}) text += " " + to_string(meta.device);
   return text;
 }
 

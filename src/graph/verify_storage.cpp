@@ -123,8 +123,13 @@ void gradients_share_nothing(Facts& facts) {
     if (!handed_out(output.kind) || !is_tensor(graph, output.value)) continue;
     holder[static_cast<size_t>(graph.value(output.value).storage)] = Holder::result;
   }
+  std::vector<bool> tangent(graph.values.size(), false);
+  for (const Input& input : graph.inputs) {
+    if (input.kind == InputKind::tangent) tangent[static_cast<size_t>(input.value)] = true;
+  }
   for (const Output& output : graph.outputs) {
     if (output.kind != OutputKind::gradient || !is_tensor(graph, output.value)) continue;
+    if (tangent[static_cast<size_t>(output.value)]) continue;  // handed on as it is
     Holder& current = holder[static_cast<size_t>(graph.value(output.value).storage)];
     if (current != Holder::nobody) {
       fail(fmt::format("the gradient %{} of input {} shares its storage with {}", output.value,
@@ -141,7 +146,7 @@ constexpr Rule kRules[] = {
     {"nothing is read after it was overwritten", storage_is_not_read_after_it_was_overwritten},
     {"a saved value owns its storage and is saved once", saved_values_own_their_storage},
     {"a result that shares storage has an alias record", shared_results_say_so},
-    {"a gradient shares storage with no primal, result or gradient", gradients_share_nothing},
+    {"a gradient shares storage with no primal, result or other gradient", gradients_share_nothing},
 };
 
 }  // namespace

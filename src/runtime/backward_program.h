@@ -41,6 +41,8 @@ struct BackwardProgram {
     int32_t index;  ///< slot, or tangent
   };
 
+  bool reads_saved() const;
+
   Program program;
   std::vector<Input> inputs;
   std::vector<int32_t> gradients;  ///< by gradient: output of the program, -1 for an undefined one

@@ -68,6 +68,11 @@ void CompiledNode::check_shared_versions() const {
   }
 }
 
+bool BackwardProgram::reads_saved() const {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Input& input) { return input.kind == Input::Kind::saved; });
+}
+
 std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
                                              variable_list& tangents) {
   using Kind = BackwardProgram::Input::Kind;
@@ -143,11 +148,6 @@ BackwardKey CompiledNode::key_for(variable_list& tangents) const {
 variable_list CompiledNode::apply(variable_list&& tangents) {
   const std::lock_guard lock(mutex_);
   variable_list gradients(num_outputs());
-  if (freed_) {
-    throw BackwardError(ErrorText{
-        "saved tensors of the compiled region", "that backward ran already and freed them",
-        "pass retain_graph=true to the first backward() when a second one follows"});
-  }
   require_first_order();
   const bool any = std::any_of(tangents.begin(), tangents.end(),
                                [](const at::Tensor& tangent) { return tangent.defined(); });
@@ -163,6 +163,11 @@ variable_list CompiledNode::apply(variable_list&& tangents) {
     }
   }
   const auto program = executable_->backward(key);
+  if (freed_ && program->reads_saved()) {
+    throw BackwardError(ErrorText{
+        "saved tensors of the compiled region", "that backward ran already and freed them",
+        "pass retain_graph=true to the first backward() when a second one follows"});
+  }
   auto outputs = program->program.run(gather(*program, tangents));
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto output = program->gradients[i];

@@ -327,7 +327,8 @@ void Executable::make_views(const std::vector<at::Tensor>& primals,
 std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals) const {
   RECORD_FUNCTION(name_, c10::ArrayRef<const c10::IValue>{});
   AG_CHECK(primals.size() == primal_count_, "number of primals");
-  const bool differentiate = !tangents_.empty() && at::GradMode::is_enabled();
+  // Grad mode is guarded; where it is off, the callable may have put it on inside.
+  const bool differentiate = !tangents_.empty();
   std::vector<at::Tensor> copies;
   if (differentiate) copies = copy_overwritten(primals);
   const auto outputs = run_forward(primals);

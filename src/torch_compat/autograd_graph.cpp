@@ -56,9 +56,9 @@ Reached walk(const std::vector<at::Tensor>& tensors) {
     if (node != nullptr && seen.insert(node).second) open.push_back(node);
   };
   for (const auto& tensor : tensors) {
-    if (tensor.defined() && tensor.requires_grad()) {
-      if (const auto& fn = tensor.grad_fn()) visit(fn.get());
-    }
+    // The history of a view that was made with grad mode off must not be asked for.
+    if (!tensor.defined() || !tensor.requires_grad() || made_without_grad(tensor)) continue;
+    if (const auto& fn = tensor.grad_fn()) visit(fn.get());
   }
   while (!open.empty()) {
     auto* node = open.back();
@@ -97,10 +97,21 @@ void copy_creation(const at::Tensor& from, const at::Tensor& to) {
   target->set_creation_meta(source->get_creation_meta());
 }
 
-bool made_without_grad(const at::Tensor& view) {
+namespace {
+
+bool was_made(const at::Tensor& view, torch::autograd::CreationMeta how) {
   const auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
-  return meta != nullptr && meta->has_bw_view() &&
-         meta->get_creation_meta() == torch::autograd::CreationMeta::NO_GRAD_MODE;
+  return meta != nullptr && meta->has_bw_view() && meta->get_creation_meta() == how;
+}
+
+}  // namespace
+
+bool made_without_grad(const at::Tensor& view) {
+  return was_made(view, torch::autograd::CreationMeta::NO_GRAD_MODE);
+}
+
+bool made_in_custom_function(const at::Tensor& view) {
+  return was_made(view, torch::autograd::CreationMeta::IN_CUSTOM_FUNCTION);
 }
 
 }  // namespace antegrad::torch_compat

@@ -42,7 +42,8 @@ at::Tensor base_or_self(const at::Tensor& tensor);
 at::Tensor span_of(const at::Tensor& tensor, int64_t count, int64_t offset);
 /// How a view says it was made (no_grad, output of several, ...), copied from one view to another.
 void copy_creation(const at::Tensor& from, const at::Tensor& to);
-/// Whether a view was made with grad mode off.
+/// Whether a view was made with grad mode off; by an autograd::Function.
 bool made_without_grad(const at::Tensor& view);
+bool made_in_custom_function(const at::Tensor& view);
 
 }  // namespace antegrad::torch_compat
