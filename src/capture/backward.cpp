@@ -24,19 +24,21 @@ shapes::Spec tangent_spec(const Tracer& tracer, const at::Tensor& tensor, const 
 }
 
 // Storages that a gradient must not show, since AccumulateGrad may keep gradients as they are. A tangent may
-// be handed on, as it is to any number of receivers, or as one view: eager does the same.
+// be handed on, as it is or as views: eager does the same.
 class Owned {
  public:
   explicit Owned(const Tracer& tracer) : tracer_(tracer) {}
   /// Whether nobody had the value's storage.
   bool take(ValueId value) { return taken_.insert(tracer_.graph.value(value).storage).second; }
-  void add_tangent(ValueId value) { tangents_.insert(value); }
-  bool is_tangent(ValueId value) const { return tangents_.contains(value); }
+  void add_tangent(ValueId value) { tangents_.insert(tracer_.graph.value(value).storage); }
+  bool is_tangent(ValueId value) const {
+    return tangents_.contains(tracer_.graph.value(value).storage);
+  }
 
  private:
   const Tracer& tracer_;
   std::unordered_set<StorageId> taken_;
-  std::unordered_set<ValueId> tangents_;
+  std::unordered_set<StorageId> tangents_;
 };
 
 ValueId owning_gradient(Tracer& tracer, Owned& owned, const at::Tensor& gradient) {

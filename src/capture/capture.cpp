@@ -4,6 +4,7 @@
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <antegrad/error.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <chrono>
@@ -78,6 +79,30 @@ void refuse_inner_backward(Tracer& tracer) {
                                       "backward() called inside the compiled callable",
                                       "call backward() on the result, or use ag::grad inside"});
     }
+  }
+}
+
+// A stand-in must still be what it was made as: set_data does not pass the dispatcher.
+void refuse_exchanged_data(Tracer& tracer) {
+  for (const auto& root : tracer.roots()) {
+    if (inside_wrapper(root.wrapper) != nullptr &&
+        storage_of(root.wrapper) == root.memory) {
+      continue;
+    }
+    throw CaptureError("set_data", {"arguments and parameters that keep their memory",
+                                    "set_data() on one inside the compiled callable",
+                                    "call it between calls"});
+  }
+}
+
+void refuse_inner_inference_mode(const Tracer& tracer, const std::vector<at::Tensor>& results) {
+  if (c10::InferenceMode::is_enabled()) return;
+  for (const auto& result : results) {
+    if (!result.defined() || !result.is_inference()) continue;
+    if (tracer.root_of_wrapper(result) >= 0) continue;
+    throw CaptureError("InferenceMode", {"results that are made outside of inference mode",
+                                         "a result that is made in inference mode inside the callable",
+                                         "use NoGradGuard inside, or inference mode around the call"});
   }
 }
 
@@ -173,6 +198,8 @@ SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories&
   const auto start = torch_compat::next_sequence_number();
   auto results = std::make_optional(request.body(lift_arguments(tracer, request)));
   for (auto& result : *results) result = tracer.lift(result);
+  refuse_exchanged_data(tracer);
+  refuse_inner_inference_mode(tracer, *results);
   refuse_inner_backward(tracer);
   refuse_changed_leaves(tracer);
   find_direct_edges(tracer, *results, start);

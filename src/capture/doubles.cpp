@@ -31,6 +31,7 @@ class Doubler {
       auto view = double_of(torch_compat::base_or_self(tensor))
                       .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
       torch_compat::copy_creation(tensor, view);
+      give_history(tensor, view);
       return view;
     }
     auto made = at::detail::make_tensor<c10::TensorImpl>(storage_of_double(tensor.storage()),
@@ -42,9 +43,17 @@ class Doubler {
       if (!torch_compat::same_version_counter(*other, *tensor.unsafeGetTensorImpl())) continue;
       impl->set_version_counter(its_double.unsafeGetTensorImpl()->version_counter());
     }
-    if (tensor.requires_grad() && tensor.is_leaf()) made.set_requires_grad(true);
-    if (tensor.requires_grad() && !tensor.is_leaf()) torch_compat::make_non_leaf(made);
+    give_history(tensor, made);
     return made;
+  }
+
+  static void give_history(const at::Tensor& tensor, const at::Tensor& made) {
+    if (!tensor.requires_grad() || made.requires_grad()) return;
+    if (tensor.is_leaf()) {
+      made.set_requires_grad(true);
+    } else {
+      torch_compat::make_non_leaf(made);
+    }
   }
 
   c10::Storage storage_of_double(const c10::Storage& storage) {

@@ -20,9 +20,10 @@ constexpr Kind kDetached[] = {Kind::detached_from_input, Kind::detached_from_out
 constexpr Kind kData[] = {Kind::data_of_input, Kind::data_of_output};
 
 // A view whose history is that of its base. What an autograd::Function returns of its argument has the
-// function's.
+// function's; a view of a view that was made without grad has its own.
 bool is_plain_view(const at::Tensor& t) {
-  return t.is_view() && !torch_compat::made_in_custom_function(t);
+  return t.is_view() && !torch_compat::made_in_custom_function(t) &&
+         !(torch_compat::made_without_grad(t) && torch_compat::has_history(t));
 }
 
 class Describer {
@@ -91,8 +92,7 @@ class Describer {
     if (is_plain_view(t)) {
       const auto base = torch_compat::base_or_self(t);
       const auto root = tracer_.root_of_wrapper(base);
-      const bool no_grad = torch_compat::made_without_grad(t) && !t.requires_grad();
-      const auto& kinds = no_grad ? kNoGradView : kView;
+      const auto& kinds = torch_compat::made_without_grad(t) ? kNoGradView : kView;
       return root >= 0 ? OutputAlias{kinds[0], root} : OutputAlias{kinds[1], output_of(base)};
     }
     const auto storage = storage_of(t);

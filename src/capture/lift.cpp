@@ -61,6 +61,7 @@ Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
   }
   give_history(root);
   root.version = torch_compat::version_of(root.wrapper);
+  root.memory = storage_of(root.wrapper);
   root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());
   roots_.push_back(std::move(root));
   return roots_.back();
@@ -132,6 +133,8 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
     root.wrapper = view_like(base_wrapper, tensor);
     torch_compat::copy_creation(tensor, root.wrapper);
     root.counts_versions = false;
+    // A view of what does not require grad may be a leaf that does.
+    if (!root.wrapper.requires_grad()) give_history(root);
   } else {
     {
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -146,6 +149,7 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
     }
   }
   root.version = torch_compat::version_of(root.wrapper);
+  root.memory = storage_of(root.wrapper);
   if (root.source.kind == Source::Kind::none) {
     temporaries_.emplace(tensor.unsafeGetTensorImpl(), std::pair(tensor, root.wrapper));
     return root.wrapper;

@@ -129,7 +129,8 @@ void gradients_share_nothing(Facts& facts) {
   }
   for (const Output& output : graph.outputs) {
     if (output.kind != OutputKind::gradient || !is_tensor(graph, output.value)) continue;
-    if (tangent[static_cast<size_t>(output.value)]) continue;  // handed on as it is
+    const StorageId storage = graph.value(output.value).storage;
+    if (storage >= 0 && tangent[static_cast<size_t>(storage)]) continue;  // handed on
     Holder& current = holder[static_cast<size_t>(graph.value(output.value).storage)];
     if (current != Holder::nobody) {
       fail(fmt::format("the gradient %{} of input {} shares its storage with {}", output.value,

@@ -57,7 +57,7 @@ Reached walk(const std::vector<at::Tensor>& tensors) {
   };
   for (const auto& tensor : tensors) {
     // The history of a view that was made with grad mode off must not be asked for.
-    if (!tensor.defined() || !tensor.requires_grad() || made_without_grad(tensor)) continue;
+    if (!tensor.defined() || !has_history(tensor)) continue;
     if (const auto& fn = tensor.grad_fn()) visit(fn.get());
   }
   while (!open.empty()) {
@@ -108,6 +108,11 @@ bool was_made(const at::Tensor& view, torch::autograd::CreationMeta how) {
 
 bool made_without_grad(const at::Tensor& view) {
   return was_made(view, torch::autograd::CreationMeta::NO_GRAD_MODE);
+}
+
+bool has_history(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta != nullptr && meta->grad_fn_ != nullptr;
 }
 
 bool made_in_custom_function(const at::Tensor& view) {

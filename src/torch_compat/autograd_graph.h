@@ -45,5 +45,7 @@ void copy_creation(const at::Tensor& from, const at::Tensor& to);
 /// Whether a view was made with grad mode off; by an autograd::Function.
 bool made_without_grad(const at::Tensor& view);
 bool made_in_custom_function(const at::Tensor& view);
+/// Whether the tensor has a grad_fn; unlike grad_fn() never makes one anew.
+bool has_history(const at::Tensor& tensor);
 
 }  // namespace antegrad::torch_compat
