@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compile/changed.h"
+#include "compile/host_values.h"
 
 namespace antegrad::compiler {
 
@@ -122,8 +123,8 @@ bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* wh
     if (why != nullptr) *why = ambient_.difference(now);
     return false;
   }
-  if (arguments.host != host_) {
-    if (why != nullptr) *why = "host values among the arguments differ";
+  if (!same_host(arguments.host, host_)) {
+    if (why != nullptr) *why = host_difference("the arguments", host_, arguments.host);
     return false;
   }
   return arguments_hold(arguments, why) && lifted_hold(why);
