@@ -4,9 +4,11 @@
 #include <antegrad/error.h>
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "capture/handed_out.h"
 #include "capture/shared_memory.h"
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
@@ -66,6 +68,22 @@ std::vector<Mutation> find_mutations(Tracer& tracer) {
     mutations.push_back(std::move(mutation));
   }
   return mutations;
+}
+
+// Marks outputs that others were computed from.
+void mark_inner(const std::vector<at::Tensor>& tensors, std::vector<Output>& outputs) {
+  if (tensors.size() < 2) return;
+  std::unordered_set<const torch::autograd::Node*> reached;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].differentiable()) continue;
+    const auto history = torch_compat::history_of(tensors[i]);
+    reached.insert(history.begin(), history.end());
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto kind = outputs[i].alias.kind;
+    if (outputs[i].value == kNoValue || kind == OutputAlias::Kind::same_as_output) continue;
+    outputs[i].inner = reached.contains(torch_compat::function_of(tensors[i]));
+  }
 }
 
 // Gradients that nobody knows.
@@ -163,6 +181,7 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::Ba
     out.tensors.push_back(tracer.roots()[static_cast<size_t>(mutation.root)].wrapper);
     out.outputs.push_back(mutation.output);
   }
+  mark_inner(out.tensors, out.outputs);
   auto backward = try_backward(tracer, out.tensors, out.outputs, form, captured);
   auto& graph = tracer.graph;
   write_inputs(tracer, mutations);
