@@ -237,11 +237,19 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     life = tracer.life();
     tracer.graph.name = request.name;
     tracer.assumed = request.variation.answers;
+    SeedSnapshot seed;
     try {
       shared = run(tracer, request, known, captured);
     } catch (...) {
+      seed.restore_if_changed();
       settle(watched, tracer);
       throw;
+    }
+    if (seed.restore_if_changed()) {
+      settle(watched, tracer);
+      throw CaptureError("manual_seed", {"a callable that leaves the seed as it is",
+                                         "manual_seed() inside the compiled callable",
+                                         "call it before the compiled callable"});
     }
     if (const char* changed = settle(watched, tracer)) {
       throw EscapeError("", {"a callable that leaves its tensors as they are",
