@@ -110,7 +110,7 @@ Captured capture(const Request& request) {
              "a compiled callable called inside another one", "compile the outer one only"});
   }
   const auto start = std::chrono::steady_clock::now();
-  torch_compat::register_fallbacks(&lift_kernel, &record_kernel);
+  register_kernels();
 
   Captured captured;
   std::shared_ptr<const CaptureLife> life;

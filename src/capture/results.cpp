@@ -171,12 +171,14 @@ Backward try_backward(Joint& joint, Captured& captured) {
   auto& graph = joint.tracer.graph;
   const auto nodes = graph.nodes.size();
   const auto tokens = joint.tracer.generator_tokens;
+  const auto effects = joint.tracer.effect_tokens;
   try {
     return run_backward(joint);
   } catch (...) {
     captured.backward_error = std::current_exception();
     graph.nodes.resize(nodes);
     joint.tracer.generator_tokens = tokens;
+    joint.tracer.effect_tokens = effects;
     joint.tracer.generator_tokens.resize(joint.tracer.tables.generators.size(),
                                          {kNoValue, kNoValue});
     return {};
@@ -205,20 +207,25 @@ void write_records(Joint& joint, std::vector<Output> mutations, Backward backwar
   }
   graph.outputs = std::move(joint.outputs);
   graph.outputs.insert(graph.outputs.end(), mutations.begin(), mutations.end());
-  for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
-    const auto [first, last] = tracer.generator_tokens[g];
-    if (first == kNoValue) continue;
+  const auto write_tokens = [&](std::pair<ValueId, ValueId> chain, InputKind in, OutputKind out,
+                                int32_t index) {
+    if (chain.first == kNoValue) return;
     Input input;
-    input.value = first;
-    input.kind = InputKind::generator_token;
-    input.index = static_cast<int32_t>(g);
+    input.value = chain.first;
+    input.kind = in;
+    input.index = index;
     graph.inputs.push_back(std::move(input));
     Output output;
-    output.value = last;
-    output.kind = OutputKind::generator_token;
-    output.index = static_cast<int32_t>(g);
+    output.value = chain.second;
+    output.kind = out;
+    output.index = index;
     graph.outputs.push_back(output);
+  };
+  for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
+    write_tokens(tracer.generator_tokens[g], InputKind::generator_token,
+                 OutputKind::generator_token, static_cast<int32_t>(g));
   }
+  write_tokens(tracer.effect_tokens, InputKind::effect_token, OutputKind::effect_token, -1);
   for (auto& tangent : backward.tangents) graph.inputs.push_back(std::move(tangent));
   for (auto& gradient : backward.gradients) graph.outputs.push_back(gradient);
 }
