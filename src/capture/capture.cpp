@@ -278,7 +278,7 @@ Captured capture(const Request& request) {
              "a compiled callable called inside another one", "compile the outer one only"});
   }
   const auto start = std::chrono::steady_clock::now();
-  torch_compat::register_fallbacks(&lift_kernel, &record_kernel);
+  register_kernels();
 
   const std::vector<Snapshot> watched(request.watched.begin(), request.watched.end());
   Captured captured;

@@ -106,12 +106,14 @@ Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   auto& graph = tracer.graph;
   const auto nodes = graph.nodes.size();
   const auto tokens = tracer.generator_tokens;
+  const auto effects = tracer.effect_tokens;
   try {
     return run_backward(tracer, tensors, outputs, form);
   } catch (...) {
     captured.backward_error = std::current_exception();
     graph.nodes.resize(nodes);
     tracer.generator_tokens = tokens;
+    tracer.effect_tokens = effects;
     tracer.generator_tokens.resize(tracer.tables.generators.size(), {kNoValue, kNoValue});
     return {{}, unknown_gradients(tracer)};
   }
@@ -152,20 +154,25 @@ void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
 
 void write_tokens(Tracer& tracer) {
   auto& graph = tracer.graph;
-  for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
-    const auto [first, last] = tracer.generator_tokens[g];
-    if (first == kNoValue) continue;
+  const auto write = [&](std::pair<ValueId, ValueId> chain, InputKind in, OutputKind out,
+                         int32_t index) {
+    if (chain.first == kNoValue) return;
     Input input;
-    input.value = first;
-    input.kind = InputKind::generator_token;
-    input.index = static_cast<int32_t>(g);
+    input.value = chain.first;
+    input.kind = in;
+    input.index = index;
     graph.inputs.push_back(std::move(input));
     Output output;
-    output.value = last;
-    output.kind = OutputKind::generator_token;
-    output.index = static_cast<int32_t>(g);
+    output.value = chain.second;
+    output.kind = out;
+    output.index = index;
     graph.outputs.push_back(output);
+  };
+  for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
+    write(tracer.generator_tokens[g], InputKind::generator_token, OutputKind::generator_token,
+          static_cast<int32_t>(g));
   }
+  write(tracer.effect_tokens, InputKind::effect_token, OutputKind::effect_token, -1);
 }
 
 }  // namespace
