@@ -5,13 +5,25 @@
 
 #include <torch/csrc/autograd/variable.h>
 
+#include <memory>
+
 namespace antegrad::torch_compat {
 
-/// requires_grad() without a virtual call: the autograd metadata of libtorch's own tensors has one type.
+using AutogradMetaMember = std::unique_ptr<c10::AutogradMetaInterface> c10::TensorImpl::*;
+/// Where a tensor keeps its autograd metadata; TensorImpl::autograd_meta() is a call into c10.
+extern const AutogradMetaMember autograd_meta_member;
+
+/// Null for a tensor that never met autograd. All of libtorch's own tensors have this type.
+inline const torch::autograd::AutogradMeta* autograd_meta(const c10::TensorImpl& impl) {
+  return static_cast<const torch::autograd::AutogradMeta*>((impl.*autograd_meta_member).get());
+}
+
+/// requires_grad() without calls, but for views: those may owe it to what was written to their base.
 inline bool requires_grad(const c10::TensorImpl& impl) {
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(
-      const_cast<c10::TensorImpl&>(impl).autograd_meta());
-  return meta != nullptr && meta->torch::autograd::AutogradMeta::requires_grad();
+  const auto* meta = autograd_meta(impl);
+  if (meta == nullptr) return false;
+  return meta->is_view_ ? meta->requires_grad()
+                        : meta->torch::autograd::AutogradMeta::requires_grad();
 }
 
 /// Hooks registered on the tensor (tensor hooks and post-accumulate hooks).
