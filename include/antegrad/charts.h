@@ -2,6 +2,7 @@
 
 /// \file
 /// Charts as SVG text, for a browser or a report: curves of a training run, memory over a step.
+/// Structs are values, functions keep no state: both may be used on any thread.
 
 #include <antegrad/memory.h>
 

@@ -80,8 +80,13 @@ concept HostStates = HostState<T> ||
 template <class Fn, class... Args>
 concept TakesByValue = std::is_invocable_v<Fn&, const Args&...>;
 
-/// A compiled callable; call it like the callable itself. Copies share programs. Calling, compiling
-/// and backward may run on several threads at once, if the callable itself allows it.
+/// A compiled callable; call it like the callable itself. Copies share programs.
+///
+/// Thread-safe: calls, warmup(), report() and reset() may run on several threads at once, and backward on
+/// any thread. The callable itself runs under a lock when it is captured, audited or checked, without
+/// one when a call runs eagerly. Three things must not run beside a call: guard(), the destruction of
+/// what the callable refers to, and, for the calls that Options::check_against_eager names, any
+/// other use of the tensors that the callable holds.
 template <class Fn>
 class Compiled {
  public:
@@ -92,7 +97,8 @@ class Compiled {
   /// Runs the program for these arguments, captured and compiled on the first call with their shapes.
   /// Structures are passed by value: changes that the callable makes to them are not seen outside;
   /// in-place changes of tensors are. Throws CaptureError and its kinds (unless Options::on_refusal
-  /// is eager) and what the callable throws.
+  /// is eager), HostStateError (Options::audit), MismatchError (Options::check_against_eager), and
+  /// what the callable throws; then everything is as it was before the call.
   template <class... Args>
   requires TakesByValue<Fn, Args...>
   auto operator()(const Args&... args) {

@@ -4,7 +4,8 @@
 /// The errors that a user of antegrad can cause, and the one that only a bug can.
 ///
 /// Every message states what was expected, what was found and what to do. When an error leaves a
-/// call, inputs, gradients, parameters and generator states are as they were before the call.
+/// call, inputs, gradients, parameters and generator states are as they were before the call. Error
+/// objects are immutable and may be passed between threads.
 
 #include <stdexcept>
 #include <string>

@@ -8,7 +8,7 @@
 
 namespace antegrad {
 
-/// One moment at which the number of live bytes changed.
+/// One moment at which the number of live bytes changed. A value.
 struct MemoryEvent {
   double milliseconds = 0;  ///< since the meter was made
   int64_t live_bytes = 0;   ///< allocated since then and not yet freed
@@ -18,7 +18,8 @@ struct MemoryEvent {
 /// its destruction. Bytes that were alive before count only when they are freed, as negative ones
 /// would: peak_bytes() is the most that was alive above the level at the start. One meter at a time;
 /// a second one throws Error. The first meter puts a counting allocator in front of libtorch's own,
-/// which stays for the life of the process and passes everything on.
+/// which stays for the life of the process and passes everything on. Members may be called on any
+/// thread while others allocate; not while the meter is destroyed.
 class MemoryMeter {
  public:
   /// `record_events` keeps every change for a timeline.

@@ -22,6 +22,8 @@ enum class Audit : uint8_t {
   every,  ///< at every call that runs an existing program
 };
 
+/// A value: a compiled callable keeps the copy that it was made with. Distinct objects may be used on
+/// distinct threads.
 struct Options {
   /// Name in reports, logs and graph files.
   std::string name = "step";
@@ -31,7 +33,7 @@ struct Options {
   OnRefusal on_refusal = OnRefusal::error;
   Audit audit = Audit::pow2;
   /// How many calls run eagerly as well, on copies, and are compared to the bit: results, gradients,
-  /// written tensors, generators. A difference is a MismatchError.
+  /// written tensors, generators. A difference is a MismatchError. At least 0.
   int64_t check_against_eager = 0;
   /// Check all invariants of the graph after every pass. Costs compile time; on in debug builds.
   bool verify_graphs =

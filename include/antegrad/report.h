@@ -11,7 +11,7 @@
 
 namespace antegrad {
 
-/// One captured and compiled program.
+/// One captured and compiled program. A value; distinct objects may be used on distinct threads.
 struct ProgramReport {
   std::string name;
   std::string graph_hash;   ///< of the joint graph: equal in every run, process and thread
@@ -29,6 +29,7 @@ struct ProgramReport {
   int64_t real_kernels = 0;          ///< ... the real kernel, run on zeros
 };
 
+/// A snapshot, consistent in itself. A value; distinct objects may be used on distinct threads.
 struct Report {
   std::string name;
   int64_t compiled_calls = 0;

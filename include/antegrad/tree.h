@@ -30,13 +30,13 @@ namespace antegrad {
 
 using HostValue = std::variant<bool, int64_t, uint64_t, double, std::string>;
 
-/// A structure taken apart, leaves in order.
+/// A structure taken apart, leaves in order. A value.
 struct Leaves {
   std::vector<at::Tensor> tensors;
   std::vector<HostValue> host;
 };
 
-/// Reads leaves back in the order in which they were written.
+/// Reads leaves back in the order in which they were written. For one thread.
 class LeafReader {
  public:
   explicit LeafReader(const Leaves& leaves) : leaves_(leaves) {}

@@ -2,20 +2,43 @@
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
-#include <ATen/core/grad_mode.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
-#include <c10/core/InferenceMode.h>
+#include <c10/core/ScalarType.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include "compile/changed.h"
+#include "torch_compat/precision.h"
 
 namespace antegrad::compiler {
+namespace {
+
+// Backends in order of priority, packed: four bits each.
+uint64_t sdp_priorities(at::Context& context) {
+  uint64_t packed = 0;
+  for (const auto backend : context.sDPPriorityOrder()) {
+    packed = packed << 4U | (static_cast<uint64_t>(backend) & 0xFU);
+  }
+  return packed;
+}
+
+template <class T>
+T shown(T value) {
+  return value;
+}
+int shown(uint8_t value) { return value; }  // a stream would take it for a character
+
+}  // namespace
 
 Ambient Ambient::now() {
-  const auto& context = at::globalContext();
+  auto& context = at::globalContext();
+  const auto& autograd = c10::AutogradState::get_tls_state();
   Ambient a{};
-  a.grad_mode = at::GradMode::is_enabled();
-  a.inference_mode = c10::InferenceMode::is_enabled();
+  a.grad_mode = autograd.get_grad_mode();
+  a.inference_mode = autograd.get_inference_mode();
+  a.view_replay = autograd.get_view_replay_enabled();
+  a.anomaly_mode = torch::autograd::AnomalyMode::is_enabled();
+  a.anomaly_check_nan = torch::autograd::AnomalyMode::should_check_nan();
   a.autocast_cpu = at::autocast::is_autocast_enabled(at::kCPU);
   a.autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA);
   a.autocast_cpu_dtype = at::autocast::get_autocast_dtype(at::kCPU);
@@ -23,48 +46,37 @@ Ambient Ambient::now() {
   a.default_dtype = c10::get_default_dtype_as_scalartype();
   a.deterministic = context.deterministicAlgorithms();
   a.deterministic_warn_only = context.deterministicAlgorithmsWarnOnly();
+  a.deterministic_fill_uninitialized_memory = context.deterministicFillUninitializedMemory();
   a.sdp_flash = context.userEnabledFlashSDP();
+  a.sdp_flash3 = context.userEnabledFA3SDP();
   a.sdp_efficient = context.userEnabledMemEfficientSDP();
   a.sdp_math = context.userEnabledMathSDP();
   a.sdp_cudnn = context.userEnabledCuDNNSDP();
+  a.sdp_overrideable = context.userEnabledOverrideableSDP();
+  a.sdp_math_reduced_precision_reduction = context.allowFP16BF16ReductionMathSDP();
+  a.sdp_priority_order = sdp_priorities(context);
   a.mkldnn = context.userEnabledMkldnn();
+  a.mkldnn_deterministic = context.deterministicMkldnn();
+  a.nnpack = context.userEnabledNNPACK();
   a.cudnn = context.userEnabledCuDNN();
   a.cudnn_benchmark = context.benchmarkCuDNN();
   a.cudnn_deterministic = context.deterministicCuDNN();
-  a.anomaly_mode = torch::autograd::AnomalyMode::is_enabled();
-  a.matmul_precision = static_cast<uint8_t>(context.float32MatmulPrecision());
+  a.cudnn_depthwise_kernel = torch_compat::depthwise_kernel(context);
+  a.linalg_backend = static_cast<uint8_t>(context.linalgPreferredBackend());
+  a.float32_precision = torch_compat::float32_precision_switches(context);
+  a.fp16_reduction = static_cast<uint8_t>(context.allowFP16ReductionCuBLAS());
+  a.bf16_reduction = static_cast<uint8_t>(context.allowBF16ReductionCuBLAS());
+  a.fp16_accumulation = context.allowFP16AccumulationCuBLAS();
+  a.fp16_reduction_cpu = context.allowFP16ReductionCPU();
   return a;
 }
 
 std::string Ambient::difference(const Ambient& now) const {
-  std::string text;
-  const auto compare = [&](const char* name, auto was, auto is) {
-    if (text.empty() && was != is) {
-      text = changed(name, static_cast<int>(was), static_cast<int>(is));
-    }
-  };
-#define AG_COMPARE(field) compare(#field, field, now.field)
-  AG_COMPARE(grad_mode);
-  AG_COMPARE(inference_mode);
-  AG_COMPARE(autocast_cpu);
-  AG_COMPARE(autocast_cuda);
-  AG_COMPARE(autocast_cpu_dtype);
-  AG_COMPARE(autocast_cuda_dtype);
-  AG_COMPARE(default_dtype);
-  AG_COMPARE(deterministic);
-  AG_COMPARE(deterministic_warn_only);
-  AG_COMPARE(sdp_flash);
-  AG_COMPARE(sdp_efficient);
-  AG_COMPARE(sdp_math);
-  AG_COMPARE(sdp_cudnn);
-  AG_COMPARE(mkldnn);
-  AG_COMPARE(cudnn);
-  AG_COMPARE(cudnn_benchmark);
-  AG_COMPARE(cudnn_deterministic);
-  AG_COMPARE(anomaly_mode);
-  AG_COMPARE(matmul_precision);
+#define AG_COMPARE(type, name) \
+  if (name != now.name) return changed(#name, shown(name), shown(now.name));
+  AG_AMBIENT(AG_COMPARE)
 #undef AG_COMPARE
-  return text;
+  return "";
 }
 
 }  // namespace antegrad::compiler

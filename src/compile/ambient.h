@@ -1,26 +1,60 @@
 #pragma once
 
 /// \file
-/// Thread-local and global switches of libtorch that decide what a callable captures to.
+/// Thread-local and global switches of libtorch that decide what a callable captures to, or what its
+/// operators compute.
+///
+/// Default hooks of saved tensors are no switch: a compiled region saves what it saves.
 
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <string>
 
+// What there is: type and name. The names are those of messages.
+#define AG_AMBIENT(X)                              \
+  X(bool, grad_mode)                               \
+  X(bool, inference_mode)                          \
+  X(bool, view_replay)                             \
+  X(bool, anomaly_mode)                            \
+  X(bool, anomaly_check_nan)                       \
+  X(bool, autocast_cpu)                            \
+  X(bool, autocast_cuda)                           \
+  X(c10::ScalarType, autocast_cpu_dtype)           \
+  X(c10::ScalarType, autocast_cuda_dtype)          \
+  X(c10::ScalarType, default_dtype)                \
+  X(bool, deterministic)                           \
+  X(bool, deterministic_warn_only)                 \
+  X(bool, deterministic_fill_uninitialized_memory) \
+  X(bool, sdp_flash)                               \
+  X(bool, sdp_flash3)                              \
+  X(bool, sdp_efficient)                           \
+  X(bool, sdp_math)                                \
+  X(bool, sdp_cudnn)                               \
+  X(bool, sdp_overrideable)                        \
+  X(bool, sdp_math_reduced_precision_reduction)    \
+  X(uint64_t, sdp_priority_order)                  \
+  X(bool, mkldnn)                                  \
+  X(bool, mkldnn_deterministic)                    \
+  X(bool, nnpack)                                  \
+  X(bool, cudnn)                                   \
+  X(bool, cudnn_benchmark)                         \
+  X(bool, cudnn_deterministic)                     \
+  X(int, cudnn_depthwise_kernel)                   \
+  X(uint8_t, linalg_backend)                       \
+  X(uint64_t, float32_precision)                   \
+  X(uint8_t, fp16_reduction)                       \
+  X(uint8_t, bf16_reduction)                       \
+  X(bool, fp16_accumulation)                       \
+  X(bool, fp16_reduction_cpu)
+
 namespace antegrad::compiler {
 
 /// A snapshot; programs are used only under the one they were captured in.
 struct Ambient {
-  bool grad_mode, inference_mode;
-  bool autocast_cpu, autocast_cuda;
-  c10::ScalarType autocast_cpu_dtype, autocast_cuda_dtype;
-  c10::ScalarType default_dtype;
-  bool deterministic, deterministic_warn_only;
-  bool sdp_flash, sdp_efficient, sdp_math, sdp_cudnn;
-  bool mkldnn, cudnn, cudnn_benchmark, cudnn_deterministic;
-  bool anomaly_mode;
-  uint8_t matmul_precision;
+#define AG_FIELD(type, name) type name;
+  AG_AMBIENT(AG_FIELD)
+#undef AG_FIELD
 
   static Ambient now();
   friend bool operator==(const Ambient&, const Ambient&) = default;

@@ -9,6 +9,7 @@
 #include "capture/capture.h"
 #include "compile/audit.h"
 #include "compile/capture_call.h"
+#include "compile/eager_check.h"
 #include "compile/entry.h"
 #include "compile/host_values.h"
 #include "compile/pipeline.h"
@@ -60,6 +61,10 @@ struct Call {
   }
 };
 
+Leaves run_program(const Entry& entry, const Leaves& arguments) {
+  return {entry.executable->call(entry.guards.primals(arguments)), entry.result_host};
+}
+
 std::vector<DeclaredValues> evaluate(const std::vector<HostGuard>& guards) {
   std::vector<DeclaredValues> values;
   for (const auto& guard : guards) values.push_back(guard());
@@ -75,9 +80,11 @@ struct CompiledFunction::State {
 
   std::atomic<std::shared_ptr<const Programs>> programs{std::make_shared<const Programs>()};
   std::atomic<int64_t> compiled_calls{0};
-  mutable std::mutex mutex;  // guards captures, changes of `programs`, and what is below
+  std::atomic<int64_t> checks_left{0};  // Options::check_against_eager
+  mutable std::mutex mutex;             // guards captures, changes of `programs`, and what is below
   int64_t eager_calls = 0;
   int64_t audits = 0;
+  int64_t checked_calls = 0;
   std::map<std::string, int64_t> eager_reasons;
   std::vector<std::string> recompiles;
 
@@ -92,6 +99,7 @@ struct CompiledFunction::State {
   }
   std::shared_ptr<const Entry> compile(const Call& call) const;
   void audit(const Entry& entry, int64_t number, const Call& call);
+  void check(const Entry& entry, const Call& call);
   void add(std::shared_ptr<const Entry> entry);
   void drop(const Entry& entry);
   void note_recompile(const Call& call);
@@ -169,6 +177,20 @@ void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Ca
   }
 }
 
+void CompiledFunction::State::check(const Entry& entry, const Call& call) {
+  const std::lock_guard lock(mutex);
+  ++checked_calls;
+  const compiler::EagerCheck check{
+      options.name,
+      call.arguments,
+      compiler::held_tensors(entry, call.arguments),
+      compiler::generators_of(entry, call.arguments),
+      [&](const Leaves& leaves) { return call.body.run(call.body.callable, leaves); },
+      [&](const Leaves& leaves) { return run_program(entry, leaves); },
+  };
+  check.run();
+}
+
 void CompiledFunction::State::note_recompile(const Call& call) {
   const auto present = programs.load();
   if (present->entries.empty()) return;
@@ -185,6 +207,11 @@ CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
     throw OptionError(ErrorText{"max_programs of at least 1", std::to_string(options.max_programs),
                                 "raise it, or do not compile the callable"});
   }
+  if (options.check_against_eager < 0) {
+    throw OptionError(ErrorText{"check_against_eager of at least 0",
+                                std::to_string(options.check_against_eager),
+                                "0 checks nothing, n the first n calls"});
+  }
   if (const char* dump = std::getenv("ANTEGRAD_DUMP");
       dump != nullptr && options.dump_dir.empty()) {
     options.dump_dir = dump;
@@ -192,6 +219,7 @@ CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
   state_->callable = std::move(callable);
   state_->module = std::move(module);
   state_->options = std::move(options);
+  state_->checks_left = state_->options.check_against_eager;
 }
 CompiledFunction::~CompiledFunction() = default;
 
@@ -218,9 +246,12 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
       state.audit(*entry, number, call);
     }
     try {
-      auto results = entry->executable->call(entry->guards.primals(arguments));
+      if (state.checks_left.load(std::memory_order_relaxed) > 0 && state.checks_left-- > 0) {
+        state.check(*entry, call);
+      }
+      auto leaves = run_program(*entry, arguments);
       state.compiled_calls.fetch_add(1, std::memory_order_relaxed);
-      return Leaves{std::move(results), entry->result_host};
+      return leaves;
     } catch (runtime::OtherAnswer& other) {
       call.answers = std::move(other.answers);  // each time more are known
     }
@@ -242,6 +273,7 @@ Report CompiledFunction::report() const {
   report.compiled_calls = state_->compiled_calls.load();
   report.eager_calls = state_->eager_calls;
   report.audits = state_->audits;
+  report.checked_calls = state_->checked_calls;
   report.eager_reasons = state_->eager_reasons;
   report.recompiles = state_->recompiles;
   for (const auto& entry : state_->programs.load()->entries) {

@@ -25,6 +25,8 @@ std::ostream& operator<<(std::ostream& out, const Report& report) {
   for (const auto& [reason, count] : report.eager_reasons) {
     out << "  eager " << count << "x: " << reason << '\n';
   }
+  if (report.audits > 0) out << "  audits         " << report.audits << '\n';
+  if (report.checked_calls > 0) out << "  checked        " << report.checked_calls << " calls\n";
   for (const auto& why : report.recompiles) out << "  captured again: " << why << '\n';
   for (const auto& program : report.programs) {
     out << "  graph " << program.graph_hash << '\n'

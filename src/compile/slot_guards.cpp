@@ -11,43 +11,69 @@ void SlotGuards::add(const at::Tensor* slot, int32_t primal, std::string name) {
   Check check{};
   check.slot = slot;
   check.impl = tensor.unsafeGetTensorImpl();
+  check.autograd = torch_compat::autograd_meta(*check.impl);
   check.keys = tensor.key_set().raw_repr();
   check.offset = tensor.storage_offset();
   check.dtype = tensor.dtype();
-  check.dims = static_cast<uint8_t>(std::min<int64_t>(tensor.dim(), 3));
   check.requires_grad = tensor.requires_grad();
-  check.has_device_index = !tensor.is_cpu();
-  for (int64_t d = 0; d < tensor.dim() && d < 2; ++d) {
-    check.sizes[d] = tensor.size(d);
-    check.strides[d] = tensor.stride(d);
+  check.dims = static_cast<uint8_t>(std::min<int64_t>(tensor.dim(), 3));
+  check.simple = tensor.is_cpu() && (tensor.dim() == 1 || tensor.dim() == 2);
+  if (check.simple) {
+    check.sizes[0] = tensor.sizes().front();
+    check.sizes[1] = tensor.sizes().back();
+    check.strides[0] = tensor.strides().front();
+    check.strides[1] = tensor.strides().back();
   }
   checks_.push_back(check);
   details_.push_back({TensorGuard(tensor), primal, std::move(name)});
 }
 
-bool SlotGuards::holds(const Check& check) {
+namespace {
+
+constexpr size_t kCacheLine = 64;
+
+// Asks for an object that is needed soon. The address need not be valid any more.
+template <class T>
+void prefetch(const T* object) {
+  const auto* bytes = reinterpret_cast<const char*>(object);
+  for (size_t at = 0; at < sizeof(T); at += kCacheLine) __builtin_prefetch(bytes + at);
+}
+
+}  // namespace
+
+// One branch for all fields: nearly always they are equal.
+inline bool SlotGuards::holds(const Check& check) {
   const auto* impl = check.slot->unsafeGetTensorImpl();
-  if (impl != check.impl || impl->key_set().raw_repr() != check.keys ||
-      impl->dtype() != check.dtype || impl->storage_offset() != check.offset ||
-      torch_compat::requires_grad(*impl) != check.requires_grad) {
-    return false;
-  }
+  if (impl != check.impl) return false;
   const auto sizes = impl->sizes();
   if (sizes.size() != check.dims) return false;
   const auto* strides = impl->strides().data();
-  for (size_t d = 0; d < check.dims; ++d) {
-    if (sizes.data()[d] != check.sizes[d] || strides[d] != check.strides[d]) return false;
-  }
-  return true;
+  const size_t last = check.dims - 1U;
+  const auto differing =
+      (impl->key_set().raw_repr() ^ check.keys) |
+      static_cast<uint64_t>((impl->storage_offset() ^ check.offset) |
+                            (sizes.data()[0] ^ check.sizes[0]) |
+                            (sizes.data()[last] ^ check.sizes[1]) |
+                            (strides[0] ^ check.strides[0]) | (strides[last] ^ check.strides[1]));
+  return differing == 0 && impl->dtype() == check.dtype &&
+         torch_compat::requires_grad(*impl) == check.requires_grad;
 }
 
 bool SlotGuards::hold(std::string* why) const {
-  for (size_t i = 0; i < checks_.size(); ++i) {
+  // Slots, tensors and their metadata are spread over more memory than the first cache holds.
+  constexpr size_t kAhead = 6;
+  const auto count = checks_.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) {
+      const auto& next = checks_[i + kAhead];
+      prefetch(next.slot);
+      prefetch(next.impl);
+      prefetch(next.autograd);
+    }
     const auto& check = checks_[i];
-    const bool simple = check.dims < 3 && !check.has_device_index;
-    if (simple ? holds(check)
-               : check.slot->unsafeGetTensorImpl() == check.impl &&
-                     details_[i].guard.matches(*check.slot)) {
+    if (check.simple ? holds(check)
+                     : check.slot->unsafeGetTensorImpl() == check.impl &&
+                           details_[i].guard.matches(*check.slot)) {
       continue;
     }
     return explain(i, why);

@@ -5,13 +5,14 @@
 /// call.
 ///
 /// A slot must hold the tensor it held, with the metadata it had. One small record a slot, read in
-/// order; tensors of up to two dimensions, nearly all, need nothing else. What is only wanted when a
+/// order; tensors of one or two dimensions, nearly all, need nothing else. What is only wanted when a
 /// guard fails is kept apart.
 
 #include <string>
 #include <vector>
 
 #include "compile/tensor_guard.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::compiler {
 
@@ -31,14 +32,15 @@ class SlotGuards {
   struct Check {
     const at::Tensor* slot;
     const c10::TensorImpl* impl;
+    const torch::autograd::AutogradMeta* autograd;  // where it was, only to fetch it early
     uint64_t keys;
     int64_t offset;
-    int64_t sizes[2];
+    int64_t sizes[2];  // of the first and the last dimension
     int64_t strides[2];
     caffe2::TypeMeta dtype;
-    uint8_t dims;  // 3 and more: look at the full guard
+    uint8_t dims;
     bool requires_grad;
-    bool has_device_index;
+    bool simple;  // one or two dimensions, on the CPU; others: look at the full guard
   };
   struct Details {
     TensorGuard guard;

@@ -1,46 +1,37 @@
 #include "torch_compat/module_access.h"
 
+#include "torch_compat/private_member.h"
+
 namespace antegrad::torch_compat {
-namespace {
 
-// An explicit instantiation may name private members; the friend function it defines hands the
-// member pointer out. Each Tag stands for one member.
-template <class Tag, typename Tag::Member member>
-struct Expose {
-  friend typename Tag::Member expose(Tag) { return member; }
+struct ModuleParameters : MemberTag<TensorSlots, torch::nn::Module> {
+  friend constexpr Member expose(ModuleParameters);
 };
-template <class T>
-struct MemberTag {
-  using Member = T torch::nn::Module::*;
+struct ModuleBuffers : MemberTag<TensorSlots, torch::nn::Module> {
+  friend constexpr Member expose(ModuleBuffers);
 };
-struct Parameters : MemberTag<TensorSlots> {
-  friend Member expose(Parameters);
+struct ModuleChildren : MemberTag<ChildSlots, torch::nn::Module> {
+  friend constexpr Member expose(ModuleChildren);
 };
-struct Buffers : MemberTag<TensorSlots> {
-  friend Member expose(Buffers);
+struct ModuleTraining : MemberTag<bool, torch::nn::Module> {
+  friend constexpr Member expose(ModuleTraining);
 };
-struct Children : MemberTag<ChildSlots> {
-  friend Member expose(Children);
-};
-struct Training : MemberTag<bool> {
-  friend Member expose(Training);
-};
-template struct Expose<Parameters, &torch::nn::Module::parameters_>;
-template struct Expose<Buffers, &torch::nn::Module::buffers_>;
-template struct Expose<Children, &torch::nn::Module::children_>;
-template struct Expose<Training, &torch::nn::Module::is_training_>;
-
-}  // namespace
+template struct Expose<ModuleParameters, &torch::nn::Module::parameters_>;
+template struct Expose<ModuleBuffers, &torch::nn::Module::buffers_>;
+template struct Expose<ModuleChildren, &torch::nn::Module::children_>;
+template struct Expose<ModuleTraining, &torch::nn::Module::is_training_>;
 
 const TensorSlots& parameter_slots(const torch::nn::Module& module) {
-  return module.*expose(Parameters());
+  return module.*expose(ModuleParameters());
 }
 const TensorSlots& buffer_slots(const torch::nn::Module& module) {
-  return module.*expose(Buffers());
+  return module.*expose(ModuleBuffers());
 }
 const ChildSlots& child_slots(const torch::nn::Module& module) {
-  return module.*expose(Children());
+  return module.*expose(ModuleChildren());
 }
-const bool& training_flag(const torch::nn::Module& module) { return module.*expose(Training()); }
+const bool& training_flag(const torch::nn::Module& module) {
+  return module.*expose(ModuleTraining());
+}
 
 }  // namespace antegrad::torch_compat

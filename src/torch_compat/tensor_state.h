@@ -6,20 +6,30 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstring>
+#include <memory>
 
 namespace antegrad::torch_compat {
 
-/// requires_grad() without a virtual call: the autograd metadata of libtorch's own tensors has one type.
+using AutogradMetaMember = std::unique_ptr<c10::AutogradMetaInterface> c10::TensorImpl::*;
+/// Where a tensor keeps its autograd metadata; TensorImpl::autograd_meta() is a call into c10.
+extern const AutogradMetaMember autograd_meta_member;
+
+/// Null for a tensor that never met autograd. All of libtorch's own tensors have this type.
+inline const torch::autograd::AutogradMeta* autograd_meta(const c10::TensorImpl& impl) {
+  return static_cast<const torch::autograd::AutogradMeta*>((impl.*autograd_meta_member).get());
+}
+
+/// requires_grad() without calls, but for views: those may owe it to what was written to their base.
 inline bool requires_grad(const c10::TensorImpl& impl) {
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(
-      const_cast<c10::TensorImpl&>(impl).autograd_meta());
-  return meta != nullptr && meta->torch::autograd::AutogradMeta::requires_grad();
+  const auto* meta = autograd_meta(impl);
+  if (meta == nullptr) return false;
+  return meta->is_view_ ? meta->requires_grad()
+                        : meta->torch::autograd::AutogradMeta::requires_grad();
 }
 
 /// is_leaf() of a tensor that requires grad, without a virtual call.
 inline bool is_leaf(const c10::TensorImpl& impl) {
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(
-      const_cast<c10::TensorImpl&>(impl).autograd_meta());
+  const auto* meta = autograd_meta(impl);
   return meta == nullptr || meta->grad_fn_ == nullptr;
 }
 
@@ -41,8 +51,7 @@ inline void share_version_counter(const at::Tensor& from, const at::Tensor& to) 
 
 /// Whether the tensor carries a gradient of forward-mode differentiation.
 inline bool has_forward_gradient(const c10::TensorImpl& impl) {
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(
-      const_cast<c10::TensorImpl&>(impl).autograd_meta());
+  const auto* meta = autograd_meta(impl);
   return meta != nullptr && meta->fw_grad_ != nullptr && !meta->fw_grad_->empty();
 }
 

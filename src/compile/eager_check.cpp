@@ -1,0 +1,216 @@
+#include "compile/eager_check.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/randn.h>
+#include <antegrad/error.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <optional>
+#include <set>
+#include <unordered_set>
+
+#include "compile/changed.h"
+#include "compile/clone_arguments.h"
+#include "compile/host_values.h"
+#include "compile/tensor_bits.h"
+#include "torch_compat/convert.h"
+
+namespace antegrad::compiler {
+namespace {
+
+// A tensor as a run left it; what the run does later does not change it.
+struct Observed {
+  std::string name;
+  at::Tensor bits;
+  std::vector<int64_t> strides;
+  bool requires_grad = false;
+};
+
+Observed observe(std::string name, const at::Tensor& tensor) {
+  if (!tensor.defined()) return {std::move(name), {}, {}, false};
+  return {std::move(name), tensor.detach().clone(), tensor.strides().vec(), tensor.requires_grad()};
+}
+
+struct Outcome {
+  std::vector<Observed> tensors;
+  std::vector<HostValue> host;
+  std::vector<Observed> gradients;
+  std::optional<std::string> backward_error;
+};
+
+// Random numbers of our own, the same for both runs; strides as the result has them where it is dense.
+at::Tensor tangent_of(const at::Tensor& result, at::Generator generator) {
+  const auto wide = result.is_complex() ? at::kComplexDouble : at::kDouble;
+  const auto random = at::randn(result.sizes(), std::move(generator), at::dtype(wide));
+  auto tangent = result.is_non_overlapping_and_dense()
+                     ? at::empty_strided(result.sizes(), result.strides(), result.options())
+                     : at::empty_strided(result.sizes(), random.strides(), result.options());
+  return tangent.copy_(random);
+}
+
+void add_gradients(const std::vector<at::Tensor>& results, const std::vector<NamedTensor>& targets,
+                   Outcome& outcome) {
+  constexpr uint64_t kSeed = 20240711;
+  const auto generator = at::detail::createCPUGenerator(kSeed);
+  std::vector<at::Tensor> outputs, tangents, inputs;
+  for (const auto& result : results) {
+    if (!result.defined() || result.is_leaf() || !result.requires_grad()) continue;
+    const at::NoGradGuard no_grad;
+    outputs.push_back(result);
+    tangents.push_back(tangent_of(result, generator));
+  }
+  bool outer_history = false;
+  for (const auto& target : targets) {
+    inputs.push_back(target.tensor);
+    outer_history |= !target.tensor.is_leaf();
+  }
+  if (outputs.empty() || inputs.empty()) return;
+  try {
+    // The history of a held tensor is the user's: its buffers must stay.
+    const auto gradients =
+        torch::autograd::grad(outputs, inputs, tangents, /*retain_graph=*/outer_history,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      outcome.gradients.push_back(observe("gradient of " + targets[i].name, gradients[i]));
+    }
+  } catch (const std::exception& error) {
+    outcome.backward_error = error.what();
+  }
+}
+
+[[noreturn]] void fail(const std::string& name, const std::string& found) {
+  throw MismatchError(ErrorText{
+      "the program of '" + name + "' to do to the bit what the callable does eagerly", found,
+      "operators that are not deterministic differ by themselves (see "
+      "at::globalContext().setDeterministicAlgorithms); otherwise please report this "
+      "with the graph (Options::dump_dir)"});
+}
+
+void compare(const std::string& name, const Observed& eager, const Observed& program) {
+  const auto check = [&](const std::string& difference) {
+    if (difference.empty()) return;
+    fail(name, eager.name + ", eager against program: " + difference);
+  };
+  check(bit_difference(eager.bits, program.bits));
+  if (eager.strides != program.strides) {
+    check(changed("strides", at::IntArrayRef(eager.strides), at::IntArrayRef(program.strides)));
+  }
+  if (eager.requires_grad != program.requires_grad) {
+    check(changed("requires_grad", eager.requires_grad, program.requires_grad));
+  }
+}
+
+void compare(const std::string& name, const std::vector<Observed>& eager,
+             const std::vector<Observed>& program) {
+  AG_CHECK(eager.size() == program.size(), "tensors of two runs of one call");
+  for (size_t i = 0; i < eager.size(); ++i) compare(name, eager[i], program[i]);
+}
+
+void compare(const std::string& name, const Outcome& eager, const Outcome& program) {
+  if (auto difference = host_difference("the result", eager.host, program.host);
+      !difference.empty()) {
+    fail(name, difference);
+  }
+  compare(name, eager.tensors, program.tensors);
+  if (eager.backward_error.has_value() != program.backward_error.has_value()) {
+    fail(name, eager.backward_error
+                   ? "a backward that only eager refuses: " + *eager.backward_error
+                   : "a backward that only the program refuses: " + *program.backward_error);
+  }
+  compare(name, eager.gradients, program.gradients);
+}
+
+// One of the two runs.
+Outcome run_trial(const EagerCheck& check, const std::function<Leaves(const Leaves&)>& run) {
+  std::unordered_set<const c10::StorageImpl*> held;
+  for (const auto& [name, tensor] : check.held)
+    held.insert(tensor.storage().unsafeGetStorageImpl());
+  const auto cloned = clone_arguments(check.arguments.tensors, held);
+  auto targets = cloned.targets;
+  for (const auto& [name, tensor] : check.held) {
+    if (tensor.requires_grad()) targets.push_back({name, tensor});
+  }
+  // Casts of parameters that another run made would make them again, or not.
+  at::autocast::clear_cache();
+  const auto leaves = run(Leaves{cloned.leaves, check.arguments.host});
+
+  Outcome outcome;
+  outcome.host = leaves.host;
+  const auto add = [&](std::string name, const at::Tensor& tensor) {
+    outcome.tensors.push_back(observe(std::move(name), tensor));
+  };
+  for (size_t i = 0; i < leaves.tensors.size(); ++i) {
+    add(fmt::format("result {}", i), leaves.tensors[i]);
+  }
+  for (size_t i = 0; i < cloned.leaves.size(); ++i) {
+    add(fmt::format("argument {} after the call", i), cloned.leaves[i]);
+  }
+  for (const auto& [name, tensor] : check.held) add(name + " after the call", tensor);
+  if (at::GradMode::is_enabled()) add_gradients(leaves.tensors, targets, outcome);
+  for (const auto& [name, generator] : check.generators) {
+    add("generator " + name, state_of(generator));
+  }
+  at::autocast::clear_cache();
+  return outcome;
+}
+
+}  // namespace
+
+void EagerCheck::run() const {
+  const TrialState before(held, generators);
+  const auto trial = [&](const std::function<Leaves(const Leaves&)>& body) {
+    try {
+      auto outcome = run_trial(*this, body);
+      before.restore();
+      return outcome;
+    } catch (...) {
+      before.restore();
+      throw;
+    }
+  };
+  const auto expected = trial(eager);
+  compare(name, expected, trial(program));
+}
+
+std::vector<NamedTensor> held_tensors(const Entry& entry, const Leaves& arguments) {
+  std::vector<NamedTensor> held;
+  std::unordered_set<const c10::TensorImpl*> seen;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    if (seen.insert(tensor.unsafeGetTensorImpl()).second) held.push_back({name, tensor});
+  };
+  for (const auto& slot : entry.modules->slots()) add(slot.source.name, *slot.address);
+  const auto primals = entry.guards.primals(arguments);
+  for (size_t i = 0; i < primals.size(); ++i) {
+    if (entry.raw->inputs[i].source.kind == Source::Kind::anonymous) {
+      add(fmt::format("closure tensor {}", i), primals[i]);
+    }
+  }
+  return held;
+}
+
+std::vector<NamedGenerator> generators_of(const Entry& entry, const Leaves& arguments) {
+  std::vector<NamedGenerator> generators;
+  std::set<std::string> seen;
+  const auto add_default = [&](c10::Device device) {
+    if (!device.is_cpu() && !device.is_cuda()) return;
+    const auto name = to_string(torch_compat::to_device(device));
+    if (!seen.insert(name).second) return;
+    generators.push_back({name, at::globalContext().defaultGenerator(device)});
+  };
+  add_default(at::kCPU);
+  for (const auto& tensor : entry.guards.primals(arguments)) {
+    if (tensor.defined()) add_default(tensor.device());
+  }
+  for (size_t i = 0; i < entry.tables.generators.size(); ++i) {
+    const auto& generator = entry.tables.generators[i];
+    if (generator.defined()) generators.push_back({entry.raw->generators[i], generator});
+  }
+  return generators;
+}
+
+}  // namespace antegrad::compiler

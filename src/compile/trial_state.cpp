@@ -1,0 +1,79 @@
+#include "compile/trial_state.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <mutex>
+#include <unordered_set>
+
+namespace antegrad::compiler {
+
+at::Tensor bytes_of(const c10::Storage& storage) {
+  const auto size = static_cast<int64_t>(storage.nbytes());
+  return at::empty({0}, at::TensorOptions().dtype(at::kByte).device(storage.device()))
+      .set_(storage, /*storage_offset=*/0, {size}, {1});
+}
+
+at::Tensor state_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+TrialState::TrialState(const std::vector<NamedTensor>& tensors,
+                       const std::vector<NamedGenerator>& generators) {
+  const at::NoGradGuard no_grad;
+  std::unordered_set<const c10::TensorImpl*> seen;
+  std::unordered_set<const c10::StorageImpl*> seen_storages;
+  for (const auto& [name, tensor] : tensors) {
+    if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+    SavedTensor saved;
+    saved.tensor = tensor;
+    saved.metadata = tensor.detach();
+    if (!tensor.is_inference()) saved.version = tensor._version();
+    saved.requires_grad = tensor.is_leaf() && tensor.requires_grad();
+    saved.grad_fn = tensor.grad_fn();
+    saved.output_nr = tensor.output_nr();
+    tensors_.push_back(std::move(saved));
+    if (!seen_storages.insert(tensor.storage().unsafeGetStorageImpl()).second) continue;
+    auto bytes = bytes_of(tensor.storage());
+    auto copy = bytes.clone();
+    storages_.push_back({std::move(bytes), std::move(copy)});
+  }
+  for (const auto& [name, generator] : generators) {
+    generators_.push_back({generator, state_of(generator)});
+  }
+}
+
+void TrialState::restore() const {
+  const at::NoGradGuard no_grad;
+  for (const auto& [bytes, copy] : storages_) {
+    if (!at::equal(bytes, copy)) bytes.copy_(copy);
+  }
+  for (const auto& saved : tensors_) {
+    const auto& tensor = saved.tensor;
+    auto* impl = tensor.unsafeGetTensorImpl();
+    if (tensor.sizes() != saved.metadata.sizes() || tensor.strides() != saved.metadata.strides() ||
+        tensor.storage_offset() != saved.metadata.storage_offset()) {
+      impl->set_sizes_and_strides(saved.metadata.sizes(), saved.metadata.strides(),
+                                  saved.metadata.storage_offset());
+    }
+    if (tensor.grad_fn() != saved.grad_fn) {
+      torch::autograd::impl::set_gradient_edge(tensor, {saved.grad_fn, saved.output_nr});
+    }
+    if (!saved.grad_fn && tensor.requires_grad() != saved.requires_grad) {
+      tensor.set_requires_grad(saved.requires_grad);
+    }
+    if (!tensor.is_inference() && tensor._version() != saved.version) {
+      auto version = torch::autograd::impl::version_counter(tensor);  // shares the counter
+      version.set_version(saved.version);
+    }
+  }
+  for (auto [generator, state] : generators_) {
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(state);
+  }
+}
+
+}  // namespace antegrad::compiler

@@ -1,0 +1,62 @@
+#pragma once
+
+/// \file
+/// What a trial run may change of the world outside of its arguments: noted before it, put back after it.
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "torch_compat/autograd_node.h"
+
+namespace antegrad::compiler {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+struct NamedGenerator {
+  std::string name;
+  at::Generator generator;
+};
+
+/// Tensors (data, version, sizes, requires_grad, history) and generators as they were. Tensors that share a
+/// storage are one. Nobody else may write them meanwhile.
+class TrialState {
+ public:
+  TrialState(const std::vector<NamedTensor>& tensors,
+             const std::vector<NamedGenerator>& generators);
+  /// Writes only what changed.
+  void restore() const;
+
+ private:
+  struct SavedTensor {
+    at::Tensor tensor;
+    at::Tensor metadata;  // shares its storage, sizes and strides of then
+    uint32_t version = 0;
+    bool requires_grad = false;  // as a leaf
+    torch_compat::NodePtr grad_fn;
+    uint32_t output_nr = 0;
+  };
+  struct SavedBytes {
+    at::Tensor bytes;  // of a storage, in place
+    at::Tensor copy;
+  };
+  struct SavedGenerator {
+    at::Generator generator;
+    at::Tensor state;
+  };
+
+  std::vector<SavedTensor> tensors_;
+  std::vector<SavedBytes> storages_;
+  std::vector<SavedGenerator> generators_;
+};
+
+/// All bytes of a storage, in place; writes through it move no version counter of others.
+at::Tensor bytes_of(const c10::Storage& storage);
+
+at::Tensor state_of(at::Generator generator);
+
+}  // namespace antegrad::compiler

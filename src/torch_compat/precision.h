@@ -1,0 +1,20 @@
+#pragma once
+
+/// \file
+/// The float32 precision switches of libtorch. Its public functions look several of them up in hash tables, and throw
+/// when the old switches (TF32 flags, matmul precision) and the new ones (float32Precision) disagree;
+/// a guard may do neither.
+
+#include <ATen/Context.h>
+
+#include <cstdint>
+
+namespace antegrad::torch_compat {
+
+/// All settings, old and new, packed: equal when all are.
+uint64_t float32_precision_switches(const at::Context& context);
+
+/// Which kernels depthwise convolutions take on CUDA; 0 where libtorch has no such switch (up to 2.11).
+int depthwise_kernel(const at::Context& context);
+
+}  // namespace antegrad::torch_compat

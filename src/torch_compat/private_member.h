@@ -1,0 +1,24 @@
+#pragma once
+
+/// \file
+/// Access to a private member of a libtorch class where the public way is too slow, or throws.
+
+namespace antegrad::torch_compat {
+
+/// An explicit instantiation may name private members; the friend function it defines hands the
+/// member pointer out. Each Tag stands for one member, and lies in this namespace under a name of its
+/// own, as the function does:
+///
+///     struct OwnerCount : MemberTag<int, Owner> { friend constexpr Member expose(OwnerCount); };
+///     template struct Expose<OwnerCount, &Owner::count_>;
+///     owner.*expose(OwnerCount());
+template <class Tag, typename Tag::Member member>
+struct Expose {
+  friend constexpr typename Tag::Member expose(Tag) { return member; }
+};
+template <class T, class Owner>
+struct MemberTag {
+  using Member = T Owner::*;
+};
+
+}  // namespace antegrad::torch_compat
