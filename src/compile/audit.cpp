@@ -25,14 +25,14 @@ std::string graph_difference(const Graph& was, const Graph& is) {
   for (size_t i = 0; i < common; ++i) {
     const auto before = node_text(was, was.nodes[i]);
     const auto now = node_text(is, is.nodes[i]);
-    if (before != now) return fmt::format("node {} was\n  {}\nand is\n  {}\n", i, before, now);
+    if (before != now) return fmt::format("node {} was\n  {}\nand is\n  {}", i, before, now);
   }
   if (was.nodes.size() > common) {
     return fmt::format("node {} was\n  {}\nand is missing", common,
                        node_text(was, was.nodes[common]));
   }
   if (is.nodes.size() > common) {
-    return fmt::format("node {} is new\n  {}\n", common, node_text(is, is.nodes[common]));
+    return fmt::format("node {} is new\n  {}", common, node_text(is, is.nodes[common]));
   }
   return "a difference in " + words;
 }
