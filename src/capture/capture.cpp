@@ -6,14 +6,17 @@
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
+#include "capture/data_access.h"
 #include "capture/kernels.h"
 #include "capture/results.h"
 #include "capture/tracer.h"
 #include "capture/untouched.h"
 #include "torch_compat/keys.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
 namespace {
@@ -79,6 +82,38 @@ void refuse_inner_backward(Tracer& tracer) {
   }
 }
 
+// A hook on a tensor that outlives the call would stay with its stand-in.
+void refuse_hooks(Tracer& tracer) {
+  for (const auto& root : tracer.roots()) {
+    if (torch_compat::hook_count(root.wrapper) == 0) continue;
+    throw CaptureError("register_hook",
+                       {"hooks on tensors that the callable computes",
+                        "a hook registered inside the callable on an argument or a tensor that it holds",
+                        "register it between calls, or on a tensor that is computed from this one"});
+  }
+}
+
+// Names the operator that made the oldest stand-in that is still held, and where.
+[[noreturn]] void refuse_escape(const Request& request, const Captured& captured,
+                                const std::vector<ValueId>& alive) {
+  std::string maker = "an argument or a tensor that the callable holds";
+  const auto holds = [&](const std::vector<ValueId>& values) {
+    return std::find(values.begin(), values.end(), alive.back()) != values.end();
+  };
+  const auto& nodes = captured.joint.nodes;
+  const auto node = std::find_if(nodes.begin(), nodes.end(),
+                                 [&](const Node& n) { return holds(n.outputs); });
+  if (node != nodes.end()) {
+    const auto line = find_line(request, node->id);
+    maker = node->op.name() + (line.empty() ? "" : " at " + line);
+  }
+  throw EscapeError(node == nodes.end() ? "" : node->op.info().base_name,
+                    {"a callable that keeps none of its tensors",
+                     std::to_string(alive.size()) + " stand-in(s) still held after the call, first "
+                     "the one from " + maker,
+                     "do not store intermediate tensors in members or globals; return them"});
+}
+
 // Closure tensors are known; what nobody else holds was made during capture without the dispatcher.
 void find_sources(Tracer& tracer, const Request& request) {
   for (auto& root : tracer.roots()) {
@@ -123,9 +158,14 @@ Captured capture(const Request& request) {
       const CaptureScope scope(tracer);
       auto results = std::make_optional(request.body(lift_arguments(tracer, request)));
       refuse_inner_backward(tracer);
+      refuse_hooks(tracer);
       find_sources(tracer, request);
       finish_joint(tracer, std::move(*results), captured);
       results.reset();
+    } catch (const c10::Error& error) {
+      settle(watched, tracer);
+      rethrow_data_access(error);
+      throw;
     } catch (...) {
       settle(watched, tracer);
       throw;
@@ -146,14 +186,27 @@ Captured capture(const Request& request) {
     }
     captured.counts = std::move(tracer.counts);
   }
-  if (const auto alive = life->stand_ins.load(); alive != 0) {
-    throw EscapeError("", {"a callable that keeps none of its tensors",
-                           std::to_string(alive) + " stand-in(s) still held after the call",
-                           "do not store intermediate tensors in members or globals; return them"});
-  }
+  if (const auto alive = life->alive(); !alive.empty()) refuse_escape(request, captured, alive);
   captured.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return captured;
+}
+
+std::string find_line(const Request& request, int32_t node) {
+  if (capturing()) return "";
+  register_kernels();
+  const std::vector<Snapshot> watched(request.watched.begin(), request.watched.end());
+  Tracer tracer;
+  tracer.locate = node;
+  try {
+    const CaptureScope scope(tracer);
+    Captured ignored;
+    finish_joint(tracer, request.body(lift_arguments(tracer, request)), ignored);
+  } catch (...) {
+    // Only the line matters; what fails here failed in the capture that the caller reports.
+  }
+  settle(watched, tracer);
+  return tracer.located;
 }
 
 }  // namespace antegrad::capture

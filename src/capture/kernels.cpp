@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <typeinfo>
 
+#include "capture/data_access.h"
 #include "capture/interceptions.h"
 #include "capture/tracer.h"
 #include "capture/writing.h"
@@ -104,6 +105,12 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                          any_requires_grad(torch::jit::last(*stack, entry.args.size()));
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::lift_key);
   op.callBoxed(stack);
+  if (!entry.op.traits().view) {
+    any_tensor(torch::jit::last(*stack, op.schema().returns().size()), [](const at::Tensor& t) {
+      if (t.key_set().has(c10::DispatchKey::Functionalize)) forbid_data(t);
+      return false;
+    });
+  }
   if (by_chance)
     require_no_derivative(entry, torch::jit::last(*stack, op.schema().returns().size()));
 }

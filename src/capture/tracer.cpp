@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "capture/data_access.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -47,8 +48,10 @@ ValueId Tracer::add_value(const shapes::Spec& spec, StorageId storage) {
 
 at::Tensor Tracer::wrap(const shapes::Spec& spec, ValueId value) {
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::capture_keys);
-  return at::functionalization::impl::to_functional_tensor(
+  auto wrapper = at::functionalization::impl::to_functional_tensor(
       at::detail::make_tensor<StandIn>(spec, value, life_));
+  forbid_data(wrapper);
+  return wrapper;
 }
 
 std::pair<at::Tensor, ValueId> Tracer::make_input(const shapes::Spec& spec) {
@@ -105,6 +108,35 @@ at::Tensor Tracer::lift_argument(const at::Tensor& tensor, int32_t leaf) {
   }
   require_plain(tensor);
   return add_root(tensor, Source{Source::Kind::argument, leaf, ""}).wrapper;
+}
+
+at::Tensor Tracer::lift_constant(const at::Tensor& tensor) {
+  const auto refuse = [](const char* found, const char* remedy) {
+    throw CaptureError("ag::constant", {"fresh tensors made from host data",
+                                        std::string(found) + ", at " + call_site(), remedy});
+  };
+  if (!tensor.defined()) return tensor;
+  if (tensor.key_set().has(c10::DispatchKey::Functionalize) || as_stand_in(tensor) != nullptr) {
+    refuse("a tensor that the callable computed", "use that tensor as it is");
+  }
+  require_plain(tensor);
+  if (tensor.requires_grad()) refuse("one that requires grad", "make it an argument of the call");
+  if (!tensor.is_non_overlapping_and_dense()) {
+    refuse("one whose elements share memory or leave gaps", "return a clone() in contiguous form");
+  }
+  at::Tensor wrapper;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& root : roots_) {
+      if (!root.real.has_storage() || !root.real.storage().is_alias_of(tensor.storage())) continue;
+      refuse("one that shares memory with an argument or a tensor that the callable holds",
+             "use that tensor as it is");
+    }
+    wrapper = add_root(tensor, Source{Source::Kind::constant, -1, "ag::constant"}).wrapper;
+  }
+  // The caller may write or return what it gets; the program's own stays as it is. Passes drop the copy
+  // where nobody does.
+  return wrapper.clone();
 }
 
 int32_t Tracer::root_of_wrapper(const at::Tensor& wrapper) const {
@@ -427,6 +459,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   auto& node = recording.node;
   node.outputs.insert(node.outputs.end(), recording.tokens_out.begin(), recording.tokens_out.end());
   node.id = static_cast<int32_t>(graph.nodes.size());
+  if (node.id == locate) located = call_site();
   torch::jit::drop(*stack, count);
   push_returns(entry, std::move(outputs), stack);
   if (entry.is_twin) stack->emplace_back(std::move(new_values));

@@ -149,10 +149,6 @@ void writing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
   }
 }
 
-bool needs_kernel(const ops::OpEntry& entry) {
-  return entry.twin != nullptr || entry.policy == ops::Policy::unknown_alias;
-}
-
 }  // namespace
 
 void register_writing(const c10::OperatorHandle& op) {
@@ -164,7 +160,7 @@ void register_writing_operators() {
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const auto& name : dispatcher.getAllOpNames()) {
       const auto op = dispatcher.findSchema(name);
-      if (op && ops::may_need_twin(*op) && needs_kernel(ops::entry_of(*op))) register_writing(*op);
+      if (op && ops::needs_functionalize(*op)) register_writing(*op);
     }
     return true;
   }();

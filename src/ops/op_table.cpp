@@ -214,6 +214,7 @@ std::unique_ptr<OpEntry> make_twin(const OpEntry& entry) {
   twin->shape = entry.shape;
   twin->policy = entry.policy;
   twin->meta_kernel = entry.meta_kernel;
+  twin->custom = entry.custom;
   twin->random = entry.random;
   twin->generator_arg = entry.generator_arg;
   twin->device_arg = entry.device_arg;
@@ -237,7 +238,7 @@ std::unique_ptr<OpEntry> make_twin(const OpEntry& entry) {
 bool needs_twin(const OpEntry& entry) {
   if (entry.policy == Policy::hidden_mutation) return true;
   return entry.policy == Policy::record && !entry.writes.empty() && !entry.composite &&
-         !is_built_in(entry.op.name()) &&
+         entry.custom &&
          !entry.handle.hasKernelForDispatchKey(c10::DispatchKey::Functionalize);
 }
 
@@ -278,7 +279,8 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
        (handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
         handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)));
   entry->random = entry->op.traits().random || handle.hasTag(at::Tag::nondeterministic_seeded);
-  entry->undeclared_derivative = !is_built_in(name.name) && !entry->composite &&
+  entry->custom = !is_built_in(name.name);
+  entry->undeclared_derivative = entry->custom && !entry->composite &&
                                  !schema.returns().empty() && !has_autograd_kernel(handle);
   const bool known_aliases = read_writes(*entry);
   if (needs_twin(*entry)) {
@@ -322,8 +324,12 @@ bool declare_effects(const std::string& base_name) {
   return EffectNames::instance().declare(base_name);
 }
 
-bool may_need_twin(const c10::OperatorHandle& handle) {
-  return !is_built_in(handle.operator_name().name) || hides_mutation(handle.operator_name());
+bool needs_functionalize(const c10::OperatorHandle& handle) {
+  const auto& name = handle.operator_name();
+  if (hides_mutation(name)) return true;
+  return !is_built_in(name.name) && handle.hasSchema() && handle.schema().hasAnyAliasInfo() &&
+         !handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !handle.hasKernelForDispatchKey(c10::DispatchKey::Functionalize);
 }
 
 std::vector<size_t> written_arguments(const OpEntry& entry, at::ArrayRef<c10::IValue> args) {

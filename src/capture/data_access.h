@@ -1,0 +1,18 @@
+#pragma once
+
+/// \file
+/// Code that asks a stand-in for its data (`data_ptr`, accessors, `torch::tensor` from host values, torch::save)
+/// gets an error of libtorch; here it becomes one of ours.
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+
+namespace antegrad::capture {
+
+/// Makes every access to the data of a stand-in's wrapper an error, reads included.
+void forbid_data(const at::Tensor& wrapper);
+
+/// Throws DataDependentError when `error` comes from such an access; returns otherwise.
+void rethrow_data_access(const c10::Error& error);
+
+}  // namespace antegrad::capture
