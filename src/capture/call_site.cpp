@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace antegrad::capture {
 namespace {
@@ -53,20 +56,16 @@ std::string first_user_line(const std::string& lines) {
   return "";
 }
 
-}  // namespace
-
-std::string call_site() {
-  std::array<void*, 96> frames{};
-  const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
+std::string first_user_site(std::span<void* const> frames) {
   std::string fallback = "an unknown place";
   bool found = false;
-  for (int i = 0; i < count; ++i) {
+  for (void* const frame : frames) {
     Dl_info info{};
-    if (dladdr(frames[static_cast<size_t>(i)], &info) == 0 || info.dli_fname == nullptr) continue;
+    if (dladdr(frame, &info) == 0 || info.dli_fname == nullptr) continue;
     if (!is_user_object(info.dli_fname)) continue;
     // The return address is past the call; one byte back is inside it.
-    const auto offset = reinterpret_cast<uintptr_t>(frames[static_cast<size_t>(i)]) - 1 -
-                        reinterpret_cast<uintptr_t>(info.dli_fbase);
+    const auto offset =
+        reinterpret_cast<uintptr_t>(frame) - 1 - reinterpret_cast<uintptr_t>(info.dli_fbase);
     if (!found) {
       std::array<char, 32> text{};
       std::snprintf(text.data(), text.size(), "+0x%zx", static_cast<size_t>(offset));
@@ -77,6 +76,28 @@ std::string call_site() {
     if (!line.empty()) return line;
   }
   return fallback;
+}
+
+}  // namespace
+
+std::string call_site() {
+  std::array<void*, 96> frames{};
+  const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
+  return first_user_site({frames.data(), static_cast<size_t>(count)});
+}
+
+std::string call_site(std::string_view backtrace) {
+  // A frame is "frame #3: at::tensor(...) + 0x50 (0x7f4eec9c0be4 in libtorch.so)".
+  std::vector<void*> frames;
+  for (auto at = backtrace.find(" (0x"); at != backtrace.npos;
+       at = backtrace.find(" (0x", at + 1)) {
+    uintptr_t address = 0;
+    const auto* end = backtrace.data() + backtrace.size();
+    if (std::from_chars(backtrace.data() + at + 4, end, address, 16).ec == std::errc()) {
+      frames.push_back(reinterpret_cast<void*>(address));
+    }
+  }
+  return first_user_site(frames);
 }
 
 }  // namespace antegrad::capture

@@ -7,9 +7,11 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
+#include "capture/data_access.h"
 #include "capture/kernels.h"
 #include "capture/results.h"
 #include "capture/tracer.h"
@@ -156,6 +158,26 @@ void find_direct_edges(Tracer& tracer, const std::vector<at::Tensor>& results, u
   }
 }
 
+// A hook on a tensor that outlives the call would stay with its stand-in.
+void refuse_hooks(Tracer& tracer, const std::vector<at::Tensor>& results) {
+  for (const auto& root : tracer.roots()) {
+    if (torch_compat::hook_count(root.wrapper) == 0) continue;
+    throw CaptureError(
+        "register_hook",
+        {"hooks on tensors that the callable computes",
+         "a hook registered inside the callable on an argument or a tensor that it "
+         "holds",
+         "register it between calls, or on a tensor that is computed from this one"});
+  }
+  for (const auto& result : results) {
+    if (!result.defined() || !result.retains_grad()) continue;
+    throw CaptureError("retain_grad",
+                       {"results whose gradients are asked for outside",
+                        "retain_grad() inside the callable on a tensor that is returned",
+                        "call retain_grad() on the result"});
+  }
+}
+
 void find_sources(Tracer& tracer, const Request& request) {
   for (auto& root : tracer.roots()) {
     if (root.source.kind != Source::Kind::none) continue;
@@ -200,6 +222,7 @@ SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories&
   refuse_exchanged_data(tracer);
   refuse_inner_inference_mode(tracer, *results);
   refuse_inner_backward(tracer);
+  refuse_hooks(tracer, *results);
   refuse_changed_leaves(tracer);
   find_direct_edges(tracer, *results, start);
   find_sources(tracer, request);
@@ -227,9 +250,17 @@ void find_leaf_inputs(const Request& request, Captured& captured) {
   }
 }
 
-// Captures once. As run(); everything is as before, whatever happens.
+// A node of the joint graph whose source line is wanted, and that line.
+struct Located {
+  int32_t node;
+  std::string line;
+};
+
+// Captures once. As run(); everything is as before, whatever happens. `alive` gets the values of the
+// stand-ins that are still held, the newest first.
 SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watched,
-                       const SharedMemories& known, Captured& captured) {
+                       const SharedMemories& known, Captured& captured, std::vector<ValueId>& alive,
+                       Located* located) {
   std::shared_ptr<const CaptureLife> life;
   SharedMemories shared;
   {
@@ -237,12 +268,21 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     life = tracer.life();
     tracer.graph.name = request.name;
     tracer.assumed = request.variation.answers;
+    if (located != nullptr) tracer.locate = located->node;
     SeedSnapshot seed;
-    try {
-      shared = run(tracer, request, known, captured);
-    } catch (...) {
+    const auto undo = [&] {
       seed.restore_if_changed();
       settle(watched, tracer);
+      if (located != nullptr) located->line = tracer.located;
+    };
+    try {
+      shared = run(tracer, request, known, captured);
+    } catch (const c10::Error& error) {
+      undo();
+      rethrow_data_access(error);
+      throw;
+    } catch (...) {
+      undo();
       throw;
     }
     if (seed.restore_if_changed()) {
@@ -257,14 +297,62 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
                                  " changed during capture; it was put back",
                              "make such changes between calls"});
     }
+    if (located != nullptr) located->line = tracer.located;
     captured.counts = std::move(tracer.counts);
   }
-  if (const auto alive = life->stand_ins.load(); alive != 0) {
-    throw EscapeError("", {"a callable that keeps none of its tensors",
-                           std::to_string(alive) + " stand-in(s) still held after the call",
-                           "do not store intermediate tensors in members or globals; return them"});
-  }
+  alive = life->alive();
   return shared;
+}
+
+std::string line_of(const Request& request, const std::vector<Snapshot>& watched,
+                    const SharedMemories& known, int32_t node) {
+  Located located{node, ""};
+  try {
+    Captured ignored;
+    std::vector<ValueId> alive;
+    attempt(request, watched, known, ignored, alive, &located);
+  } catch (...) {
+    // Only the line matters; what fails here failed in the capture that the caller reports.
+  }
+  return located.line;
+}
+
+// Names the operator that made the oldest stand-in that is still held, and where.
+[[noreturn]] void refuse_escape(const Request& request, const std::vector<Snapshot>& watched,
+                                const SharedMemories& known, const Captured& captured,
+                                const std::vector<ValueId>& alive) {
+  const auto made = [&](const Node& n) {
+    return std::find(n.outputs.begin(), n.outputs.end(), alive.back()) != n.outputs.end();
+  };
+  const auto& nodes = captured.joint.nodes;
+  const auto node = std::find_if(nodes.begin(), nodes.end(), made);
+  std::string op, maker = "an argument or a tensor that the callable holds";
+  if (node != nodes.end()) {
+    op = node->op.info().base_name;
+    const auto line = line_of(request, watched, known, node->id);
+    maker = node->op.name() + (line.empty() ? "" : " at " + line);
+  }
+  throw EscapeError(op, {"a callable that keeps none of its tensors",
+                         std::to_string(alive.size()) +
+                             " stand-in(s) still held after the call, first the one from " + maker,
+                         "do not store intermediate tensors in members or globals; return them"});
+}
+
+// Captures until all shared memory is known, which it returns.
+SharedMemories capture_shared(const Request& request, const std::vector<Snapshot>& watched,
+                              Captured& captured) {
+  SharedMemories known;
+  while (true) {
+    captured = {};
+    std::vector<ValueId> alive;
+    auto shared = attempt(request, watched, known, captured, alive, nullptr);
+    if (!shared.empty()) {
+      known.merge(shared);
+      continue;
+    }
+    if (!alive.empty()) refuse_escape(request, watched, known, captured, alive);
+    return known;
+  }
 }
 
 }  // namespace
@@ -282,17 +370,23 @@ Captured capture(const Request& request) {
 
   const std::vector<Snapshot> watched(request.watched.begin(), request.watched.end());
   Captured captured;
-  SharedMemories known;
-  while (true) {
-    captured = {};
-    auto shared = attempt(request, watched, known, captured);
-    if (shared.empty()) break;
-    known.merge(shared);
-  }
+  capture_shared(request, watched, captured);
   find_leaf_inputs(request, captured);
   captured.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return captured;
+}
+
+std::string find_line(const Request& request, int32_t node) {
+  if (capturing()) return "";
+  const std::vector<Snapshot> watched(request.watched.begin(), request.watched.end());
+  try {
+    Captured ignored;
+    const auto known = capture_shared(request, watched, ignored);
+    return line_of(request, watched, known, node);
+  } catch (...) {
+    return "";  // the caller has an error of its own to report
+  }
 }
 
 }  // namespace antegrad::capture

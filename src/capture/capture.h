@@ -69,6 +69,10 @@ struct Captured {
 /// Throws CaptureError and its kinds, and whatever the callable throws.
 Captured capture(const Request& request);
 
+/// The source line that recorded node `node` of the request's joint graph, "" when it cannot be told.
+/// Runs the callable again, as a capture does: for error messages.
+std::string find_line(const Request& request, int32_t node);
+
 /// Whether a capture runs on this thread.
 bool capturing();
 

@@ -32,7 +32,7 @@ c10::IValue with_tensors(const c10::IValue& value, const Replace& replace) {
   }
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const auto& t : value.toTensorVector()) list.push_back(replace(t));
+    for (const auto& t : value.toTensorVector()) list.push_back(t.defined() ? replace(t) : t);
     return list;
   }
   if (value.isOptionalTensorList()) {
@@ -192,7 +192,15 @@ std::vector<shapes::Spec> infer(const ops::OpEntry& entry, at::ArrayRef<c10::IVa
                         "register one for the dispatch key Meta"});
   }
   log(Artifact::shape, [&] { return entry.op.name() + ": real kernel on zeros"; });
-  return run_on_zeros(entry, args, device, counts);
+  try {
+    return run_on_zeros(entry, args, device, counts);
+  } catch (c10::Error& error) {
+    if (entry.custom) {
+      error.add_context("while antegrad ran " + entry.op.name() +
+                        " on zeros to learn what it returns; a Meta kernel makes that unnecessary");
+    }
+    throw;
+  }
 }
 
 }  // namespace antegrad::capture

@@ -1,6 +1,7 @@
 #include "capture/interceptions.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 #include <antegrad/error.h>
 
 #include <string>
@@ -24,10 +25,6 @@ bool refuse_set_data(const ops::OpEntry& entry, Stack* /*stack*/) {
   refuse(entry.op.info().base_name, "change parameters between calls");
 }
 
-bool refuse_retain_grad(const ops::OpEntry& entry, Stack* /*stack*/) {
-  refuse(entry.op.info().base_name, "return the tensor and call retain_grad() on the result");
-}
-
 // On a tensor of the callable's own it is harmless; on what outlives the call it is a side effect.
 bool requires_grad(const ops::OpEntry& entry, Stack* stack) {
   const auto args = torch::jit::last(*stack, 2);
@@ -48,12 +45,27 @@ bool equal(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
+// Eager looks at the data to check the classes before it scatters; scatter checks them at every call.
+bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 2);
+  const auto self = args[0].toTensor();
+  const auto classes = args[1].toInt();
+  if (classes <= 0 || self.scalar_type() != at::kLong) return false;
+  auto sizes = self.sizes().vec();
+  sizes.push_back(classes);
+  auto out = at::zeros(sizes, self.options());
+  out.scatter_(-1, self.unsqueeze(-1), 1);
+  torch::jit::drop(*stack, 2);
+  stack->emplace_back(std::move(out));
+  return true;
+}
+
 const std::unordered_map<std::string, Handler>& handlers() {
   static const auto* table = new std::unordered_map<std::string, Handler>{
       {"aten::set_data.default", refuse_set_data},
-      {"aten::retain_grad.default", refuse_retain_grad},
       {"aten::requires_grad_.default", requires_grad},
       {"aten::equal.default", equal},
+      {"aten::one_hot.default", one_hot},
   };
   return *table;
 }

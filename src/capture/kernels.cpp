@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <typeinfo>
 
+#include "capture/data_access.h"
 #include "capture/interceptions.h"
 #include "capture/tracer.h"
 #include "capture/writing.h"
@@ -62,6 +63,14 @@ bool any_tensor(at::ArrayRef<c10::IValue> values, const Test& test) {
   });
 }
 
+template <class Visit>
+void for_wrappers(at::ArrayRef<c10::IValue> values, const Visit& visit) {
+  any_tensor(values, [&](const at::Tensor& t) {
+    if (t.key_set().has(c10::DispatchKey::Functionalize)) visit(t);
+    return false;
+  });
+}
+
 bool any_requires_grad(at::ArrayRef<c10::IValue> values) {
   return any_tensor(values, [](const at::Tensor& t) { return t.requires_grad(); });
 }
@@ -103,7 +112,13 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   const bool by_chance = entry.undeclared_derivative && at::GradMode::is_enabled() &&
                          any_requires_grad(torch::jit::last(*stack, entry.args.size()));
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::lift_key);
-  op.callBoxed(stack);
+  {
+    DataAllowed allowed;
+    for_wrappers(torch::jit::last(*stack, entry.args.size()),
+                 [&](const at::Tensor& wrapper) { allowed.add(wrapper); });
+    op.callBoxed(stack);
+  }
+  for_wrappers(torch::jit::last(*stack, op.schema().returns().size()), forbid_data);
   if (by_chance)
     require_no_derivative(entry, torch::jit::last(*stack, op.schema().returns().size()));
 }

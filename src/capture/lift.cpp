@@ -6,6 +6,7 @@
 #include <ATen/ops/as_strided.h>
 #include <antegrad/error.h>
 
+#include "capture/call_site.h"
 #include "capture/tracer.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
@@ -49,11 +50,27 @@ at::Tensor view_like(const at::Tensor& base, const at::Tensor& tensor) {
   return at::as_strided(base, tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
+// Whether something besides the one reference of the caller can reach the tensor's memory.
+bool held_elsewhere(const at::Tensor& tensor) {
+  if (tensor.use_count() > 1) return true;
+  size_t owners = 1;
+  if (tensor.is_view()) {
+    const auto base = tensor._base();
+    if (base.use_count() > 2) return true;  // the view's reference and ours
+    ++owners;
+  }
+  return tensor.storage().use_count() > owners;
+}
+
 }  // namespace
 
 Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
   const auto spec = spec_of(tensor);
-  Root root{tensor, {}, add_value(spec, -1), Snapshot(tensor), std::move(source)};
+  Root root{.real = tensor,
+            .wrapper = {},
+            .value = add_value(spec, -1),
+            .before = Snapshot(tensor),
+            .source = std::move(source)};
   root.wrapper = wrap(spec, root.value);
   give_history(root);
   root.version = torch_compat::version_of(root.wrapper);
@@ -79,6 +96,34 @@ at::Tensor Tracer::lift_argument(const at::Tensor& tensor, int32_t leaf) {
     no_stand_ins();
   }
   return lift_new(tensor, Source{Source::Kind::argument, leaf, ""});
+}
+
+at::Tensor Tracer::lift_constant(const at::Tensor& tensor) {
+  const auto refuse = [](const char* found, const char* remedy) {
+    throw CaptureError("ag::constant", {"fresh tensors made from host data",
+                                        std::string(found) + ", at " + call_site(), remedy});
+  };
+  if (!tensor.defined()) return tensor;
+  if (tensor.key_set().has(c10::DispatchKey::Functionalize) || as_stand_in(tensor) != nullptr) {
+    refuse("a tensor that the callable computed", "use that tensor as it is");
+  }
+  require_plain(tensor);
+  if (tensor.requires_grad()) refuse("one that requires grad", "make it an argument of the call");
+  if (!tensor.is_non_overlapping_and_dense()) {
+    refuse("one whose elements share memory or leave gaps", "return a clone() in contiguous form");
+  }
+  if (held_elsewhere(tensor)) {
+    refuse("one that is held elsewhere or shares memory with such a tensor",
+           "use that tensor as it is");
+  }
+  at::Tensor wrapper;
+  {
+    const std::lock_guard lock(mutex_);
+    wrapper = add_root(tensor, Source{Source::Kind::constant, -1, "ag::constant"}).wrapper;
+  }
+  // The caller may write or return what it gets; the program's own stays as it is. Passes drop the copy
+  // where nobody does.
+  return wrapper.clone();
 }
 
 at::Tensor Tracer::lift_new(const at::Tensor& tensor, Source source) {

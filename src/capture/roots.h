@@ -27,10 +27,10 @@ struct Root {
   int32_t base = -1;
   /// It is a view of `base` by autograd: history, gradient and versions are the base's.
   bool follows_base = false;
-  bool counts_versions = true;  ///< false when another root has the same version counter
-  torch::autograd::Edge edge;   ///< where its gradient arrives
+  bool counts_versions = true;      ///< false when another root has the same version counter
+  torch::autograd::Edge edge = {};  ///< where its gradient arrives
   /// Where gradients arrive that an autograd::Function sends to the real tensor; undefined for none.
-  torch::autograd::Edge direct_edge;
+  torch::autograd::Edge direct_edge = {};
   int64_t version = 0;                       ///< of the wrapper when it was made
   const c10::StorageImpl* memory = nullptr;  ///< of the wrapper when it was made
 };
@@ -56,7 +56,9 @@ using SharedMemories = std::unordered_map<const c10::StorageImpl*, SharedMemory>
 
 /// The storage of a tensor, null when it has none.
 inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
-  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+  return tensor.has_storage()
+             ? tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()
+             : nullptr;
 }
 
 }  // namespace antegrad::capture

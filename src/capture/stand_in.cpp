@@ -9,6 +9,26 @@ namespace {
 std::atomic<int64_t> live{0};
 }
 
+void CaptureLife::enter(StandIn* stand_in) {
+  const std::lock_guard lock(mutex_);
+  stand_in->older_ = newest_;
+  if (newest_ != nullptr) newest_->newer_ = stand_in;
+  newest_ = stand_in;
+}
+
+void CaptureLife::leave(StandIn* stand_in) {
+  const std::lock_guard lock(mutex_);
+  if (stand_in->older_ != nullptr) stand_in->older_->newer_ = stand_in->newer_;
+  (stand_in->newer_ != nullptr ? stand_in->newer_->older_ : newest_) = stand_in->older_;
+}
+
+std::vector<ValueId> CaptureLife::alive() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ValueId> values;
+  for (const auto* s = newest_; s != nullptr; s = s->older_) values.push_back(s->value());
+  return values;
+}
+
 StandIn::StandIn(const shapes::Spec& spec, ValueId value, std::shared_ptr<CaptureLife> life)
     : TensorImpl(torch_compat::stand_in_keys(spec.device), c10::scalarTypeToTypeMeta(spec.dtype),
                  spec.device),
@@ -17,12 +37,12 @@ StandIn::StandIn(const shapes::Spec& spec, ValueId value, std::shared_ptr<Captur
   set_sizes_and_strides(spec.sizes, spec.strides, spec.offset);
   set_storage_access_should_throw();
   live.fetch_add(1, std::memory_order_relaxed);
-  life_->stand_ins.fetch_add(1, std::memory_order_relaxed);
+  life_->enter(this);
 }
 
 StandIn::~StandIn() {
   live.fetch_sub(1, std::memory_order_relaxed);
-  life_->stand_ins.fetch_sub(1, std::memory_order_relaxed);
+  life_->leave(this);
 }
 
 c10::intrusive_ptr<StandIn> StandIn::copy() const {

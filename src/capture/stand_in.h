@@ -5,13 +5,15 @@
 /// the graph value that it stands for.
 ///
 /// Stand-ins live inside functional wrappers while a capture runs and are all gone when it ends; its
-/// CaptureLife counts them, and outlives the tracer for those that escaped.
+/// CaptureLife lists them, and outlives the tracer for those that escaped.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "graph/graph.h"
 #include "shapes/shape_call.h"
@@ -20,10 +22,23 @@ namespace antegrad::capture {
 
 class Tracer;
 
-/// What a capture shares with its stand-ins.
-struct CaptureLife {
-  std::atomic<int64_t> stand_ins{0};     ///< how many are alive
+class StandIn;
+
+/// What a capture shares with its stand-ins: who is alive, and whether the capture still runs.
+class CaptureLife {
+ public:
   std::atomic<Tracer*> tracer{nullptr};  ///< null when the capture is over
+
+  /// Values of the stand-ins that are alive, the newest first.
+  std::vector<ValueId> alive() const;
+
+ private:
+  friend class StandIn;
+  void enter(StandIn* stand_in);
+  void leave(StandIn* stand_in);
+
+  mutable std::mutex mutex_;  // stand-ins may die on other threads
+  StandIn* newest_ = nullptr;
 };
 
 class StandIn final : public c10::TensorImpl {
@@ -43,8 +58,12 @@ class StandIn final : public c10::TensorImpl {
  private:
   c10::intrusive_ptr<StandIn> copy() const;
 
+  friend class CaptureLife;
+
   ValueId value_;
   std::shared_ptr<CaptureLife> life_;
+  StandIn* newer_ = nullptr;  // the list of the living
+  StandIn* older_ = nullptr;
 };
 
 /// The stand-in behind a tensor, or null. Looks at the key set first: cheap for real tensors.

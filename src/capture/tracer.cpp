@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "capture/data_access.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -49,8 +50,10 @@ ValueId Tracer::add_value(const shapes::Spec& spec, StorageId storage) {
 
 at::Tensor Tracer::wrap(const shapes::Spec& spec, ValueId value) {
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::capture_keys);
-  return at::functionalization::impl::to_functional_tensor(
+  auto wrapper = at::functionalization::impl::to_functional_tensor(
       at::detail::make_tensor<StandIn>(spec, value, life_));
+  forbid_data(wrapper);
+  return wrapper;
 }
 
 std::pair<at::Tensor, ValueId> Tracer::make_input(const shapes::Spec& spec) {
@@ -370,6 +373,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   auto& node = recording.node;
   node.outputs.insert(node.outputs.end(), recording.tokens_out.begin(), recording.tokens_out.end());
   node.id = static_cast<int32_t>(graph.nodes.size());
+  if (node.id == locate) located = call_site();
   torch::jit::drop(*stack, count);
   push_returns(entry, std::move(outputs), stack);
   if (entry.is_twin) stack->emplace_back(std::move(new_values));

@@ -49,6 +49,10 @@ class Tracer final : public torch_compat::CarriedBase {
   /// The same for an argument of the compiled call. Call before anything else is recorded.
   at::Tensor lift_argument(const at::Tensor& tensor, int32_t leaf);
 
+  /// A copy of a real tensor that the program will own; see antegrad::constant. Throws CaptureError for
+  /// one that belongs to the callable or takes part in autograd.
+  at::Tensor lift_constant(const at::Tensor& tensor);
+
   /// A wrapper over a fresh stand-in with that metadata: a tangent. Returns its value too.
   std::pair<at::Tensor, ValueId> make_input(const shapes::Spec& spec);
 
@@ -71,6 +75,9 @@ class Tracer final : public torch_compat::CarriedBase {
   std::vector<bool> assumed;
   std::vector<Output> answers;
   Phase phase = Phase::forward;
+  /// The node whose source line is wanted, by id, and that line once the node was recorded.
+  int32_t locate = -1;
+  std::string located;
   /// First token of each generator, by generator index, and the last one so far.
   std::vector<std::pair<ValueId, ValueId>> generator_tokens;
   /// First and last token of the chain of effects; kNoValue while there is none.

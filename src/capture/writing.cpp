@@ -80,7 +80,7 @@ void refuse_overlap(const ops::OpEntry& entry, const std::vector<c10::IValue>& a
     }
     for (const auto& arg : args) {
       for (const auto& t : tensors_of(arg)) {
-        if (t.is_same(w) || !t.has_storage() || !t.storage().is_alias_of(w.storage())) continue;
+        if (t.is_same(w) || storage_of(t) != storage_of(w)) continue;
         throw MutationError(entry.op.name(),
                             {"written arguments that share no memory with other arguments",
                              "one that is another view of the same memory, at " + call_site(),
@@ -149,10 +149,6 @@ void writing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
   }
 }
 
-bool needs_kernel(const ops::OpEntry& entry) {
-  return entry.twin != nullptr || entry.policy == ops::Policy::unknown_alias;
-}
-
 }  // namespace
 
 void register_writing(const c10::OperatorHandle& op) {
@@ -164,7 +160,7 @@ void register_writing_operators() {
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const auto& name : dispatcher.getAllOpNames()) {
       const auto op = dispatcher.findSchema(name);
-      if (op && ops::may_need_twin(*op) && needs_kernel(ops::entry_of(*op))) register_writing(*op);
+      if (op && ops::needs_functionalize(*op)) register_writing(*op);
     }
     return true;
   }();

@@ -12,7 +12,8 @@
 namespace antegrad::compiler {
 
 CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
-                          const capture::Variation& variation) {
+                          const capture::Variation& variation,
+                          const std::vector<at::Tensor>& held) {
   CapturedCall call;
   call.modules = std::make_shared<const ModuleTree>(callable.module);
   capture::Request request;
@@ -33,6 +34,7 @@ CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
     return slot == nullptr ? std::nullopt : std::optional(std::pair(*slot->address, slot->source));
   };
   for (const auto& slot : call.modules->slots()) request.watched.push_back(*slot.address);
+  request.watched.insert(request.watched.end(), held.begin(), held.end());
   call.captured = capture::capture(request);
   return call;
 }

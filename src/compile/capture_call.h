@@ -30,9 +30,11 @@ struct CapturedCall {
 };
 
 /// Captures the callable on the arguments of a call. Leaves no trace, and throws what capture::capture
-/// does. May be called for the same arguments any number of times; the callable runs each time.
+/// does. May be called for the same arguments any number of times; the callable runs each time. `held`
+/// are tensors that the callable is known to hold: like the modules' tensors they must be untouched.
 CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
-                          const capture::Variation& variation = {});
+                          const capture::Variation& variation = {},
+                          const std::vector<at::Tensor>& held = {});
 
 /// Keeps what is needed to capture the call again, with these answers to questions about data, after it
 /// is over and under the autocast state of now: the callable, host values, and the arguments or, when

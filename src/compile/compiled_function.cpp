@@ -94,8 +94,9 @@ struct CompiledFunction::State {
   compiler::Callable callable_of(const Call& call) const {
     return {options.name, callable, call.body, module};
   }
-  compiler::CapturedCall capture(const Call& call, const std::vector<bool>& answers) const {
-    return compiler::capture_call(callable_of(call), call.arguments, {{}, answers});
+  compiler::CapturedCall capture(const Call& call, const std::vector<bool>& answers,
+                                 const std::vector<at::Tensor>& held = {}) const {
+    return compiler::capture_call(callable_of(call), call.arguments, {{}, answers}, held);
   }
   std::shared_ptr<const Entry> compile(const Call& call) const;
   void audit(const Entry& entry, int64_t number, const Call& call);
@@ -170,7 +171,9 @@ void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Ca
   const std::lock_guard lock(mutex);
   ++audits;
   try {
-    compiler::audit(entry, number, call.arguments, [&] { return capture(call, entry.answers); });
+    const auto held = entry.guards.primals(call.arguments);
+    compiler::audit(entry, number, call.arguments,
+                    [&] { return capture(call, entry.answers, held); });
   } catch (const HostStateError&) {
     drop(entry);
     throw;

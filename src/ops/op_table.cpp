@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "torch_compat/convert.h"
+#include "torch_compat/keys.h"
 
 namespace antegrad::ops {
 namespace {
@@ -214,6 +215,7 @@ std::unique_ptr<OpEntry> make_twin(const OpEntry& entry) {
   twin->shape = entry.shape;
   twin->policy = entry.policy;
   twin->meta_kernel = entry.meta_kernel;
+  twin->custom = entry.custom;
   twin->random = entry.random;
   twin->generator_arg = entry.generator_arg;
   twin->device_arg = entry.device_arg;
@@ -236,9 +238,8 @@ std::unique_ptr<OpEntry> make_twin(const OpEntry& entry) {
 // Whether libtorch's functionalisation would refuse the operator or overlook what it writes.
 bool needs_twin(const OpEntry& entry) {
   if (entry.policy == Policy::hidden_mutation) return true;
-  return entry.policy == Policy::record && !entry.writes.empty() && !entry.composite &&
-         !is_built_in(entry.op.name()) &&
-         !entry.handle.hasKernelForDispatchKey(c10::DispatchKey::Functionalize);
+  return entry.policy == Policy::record && entry.handle.schema().hasAnyAliasInfo() &&
+         !entry.composite && entry.custom && !torch_compat::functionalizes_itself(entry.handle);
 }
 
 bool has_autograd_kernel(const c10::OperatorHandle& handle) {
@@ -278,8 +279,9 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
        (handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
         handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)));
   entry->random = entry->op.traits().random || handle.hasTag(at::Tag::nondeterministic_seeded);
-  entry->undeclared_derivative = !is_built_in(name.name) && !entry->composite &&
-                                 !schema.returns().empty() && !has_autograd_kernel(handle);
+  entry->custom = !is_built_in(name.name);
+  entry->undeclared_derivative = entry->custom && !entry->composite && !schema.returns().empty() &&
+                                 !has_autograd_kernel(handle);
   const bool known_aliases = read_writes(*entry);
   if (needs_twin(*entry)) {
     if (known_aliases) {
@@ -322,8 +324,12 @@ bool declare_effects(const std::string& base_name) {
   return EffectNames::instance().declare(base_name);
 }
 
-bool may_need_twin(const c10::OperatorHandle& handle) {
-  return !is_built_in(handle.operator_name().name) || hides_mutation(handle.operator_name());
+bool needs_functionalize(const c10::OperatorHandle& handle) {
+  const auto& name = handle.operator_name();
+  if (hides_mutation(name)) return true;
+  return !is_built_in(name.name) && handle.hasSchema() && handle.schema().hasAnyAliasInfo() &&
+         !handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !torch_compat::functionalizes_itself(handle);
 }
 
 std::vector<size_t> written_arguments(const OpEntry& entry, at::ArrayRef<c10::IValue> args) {

@@ -59,6 +59,7 @@ struct OpEntry {
   Policy policy = Policy::record;
   bool composite = false;    ///< decomposes into other operators above autograd
   bool meta_kernel = false;  ///< has a C++ kernel for meta tensors
+  bool custom = false;       ///< not of libtorch itself
   bool random = false;       ///< draws from a generator
   /// A custom operator that leaves autograd to chance: without a kernel for it, autograd sees whatever
   /// libtorch operators its kernel happens to use.
@@ -80,8 +81,8 @@ struct OpEntry {
 
 /// The entry of a dispatcher operator.
 const OpEntry& entry_of(const c10::OperatorHandle& handle);
-/// A quick look at the name: false when the operator has no twin and no unknown aliases for sure.
-bool may_need_twin(const c10::OperatorHandle& handle);
+/// Whether the operator needs a Functionalize kernel of ours, from name and schema alone.
+bool needs_functionalize(const c10::OperatorHandle& handle);
 
 /// Positions of the arguments that a call of an operator with a twin writes, lists included, None and
 /// undefined ones not.

@@ -56,7 +56,10 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   }
   size_t next = 0;
   const auto store = [&](at::Tensor tensor) {
-    const auto reg = instruction.results[next++];
+    if (!instruction.promises.empty()) {
+      require_kept(instruction.promises.at(next), tensor, instruction.entry->op.name());
+    }
+    const auto reg = instruction.results.at(next++);
     if (reg >= 0) registers[static_cast<size_t>(reg)] = std::move(tensor);
   };
   for (auto& value : stack) {

@@ -16,6 +16,7 @@
 #include "graph/graph.h"
 #include "ops/attrs.h"
 #include "ops/op_table.h"
+#include "runtime/promise.h"
 
 namespace antegrad::runtime {
 
@@ -50,7 +51,8 @@ class Program {
     const ops::OpEntry* entry;
     int32_t node_id;
     std::vector<Argument> arguments;
-    std::vector<int32_t> results;  // registers, -1 to drop
+    std::vector<int32_t> results;   // registers, -1 to drop
+    std::vector<Promise> promises;  // one a tensor that a custom operator returns; else empty
   };
 
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,

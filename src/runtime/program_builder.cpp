@@ -64,7 +64,7 @@ class ProgramBuilder {
   }
 
   void add(const Node& node, int32_t node_index) {
-    Program::Instruction instruction{&ops::entry_of(node.op), node.id, {}, {}};
+    Program::Instruction instruction{&ops::entry_of(node.op), node.id, {}, {}, {}};
     const auto& kinds = instruction.entry->args;
     if (kinds.size() != node.args.size()) {
       throw GraphError("expected " + std::to_string(kinds.size()) + " arguments for " +
@@ -110,6 +110,10 @@ class ProgramBuilder {
       const auto output = node.outputs[i];
       const bool used = output != kNoValue && last_use_[index(output)] >= 0;
       instruction.results.push_back(used ? register_of(output) : -1);
+      if (instruction.entry->custom) {
+        instruction.promises.push_back(output == kNoValue ? Promise()
+                                                          : Promise(graph_.value(output).meta));
+      }
     }
     program_.instructions_.push_back(std::move(instruction));
   }

@@ -87,18 +87,16 @@ bool is_observed(Node& node, uint32_t input, const torch::autograd::FunctionPreH
         std::string_view::npos) {
       return true;
     }
-    const auto& of_tensor =
-        static_cast<const torch::autograd::CppFunctionTensorPreHook&>(known);
+    const auto& of_tensor = static_cast<const torch::autograd::CppFunctionTensorPreHook&>(known);
     if (of_tensor.value_idx_ == input) return true;
   }
   const auto* execution = torch::autograd::get_current_graph_task_exec_info();
   if (execution == nullptr) return false;
   const auto it = execution->find(&node);
   if (it == execution->end() || !it->second.captures_) return false;
-  return std::any_of(it->second.captures_->begin(), it->second.captures_->end(),
-                     [&](const auto& capture) {
-                       return static_cast<uint32_t>(capture.input_idx_) == input;
-                     });
+  return std::any_of(
+      it->second.captures_->begin(), it->second.captures_->end(),
+      [&](const auto& capture) { return static_cast<uint32_t>(capture.input_idx_) == input; });
 }
 
 Node* function_of(const at::Tensor& tensor) {

@@ -75,15 +75,34 @@ void register_fallbacks(BoxedKernel lift, BoxedKernel record) {
   add(record_key, record);
 }
 
+namespace {
+
+struct Functionalized {
+  std::mutex mutex;
+  std::unordered_map<c10::OperatorName, c10::RegistrationHandleRAII> kernels;
+
+  static Functionalized& instance() {
+    static auto* functionalized = new Functionalized();
+    return *functionalized;
+  }
+};
+
+}  // namespace
+
 void register_functionalize(const c10::OperatorHandle& op, BoxedKernel kernel) {
-  static std::mutex mutex;
-  static auto* registered =
-      new std::unordered_map<c10::OperatorName, c10::RegistrationHandleRAII>();
-  const std::lock_guard lock(mutex);
-  if (registered->contains(op.operator_name())) return;
-  registered->emplace(op.operator_name(), c10::Dispatcher::singleton().registerImpl(
-                                              op.operator_name(), c10::DispatchKey::Functionalize,
-                                              boxed(kernel), std::nullopt, nullptr, "antegrad"));
+  auto& ours = Functionalized::instance();
+  const std::lock_guard lock(ours.mutex);
+  if (ours.kernels.contains(op.operator_name())) return;
+  ours.kernels.emplace(op.operator_name(), c10::Dispatcher::singleton().registerImpl(
+                                               op.operator_name(), c10::DispatchKey::Functionalize,
+                                               boxed(kernel), std::nullopt, nullptr, "antegrad"));
+}
+
+bool functionalizes_itself(const c10::OperatorHandle& op) {
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::Functionalize)) return false;
+  auto& ours = Functionalized::instance();
+  const std::lock_guard lock(ours.mutex);
+  return !ours.kernels.contains(op.operator_name());
 }
 
 }  // namespace antegrad::torch_compat

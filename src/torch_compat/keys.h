@@ -40,4 +40,7 @@ void register_fallbacks(BoxedKernel lift, BoxedKernel record);
 /// time. Thread-safe.
 void register_functionalize(const c10::OperatorHandle& op, BoxedKernel kernel);
 
+/// Whether the operator has a Functionalize kernel that is not ours. Thread-safe.
+bool functionalizes_itself(const c10::OperatorHandle& op);
+
 }  // namespace antegrad::torch_compat

@@ -64,7 +64,9 @@ inline int64_t version_of(const at::Tensor& tensor) {
 inline size_t hook_count(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   if (meta == nullptr) return 0;
-  return meta->hooks_.size() + (meta->post_acc_grad_hooks_ != nullptr ? 1 : 0);
+  // All functions of one list are one entry of hooks_.
+  const auto functions = meta->cpp_hooks_list_ != nullptr ? meta->cpp_hooks_list_->size() : 0;
+  return meta->hooks_.size() + functions + (meta->post_acc_grad_hooks_ != nullptr ? 1 : 0);
 }
 
 }  // namespace antegrad::torch_compat

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include <antegrad/inside.h>
+
 #include "support/custom_ops.h"
 #include "support/parity.h"
 
@@ -187,6 +189,199 @@ TEST(CustomOps, AWriteOfASavedTensorIsEagersErrorAtBackward) {
   EXPECT_THROW(fn(x).backward(), c10::Error);
   auto step = antegrad::compile(fn);
   EXPECT_THROW(step(x).backward(), c10::Error);
+}
+
+// ---- operators that only compute -----------------------------------------------------------------
+
+at::Tensor cube(const char* name, const at::Tensor& x) {
+  return call_op<at::Tensor(const at::Tensor&)>(name, x);
+}
+
+TEST(CustomOps, EveryWayToRegisterAComputation) {
+  for (const char* name : {"cube_cpu", "cube_meta"}) {
+    SCOPED_TRACE(name);
+    expect_function_parity(
+        [&](const List& a) -> List {
+          return {cube(name, a[0]) + 1, cube(name, a[0].detach() * 2).sum() * a[1]};
+        },
+        {at::randn({3, 4}), leaf({2})});
+  }
+  for (const char* name : {"cube_autograd", "cube_composite"}) {
+    SCOPED_TRACE(name);
+    expect_function_parity([&](const List& a) -> List { return {cube(name, a[0] * 2).sum()}; },
+                           {leaf({3, 4})});
+  }
+}
+
+TEST(CustomOps, AClosureTensorReachesThem) {
+  const auto weight = leaf({3});
+  auto step = antegrad::compile(
+      [&](const at::Tensor& x) { return (cube("cube_autograd", weight) * x).sum(); });
+  const auto x = at::randn({3});
+  step(x).backward();
+  const auto found = weight.grad().clone();
+  weight.mutable_grad() = at::Tensor();
+  (cube("cube_autograd", weight) * x).sum().backward();
+  EXPECT_TRUE(same_bits(found, weight.grad()));
+}
+
+TEST(CustomOps, ArgumentsOfEveryKind) {
+  using Signature =
+      at::Tensor(const at::Tensor&, int64_t, double, bool, std::string, at::ScalarType, at::Device,
+                 at::IntArrayRef, at::ArrayRef<double>, c10::List<bool>, c10::List<std::string>,
+                 at::TensorList, const c10::List<std::optional<at::Tensor>>&, const at::Scalar&,
+                 std::optional<int64_t>, std::optional<double>, const std::optional<at::Tensor>&,
+                 std::optional<at::Layout>, std::optional<at::MemoryFormat>);
+  for (const bool present : {true, false}) {
+    expect_function_parity(
+        [&](const List& a) -> List {
+          c10::List<std::optional<at::Tensor>> optionals;
+          optionals.push_back(std::nullopt);
+          optionals.push_back(a[1]);
+          return {call_op<Signature>(
+              "everything", a[0], 3, 0.5, true, "word", at::kDouble, at::kCPU,
+              std::vector<int64_t>{4, 5}, std::vector<double>{0.25, 7},
+              c10::List<bool>({true, false}), c10::List<std::string>({"a", "bcd"}),
+              List{a[0], a[1]}, optionals, at::Scalar(1.5),
+              present ? std::optional<int64_t>(11) : std::nullopt,
+              present ? std::optional<double>(2.5) : std::nullopt,
+              present ? std::optional(a[1]) : std::nullopt,
+              present ? std::optional(at::kStrided) : std::nullopt,
+              present ? std::optional(at::MemoryFormat::Contiguous) : std::nullopt)};
+        },
+        {at::randn({3}), at::randn({2, 2})});
+  }
+}
+
+TEST(CustomOps, SeveralOutputsAListAmongThem) {
+  expect_function_parity(
+      [](const List& a) -> List {
+        auto [x, list, y] =
+            call_op<std::tuple<at::Tensor, List, at::Tensor>(const at::Tensor&)>("several", a[0]);
+        EXPECT_EQ(list.size(), 2U);
+        return {x * list[0], list[1] + y};
+      },
+      {at::randn({3})});
+}
+
+TEST(CustomOps, AnOptionalOutputPresentAndAbsent) {
+  using Signature = std::tuple<std::optional<at::Tensor>, at::Tensor>(const at::Tensor&, bool);
+  for (const bool give : {true, false}) {
+    expect_function_parity(
+        [&](const List& a) -> List {
+          auto [x, y] = call_op<Signature>("perhaps", a[0], give);
+          EXPECT_EQ(x.has_value(), give);
+          return {x ? *x * y : y};
+        },
+        {at::randn({3})});
+  }
+}
+
+TEST(CustomOps, DrawsKeepTheirPlaceAmongOthers) {
+  using Signature = at::Tensor(const at::Tensor&, const std::optional<at::Generator>&);
+  expect_function_parity(
+      [](const List& a) -> List {
+        auto x = call_op<Signature>("noise", a[0], std::nullopt);
+        at::rand({5});
+        auto unused = call_op<Signature>("noise", x, std::nullopt);
+        return {x + call_op<Signature>("noise", x, std::nullopt) + at::rand({3})};
+      },
+      {at::randn({3})});
+}
+
+TEST(CustomOps, OperatorsSeeTheStridesThatEagerShowsThem) {
+  const auto fn = [](const at::Tensor& x) {
+    at::Tensor sum = x.t().clone();
+    for (const char* name : {"note_fixed_order", "note_exact", "note_flexible"}) {
+      auto y = cube(name, x.t()) + cube(name, x.exp().t());
+      sum = sum + y + cube(name, y.unsqueeze(0).expand({2, -1, -1})).sum(0);
+    }
+    return sum;
+  };
+  const auto x = at::randn({8, 8}).slice(0, 0, 2).slice(1, 2, 4);
+  Journal::instance().take();
+  fn(x);
+  const auto expected = Journal::instance().take();
+  EXPECT_EQ(expected.size(), 9U);
+  auto step = antegrad::compile(fn);
+  for (int i = 0; i < 2; ++i) {
+    step(x);
+    EXPECT_EQ(Journal::instance().take(), expected);
+  }
+}
+
+// ---- effects -------------------------------------------------------------------------------------
+
+void log(const at::Tensor& x, const char* tag, const char* name = "log") {
+  call_op<void(const at::Tensor&, std::string)>(name, x, tag);
+}
+at::Tensor tap(const at::Tensor& x, const char* tag, const char* name = "tap") {
+  return call_op<at::Tensor(const at::Tensor&, std::string)>(name, x, tag);
+}
+
+// Runs `fn` and its backward eagerly and compiled twice; expects the same journal from each.
+void expect_same_journal(const std::function<at::Tensor(const at::Tensor&)>& fn,
+                         const at::Tensor& x, size_t lines) {
+  const auto run = [&](auto& callable) {
+    Journal::instance().take();
+    auto y = callable(x);
+    if (y.requires_grad()) y.sum().backward();
+    x.mutable_grad() = at::Tensor();
+    return Journal::instance().take();
+  };
+  const auto expected = run(fn);
+  EXPECT_EQ(expected.size(), lines);
+  auto step = antegrad::compile(fn, Options().with_verify_graphs(true));
+  EXPECT_EQ(run(step), expected);
+  EXPECT_EQ(run(step), expected);
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
+TEST(Effects, KeepTheirOrderAndNumber) {
+  expect_same_journal(
+      [](const at::Tensor& x) {
+        log(x, "first");
+        auto y = x * 2;
+        log(y, "second", "log_composite");
+        log(x, "first");
+        log(x, "first");
+        return y;
+      },
+      at::randn({3}), 4);
+}
+
+TEST(Effects, AreNotDroppedWithTheirUnusedOutputs) {
+  declare_effects("agtest::tap");
+  expect_same_journal(
+      [](const at::Tensor& x) {
+        tap(x, "unused");
+        tap(x, "unused");
+        return tap(x + 1, "used") * 2;
+      },
+      at::randn({3}), 3);
+}
+
+TEST(Effects, OfTheBackwardFollowThoseOfTheForward) {
+  declare_effects("agtest::tap");
+  declare_effects("agtest::tap_autograd");
+  expect_same_journal(
+      [](const at::Tensor& x) {
+        auto y = tap(x * 2, "a", "tap_autograd");
+        log(y.detach(), "between");
+        auto z = tap(y.exp(), "b", "tap_autograd");
+        return tap(z, "c", "tap_autograd").sum();
+      },
+      leaf({3}), 7);
+}
+
+TEST(Effects, DoNotHappenDuringWarmup) {
+  auto step = antegrad::compile([](const at::Tensor& x) {
+    log(x, "once");
+    return x + 1;
+  });
+  Journal::instance().take();
+  step.warmup(at::randn({3}));
+  EXPECT_TRUE(Journal::instance().take().empty());
 }
 
 // ---- batch normalisation hides its writes --------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
+#include <antegrad/inside.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +64,59 @@ TEST(CustomOpErrors, AnOperatorWhoseDerivativeNobodyDeclared) {
         return call_op<at::Tensor&(at::Tensor&, double)>("scale_", y, 2) * 1;
       },
       leaf({4}), {"scale_", "Autograd", "detach()", "custom_ops_test.cpp"});
+}
+
+TEST(CustomOpErrors, AnOperatorThatReturnsTwoLists) {
+  expect_refused<CaptureError>(
+      [](const at::Tensor& x) {
+        using Tensors = std::vector<at::Tensor>;
+        return std::get<0>(
+            call_op<std::tuple<Tensors, Tensors>(const at::Tensor&)>("two_lists", x))[0];
+      },
+      at::randn({4}), {"two_lists", "one list"});
+}
+
+TEST(CustomOpErrors, AnOperatorThatBreaksThePromiseOfItsMetaKernel) {
+  expect_refused<CaptureError>(
+      [](const at::Tensor& x) { return call_op<at::Tensor(const at::Tensor&)>("lies", x) + 1; },
+      at::randn({2, 4}), {"lies", "Meta kernel", "[2, 4]", "[4]"});
+}
+
+TEST(CustomOpErrors, AnOperatorWhoseSizesSecretlyDependOnData) {
+  expect_refused<CaptureError>(
+      [](const at::Tensor& x) {
+        return call_op<at::Tensor(const at::Tensor&)>("positives", x).sum();
+      },
+      at::ones({4}), {"positives", "dynamic_output_shape"});
+}
+
+TEST(CustomOpErrors, AnOperatorWithEffectsAndNoMetaKernelNeverRunsForItsShapes) {
+  declare_effects("agtest::tap_without_meta");
+  Journal::instance().take();
+  expect_refused<CaptureError>(
+      [](const at::Tensor& x) {
+        return call_op<at::Tensor(const at::Tensor&, std::string)>("tap_without_meta", x, "no");
+      },
+      at::randn({4}), {"tap_without_meta", "Meta", "effects", "custom_ops_test.cpp"});
+  EXPECT_TRUE(Journal::instance().take().empty());
+}
+
+TEST(CustomOpErrors, ACompositeOperatorWithEffectsThatReturnsTensors) {
+  declare_effects("agtest::tap_composite");
+  expect_refused<CaptureError>(
+      [](const at::Tensor& x) {
+        return call_op<at::Tensor(const at::Tensor&, std::string)>("tap_composite", x, "no");
+      },
+      at::randn({4}), {"tap_composite", "CompositeImplicitAutograd"});
+}
+
+TEST(CustomOpErrors, EffectsDeclaredTooLateOrWithAnOverload) {
+  antegrad::compile([](const at::Tensor& x) {
+    return call_op<at::Tensor(const at::Tensor&)>("cube_cpu", x);
+  })(at::randn({3}));
+  EXPECT_THROW(declare_effects("agtest::cube_cpu"), InputError);
+  EXPECT_THROW(declare_effects("agtest::tap.default"), InputError);
+  EXPECT_THROW(declare_effects("tap"), InputError);
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+#include "capture/data_access.h"
+
+#include <antegrad/error.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "capture/call_site.h"
+
+namespace antegrad::capture {
+namespace {
+
+// What libtorch says, by way of access.
+constexpr std::array<std::string_view, 2> kSaysLibtorch = {
+    "Cannot access data pointer of Storage that is invalid",
+    "erroneously tracing into a custom kernel",  // where it checks for null by itself
+};
+
+}  // namespace
+
+void forbid_data(const at::Tensor& wrapper) {
+  auto* impl = wrapper.unsafeGetTensorImpl();
+  // A wrapper asks its storage for the device, which would be an error too; it knows it by itself.
+  impl->set_custom_device(false);
+  impl->unsafe_storage()
+      .unsafeGetStorageImpl()
+      ->release_data_and_set_meta_custom_data_ptr_error_msg_(std::nullopt);
+}
+
+DataAllowed::~DataAllowed() {
+  for (const auto& storage : storages_) {
+    storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+        std::nullopt);
+  }
+}
+
+void DataAllowed::add(const at::Tensor& wrapper) {
+  const auto& storage = wrapper.unsafeGetTensorImpl()->unsafe_storage();
+  storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_();
+  storages_.push_back(storage);
+}
+
+void rethrow_data_access(const c10::Error& error) {
+  const std::string_view text = error.what();
+  const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
+  if (std::none_of(kSaysLibtorch.begin(), kSaysLibtorch.end(), says)) return;
+  throw DataDependentError(
+      "data_ptr",
+      {"computation on tensors through libtorch's operators",
+       "code that reads or writes a tensor's data (data_ptr, an accessor, torch::tensor from host "
+       "values, torch::save), at " +
+           call_site(text),
+       "wrap host data in ag::constant and code that needs data pointers in ag::opaque, or keep it "
+       "outside"});
+}
+
+}  // namespace antegrad::capture

@@ -1,0 +1,35 @@
+#pragma once
+
+/// \file
+/// Code that asks a stand-in for its data (`data_ptr`, accessors, `torch::tensor` from host values, torch::save)
+/// gets an error of libtorch; here it becomes one of ours.
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/util/Exception.h>
+#include <c10/util/SmallVector.h>
+
+namespace antegrad::capture {
+
+/// Makes every access to the data of a stand-in's wrapper an error, reads included.
+void forbid_data(const at::Tensor& wrapper);
+
+/// For its lifetime the data of some wrappers may be asked for, as libtorch does for views while it
+/// makes them.
+class DataAllowed {
+ public:
+  DataAllowed() = default;
+  ~DataAllowed();
+  DataAllowed(const DataAllowed&) = delete;
+  DataAllowed& operator=(const DataAllowed&) = delete;
+
+  void add(const at::Tensor& wrapper);
+
+ private:
+  c10::SmallVector<c10::Storage, 4> storages_;
+};
+
+/// Throws DataDependentError when `error` comes from such an access; returns otherwise.
+void rethrow_data_access(const c10::Error& error);
+
+}  // namespace antegrad::capture
