@@ -34,7 +34,9 @@ struct BodyRef {
 /// What Compiled does for every callable alike. Copies share state. Thread-safe.
 class CompiledFunction {
  public:
-  CompiledFunction(std::shared_ptr<const torch::nn::Module> module, Options options);
+  /// `callable` keeps alive what the bodies of calls refer to.
+  CompiledFunction(std::shared_ptr<void> callable, std::shared_ptr<const torch::nn::Module> module,
+                   Options options);
   ~CompiledFunction();
 
   /// Runs the call by a program that fits, compiling one if none does. Nothing when the call must run
@@ -71,7 +73,7 @@ class Compiled {
  public:
   Compiled(std::shared_ptr<const torch::nn::Module> module, Fn fn, Options options)
       : fn_(std::make_shared<Fn>(std::move(fn))),
-        function_(std::move(module), std::move(options)) {}
+        function_(fn_, std::move(module), std::move(options)) {}
 
   /// Runs the program for these arguments, captured and compiled on the first call with their shapes.
   /// Structures are passed by value: changes that the callable makes to them are not seen outside;

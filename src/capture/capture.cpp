@@ -4,6 +4,7 @@
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <antegrad/error.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <chrono>
@@ -13,7 +14,9 @@
 #include "capture/results.h"
 #include "capture/tracer.h"
 #include "capture/untouched.h"
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/keys.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
 namespace {
@@ -79,24 +82,182 @@ void refuse_inner_backward(Tracer& tracer) {
   }
 }
 
-// Closure tensors are known; what nobody else holds was made during capture without the dispatcher.
+// A stand-in must still be what it was made as: set_data does not pass the dispatcher.
+void refuse_exchanged_data(Tracer& tracer) {
+  for (const auto& root : tracer.roots()) {
+    if (inside_wrapper(root.wrapper) != nullptr &&
+        storage_of(root.wrapper) == root.memory) {
+      continue;
+    }
+    throw CaptureError("set_data", {"arguments and parameters that keep their memory",
+                                    "set_data() on one inside the compiled callable",
+                                    "call it between calls"});
+  }
+}
+
+void refuse_inner_inference_mode(const Tracer& tracer, const std::vector<at::Tensor>& results) {
+  if (c10::InferenceMode::is_enabled()) return;
+  for (const auto& result : results) {
+    if (!result.defined() || !result.is_inference()) continue;
+    if (tracer.root_of_wrapper(result) >= 0) continue;
+    throw CaptureError("InferenceMode", {"results that are made outside of inference mode",
+                                         "a result that is made in inference mode inside the callable",
+                                         "use NoGradGuard inside, or inference mode around the call"});
+  }
+}
+
+// What outlives the call must not change whether it requires grad, but through what is computed.
+void refuse_changed_leaves(Tracer& tracer) {
+  for (const auto& root : tracer.roots()) {
+    if (!root.wrapper.is_leaf() || root.wrapper.requires_grad() == root.real.requires_grad()) {
+      continue;
+    }
+    throw CaptureError("requires_grad_",
+                       {"arguments and parameters that keep requires_grad",
+                        "requires_grad_() of one inside the compiled callable",
+                        "set it between calls, or use detach() inside"});
+  }
+}
+
+// An autograd::Function applied to a real tensor does not pass the dispatcher, so that its history
+// leads to the real tensor and not to a stand-in.
+void find_direct_edges(Tracer& tracer, const std::vector<at::Tensor>& results, uint64_t start) {
+  auto tensors = results;
+  for (const auto& root : tracer.roots()) tensors.push_back(root.wrapper);
+  const auto reached = torch_compat::walk(tensors);
+  for (const auto* node : reached.functions) {
+    if (!torch_compat::made_before(*node, start)) continue;
+    throw CaptureError("autograd::Function",
+                       {"functions applied to arguments, parameters and what the callable computes",
+                        "one applied to a tensor that was computed outside and is held by the "
+                        "callable (" +
+                            node->name() + ")",
+                        "pass the tensor as an argument"});
+  }
+  for (const auto& leaf : reached.leaves) {
+    if (!leaf.key_set().has(c10::DispatchKey::Functionalize)) {
+      if (torch_compat::hook_count(leaf) != 0) {
+        throw CaptureError("autograd::Function",
+                           {"parameters without hooks where a function is applied to them directly",
+                            "a parameter with hooks", "pass it as an argument"});
+      }
+      tracer.lift(leaf);
+      auto& root = tracer.roots()[static_cast<size_t>(tracer.root_of(leaf))];
+      root.direct_edge = torch_compat::gradient_edge(leaf);
+      continue;
+    }
+    if (tracer.root_of_wrapper(leaf) >= 0) continue;
+    for (const auto& result : results) {
+      if (!result.is_same(leaf)) continue;
+      throw CaptureError("requires_grad_",
+                         {"leaves that are made outside, when their gradients are wanted",
+                          "a leaf made inside that is returned and that other results depend on",
+                          "pass it as an argument"});
+    }
+  }
+}
+
 void find_sources(Tracer& tracer, const Request& request) {
   for (auto& root : tracer.roots()) {
     if (root.source.kind != Source::Kind::none) continue;
     if (request.source_of) root.source = request.source_of(root.real);
-    if (root.source.kind != Source::Kind::none) continue;
+    if (root.source.kind != Source::Kind::none || is_temporary(root)) continue;
     root.source.kind = Source::Kind::anonymous;
-    const bool temporary = root.real.use_count() == 2;  // only root and snapshot hold it
-    if (!temporary) continue;
+  }
+}
+
+// What nobody else holds was made during capture without the dispatcher.
+void settle_temporaries(Tracer& tracer) {
+  for (auto& root : tracer.roots()) {
+    if (root.source.kind != Source::Kind::none) continue;
     if (root.real.dim() == 0 && root.real.is_cpu()) {
       root.source.kind = Source::Kind::constant;
       continue;
     }
     throw CaptureError("", {"tensors that the callable received, holds or computed",
                             "a tensor made inside the callable without the dispatcher "
-                            "(from_blob, another thread, host data)",
-                            "pass it as an argument, or make it outside and hold it"});
+                            "(from_blob, data(), another thread, host data)",
+                            "pass it as an argument, make it outside and hold it, or use "
+                            "ag::constant"});
   }
+}
+
+// Stand-ins must not outlive the capture: roots hold wrappers, and edges that lead to them.
+void drop_stand_ins(Tracer& tracer) {
+  for (auto& root : tracer.roots()) {
+    root.wrapper = at::Tensor();
+    root.edge = {};
+    root.direct_edge = {};
+  }
+}
+
+// One run of the callable. Returns memory that must be captured as shared; then nothing is finished.
+SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories& known,
+                   Captured& captured) {
+  const CaptureScope scope(tracer);
+  const auto start = torch_compat::next_sequence_number();
+  auto results = std::make_optional(request.body(lift_arguments(tracer, request)));
+  for (auto& result : *results) result = tracer.lift(result);
+  refuse_exchanged_data(tracer);
+  refuse_inner_inference_mode(tracer, *results);
+  refuse_inner_backward(tracer);
+  refuse_changed_leaves(tracer);
+  find_direct_edges(tracer, *results, start);
+  find_sources(tracer, request);
+  auto shared = [&] {
+    const c10::impl::ExcludeDispatchKeyGuard real_tensors(torch_compat::capture_keys);
+    return find_shared_memory(tracer.roots(), known, request.holder_of);
+  }();
+  if (shared.empty()) {
+    settle_temporaries(tracer);
+    finish_joint(tracer, std::move(*results), request.backward, captured);
+  }
+  results.reset();
+  drop_stand_ins(tracer);
+  return shared;
+}
+
+void find_leaf_inputs(const Request& request, Captured& captured) {
+  for (const auto& argument : request.arguments) {
+    captured.leaf_inputs.push_back(-1);
+    for (size_t i = 0; i < captured.primals.size(); ++i) {
+      if (captured.primals[i].is_same(argument)) {
+        captured.leaf_inputs.back() = static_cast<int32_t>(i);
+      }
+    }
+  }
+}
+
+// Captures once. As run(); everything is as before, whatever happens.
+SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watched,
+                       const SharedMemories& known, Captured& captured) {
+  std::shared_ptr<const CaptureLife> life;
+  SharedMemories shared;
+  {
+    Tracer tracer(known);
+    life = tracer.life();
+    tracer.graph.name = request.name;
+    tracer.assumed = request.answers;
+    try {
+      shared = run(tracer, request, known, captured);
+    } catch (...) {
+      settle(watched, tracer);
+      throw;
+    }
+    if (const char* changed = settle(watched, tracer)) {
+      throw EscapeError("", {"a callable that leaves its tensors as they are",
+                             std::string("a parameter, buffer or argument whose ") + changed +
+                                 " changed during capture; it was put back",
+                             "make such changes between calls"});
+    }
+    captured.counts = std::move(tracer.counts);
+  }
+  if (const auto alive = life->stand_ins.load(); alive != 0) {
+    throw EscapeError("", {"a callable that keeps none of its tensors",
+                           std::to_string(alive) + " stand-in(s) still held after the call",
+                           "do not store intermediate tensors in members or globals; return them"});
+  }
+  return shared;
 }
 
 }  // namespace
@@ -112,45 +273,16 @@ Captured capture(const Request& request) {
   const auto start = std::chrono::steady_clock::now();
   torch_compat::register_fallbacks(&lift_kernel, &record_kernel);
 
-  Captured captured;
-  std::shared_ptr<const CaptureLife> life;
   const std::vector<Snapshot> watched(request.watched.begin(), request.watched.end());
-  {
-    Tracer tracer;
-    life = tracer.life();
-    tracer.graph.name = request.name;
-    try {
-      const CaptureScope scope(tracer);
-      auto results = std::make_optional(request.body(lift_arguments(tracer, request)));
-      refuse_inner_backward(tracer);
-      find_sources(tracer, request);
-      finish_joint(tracer, std::move(*results), captured);
-      results.reset();
-    } catch (...) {
-      settle(watched, tracer);
-      throw;
-    }
-    if (const char* changed = settle(watched, tracer)) {
-      throw EscapeError("", {"a callable that leaves its tensors as they are",
-                             std::string("a parameter, buffer or argument whose ") + changed +
-                                 " changed during capture; it was put back",
-                             "make such changes between calls"});
-    }
-    for (const auto& argument : request.arguments) {
-      captured.leaf_inputs.push_back(-1);
-      for (size_t i = 0; i < captured.primals.size(); ++i) {
-        if (captured.primals[i].is_same(argument)) {
-          captured.leaf_inputs.back() = static_cast<int32_t>(i);
-        }
-      }
-    }
-    captured.counts = std::move(tracer.counts);
+  Captured captured;
+  SharedMemories known;
+  while (true) {
+    captured = {};
+    auto shared = attempt(request, watched, known, captured);
+    if (shared.empty()) break;
+    known.merge(shared);
   }
-  if (const auto alive = life->stand_ins.load(); alive != 0) {
-    throw EscapeError("", {"a callable that keeps none of its tensors",
-                           std::to_string(alive) + " stand-in(s) still held after the call",
-                           "do not store intermediate tensors in members or globals; return them"});
-  }
+  find_leaf_inputs(request, captured);
   captured.milliseconds =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return captured;

@@ -3,7 +3,8 @@
 /// \file
 /// Captures a callable with its backward as one joint graph.
 ///
-/// The callable runs once on stand-ins, then libtorch's autograd engine runs its backward on the same
+/// The callable runs on stand-ins (again, where the first run shows that it writes memory which several
+/// tensors share), then libtorch's autograd engine runs its backward on the same
 /// stand-ins. Nothing real is computed and nothing outside changes: tensors, gradients, generators
 /// and thread-local state are as before, whether capture succeeds or throws.
 
@@ -16,8 +17,10 @@
 #include <vector>
 
 #include "capture/infer.h"
+#include "capture/shared_memory.h"
 #include "graph/graph.h"
 #include "ops/attrs.h"
+#include "ops/backward_form.h"
 
 namespace antegrad::capture {
 
@@ -30,8 +33,13 @@ struct Request {
   Body body;
   /// Where tensors that the callable holds may come from: name and kind by tensor.
   std::function<Source(const at::Tensor&)> source_of;
+  /// A tensor of the same kind whose storage is the given one.
+  Holder holder_of;
   /// Tensors that must be untouched afterwards even if no operator meets them (module slots).
   std::vector<at::Tensor> watched;
+  ops::BackwardForm backward;  ///< which backward to capture
+  /// What to assume for the first questions about data (data_questions.h); false for further ones.
+  std::vector<bool> answers;
 };
 
 struct Captured {
@@ -40,6 +48,11 @@ struct Captured {
   /// Real tensors behind the leading primals of joint.inputs, same order. Constants are owned; the
   /// caller decides how to hold the others.
   std::vector<at::Tensor> primals;
+  std::vector<bool> answers;  ///< what was assumed for each question about data
+  /// By primal: the tensor through which it is found (Source::via), undefined for most.
+  std::vector<at::Tensor> holders;
+  /// By primal: the primal that it is a view of by autograd in this capture, -1 for most.
+  std::vector<int32_t> follows;
   /// By argument leaf: index in joint.inputs, -1 for an undefined leaf. Equal for the same tensor.
   std::vector<int32_t> leaf_inputs;
   InferCounts counts;

@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "capture/data_questions.h"
 #include "capture/tracer.h"
 
 namespace antegrad::capture {
@@ -62,16 +63,14 @@ bool requires_grad(const ops::OpEntry& entry, Stack* stack) {
   refuse(entry.op.info().base_name, "set requires_grad between calls, or use detach() inside");
 }
 
-// equal(x, x) is true whatever the data; anything else is refused below as data-dependent.
 bool equal(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto args = torch::jit::last(*stack, 2);
   const auto& a = args[0].toTensor();
   const auto& b = args[1].toTensor();
-  auto* tracer = Tracer::current();
   if (inside_wrapper(a) == nullptr || inside_wrapper(b) == nullptr) return false;
-  if (tracer->value_of(a) != tracer->value_of(b)) return false;
+  const bool answer = assume_equal(a, b);
   torch::jit::drop(*stack, 2);
-  stack->emplace_back(true);
+  stack->emplace_back(answer);
   return true;
 }
 

@@ -1,190 +1,105 @@
 #include "capture/results.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/clone.h>
 #include <antegrad/error.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <unordered_map>
-#include <unordered_set>
+
+#include "capture/handed_out.h"
+#include "capture/shared_memory.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
 namespace {
 
-[[noreturn]] void not_covered(const std::string& found) {
-  throw CaptureError("",
-                     {"results that own their memory", found, "return a clone() of the tensor"});
-}
-
-// What finish_joint works on.
-struct Joint {
-  Tracer& tracer;
-  std::vector<at::Tensor> results;
-  std::vector<Output> outputs;                          // one a result
-  std::unordered_map<StorageId, int32_t> root_storage;  // storage of a root's first value -> root
-  std::unordered_set<StorageId> owned;                  // storages that outputs own already
+// What the callable did to an input, beyond reading it.
+struct Mutation {
+  int32_t root;
+  bool data;
+  bool metadata;
+  Output output;  // its new value
 };
 
-StorageId storage_of(const Joint& joint, ValueId value) {
-  return joint.tracer.graph.value(value).storage;
+bool has_new_metadata(const Root& root) {
+  const auto* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper);
+  if (!wrapper->has_metadata_mutation()) return false;
+  return root.wrapper.sizes() != root.real.sizes() ||
+         root.wrapper.strides() != root.real.strides() ||
+         root.wrapper.storage_offset() != root.real.storage_offset();
 }
 
-// Relation of result `i` to inputs and to earlier results.
-Output describe_result(Joint& joint, size_t i) {
-  auto& result = joint.results[i];
-  Output output;
-  output.kind = OutputKind::result;
-  if (!result.defined()) return output;
-  output.requires_grad = result.requires_grad();
-  if (const auto root = joint.tracer.root_of_wrapper(result); root >= 0) {
-    output.value = joint.tracer.value_of(result);
-    output.alias = {OutputAlias::Kind::is_input, root};
-    return output;
+void require_covered(const Root& root, bool metadata) {
+  auto* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper);
+  const auto refuse = [](const char* found) {
+    throw MutationError("", {"inputs that keep their storage, and their sizes and strides when "
+                             "they are views",
+                             found, "change it before the call"});
+  };
+  if (wrapper->was_storage_changed()) refuse("an input that the callable resizes or re-sets");
+  if (metadata && root.wrapper.storage_offset() != root.real.storage_offset()) {
+    refuse("an input that the callable makes start elsewhere in its storage");
   }
-  output.value = joint.tracer.value_of(result);
-  for (size_t j = 0; j < i; ++j) {
-    if (joint.outputs[j].value != output.value) continue;
-    if (!joint.results[j].is_same(result)) not_covered("two results that share memory");
-    output.alias = {OutputAlias::Kind::same_as_output, static_cast<int32_t>(j)};
-    return output;
+  if (metadata && (root.base >= 0 || root.real.is_view())) {
+    refuse("a view whose sizes or strides the callable changes");
   }
-  const auto storage = storage_of(joint, output.value);
-  if (joint.root_storage.contains(storage)) {
-    not_covered("a result that is a view of an input or of a closure tensor");
-  }
-  if (!joint.owned.insert(storage).second) not_covered("two results that share memory");
-  return output;
 }
 
-bool is_differentiable(const Joint& joint, const Output& output) {
-  return output.requires_grad && output.alias.kind == OutputAlias::Kind::none &&
-         joint.tracer.graph.value(output.value).kind == ValueKind::tensor;
-}
-
-// Mutated roots, as outputs that the runtime writes back.
-std::vector<Output> find_mutations(Joint& joint) {
-  std::vector<Output> outputs;
-  auto& roots = joint.tracer.roots();
-  std::unordered_map<const void*, int> sharers;
-  for (const auto& root : roots) {
-    if (root.real.has_storage()) ++sharers[root.real.storage().unsafeGetStorageImpl()];
-  }
+std::vector<Mutation> find_mutations(Tracer& tracer) {
+  std::vector<Mutation> mutations;
+  auto& roots = tracer.roots();
   for (size_t i = 0; i < roots.size(); ++i) {
     auto& root = roots[i];
-    auto* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper);
-    if (wrapper->has_metadata_mutation() || wrapper->was_storage_changed()) {
-      throw MutationError(
-          "", {"inputs that keep their sizes and strides",
-               "an input whose metadata the callable changes", "change it before the call"});
-    }
-    if (wrapper->mutation_counter() == 0) continue;
-    const auto value = joint.tracer.value_of(root.wrapper);
-    if (value == root.value) continue;
-    if (root.real.requires_grad()) {
-      throw MutationError("", {"in-place changes of tensors that do not require grad",
-                               "a parameter or input that requires grad and is written inside",
-                               "update parameters outside of the compiled callable"});
-    }
-    if (root.real.has_storage() && sharers[root.real.storage().unsafeGetStorageImpl()] > 1) {
-      throw MutationError("", {"a written tensor that shares no memory with another input",
-                               "a write to one of several tensors that share a storage",
-                               "pass one of them and make the views inside"});
-    }
-    if (root.source.kind == Source::Kind::constant) continue;
-    Output output;
-    output.value = value;
-    output.kind = OutputKind::mutated_input;
-    output.index = static_cast<int32_t>(i);
-    outputs.push_back(output);
+    const bool written = root.base < 0 && was_written(root);
+    const bool metadata = has_new_metadata(root);
+    const bool history = !root.follows_base && has_new_history(root);
+    require_covered(root, metadata);
+    if (!written && !metadata && !history) continue;
+    if (root.source.kind == Source::Kind::constant) continue;  // the program's own: starts anew
+    const auto value = tracer.value_of(root.wrapper);
+    const bool data = written && value != root.value;
+    if (!data && !metadata && !history) continue;
+    Mutation mutation{static_cast<int32_t>(i), data, metadata, {}};
+    mutation.output.value = value;
+    mutation.output.kind = OutputKind::mutated_input;
+    mutation.output.index = static_cast<int32_t>(i);
+    mutation.output.requires_grad = history;
+    mutations.push_back(std::move(mutation));
   }
-  return outputs;
+  return mutations;
 }
 
-// Gradients must own their storage: AccumulateGrad may keep them as they are.
-ValueId owning_gradient(Joint& joint, at::Tensor gradient) {
-  auto value = joint.tracer.value_of(gradient);
-  const auto storage = storage_of(joint, value);
-  if (!joint.root_storage.contains(storage) && joint.owned.insert(storage).second) return value;
-  gradient = at::clone(gradient);
-  value = joint.tracer.value_of(gradient);
-  joint.owned.insert(storage_of(joint, value));
-  return value;
-}
-
-struct Backward {
-  std::vector<Input> tangents;
+// Gradients that nobody knows.
+std::vector<Output> unknown_gradients(const Tracer& tracer) {
   std::vector<Output> gradients;
-};
-
-// Strides that a tangent is promised to have: those of its result when dense, else contiguous.
-shapes::Spec tangent_spec(const at::Tensor& result) {
-  auto spec = spec_of(result);
-  spec.offset = 0;
-  if (!result.is_non_overlapping_and_dense()) {
-    spec.strides = shapes::contiguous_strides(spec.sizes);
-  }
-  return spec;
-}
-
-Backward run_backward(Joint& joint) {
-  Backward backward;
-  auto& tracer = joint.tracer;
-  std::vector<at::Tensor> outputs, tangents, inputs;
-  std::vector<int32_t> input_roots;
-  for (size_t i = 0; i < joint.outputs.size(); ++i) {
-    if (!is_differentiable(joint, joint.outputs[i])) continue;
-    auto [tangent, value] = tracer.make_input(tangent_spec(joint.results[i]));
-    joint.owned.insert(value);  // a tangent is the engine's: a gradient must not be it
-    Input input;
-    input.value = value;
-    input.kind = InputKind::tangent;
-    input.index = static_cast<int32_t>(i);
-    backward.tangents.push_back(std::move(input));
-    outputs.push_back(joint.results[i]);
-    tangents.push_back(std::move(tangent));
-  }
-  if (outputs.empty()) return backward;
   for (size_t i = 0; i < tracer.roots().size(); ++i) {
-    if (!tracer.roots()[i].wrapper.requires_grad()) continue;
-    inputs.push_back(tracer.roots()[i].wrapper);
-    input_roots.push_back(static_cast<int32_t>(i));
-  }
-  tracer.phase = Phase::backward;
-  auto gradients = torch::autograd::grad(outputs, inputs, tangents, /*retain_graph=*/std::nullopt,
-                                         /*create_graph=*/false, /*allow_unused=*/true);
-  const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!tracer.roots()[i].edge.function) continue;
     Output output;
     output.kind = OutputKind::gradient;
-    output.index = input_roots[i];
-    if (gradients[i].defined()) {
-      output.value = owning_gradient(joint, std::move(gradients[i]));
-    }
-    backward.gradients.push_back(output);
+    output.index = static_cast<int32_t>(i);
+    gradients.push_back(output);
   }
-  return backward;
+  return gradients;
 }
 
 // The backward, or why there is none: then the graph is cut back to the forward.
-Backward try_backward(Joint& joint, Captured& captured) {
-  auto& graph = joint.tracer.graph;
+Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
+                      const std::vector<Output>& outputs, const ops::BackwardForm& form,
+                      Captured& captured) {
+  auto& graph = tracer.graph;
   const auto nodes = graph.nodes.size();
-  const auto tokens = joint.tracer.generator_tokens;
+  const auto tokens = tracer.generator_tokens;
   try {
-    return run_backward(joint);
+    return run_backward(tracer, tensors, outputs, form);
   } catch (...) {
     captured.backward_error = std::current_exception();
     graph.nodes.resize(nodes);
-    joint.tracer.generator_tokens = tokens;
-    joint.tracer.generator_tokens.resize(joint.tracer.tables.generators.size(),
-                                         {kNoValue, kNoValue});
-    return {};
+    tracer.generator_tokens = tokens;
+    tracer.generator_tokens.resize(tracer.tables.generators.size(), {kNoValue, kNoValue});
+    return {{}, unknown_gradients(tracer)};
   }
 }
 
-void write_records(Joint& joint, std::vector<Output> mutations, Backward backward) {
-  auto& tracer = joint.tracer;
+void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
   auto& graph = tracer.graph;
   std::unordered_map<const void*, int32_t> alias_class;
   for (auto& root : tracer.roots()) {
@@ -193,18 +108,25 @@ void write_records(Joint& joint, std::vector<Output> mutations, Backward backwar
     input.kind = InputKind::primal;
     input.source = root.source;
     input.requires_grad = root.real.requires_grad();
-    if (root.real.has_storage()) {
-      const auto [it, _] =
-          alias_class.emplace(root.real.storage().unsafeGetStorageImpl(), root.value);
+    if (root.counts_versions) {
+      input.version_bumps =
+          static_cast<int32_t>(torch_compat::version_of(root.wrapper) - root.version);
+    }
+    if (const auto* storage = storage_of(root.real)) {
+      const auto [it, _] = alias_class.emplace(storage, root.value);
       graph.value(root.value).alias_class = it->second;
     }
     graph.inputs.push_back(std::move(input));
   }
   for (const auto& mutation : mutations) {
-    graph.inputs[static_cast<size_t>(mutation.index)].mutates_data = true;
+    auto& input = graph.inputs[static_cast<size_t>(mutation.root)];
+    input.mutates_data = mutation.data;
+    input.mutates_metadata = mutation.metadata;
   }
-  graph.outputs = std::move(joint.outputs);
-  graph.outputs.insert(graph.outputs.end(), mutations.begin(), mutations.end());
+}
+
+void write_tokens(Tracer& tracer) {
+  auto& graph = tracer.graph;
   for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
     const auto [first, last] = tracer.generator_tokens[g];
     if (first == kNoValue) continue;
@@ -219,32 +141,38 @@ void write_records(Joint& joint, std::vector<Output> mutations, Backward backwar
     output.index = static_cast<int32_t>(g);
     graph.outputs.push_back(output);
   }
-  for (auto& tangent : backward.tangents) graph.inputs.push_back(std::move(tangent));
-  for (auto& gradient : backward.gradients) graph.outputs.push_back(gradient);
 }
 
 }  // namespace
 
-void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, Captured& captured) {
-  Joint joint{tracer, std::move(results), {}, {}, {}};
-  for (auto& result : joint.results) {
+void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::BackwardForm& form,
+                  Captured& captured) {
+  for (auto& result : results) {
     result = tracer.lift(result);  // a closure tensor that no operator met
   }
-  for (size_t i = 0; i < tracer.roots().size(); ++i) {
-    joint.root_storage.emplace(tracer.roots()[i].value, static_cast<int32_t>(i));
+  auto out = describe_results(tracer, std::move(results));
+  const auto mutations = find_mutations(tracer);
+  for (const auto& mutation : mutations) {
+    out.tensors.push_back(tracer.roots()[static_cast<size_t>(mutation.root)].wrapper);
+    out.outputs.push_back(mutation.output);
   }
-  for (size_t i = 0; i < joint.results.size(); ++i) {
-    joint.outputs.push_back(describe_result(joint, i));
+  auto backward = try_backward(tracer, out.tensors, out.outputs, form, captured);
+  auto& graph = tracer.graph;
+  write_inputs(tracer, mutations);
+  graph.outputs = std::move(out.outputs);
+  for (const auto& answer : tracer.answers) {
+    graph.outputs.push_back(answer);
+    captured.answers.push_back(answer.index != 0);
   }
-  auto mutations = find_mutations(joint);
-  for (const auto& mutation : mutations) joint.owned.insert(storage_of(joint, mutation.value));
-  auto backward = try_backward(joint, captured);
-  write_records(joint, std::move(mutations), std::move(backward));
+  write_tokens(tracer);
+  for (auto& tangent : backward.tangents) graph.inputs.push_back(std::move(tangent));
+  for (auto& gradient : backward.gradients) graph.outputs.push_back(gradient);
   captured.joint = std::move(tracer.graph);
   captured.tables = std::move(tracer.tables);
-  for (auto& root : tracer.roots()) {
+  for (const auto& root : tracer.roots()) {
     captured.primals.push_back(root.real);
-    root.wrapper = at::Tensor();
+    captured.holders.push_back(root.holder);
+    captured.follows.push_back(root.follows_base ? root.base : -1);
   }
 }
 

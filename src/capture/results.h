@@ -7,14 +7,16 @@
 
 #include <vector>
 
+#include "capture/backward.h"
 #include "capture/capture.h"
 #include "capture/tracer.h"
 
 namespace antegrad::capture {
 
-/// Relates results to inputs and to each other, runs the backward on stand-ins, finds mutated inputs,
+/// Relates results to inputs and to each other, finds what was written, runs the backward on stand-ins,
 /// and writes the graph's input and output records. Runs inside the capture's scope. Results are
 /// taken by value so that no stand-in outlives the call.
-void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, Captured& captured);
+void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::BackwardForm& form,
+                  Captured& captured);
 
 }  // namespace antegrad::capture

@@ -38,7 +38,7 @@ c10::intrusive_ptr<StandIn> StandIn::copy() const {
 c10::intrusive_ptr<c10::TensorImpl> StandIn::shallow_copy_and_detach(
     const c10::VariableVersion& version, bool allow_metadata_change) const {
   auto result = copy();
-  result->set_version_counter(version);
+  if (!result->is_inference()) result->set_version_counter(version);
   result->set_allow_tensor_metadata_change(allow_metadata_change);
   return result;
 }
@@ -46,7 +46,7 @@ c10::intrusive_ptr<c10::TensorImpl> StandIn::shallow_copy_and_detach(
 c10::intrusive_ptr<c10::TensorImpl> StandIn::shallow_copy_and_detach(
     c10::VariableVersion&& version, bool allow_metadata_change) const {
   auto result = copy();
-  result->set_version_counter(std::move(version));
+  if (!result->is_inference()) result->set_version_counter(std::move(version));
   result->set_allow_tensor_metadata_change(allow_metadata_change);
   return result;
 }

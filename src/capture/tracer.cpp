@@ -23,7 +23,9 @@ struct Tracer::Recording {
   ValueId token_out = kNoValue;
 };
 
-Tracer::Tracer() { life_->tracer.store(this, std::memory_order_release); }
+Tracer::Tracer(const SharedMemories& shared) : shared_(shared) {
+  life_->tracer.store(this, std::memory_order_release);
+}
 Tracer::~Tracer() { life_->tracer.store(nullptr, std::memory_order_release); }
 
 Tracer* Tracer::current() { return static_cast<Tracer*>(torch_compat::carried()); }
@@ -52,75 +54,6 @@ at::Tensor Tracer::wrap(const shapes::Spec& spec, ValueId value) {
 std::pair<at::Tensor, ValueId> Tracer::make_input(const shapes::Spec& spec) {
   const auto value = add_value(spec, -1);
   return {wrap(spec, value), value};
-}
-
-Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
-  const auto spec = spec_of(tensor);
-  Root root{tensor, {}, add_value(spec, -1), Snapshot(tensor), std::move(source)};
-  root.wrapper = wrap(spec, root.value);
-  if (tensor.requires_grad()) root.wrapper.set_requires_grad(true);
-  root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());
-  roots_.push_back(std::move(root));
-  return roots_.back();
-}
-
-namespace {
-
-void require_plain(const at::Tensor& tensor) {
-  const char* found = nullptr;
-  if (tensor.layout() != at::kStrided) found = "a sparse or mkldnn tensor";
-  if (tensor.is_nested()) found = "a nested tensor";
-  if (tensor.is_quantized()) found = "a quantised tensor";
-  if (tensor.key_set().has(c10::DispatchKey::Python)) found = "a tensor subclass";
-  if (tensor.is_conj() || tensor.is_neg()) found = "a lazily conjugated or negated tensor";
-  if (found == nullptr) return;
-  throw TensorKindError("", {"strided tensors of libtorch itself", found,
-                             "convert it before the compiled region, or keep it outside"});
-}
-
-}  // namespace
-
-at::Tensor Tracer::lift(const at::Tensor& tensor) {
-  if (!tensor.defined() || tensor.key_set().has(c10::DispatchKey::Functionalize) ||
-      tensor.unsafeGetTensorImpl()->is_wrapped_number() || as_stand_in(tensor) != nullptr ||
-      tensor.is_meta()) {
-    return tensor;
-  }
-  const std::lock_guard lock(mutex_);
-  const auto it = root_by_impl_.find(tensor.unsafeGetTensorImpl());
-  if (it != root_by_impl_.end()) return roots_[it->second].wrapper;
-  require_plain(tensor);
-  return add_root(tensor, Source{}).wrapper;
-}
-
-at::Tensor Tracer::lift_argument(const at::Tensor& tensor, int32_t leaf) {
-  if (!tensor.defined()) return tensor;
-  const auto it = root_by_impl_.find(tensor.unsafeGetTensorImpl());
-  if (it != root_by_impl_.end()) return roots_[it->second].wrapper;
-  if (tensor.key_set().has(c10::DispatchKey::Functionalize) || as_stand_in(tensor) != nullptr) {
-    throw EscapeError("", {"arguments that hold data", "a stand-in of another capture",
-                           "do not keep tensors that were made inside a compiled callable"});
-  }
-  require_plain(tensor);
-  return add_root(tensor, Source{Source::Kind::argument, leaf, ""}).wrapper;
-}
-
-int32_t Tracer::root_of_wrapper(const at::Tensor& wrapper) const {
-  for (size_t i = 0; i < roots_.size(); ++i) {
-    if (roots_[i].wrapper.is_same(wrapper)) return static_cast<int32_t>(i);
-  }
-  return -1;
-}
-
-ValueId Tracer::value_of(const at::Tensor& wrapper) {
-  at::functionalization::impl::sync(wrapper);
-  const auto* stand_in = inside_wrapper(wrapper);
-  AG_CHECK(stand_in != nullptr, "a tensor of a capture that is not a stand-in");
-  if (stand_in->tracer() != this) {
-    throw EscapeError("", {"tensors of this call", "a stand-in of another capture",
-                           "do not keep tensors that were made inside a compiled callable"});
-  }
-  return stand_in->value();
 }
 
 void Tracer::take_tensor(const at::Tensor& tensor, Recording& recording) {
@@ -289,7 +222,16 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   if (!recording.any_stand_in && (recording.any_meta || to_meta)) {
     // Functionalisation checks in-place operators on meta tensors: not part of the program.
     const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
-    entry.handle.callBoxed(stack);
+    const auto saved = entry.written_arg >= 0
+                           ? args[static_cast<size_t>(entry.written_arg)]
+                           : c10::IValue();
+    try {
+      entry.handle.callBoxed(stack);
+    } catch (const c10::NotImplementedError&) {
+      // No meta kernel, nothing checked: an in-place operator returns what it writes.
+      if (entry.written_arg < 0) throw;
+      stack->emplace_back(saved);
+    }
     return;
   }
   constexpr size_t kTraining = 5;  // argument of all batch normalisations

@@ -17,26 +17,18 @@
 #include <vector>
 
 #include "capture/infer.h"
+#include "capture/roots.h"
 #include "capture/stand_in.h"
-#include "capture/untouched.h"
 #include "graph/graph.h"
 #include "ops/attrs.h"
 #include "torch_compat/tracer_context.h"
 
 namespace antegrad::capture {
 
-/// A real tensor that the graph reads: an argument, a closure tensor, a constant.
-struct Root {
-  at::Tensor real;
-  at::Tensor wrapper;  ///< functional wrapper over its stand-in; dropped when the capture ends
-  ValueId value = kNoValue;
-  Snapshot before;  ///< what the real tensor looked like when it was lifted
-  Source source;    ///< Kind::none until capture() has found where it comes from
-};
-
 class Tracer final : public torch_compat::CarriedBase {
  public:
-  Tracer();
+  /// `shared`: memory that an earlier run of the same capture found to be shared; outlives the tracer.
+  explicit Tracer(const SharedMemories& shared);
   ~Tracer() override;
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
@@ -60,16 +52,22 @@ class Tracer final : public torch_compat::CarriedBase {
 
   /// Index in roots() of the root with this wrapper, or -1.
   int32_t root_of_wrapper(const at::Tensor& wrapper) const;
+  /// The same for a real tensor.
+  int32_t root_of(const at::Tensor& real) const;
   /// Value of the stand-in inside a wrapper, with pending mutations applied. Throws EscapeError for a
   /// stand-in of another capture.
   ValueId value_of(const at::Tensor& wrapper);
 
   std::vector<Root>& roots() { return roots_; }
+  const std::vector<Root>& roots() const { return roots_; }
   std::shared_ptr<const CaptureLife> life() const { return life_; }
 
   Graph graph;
   ops::AttrTables tables;
   InferCounts counts;
+  /// Answers to questions about data: what is to be assumed, and what was asked so far.
+  std::vector<bool> assumed;
+  std::vector<Output> answers;
   Phase phase = Phase::forward;
   /// First token of each generator, by generator index, and the last one so far.
   std::vector<std::pair<ValueId, ValueId>> generator_tokens;
@@ -83,12 +81,19 @@ class Tracer final : public torch_compat::CarriedBase {
   c10::IValue add_output(const shapes::Spec& spec, StorageId storage, Recording& recording);
   at::Tensor wrap(const shapes::Spec& spec, ValueId value);
   ValueId add_value(const shapes::Spec& spec, StorageId storage);
-  Root& add_root(const at::Tensor& tensor, Source source);
 
+  // lift.cpp
+  Root& add_root(const at::Tensor& tensor, Source source);
+  at::Tensor lift_new(const at::Tensor& tensor, Source source);
+  at::Tensor lift_member(const at::Tensor& tensor, const SharedMemory& shared, Source source);
+
+  const SharedMemories& shared_;
   std::shared_ptr<CaptureLife> life_ = std::make_shared<CaptureLife>();
   std::recursive_mutex mutex_;
   std::vector<Root> roots_;
   std::unordered_map<const c10::TensorImpl*, size_t> root_by_impl_;
+  /// Real tensors without a source that show the memory of a root, with their wrappers.
+  std::unordered_map<const c10::TensorImpl*, std::pair<at::Tensor, at::Tensor>> temporaries_;
 };
 
 /// Where user code called into libtorch: "file:line" or "object+offset" of the first stack frame that

@@ -10,6 +10,7 @@
 #include "compile/guards.h"
 #include "compile/module_tree.h"
 #include "compile/pipeline.h"
+#include "compile/recapture.h"
 #include "log/log.h"
 
 namespace antegrad::detail {
@@ -29,6 +30,7 @@ const void* type_key(const BodyRef& body) { return reinterpret_cast<const void*>
 }  // namespace
 
 struct CompiledFunction::State {
+  std::shared_ptr<void> callable;
   std::shared_ptr<const torch::nn::Module> module;
   Options options;
 
@@ -58,26 +60,14 @@ struct CompiledFunction::State {
 std::shared_ptr<const Entry> CompiledFunction::State::compile_entry(const Leaves& arguments,
                                                                     const BodyRef& body) const {
   const auto tree = std::make_shared<const compiler::ModuleTree>(module);
+  const compiler::Callable described{callable, body, module, options.name};
   std::vector<HostValue> result_host;
-  capture::Request request;
-  request.name = options.name;
-  request.arguments = arguments.tensors;
-  request.body = [&](const std::vector<at::Tensor>& tensors) {
-    auto leaves = body.run(body.callable, Leaves{tensors, arguments.host});
-    result_host = std::move(leaves.host);
-    return std::move(leaves.tensors);
-  };
-  request.source_of = [&](const at::Tensor& tensor) {
-    const auto* slot = tree->find(tensor);
-    return slot == nullptr ? Source{} : slot->source;
-  };
-  for (const auto& slot : tree->slots()) request.watched.push_back(*slot.address);
-
-  auto captured = capture::capture(request);
-  compiler::GuardSet guards(captured.joint, captured.primals, captured.leaf_inputs, arguments,
-                            type_key(body), tree);
+  auto captured = capture::capture(
+      compiler::request_for(described, arguments.tensors, arguments.host, tree, result_host));
+  compiler::GuardSet guards(captured, arguments, type_key(body), tree);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
-  auto compiled = compiler::compile_joint(std::move(captured), options);
+  auto compiled = compiler::compile_joint(std::move(captured), options,
+                                          compiler::make_recapture(described, arguments, tree));
   compiled.report.lifted_tensors = lifted;
   log(Artifact::guards, [&] {
     return options.name + ": " + std::to_string(arguments.tensors.size()) + " arguments, " +
@@ -96,7 +86,8 @@ void CompiledFunction::State::note_recompile(const Leaves& arguments, const Body
   log(Artifact::recompile, [&] { return options.name + ": " + why; });
 }
 
-CompiledFunction::CompiledFunction(std::shared_ptr<const torch::nn::Module> module, Options options)
+CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
+                                   std::shared_ptr<const torch::nn::Module> module, Options options)
     : state_(std::make_shared<State>()) {
   if (options.max_programs < 1) {
     throw OptionError(ErrorText{"max_programs of at least 1", std::to_string(options.max_programs),
@@ -106,6 +97,7 @@ CompiledFunction::CompiledFunction(std::shared_ptr<const torch::nn::Module> modu
       dump != nullptr && options.dump_dir.empty()) {
     options.dump_dir = dump;
   }
+  state_->callable = std::move(callable);
   state_->module = std::move(module);
   state_->options = std::move(options);
 }

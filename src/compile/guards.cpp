@@ -3,38 +3,72 @@
 #include <antegrad/error.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "compile/changed.h"
+#include "torch_compat/autograd_graph.h"
 
 namespace antegrad::compiler {
 
-GuardSet::GuardSet(const Graph& joint, const std::vector<at::Tensor>& primals,
-                   const std::vector<int32_t>& leaf_inputs, const Leaves& arguments,
-                   const void* types, std::shared_ptr<const ModuleTree> module)
+namespace {
+
+// By tensor: the first with the same storage, -1 for one without.
+std::vector<int32_t> memory_of(const std::vector<at::Tensor>& tensors) {
+  std::unordered_map<const void*, int32_t> first;
+  first.reserve(tensors.size());
+  std::vector<int32_t> memory;
+  memory.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto* storage = tensors[i].defined() ? capture::storage_of(tensors[i]) : nullptr;
+    memory.push_back(
+        storage == nullptr ? -1 : first.emplace(storage, static_cast<int32_t>(i)).first->second);
+  }
+  return memory;
+}
+
+bool writes(const Graph& joint) {
+  return std::any_of(joint.outputs.begin(), joint.outputs.end(),
+                     [](const Output& output) { return output.kind == OutputKind::mutated_input; });
+}
+
+}  // namespace
+
+GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, const void* types,
+                   std::shared_ptr<const ModuleTree> module)
     : ambient_(Ambient::now()),
       types_(types),
       host_(arguments.host),
-      leaf_inputs_(leaf_inputs),
+      leaf_inputs_(captured.leaf_inputs),
       module_(std::move(module)),
-      primal_count_(primals.size()) {
+      primal_count_(captured.primals.size()) {
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     arguments_.emplace_back(arguments.tensors[i]);
-    const auto first = std::find(leaf_inputs.begin(), leaf_inputs.end(), leaf_inputs[i]);
-    first_leaf_.push_back(static_cast<int32_t>(first - leaf_inputs.begin()));
-    if (leaf_inputs[i] >= 0 && joint.inputs[static_cast<size_t>(leaf_inputs[i])].mutates_data) {
-      written_leaves_.push_back(static_cast<int32_t>(i));
-    }
+    const auto first = std::find(leaf_inputs_.begin(), leaf_inputs_.end(), leaf_inputs_[i]);
+    first_leaf_.push_back(static_cast<int32_t>(first - leaf_inputs_.begin()));
   }
+  const auto& primals = captured.primals;
   for (size_t i = 0; i < primals.size(); ++i) {
     const auto primal = static_cast<int32_t>(i);
-    const auto& source = joint.inputs[i].source;
+    const auto& source = captured.joint.inputs[i].source;
+    if (source.via != Source::Via::itself) {
+      const auto& holder = captured.holders[i];
+      const auto* slot = module_->find(holder);
+      found_.push_back({primal, source.via,
+                        source.kind == Source::Kind::argument ? source.index : -1,
+                        slot == nullptr ? nullptr : slot->address,
+                        c10::weak_intrusive_ptr<c10::TensorImpl>(holder.getIntrusivePtr()),
+                        TensorGuard(primals[i])});
+      continue;
+    }
     switch (source.kind) {
       case Source::Kind::argument: break;
       case Source::Kind::parameter:
       case Source::Kind::buffer: {
-        const auto* slot = module_->find(primals[i]);
-        AG_CHECK(slot != nullptr, source.name);
-        slots_.add(slot->address, primal, source.name);
+        // Other slots with the same tensor must keep it too.
+        for (const auto& slot : module_->slots()) {
+          if (!slot.address->is_same(primals[i])) continue;
+          slots_.add(slot.address, primal, slot.source.name);
+        }
         break;
       }
       case Source::Kind::constant: constants_.push_back({primals[i], primal}); break;
@@ -44,6 +78,24 @@ GuardSet::GuardSet(const Graph& joint, const std::vector<at::Tensor>& primals,
              TensorGuard(primals[i]), primal});
     }
   }
+  if (writes(captured.joint) || !found_.empty()) memory_ = memory_of(primals);
+  for (size_t i = 0; i < captured.follows.size(); ++i) {
+    if (captured.follows[i] >= 0) views_.emplace_back(static_cast<int32_t>(i), captured.follows[i]);
+  }
+}
+
+at::Tensor GuardSet::Found::find(const Leaves& arguments) const {
+  at::Tensor holder;
+  if (leaf >= 0) {
+    holder = arguments.tensors[static_cast<size_t>(leaf)];
+  } else if (slot != nullptr) {
+    holder = *slot;
+  } else if (auto impl = held.lock()) {
+    holder = at::Tensor(std::move(impl));
+  }
+  if (!holder.defined()) return holder;
+  if (via == Source::Via::base) return torch_compat::base_or_self(holder);
+  return torch_compat::span_of(holder, meta.sizes()[0], meta.offset());
 }
 
 bool GuardSet::arguments_hold(const Leaves& arguments, std::string* why) const {
@@ -62,27 +114,19 @@ bool GuardSet::arguments_hold(const Leaves& arguments, std::string* why) const {
       return false;
     }
     const auto first = static_cast<size_t>(first_leaf_[i]);
-    if (leaf_inputs_[i] >= 0 && first != i && !arguments.tensors[first].is_same(tensor)) {
+    if (leaf_inputs_[i] < 0) continue;
+    if (first != i && !arguments.tensors[first].is_same(tensor)) {
       if (why != nullptr) {
         *why = "arguments " + std::to_string(first) + " and " + std::to_string(i) +
                " were the same tensor";
       }
       return false;
     }
-  }
-  for (const auto written : written_leaves_) {
-    const auto& target = arguments.tensors[static_cast<size_t>(written)];
-    for (size_t i = 0; i < arguments_.size(); ++i) {
-      const auto& other = arguments.tensors[i];
-      if (!other.defined() || leaf_inputs_[i] == leaf_inputs_[static_cast<size_t>(written)]) {
-        continue;
-      }
-      if (!other.is_alias_of(target)) continue;
+    for (size_t j = 0; j < i; ++j) {
+      if (leaf_inputs_[j] == leaf_inputs_[i] || !arguments.tensors[j].is_same(tensor)) continue;
       if (why != nullptr) {
-        *why = "argument " + std::to_string(written) +
-               ", which is written, now shares memory "
-               "with argument " +
-               std::to_string(i);
+        *why = "arguments " + std::to_string(j) + " and " + std::to_string(i) +
+               " were two tensors, are the same";
       }
       return false;
     }
@@ -113,6 +157,33 @@ bool GuardSet::lifted_hold(std::string* why) const {
   return true;
 }
 
+bool GuardSet::found_hold(const Leaves& arguments, std::string* why) const {
+  for (const auto& found : found_) {
+    const auto tensor = found.find(arguments);
+    if (tensor.defined() && (found.via == Source::Via::span || found.meta.matches(tensor))) {
+      continue;
+    }
+    if (why != nullptr) {
+      *why = tensor.defined() ? "what an argument is a view of: " + found.meta.difference(tensor)
+                              : "a tensor that the callable held is gone";
+    }
+    return false;
+  }
+  return true;
+}
+
+bool GuardSet::memory_holds(const Leaves& arguments, std::string* why) const {
+  if (memory_.empty()) return true;
+  const auto now = primals(arguments);
+  const bool views = std::all_of(views_.begin(), views_.end(), [&](const auto& pair) {
+    return torch_compat::base_or_self(now[static_cast<size_t>(pair.first)])
+        .is_same(now[static_cast<size_t>(pair.second)]);
+  });
+  if (views && memory_of(now) == memory_) return true;
+  if (why != nullptr) *why = "which tensors share memory, of which some is written";
+  return false;
+}
+
 bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* why) const {
   if (types != types_) {
     if (why != nullptr) *why = "the types of the arguments differ";
@@ -126,7 +197,8 @@ bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* wh
     if (why != nullptr) *why = "host values among the arguments differ";
     return false;
   }
-  return arguments_hold(arguments, why) && lifted_hold(why);
+  return arguments_hold(arguments, why) && lifted_hold(why) && found_hold(arguments, why) &&
+         memory_holds(arguments, why);
 }
 
 std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
@@ -140,6 +212,9 @@ std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
   }
   for (const auto& constant : constants_) {
     primals[static_cast<size_t>(constant.primal)] = constant.tensor;
+  }
+  for (const auto& found : found_) {
+    primals[static_cast<size_t>(found.primal)] = found.find(arguments);
   }
   return primals;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "antegrad/tree.h"
+#include "capture/capture.h"
 #include "compile/ambient.h"
 #include "compile/module_tree.h"
 #include "compile/slot_guards.h"
@@ -26,10 +27,7 @@ namespace antegrad::compiler {
 /// Where each primal of a program comes from at run time, and what must hold for it.
 class GuardSet {
  public:
-  /// `joint` gives the sources of its primals, `primals` the tensors they were captured with,
-  /// `leaf_inputs` which primal each argument leaf is.
-  GuardSet(const Graph& joint, const std::vector<at::Tensor>& primals,
-           const std::vector<int32_t>& leaf_inputs, const Leaves& arguments, const void* types,
+  GuardSet(const capture::Captured& captured, const Leaves& arguments, const void* types,
            std::shared_ptr<const ModuleTree> module);
 
   /// Whether the program fits. When not, and `why` is given, names the guard and both values.
@@ -49,22 +47,37 @@ class GuardSet {
     at::Tensor tensor;
     int32_t primal;
   };
+  // A primal that is not a tensor which somebody holds, but found through one (Source::Via).
+  struct Found {
+    int32_t primal;
+    Source::Via via;
+    int32_t leaf = -1;                              // the argument that leads to it, or
+    const at::Tensor* slot = nullptr;               // the slot, or
+    c10::weak_intrusive_ptr<c10::TensorImpl> held;  // the tensor that the callable holds
+    TensorGuard meta;
+    at::Tensor find(const Leaves& arguments) const;
+  };
 
   bool arguments_hold(const Leaves& arguments, std::string* why) const;
   bool lifted_hold(std::string* why) const;
+  bool found_hold(const Leaves& arguments, std::string* why) const;
+  bool memory_holds(const Leaves& arguments, std::string* why) const;
 
   Ambient ambient_;
   const void* types_;
   std::vector<HostValue> host_;
   std::vector<TensorGuard> arguments_;
   std::vector<int32_t> leaf_inputs_;
-  std::vector<int32_t> first_leaf_;      // by leaf: the first leaf with the same tensor
-  std::vector<int32_t> written_leaves_;  // leaves that the program writes
+  std::vector<int32_t> first_leaf_;  // by leaf: the first leaf with the same tensor
   std::shared_ptr<const ModuleTree> module_;
   SlotGuards slots_;
   std::vector<AnonymousGuard> anonymous_;
   std::vector<Constant> constants_;
+  std::vector<Found> found_;
   size_t primal_count_ = 0;
+  // Of programs that write: by primal, the first primal with the same storage. Empty otherwise.
+  std::vector<int32_t> memory_;
+  std::vector<std::pair<int32_t, int32_t>> views_;  // primals that are views of primals
 };
 
 }  // namespace antegrad::compiler

@@ -39,6 +39,14 @@ const Slot* ModuleTree::find(const at::Tensor& tensor) const {
   return it == by_tensor_.end() ? nullptr : &slots_[it->second];
 }
 
+const Slot* ModuleTree::find(const c10::StorageImpl* storage) const {
+  const auto it = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    const auto& tensor = *slot.address;
+    return tensor.has_storage() && tensor.storage().unsafeGetStorageImpl() == storage;
+  });
+  return it == slots_.end() ? nullptr : &*it;
+}
+
 bool ModuleTree::holds(std::string* why) const {
   const auto as_before = [](const auto& c) {
     const auto& items = c.slots->items();

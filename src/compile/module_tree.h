@@ -29,6 +29,9 @@ class ModuleTree {
   /// The first slot that holds this very tensor, null when none does.
   const Slot* find(const at::Tensor& tensor) const;
 
+  /// The first slot whose tensor has this storage, null when none does.
+  const Slot* find(const c10::StorageImpl* storage) const;
+
   /// Structure, slot positions and training flags are as when the tree was made. When not, and `why`
   /// is given, says what changed.
   bool holds(std::string* why = nullptr) const;

@@ -3,49 +3,34 @@
 #include <chrono>
 #include <utility>
 
+#include "compile/backward_variants.h"
+#include "compile/joint_passes.h"
 #include "graph/hash.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "log/log.h"
 #include "memory/peak.h"
 #include "partition/default_partition.h"
-#include "passes/cse.h"
-#include "passes/dce.h"
-#include "passes/no_ops.h"
 #include "passes/pass_manager.h"
 #include "passes/reinplace.h"
-#include "passes/size_only_inputs.h"
 
 namespace antegrad::compiler {
 namespace {
 
-struct Pass {
-  const char* name;
-  Graph (*run)(Graph);
-};
+std::vector<Output> gradients_of(const Graph& joint) {
+  std::vector<Output> gradients;
+  for (const auto& output : joint.outputs) {
+    if (output.kind == OutputKind::gradient) gradients.push_back(output);
+  }
+  return gradients;
+}
 
-// On the joint graph, where forward and backward can still be simplified together.
-constexpr Pass kJointPasses[] = {
-    // Functionalisation leaves chains of views and copies behind; fewer nodes for all that follow.
-    {"no_ops", no_ops},
-    // Before cse and dce: what only sizes were read of becomes equal or dead.
-    {"size_only_inputs", size_only_inputs},
-    // After no_ops, which makes inputs of equal nodes the same value.
-    {"cse", cse},
-    // Last: drops what the others left unused. The partition wants no dead code.
-    {"dce", dce},
-};
-
-// On forward and backward each, after the partition: these write in place, which ends SSA's freedom
-// to move nodes.
-constexpr Pass kProgramPasses[] = {
-    {"reinplace", reinplace},
-};
-
-template <size_t n>
-Graph run_all(const Pass (&passes)[n], Graph graph, const PassContext& context) {
-  for (const auto& pass : passes) graph = run_pass(pass.name, pass.run, std::move(graph), context);
-  return graph;
+std::vector<bool> saved_by(const Graph& forward) {
+  std::vector<bool> saved(forward.values.size(), false);
+  for (const auto& output : forward.outputs) {
+    if (output.kind == OutputKind::saved) saved[static_cast<size_t>(output.value)] = true;
+  }
+  return saved;
 }
 
 void describe(const Partition& partition, ProgramReport& report) {
@@ -66,7 +51,8 @@ void describe(const Partition& partition, ProgramReport& report) {
 
 }  // namespace
 
-CompiledProgram compile_joint(capture::Captured captured, const Options& options) {
+CompiledProgram compile_joint(capture::Captured captured, const Options& options,
+                              Recapture recapture) {
   const auto start = std::chrono::steady_clock::now();
   const PassContext context{options.verify_graphs, options.dump_dir, nullptr};
   CompiledProgram compiled;
@@ -77,20 +63,36 @@ CompiledProgram compile_joint(capture::Captured captured, const Options& options
   report.meta_kernels = captured.counts.meta_kernels;
   report.real_kernels = captured.counts.real_kernels + captured.counts.memoised;
 
-  auto joint = run_pass(
-      "capture", [](Graph graph) { return graph; }, std::move(captured.joint), context);
-  joint = run_all(kJointPasses, std::move(joint), context);
+  auto raw = captured.joint;
+  auto joint = run_joint_passes(std::move(captured.joint), context);
   report.joint_nodes = static_cast<int64_t>(joint.nodes.size());
   report.graph_hash = to_string(structural_hash(joint));
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
 
-  auto partition = default_partition(std::move(joint));
-  partition.forward = run_all(kProgramPasses, std::move(partition.forward), context);
-  partition.backward = run_all(kProgramPasses, std::move(partition.backward), context);
-  describe(partition, report);
+  auto partition = default_partition(joint);
+  // Last: writing in place ends SSA's freedom to move nodes.
+  partition.forward = run_pass(
+      "reinplace", [](Graph graph) { return reinplace(std::move(graph)); },
+      std::move(partition.forward), context);
 
-  compiled.executable = std::make_shared<const runtime::Executable>(
-      partition.forward, partition.backward, captured.tables, captured.backward_error);
+  const auto gradients = gradients_of(joint);
+  const auto variants = std::make_shared<BackwardVariants>(
+      std::move(raw),
+      BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error},
+      saved_by(partition.forward), std::move(recapture), context);
+  const auto executable = std::make_shared<runtime::Executable>(
+      partition.forward, captured.tables, gradients,
+      [variants](const runtime::BackwardKey& key) { return variants->make(key); });
+  variants->set_donated(executable->donated());
+  if (!captured.backward_error) {
+    const auto donated = executable->donated();
+    partition.backward = run_pass(
+        "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
+        std::move(partition.backward), context);
+    executable->add_backward(executable->usual_key(), {partition.backward, captured.tables});
+  }
+  describe(partition, report);
+  compiled.executable = executable;
   report.compile_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return compiled;

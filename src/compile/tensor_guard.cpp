@@ -10,6 +10,7 @@ namespace antegrad::compiler {
 TensorGuard::TensorGuard(const at::Tensor& tensor) : defined_(tensor.defined()) {
   if (!defined_) return;
   requires_grad_ = tensor.requires_grad();
+  leaf_ = !requires_grad_ || tensor.is_leaf();
   keys_ = tensor.key_set();
   dtype_ = tensor.dtype();
   device_ = tensor.device();
@@ -27,7 +28,9 @@ bool TensorGuard::matches(const at::Tensor& tensor) const {
   const auto dims = sizes.size();
   return impl->key_set() == keys_ && impl->dtype() == dtype_ && impl->device() == device_ &&
          torch_compat::requires_grad(*impl) == requires_grad_ &&
-         impl->storage_offset() == offset_ && 2 * dims == sizes_and_strides_.size() &&
+         (!requires_grad_ || torch_compat::is_leaf(*impl) == leaf_) &&
+         !torch_compat::has_forward_gradient(*impl) && impl->storage_offset() == offset_ &&
+         2 * dims == sizes_and_strides_.size() &&
          std::equal(sizes.begin(), sizes.end(), sizes_and_strides_.begin()) &&
          std::equal(strides.begin(), strides.end(), sizes_and_strides_.begin() + dims);
 }
@@ -44,6 +47,12 @@ std::string TensorGuard::difference(const at::Tensor& tensor) const {
   if (tensor.strides() != strides) return changed("strides", strides, tensor.strides());
   if (tensor.requires_grad() != requires_grad_) {
     return changed("requires_grad", requires_grad_, tensor.requires_grad());
+  }
+  if (requires_grad_ && tensor.is_leaf() != leaf_) {
+    return changed("is_leaf", leaf_, tensor.is_leaf());
+  }
+  if (torch_compat::has_forward_gradient(*tensor.unsafeGetTensorImpl())) {
+    return "it has a forward-mode gradient";
   }
   if (tensor.storage_offset() != offset_) {
     return changed("storage_offset", offset_, tensor.storage_offset());

@@ -24,8 +24,8 @@ bool same_value(const Graph& a, const Graph& b, ValueId id) {
 bool same_input(const Graph& a, const Graph& b, const Input& x, const Input& y) {
   return x.value == y.value && x.kind == y.kind && x.source == y.source &&
          x.requires_grad == y.requires_grad && x.mutates_data == y.mutates_data &&
-         x.mutates_metadata == y.mutates_metadata && x.index == y.index &&
-         same_value(a, b, x.value);
+         x.mutates_metadata == y.mutates_metadata && x.version_bumps == y.version_bumps &&
+         x.index == y.index && same_value(a, b, x.value);
 }
 
 bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
@@ -38,7 +38,7 @@ bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
 
 bool same_output(const Output& x, const Output& y) {
   return x.value == y.value && x.kind == y.kind && x.index == y.index && x.alias == y.alias &&
-         x.requires_grad == y.requires_grad;
+         x.requires_grad == y.requires_grad && x.leaf == y.leaf && x.version == y.version;
 }
 
 std::string count_difference(const char* what, size_t a, size_t b) {
@@ -54,7 +54,7 @@ std::string first_difference(const Graph& a, const Graph& b) {
   if (a.opaque_names != b.opaque_names) return "names of opaque objects";
   const size_t inputs = std::min(a.inputs.size(), b.inputs.size());
   for (size_t i = 0; i < inputs; ++i) {
-    if (!same_input(a, b, a.inputs[i], b.inputs[i])) return fmt::format("input {}", i);
+    if (!same_input(a, b, a.inputs[i], b.inputs[i])) return fmt::format("input {}: {} and {}", i, input_text(a, a.inputs[i]), input_text(b, b.inputs[i]));
   }
   const size_t nodes = std::min(a.nodes.size(), b.nodes.size());
   for (size_t i = 0; i < nodes; ++i) {
@@ -63,7 +63,7 @@ std::string first_difference(const Graph& a, const Graph& b) {
   }
   const size_t outputs = std::min(a.outputs.size(), b.outputs.size());
   for (size_t i = 0; i < outputs; ++i) {
-    if (!same_output(a.outputs[i], b.outputs[i])) return fmt::format("output {}", i);
+    if (!same_output(a.outputs[i], b.outputs[i])) return fmt::format("output {}: {} and {}", i, output_text(a.outputs[i]), output_text(b.outputs[i]));
   }
   for (const std::string& difference :
        {count_difference("numbers of inputs", a.inputs.size(), b.inputs.size()),

@@ -6,6 +6,10 @@
 
 namespace antegrad {
 
+bool Output::differentiable() const {
+  return of_forward(kind) && requires_grad && !leaf && !alias.shares_history();
+}
+
 Shape contiguous_strides(const Shape& sizes) {
   Shape strides(sizes.size());
   IntExpr step = 1;

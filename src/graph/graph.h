@@ -8,8 +8,10 @@
 /// produces and who uses a value is computed on demand by DefUse. verify() states all invariants.
 ///
 /// Calling convention of a joint graph:
-///   [primals..., tokens..., tangents...] -> [outputs..., mutated inputs..., tokens..., gradients...]
-/// forward:  [primals..., tokens...] -> [outputs..., mutated inputs..., tokens..., saved...]
+///   [primals..., tokens..., tangents...]
+///     -> [results..., bases..., mutated inputs..., answers..., tokens..., gradients...]
+/// forward:  [primals..., tokens...]
+///     -> [results..., bases..., mutated inputs..., answers..., tokens..., saved...]
 /// backward: [saved..., tokens..., tangents...] -> [tokens..., gradients...]
 
 #include <cstdint>
@@ -90,9 +92,16 @@ struct Source {
     constant,   ///< made during capture, owned by the program
     none,       ///< tangents, tokens, saved values
   };
+  /// What of the tensor that is found there.
+  enum class Via : uint8_t {
+    itself,
+    base,  ///< the tensor that it is a view of, by autograd
+    span,  ///< elements of its storage, in one row: as many and from where the value's metadata say
+  };
   Kind kind = Kind::none;
   int32_t index = -1;
   std::string name;
+  Via via = Via::itself;
   friend bool operator==(const Source&, const Source&) = default;
 };
 
@@ -103,41 +112,73 @@ struct Input {
   bool requires_grad = false;
   bool mutates_data = false;  ///< written back after the call from the matching Output
   bool mutates_metadata = false;
+  int32_t version_bumps = 0;  ///< primal: by how much the call moves its version counter
   /// tangent: position among the graph's outputs that it belongs to; generator_token: generator
   int32_t index = -1;
 };
 
 enum class OutputKind : uint8_t {
   result,
+  base,  ///< not returned; results are views of it
   mutated_input,
+  answer,  ///< a bool that the capture assumed to be `index`; the call is undone when it is not
   generator_token,
   effect_token,
   saved,
   gradient
 };
 
-/// How a result relates to other tensors that the user holds.
+/// How a result relates to other tensors that the user holds. Views are made again by autograd, in grad
+/// mode or, `no_grad_`, without; a detached tensor shares memory and version counter; `data_of_` memory only.
 struct OutputAlias {
   enum class Kind : uint8_t {
     none,
-    is_input,
+    is_input,  ///< the same tensor
     view_of_input,
-    view_of_intermediate,
+    no_grad_view_of_input,
+    detached_from_input,
+    data_of_input,
+    same_as_output,
     view_of_output,
-    same_as_output
+    no_grad_view_of_output,
+    detached_from_output,
+    data_of_output,
   };
   Kind kind = Kind::none;
-  int32_t index = -1;  ///< which input or output
+  int32_t index = -1;  ///< which input or output (a result or a base)
+  bool of_input() const { return kind >= Kind::is_input && kind <= Kind::data_of_input; }
+  bool of_output() const { return kind >= Kind::same_as_output; }
+  /// The very tensor, or a view whose history is that of what it is a view of.
+  bool shares_history() const {
+    return kind == Kind::is_input || kind == Kind::view_of_input ||
+           kind == Kind::no_grad_view_of_input || kind == Kind::same_as_output ||
+           kind == Kind::view_of_output || kind == Kind::no_grad_view_of_output;
+  }
   friend bool operator==(const OutputAlias&, const OutputAlias&) = default;
 };
 
 struct Output {
   ValueId value = kNoValue;  ///< kNoValue: undefined (a result or a gradient that is none)
   OutputKind kind = OutputKind::result;
-  int32_t index = -1;  ///< mutated_input, gradient: which input; generator_token: generator
+  int32_t index = -1;  ///< mutated_input, gradient: which input; generator_token: generator; answer: 0 or 1
   OutputAlias alias;
-  bool requires_grad = false;  ///< result: takes part in backward
+  /// result, base: of the tensor; mutated_input: the call gives the input a history
+  bool requires_grad = false;
+  bool leaf = false;    ///< result, base: requires grad and has no history
+  int32_t version = 0;  ///< result, base: its version when it is handed out
+
+  /// Its history leads into the region, so that it has a tangent.
+  bool differentiable() const;
 };
+
+/// A tensor that the caller may hold after the call.
+constexpr bool handed_out(OutputKind kind) {
+  return kind == OutputKind::result || kind == OutputKind::base;
+}
+/// An output that the forward computes for its own sake.
+constexpr bool of_forward(OutputKind kind) {
+  return handed_out(kind) || kind == OutputKind::mutated_input || kind == OutputKind::answer;
+}
 
 struct Graph {
   std::string name;

@@ -26,6 +26,8 @@ class Serialiser {
       number(input.source.kind);
       number(input.source.index);
       (*this)(input.source.name);
+      number(input.source.via);
+      number(input.version_bumps);
       number(input.requires_grad | input.mutates_data << 1 | input.mutates_metadata << 2);
     }
     number(graph.nodes.size());
@@ -47,7 +49,8 @@ class Serialiser {
       number(output.index);
       number(output.alias.kind);
       number(output.alias.index);
-      number(output.requires_grad);
+      number(output.requires_grad | output.leaf << 1);
+      number(output.version);
     }
   }
 

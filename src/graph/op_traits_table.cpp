@@ -129,7 +129,7 @@ constexpr OpRow kRows[] = {
     {"_batch_norm_with_update", kReduction | kMutates},
     {"_batch_norm_no_update", kReduction},
     {"batch_norm_backward", kReduction},
-    {"native_batch_norm", kReduction | kMutates},
+    {"native_batch_norm", kReduction},  // captured in another form where it writes
     {"native_batch_norm_backward", kReduction},
     {"cudnn_batch_norm", kReduction | kMutates},
     {"cudnn_batch_norm_backward", kReduction},

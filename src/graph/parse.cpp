@@ -206,6 +206,10 @@ class GraphParser {
     return text::is_digit(next) || next == '-' ? cursor_.number<int32_t>("an index") : -1;
   }
 
+  int32_t parse_version() {
+    return cursor_.take("version") ? cursor_.number<int32_t>("a version") : 0;
+  }
+
   void parse_input() {
     Input input;
     input.value = parse_definition();
@@ -217,10 +221,15 @@ class GraphParser {
       input.source.kind = *kind;
       input.source.index = parse_index();
       if (cursor_.peek() == '"') input.source.name = cursor_.quoted_string();
+      if (const auto via = text::from_word<Source::Via>(text::kSourceVias, cursor_.peek_word())) {
+        cursor_.take(cursor_.peek_word());
+        input.source.via = *via;
+      }
     }
     input.requires_grad = cursor_.take("grad");
     input.mutates_data = cursor_.take("mutates_data");
     input.mutates_metadata = cursor_.take("mutates_metadata");
+    input.version_bumps = parse_version();
     graph_.inputs.push_back(std::move(input));
     cursor_.next_line();
   }
@@ -229,7 +238,8 @@ class GraphParser {
     Output output;
     output.value = cursor_.take("none") ? kNoValue : parse_mention();
     output.kind = parse_kind<OutputKind>(text::kOutputKinds,
-                                         "result, mutated, generator, effect, saved or gradient");
+                                         "result, base, mutated, answer, generator, effect, saved or "
+                                         "gradient");
     output.index = parse_index();
     if (const auto kind =
             text::from_word<OutputAlias::Kind>(text::kAliasKinds, cursor_.peek_word())) {
@@ -238,6 +248,8 @@ class GraphParser {
       output.alias.index = parse_index();
     }
     output.requires_grad = cursor_.take("grad");
+    output.leaf = cursor_.take("leaf");
+    output.version = parse_version();
     graph_.outputs.push_back(output);
     cursor_.next_line();
   }

@@ -68,37 +68,6 @@ std::string definition_text(const Graph& graph, ValueId id) {
   return text;
 }
 
-std::string input_text(const Graph& graph, const Input& input) {
-  std::string text = definition_text(graph, input.value);
-  text.resize(std::max(text.size() + 1, kRecordColumn), ' ');
-  text += text::word(text::kInputKinds, input.kind);
-  if (input.index != -1) text += fmt::format(" {}", input.index);
-  if (input.source != Source{}) {
-    text += " ";
-    text += text::word(text::kSourceKinds, input.source.kind);
-    if (input.source.index != -1) text += fmt::format(" {}", input.source.index);
-    if (!input.source.name.empty()) text += " " + text::quoted(input.source.name);
-  }
-  if (input.requires_grad) text += " grad";
-  if (input.mutates_data) text += " mutates_data";
-  if (input.mutates_metadata) text += " mutates_metadata";
-  return text;
-}
-
-std::string output_text(const Output& output) {
-  std::string text = output.value == kNoValue ? "none" : fmt::format("%{}", output.value);
-  text += " ";
-  text += text::word(text::kOutputKinds, output.kind);
-  if (output.index != -1) text += fmt::format(" {}", output.index);
-  if (output.alias != OutputAlias{}) {
-    text += " ";
-    text += text::word(text::kAliasKinds, output.alias.kind);
-    if (output.alias.index != -1) text += fmt::format(" {}", output.alias.index);
-  }
-  if (output.requires_grad) text += " grad";
-  return text;
-}
-
 template <class Range, class Text>
 void print_line_of(std::string& out, std::string_view title, const Range& range, Text text) {
   if (range.empty()) return;
@@ -122,6 +91,44 @@ std::string value_text(const Value& value) {
   if (!has_default_strides(meta)) text += shape_text(meta.strides, '{', '}');
   if (meta.offset != IntExpr(0)) text += "+" + to_string(meta.offset);
   if (meta.device != Device{}) text += " " + to_string(meta.device);
+  return text;
+}
+
+std::string input_text(const Graph& graph, const Input& input) {
+  std::string text = definition_text(graph, input.value);
+  text.resize(std::max(text.size() + 1, kRecordColumn), ' ');
+  text += text::word(text::kInputKinds, input.kind);
+  if (input.index != -1) text += fmt::format(" {}", input.index);
+  if (input.source != Source{}) {
+    text += " ";
+    text += text::word(text::kSourceKinds, input.source.kind);
+    if (input.source.index != -1) text += fmt::format(" {}", input.source.index);
+    if (!input.source.name.empty()) text += " " + text::quoted(input.source.name);
+    if (input.source.via != Source::Via::itself) {
+      text += " ";
+      text += text::word(text::kSourceVias, input.source.via);
+    }
+  }
+  if (input.requires_grad) text += " grad";
+  if (input.mutates_data) text += " mutates_data";
+  if (input.mutates_metadata) text += " mutates_metadata";
+  if (input.version_bumps != 0) text += fmt::format(" version {}", input.version_bumps);
+  return text;
+}
+
+std::string output_text(const Output& output) {
+  std::string text = output.value == kNoValue ? "none" : fmt::format("%{}", output.value);
+  text += " ";
+  text += text::word(text::kOutputKinds, output.kind);
+  if (output.index != -1) text += fmt::format(" {}", output.index);
+  if (output.alias != OutputAlias{}) {
+    text += " ";
+    text += text::word(text::kAliasKinds, output.alias.kind);
+    if (output.alias.index != -1) text += fmt::format(" {}", output.alias.index);
+  }
+  if (output.requires_grad) text += " grad";
+  if (output.leaf) text += " leaf";
+  if (output.version != 0) text += fmt::format(" version {}", output.version);
   return text;
 }
 

@@ -18,6 +18,10 @@ std::string to_text(const Graph& graph);
 /// One node on one line, without indentation and newline.
 std::string node_text(const Graph& graph, const Node& node);
 
+/// The record of an input, with its value, and of an output.
+std::string input_text(const Graph& graph, const Input& input);
+std::string output_text(const Output& output);
+
 /// "f32[8, 64]{1, 8}+4 cuda:0": a value without its id and storage.
 std::string value_text(const Value& value);
 

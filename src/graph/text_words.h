@@ -26,11 +26,20 @@ inline constexpr std::array<std::string_view, 5> kInputKinds = {"primal", "tange
                                                                 "generator", "effect"};
 inline constexpr std::array<std::string_view, 7> kSourceKinds = {
     "argument", "parameter", "buffer", "gradient_of", "anonymous", "constant", "sourceless"};
-inline constexpr std::array<std::string_view, 6> kOutputKinds = {"result", "mutated", "generator",
-                                                                 "effect", "saved",   "gradient"};
-inline constexpr std::array<std::string_view, 6> kAliasKinds = {
-    "unaliased",      "is_input",      "view_of_input", "view_of_intermediate",
-    "view_of_output", "same_as_output"};
+inline constexpr std::array<std::string_view, 3> kSourceVias = {"", "base", "span"};
+inline constexpr std::array<std::string_view, 8> kOutputKinds = {
+    "result", "base", "mutated", "answer", "generator", "effect", "saved", "gradient"};
+inline constexpr std::array<std::string_view, 11> kAliasKinds = {"unaliased",
+                                                                 "is_input",
+                                                                 "view_of_input",
+                                                                 "no_grad_view_of_input",
+                                                                 "detached_from_input",
+                                                                 "data_of_input",
+                                                                 "same_as_output",
+                                                                 "view_of_output",
+                                                                 "no_grad_view_of_output",
+                                                                 "detached_from_output",
+                                                                 "data_of_output"};
 
 template <class Enum, size_t N>
 constexpr std::string_view word(const std::array<std::string_view, N>& table, Enum value) {

@@ -12,8 +12,8 @@ namespace {
 constexpr int kInputPlace[] = {/*primal*/ 0, /*tangent*/ 2, /*saved*/ 0, /*generator_token*/ 1,
                                /*effect_token*/ 1};
 constexpr int kOutputPlace[] = {
-    /*result*/ 0,       /*mutated_input*/ 1, /*generator_token*/ 2,
-    /*effect_token*/ 2, /*saved*/ 3,         /*gradient*/ 3};
+    /*result*/ 0,          /*base*/ 1,         /*mutated_input*/ 2, /*answer*/ 3,
+    /*generator_token*/ 4, /*effect_token*/ 4, /*saved*/ 5,         /*gradient*/ 5};
 
 bool below(int32_t index, size_t size) { return index >= 0 && static_cast<size_t>(index) < size; }
 
@@ -96,9 +96,8 @@ void inputs_refer_to_what_exists(Facts& facts) {
       fail(fmt::format("%{} is the gradient of input {}", input.value, input.source.index));
     }
     if (input.kind != InputKind::tangent || !joint) continue;
-    const bool valid =
-        below(input.index, graph.outputs.size()) &&
-        kOutputPlace[static_cast<size_t>(graph.outputs[static_cast<size_t>(input.index)].kind)] < 2;
+    const bool valid = below(input.index, graph.outputs.size()) &&
+                       of_forward(graph.outputs[static_cast<size_t>(input.index)].kind);
     if (!valid) {
       fail(fmt::format("the tangent %{} belongs to output {}", input.value, input.index));
     }
@@ -118,7 +117,7 @@ void outputs_refer_to_what_exists(Facts& facts) {
     }
     if (output.kind == OutputKind::mutated_input && joint) {
       const Input& input = graph.inputs[static_cast<size_t>(output.index)];
-      if (!input.mutates_data && !input.mutates_metadata) {
+      if (!input.mutates_data && !input.mutates_metadata && !output.requires_grad) {
         fail(fmt::format("%{} is written back to input {}, which is not marked as mutated",
                          output.value, output.index));
       }
@@ -127,21 +126,30 @@ void outputs_refer_to_what_exists(Facts& facts) {
 }
 
 void aliases_refer_to_what_exists(Facts& facts) {
-  using Kind = OutputAlias::Kind;
   const Graph& graph = facts.graph;
   for (const Output& output : graph.outputs) {
     const OutputAlias& alias = output.alias;
     bool valid = true;
-    if (alias.kind == Kind::is_input || alias.kind == Kind::view_of_input) {
+    if (alias.of_input()) {
       valid = is_primal(graph, alias.index);
-    } else if (alias.kind == Kind::view_of_output || alias.kind == Kind::same_as_output) {
+    } else if (alias.of_output()) {
       valid = below(alias.index, graph.outputs.size()) &&
-              graph.outputs[static_cast<size_t>(alias.index)].kind == OutputKind::result;
+              handed_out(graph.outputs[static_cast<size_t>(alias.index)].kind);
     }
     if (!valid) {
       fail(fmt::format("%{} has the record \"{} {}\"", output.value,
                        text::word(text::kAliasKinds, alias.kind), alias.index));
     }
+  }
+}
+
+void answers_are_bools(Facts& facts) {
+  for (const Output& output : facts.graph.outputs) {
+    if (output.kind != OutputKind::answer) continue;
+    const Value& value = facts.graph.value(output.value);
+    const bool valid = value.kind == ValueKind::tensor && value.meta.dtype == DType::boolean &&
+                       value.meta.sizes.empty() && (output.index == 0 || output.index == 1);
+    if (!valid) fail(fmt::format("the answer %{} is {}", output.value, output.index));
   }
 }
 
@@ -152,6 +160,7 @@ constexpr Rule kRules[] = {
     {"records of inputs refer to what exists", inputs_refer_to_what_exists},
     {"records of outputs refer to what exists", outputs_refer_to_what_exists},
     {"alias records refer to what exists", aliases_refer_to_what_exists},
+    {"an answer is a bool without dimensions, assumed to be 0 or 1", answers_are_bools},
 };
 
 }  // namespace

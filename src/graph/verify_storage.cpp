@@ -98,9 +98,10 @@ void shared_results_say_so(Facts& facts) {
     if (is_tensor(graph, input.value)) taken[static_cast<size_t>(input.value)] = true;
   }
   for (const Output& output : graph.outputs) {
-    if (output.kind != OutputKind::result || !is_tensor(graph, output.value)) continue;
+    if (!handed_out(output.kind) || !is_tensor(graph, output.value)) continue;
+    if (output.alias.kind != OutputAlias::Kind::none) continue;
     const auto storage = static_cast<size_t>(graph.value(output.value).storage);
-    if (taken[storage] && output.alias.kind == OutputAlias::Kind::none) {
+    if (taken[storage]) {
       fail(
           fmt::format("the result %{} shares storage {} with an input or another result and has "
                       "no alias record",
@@ -119,11 +120,17 @@ void gradients_share_nothing(Facts& facts) {
     if (input.kind == InputKind::primal) holder[static_cast<size_t>(input.value)] = Holder::primal;
   }
   for (const Output& output : graph.outputs) {
-    if (output.kind != OutputKind::result || !is_tensor(graph, output.value)) continue;
+    if (!handed_out(output.kind) || !is_tensor(graph, output.value)) continue;
     holder[static_cast<size_t>(graph.value(output.value).storage)] = Holder::result;
+  }
+  std::vector<bool> tangent(graph.values.size(), false);
+  for (const Input& input : graph.inputs) {
+    if (input.kind == InputKind::tangent) tangent[static_cast<size_t>(input.value)] = true;
   }
   for (const Output& output : graph.outputs) {
     if (output.kind != OutputKind::gradient || !is_tensor(graph, output.value)) continue;
+    const StorageId storage = graph.value(output.value).storage;
+    if (storage >= 0 && tangent[static_cast<size_t>(storage)]) continue;  // handed on
     Holder& current = holder[static_cast<size_t>(graph.value(output.value).storage)];
     if (current != Holder::nobody) {
       fail(fmt::format("the gradient %{} of input {} shares its storage with {}", output.value,
@@ -140,7 +147,7 @@ constexpr Rule kRules[] = {
     {"nothing is read after it was overwritten", storage_is_not_read_after_it_was_overwritten},
     {"a saved value owns its storage and is saved once", saved_values_own_their_storage},
     {"a result that shares storage has an alias record", shared_results_say_so},
-    {"a gradient shares storage with no primal, result or gradient", gradients_share_nothing},
+    {"a gradient shares storage with no primal, result or other gradient", gradients_share_nothing},
 };
 
 }  // namespace

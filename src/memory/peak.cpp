@@ -54,11 +54,12 @@ bool is_tensor(const Graph& graph, ValueId id) {
   return id != kNoValue && graph.value(id).kind == ValueKind::tensor;
 }
 
-/// Storages of a graph's outputs of one kind.
-std::vector<bool> storages_of(const Graph& graph, OutputKind kind) {
+/// Storages of a graph's outputs of the wanted kinds.
+template <class Wanted>
+std::vector<bool> storages_of(const Graph& graph, Wanted wanted) {
   std::vector<bool> result(graph.values.size(), false);
   for (const Output& output : graph.outputs) {
-    if (output.kind != kind || !is_tensor(graph, output.value)) continue;
+    if (!wanted(output.kind) || !is_tensor(graph, output.value)) continue;
     result[static_cast<size_t>(graph.value(output.value).storage)] = true;
   }
   return result;
@@ -79,8 +80,9 @@ Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& 
   timeline.points.reserve(forward.nodes.size() + backward.nodes.size());
   Simulation simulation(timeline);
 
-  const std::vector<bool> results = storages_of(forward, OutputKind::result);
-  const std::vector<bool> saved = storages_of(forward, OutputKind::saved);
+  const std::vector<bool> results = storages_of(forward, handed_out);
+  const std::vector<bool> saved =
+      storages_of(forward, [](OutputKind kind) { return kind == OutputKind::saved; });
   const std::vector<bool> primals = inputs_of(forward, InputKind::primal);
   const auto has = [](const std::vector<bool>& set, StorageId storage) {
     return set[static_cast<size_t>(storage)];

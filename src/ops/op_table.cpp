@@ -121,6 +121,18 @@ std::string inplace_of(const c10::OperatorHandle& handle) {
   return info != nullptr && info->isWrite() ? torch_compat::to_op_name(name) : "";
 }
 
+// The argument that an in-place or out= operator writes and returns, -1 for other operators.
+int written_arg(const c10::FunctionSchema& schema) {
+  int found = -1;
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const auto* info = schema.arguments()[i].alias_info();
+    if (info == nullptr || !info->isWrite()) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int>(i);
+  }
+  return schema.returns().size() == 1 ? found : -1;
+}
+
 std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   auto entry = std::make_unique<OpEntry>(handle);
   const auto& schema = handle.schema();
@@ -142,6 +154,7 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   const auto& overload = name.overload_name;
   entry->shape = shapes::find(overload.empty() ? name.name : name.name + "." + overload);
   entry->policy = policy_of(handle);
+  entry->written_arg = written_arg(schema);
   entry->composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   entry->meta_kernel =
       handle.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||

@@ -98,9 +98,7 @@ class Splitter {
       return bool(forward_side_[node]);
     };
     for (const Output& output : joint_.outputs) {
-      const bool of_forward =
-          output.kind == OutputKind::result || output.kind == OutputKind::mutated_input;
-      if (of_forward && output.value != kNoValue) needed[at(output.value)] = true;
+      if (of_forward(output.kind) && output.value != kNoValue) needed[at(output.value)] = true;
     }
     close(needed, mark);
     for (const Output& output : joint_.outputs) {
@@ -152,10 +150,11 @@ class Splitter {
       return id != kNoValue && needed_backward_[at(id)] && !saved_[at(id)] && !is_token(id);
     });
     if (!missing) return false;
-    AG_CHECK(node.tokens == 0,
-             "a random draw or an effect would run twice because its result is "
-             "not saved: " +
-                 node_text(joint_, node));
+    if (node.tokens != 0) {
+      throw GraphError(
+          ErrorText{"what random draws and effects give to be saved, since they must not run twice",
+                    "a backward that needs " + node_text(joint_, node), "save it"});
+    }
     return true;
   }
 
@@ -164,7 +163,7 @@ class Splitter {
   void collect_saved() {
     std::vector<bool> is_result_storage(joint_.values.size(), false);
     for (const Output& output : joint_.outputs) {
-      if (output.kind != OutputKind::result || output.value == kNoValue) continue;
+      if (!handed_out(output.kind) || output.value == kNoValue) continue;
       const StorageId storage = joint_.value(output.value).storage;
       if (storage >= 0) is_result_storage[at(storage)] = true;
     }
@@ -203,9 +202,7 @@ class Splitter {
     runs_forward_.assign(joint_.nodes.size(), false);
     std::vector<bool> needed(joint_.values.size(), false);
     for (const Output& output : joint_.outputs) {
-      const bool of_forward =
-          output.kind == OutputKind::result || output.kind == OutputKind::mutated_input;
-      if (of_forward && output.value != kNoValue) needed[at(output.value)] = true;
+      if (of_forward(output.kind) && output.value != kNoValue) needed[at(output.value)] = true;
     }
     for (const Thread& thread : threads_) needed[at(thread.boundary)] = true;
     for (const Saved& saved : report_) needed[at(saved.value)] = true;
@@ -235,7 +232,7 @@ class Splitter {
       if (input.kind != InputKind::tangent) forward.inputs.push_back(input);
     }
     for (const Output& output : joint_.outputs) {
-      if (output.kind == OutputKind::result || output.kind == OutputKind::mutated_input) {
+      if (of_forward(output.kind)) {
         forward.outputs.push_back(output);
       }
     }

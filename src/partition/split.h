@@ -20,9 +20,9 @@
 namespace antegrad {
 
 /// `saved[id]` says whether value `id` is to be saved. Values that the backward turns out not to
-/// read are left out of the result. Saved tensors must own their storage. Throws InternalError when
-/// the backward needs a value that is neither saved nor can be computed again, GraphError when a
-/// result depends on a tangent.
+/// read are left out of the result. Saved tensors must own their storage. Throws GraphError when the
+/// backward needs a value that is neither saved nor can be computed again, or when a result depends on a
+/// tangent.
 Partition split_at(Graph joint, const std::vector<bool>& saved);
 
 /// True when the graph computes gradients.

@@ -42,6 +42,15 @@ bool phases_allow(const Node& kept, const Node& dropped) {
   return kept.phase == Phase::forward && !kept.op.traits().factory;
 }
 
+/// The caller may write what is handed out before backward runs; a backward that computes such a value
+/// again must go on to do so, as eager does.
+bool stays_ours(const ValueReplacer& replacer, const Node& kept, const Node& dropped) {
+  if (kept.phase == dropped.phase) return true;
+  return std::none_of(kept.outputs.begin(), kept.outputs.end(), [&](ValueId id) {
+    return id != kNoValue && replacer.held_by_output(replacer.storage(id));
+  });
+}
+
 /// Merging makes the two outputs of each pair one: fine unless both leave the graph.
 bool outputs_allow(const ValueReplacer& replacer, const Node& kept, const Node& dropped) {
   for (size_t i = 0; i < kept.outputs.size(); ++i) {
@@ -73,7 +82,7 @@ Graph cse(Graph graph) {
     for (; earlier != last; ++earlier) {
       const Node& kept = graph.nodes[earlier->second];
       if (same_call(graph, kept, node) && phases_allow(kept, node) &&
-          outputs_allow(replacer, kept, node)) {
+          outputs_allow(replacer, kept, node) && stays_ours(replacer, kept, node)) {
         break;
       }
     }

@@ -27,13 +27,25 @@ class NoOps {
         dead_(graph.nodes.size(), false),
         producer_(graph.values.size(), -1),
         reinterpreted_(graph.values.size(), false),
-        written_(graph.values.size(), false) {}
+        written_(graph.values.size(), false),
+        primal_(graph.values.size(), false),
+        read_by_backward_(graph.values.size(), false) {}
 
   void run() {
     for (const Node& node : graph_.nodes) {
       if (node.op.traits().mutates && !node.inputs.empty()) mark_written(node.inputs[0]);
     }
-    for (const Input& input : graph_.inputs) remember(input.value);
+    for (const Node& node : graph_.nodes) {
+      if (node.phase == Phase::forward) continue;
+      for (const ValueId input : node.inputs) {
+        const StorageId storage = graph_.value(input).storage;
+        if (storage >= 0) read_by_backward_[at(storage)] = true;
+      }
+    }
+    for (const Input& input : graph_.inputs) {
+      if (input.kind == InputKind::primal) primal_[at(input.value)] = true;
+      remember(input.value);
+    }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) visit(i);
     replacer_.finish(dead_);
   }
@@ -137,6 +149,7 @@ class NoOps {
     if (graph_.value(input).kind != ValueKind::tensor || reinterpreted_[at(input)] ||
         graph_.value(input).meta != graph_.value(output).meta || is_written(input) ||
         is_written(output) || replacer_.held_by_output(replacer_.storage(output)) ||
+        keeps_a_copy(node) ||
         std::any_of(node.args.begin(), node.args.end(), asks_for_more)) {
       return false;
     }
@@ -144,6 +157,13 @@ class NoOps {
     if (span_bytes(base) != span_bytes(graph_.value(input).meta)) return false;
     replacer_.replace(output, input);
     return true;
+  }
+
+  /// A copy that the forward makes of what the caller can write before backward reads the copy.
+  bool keeps_a_copy(const Node& node) const {
+    const StorageId storage = replacer_.storage(node.inputs[0]);
+    return node.phase == Phase::forward && read_by_backward_[at(node.outputs[0])] &&
+           (primal_[at(storage)] || replacer_.held_by_output(storage));
   }
 
   bool is_written(ValueId id) const {
@@ -157,6 +177,8 @@ class NoOps {
   std::vector<int32_t> producer_;
   std::vector<bool> reinterpreted_;  // by value: its metadata do not say how to read it
   std::vector<bool> written_;        // by storage: an in-place node writes it
+  std::vector<bool> primal_;         // by storage
+  std::vector<bool> read_by_backward_;  // by storage
   std::unordered_multimap<uint64_t, ValueId> shown_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace antegrad {
 namespace {
@@ -15,7 +16,7 @@ bool fills_its_span(const TensorMeta& meta) {
 
 class Reinplacer {
  public:
-  explicit Reinplacer(Graph& graph)
+  Reinplacer(Graph& graph, const std::vector<ValueId>& donated)
       : graph_(graph),
         root_(graph.values.size()),
         last_use_(graph.values.size(), -1),
@@ -31,6 +32,7 @@ class Reinplacer {
     for (const Output& output : graph.outputs) {
       use(output.value, static_cast<int32_t>(graph.nodes.size()));
     }
+    for (const ValueId id : donated) note_memory(id);
   }
 
   void run() {
@@ -59,11 +61,14 @@ class Reinplacer {
 
   void note_definitions(const Node& node) {
     for (const ValueId output : node.outputs) {
-      if (output == kNoValue) continue;
-      const Value& value = graph_.value(output);
-      if (value.kind != ValueKind::tensor || value.storage != output) continue;
-      if (fills_its_span(value.meta)) root_holder_[at(output)] = output;
+      if (output != kNoValue) note_memory(output);
     }
+  }
+
+  void note_memory(ValueId id) {
+    const Value& value = graph_.value(id);
+    if (value.kind != ValueKind::tensor || value.storage != id) return;
+    if (fills_its_span(value.meta)) root_holder_[at(id)] = id;
   }
 
   bool may_write(const Node& node, int32_t position) const {
@@ -102,9 +107,11 @@ class Reinplacer {
 
 }  // namespace
 
-Graph reinplace(Graph graph) {
-  Reinplacer(graph).run();
+Graph reinplace(Graph graph, const std::vector<ValueId>& donated) {
+  Reinplacer(graph, donated).run();
   return graph;
 }
+
+Graph reinplace(Graph graph) { return reinplace(std::move(graph), {}); }
 
 }  // namespace antegrad

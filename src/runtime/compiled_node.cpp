@@ -5,6 +5,10 @@
 #include <ATen/ops/empty_strided.h>
 #include <antegrad/error.h>
 
+#include <algorithm>
+
+#include "torch_compat/convert.h"
+
 namespace antegrad::runtime {
 
 using torch::autograd::variable_list;
@@ -15,27 +19,30 @@ CompiledNode::CompiledNode(std::shared_ptr<const Executable> executable,
 
 void CompiledNode::save(const std::vector<at::Tensor>& primals,
                         const std::vector<at::Tensor>& outputs,
-                        const std::vector<at::Tensor>& results, std::vector<at::Tensor> copies) {
+                        const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies) {
+  using torch::autograd::SavedVariable;
   const auto& slots = executable_->saved_;
   kept_.resize(slots.size());
   size_t next_copy = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
-    const auto index = static_cast<size_t>(slots[i].index);
+    const auto& slot = slots[i];
+    const auto index = static_cast<size_t>(slot.index);
     auto& kept = kept_[i];
-    switch (slots[i].kind) {
+    switch (slot.kind) {
       case SavedSlot::Kind::primal:
-        kept.variable = torch::autograd::SavedVariable(primals[index], /*is_output=*/false);
+      case SavedSlot::Kind::written_primal:
+        kept.variable = SavedVariable(primals[index], slot.has_our_history);
         break;
-      case SavedSlot::Kind::result:
-        kept.variable = torch::autograd::SavedVariable(results[index],
-                                                       executable_->results_[index].differentiable);
+      case SavedSlot::Kind::handed_out:
+        kept.variable = SavedVariable(handed[index], slot.has_our_history);
         break;
       case SavedSlot::Kind::primal_copy: kept.raw = std::move(copies[next_copy++]); break;
       case SavedSlot::Kind::intermediate:
         kept.raw = outputs[index];
-        if (slots[i].shares_result >= 0) {
-          const auto& result = results[static_cast<size_t>(slots[i].shares_result)];
-          kept.shared = result.unsafeGetTensorImpl()->version_counter();
+        if (slot.shares >= 0) {
+          const auto& other = handed[static_cast<size_t>(slot.shares)];
+          if (other.is_inference()) break;
+          kept.shared = other.unsafeGetTensorImpl()->version_counter();
           kept.version = kept.shared->current_version();
         }
         break;
@@ -61,26 +68,31 @@ void CompiledNode::check_shared_versions() const {
   }
 }
 
-std::vector<at::Tensor> CompiledNode::gather(variable_list& tangents) {
+bool BackwardProgram::reads_saved() const {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Input& input) { return input.kind == Input::Kind::saved; });
+}
+
+std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
+                                             variable_list& tangents) {
+  using Kind = BackwardProgram::Input::Kind;
   std::vector<at::Tensor> inputs;
-  const auto& slots = executable_->saved_;
-  inputs.reserve(executable_->backward_inputs_.size());
-  for (const auto source : executable_->backward_inputs_) {
-    if (source >= 0) {
-      auto& kept = kept_[static_cast<size_t>(source)];
-      const auto kind = slots[static_cast<size_t>(source)].kind;
-      if (kind == SavedSlot::Kind::primal || kind == SavedSlot::Kind::result) {
+  inputs.reserve(program.inputs.size());
+  for (const auto& input : program.inputs) {
+    const auto index = static_cast<size_t>(input.index);
+    if (input.kind == Kind::token) {
+      inputs.emplace_back();
+    } else if (input.kind == Kind::tangent) {
+      inputs.push_back(std::move(tangents[index]));
+    } else {
+      auto& kept = kept_[index];
+      const auto kind = executable_->saved_[index].kind;
+      if (kind == SavedSlot::Kind::primal_copy || kind == SavedSlot::Kind::intermediate) {
+        inputs.push_back(releasing_ ? std::move(kept.raw) : kept.raw);
+      } else {
         inputs.push_back(kept.variable.unpack(getptr()));
         if (releasing_) kept.variable.reset_data();
-      } else if (releasing_) {
-        inputs.push_back(std::move(kept.raw));
-      } else {
-        inputs.push_back(kept.raw);
       }
-    } else if (source == Executable::kTokenInput) {
-      inputs.emplace_back();
-    } else {
-      inputs.push_back(std::move(tangents[static_cast<size_t>(~source)]));
     }
   }
   return inputs;
@@ -88,54 +100,78 @@ std::vector<at::Tensor> CompiledNode::gather(variable_list& tangents) {
 
 namespace {
 
-// The tangent with the strides that the backward program was built for.
-at::Tensor with_strides(at::Tensor tangent, const std::vector<int64_t>& strides) {
-  if (tangent.strides().equals(strides)) return tangent;
-  // Strides of dimensions of size one say nothing.
-  bool same = true;
-  for (int64_t d = 0; d < tangent.dim(); ++d) {
-    same &= tangent.size(d) == 1 || tangent.stride(d) == strides[static_cast<size_t>(d)];
-  }
-  if (same) return tangent;
+// Forms of tangents that get a program of their own; others are copied to the usual strides.
+constexpr size_t kMaxForms = 16;
+
+at::Tensor with_strides(const at::Tensor& tangent, const std::vector<int64_t>& strides) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto dense = at::empty_strided(tangent.sizes(), strides, tangent.options());
   dense.copy_(tangent);
   return dense;
 }
 
+void require_first_order() {
+  if (!at::GradMode::is_enabled()) return;
+  throw BackwardError(ErrorText{"a backward pass of first order",
+                                "create_graph=true through a compiled region",
+                                "compute higher derivatives in eager, or inside the region"});
+}
+
+// Kernels take the tangents as they are: plain memory.
+void make_plain(at::Tensor& tangent) {
+  if (!tangent.defined()) return;
+  if (tangent.layout() != at::kStrided) {
+    throw BackwardError(ErrorText{"strided tangents",
+                                  "a tangent of layout " + torch_compat::to_name(tangent.layout()),
+                                  "convert it to a dense tensor"});
+  }
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  tangent = tangent.resolve_conj().resolve_neg();
+}
+
 }  // namespace
+
+BackwardKey CompiledNode::key_for(variable_list& tangents) const {
+  BackwardKey key;
+  key.form.autocast = torch_compat::Autocast::now();
+  for (size_t i = 0; i < tangents.size(); ++i) {
+    make_plain(tangents[i]);
+    key.form.tangents.push_back(ops::form_of(tangents[i], executable_->tangents_[i]));
+  }
+  for (size_t i = 0; i < executable_->gradient_primals_.size(); ++i) {
+    key.wanted.push_back(task_should_compute_output(i));
+  }
+  key.releases = releasing_;
+  return key;
+}
 
 variable_list CompiledNode::apply(variable_list&& tangents) {
   const std::lock_guard lock(mutex_);
   variable_list gradients(num_outputs());
-  if (freed_) {
+  require_first_order();
+  const bool any = std::any_of(tangents.begin(), tangents.end(),
+                               [](const at::Tensor& tangent) { return tangent.defined(); });
+  if (!any) return gradients;
+  check_shared_versions();
+  auto key = key_for(tangents);
+  if (executable_->form_count() >= kMaxForms && !executable_->has_form(key)) {
+    for (size_t i = 0; i < tangents.size(); ++i) {
+      auto& form = key.form.tangents[i];
+      if (!form.strides) continue;
+      tangents[i] = with_strides(tangents[i], executable_->tangents_[i].strides);
+      form.strides.reset();
+    }
+  }
+  const auto program = executable_->backward(key);
+  if (freed_ && program->reads_saved()) {
     throw BackwardError(ErrorText{
         "saved tensors of the compiled region", "that backward ran already and freed them",
         "pass retain_graph=true to the first backward() when a second one follows"});
   }
-  if (executable_->backward_error_) std::rethrow_exception(executable_->backward_error_);
-  if (at::GradMode::is_enabled()) {
-    throw BackwardError(ErrorText{"a backward pass of first order",
-                                  "create_graph=true through a compiled region",
-                                  "compute higher derivatives in eager, or inside the region"});
-  }
-  size_t defined = 0;
-  for (const auto& tangent : tangents) defined += tangent.defined();
-  if (defined == 0) return gradients;
-  if (defined != tangents.size()) {
-    throw BackwardError(
-        ErrorText{"a tangent for each of the " + std::to_string(tangents.size()) +
-                      " differentiable results of the compiled region",
-                  std::to_string(defined) + " of them",
-                  "detach() inside the callable the results that backward does not start from"});
-  }
-  check_shared_versions();
-  for (size_t i = 0; i < tangents.size(); ++i) {
-    tangents[i] = with_strides(std::move(tangents[i]), executable_->tangents_[i].strides);
-  }
-  auto outputs = executable_->backward_->run(gather(tangents));
+  auto outputs = program->program.run(gather(*program, tangents));
   for (size_t i = 0; i < gradients.size(); ++i) {
-    gradients[i] = std::move(outputs[static_cast<size_t>(executable_->gradient_outputs_[i])]);
+    const auto output = program->gradients[i];
+    if (output >= 0) gradients[i] = std::move(outputs[static_cast<size_t>(output)]);
   }
   return gradients;
 }

@@ -15,19 +15,18 @@
 namespace antegrad::runtime {
 
 /// Holds what one forward saved, and runs the backward program once (or more often under
-/// retain_graph). Errors: BackwardError for a second pass over freed tensors, for create_graph, and
-/// for a tangent that is undefined while another is not.
+/// retain_graph). Errors: BackwardError for a second pass over freed tensors and for create_graph.
 class CompiledNode final : public torch::autograd::Node {
  public:
   CompiledNode(std::shared_ptr<const Executable> executable,
                torch::autograd::edge_list&& next_edges);
 
-  /// Takes what `saved` slots say from a finished forward. `results` carry this node already.
+  /// Takes what the saved slots say from a finished forward. What is handed out carries this node already.
   void save(const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
-            const std::vector<at::Tensor>& results, std::vector<at::Tensor> copies);
+            const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies);
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
-  std::string name() const override { return "AntegradBackward"; }
+  std::string name() const override { return "AntegradBackward:" + executable_->name(); }
   void will_release_variables() override { releasing_ = true; }
   void release_variables() override;
 
@@ -40,7 +39,9 @@ class CompiledNode final : public torch::autograd::Node {
   };
 
   void check_shared_versions() const;
-  std::vector<at::Tensor> gather(torch::autograd::variable_list& tangents);
+  BackwardKey key_for(torch::autograd::variable_list& tangents) const;
+  std::vector<at::Tensor> gather(const BackwardProgram& program,
+                                 torch::autograd::variable_list& tangents);
 
   std::shared_ptr<const Executable> executable_;
   std::vector<Kept> kept_;

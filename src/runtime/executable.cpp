@@ -1,20 +1,27 @@
 #include "runtime/executable.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
+#include <ATen/record_function.h>
 #include <antegrad/error.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "runtime/compiled_node.h"
+#include "runtime/generator_states.h"
 #include "torch_compat/autograd_node.h"
 #include "torch_compat/convert.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::runtime {
 namespace {
+
+using Alias = OutputAlias::Kind;
 
 size_t count_primals(const Graph& graph) {
   size_t count = 0;
@@ -22,146 +29,322 @@ size_t count_primals(const Graph& graph) {
   return count;
 }
 
+void bump_version(const at::Tensor& tensor, int32_t times) {
+  if (tensor.is_inference()) return;
+  for (; times > 0; --times) torch::autograd::impl::bump_version(tensor);
+}
+
+// The tensor that an alias refers to.
+const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tensor>& primals,
+                            const std::vector<at::Tensor>& handed) {
+  return (alias.of_input() ? primals : handed)[static_cast<size_t>(alias.index)];
+}
+
 }  // namespace
 
-Executable::Executable(const Graph& forward, const Graph& backward, const ops::AttrTables& tables,
-                       std::exception_ptr backward_error)
+Executable::Executable(const Graph& forward, const ops::AttrTables& tables,
+                       const std::vector<Output>& gradients, BackwardSource source)
     : name_(forward.name),
       primal_count_(count_primals(forward)),
+      generators_(generators_of(forward, tables)),
       forward_(forward, tables),
-      backward_error_(std::move(backward_error)) {
+      source_(std::move(source)) {
   for (size_t i = 0; i < primal_count_; ++i) {
-    AG_CHECK(forward.inputs[i].kind == InputKind::primal, "primals come first");
-  }
-  read_outputs(forward);
-  if (!backward.outputs.empty()) {
-    backward_.emplace(backward, tables);
-    read_backward(forward, backward);
-  }
-}
-
-void Executable::read_outputs(const Graph& forward) {
-  for (size_t i = 0; i < forward.outputs.size(); ++i) {
-    const auto& output = forward.outputs[i];
-    if (output.kind == OutputKind::result) {
-      Result result;
-      result.output = output.value == kNoValue ? -1 : static_cast<int32_t>(i);
-      result.alias = output.alias;
-      result.differentiable = output.requires_grad && output.alias.kind == OutputAlias::Kind::none;
-      if (result.differentiable) tangents_.emplace_back();
-      results_.push_back(result);
-    } else if (output.kind == OutputKind::mutated_input) {
-      mutations_.push_back({static_cast<int32_t>(i), output.index});
+    const auto& input = forward.inputs[i];
+    AG_CHECK(input.kind == InputKind::primal, "primals come first");
+    if (input.version_bumps != 0) {
+      version_bumps_.push_back({static_cast<int32_t>(i), input.version_bumps});
     }
   }
+  for (const auto& gradient : gradients) gradient_primals_.push_back(gradient.index);
+  read_outputs(forward, tables);
+  read_saved(forward);
 }
 
-void Executable::read_backward(const Graph& forward, const Graph& backward) {
-  std::unordered_map<ValueId, int32_t> primal_of, result_of, output_of;
-  std::unordered_map<StorageId, int32_t> result_of_storage;
+void Executable::read_outputs(const Graph& forward, const ops::AttrTables& tables) {
+  std::unordered_map<int32_t, ValueId> written;  // new values of primals
+  for (const auto& output : forward.outputs) {
+    if (output.kind == OutputKind::mutated_input) written[output.index] = output.value;
+  }
+  const auto value_of_target = [&](const OutputAlias& alias) {
+    const auto index = static_cast<size_t>(alias.index);
+    if (alias.of_output()) return forward.outputs[index].value;
+    const auto it = written.find(alias.index);
+    return it == written.end() ? forward.inputs[index].value : it->second;
+  };
+  for (size_t i = 0; i < forward.outputs.size(); ++i) {
+    const auto& output = forward.outputs[i];
+    if (!of_forward(output.kind)) continue;
+    tangent_of_output_.push_back(-1);
+    if (output.differentiable()) {
+      tangent_of_output_.back() = static_cast<int32_t>(tangents_.size());
+      tangents_.push_back(ops::natural_tangent(forward.value(output.value).meta));
+    }
+    const auto position = static_cast<int32_t>(i);
+    if (output.kind == OutputKind::answer) {
+      answers_.push_back({position, output.index != 0});
+      continue;
+    }
+    if (output.kind == OutputKind::mutated_input) {
+      const auto& input = forward.inputs[static_cast<size_t>(output.index)];
+      mutations_.push_back({position, output.index, input.mutates_data, input.mutates_metadata,
+                            output.requires_grad});
+      continue;
+    }
+    result_count_ += output.kind == OutputKind::result;
+    HandedOut handed;
+    handed.output = output.value == kNoValue ? -1 : position;
+    handed.alias = output.alias;
+    handed.leaf = output.leaf;
+    handed.differentiable = output.differentiable();
+    handed.version = output.version;
+    const auto kind = output.alias.kind;
+    if (kind != Alias::none && kind != Alias::is_input && kind != Alias::same_as_output) {
+      handed.steps = ViewSteps(forward, tables, value_of_target(output.alias), output.value);
+    }
+    handed_out_.push_back(std::move(handed));
+  }
+}
+
+void Executable::read_saved(const Graph& forward) {
+  std::unordered_map<ValueId, int32_t> primal_of, written_of, handed_of;
+  std::unordered_map<StorageId, int32_t> handed_of_storage;
   for (size_t i = 0; i < primal_count_; ++i) {
     primal_of.emplace(forward.inputs[i].value, static_cast<int32_t>(i));
   }
-  int32_t result = 0;
-  for (size_t i = 0; i < forward.outputs.size(); ++i) {
-    const auto& output = forward.outputs[i];
-    if (output.kind == OutputKind::result) {
-      if (output.value != kNoValue && output.alias.kind == OutputAlias::Kind::none) {
-        result_of.emplace(output.value, result);
-        result_of_storage.emplace(forward.value(output.value).storage, result);
-      }
-      ++result;
-    } else if (output.kind == OutputKind::saved) {
-      output_of.emplace(output.value, static_cast<int32_t>(i));
+  for (size_t m = 0; m < mutations_.size(); ++m) {
+    const auto value = forward.outputs[static_cast<size_t>(mutations_[m].output)].value;
+    const auto primal = forward.inputs[static_cast<size_t>(mutations_[m].primal)].value;
+    if (mutations_[m].data && forward.value(value).meta == forward.value(primal).meta) {
+      written_of.emplace(value, static_cast<int32_t>(m));
     }
   }
-  int32_t tangent = 0;
-  for (const auto& input : backward.inputs) {
-    if (input.kind == InputKind::tangent) {
-      const auto& meta = backward.value(input.value).meta;
-      tangents_.at(static_cast<size_t>(tangent)) = {torch_compat::to_ints(meta.sizes),
-                                                    torch_compat::to_ints(meta.strides)};
-      backward_inputs_.push_back(~tangent++);
-      continue;
-    }
-    if (input.kind != InputKind::saved && input.kind != InputKind::primal) {
-      backward_inputs_.push_back(kTokenInput);
-      continue;
-    }
-    backward_inputs_.push_back(static_cast<int32_t>(saved_.size()));
-    if (const auto it = primal_of.find(input.value); it != primal_of.end()) {
-      bool overwritten = false;
-      for (const auto& mutation : mutations_) overwritten |= mutation.primal == it->second;
-      saved_.push_back(
-          {overwritten ? SavedSlot::Kind::primal_copy : SavedSlot::Kind::primal, it->second});
-    } else if (const auto r = result_of.find(input.value); r != result_of.end()) {
-      saved_.push_back({SavedSlot::Kind::result, r->second});
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const auto& output = forward.outputs[i];
+    if (output.value == kNoValue || output.alias.kind != Alias::none) continue;
+    handed_of.emplace(output.value, static_cast<int32_t>(i));
+    handed_of_storage.emplace(forward.value(output.value).storage, static_cast<int32_t>(i));
+  }
+  const auto mutation_of = [&](int32_t primal) {
+    return std::find_if(mutations_.begin(), mutations_.end(),
+                        [&](const Mutation& m) { return m.primal == primal; });
+  };
+  for (size_t i = 0; i < forward.outputs.size(); ++i) {
+    const auto& output = forward.outputs[i];
+    if (output.kind != OutputKind::saved) continue;
+    saved_values_.push_back(output.value);
+    if (const auto it = primal_of.find(output.value); it != primal_of.end()) {
+      const auto mutation = mutation_of(it->second);
+      const bool mutated = mutation != mutations_.end();
+      const bool overwritten = mutated && (mutation->data || mutation->metadata);
+      saved_.push_back({overwritten ? SavedSlot::Kind::primal_copy : SavedSlot::Kind::primal,
+                        it->second, -1, mutated && mutation->history});
+    } else if (const auto w = written_of.find(output.value); w != written_of.end()) {
+      const auto& mutation = mutations_[static_cast<size_t>(w->second)];
+      saved_.push_back({SavedSlot::Kind::written_primal, mutation.primal, -1, mutation.history});
+    } else if (const auto h = handed_of.find(output.value); h != handed_of.end()) {
+      saved_.push_back({SavedSlot::Kind::handed_out, h->second, -1,
+                        handed_out_[static_cast<size_t>(h->second)].differentiable});
     } else {
-      const auto o = output_of.find(input.value);
-      AG_CHECK(o != output_of.end(), "a saved value that the forward does not return");
-      SavedSlot slot{SavedSlot::Kind::intermediate, o->second};
-      const auto shared = result_of_storage.find(forward.value(input.value).storage);
-      if (shared != result_of_storage.end()) slot.shares_result = shared->second;
+      SavedSlot slot{SavedSlot::Kind::intermediate, static_cast<int32_t>(i)};
+      const auto shared = handed_of_storage.find(forward.value(output.value).storage);
+      if (shared != handed_of_storage.end()) slot.shares = shared->second;
       saved_.push_back(slot);
     }
   }
-  for (size_t i = 0; i < backward.outputs.size(); ++i) {
-    const auto& output = backward.outputs[i];
+}
+
+std::vector<ValueId> Executable::donated() const {
+  std::vector<ValueId> values;
+  for (size_t i = 0; i < saved_.size(); ++i) {
+    const bool ours = saved_[i].kind == SavedSlot::Kind::primal_copy ||
+                      (saved_[i].kind == SavedSlot::Kind::intermediate && saved_[i].shares < 0);
+    if (ours) values.push_back(saved_values_[i]);
+  }
+  return values;
+}
+
+BackwardKey Executable::usual_key() const {
+  BackwardKey key;
+  key.form.tangents.resize(tangents_.size());
+  key.wanted.assign(gradient_primals_.size(), true);
+  return key;
+}
+
+size_t Executable::form_count() const {
+  const std::lock_guard lock(mutex_);
+  return backwards_.size();
+}
+
+bool Executable::has_form(const BackwardKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(backwards_.begin(), backwards_.end(),
+                     [&](const auto& entry) { return entry.first == key; });
+}
+
+std::shared_ptr<const BackwardProgram> Executable::backward(const BackwardKey& key) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [present, program] : backwards_) {
+    if (present == key) return program;
+  }
+  auto program = prepare(source_(key));
+  backwards_.emplace_back(key, program);
+  return program;
+}
+
+void Executable::add_backward(const BackwardKey& key, const BackwardGraph& backward) {
+  const std::lock_guard lock(mutex_);
+  backwards_.emplace_back(key, prepare(backward));
+}
+
+std::shared_ptr<const BackwardProgram> Executable::prepare(const BackwardGraph& backward) const {
+  using Kind = BackwardProgram::Input::Kind;
+  const auto& graph = backward.graph;
+  BackwardProgram program{Program(graph, backward.tables), {}, {}};
+  for (const auto& input : graph.inputs) {
+    if (input.kind == InputKind::tangent) {
+      program.inputs.push_back(
+          {Kind::tangent, tangent_of_output_.at(static_cast<size_t>(input.index))});
+    } else if (input.kind == InputKind::saved) {
+      const auto slot = std::find(saved_values_.begin(), saved_values_.end(), input.value);
+      AG_CHECK(slot != saved_values_.end(), "a value that the forward does not save");
+      program.inputs.push_back({Kind::saved, static_cast<int32_t>(slot - saved_values_.begin())});
+    } else {
+      program.inputs.push_back({Kind::token, -1});
+    }
+  }
+  program.gradients.assign(gradient_primals_.size(), -1);
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const auto& output = graph.outputs[i];
     if (output.kind != OutputKind::gradient || output.value == kNoValue) continue;
-    gradient_outputs_.push_back(static_cast<int32_t>(i));
-    gradient_primals_.push_back(output.index);
+    const auto gradient =
+        std::find(gradient_primals_.begin(), gradient_primals_.end(), output.index);
+    AG_CHECK(gradient != gradient_primals_.end(), "a gradient that nobody receives");
+    program.gradients[static_cast<size_t>(gradient - gradient_primals_.begin())] =
+        static_cast<int32_t>(i);
+  }
+  return std::make_shared<const BackwardProgram>(std::move(program));
+}
+
+std::vector<at::Tensor> Executable::copy_overwritten(const std::vector<at::Tensor>& primals) const {
+  std::vector<at::Tensor> copies;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (const auto& slot : saved_) {
+    if (slot.kind != SavedSlot::Kind::primal_copy) continue;
+    copies.push_back(primals[static_cast<size_t>(slot.index)].clone());
+  }
+  return copies;
+}
+
+std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& primals) const {
+  auto inputs = primals;
+  inputs.resize(forward_.input_count());  // tokens
+  const GeneratorStates before(generators_);
+  try {
+    auto outputs = forward_.run(std::move(inputs));
+    check_answers(outputs);
+    return outputs;
+  } catch (...) {
+    before.restore();
+    throw;
   }
 }
 
-std::vector<at::Tensor> Executable::pick_results(const std::vector<at::Tensor>& outputs,
-                                                 const std::vector<at::Tensor>& primals) const {
-  std::vector<at::Tensor> results;
-  results.reserve(results_.size());
-  for (const auto& result : results_) {
-    const auto index = static_cast<size_t>(result.alias.index);
-    switch (result.alias.kind) {
-      case OutputAlias::Kind::is_input: results.push_back(primals[index]); break;
-      case OutputAlias::Kind::same_as_output: results.push_back(results[index]); break;
-      default:
-        results.push_back(result.output < 0 ? at::Tensor()
-                                            : outputs[static_cast<size_t>(result.output)]);
+void Executable::check_answers(const std::vector<at::Tensor>& outputs) const {
+  OtherAnswer found;
+  for (const auto& answer : answers_) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    found.answers.push_back(outputs[static_cast<size_t>(answer.output)].item<bool>());
+    if (found.answers.back() != answer.assumed) throw found;
+  }
+}
+
+void Executable::write_back(const std::vector<at::Tensor>& outputs,
+                            std::vector<at::Tensor>& primals) const {
+  for (const auto& mutation : mutations_) {
+    auto& target = primals[static_cast<size_t>(mutation.primal)];
+    const auto& value = outputs[static_cast<size_t>(mutation.output)];
+    if (mutation.metadata) {
+      target.unsafeGetTensorImpl()->set_sizes_and_strides(value.sizes(), value.strides(),
+                                                          target.storage_offset());
+    }
+    if (mutation.data) {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      target.copy_(value);
     }
   }
-  return results;
+  for (const auto& bumps : version_bumps_) {
+    bump_version(primals[static_cast<size_t>(bumps.primal)], bumps.count);
+  }
+}
+
+// Everything that is handed out but views by autograd: what the forward computed, inputs, raw aliases.
+std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& outputs,
+                                                const std::vector<at::Tensor>& primals) const {
+  std::vector<at::Tensor> handed(handed_out_.size());
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const auto& out = handed_out_[i];
+    if (out.alias.kind == Alias::is_input)
+      handed[i] = primals[static_cast<size_t>(out.alias.index)];
+    if (out.alias.kind != Alias::none || out.output < 0) continue;
+    handed[i] = outputs[static_cast<size_t>(out.output)];
+    bump_version(handed[i], out.version);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const auto& out = handed_out_[i];
+    const auto kind = out.alias.kind;
+    const bool detached = kind == Alias::detached_from_input || kind == Alias::detached_from_output;
+    const bool data = kind == Alias::data_of_input || kind == Alias::data_of_output;
+    if (!detached && !data) continue;
+    const auto& target = target_of(out.alias, primals, handed);
+    handed[i] = out.steps.apply(target);
+    if (detached && !target.is_inference()) torch_compat::share_version_counter(target, handed[i]);
+    if (data) bump_version(handed[i], out.version);
+  }
+  return handed;
+}
+
+void Executable::make_views(const std::vector<at::Tensor>& primals,
+                            std::vector<at::Tensor>& handed) const {
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const auto& out = handed_out_[i];
+    const auto kind = out.alias.kind;
+    if (out.leaf) handed[i].set_requires_grad(true);
+    if (kind == Alias::view_of_input || kind == Alias::view_of_output) {
+      handed[i] = out.steps.apply(target_of(out.alias, primals, handed));
+    } else if (kind == Alias::no_grad_view_of_input || kind == Alias::no_grad_view_of_output) {
+      const at::NoGradGuard no_grad;
+      handed[i] = out.steps.apply(target_of(out.alias, primals, handed));
+    }
+  }
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const auto& alias = handed_out_[i].alias;
+    if (alias.kind == Alias::same_as_output) handed[i] = handed[static_cast<size_t>(alias.index)];
+  }
 }
 
 std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals) const {
+  RECORD_FUNCTION(name_, c10::ArrayRef<const c10::IValue>{});
   AG_CHECK(primals.size() == primal_count_, "number of primals");
-  const bool differentiate = !tangents_.empty() && at::GradMode::is_enabled();
+  // Grad mode is guarded; where it is off, the callable may have put it on inside.
+  const bool differentiate = !tangents_.empty();
   std::vector<at::Tensor> copies;
-  if (differentiate) {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    for (const auto& slot : saved_) {
-      if (slot.kind != SavedSlot::Kind::primal_copy) continue;
-      copies.push_back(primals[static_cast<size_t>(slot.index)].clone());
-    }
-  }
-  auto inputs = primals;
-  inputs.resize(forward_.input_count());  // tokens
-  auto outputs = forward_.run(std::move(inputs));
+  if (differentiate) copies = copy_overwritten(primals);
+  const auto outputs = run_forward(primals);
 
   // The commit point: from here on nothing throws in ordinary use.
-  for (const auto& mutation : mutations_) {
-    auto& target = primals[static_cast<size_t>(mutation.primal)];
-    {
-      const at::AutoDispatchBelowADInplaceOrView below_autograd;
-      target.copy_(outputs[static_cast<size_t>(mutation.output)]);
-    }
-    if (!target.is_inference()) torch::autograd::impl::bump_version(target);
-  }
-  auto results = pick_results(outputs, primals);
-  if (differentiate) attach_node(primals, outputs, results, std::move(copies));
-  return results;
+  write_back(outputs, primals);
+  auto handed = make_memory(outputs, primals);
+  if (differentiate) attach_node(primals, outputs, handed, std::move(copies));
+  make_views(primals, handed);
+  handed.resize(result_count_);
+  return handed;
 }
 
 void Executable::attach_node(const std::vector<at::Tensor>& primals,
                              const std::vector<at::Tensor>& outputs,
-                             std::vector<at::Tensor>& results,
+                             const std::vector<at::Tensor>& handed,
                              std::vector<at::Tensor> copies) const {
   torch::autograd::edge_list edges;
   edges.reserve(gradient_primals_.size());
@@ -170,10 +353,17 @@ void Executable::attach_node(const std::vector<at::Tensor>& primals,
   }
   const auto [owner, node] =
       torch_compat::make_node<CompiledNode>(shared_from_this(), std::move(edges));
-  for (size_t i = 0; i < results_.size(); ++i) {
-    if (results_[i].differentiable) torch::autograd::set_history(results[i], owner);
+  // In the order of tangents: results and bases, then mutated inputs.
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    if (handed_out_[i].differentiable) torch::autograd::set_history(handed[i], owner);
   }
-  node->save(primals, outputs, results, std::move(copies));
+  for (const auto& mutation : mutations_) {
+    if (!mutation.history) continue;
+    const auto& target = primals[static_cast<size_t>(mutation.primal)];
+    torch::autograd::impl::rebase_history(
+        target, torch::autograd::Edge(owner, node->add_input_metadata(target)));
+  }
+  node->save(primals, outputs, handed, std::move(copies));
 }
 
 }  // namespace antegrad::runtime

@@ -1,95 +1,139 @@
 #pragma once
 
 /// \file
-/// A partitioned graph, ready to be called from autograd: forward program, backward program, and what
+/// A partitioned graph, ready to be called from autograd: forward program, backward programs, and what
 /// is handed from one to the other.
 ///
-/// call() runs the forward, writes mutated inputs back, and puts the results behind one autograd node.
-/// Only intermediates are held raw; saved primals and results are SavedVariables, so that a change
-/// between forward and backward is the error that eager gives. A saved intermediate that shares memory
-/// with a result is guarded by that result's version. Nothing is freed early under retain_graph.
-/// Immutable after construction; any number of threads may call at once.
+/// call() runs the forward, writes mutated inputs back, makes views again from what the caller holds, and
+/// puts the results behind one autograd node. Only intermediates are held raw; saved primals and
+/// results are SavedVariables, so that a change between forward and backward is the error that eager
+/// gives. A saved intermediate that shares memory with a result is guarded by that result's version.
+/// Nothing is freed early under retain_graph. Any number of threads may call at once.
 
 #include <ATen/core/Tensor.h>
 
-#include <exception>
-#include <limits>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
 #include "ops/attrs.h"
+#include "runtime/backward_program.h"
 #include "runtime/program.h"
+#include "runtime/view_steps.h"
 
 namespace antegrad::runtime {
 
-/// How one input of the backward program is kept between forward and backward.
+/// How one value that the forward saves is kept until backward.
 struct SavedSlot {
   enum class Kind : uint8_t {
-    primal,        ///< SavedVariable of primal `index`
-    primal_copy,   ///< clone of primal `index`, which the forward overwrites
-    result,        ///< SavedVariable of result `index`
-    intermediate,  ///< output `index` of the forward program, held raw
+    primal,          ///< SavedVariable of primal `index`
+    primal_copy,     ///< clone of primal `index`, which the forward overwrites
+    written_primal,  ///< SavedVariable of primal `index` after the write
+    handed_out,      ///< SavedVariable of tensor `index` that is handed out
+    intermediate,    ///< output `index` of the forward program, held raw
   };
   Kind kind;
   int32_t index;
-  /// intermediate: the result whose memory it shares, -1 when none
-  int32_t shares_result = -1;
+  /// intermediate: the tensor handed out whose memory it shares, -1 when none
+  int32_t shares = -1;
+  bool has_our_history = false;  ///< of the tensor that is kept as SavedVariable
+};
+
+/// Thrown by call() before anything is committed: the data answer a question otherwise than the capture
+/// assumed.
+struct OtherAnswer {
+  std::vector<bool> answers;  ///< the true ones, up to the first that differs
 };
 
 class Executable : public std::enable_shared_from_this<Executable> {
  public:
-  /// `forward` and `backward` as the partitioner made them; `backward` has no outputs for inference.
-  /// `backward_error` is raised when backward is asked for.
-  Executable(const Graph& forward, const Graph& backward, const ops::AttrTables& tables,
-             std::exception_ptr backward_error);
+  /// `forward` as the partitioner made it; `gradients` are the gradient outputs of the joint graph, in
+  /// order. `source` makes backward graphs, whose saved inputs must be saved outputs of `forward`.
+  Executable(const Graph& forward, const ops::AttrTables& tables,
+             const std::vector<Output>& gradients, BackwardSource source);
 
   /// `primals` in the order of the graph's primal inputs. Returns one tensor a result.
+  /// When a kernel throws, inputs and generators are as before. Throws OtherAnswer.
   std::vector<at::Tensor> call(std::vector<at::Tensor> primals) const;
 
+  /// The key of a backward pass from all tangents, as they usually are, to all gradients.
+  BackwardKey usual_key() const;
+  /// The program for a key; made now if there is none yet. Throws what the source throws.
+  std::shared_ptr<const BackwardProgram> backward(const BackwardKey& key) const;
+
+  /// Gives the program for a key beforehand.
+  void add_backward(const BackwardKey& key, const BackwardGraph& backward);
+
+  /// How many programs there are, and whether there is one for that key.
+  size_t form_count() const;
+  bool has_form(const BackwardKey& key) const;
+
+  /// Values of `forward` that a backward program may write over when it releases what is saved.
+  std::vector<ValueId> donated() const;
+
   size_t primal_count() const { return primal_count_; }
+  /// Whether a backward pass can reach the region.
+  bool differentiable() const { return !tangents_.empty(); }
   const std::string& name() const { return name_; }
 
  private:
   friend class CompiledNode;
 
-  static constexpr int32_t kTokenInput = std::numeric_limits<int32_t>::min();
-
-  struct Result {
+  struct HandedOut {
     int32_t output = -1;  // of the forward program
     OutputAlias alias;
-    bool differentiable = false;  // has a tangent
-  };
-  struct Tangent {
-    std::vector<int64_t> sizes, strides;
+    bool leaf = false;  // requires grad and has no history
+    bool differentiable = false;
+    int32_t version = 0;
+    ViewSteps steps;  // from what it is an alias of
   };
   struct Mutation {
     int32_t output;  // of the forward program
     int32_t primal;
+    bool data, metadata, history;
+  };
+  struct Answer {
+    int32_t output;  // of the forward program
+    bool assumed;
+  };
+  struct VersionBumps {
+    int32_t primal, count;
   };
 
-  void read_outputs(const Graph& forward);
-  void read_backward(const Graph& forward, const Graph& backward);
-  std::vector<at::Tensor> pick_results(const std::vector<at::Tensor>& outputs,
-                                       const std::vector<at::Tensor>& primals) const;
+  void read_outputs(const Graph& forward, const ops::AttrTables& tables);
+  void read_saved(const Graph& forward);
+  std::shared_ptr<const BackwardProgram> prepare(const BackwardGraph& backward) const;
+
+  std::vector<at::Tensor> copy_overwritten(const std::vector<at::Tensor>& primals) const;
+  std::vector<at::Tensor> run_forward(const std::vector<at::Tensor>& primals) const;
+  void check_answers(const std::vector<at::Tensor>& outputs) const;
+  void write_back(const std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& primals) const;
+  std::vector<at::Tensor> make_memory(const std::vector<at::Tensor>& outputs,
+                                      const std::vector<at::Tensor>& primals) const;
+  void make_views(const std::vector<at::Tensor>& primals, std::vector<at::Tensor>& handed) const;
   void attach_node(const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
-                   std::vector<at::Tensor>& results, std::vector<at::Tensor> copies) const;
+                   const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies) const;
 
   std::string name_;
   size_t primal_count_ = 0;
+  size_t result_count_ = 0;
+  std::vector<at::Generator> generators_;  // that the forward draws from
   Program forward_;
-  std::optional<Program> backward_;
-  std::exception_ptr backward_error_;
-  std::vector<Result> results_;
+  std::vector<HandedOut> handed_out_;  // results, then bases
   std::vector<Mutation> mutations_;
-  std::vector<Tangent> tangents_;  // one a differentiable result, in order
-  std::vector<SavedSlot> saved_;   // one a saved input of the backward program
-  std::vector<int32_t>
-      backward_inputs_;  // by backward input: saved slot, ~k for tangent k, or kTokenInput
-  std::vector<int32_t> gradient_outputs_;  // backward outputs that are defined gradients
-  std::vector<int32_t> gradient_primals_;  // the primal of each
+  std::vector<Answer> answers_;
+  std::vector<VersionBumps> version_bumps_;
+  std::vector<ops::NaturalTangent> tangents_;  // one a differentiable output, in order
+  std::vector<int32_t> tangent_of_output_;     // by output of the joint graph, -1 for none
+  std::vector<SavedSlot> saved_;
+  std::vector<ValueId> saved_values_;
+  std::vector<int32_t> gradient_primals_;  // the primal of each gradient
+
+  BackwardSource source_;
+  mutable std::mutex mutex_;  // guards what is below
+  mutable std::vector<std::pair<BackwardKey, std::shared_ptr<const BackwardProgram>>> backwards_;
 };
 
 }  // namespace antegrad::runtime

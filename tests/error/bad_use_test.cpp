@@ -185,32 +185,6 @@ TEST(BadUse, SetDataOfAParameter) {
                                {});
 }
 
-TEST(BadUse, AWriteToAParameter) {
-  World w;
-  expect_refused<MutationError>(w,
-                                [&](const at::Tensor& x) {
-                                  const at::NoGradGuard guard;
-                                  w.module->weight.mul_(2);
-                                  return w.module->forward(x);
-                                },
-                                {"parameter"});
-}
-
-TEST(BadUse, AWriteThroughDataOfAParameter) {
-  World w;
-  expect_refused<CaptureError>(w,
-                               [&](const at::Tensor& x) {
-                                 w.module->weight.data().mul_(2);
-                                 return w.module->forward(x);
-                               },
-                               {});
-}
-
-TEST(BadUse, AViewOfAnArgumentAsResult) {
-  World w;
-  expect_refused<CaptureError>(w, [&](const at::Tensor& x) { return x.view({8}); }, {"view"});
-}
-
 TEST(BadUse, SparseArgument) {
   auto step = antegrad::compile([](const at::Tensor& x) { return x.sum(); });
   EXPECT_THROW(step(at::eye(3).to_sparse()), TensorKindError);
@@ -296,9 +270,10 @@ TEST(BadUse, AnUndefinedTangentIsNotZeros) {
   auto step = antegrad::compile([](const at::Tensor& x) {
     return std::pair{x.log().sum(), (x * 2).sum()};
   });
-  const auto x = at::rand({3}).set_requires_grad(true);
+  const auto x = at::zeros({3}).set_requires_grad(true);
   const auto [a, b] = step(x);
-  EXPECT_THROW(b.backward(), BackwardError);
+  b.backward();  // a zero tangent of `a` would give 0 / 0
+  EXPECT_TRUE(same_bits(x.grad(), at::full({3}, 2.0F)));
 }
 
 TEST(BadUse, OptionsOutOfRange) {

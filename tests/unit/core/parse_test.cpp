@@ -47,7 +47,7 @@ TEST(Parse, SaysWhatWasExpectedAndWhere) {
       {"nodes\n  aten::x.y(nan(0x0))\noutputs\n", "the bits of a NaN"},
       {"nodes\n  aten::x.y(scalar(none))\noutputs\n", "a number"},
       {"nodes\n  aten::x.y(a.b=1)\noutputs\n", "the name of an argument"},
-      {"nodes\noutputs\n  %0 product\n", "result, mutated"},
+      {"nodes\noutputs\n  %0 product\n", "result, base, mutated"},
       {"nodes\noutputs\n  %3 result\n", "a value that an input or a node"},
       {"nodes\noutputs\n  what\n", "\"%\""},
   };

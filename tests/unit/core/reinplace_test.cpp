@@ -39,6 +39,20 @@ TEST(Reinplace, GraphInputsAreNeverWritten) {
   expect_unchanged(reinplace, "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n  %5 result\n");
 }
 
+TEST(Reinplace, DonatedInputsAreWrittenAtTheirLastUse) {
+  const auto donating = [](Graph graph) { return reinplace(std::move(graph), {0}); };
+  expect_pass(donating,
+              "  %5: f32[4, 2] = aten::neg.default(%0)\n"
+              "  %6: f32[4, 2] = aten::mul.Tensor(%1, %5)\noutputs\n  %6 result\n",
+              "  %5: f32[4, 2] &0 = aten::neg_.default(%0)\n"
+              "  %6: f32[4, 2] = aten::mul.Tensor(%1, %5)\noutputs\n  %6 result\n");
+  expect_unchanged(
+      donating,
+      "  %5: f32[4, 2] = aten::neg.default(%0)\n"
+      "  %6: f32[4, 2] = aten::mul.Tensor(%1, %0)\n"
+      "  %7: f32[4, 2] = aten::mul.Tensor(%5, %6)\noutputs\n  %5 result\n  %7 result\n");
+}
+
 TEST(Reinplace, WhatIsReadLaterOrLeavesTheGraphIsNotWritten) {
   expect_unchanged(reinplace,
                    "  %5: f32[4, 2] = aten::sigmoid.default(%0)\n"

@@ -65,7 +65,7 @@ TEST(Split, RefusesToDrawTwice) {
   const Graph joint = graph_from_file("dropout.agraph");
   std::vector<bool> saved(joint.values.size(), true);
   saved[3] = saved[5] = false;
-  expect_error<InternalError>([&] { split_at(joint, saved); }, "would run twice");
+  expect_error<GraphError>([&] { split_at(joint, saved); }, "must not run twice");
 }
 
 TEST(Split, RefusesAResultThatDependsOnATangent) {

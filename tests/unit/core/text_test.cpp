@@ -17,9 +17,9 @@ generators cpu, cuda:0
 opaque     process_group, "with blank"
 inputs
   %0: f32[8, 64]                      primal parameter "h.0.weight" grad
-  %1: f32[8, s0]{1, 8}+4 cuda:0 ~0    primal argument 0 mutates_data mutates_metadata
-  %2: bf16[]                          primal gradient_of 0
-  %3: i64[2]                          primal anonymous "aten::add"
+  %1: f32[8, s0]{1, 8}+4 cuda:0 ~0    primal argument 0 mutates_data mutates_metadata version 3
+  %2: bf16[]                          primal gradient_of 0 base
+  %3: i64[2]                          primal anonymous "aten::add" span
   %4: int                             primal constant
   %5: token                           generator 0
   %6: token                           effect
@@ -36,8 +36,11 @@ outputs
   %8 result grad
   %10 result view_of_output 0
   %10 result same_as_output 1
+  %10 result no_grad_view_of_input 0
+  %10 result detached_from_output 7 grad leaf version 2
   %0 result is_input 0
   none result
+  %8 base grad
   %8 mutated 1
   %9 generator 0
   %6 effect
@@ -68,6 +71,9 @@ TEST(Text, ReadsWhatItSays) {
   EXPECT_EQ(graph.value(10).alias_class, 8);
   EXPECT_EQ(graph.inputs[0].source, (Source{Source::Kind::parameter, -1, "h.0.weight"}));
   EXPECT_TRUE(graph.inputs[1].mutates_metadata);
+  EXPECT_EQ(graph.inputs[1].version_bumps, 3);
+  EXPECT_EQ(graph.inputs[2].source.via, Source::Via::base);
+  EXPECT_EQ(graph.inputs[3].source.via, Source::Via::span);
   EXPECT_EQ(graph.nodes[0].tokens, 1);
   EXPECT_EQ(graph.nodes[0].outputs[1], kNoValue);
   EXPECT_EQ(graph.nodes[1].id, 1);
@@ -75,6 +81,10 @@ TEST(Text, ReadsWhatItSays) {
   EXPECT_EQ(graph.nodes[3].id, -1);
   EXPECT_EQ(graph.nodes[4].phase, Phase::forward);
   EXPECT_EQ(graph.outputs[1].alias, (OutputAlias{OutputAlias::Kind::view_of_output, 0}));
+  EXPECT_EQ(graph.outputs[4].alias, (OutputAlias{OutputAlias::Kind::detached_from_output, 7}));
+  EXPECT_TRUE(graph.outputs[4].leaf);
+  EXPECT_EQ(graph.outputs[4].version, 2);
+  EXPECT_EQ(graph.outputs[7].kind, OutputKind::base);
 }
 
 TEST(Text, EveryKindOfArgumentReadsBack) {

@@ -1,0 +1,118 @@
+#include "capture/backward.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/clone.h>
+#include <antegrad/error.h>
+
+#include <unordered_set>
+
+#include "torch_compat/autograd_graph.h"
+
+namespace antegrad::capture {
+namespace {
+
+shapes::Spec tangent_spec(const Tracer& tracer, const at::Tensor& tensor, const Output& output,
+                          const ops::TangentForm& form) {
+  auto spec = spec_of(tensor);
+  spec.offset = 0;
+  const auto strides = form.strides
+                           ? *form.strides
+                           : ops::natural_tangent(tracer.graph.value(output.value).meta).strides;
+  spec.strides.assign(strides.begin(), strides.end());
+  return spec;
+}
+
+// Storages that a gradient must not show, since AccumulateGrad may keep gradients as they are. A tangent may
+// be handed on, as it is or as views: eager does the same.
+class Owned {
+ public:
+  explicit Owned(const Tracer& tracer) : tracer_(tracer) {}
+  /// Whether nobody had the value's storage.
+  bool take(ValueId value) { return taken_.insert(tracer_.graph.value(value).storage).second; }
+  void add_tangent(ValueId value) { tangents_.insert(tracer_.graph.value(value).storage); }
+  bool is_tangent(ValueId value) const {
+    return tangents_.contains(tracer_.graph.value(value).storage);
+  }
+
+ private:
+  const Tracer& tracer_;
+  std::unordered_set<StorageId> taken_;
+  std::unordered_set<StorageId> tangents_;
+};
+
+ValueId owning_gradient(Tracer& tracer, Owned& owned, const at::Tensor& gradient) {
+  const auto value = tracer.value_of(gradient);
+  if (owned.is_tangent(value) || owned.take(value)) return value;
+  const auto copy = tracer.value_of(at::clone(gradient));
+  owned.take(copy);
+  return copy;
+}
+
+}  // namespace
+
+Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
+                      const std::vector<Output>& outputs, const ops::BackwardForm& form) {
+  Backward backward;
+  Owned owned(tracer);
+  for (const auto& root : tracer.roots()) owned.take(root.value);
+  for (const auto& output : outputs) {
+    if (output.value != kNoValue) owned.take(output.value);
+  }
+
+  std::vector<torch::autograd::Edge> starts, targets;
+  std::vector<at::Tensor> tangents;
+  size_t differentiable = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].differentiable()) continue;
+    const auto& tangent_form =
+        form.tangents.empty() ? ops::TangentForm() : form.tangents.at(differentiable);
+    ++differentiable;
+    if (!tangent_form.defined) continue;
+    auto [tangent, value] =
+        tracer.make_input(tangent_spec(tracer, tensors[i], outputs[i], tangent_form));
+    owned.add_tangent(value);
+    Input input;
+    input.value = value;
+    input.kind = InputKind::tangent;
+    input.index = static_cast<int32_t>(i);
+    backward.tangents.push_back(std::move(input));
+    starts.push_back(torch_compat::gradient_edge(tensors[i]));
+    tangents.push_back(std::move(tangent));
+  }
+  if (starts.empty()) return backward;
+
+  std::vector<int32_t> receivers;
+  for (size_t i = 0; i < tracer.roots().size(); ++i) {
+    for (const auto* edge : {&tracer.roots()[i].edge, &tracer.roots()[i].direct_edge}) {
+      if (!edge->function) continue;
+      targets.push_back(*edge);
+      receivers.push_back(static_cast<int32_t>(i));
+    }
+  }
+  tracer.phase = Phase::backward;
+  const torch_compat::AutocastScope autocast(form.autocast);
+  auto gradients = torch_compat::run_backward(starts, tangents, targets);
+  tangents.clear();
+
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    auto gradient = std::move(gradients[i]);
+    if (i + 1 < gradients.size() && receivers[i + 1] == receivers[i]) {
+      auto& direct = gradients[++i];
+      if (!gradient.defined()) {
+        gradient = std::move(direct);
+      } else if (direct.defined()) {
+        gradient = at::add(gradient, direct);
+      }
+    }
+    Output output;
+    output.kind = OutputKind::gradient;
+    output.index = receivers[i];
+    if (gradient.defined()) output.value = owning_gradient(tracer, owned, gradient);
+    backward.gradients.push_back(output);
+  }
+  return backward;
+}
+
+}  // namespace antegrad::capture

@@ -1,0 +1,19 @@
+#pragma once
+
+/// \file
+/// Tensors that look like others and hold no data, for a capture after the others are gone.
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+namespace antegrad::capture {
+
+/// One double a tensor: same metadata, requires-grad, leaf or not, views of one base where the tensors
+/// are, one storage where they share one. Tensors for which `keep` is true stand for themselves; so do
+/// those that share their storage. Reading a double's data is an error.
+std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors,
+                                   const std::function<bool(const at::Tensor&)>& keep);
+
+}  // namespace antegrad::capture

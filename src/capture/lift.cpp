@@ -1,0 +1,183 @@
+// Lifting: which wrapper stands for a real tensor.
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/as_strided.h>
+#include <antegrad/error.h>
+#include <c10/core/InferenceMode.h>
+
+#include "capture/tracer.h"
+#include "torch_compat/autograd_graph.h"
+#include "torch_compat/tensor_state.h"
+
+namespace antegrad::capture {
+namespace {
+
+void require_plain(const at::Tensor& tensor) {
+  const char* found = nullptr;
+  if (tensor.layout() != at::kStrided) found = "a sparse or mkldnn tensor";
+  if (tensor.is_nested()) found = "a nested tensor";
+  if (tensor.is_quantized()) found = "a quantised tensor";
+  if (tensor.key_set().has(c10::DispatchKey::Python)) found = "a tensor subclass";
+  if (tensor.is_conj() || tensor.is_neg()) found = "a lazily conjugated or negated tensor";
+  if (torch_compat::has_forward_gradient(*tensor.unsafeGetTensorImpl())) {
+    found = "a tensor with a forward-mode gradient";
+  }
+  if (found == nullptr) return;
+  throw TensorKindError("", {"strided tensors of libtorch itself", found,
+                             "convert it before the compiled region, or keep it outside"});
+}
+
+[[noreturn]] void no_stand_ins() {
+  throw EscapeError("", {"tensors of this call", "a stand-in of another capture",
+                         "do not keep tensors that were made inside a compiled callable"});
+}
+
+// The wrapper gets a history like its real tensor's: none, a leaf's, or that of something computed.
+void give_history(Root& root) {
+  if (!root.real.requires_grad()) return;
+  if (root.real.is_leaf()) {
+    root.wrapper.set_requires_grad(true);
+    root.edge = torch_compat::gradient_edge(root.wrapper);
+  } else {
+    root.edge = torch_compat::make_non_leaf(root.wrapper);
+  }
+}
+
+// `tensor` shown in the memory of `base`.
+at::Tensor view_like(const at::Tensor& base, const at::Tensor& tensor) {
+  return at::as_strided(base, tensor.sizes(), tensor.strides(), tensor.storage_offset());
+}
+
+}  // namespace
+
+Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
+  const auto spec = spec_of(tensor);
+  Root root{tensor, {}, add_value(spec, -1), Snapshot(tensor), std::move(source)};
+  {
+    const c10::InferenceMode mode(tensor.is_inference());
+    root.wrapper = wrap(spec, root.value);
+  }
+  give_history(root);
+  root.version = torch_compat::version_of(root.wrapper);
+  root.memory = storage_of(root.wrapper);
+  root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());
+  roots_.push_back(std::move(root));
+  return roots_.back();
+}
+
+at::Tensor Tracer::lift(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.key_set().has(c10::DispatchKey::Functionalize) ||
+      tensor.unsafeGetTensorImpl()->is_wrapped_number() || as_stand_in(tensor) != nullptr ||
+      tensor.is_meta()) {
+    return tensor;
+  }
+  const std::lock_guard lock(mutex_);
+  return lift_new(tensor, Source{});
+}
+
+at::Tensor Tracer::lift_argument(const at::Tensor& tensor, int32_t leaf) {
+  if (!tensor.defined()) return tensor;
+  if (tensor.key_set().has(c10::DispatchKey::Functionalize) || as_stand_in(tensor) != nullptr) {
+    no_stand_ins();
+  }
+  return lift_new(tensor, Source{Source::Kind::argument, leaf, ""});
+}
+
+at::Tensor Tracer::lift_new(const at::Tensor& tensor, Source source) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  if (const auto it = root_by_impl_.find(impl); it != root_by_impl_.end()) {
+    return roots_[it->second].wrapper;
+  }
+  if (const auto it = temporaries_.find(impl); it != temporaries_.end()) return it->second.second;
+  require_plain(tensor);
+  const auto shared = shared_.find(storage_of(tensor));
+  if (shared != shared_.end()) return lift_member(tensor, shared->second, std::move(source));
+  return add_root(tensor, std::move(source)).wrapper;
+}
+
+at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& shared,
+                               Source source) {
+  if (root_of(shared.base) < 0) {
+    add_root(shared.base, shared.place.source).holder = shared.place.holder;
+  }
+  if (tensor.is_same(shared.base)) return roots_[static_cast<size_t>(root_of(tensor))].wrapper;
+  Place place{std::move(source), {}};
+  const auto known = shared.members.find(tensor.unsafeGetTensorImpl());
+  if (place.source.kind == Source::Kind::none && known != shared.members.end()) {
+    place = known->second;
+  }
+
+  if (tensor.scalar_type() != shared.base.scalar_type()) {
+    throw MutationError("", {"tensors that share memory to have one dtype when one is written",
+                             std::string("a write to memory that is seen as ") +
+                                 at::toString(shared.base.scalar_type()) + " and as " +
+                                 at::toString(tensor.scalar_type()),
+                             "pass one of them and make the others inside"});
+  }
+
+  // A view follows what it is a view of; a tensor of its own shows the span.
+  const auto parent = torch_compat::base_or_self(tensor);
+  const bool follows = !parent.is_same(tensor);
+  const auto& above = follows && !parent.is_same(shared.base) ? parent : shared.base;
+  if (!above.is_same(shared.base)) lift_new(above, Source{});
+  const auto base = root_of(above);
+  AG_CHECK(base >= 0, "the base of a view has no source");
+
+  Root root{tensor,       {},   kNoValue, Snapshot(tensor), std::move(place.source),
+            place.holder, base, follows};
+  const auto base_wrapper = roots_[static_cast<size_t>(base)].wrapper;
+  if (follows) {
+    const at::AutoGradMode grad_mode(true);
+    root.wrapper = view_like(base_wrapper, tensor);
+    torch_compat::copy_creation(tensor, root.wrapper);
+    root.counts_versions = false;
+    // A view of what does not require grad may be a leaf that does.
+    if (!root.wrapper.requires_grad()) give_history(root);
+  } else {
+    {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      root.wrapper = view_like(base_wrapper, tensor);
+    }
+    give_history(root);
+    for (const auto& other : roots_) {
+      if (other.follows_base || !torch_compat::same_version_counter(other.real, tensor)) continue;
+      torch_compat::share_version_counter(other.wrapper, root.wrapper);
+      root.counts_versions = false;
+      break;
+    }
+  }
+  root.version = torch_compat::version_of(root.wrapper);
+  root.memory = storage_of(root.wrapper);
+  if (root.source.kind == Source::Kind::none) {
+    temporaries_.emplace(tensor.unsafeGetTensorImpl(), std::pair(tensor, root.wrapper));
+    return root.wrapper;
+  }
+  root.value = add_value(spec_of(tensor), -1);
+  root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());
+  roots_.push_back(std::move(root));
+  return roots_.back().wrapper;
+}
+
+int32_t Tracer::root_of(const at::Tensor& real) const {
+  const auto it = root_by_impl_.find(real.unsafeGetTensorImpl());
+  return it == root_by_impl_.end() ? -1 : static_cast<int32_t>(it->second);
+}
+
+int32_t Tracer::root_of_wrapper(const at::Tensor& wrapper) const {
+  for (size_t i = 0; i < roots_.size(); ++i) {
+    if (roots_[i].wrapper.is_same(wrapper)) return static_cast<int32_t>(i);
+  }
+  return -1;
+}
+
+ValueId Tracer::value_of(const at::Tensor& wrapper) {
+  at::functionalization::impl::sync(wrapper);
+  const auto* stand_in = inside_wrapper(wrapper);
+  AG_CHECK(stand_in != nullptr, "a tensor of a capture that is not a stand-in");
+  if (stand_in->tracer() != this) no_stand_ins();
+  return stand_in->value();
+}
+
+}  // namespace antegrad::capture

@@ -1,0 +1,130 @@
+#include "capture/shared_memory.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <antegrad/error.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "torch_compat/autograd_graph.h"
+
+namespace antegrad::capture {
+namespace {
+
+// First and past the last element of its storage that a tensor shows.
+std::pair<int64_t, int64_t> elements(const at::Tensor& tensor) {
+  auto end = tensor.storage_offset();
+  if (tensor.numel() == 0) return {end, end};
+  for (int64_t d = 0; d < tensor.dim(); ++d) end += (tensor.size(d) - 1) * tensor.stride(d);
+  return {tensor.storage_offset(), end + 1};
+}
+
+struct Part {
+  at::Tensor tensor;
+  Source source;
+};
+
+// The tensors that the parts are views of by autograd, each once.
+std::vector<at::Tensor> bases_of(const std::vector<Part>& parts) {
+  std::vector<at::Tensor> bases;
+  for (const auto& part : parts) {
+    auto base = torch_compat::base_or_self(part.tensor);
+    const bool known = std::any_of(bases.begin(), bases.end(),
+                                   [&](const at::Tensor& other) { return other.is_same(base); });
+    if (!known) bases.push_back(std::move(base));
+  }
+  return bases;
+}
+
+SharedMemory shared_memory(const std::vector<Part>& parts) {
+  SharedMemory shared;
+  for (const auto& part : parts) {
+    if (part.source.kind == Source::Kind::none) continue;
+    shared.members.insert_or_assign(part.tensor.unsafeGetTensorImpl(), Place{part.source, {}});
+    auto of_base = part.source;
+    of_base.via = Source::Via::base;
+    const auto base = torch_compat::base_or_self(part.tensor);
+    shared.members.try_emplace(base.unsafeGetTensorImpl(), Place{std::move(of_base), part.tensor});
+  }
+  const auto bases = bases_of(parts);
+  if (bases.size() == 1) {
+    shared.base = bases[0];
+    shared.place = shared.members.at(bases[0].unsafeGetTensorImpl());
+    return shared;
+  }
+  int64_t first = std::numeric_limits<int64_t>::max();
+  int64_t end = 0;
+  for (const auto& base : bases) {
+    if (base.scalar_type() != bases[0].scalar_type()) {
+      throw MutationError("", {"tensors that share memory to have one dtype when one is written",
+                               std::string("a write to memory that is seen as ") +
+                                   at::toString(bases[0].scalar_type()) + " and as " +
+                                   at::toString(base.scalar_type()),
+                               "pass one of them and make the others inside"});
+    }
+    const auto [from, to] = elements(base);
+    first = std::min(first, from);
+    end = std::max(end, to);
+  }
+  shared.base = torch_compat::span_of(bases[0], end - first, first);
+  const auto holder = std::find_if(parts.begin(), parts.end(), [](const Part& part) {
+    return part.source.kind != Source::Kind::none;
+  });
+  shared.place = {holder->source, holder->tensor};
+  shared.place.source.via = Source::Via::span;
+  return shared;
+}
+
+}  // namespace
+
+bool is_temporary(const Root& root) {
+  // The root and its snapshot hold it.
+  return root.source.kind == Source::Kind::none && root.real.use_count() == 2;
+}
+
+bool was_written(const Root& root) {
+  return at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper)
+             ->mutation_counter() != 0;
+}
+
+bool has_new_history(const Root& root) {
+  if (!root.edge.function) return root.wrapper.grad_fn() != nullptr;
+  const auto now = torch_compat::gradient_edge(root.wrapper);
+  return now.function != root.edge.function || now.input_nr != root.edge.input_nr;
+}
+
+SharedMemories find_shared_memory(const std::vector<Root>& roots, const SharedMemories& known,
+                                  const Holder& holder) {
+  std::unordered_map<const c10::StorageImpl*, std::vector<const Root*>> by_storage;
+  for (const auto& root : roots) {
+    if (const auto* storage = storage_of(root.real)) by_storage[storage].push_back(&root);
+  }
+  SharedMemories found;
+  for (const auto& [storage, members] : by_storage) {
+    if (known.contains(storage)) continue;
+    bool written = false;
+    bool temporary = false;
+    bool rebased_view = false;
+    for (const auto* root : members) {
+      written |= was_written(*root);
+      temporary |= is_temporary(*root);
+      rebased_view |= root->real.is_view() && has_new_history(*root);
+    }
+    if (!(written && members.size() > 1) && !temporary && !rebased_view) continue;
+    std::vector<Part> parts;
+    bool has_source = false;
+    for (const auto* root : members) {
+      has_source |= root->source.kind != Source::Kind::none;
+      parts.push_back({root->real, root->source});
+    }
+    if (!has_source) {
+      const auto held = holder ? holder(storage) : std::nullopt;
+      if (!held) continue;
+      parts.push_back({held->first, held->second});
+    }
+    found.emplace(storage, shared_memory(parts));
+  }
+  return found;
+}
+
+}  // namespace antegrad::capture

@@ -1,0 +1,106 @@
+#include "compile/backward_variants.h"
+
+#include <antegrad/error.h>
+
+#include <algorithm>
+
+#include "compile/joint_passes.h"
+#include "graph/compare.h"
+#include "log/log.h"
+#include "partition/split.h"
+#include "passes/dce.h"
+#include "passes/reinplace.h"
+
+namespace antegrad::compiler {
+namespace {
+
+// The graph without what was captured for the backward.
+Graph forward_part(const Graph& joint) {
+  Graph graph = joint;
+  std::erase_if(graph.nodes, [](const Node& node) { return node.phase == Phase::backward; });
+  std::erase_if(graph.inputs, [](const Input& input) { return input.kind != InputKind::primal; });
+  std::erase_if(graph.outputs, [](const Output& output) { return !of_forward(output.kind); });
+  return graph;
+}
+
+bool is_usual(const ops::BackwardForm& form) {
+  return form.autocast == torch_compat::Autocast() &&
+         std::all_of(form.tangents.begin(), form.tangents.end(),
+                     [](const auto& tangent) { return tangent == ops::TangentForm(); });
+}
+
+// Gradients that nobody wants are not computed.
+Graph for_wanted(Graph joint, const std::vector<bool>& wanted) {
+  size_t gradient = 0;
+  bool all = true;
+  for (auto& output : joint.outputs) {
+    if (output.kind != OutputKind::gradient) continue;
+    const bool keep = wanted.at(gradient++);
+    if (!keep) output.value = kNoValue;
+    all &= keep;
+  }
+  return all ? joint : dce(std::move(joint));
+}
+
+}  // namespace
+
+BackwardVariants::BackwardVariants(Graph raw, Joint first, std::vector<bool> saved,
+                                   Recapture recapture, PassContext context)
+    : raw_(std::move(raw)),
+      saved_(std::move(saved)),
+      recapture_(std::move(recapture)),
+      context_(std::move(context)) {
+  joints_.emplace_back(ops::BackwardForm(), std::make_unique<const Joint>(std::move(first)));
+}
+
+BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form) const {
+  const auto refuse = [](const std::string& found) {
+    throw BackwardError(ErrorText{
+        "a callable that can be captured again for a backward pass from other tangents", found,
+        "run backward from the results that are usual, or pass what changed as an argument"});
+  };
+  capture::Captured captured;
+  try {
+    captured = recapture_(form);
+  } catch (const Error& error) {
+    refuse(std::string("a capture that fails now: ") + error.what());
+  }
+  const auto difference = first_difference(forward_part(raw_), forward_part(captured.joint));
+  if (!difference.empty()) refuse("another forward than at the call: " + difference);
+  log(Artifact::graph, [&] { return raw_.name + ": captured another backward"; });
+  if (captured.backward_error) return {{}, {}, captured.backward_error};
+  return {run_joint_passes(std::move(captured.joint), context_), std::move(captured.tables), {}};
+}
+
+const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form) {
+  const std::lock_guard lock(mutex_);
+  if (is_usual(form)) return *joints_.front().second;
+  for (const auto& [present, joint] : joints_) {
+    if (present == form) return *joint;
+  }
+  joints_.emplace_back(form, std::make_unique<const Joint>(capture(form)));
+  return *joints_.back().second;
+}
+
+runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
+  const auto& joint = joint_for(key.form);
+  if (joint.error) std::rethrow_exception(joint.error);
+  Graph backward;
+  try {
+    backward = split_at(for_wanted(joint.graph, key.wanted), saved_).backward;
+  } catch (const GraphError& error) {
+    throw BackwardError(ErrorText{"a backward that needs what the forward saved", error.what(),
+                                  "run backward from the results that are usual"});
+  }
+  for (const auto& input : backward.inputs) {
+    const bool present = input.kind != InputKind::saved || saved_[static_cast<size_t>(input.value)];
+    AG_CHECK(present, "a value that is not saved");
+  }
+  const auto donated = key.releases ? donated_ : std::vector<ValueId>();
+  backward = run_pass(
+      "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
+      std::move(backward), context_);
+  return {std::move(backward), joint.tables};
+}
+
+}  // namespace antegrad::compiler

@@ -1,0 +1,60 @@
+#pragma once
+
+/// \file
+/// Backward graphs for the ways in which backward passes arrive at a region.
+///
+/// The forward has run when a backward pass arrives, and what it saved is what there is. A form (which
+/// tangents are defined, their strides, autocast) that the first capture was not made for is captured
+/// then, by running the callable on stand-ins again; its forward must be that of the first capture.
+/// Which gradients are wanted and whether saved tensors may be written over is graph work.
+
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "capture/capture.h"
+#include "passes/pass_manager.h"
+#include "runtime/backward_program.h"
+
+namespace antegrad::compiler {
+
+/// Captures the callable again for another backward.
+using Recapture = std::function<capture::Captured(const ops::BackwardForm&)>;
+
+/// Thread-safe.
+class BackwardVariants {
+ public:
+  struct Joint {
+    Graph graph;  ///< simplified
+    ops::AttrTables tables;
+    std::exception_ptr error;  ///< why there is no backward
+  };
+
+  /// `first` is the joint graph of the usual form; `raw` the same as captured; `saved` by value: what
+  /// the forward saves.
+  BackwardVariants(Graph raw, Joint first, std::vector<bool> saved, Recapture recapture,
+                   PassContext context);
+
+  /// Values that a releasing backward may write over (known once the forward is prepared).
+  void set_donated(std::vector<ValueId> donated) { donated_ = std::move(donated); }
+
+  /// Throws the form's capture error, BackwardError when the callable cannot be captured again or the
+  /// backward needs what the forward did not save.
+  runtime::BackwardGraph make(const runtime::BackwardKey& key);
+
+ private:
+  const Joint& joint_for(const ops::BackwardForm& form);
+  Joint capture(const ops::BackwardForm& form) const;
+
+  const Graph raw_;
+  const std::vector<bool> saved_;
+  const Recapture recapture_;
+  const PassContext context_;
+  std::vector<ValueId> donated_;
+  std::mutex mutex_;  // guards what is below
+  std::vector<std::pair<ops::BackwardForm, std::unique_ptr<const Joint>>> joints_;
+};
+
+}  // namespace antegrad::compiler

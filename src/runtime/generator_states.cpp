@@ -1,0 +1,33 @@
+#include "runtime/generator_states.h"
+
+#include <ATen/Context.h>
+
+namespace antegrad::runtime {
+
+std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTables& tables) {
+  std::vector<at::Generator> generators;
+  for (const auto& input : graph.inputs) {
+    if (input.kind != InputKind::generator_token) continue;
+    const auto index = static_cast<size_t>(input.index);
+    const auto& own = tables.generators.at(index);
+    // Default generators are named after their device.
+    generators.push_back(own.defined() ? own
+                                       : at::globalContext().defaultGenerator(
+                                             c10::Device(graph.generators.at(index))));
+  }
+  return generators;
+}
+
+GeneratorStates::GeneratorStates(const std::vector<at::Generator>& generators)
+    : generators_(generators) {
+  for (const auto& generator : generators_) states_.push_back(generator.get_state());
+}
+
+void GeneratorStates::restore() const {
+  for (size_t i = 0; i < generators_.size(); ++i) {
+    auto generator = generators_[i];
+    generator.set_state(states_[i]);
+  }
+}
+
+}  // namespace antegrad::runtime

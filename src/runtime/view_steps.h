@@ -1,0 +1,39 @@
+#pragma once
+
+/// \file
+/// How a result that is a view is made again from the tensor that the caller holds.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/attrs.h"
+#include "ops/op_table.h"
+
+namespace antegrad::runtime {
+
+/// The views that lead from one value of a graph to another. Immutable; thread-safe.
+class ViewSteps {
+ public:
+  ViewSteps() = default;
+  /// From value `from` to `to`, which shows its memory. Where no chain of views in the graph leads from
+  /// one to the other, sizes, strides and offset of `to` are taken (both must have one dtype).
+  ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to);
+
+  /// A new tensor that shows `tensor`, by the dispatcher: with autograd where that is on.
+  at::Tensor apply(at::Tensor tensor) const;
+
+ private:
+  struct Step {
+    const ops::OpEntry* entry;
+    std::vector<c10::IValue> arguments;  // behind the tensor
+    size_t output;                       // of operators that return several
+  };
+  bool follow(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to);
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace antegrad::runtime

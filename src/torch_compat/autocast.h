@@ -1,0 +1,35 @@
+#pragma once
+
+/// \file
+/// The state of automatic mixed precision on this thread.
+
+#include <c10/core/ScalarType.h>
+
+namespace antegrad::torch_compat {
+
+struct Autocast {
+  bool cpu = false;
+  bool cuda = false;
+  c10::ScalarType cpu_dtype = c10::ScalarType::BFloat16;  ///< says nothing while `cpu` is off
+  c10::ScalarType cuda_dtype = c10::ScalarType::Half;     ///< says nothing while `cuda` is off
+
+  static Autocast now();
+  friend bool operator==(const Autocast& a, const Autocast& b) {
+    return a.cpu == b.cpu && a.cuda == b.cuda && (!a.cpu || a.cpu_dtype == b.cpu_dtype) &&
+           (!a.cuda || a.cuda_dtype == b.cuda_dtype);
+  }
+};
+
+/// Puts the thread into that state for the lifetime of the scope.
+class AutocastScope {
+ public:
+  explicit AutocastScope(const Autocast& autocast);
+  ~AutocastScope();
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+
+ private:
+  Autocast before_;
+};
+
+}  // namespace antegrad::torch_compat

@@ -1,0 +1,51 @@
+#pragma once
+
+/// \file
+/// Reads and runs libtorch's autograd graph: edges, foreign nodes, leaves that gradients would flow to.
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <vector>
+
+namespace antegrad::torch_compat {
+
+/// Where the gradient of a tensor arrives. Keeps the node alive.
+torch::autograd::Edge gradient_edge(const at::Tensor& tensor);
+
+/// Gives a tensor that has no history one that ends at a node of ours, so that it is no leaf. Returns
+/// the edge at which its gradient arrives.
+torch::autograd::Edge make_non_leaf(const at::Tensor& tensor);
+
+/// Runs the engine from `roots` with these tangents and returns what arrives at `targets`, undefined where
+/// nothing does. Frees the graph's saved tensors; accumulates nothing.
+std::vector<at::Tensor> run_backward(const std::vector<torch::autograd::Edge>& roots,
+                                     const std::vector<at::Tensor>& tangents,
+                                     const std::vector<torch::autograd::Edge>& targets);
+
+/// What a walk over the histories of some tensors meets.
+struct Reached {
+  std::vector<at::Tensor> leaves;                 ///< each once
+  std::vector<torch::autograd::Node*> functions;  ///< all other nodes, each once
+};
+Reached walk(const std::vector<at::Tensor>& tensors);
+
+/// The next number that an autograd node made on this thread will get.
+uint64_t next_sequence_number();
+/// Whether the node has a lower number: it is older, if the same thread made both.
+bool made_before(const torch::autograd::Node& node, uint64_t sequence_number);
+
+/// The autograd base of a view, the tensor itself otherwise.
+at::Tensor base_or_self(const at::Tensor& tensor);
+/// `count` elements of a tensor's storage, from element `offset`, in one row; without history.
+at::Tensor span_of(const at::Tensor& tensor, int64_t count, int64_t offset);
+/// How a view says it was made (no_grad, output of several, ...), copied from one view to another.
+void copy_creation(const at::Tensor& from, const at::Tensor& to);
+/// Whether a view was made with grad mode off; by an autograd::Function.
+bool made_without_grad(const at::Tensor& view);
+bool made_in_custom_function(const at::Tensor& view);
+/// Whether the tensor has a grad_fn; unlike grad_fn() never makes one anew.
+bool has_history(const at::Tensor& tensor);
+
+}  // namespace antegrad::torch_compat
