@@ -5,7 +5,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/as_strided.h>
 #include <antegrad/error.h>
-#include <c10/core/InferenceMode.h>
 
 #include "capture/tracer.h"
 #include "torch_compat/autograd_graph.h"
@@ -55,10 +54,7 @@ at::Tensor view_like(const at::Tensor& base, const at::Tensor& tensor) {
 Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
   const auto spec = spec_of(tensor);
   Root root{tensor, {}, add_value(spec, -1), Snapshot(tensor), std::move(source)};
-  {
-    const c10::InferenceMode mode(tensor.is_inference());
-    root.wrapper = wrap(spec, root.value);
-  }
+  root.wrapper = wrap(spec, root.value);
   give_history(root);
   root.version = torch_compat::version_of(root.wrapper);
   root.memory = storage_of(root.wrapper);

@@ -99,6 +99,16 @@ Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   }
 }
 
+int32_t version_bumps(const Root& root) {
+  if (!root.counts_versions) return 0;
+  if (!root.wrapper.is_inference()) {
+    return static_cast<int32_t>(torch_compat::version_of(root.wrapper) - root.version);
+  }
+  // In inference mode stand-ins have no versions; each write is one.
+  const auto* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper);
+  return static_cast<int32_t>(wrapper->mutation_counter());
+}
+
 void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
   auto& graph = tracer.graph;
   std::unordered_map<const void*, int32_t> alias_class;
@@ -108,10 +118,7 @@ void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
     input.kind = InputKind::primal;
     input.source = root.source;
     input.requires_grad = root.real.requires_grad();
-    if (root.counts_versions) {
-      input.version_bumps =
-          static_cast<int32_t>(torch_compat::version_of(root.wrapper) - root.version);
-    }
+    input.version_bumps = version_bumps(root);
     if (const auto* storage = storage_of(root.real)) {
       const auto [it, _] = alias_class.emplace(storage, root.value);
       graph.value(root.value).alias_class = it->second;

@@ -6,10 +6,12 @@
 #include <ATen/ops/clone.h>
 #include <ATen/record_function.h>
 #include <antegrad/error.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "runtime/compiled_node.h"
@@ -290,7 +292,10 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
     handed[i] = outputs[static_cast<size_t>(out.output)];
     bump_version(handed[i], out.version);
   }
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  // In inference mode an alias is a plain view: it has no history that could be lost.
+  std::optional<at::AutoDispatchBelowADInplaceOrView> below_autograd;
+  if (!c10::InferenceMode::is_enabled()) below_autograd.emplace();
+  ViewSteps::Made made;
   for (size_t i = 0; i < handed_out_.size(); ++i) {
     const auto& out = handed_out_[i];
     const auto kind = out.alias.kind;
@@ -298,7 +303,7 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
     const bool data = kind == Alias::data_of_input || kind == Alias::data_of_output;
     if (!detached && !data) continue;
     const auto& target = target_of(out.alias, primals, handed);
-    handed[i] = out.steps.apply(target);
+    handed[i] = out.steps.apply(target, made);
     if (detached && !target.is_inference()) torch_compat::share_version_counter(target, handed[i]);
     if (data) bump_version(handed[i], out.version);
   }
@@ -307,15 +312,17 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
 
 void Executable::make_views(const std::vector<at::Tensor>& primals,
                             std::vector<at::Tensor>& handed) const {
+  ViewSteps::Made made;
   for (size_t i = 0; i < handed_out_.size(); ++i) {
     const auto& out = handed_out_[i];
     const auto kind = out.alias.kind;
     if (out.leaf) handed[i].set_requires_grad(true);
     if (kind == Alias::view_of_input || kind == Alias::view_of_output) {
-      handed[i] = out.steps.apply(target_of(out.alias, primals, handed));
+      handed[i] = out.steps.apply(target_of(out.alias, primals, handed), made);
     } else if (kind == Alias::no_grad_view_of_input || kind == Alias::no_grad_view_of_output) {
       const at::NoGradGuard no_grad;
-      handed[i] = out.steps.apply(target_of(out.alias, primals, handed));
+      ViewSteps::Made made_without_grad;
+      handed[i] = out.steps.apply(target_of(out.alias, primals, handed), made_without_grad);
     }
   }
   for (size_t i = 0; i < handed_out_.size(); ++i) {

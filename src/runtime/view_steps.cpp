@@ -28,7 +28,7 @@ bool ViewSteps::follow(const Graph& graph, const ops::AttrTables& tables, ValueI
         node->inputs.size() != 1 || node->args.empty() || !node->args[0].is<attr::Input>()) {
       return false;
     }
-    Step step{&ops::entry_of(node->op), {}, 0};
+    Step step{&ops::entry_of(node->op), {}, 0, node->id};
     for (size_t i = 1; i < node->args.size(); ++i) {
       step.arguments.push_back(ops::to_ivalue(node->args[i], tables));
     }
@@ -48,21 +48,30 @@ ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId 
     steps_.push_back({&ops::entry_of(Op::intern("aten::as_strided.default")),
                       {torch_compat::to_ints(meta.sizes), torch_compat::to_ints(meta.strides),
                        meta.offset.constant()},
-                      0});
+                      0,
+                      -1});
   } else if (steps_.empty()) {
-    steps_.push_back({&ops::entry_of(Op::intern("aten::alias.default")), {}, 0});
+    steps_.push_back({&ops::entry_of(Op::intern("aten::alias.default")), {}, 0, -1});
   }
 }
 
-at::Tensor ViewSteps::apply(at::Tensor tensor) const {
+at::Tensor ViewSteps::apply(at::Tensor tensor, Made& made) const {
   for (const auto& step : steps_) {
+    const std::pair key(tensor.unsafeGetTensorImpl(), step.node);
+    if (const auto it = made.find(key); it != made.end()) {
+      tensor = it->second.at(step.output);
+      continue;
+    }
     torch::jit::Stack stack;
     stack.reserve(1 + step.arguments.size());
-    stack.emplace_back(std::move(tensor));
+    stack.emplace_back(tensor);
     stack.insert(stack.end(), step.arguments.begin(), step.arguments.end());
     step.entry->handle.callBoxed(stack);
-    tensor = stack[0].isTensorList() ? stack[0].toTensorVector().at(step.output)
-                                     : std::move(stack.at(step.output)).toTensor();
+    if (stack[0].isTensorList()) {
+      tensor = made.emplace(key, stack[0].toTensorVector()).first->second.at(step.output);
+    } else {
+      tensor = std::move(stack.at(step.output)).toTensor();
+    }
   }
   return tensor;
 }

@@ -6,6 +6,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -22,14 +24,19 @@ class ViewSteps {
   /// one to the other, sizes, strides and offset of `to` are taken (both must have one dtype).
   ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to);
 
+  /// Tensors that operators with several results have made, by their tensor and node, so that all are
+  /// taken from one call, as they were in the callable.
+  using Made = std::map<std::pair<const c10::TensorImpl*, int32_t>, std::vector<at::Tensor>>;
+
   /// A new tensor that shows `tensor`, by the dispatcher: with autograd where that is on.
-  at::Tensor apply(at::Tensor tensor) const;
+  at::Tensor apply(at::Tensor tensor, Made& made) const;
 
  private:
   struct Step {
     const ops::OpEntry* entry;
     std::vector<c10::IValue> arguments;  // behind the tensor
     size_t output;                       // of operators that return several
+    int32_t node;
   };
   bool follow(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to);
 

@@ -313,8 +313,9 @@ std::string shown(const Fact& fact) {
   return out.str();
 }
 
-// The first difference, of the kind that comes first.
-std::optional<Verdict> first_difference(const Observation& eager, const Observation& found) {
+// The first difference, of the kind that comes first. Sets `approximate` when a tolerance was needed.
+std::optional<Verdict> first_difference(const Observation& eager, const Observation& found,
+                                        bool& approximate) {
   std::optional<Verdict> first;
   const auto differ = [&](Kind kind, std::string detail) {
     if (!first || kind < first->kind) first = Verdict{kind, std::move(detail), false};
@@ -329,7 +330,11 @@ std::optional<Verdict> first_difference(const Observation& eager, const Observat
       differ(Kind::metadata, a.what + " against " + b.what);
       break;
     }
-    if (a.words == b.words && same_value(a.value, b.value, a.approximate)) continue;
+    if (a.words == b.words && same_value(a.value, b.value, false)) continue;
+    if (a.words == b.words && a.approximate && same_value(a.value, b.value, true)) {
+      approximate = true;
+      continue;
+    }
     differ(a.kind, a.what + ": eager " + shown(a) + ", found " + shown(b));
   }
   return first;
@@ -364,7 +369,8 @@ std::optional<Verdict> compare_errors(const Observation& eager, const Observatio
     return Verdict{Kind::refused, reason(found.error), false};
   }
   const auto words = [](const Observation& o) {
-    return o.raised == Raised::nothing ? std::string("nothing") : o.moment + ": " + o.error;
+    return o.raised == Raised::nothing ? std::string("nothing")
+                                       : o.moment + ": " + o.error.substr(0, 160);
   };
   return Verdict{Kind::error, "found " + words(found) + "; eager " + words(eager), false};
 }
@@ -407,12 +413,11 @@ Verdict check(const Program& program, const Compile& compile) {
     for (size_t i = 0; i < program.calls.size(); ++i) {
       const auto eager = observe(program, eager_world, eager_callable, i);
       const auto found = observe(program, found_world, subject.call, i);
-      for (const auto& fact : eager.facts) approximate = approximate || fact.approximate;
       if (eager.raised != Raised::nothing || found.raised != Raised::nothing) {
         if (auto verdict = compare_errors(eager, found)) return *verdict;
         break;
       }
-      if (auto verdict = first_difference(eager, found)) {
+      if (auto verdict = first_difference(eager, found, approximate)) {
         verdict->detail = "call " + std::to_string(i) + ", " + verdict->detail;
         return *verdict;
       }
@@ -420,7 +425,7 @@ Verdict check(const Program& program, const Compile& compile) {
     if (subject.eager_calls() != 0) return {Kind::eager_call, "a call ran eagerly", false};
   }
   if (capture::live_stand_ins() != stand_ins)
-    return {Kind::stand_ins, "a stand-in is alive", false};
+    return {Kind::stand_ins, std::to_string(capture::live_stand_ins() - stand_ins) + " more stand-ins are alive", false};
   return {Kind::same, "", approximate};
 }
 

@@ -43,7 +43,7 @@ struct Verdict {
   };
   Kind kind = Kind::same;
   std::string detail;
-  bool approximate = false;  ///< some gradients were compared within a tolerance
+  bool approximate = false;  ///< gradients were the same only within a tolerance
 
   bool failed() const { return kind != Kind::same && kind != Kind::refused; }
 };

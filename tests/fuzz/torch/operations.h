@@ -120,6 +120,8 @@ class Picker {
 
   /// Adds a tensor that fits to the statement's arguments, recent ones more often. False when there is none.
   bool add(Statement& statement, const Fits& fits);
+  /// The same among temporaries.
+  bool add_temporary(Statement& statement, const Fits& fits);
   /// The tensor behind the statement's argument.
   const at::Tensor& at(const Statement& statement, size_t argument) const;
   /// Adds a new closure tensor: a parameter, or a buffer.
@@ -127,6 +129,8 @@ class Picker {
                    bool parameter, bool positive = false);
 
  private:
+  bool add_one_of(Statement& statement, const std::function<bool(const Candidate&)>& fits);
+
   std::mt19937_64& random_;
   std::vector<Candidate>& pool_;
   Program& program_;

@@ -64,9 +64,18 @@ double Picker::number() {
 }
 
 bool Picker::add(Statement& statement, const Fits& fits) {
+  return add_one_of(statement, [&](const Candidate& c) { return fits(c.tensor); });
+}
+bool Picker::add_temporary(Statement& statement, const Fits& fits) {
+  return add_one_of(statement, [&](const Candidate& c) {
+    return c.var.kind == Var::Kind::temporary && fits(c.tensor);
+  });
+}
+
+bool Picker::add_one_of(Statement& statement, const std::function<bool(const Candidate&)>& fits) {
   std::vector<size_t> found;
   for (size_t i = 0; i < pool_.size(); ++i) {
-    if (fits(pool_[i].tensor)) found.push_back(i);
+    if (fits(pool_[i])) found.push_back(i);
   }
   if (found.empty()) return false;
   // The better of two draws, so that chains grow.

@@ -2,7 +2,7 @@
 //
 //   ANTEGRAD_FUZZ_SEED=n     the first seed (each program has the next one)
 //   ANTEGRAD_FUZZ_COUNT=n    how many programs; without it 300, with ANTEGRAD_TEST_LONG=1 10,000
-//   ANTEGRAD_FUZZ_VERBOSE=1  prints each seed and program before it runs, and every refusal after
+//   ANTEGRAD_FUZZ_VERBOSE=1  prints each seed and program before it runs; shrinks refusals too
 //
 // One program again: ANTEGRAD_FUZZ_SEED=<its seed> ANTEGRAD_FUZZ_COUNT=1. A crash prints the seed.
 
@@ -110,7 +110,7 @@ struct Tally {
   }
 };
 
-void show_failure(const Program& program, const Verdict& verdict) {
+void show(const Program& program, const Verdict& verdict) {
   std::cerr << "seed " << program.seed << ": " << to_string(verdict.kind) << ": " << verdict.detail
             << "\n"
             << "shrinking ..." << std::endl;
@@ -138,11 +138,13 @@ Tally run_programs(uint64_t first, uint64_t count, bool verbose) {
       for (const auto family : families_of(program)) ++tally.families[family];
     } else if (verdict.kind == Verdict::Kind::refused) {
       ++tally.refused;
-      tally.reasons[verdict.detail].push_back(seed);
+      auto& seeds = tally.reasons[verdict.detail];
+      seeds.push_back(seed);
+      if (verbose && seeds.size() <= 3) show(program, verdict);
     } else {
       auto& seeds = tally.failures[verdict.kind];
       seeds.push_back(seed);
-      if (seeds.size() <= 3 && ++shown <= kMostShown) show_failure(program, verdict);
+      if (seeds.size() <= 3 && ++shown <= kMostShown) show(program, verdict);
     }
     if ((seed - first + 1) % kProgress == 0 || seed + 1 == first + count) {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -174,7 +176,7 @@ TEST(ProgramsFuzz, BehaveAsInEager) {
     std::cerr << "refused " << seeds.size() << ": " << reason << " (seeds" << list_of(seeds)
               << ")\n";
   }
-  std::cerr << tally.approximate << " with gradients compared within a tolerance\n";
+  std::cerr << tally.approximate << " with gradients that are the same only within a tolerance\n";
   if (count < kPrograms) return;
   EXPECT_LE(tally.refused, kMostRefused * static_cast<double>(count));
   for (size_t f = 0; f < static_cast<size_t>(Family::count); ++f) {

@@ -192,9 +192,7 @@ Program shrink(Program program, const std::function<bool(const Program&)>& keeps
 Program shrink(Program program, const Compile& compile) {
   const auto first = check(program, compile);
   const auto words = [](const Verdict& v) {
-    return v.kind == Verdict::Kind::error || v.kind == Verdict::Kind::internal_error
-               ? v.detail.substr(0, 40)
-               : std::string();
+    return v.kind <= Verdict::Kind::error ? v.detail.substr(0, 100) : std::string();
   };
   return shrink(std::move(program), [&](const Program& candidate) {
     const auto verdict = check(candidate, compile);

@@ -5,12 +5,17 @@
 namespace antegrad::fuzz {
 namespace {
 
-// Writing to a tensor that overlaps itself is an error of libtorch for most operators: rarely.
+// What is written: a view that the program made, anything that it made, anything. Writing to a tensor
+// that overlaps itself is an error of libtorch for most operators: seldom.
 bool target(Picker& p, Statement& s, bool (*fits)(const at::Tensor&)) {
-  const bool views = p.chance(0.4);
-  return p.add(s, [&](const at::Tensor& t) {
-    return fits(t) && t.is_non_overlapping_and_dense() && t.is_view() == views;
-  }) || p.add(s, fits);
+  const auto dense = [&](const at::Tensor& t) {
+    return fits(t) && t.is_non_overlapping_and_dense();
+  };
+  const auto view = [&](const at::Tensor& t) { return dense(t) && t.is_view(); };
+  const auto kind = p.integer(0, 99);
+  if (kind < 35 && p.add_temporary(s, view)) return true;
+  if (kind < 65 && p.add_temporary(s, dense)) return true;
+  return (kind < 96 && p.add(s, dense)) || p.add(s, fits);
 }
 bool target_float(Picker& p, Statement& s) { return target(p, s, floating); }
 bool target_number(Picker& p, Statement& s) {

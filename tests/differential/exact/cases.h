@@ -1,0 +1,64 @@
+#pragma once
+
+/// \file
+/// The table of cases by subject, and short forms that its files use.
+
+#include <ATen/ATen.h>
+
+#include "support/exact.h"
+
+namespace antegrad::testing {
+
+Cases mutation_cases();
+Cases input_cases();
+Cases alias_cases();
+Cases tangent_cases();
+Cases autograd_cases();
+Cases ambient_cases();
+Cases structure_cases();
+Cases bypass_cases();
+Cases custom_cases();
+
+/// All of the above, each with its category.
+const Cases& all_cases();
+
+inline at::Tensor leaf(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
+  return at::randn(sizes, type).set_requires_grad(true);
+}
+inline at::Tensor buffer(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
+  return at::randn(sizes, type);
+}
+
+using Sizes = std::vector<std::vector<int64_t>>;
+
+/// Worlds of leaves that require grad; of tensors that do not; of tensors that are results of something.
+inline std::function<World()> leaves(Sizes sizes) {
+  return [sizes = std::move(sizes)] {
+    World world;
+    for (const auto& s : sizes) world.inputs.push_back(leaf(s));
+    return world;
+  };
+}
+inline std::function<World()> plains(Sizes sizes) {
+  return [sizes = std::move(sizes)] {
+    World world;
+    for (const auto& s : sizes) world.inputs.push_back(buffer(s));
+    return world;
+  };
+}
+inline std::function<World()> nonleaves(Sizes sizes) {
+  return [sizes = std::move(sizes)] {
+    World world;
+    for (const auto& s : sizes) {
+      world.others.push_back(leaf(s));
+      world.inputs.push_back(world.others.back() * 1.5);
+    }
+    return world;
+  };
+}
+/// A tensor that does not require grad, and a leaf that does.
+inline std::function<World()> plain_and_leaf(std::vector<int64_t> a, std::vector<int64_t> b) {
+  return [a = std::move(a), b = std::move(b)] { return World{{buffer(a), leaf(b)}}; };
+}
+
+}  // namespace antegrad::testing

@@ -1,0 +1,145 @@
+// Every case of the table: sound in eager, and equal or refused when compiled.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "differential/exact/cases.h"
+
+namespace antegrad::testing {
+
+const Cases& all_cases() {
+  static const Cases cases = [] {
+    const std::vector<std::pair<const char*, Cases>> parts = {
+        {"mutation", mutation_cases()},    {"inputs", input_cases()},
+        {"aliases", alias_cases()},        {"tangents", tangent_cases()},
+        {"autograd", autograd_cases()},    {"ambient state", ambient_cases()},
+        {"structures", structure_cases()}, {"bypass", bypass_cases()},
+        {"custom", custom_cases()}};
+    Cases all;
+    for (const auto& [category, part] : parts) {
+      for (auto c : part) {
+        c.category = category;
+        all.push_back(std::move(c));
+      }
+    }
+    return all;
+  }();
+  return cases;
+}
+
+namespace {
+
+std::string lines(const std::vector<std::string>& all) {
+  std::string text;
+  for (const auto& line : all) text += "\n  " + line;
+  return text;
+}
+
+std::string test_name(const ::testing::TestParamInfo<size_t>& info) {
+  const auto& c = all_cases()[info.param];
+  std::string name = c.category + "_" + c.name;
+  for (auto& letter : name) {
+    if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
+  }
+  return name;
+}
+
+class Exact : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(Exact, TheCaseIsSoundInEager) {
+  const auto& c = all_cases()[GetParam()];
+  const auto found = differences(c, plain());
+  EXPECT_TRUE(found.empty()) << c.category << ": " << c.name << lines(found);
+}
+
+TEST_P(Exact, CompiledIsAsEager) {
+  const auto& c = all_cases()[GetParam()];
+  const auto found = differences(c, compiler());
+  EXPECT_TRUE(found.empty()) << c.category << ": " << c.name << lines(found);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Exact, ::testing::Range<size_t>(0, all_cases().size()), test_name);
+
+// What is refused is a closed list: a case that becomes refused has to be added here.
+const std::set<std::string>& refused_names() {
+  static const std::set<std::string> names = {
+      "a branch on data",
+      "a compiled callable inside",
+      "a counter in the function",
+      "a data pointer",
+      "a flag that changes between calls",
+      "a hook on an argument",
+      "a nested argument",
+      "a quantised argument",
+      "a sparse argument",
+      "a sparse row-compressed argument",
+      "a tensor made on another thread",
+      "allclose of two tensors",
+      "an accessor",
+      "an argument with the conjugate bit",
+      "an argument with the negative bit",
+      "an intermediate is kept",
+      "backward() inside",
+      "backward() of a loss of parameters inside",
+      "detach_ of a non-leaf argument",
+      "from_blob",
+      "item()",
+      "manual_seed inside",
+      "masked indexing",
+      "masked_select",
+      "nonzero",
+      "one_hot without the number of classes",
+      "optimizer.step() inside",
+      "printing a tensor",
+      "repeat_interleave by a tensor",
+      "requires_grad_(false) of a parameter inside",
+      "requires_grad_(false) of an argument",
+      "requires_grad_(true) of a plain argument",
+      "retain_grad of a leaf argument",
+      "retain_grad of an intermediate",
+      "set_data of a parameter inside",
+      "set_data of an argument",
+      "set_requires_grad of an argument",
+      "torch::save of an argument",
+      "torch::tensor of a vector",
+      "unique",
+      "work on another thread",
+      "zero_grad inside",
+  };
+  return names;
+}
+
+TEST(ExactTable, RefusedCasesAreThoseListed) {
+  std::set<std::string> refused;
+  for (const auto& c : all_cases()) {
+    if (c.expect.kind == Expectation::Kind::refused) refused.insert(c.name);
+  }
+  EXPECT_EQ(refused, refused_names());
+}
+
+TEST(ExactTable, NamesAreUnique) {
+  std::set<std::string> names;
+  for (const auto& c : all_cases()) EXPECT_TRUE(names.insert(c.name).second) << c.name;
+}
+
+TEST(ExactTable, HasAtLeast150EqualCases) {
+  std::map<std::string, std::pair<int, int>> counts;  // by category: equal, refused
+  int equal = 0, refused = 0;
+  for (const auto& c : all_cases()) {
+    const bool is_refused = c.expect.kind == Expectation::Kind::refused;
+    ++(is_refused ? counts[c.category].second : counts[c.category].first);
+    ++(is_refused ? refused : equal);
+  }
+  for (const auto& [category, count] : counts) {
+    std::printf("%-14s %3d equal %3d refused\n", category.c_str(), count.first, count.second);
+  }
+  std::printf("%-14s %3d equal %3d refused\n", "all", equal, refused);
+  EXPECT_GE(equal, 150);
+}
+
+}  // namespace
+}  // namespace antegrad::testing

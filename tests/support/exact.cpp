@@ -1,0 +1,218 @@
+#include "support/exact.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+
+#include "capture/stand_in.h"
+#include "support/exact_exams.h"
+
+namespace antegrad::testing {
+namespace {
+
+constexpr uint64_t kWorldSeed = 20250117;
+constexpr int kRefusalCalls = 4;  // an audit may come at the second or at the fourth call
+constexpr size_t kShownLines = 12;
+constexpr const char* kRepeatedExam = "three steps";
+
+World make_world(const Case& c) {
+  torch::manual_seed(kWorldSeed);
+  return c.world();
+}
+
+using Lines = std::vector<std::string>;
+
+void check_stand_ins(Lines& lines) {
+  if (const auto alive = capture::live_stand_ins(); alive != 0) {
+    lines.push_back(std::to_string(alive) + " stand-ins alive after the call");
+  }
+}
+
+void check_report(const Step& step, Lines& lines) {
+  for (const auto& [reason, count] : step.report().eager_reasons) {
+    lines.push_back("ran eagerly " + std::to_string(count) + " times: " + reason);
+  }
+}
+
+// A function that takes tensors from its world must be compiled for each; another one serves all.
+bool serves_all(const World& world) {
+  return world.held.empty() && !world.module && world.generators.empty();
+}
+
+Record take(const Case& c, const Exam& exam, World world, Step& step) {
+  Record record;
+  Run run(c, std::move(world), step);
+  const Record::Scope scope(record, exam.name);
+  exam.examine(run, record);
+  return record;
+}
+
+// Whether eager does what the case says: an error that nobody expects would make a case empty.
+Lines check_eager(const Case& c, Run& run) {
+  using Kind = Expectation::Kind;
+  Record record;
+  const bool called = run.call(record);
+  const auto message = record.last_error();
+  if (called == (c.expect.kind == Kind::call_throws)) {
+    return {"the case is wrong: in eager the call " + (called ? "throws nothing" : message)};
+  }
+  if (!called) {
+    if (message.find(c.expect.words) != std::string::npos) return {};
+    return {"the case is wrong: in eager the call throws " + message};
+  }
+  return {};
+}
+
+Lines check_eager_backward(const Case& c, const Record& record) {
+  if (c.expect.kind == Expectation::Kind::call_throws) return {};
+  const auto& message = record.last_error();
+  const bool throws = c.expect.kind == Expectation::Kind::backward_throws;
+  if (throws != message.empty() && (!throws || message.find(c.expect.words) != std::string::npos)) {
+    return {};
+  }
+  return {"the case is wrong: in eager the backward throws '" + message + "'"};
+}
+
+// The exam on a fresh world by a step of the candidate, `shared` if that may serve.
+Lines compare_exam(const Case& c, const Candidate& candidate, const Exam& exam,
+                   const Record& expected, Audit audit, std::unique_ptr<Step>& shared) {
+  auto world = make_world(c);
+  const auto make = [&] { return candidate.make(c, world, Options().with_audit(audit)); };
+  std::unique_ptr<Step> own;
+  const bool serve = serves_all(world) && audit == Audit::pow2;
+  if (!serve) {
+    own = make();
+  } else if (!shared) {
+    shared = make();
+  }
+  Step& step = serve ? *shared : *own;
+  auto lines = Record::compare(expected, take(c, exam, std::move(world), step));
+  check_stand_ins(lines);
+  if (own) check_report(*own, lines);
+  return lines;
+}
+
+Lines compare_equal(const Case& c, const Candidate& candidate) {
+  const auto eager = c.body.eager();
+  std::vector<Exam> exams;
+  {
+    Run probe(c, make_world(c), *eager);
+    if (auto wrong = check_eager(c, probe); !wrong.empty()) return wrong;
+    exams = exams_for(probe);
+  }
+  Lines lines;
+  std::unique_ptr<Step> shared;
+  bool went_back = false;
+  for (const auto& exam : exams) {
+    const auto expected = take(c, exam, make_world(c), *eager);
+    if (exam.name == "gradients" && !std::exchange(went_back, true)) {
+      if (auto wrong = check_eager_backward(c, expected); !wrong.empty()) return wrong;
+    }
+    for (const auto audit : {Audit::pow2, Audit::off}) {
+      if (audit == Audit::off && exam.name != kRepeatedExam) continue;
+      for (auto& line : compare_exam(c, candidate, exam, expected, audit, shared)) {
+        lines.push_back(std::move(line));
+      }
+    }
+  }
+  if (shared) check_report(*shared, lines);
+  if (!went_back && c.expect.kind == Expectation::Kind::backward_throws) {
+    lines.push_back("the case is wrong: nothing to differentiate");
+  }
+  return lines;
+}
+
+Record picture_of(const Run& run) {
+  Record record;
+  picture(run, record);
+  return record;
+}
+
+// Calls until one is refused: it must be by the error that the case expects, and nothing touched.
+Lines compare_refused(const Case& c, const Candidate& candidate) {
+  auto world = make_world(c);
+  const auto step = candidate.make(c, world, {});
+  Run run(c, std::move(world), *step);
+  for (int i = 0; i < kRefusalCalls; ++i) {
+    run.forget();
+    run.seed();
+    const auto before = picture_of(run);
+    try {
+      run.call_or_throw();
+    } catch (const std::exception& error) {
+      Lines lines;
+      if (!c.expect.is_type(error)) lines.push_back("another error: " + first_line(error));
+      if (first_line(error).find(c.expect.words) == std::string::npos) {
+        lines.push_back("'" + c.expect.words + "' not in: " + first_line(error));
+      }
+      for (auto& line : Record::compare(before, picture_of(run))) {
+        lines.push_back("touched: " + line);
+      }
+      run.forget();
+      check_stand_ins(lines);
+      return lines;
+    }
+  }
+  return {"not refused"};
+}
+
+// With OnRefusal::eager the call is as in eager, and counted with its reason.
+Lines compare_eager_option(const Case& c, const Candidate& candidate) {
+  const Exam exam = {"with OnRefusal::eager", [](Run& run, Record& record) {
+                       if (run.call(record)) picture(run, record);
+                     }};
+  auto world = make_world(c);
+  const auto step = candidate.make(c, world, Options().with_on_refusal(OnRefusal::eager));
+  const auto eager = c.body.eager();
+  auto lines =
+      Record::compare(take(c, exam, make_world(c), *eager), take(c, exam, std::move(world), *step));
+  const auto report = step->report();
+  if (report.eager_calls != 1 || report.eager_reasons.empty()) {
+    lines.push_back("with OnRefusal::eager: the eager call is not counted");
+  }
+  check_stand_ins(lines);
+  return lines;
+}
+
+void shorten(Lines& lines) {
+  if (lines.size() <= kShownLines) return;
+  const auto left = lines.size() - kShownLines;
+  lines.resize(kShownLines);
+  lines.push_back("... and " + std::to_string(left) + " more");
+}
+
+}  // namespace
+
+Candidate compiler() {
+  return {[](const Case& c, const World& world, const Options& options) {
+            return c.body.compiled(world.module, Options(options).with_verify_graphs(true));
+          },
+          /*refuses=*/true};
+}
+
+Candidate plain(Body other) {
+  return {[body = std::move(other)](const Case&, const World&, const Options&) {
+    return body.eager();
+  }};
+}
+
+Candidate plain() {
+  return {[](const Case& c, const World&, const Options&) { return c.body.eager(); }};
+}
+
+std::vector<std::string> differences(const Case& c, const Candidate& candidate, bool all_lines) {
+  Lines lines;
+  if (candidate.refuses && c.expect.kind == Expectation::Kind::refused) {
+    lines = compare_refused(c, candidate);
+    if (c.expect.option_eager) {
+      for (auto& line : compare_eager_option(c, candidate)) lines.push_back(std::move(line));
+    }
+  } else {
+    lines = compare_equal(c, candidate);
+  }
+  if (!all_lines) shorten(lines);
+  return lines;
+}
+
+}  // namespace antegrad::testing

@@ -1,0 +1,206 @@
+#pragma once
+
+/// \file
+/// A function run eagerly and by a candidate (the compiler), compared in everything that its caller can
+/// observe: values, strides, autograd state, alias relations, versions, gradients for many tangents,
+/// generators, errors and when they come.
+///
+/// A case makes its world (arguments, closure tensors, modules) anew for each run, twice alike. An exam
+/// looks at the world after a call and writes what it sees into a Record (exact_exams.h); the eager
+/// record and the candidate's must be equal.
+
+#include <antegrad/antegrad.h>
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace antegrad::testing {
+
+using List = std::vector<at::Tensor>;
+
+/// All that a call can touch. Made by a factory, after manual_seed.
+struct World {
+  List inputs = {};  ///< the arguments
+  List held = {};    ///< closure tensors: the function takes them from the world
+  List others =
+      {};  ///< not used by the function but watched: bases of inputs, leaves behind non-leaf inputs
+  std::shared_ptr<torch::nn::Module> module = nullptr;
+  std::vector<at::Generator> generators = {};
+  int64_t counter = 0;                        ///< host state
+  at::Tensor kept = {};                       ///< where a function may keep a tensor; not looked at
+  std::function<std::string()> observe = {};  ///< what else there is to see after a call
+};
+
+/// A callable bound to no world yet, with its arguments' and result's types erased.
+class Step {
+ public:
+  virtual ~Step() = default;
+  /// Calls on the world's inputs; the function sees this world.
+  virtual Leaves call(World& world) = 0;
+  virtual Report report() const = 0;
+};
+
+/// The function of a case: a callable of (World&, const Args&...), where `pack` makes the tuple of
+/// arguments from the world's inputs.
+class Body {
+ public:
+  /// A function of one list, or of the world and one list.
+  template <class Fn>
+  requires std::is_invocable_v<Fn&, const List&> Body(Fn fn)  // NOLINT: implicit, for tables
+      : Body([fn](World& /*world*/, const List& inputs) { return fn(inputs); }) {}
+  template <class Fn>
+  requires std::is_invocable_v<Fn&, World&, const List&> Body(
+      Fn fn)  // NOLINT: implicit, for tables
+      : Body([](const World& world) { return std::tuple(world.inputs); }, std::move(fn)) {}
+
+  template <class Pack, class Fn>
+  Body(Pack pack, Fn fn)
+      : eager_([pack, fn] { return std::make_unique<EagerStep<Pack, Fn>>(pack, fn); }),
+        compiled_([pack, fn](const std::shared_ptr<torch::nn::Module>& module,
+                             const Options& options) -> std::unique_ptr<Step> {
+          const auto current = std::make_shared<World*>(nullptr);
+          auto bound = [current, fn](const auto&... args) { return fn(**current, args...); };
+          if (module) return compiled(pack, current, antegrad::compile(module, bound, options));
+          return compiled(pack, current, antegrad::compile(bound, options));
+        }) {}
+
+  std::unique_ptr<Step> eager() const { return eager_(); }
+  std::unique_ptr<Step> compiled(const std::shared_ptr<torch::nn::Module>& module,
+                                 const Options& options) const {
+    return compiled_(module, options);
+  }
+
+ private:
+  template <class Pack, class Fn>
+  struct EagerStep final : Step {
+    EagerStep(Pack p, Fn f) : pack(std::move(p)), fn(std::move(f)) {}
+    Leaves call(World& world) override {
+      Leaves leaves;
+      const auto arguments = pack(std::as_const(world));
+      std::apply(
+          [&](const auto&... args) {
+            using Result = decltype(fn(world, args...));
+            if constexpr (std::is_void_v<Result>) {
+              fn(world, args...);
+            } else {
+              const Result result = fn(world, args...);
+              tree<Result>::flatten(result, leaves);
+            }
+          },
+          arguments);
+      return leaves;
+    }
+    Report report() const override { return {}; }
+    Pack pack;
+    Fn fn;
+  };
+
+  template <class Pack, class Compiled>
+  struct CompiledStep final : Step {
+    CompiledStep(Pack p, std::shared_ptr<World*> c, Compiled s)
+        : pack(std::move(p)), current(std::move(c)), step(std::move(s)) {}
+    Leaves call(World& world) override {
+      *current = &world;
+      Leaves leaves;
+      const auto arguments = pack(std::as_const(world));
+      std::apply(
+          [&](const auto&... args) {
+            using Result = decltype(step(args...));
+            if constexpr (std::is_void_v<Result>) {
+              step(args...);
+            } else {
+              const Result result = step(args...);
+              tree<Result>::flatten(result, leaves);
+            }
+          },
+          arguments);
+      return leaves;
+    }
+    Report report() const override { return step.report(); }
+    Pack pack;
+    std::shared_ptr<World*> current;
+    Compiled step;
+  };
+
+  template <class Pack, class Compiled>
+  static std::unique_ptr<Step> compiled(Pack pack, std::shared_ptr<World*> current, Compiled step) {
+    return std::make_unique<CompiledStep<Pack, Compiled>>(std::move(pack), std::move(current),
+                                                          std::move(step));
+  }
+
+  std::function<std::unique_ptr<Step>()> eager_;
+  std::function<std::unique_ptr<Step>(const std::shared_ptr<torch::nn::Module>&, const Options&)>
+      compiled_;
+};
+
+/// What a case must show.
+struct Expectation {
+  enum class Kind : uint8_t {
+    equal,            ///< the candidate does what eager does
+    call_throws,      ///< ... and that is an error from the call
+    backward_throws,  ///< ... and that is an error from the backward with all tangents
+    refused,          ///< a typed error from one of the first calls, and the world untouched
+  };
+  Kind kind = Kind::equal;
+  std::string words;  ///< part of the error's message
+  std::function<bool(const std::exception&)> is_type;
+  bool option_eager = true;  ///< refused: with OnRefusal::eager the call is as in eager
+};
+
+inline Expectation equal() { return {}; }
+inline Expectation call_throws(std::string words) {
+  return {Expectation::Kind::call_throws, std::move(words), {}};
+}
+inline Expectation backward_throws(std::string words) {
+  return {Expectation::Kind::backward_throws, std::move(words), {}};
+}
+template <class E>
+Expectation refused(std::string words) {
+  return {Expectation::Kind::refused, std::move(words),
+          [](const std::exception& error) { return dynamic_cast<const E*>(&error) != nullptr; },
+          std::is_base_of_v<CaptureError, E>};
+}
+
+using Around = std::function<void(const std::function<void()>& call)>;
+
+struct Case {
+  std::string name;
+  std::function<World()> world;
+  Body body;
+  Expectation expect = {};
+  /// Runs the call inside some ambient state. Backward passes run outside of it.
+  Around around = {};
+  /// What happens before each call, counted from 0: a user who changes things between calls.
+  std::function<void(World& world, int64_t call)> between = {};
+  std::string category = {};
+};
+using Cases = std::vector<Case>;
+
+/// How the candidate makes its callable for a world.
+struct Candidate {
+  std::function<std::unique_ptr<Step>(const Case&, const World&, const Options&)> make;
+  /// Whether it refuses what cases say; else those have to be equal too.
+  bool refuses = false;
+};
+
+/// The compiler.
+Candidate compiler();
+/// The function of the case itself, or of another one: shows that cases are sound and that the
+/// comparison sees what it should.
+Candidate plain();
+Candidate plain(Body other);
+
+/// Everything in which the candidate differs from eager, one line each; empty when equal or refused as
+/// expected. Also what is wrong with the case itself (eager throws and should not). A dozen lines,
+/// unless all are asked for.
+std::vector<std::string> differences(const Case& c, const Candidate& candidate,
+                                     bool all_lines = false);
+
+}  // namespace antegrad::testing

@@ -1,0 +1,135 @@
+#include "support/exact_record.h"
+
+#include <ATen/ATen.h>
+#include <antegrad/error.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <unordered_map>
+
+#include "support/bits.h"
+
+namespace antegrad::testing {
+namespace {
+
+constexpr int64_t kShown = 6;
+
+std::string show_values(const at::Tensor& tensor) {
+  std::ostringstream out;
+  if (!tensor.defined()) return "undefined";
+  out << tensor.scalar_type() << tensor.sizes() << " {";
+  const auto flat = tensor.flatten();
+  const auto count = std::min(flat.numel(), kShown);
+  for (int64_t i = 0; i < count; ++i) out << (i == 0 ? "" : ", ") << flat[i].item();
+  out << (flat.numel() > count ? ", ...}" : "}");
+  return out.str();
+}
+
+// Without the stack, which is slow to print.
+std::string message(const std::exception& error) {
+  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
+  return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+}
+
+// What an error is about, by words of its message: the same thing may be said in other words, by
+// another operator's name or with other numbers.
+std::string kind_of(const std::exception& error) {
+  static constexpr std::array<std::pair<const char*, const char*>, 12> kinds = {{
+      {"a view of a leaf", "writes a view of a leaf"},
+      {"a leaf Variable that requires grad", "writes a leaf"},
+      {"returns multiple views", "writes one of several views"},
+      {"inside a custom Function", "writes a view that a custom function made"},
+      {"no_grad", "writes a view made under no_grad"},
+      {"inference_mode", "writes a view made in inference mode"},
+      {"Inference tensors", "an inference tensor"},
+      {"inference tensor", "an inference tensor"},
+      {"single memory location", "writes an expanded tensor"},
+      {"modified by an inplace operation", "a saved tensor was changed"},
+      {"does not require grad", "does not require grad"},
+      {"not have been used in the graph", "unused in the graph"},
+  }};
+  if (dynamic_cast<const InternalError*>(&error) != nullptr) return "a bug: " + first_line(error);
+  if (dynamic_cast<const CaptureError*>(&error) != nullptr) return "refused: " + first_line(error);
+  const auto text = message(error);
+  for (const auto& [words, kind] : kinds) {
+    if (text.find(words) != std::string::npos) return kind;
+  }
+  return "another error";
+}
+
+}  // namespace
+
+std::string first_line(const std::exception& error) {
+  const auto text = message(error);
+  return text.substr(0, std::min(text.find('\n'), size_t{200}));
+}
+
+void Record::note(const std::string& what, std::string value) {
+  facts_.push_back({prefix_ + what, std::move(value), {}});
+}
+
+void Record::values(const std::string& what, const at::Tensor& tensor) {
+  if (!tensor.defined()) return note(what, "undefined");
+  if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_nested()) {
+    return note(what, "not strided");
+  }
+  std::ostringstream text;
+  text << tensor.scalar_type() << tensor.sizes();
+  const at::NoGradGuard guard;
+  facts_.push_back({prefix_ + what, text.str(),
+                    tensor.detach().clone(at::MemoryFormat::Contiguous).resolve_conj()});
+}
+
+bool Record::attempt(const std::string& what, const std::function<void()>& action, bool kinds) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    last_error_ = first_line(error);
+    note(what, kinds ? "throws: " + kind_of(error) : "throws");
+    return false;
+  }
+  note(what, "done");
+  return true;
+}
+
+Record::Scope::Scope(Record& record, const std::string& name)
+    : record_(record), length_(record.prefix_.size()) {
+  record_.prefix_ += name + ": ";
+}
+Record::Scope::~Scope() { record_.prefix_.resize(length_); }
+
+std::string Record::show(const Fact& fact) {
+  return fact.bits.defined() ? show_values(fact.bits) : fact.value;
+}
+
+std::vector<std::string> Record::compare(const Record& expected, const Record& found) {
+  std::vector<std::string> lines;
+  std::unordered_map<std::string, const Fact*> present;
+  for (const auto& fact : found.facts_) {
+    if (!present.emplace(fact.what, &fact).second) lines.push_back(fact.what + ": noted twice");
+  }
+  for (const auto& fact : expected.facts_) {
+    const auto it = present.find(fact.what);
+    if (it == present.end()) {
+      lines.push_back(fact.what + ": " + show(fact) + " in eager, nothing found");
+      continue;
+    }
+    const auto& other = *it->second;
+    if (fact.value != other.value || !same_bits(fact.bits, other.bits)) {
+      auto line = fact.what + ": " + show(fact) + " in eager, found " + show(other);
+      if (other.value.rfind("throws", 0) == 0) line += " (" + found.last_error_ + ")";
+      if (fact.value.rfind("throws", 0) == 0) line += " (eager: " + expected.last_error_ + ")";
+      lines.push_back(std::move(line));
+    }
+    present.erase(it);
+  }
+  for (const auto& fact : found.facts_) {
+    if (present.contains(fact.what)) {
+      lines.push_back(fact.what + ": nothing in eager, found " + show(fact));
+    }
+  }
+  return lines;
+}
+
+}  // namespace antegrad::testing

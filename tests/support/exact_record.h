@@ -1,0 +1,65 @@
+#pragma once
+
+/// \file
+/// What an exam saw, as named facts, and how two such records differ.
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace antegrad::testing {
+
+class Record {
+ public:
+  /// Notes a fact. Names are unique in a record; a scope's name comes first.
+  void note(const std::string& what, std::string value);
+  void note(const std::string& what, bool value) { note(what, std::string(value ? "yes" : "no")); }
+  void note(const std::string& what, int64_t value) { note(what, std::to_string(value)); }
+  void note(const std::string& what, const char* value) { note(what, std::string(value)); }
+  /// Notes definedness, dtype, sizes and bits; keeps a copy.
+  void values(const std::string& what, const at::Tensor& tensor);
+
+  /// Runs `action`; notes whether it threw, with `kinds` also what the error is about. Returns whether
+  /// it went through.
+  bool attempt(const std::string& what, const std::function<void()>& action, bool kinds = true);
+
+  /// Puts `name` before the names of what follows, until the scope ends.
+  class Scope {
+   public:
+    Scope(Record& record, const std::string& name);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Record& record_;
+    size_t length_;
+  };
+
+  /// One line for each fact in which `found` differs, or that only one of the two has.
+  static std::vector<std::string> compare(const Record& expected, const Record& found);
+
+  /// Error of the last attempt that threw, its first line; empty when none.
+  const std::string& last_error() const { return last_error_; }
+
+ private:
+  struct Fact {
+    std::string what;
+    std::string value;
+    at::Tensor bits;
+  };
+  static std::string show(const Fact& fact);
+
+  std::string prefix_;
+  std::string last_error_;
+  std::vector<Fact> facts_;
+};
+
+/// First line of an error's message.
+std::string first_line(const std::exception& error);
+
+}  // namespace antegrad::testing
