@@ -42,8 +42,9 @@ struct Verdict {
     stand_ins,
   };
   Kind kind = Kind::same;
-  std::string detail;
+  std::string detail = {};
   bool approximate = false;  ///< gradients were the same only within a tolerance
+  bool lenient = false;      ///< a second backward ran that eager refuses
 
   bool failed() const { return kind != Kind::same && kind != Kind::refused; }
 };

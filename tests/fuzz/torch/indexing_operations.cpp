@@ -60,7 +60,7 @@ std::span<const Operation> indexing_operations() {
                at::gather(c.t[0], c.i[0], at::zeros_like(c.t[0], at::kLong))),
       AG_VALUE(indexing, float_and_dim<1>, at::gather(c.t[0], c.i[0], at::argsort(c.t[0], c.i[0]))),
       AG_VALUE(indexing, two_alike,
-               at::scatter(c.t[0], 0, at::zeros_like(c.t[1], at::kLong).narrow(0, 0, 1), c.t[1])),
+               at::scatter(c.t[0], 0, at::argsort(c.t[1], int64_t{0}), c.t[1])),
       AG_VALUE(indexing, two_alike,
                at::scatter_add(c.t[0], 0, at::zeros_like(c.t[1], at::kLong), c.t[1])),
       AG_VALUE(indexing, float_and_positions,
