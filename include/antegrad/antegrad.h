@@ -5,6 +5,7 @@
 /// torch/torch.h.
 
 #include <antegrad/compile.h>
+#include <antegrad/dynamic.h>
 #include <antegrad/error.h>
 #include <antegrad/inside.h>
 #include <antegrad/memory.h>

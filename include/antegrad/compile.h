@@ -31,7 +31,11 @@ struct BodyRef {
   Leaves (*run)(void* callable, const Leaves& arguments);
 };
 
-/// What Compiled does for every callable alike. Copies share state. Thread-safe.
+/// Host state that a user declared, read anew for each call.
+using HostGuard = std::function<std::vector<HostValue>()>;
+
+/// What Compiled does for every callable alike. Copies share state. Thread-safe, but add_guard() must
+/// not run beside a call.
 class CompiledFunction {
  public:
   /// `callable` keeps alive what the bodies of calls refer to.
@@ -42,6 +46,8 @@ class CompiledFunction {
   /// Runs the call by a program that fits, compiling one if none does. Nothing when the call must run
   /// eagerly (counted). `run` false compiles only.
   std::optional<Leaves> call(const Leaves& arguments, const BodyRef& body, bool run);
+  /// Drops all programs: none knows the new guard's value.
+  void add_guard(HostGuard guard);
   Report report() const;
   void reset();
 
@@ -60,6 +66,14 @@ std::shared_ptr<const torch::nn::Module> module_pointer(const T& model) {
 }
 
 }  // namespace detail
+
+/// Host state that a guard may return: a bool, a number, an enumerator, a string, or a vector of these.
+template <class T>
+concept HostState = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string>;
+template <class T>
+concept HostStates = HostState<T> ||
+    (requires { typename T::value_type; } && HostState<typename T::value_type> &&
+     std::is_same_v<T, std::vector<typename T::value_type>>);
 
 /// The callable takes these arguments by value or const reference; a compiled callable does not write
 /// into its arguments' structures.
@@ -99,7 +113,27 @@ class Compiled {
     function_.call(flatten(args...), body<Result, Args...>(), /*run=*/false);
   }
 
-  /// Forgets all programs; the next call captures again. Counters go on.
+  /// Declares host state that the callable reads besides its arguments: `read` is called once for each
+  /// call, and another value selects or captures another program (compared by bits: NaN equals
+  /// itself). Any number of guards; report() names them by number. Declare them before the first call:
+  /// a guard that is added later drops the programs that exist. Must not run beside a call on another
+  /// thread; `read` must not change what it reads, and what it throws passes through the call.
+  template <class Read>
+  requires HostStates<std::decay_t<std::invoke_result_t<Read&>>> Compiled& guard(Read read) {
+    using State = std::decay_t<std::invoke_result_t<Read&>>;
+    function_.add_guard([read = std::move(read)]() mutable {
+      Leaves leaves;
+      if constexpr (HostState<State>) {
+        tree<State>::flatten(read(), leaves);
+      } else {
+        for (const auto& value : read()) tree<typename State::value_type>::flatten(value, leaves);
+      }
+      return std::move(leaves.host);
+    });
+    return *this;
+  }
+
+  /// Forgets all programs, not the declared guards; the next call captures again. Counters go on.
   void reset() { function_.reset(); }
   Report report() const { return function_.report(); }
 

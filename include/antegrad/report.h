@@ -34,6 +34,9 @@ struct Report {
   int64_t compiled_calls = 0;
   int64_t eager_calls = 0;  ///< calls that ran the callable as it is
   std::map<std::string, int64_t> eager_reasons;
+  int64_t audits = 0;  ///< calls that captured the callable again and compared
+  int64_t checked_calls =
+      0;  ///< calls that were compared with eager (Options::check_against_eager)
   std::vector<std::string> recompiles;  ///< which guard failed, and the two values
   std::vector<ProgramReport> programs;  ///< oldest first
 };

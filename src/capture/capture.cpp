@@ -85,13 +85,12 @@ void refuse_inner_backward(Tracer& tracer) {
 // A stand-in must still be what it was made as: set_data does not pass the dispatcher.
 void refuse_exchanged_data(Tracer& tracer) {
   for (const auto& root : tracer.roots()) {
-    if (inside_wrapper(root.wrapper) != nullptr &&
-        storage_of(root.wrapper) == root.memory) {
+    if (inside_wrapper(root.wrapper) != nullptr && storage_of(root.wrapper) == root.memory) {
       continue;
     }
-    throw CaptureError("set_data", {"arguments and parameters that keep their memory",
-                                    "set_data() on one inside the compiled callable",
-                                    "call it between calls"});
+    throw CaptureError("set_data",
+                       {"arguments and parameters that keep their memory",
+                        "set_data() on one inside the compiled callable", "call it between calls"});
   }
 }
 
@@ -100,9 +99,10 @@ void refuse_inner_inference_mode(const Tracer& tracer, const std::vector<at::Ten
   for (const auto& result : results) {
     if (!result.defined() || !result.is_inference()) continue;
     if (tracer.root_of_wrapper(result) >= 0) continue;
-    throw CaptureError("InferenceMode", {"results that are made outside of inference mode",
-                                         "a result that is made in inference mode inside the callable",
-                                         "use NoGradGuard inside, or inference mode around the call"});
+    throw CaptureError("InferenceMode",
+                       {"results that are made outside of inference mode",
+                        "a result that is made in inference mode inside the callable",
+                        "use NoGradGuard inside, or inference mode around the call"});
   }
 }
 
@@ -112,10 +112,9 @@ void refuse_changed_leaves(Tracer& tracer) {
     if (!root.wrapper.is_leaf() || root.wrapper.requires_grad() == root.real.requires_grad()) {
       continue;
     }
-    throw CaptureError("requires_grad_",
-                       {"arguments and parameters that keep requires_grad",
-                        "requires_grad_() of one inside the compiled callable",
-                        "set it between calls, or use detach() inside"});
+    throw CaptureError("requires_grad_", {"arguments and parameters that keep requires_grad",
+                                          "requires_grad_() of one inside the compiled callable",
+                                          "set it between calls, or use detach() inside"});
   }
 }
 
@@ -210,7 +209,7 @@ SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories&
   }();
   if (shared.empty()) {
     settle_temporaries(tracer);
-    finish_joint(tracer, std::move(*results), request.backward, captured);
+    finish_joint(tracer, std::move(*results), request.variation.backward, captured);
   }
   results.reset();
   drop_stand_ins(tracer);
@@ -237,7 +236,7 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     Tracer tracer(known);
     life = tracer.life();
     tracer.graph.name = request.name;
-    tracer.assumed = request.answers;
+    tracer.assumed = request.variation.answers;
     try {
       shared = run(tracer, request, known, captured);
     } catch (...) {

@@ -27,6 +27,13 @@ namespace antegrad::capture {
 /// The callable over flat lists of tensors; entries may be undefined.
 using Body = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
+/// What may differ between two captures of one call.
+struct Variation {
+  ops::BackwardForm backward;  ///< which backward to capture
+  /// What to assume for the first questions about data (data_questions.h); false for further ones.
+  std::vector<bool> answers;
+};
+
 struct Request {
   std::string name;                   ///< of the graph
   std::vector<at::Tensor> arguments;  ///< tensor leaves of the call
@@ -37,9 +44,7 @@ struct Request {
   Holder holder_of;
   /// Tensors that must be untouched afterwards even if no operator meets them (module slots).
   std::vector<at::Tensor> watched;
-  ops::BackwardForm backward;  ///< which backward to capture
-  /// What to assume for the first questions about data (data_questions.h); false for further ones.
-  std::vector<bool> answers;
+  Variation variation;
 };
 
 struct Captured {

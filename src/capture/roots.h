@@ -31,7 +31,7 @@ struct Root {
   torch::autograd::Edge edge;   ///< where its gradient arrives
   /// Where gradients arrive that an autograd::Function sends to the real tensor; undefined for none.
   torch::autograd::Edge direct_edge;
-  int64_t version = 0;  ///< of the wrapper when it was made
+  int64_t version = 0;                       ///< of the wrapper when it was made
   const c10::StorageImpl* memory = nullptr;  ///< of the wrapper when it was made
 };
 

@@ -222,9 +222,8 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   if (!recording.any_stand_in && (recording.any_meta || to_meta)) {
     // Functionalisation checks in-place operators on meta tensors: not part of the program.
     const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
-    const auto saved = entry.written_arg >= 0
-                           ? args[static_cast<size_t>(entry.written_arg)]
-                           : c10::IValue();
+    const auto saved =
+        entry.written_arg >= 0 ? args[static_cast<size_t>(entry.written_arg)] : c10::IValue();
     try {
       entry.handle.callBoxed(stack);
     } catch (const c10::NotImplementedError&) {

@@ -44,8 +44,9 @@ Graph for_wanted(Graph joint, const std::vector<bool>& wanted) {
 
 }  // namespace
 
-BackwardVariants::BackwardVariants(Graph raw, Joint first, std::vector<bool> saved,
-                                   Recapture recapture, PassContext context)
+BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first,
+                                   std::vector<bool> saved, Recapture recapture,
+                                   PassContext context)
     : raw_(std::move(raw)),
       saved_(std::move(saved)),
       recapture_(std::move(recapture)),
@@ -65,9 +66,9 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form)
   } catch (const Error& error) {
     refuse(std::string("a capture that fails now: ") + error.what());
   }
-  const auto difference = first_difference(forward_part(raw_), forward_part(captured.joint));
+  const auto difference = first_difference(forward_part(*raw_), forward_part(captured.joint));
   if (!difference.empty()) refuse("another forward than at the call: " + difference);
-  log(Artifact::graph, [&] { return raw_.name + ": captured another backward"; });
+  log(Artifact::graph, [&] { return raw_->name + ": captured another backward"; });
   if (captured.backward_error) return {{}, {}, captured.backward_error};
   return {run_joint_passes(std::move(captured.joint), context_), std::move(captured.tables), {}};
 }

@@ -10,6 +10,7 @@
 
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -34,8 +35,8 @@ class BackwardVariants {
 
   /// `first` is the joint graph of the usual form; `raw` the same as captured; `saved` by value: what
   /// the forward saves.
-  BackwardVariants(Graph raw, Joint first, std::vector<bool> saved, Recapture recapture,
-                   PassContext context);
+  BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, std::vector<bool> saved,
+                   Recapture recapture, PassContext context);
 
   /// Values that a releasing backward may write over (known once the forward is prepared).
   void set_donated(std::vector<ValueId> donated) { donated_ = std::move(donated); }
@@ -48,7 +49,7 @@ class BackwardVariants {
   const Joint& joint_for(const ops::BackwardForm& form);
   Joint capture(const ops::BackwardForm& form) const;
 
-  const Graph raw_;
+  const std::shared_ptr<const Graph> raw_;
   const std::vector<bool> saved_;
   const Recapture recapture_;
   const PassContext context_;

@@ -7,25 +7,64 @@
 #include <mutex>
 
 #include "capture/capture.h"
-#include "compile/guards.h"
-#include "compile/module_tree.h"
+#include "compile/audit.h"
+#include "compile/capture_call.h"
+#include "compile/entry.h"
+#include "compile/host_values.h"
 #include "compile/pipeline.h"
-#include "compile/recapture.h"
 #include "log/log.h"
 
 namespace antegrad::detail {
 namespace {
 
-// One program with everything that a call needs.
-struct Entry {
-  compiler::GuardSet guards;
-  std::shared_ptr<const runtime::Executable> executable;
-  std::vector<HostValue> result_host;  // host leaves of the result, constants of the program
-  ProgramReport report;
-};
-using Entries = std::vector<std::shared_ptr<const Entry>>;
+using compiler::DeclaredValues;
+using compiler::Entry;
 
-const void* type_key(const BodyRef& body) { return reinterpret_cast<const void*>(body.run); }
+// What is there to choose from; immutable, exchanged as a whole.
+struct Programs {
+  std::vector<HostGuard> guards;  // declared host state
+  std::vector<std::shared_ptr<const Entry>> entries;
+};
+
+// One call: what decides which program it takes.
+struct Call {
+  const Leaves& arguments;
+  const BodyRef& body;
+  std::vector<DeclaredValues> declared;
+  std::vector<bool> answers = {};  // to questions about data, as far as they are known
+
+  const void* type_key() const { return reinterpret_cast<const void*>(body.run); }
+
+  bool fits(const Entry& entry, std::string* why = nullptr) const {
+    for (size_t i = 0; i < declared.size(); ++i) {
+      if (compiler::same_host(declared[i], entry.declared[i])) continue;
+      if (why != nullptr) {
+        *why = "guard " + std::to_string(i) + " was " + compiler::host_text(entry.declared[i]) +
+               ", is " + compiler::host_text(declared[i]);
+      }
+      return false;
+    }
+    return answers_fit(entry) && entry.guards.holds(arguments, type_key(), why);
+  }
+
+  bool answers_fit(const Entry& entry) const {
+    return answers.size() <= entry.answers.size() &&
+           std::equal(answers.begin(), answers.end(), entry.answers.begin());
+  }
+
+  std::shared_ptr<const Entry> find(const Programs& programs) const {
+    for (const auto& entry : programs.entries) {
+      if (fits(*entry)) return entry;
+    }
+    return nullptr;
+  }
+};
+
+std::vector<DeclaredValues> evaluate(const std::vector<HostGuard>& guards) {
+  std::vector<DeclaredValues> values;
+  for (const auto& guard : guards) values.push_back(guard());
+  return values;
+}
 
 }  // namespace
 
@@ -34,54 +73,107 @@ struct CompiledFunction::State {
   std::shared_ptr<const torch::nn::Module> module;
   Options options;
 
-  std::atomic<std::shared_ptr<const Entries>> entries{std::make_shared<const Entries>()};
+  std::atomic<std::shared_ptr<const Programs>> programs{std::make_shared<const Programs>()};
   std::atomic<int64_t> compiled_calls{0};
-  mutable std::mutex mutex;  // guards compiling, and what is below
+  mutable std::mutex mutex;  // guards captures, changes of `programs`, and what is below
   int64_t eager_calls = 0;
+  int64_t audits = 0;
   std::map<std::string, int64_t> eager_reasons;
   std::vector<std::string> recompiles;
 
-  std::shared_ptr<const Entry> find(const Leaves& arguments, const BodyRef& body) const {
-    const auto present = entries.load(std::memory_order_acquire);
-    for (const auto& entry : *present) {
-      if (entry->guards.holds(arguments, type_key(body))) return entry;
-    }
-    return nullptr;
-  }
+  /// A program for a call that none fitted; null when the call must run eagerly.
+  std::shared_ptr<const Entry> make_program(const Call& call, bool& captured_now);
 
-  std::shared_ptr<const Entry> compile_entry(const Leaves& arguments, const BodyRef& body) const;
-  void note_recompile(const Leaves& arguments, const BodyRef& body);
+  compiler::Callable callable_of(const Call& call) const {
+    return {options.name, callable, call.body, module};
+  }
+  compiler::CapturedCall capture(const Call& call, const std::vector<bool>& answers) const {
+    return compiler::capture_call(callable_of(call), call.arguments, {{}, answers});
+  }
+  std::shared_ptr<const Entry> compile(const Call& call) const;
+  void audit(const Entry& entry, int64_t number, const Call& call);
+  void add(std::shared_ptr<const Entry> entry);
+  void drop(const Entry& entry);
+  void note_recompile(const Call& call);
   void note_eager(const std::string& reason) {
     ++eager_calls;
     ++eager_reasons[reason];
   }
 };
 
-std::shared_ptr<const Entry> CompiledFunction::State::compile_entry(const Leaves& arguments,
-                                                                    const BodyRef& body) const {
-  const auto tree = std::make_shared<const compiler::ModuleTree>(module);
-  const compiler::Callable described{callable, body, module, options.name};
-  std::vector<HostValue> result_host;
-  auto captured = capture::capture(
-      compiler::request_for(described, arguments.tensors, arguments.host, tree, result_host));
-  compiler::GuardSet guards(captured, arguments, type_key(body), tree);
+std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) const {
+  auto [captured, result_host, modules] = capture(call, call.answers);
+  auto raw = std::make_shared<const Graph>(captured.joint);
+  auto tables = captured.tables;
+  auto answers = captured.answers;
+  compiler::GuardSet guards(captured, call.arguments, call.type_key(), modules);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
-  auto compiled = compiler::compile_joint(std::move(captured), options,
-                                          compiler::make_recapture(described, arguments, tree));
+  auto compiled = compiler::compile_joint(
+      std::move(captured), raw, options,
+      compiler::make_recapture(callable_of(call), call.arguments, *modules, answers));
   compiled.report.lifted_tensors = lifted;
   log(Artifact::guards, [&] {
-    return options.name + ": " + std::to_string(arguments.tensors.size()) + " arguments, " +
-           std::to_string(lifted) + " lifted tensors";
+    return options.name + ": " + std::to_string(call.arguments.tensors.size()) + " arguments, " +
+           std::to_string(lifted) + " lifted tensors, " + std::to_string(call.declared.size()) +
+           " declared guards";
   });
-  return std::make_shared<const Entry>(Entry{std::move(guards), std::move(compiled.executable),
-                                             std::move(result_host), std::move(compiled.report)});
+  return std::shared_ptr<const Entry>(
+      new Entry{std::move(guards), call.declared, std::move(answers),
+                std::move(compiled.executable), std::move(result_host), std::move(raw),
+                std::move(tables), std::move(modules), std::move(compiled.report)});
 }
 
-void CompiledFunction::State::note_recompile(const Leaves& arguments, const BodyRef& body) {
-  const auto present = entries.load();
-  if (present->empty()) return;
+std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& call,
+                                                                   bool& captured_now) {
+  const std::lock_guard lock(mutex);
+  const auto present = programs.load();
+  if (auto entry = call.find(*present)) return entry;  // another thread compiled it meanwhile
+  if (static_cast<int64_t>(present->entries.size()) >= options.max_programs) {
+    note_eager("more than " + std::to_string(options.max_programs) +
+               " programs (Options::max_programs)");
+    return nullptr;
+  }
+  note_recompile(call);
+  try {
+    auto entry = compile(call);
+    add(entry);
+    captured_now = true;
+    return entry;
+  } catch (const CaptureError& error) {
+    if (options.on_refusal == OnRefusal::error) throw;
+    note_eager(error.what());
+    return nullptr;
+  }
+}
+
+void CompiledFunction::State::add(std::shared_ptr<const Entry> entry) {
+  auto changed = std::make_shared<Programs>(*programs.load());
+  changed->entries.push_back(std::move(entry));
+  programs.store(std::move(changed), std::memory_order_release);
+}
+
+void CompiledFunction::State::drop(const Entry& entry) {
+  auto changed = std::make_shared<Programs>(*programs.load());
+  std::erase_if(changed->entries, [&](const auto& other) { return other.get() == &entry; });
+  programs.store(std::move(changed), std::memory_order_release);
+}
+
+void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Call& call) {
+  const std::lock_guard lock(mutex);
+  ++audits;
+  try {
+    compiler::audit(entry, number, call.arguments, [&] { return capture(call, entry.answers); });
+  } catch (const HostStateError&) {
+    drop(entry);
+    throw;
+  }
+}
+
+void CompiledFunction::State::note_recompile(const Call& call) {
+  const auto present = programs.load();
+  if (present->entries.empty()) return;
   std::string why;
-  present->back()->guards.holds(arguments, type_key(body), &why);
+  call.fits(*present->entries.back(), &why);
   recompiles.push_back(why);
   log(Artifact::recompile, [&] { return options.name + ": " + why; });
 }
@@ -105,39 +197,42 @@ CompiledFunction::~CompiledFunction() = default;
 
 std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const BodyRef& body,
                                              bool run) {
+  auto& state = *state_;
   if (capture::capturing()) {
     throw NestedCaptureError(
         "", {"a compiled callable that calls plain functions",
-             "the compiled callable '" + state_->options.name + "' called inside another one",
+             "the compiled callable '" + state.options.name + "' called inside another one",
              "compile the outer one only"});
   }
-  auto entry = state_->find(arguments, body);
-  if (!entry) {
-    const std::lock_guard lock(state_->mutex);
-    entry = state_->find(arguments, body);  // another thread may have compiled it meanwhile
-    if (!entry) {
-      const auto present = state_->entries.load();
-      if (static_cast<int64_t>(present->size()) >= state_->options.max_programs) {
-        state_->note_eager("more than " + std::to_string(state_->options.max_programs) +
-                           " programs (Options::max_programs)");
-        return std::nullopt;
-      }
-      state_->note_recompile(arguments, body);
-      try {
-        entry = state_->compile_entry(arguments, body);
-      } catch (const CaptureError& error) {
-        if (state_->options.on_refusal == OnRefusal::error) throw;
-        state_->note_eager(error.what());
-        return std::nullopt;
-      }
-      auto grown = std::make_shared<Entries>(*present);
-      grown->push_back(entry);
-      state_->entries.store(std::move(grown), std::memory_order_release);
+  const auto programs = state.programs.load(std::memory_order_acquire);
+  Call call{arguments, body, evaluate(programs->guards)};
+  while (true) {
+    bool captured_now = false;
+    auto entry = call.find(*state.programs.load(std::memory_order_acquire));
+    if (!entry) entry = state.make_program(call, captured_now);
+    if (!entry) return std::nullopt;
+    if (!run) return Leaves{};
+
+    const auto number = entry->calls.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (compiler::audit_due(state.options.audit, number, captured_now)) {
+      state.audit(*entry, number, call);
+    }
+    try {
+      auto results = entry->executable->call(entry->guards.primals(arguments));
+      state.compiled_calls.fetch_add(1, std::memory_order_relaxed);
+      return Leaves{std::move(results), entry->result_host};
+    } catch (runtime::OtherAnswer& other) {
+      call.answers = std::move(other.answers);  // each time more are known
     }
   }
-  if (!run) return Leaves{};
-  state_->compiled_calls.fetch_add(1, std::memory_order_relaxed);
-  return Leaves{entry->executable->call(entry->guards.primals(arguments)), entry->result_host};
+}
+
+void CompiledFunction::add_guard(HostGuard guard) {
+  const std::lock_guard lock(state_->mutex);
+  auto changed = std::make_shared<Programs>();
+  changed->guards = state_->programs.load()->guards;
+  changed->guards.push_back(std::move(guard));
+  state_->programs.store(std::move(changed));
 }
 
 Report CompiledFunction::report() const {
@@ -146,15 +241,20 @@ Report CompiledFunction::report() const {
   report.name = state_->options.name;
   report.compiled_calls = state_->compiled_calls.load();
   report.eager_calls = state_->eager_calls;
+  report.audits = state_->audits;
   report.eager_reasons = state_->eager_reasons;
   report.recompiles = state_->recompiles;
-  for (const auto& entry : *state_->entries.load()) report.programs.push_back(entry->report);
+  for (const auto& entry : state_->programs.load()->entries) {
+    report.programs.push_back(entry->report);
+  }
   return report;
 }
 
 void CompiledFunction::reset() {
   const std::lock_guard lock(state_->mutex);
-  state_->entries.store(std::make_shared<const Entries>());
+  auto empty = std::make_shared<Programs>();
+  empty->guards = state_->programs.load()->guards;
+  state_->programs.store(std::move(empty));
 }
 
 }  // namespace antegrad::detail

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "compile/changed.h"
+#include "compile/host_values.h"
 #include "torch_compat/autograd_graph.h"
 
 namespace antegrad::compiler {
@@ -193,8 +194,8 @@ bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* wh
     if (why != nullptr) *why = ambient_.difference(now);
     return false;
   }
-  if (arguments.host != host_) {
-    if (why != nullptr) *why = "host values among the arguments differ";
+  if (!same_host(arguments.host, host_)) {
+    if (why != nullptr) *why = host_difference("the arguments", host_, arguments.host);
     return false;
   }
   return arguments_hold(arguments, why) && lifted_hold(why) && found_hold(arguments, why) &&

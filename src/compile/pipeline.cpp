@@ -51,8 +51,8 @@ void describe(const Partition& partition, ProgramReport& report) {
 
 }  // namespace
 
-CompiledProgram compile_joint(capture::Captured captured, const Options& options,
-                              Recapture recapture) {
+CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
+                              const Options& options, Recapture recapture) {
   const auto start = std::chrono::steady_clock::now();
   const PassContext context{options.verify_graphs, options.dump_dir, nullptr};
   CompiledProgram compiled;
@@ -63,7 +63,6 @@ CompiledProgram compile_joint(capture::Captured captured, const Options& options
   report.meta_kernels = captured.counts.meta_kernels;
   report.real_kernels = captured.counts.real_kernels + captured.counts.memoised;
 
-  auto raw = captured.joint;
   auto joint = run_joint_passes(std::move(captured.joint), context);
   report.joint_nodes = static_cast<int64_t>(joint.nodes.size());
   report.graph_hash = to_string(structural_hash(joint));

@@ -19,10 +19,10 @@ struct CompiledProgram {
   ProgramReport report;
 };
 
-/// Consumes the captured graph. `recapture` captures the callable again when a backward pass arrives in a
+/// Consumes the captured graph; `raw` is a copy of it. `recapture` captures the callable again when a backward pass arrives in a
 /// form that the first capture was not made for. Throws InternalError when a pass breaks an invariant (and
 /// Options::verify_graphs is on).
-CompiledProgram compile_joint(capture::Captured captured, const Options& options,
-                              Recapture recapture);
+CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
+                              const Options& options, Recapture recapture);
 
 }  // namespace antegrad::compiler

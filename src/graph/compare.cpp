@@ -54,7 +54,9 @@ std::string first_difference(const Graph& a, const Graph& b) {
   if (a.opaque_names != b.opaque_names) return "names of opaque objects";
   const size_t inputs = std::min(a.inputs.size(), b.inputs.size());
   for (size_t i = 0; i < inputs; ++i) {
-    if (!same_input(a, b, a.inputs[i], b.inputs[i])) return fmt::format("input {}: {} and {}", i, input_text(a, a.inputs[i]), input_text(b, b.inputs[i]));
+    if (!same_input(a, b, a.inputs[i], b.inputs[i]))
+      return fmt::format("input {}: {} and {}", i, input_text(a, a.inputs[i]),
+                         input_text(b, b.inputs[i]));
   }
   const size_t nodes = std::min(a.nodes.size(), b.nodes.size());
   for (size_t i = 0; i < nodes; ++i) {
@@ -63,7 +65,9 @@ std::string first_difference(const Graph& a, const Graph& b) {
   }
   const size_t outputs = std::min(a.outputs.size(), b.outputs.size());
   for (size_t i = 0; i < outputs; ++i) {
-    if (!same_output(a.outputs[i], b.outputs[i])) return fmt::format("output {}: {} and {}", i, output_text(a.outputs[i]), output_text(b.outputs[i]));
+    if (!same_output(a.outputs[i], b.outputs[i]))
+      return fmt::format("output {}: {} and {}", i, output_text(a.outputs[i]),
+                         output_text(b.outputs[i]));
   }
   for (const std::string& difference :
        {count_difference("numbers of inputs", a.inputs.size(), b.inputs.size()),

@@ -160,7 +160,8 @@ struct OutputAlias {
 struct Output {
   ValueId value = kNoValue;  ///< kNoValue: undefined (a result or a gradient that is none)
   OutputKind kind = OutputKind::result;
-  int32_t index = -1;  ///< mutated_input, gradient: which input; generator_token: generator; answer: 0 or 1
+  int32_t index =
+      -1;  ///< mutated_input, gradient: which input; generator_token: generator; answer: 0 or 1
   OutputAlias alias;
   /// result, base: of the tensor; mutated_input: the call gives the input a history
   bool requires_grad = false;

@@ -58,8 +58,9 @@ struct OpEntry {
   bool meta_kernel = false;  ///< has a C++ kernel for meta tensors
   bool random = false;       ///< draws from a generator
   int generator_arg = -1;    ///< position of the Generator argument, -1 when there is none
-  int written_arg = -1;      ///< position of the only written argument if it is what is returned, else -1
-  int device_arg = -1;       ///< position of the `device` argument, -1 when there is none
+  int written_arg =
+      -1;  ///< position of the only written argument if it is what is returned, else -1
+  int device_arg = -1;  ///< position of the `device` argument, -1 when there is none
 };
 
 /// The entry of a dispatcher operator.

@@ -149,8 +149,7 @@ class NoOps {
     if (graph_.value(input).kind != ValueKind::tensor || reinterpreted_[at(input)] ||
         graph_.value(input).meta != graph_.value(output).meta || is_written(input) ||
         is_written(output) || replacer_.held_by_output(replacer_.storage(output)) ||
-        keeps_a_copy(node) ||
-        std::any_of(node.args.begin(), node.args.end(), asks_for_more)) {
+        keeps_a_copy(node) || std::any_of(node.args.begin(), node.args.end(), asks_for_more)) {
       return false;
     }
     const TensorMeta& base = graph_.value(replacer_.storage(input)).meta;
@@ -175,9 +174,9 @@ class NoOps {
   ValueReplacer replacer_;
   std::vector<bool> dead_;
   std::vector<int32_t> producer_;
-  std::vector<bool> reinterpreted_;  // by value: its metadata do not say how to read it
-  std::vector<bool> written_;        // by storage: an in-place node writes it
-  std::vector<bool> primal_;         // by storage
+  std::vector<bool> reinterpreted_;     // by value: its metadata do not say how to read it
+  std::vector<bool> written_;           // by storage: an in-place node writes it
+  std::vector<bool> primal_;            // by storage
   std::vector<bool> read_by_backward_;  // by storage
   std::unordered_multimap<uint64_t, ValueId> shown_;
 };

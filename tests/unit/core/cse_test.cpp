@@ -111,14 +111,25 @@ TEST(Cse, OneOfTwoEqualNodesMayBeAnOutput) {
 TEST(Cse, ABackwardNodeGoesInFavourOfAForwardNode) {
   expect_pass(cse,
               "  %5: f32[4, 2] = aten::sigmoid.default(%0)\n"
+              "  %8: f32[4, 2] = aten::neg.default(%5)\n"
               "backward\n"
               "  %6: f32[4, 2] = aten::sigmoid.default(%0)\n"
               "  %7: f32[4, 2] = aten::mul.Tensor(%3, %6)\n"
-              "outputs\n  %5 result\n  %7 gradient 0\n",
+              "outputs\n  %8 result\n  %7 gradient 0\n",
               "  %5: f32[4, 2] = aten::sigmoid.default(%0)\n"
+              "  %8: f32[4, 2] = aten::neg.default(%5)\n"
               "backward\n"
               "  %7: f32[4, 2] = aten::mul.Tensor(%3, %5)\n"
-              "outputs\n  %5 result\n  %7 gradient 0\n");
+              "outputs\n  %8 result\n  %7 gradient 0\n");
+}
+
+TEST(Cse, ABackwardNodeStaysWhereTheForwardsResultIsTheCallersToWrite) {
+  expect_unchanged(cse,
+                   "  %5: f32[4, 2] = aten::sigmoid.default(%0)\n"
+                   "backward\n"
+                   "  %6: f32[4, 2] = aten::sigmoid.default(%0)\n"
+                   "  %7: f32[4, 2] = aten::mul.Tensor(%3, %6)\n"
+                   "outputs\n  %5 result\n  %7 gradient 0\n");
 }
 
 TEST(Cse, AForwardNodeNeverGoesInFavourOfABackwardNode) {

@@ -1,6 +1,9 @@
-#include "compile/recapture.h"
+#include "compile/capture_call.h"
 
 #include <ATen/core/grad_mode.h>
+
+#include <optional>
+#include <utility>
 
 #include "capture/doubles.h"
 #include "compile/tensor_guard.h"
@@ -8,32 +11,30 @@
 
 namespace antegrad::compiler {
 
-capture::Request request_for(const Callable& callable, std::vector<at::Tensor> arguments,
-                             const std::vector<HostValue>& host,
-                             std::shared_ptr<const ModuleTree> tree,
-                             std::vector<HostValue>& result_host) {
+CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
+                          const capture::Variation& variation) {
+  CapturedCall call;
+  call.modules = std::make_shared<const ModuleTree>(callable.module);
   capture::Request request;
   request.name = callable.name;
-  request.answers = callable.answers;
-  request.arguments = std::move(arguments);
-  request.body = [body = callable.body, &host,
-                  &result_host](const std::vector<at::Tensor>& tensors) {
-    auto leaves = body.run(body.callable, Leaves{tensors, host});
-    result_host = std::move(leaves.host);
+  request.arguments = arguments.tensors;
+  request.variation = variation;
+  request.body = [&](const std::vector<at::Tensor>& tensors) {
+    auto leaves = callable.body.run(callable.body.callable, Leaves{tensors, arguments.host});
+    call.result_host = std::move(leaves.host);
     return std::move(leaves.tensors);
   };
-  for (const auto& slot : tree->slots()) request.watched.push_back(*slot.address);
-  request.source_of = [tree](const at::Tensor& tensor) {
-    const auto* slot = tree->find(tensor);
+  request.source_of = [&](const at::Tensor& tensor) {
+    const auto* slot = call.modules->find(tensor);
     return slot == nullptr ? Source{} : slot->source;
   };
-  request.holder_of =
-      [tree](const c10::StorageImpl* storage) -> std::optional<std::pair<at::Tensor, Source>> {
-    const auto* slot = tree->find(storage);
-    if (slot == nullptr) return std::nullopt;
-    return std::pair(*slot->address, slot->source);
+  request.holder_of = [&](const c10::StorageImpl* storage) {
+    const auto* slot = call.modules->find(storage);
+    return slot == nullptr ? std::nullopt : std::optional(std::pair(*slot->address, slot->source));
   };
-  return request;
+  for (const auto& slot : call.modules->slots()) request.watched.push_back(*slot.address);
+  call.captured = capture::capture(request);
+  return call;
 }
 
 namespace {
@@ -65,26 +66,23 @@ class Originals {
 
 }  // namespace
 
-Recapture make_recapture(Callable callable, const Leaves& arguments,
-                         const std::shared_ptr<const ModuleTree>& tree) {
+Recapture make_recapture(const Callable& callable, const Leaves& arguments,
+                         const ModuleTree& modules, std::vector<bool> answers) {
   // A parameter that is an argument as well must be recognised as the parameter.
   auto doubles = capture::doubles_of(arguments.tensors, [&](const at::Tensor& tensor) {
-    return tensor.has_storage() && tree->find(tensor.storage().unsafeGetStorageImpl()) != nullptr;
+    return tensor.has_storage() && modules.find(tensor.storage().unsafeGetStorageImpl()) != nullptr;
   });
-  return [callable = std::move(callable), doubles = std::move(doubles),
-          originals = Originals(arguments.tensors), host = arguments.host,
+  return [callable, doubles = std::move(doubles), originals = Originals(arguments.tensors),
+          host = arguments.host, answers = std::move(answers),
           autocast = torch_compat::Autocast::now()](const ops::BackwardForm& form) {
     // Backward passes run with grad mode off, and where autocast is as backward's caller has it.
     const at::AutoGradMode grad_mode(true);
     const torch_compat::AutocastScope scope(autocast);
-    std::vector<HostValue> result_host;
     // The callable may hold an argument as well: better the arguments themselves, if they still are as
     // they were.
     const auto present = originals.unchanged();
-    auto request = request_for(callable, present ? *present : doubles, host,
-                               std::make_shared<const ModuleTree>(callable.module), result_host);
-    request.backward = form;
-    return capture::capture(request);
+    return capture_call(callable, Leaves{present ? *present : doubles, host}, {form, answers})
+        .captured;
   };
 }
 

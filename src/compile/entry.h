@@ -1,0 +1,35 @@
+#pragma once
+
+/// \file
+/// One program of a compiled callable, with everything that a call, an audit and a check need.
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "antegrad/report.h"
+#include "antegrad/tree.h"
+#include "compile/guards.h"
+#include "compile/module_tree.h"
+#include "ops/attrs.h"
+#include "runtime/executable.h"
+
+namespace antegrad::compiler {
+
+/// The values of one declared guard (Compiled::guard).
+using DeclaredValues = std::vector<HostValue>;
+
+struct Entry {
+  GuardSet guards;
+  std::vector<DeclaredValues> declared;  ///< one a guard, when the program was captured
+  std::vector<bool> answers;             ///< what the program assumes of questions about data
+  std::shared_ptr<const runtime::Executable> executable;
+  std::vector<HostValue> result_host;  ///< host leaves of the result, constants of the program
+  std::shared_ptr<const Graph> raw;    ///< as captured, before any pass
+  ops::AttrTables tables;
+  std::shared_ptr<const ModuleTree> modules;
+  ProgramReport report;
+  mutable std::atomic<int64_t> calls = 0;  ///< that ran this program
+};
+
+}  // namespace antegrad::compiler
