@@ -343,13 +343,13 @@ std::optional<Verdict> first_difference(const Observation& eager, const Observat
   return first;
 }
 
-// The words of a refusal that do not depend on the program.
+// What a refusal expected and found, without the details that differ from program to program.
 std::string reason(const std::string& error) {
-  std::string out;
-  for (const char c : error.substr(0, error.find(", called at"))) {
-    if (c < '0' || c > '9') out += c;
-  }
-  return out.substr(0, 160);
+  const auto found = error.find("found ");
+  std::string out =
+      error.substr(0, error.find_first_of(":;", found == std::string::npos ? 0 : found));
+  std::erase_if(out, [](char c) { return c >= '0' && c <= '9'; });
+  return out;
 }
 
 bool left_as_it_was(const Observation& failed) {

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "check.h"
 #include "generate.h"
@@ -38,8 +39,10 @@ constexpr double kMostRefused = 0.10;
 constexpr double kMostApproximate = 0.02;
 /// The largest share with a second backward that eager refuses without need.
 constexpr double kMostLenient = 0.02;
-/// Failures of one sort that are shrunk and shown; the others are listed by seed.
+/// Failures of one sort that are shown; the others are listed by seed.
 constexpr size_t kShownOfASort = 3;
+/// Failures that are shrunk at all.
+constexpr uint64_t kMostShrunk = 400;
 
 // The least number of programs in a thousand that must have been compared and have this family.
 int least_of(Family family) {
@@ -118,23 +121,24 @@ struct Tally {
   }
 };
 
-void show(const Program& program, const Verdict& verdict) {
+void show(const Program& program, const Verdict& verdict, const Program& small) {
   std::cerr << "seed " << program.seed << ": " << to_string(verdict.kind) << ": " << verdict.detail
-            << "\n"
-            << "shrinking ..." << std::endl;
-  const auto small = shrink(program, compiled);
-  const auto left = check(small, compiled);
-  std::cerr << to_text(small) << "// " << to_string(left.kind) << ": " << left.detail << "\n"
+            << "\nshrunk:\n"
+            << to_text(small) << "// " << check(small, compiled).detail << "\n"
             << std::endl;
 }
 
-// Errors are sorted by their words, numbers aside.
-std::string sort_of(const Verdict& verdict) {
+// Errors are sorted by their words, numbers aside; other failures by the operations that show them.
+std::string sort_of(const Verdict& verdict, const Program& small) {
   std::string sort = to_string(verdict.kind);
   if (verdict.kind == Verdict::Kind::error || verdict.kind == Verdict::Kind::internal_error) {
     sort += ": " + verdict.detail.substr(0, 120);
     std::erase_if(sort, [](char c) { return c >= '0' && c <= '9'; });
+    return sort;
   }
+  std::set<std::string> operations;
+  for (const auto& s : small.body) operations.insert(s.operation->text);
+  for (const auto& operation : operations) sort += " | " + operation;
   return sort;
 }
 
@@ -166,11 +170,16 @@ Tally run_programs(uint64_t first, uint64_t count, bool verbose) {
       ++tally.refused;
       auto& seeds = tally.reasons[verdict.detail];
       seeds.push_back(seed);
-      if (verbose && seeds.size() <= kShownOfASort) show(program, verdict);
+      if (verbose && seeds.size() <= kShownOfASort) {
+        show(program, verdict, shrink(program, compiled));
+      }
     } else {
-      auto& seeds = tally.failures[sort_of(verdict)];
+      // A run of a broken library ends too.
+      const auto small = tally.failed() < kMostShrunk ? shrink(program, compiled) : program;
+      auto& seeds = tally.failures[tally.failed() < kMostShrunk ? sort_of(verdict, small)
+                                                                : "more than are shrunk"];
       seeds.push_back(seed);
-      if (seeds.size() <= kShownOfASort) show(program, verdict);
+      if (seeds.size() <= kShownOfASort) show(program, verdict, small);
     }
     if ((seed - first + 1) % kProgress == 0 || seed + 1 == first + count) {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
