@@ -1,4 +1,5 @@
-#include <c10/util/Logging.h>
+#include "capture/call_site.h"
+
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <unistd.h>
@@ -8,8 +9,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include "capture/tracer.h"
 
 namespace antegrad::capture {
 namespace {

@@ -237,11 +237,19 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     life = tracer.life();
     tracer.graph.name = request.name;
     tracer.assumed = request.variation.answers;
+    SeedSnapshot seed;
     try {
       shared = run(tracer, request, known, captured);
     } catch (...) {
+      seed.restore_if_changed();
       settle(watched, tracer);
       throw;
+    }
+    if (seed.restore_if_changed()) {
+      settle(watched, tracer);
+      throw CaptureError("manual_seed", {"a callable that leaves the seed as it is",
+                                         "manual_seed() inside the compiled callable",
+                                         "call it before the compiled callable"});
     }
     if (const char* changed = settle(watched, tracer)) {
       throw EscapeError("", {"a callable that leaves its tensors as they are",
@@ -270,7 +278,7 @@ Captured capture(const Request& request) {
              "a compiled callable called inside another one", "compile the outer one only"});
   }
   const auto start = std::chrono::steady_clock::now();
-  torch_compat::register_fallbacks(&lift_kernel, &record_kernel);
+  register_kernels();
 
   const std::vector<Snapshot> watched(request.watched.begin(), request.watched.end());
   Captured captured;

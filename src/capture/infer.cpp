@@ -6,6 +6,7 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <functional>
@@ -13,6 +14,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "capture/call_site.h"
 #include "capture/stand_in.h"
 #include "log/log.h"
 #include "torch_compat/keys.h"
@@ -180,6 +182,14 @@ std::vector<shapes::Spec> infer(const ops::OpEntry& entry, at::ArrayRef<c10::IVa
     } catch (const c10::NotImplementedError&) {
       // A composite kernel that needs an operator without Meta kernel: the real one decides.
     }
+  }
+  if (entry.op.traits().effect) {
+    throw CaptureError(entry.op.name(),
+                       {"a Meta kernel for an operator with effects that returns tensors",
+                        "none, and running it to learn its shapes would have the effects, called "
+                        "at " +
+                            call_site(),
+                        "register one for the dispatch key Meta"});
   }
   log(Artifact::shape, [&] { return entry.op.name() + ": real kernel on zeros"; });
   return run_on_zeros(entry, args, device, counts);

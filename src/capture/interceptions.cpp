@@ -1,8 +1,6 @@
 #include "capture/interceptions.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/_native_batch_norm_legit.h>
 #include <antegrad/error.h>
 
 #include <string>
@@ -16,30 +14,6 @@ namespace {
 
 using torch::jit::Stack;
 using Handler = bool (*)(const ops::OpEntry& entry, Stack* stack);
-
-// native_batch_norm writes the running statistics without saying so. In training it becomes its
-// functional form, and the new statistics are copied in where autograd does not look. The backward
-// formula keeps the statistics only to hand them on in evaluation mode, so it gets detached ones.
-bool batch_norm(const ops::OpEntry& /*entry*/, Stack* stack) {
-  const auto args = torch::jit::last(*stack, 8);
-  const bool training = args[5].toBool();
-  const auto mean = args[3].toOptional<at::Tensor>().value_or(at::Tensor());
-  const auto var = args[4].toOptional<at::Tensor>().value_or(at::Tensor());
-  if (!training || !mean.defined() || !var.defined()) return false;
-  auto [out, save_mean, save_invstd, new_mean, new_var] = at::_native_batch_norm_legit_functional(
-      args[0].toTensor(), args[1].toOptional<at::Tensor>(), args[2].toOptional<at::Tensor>(),
-      mean.clone(), var.clone(), training, args[6].toDouble(), args[7].toDouble());
-  {
-    const at::NoGradGuard no_grad;
-    mean.copy_(new_mean);
-    var.copy_(new_var);
-  }
-  torch::jit::drop(*stack, 8);
-  stack->emplace_back(std::move(out));
-  stack->emplace_back(std::move(save_mean));
-  stack->emplace_back(std::move(save_invstd));
-  return true;
-}
 
 [[noreturn]] void refuse(const std::string& what, const std::string& remedy) {
   throw CaptureError(what, {"computation on tensors",
@@ -76,7 +50,6 @@ bool equal(const ops::OpEntry& /*entry*/, Stack* stack) {
 
 const std::unordered_map<std::string, Handler>& handlers() {
   static const auto* table = new std::unordered_map<std::string, Handler>{
-      {"aten::native_batch_norm.default", batch_norm},
       {"aten::set_data.default", refuse_set_data},
       {"aten::retain_grad.default", refuse_retain_grad},
       {"aten::requires_grad_.default", requires_grad},

@@ -2,13 +2,16 @@
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/List.h>
+#include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <typeinfo>
 
 #include "capture/interceptions.h"
 #include "capture/tracer.h"
+#include "capture/writing.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -48,6 +51,33 @@ void lift_argument(Tracer& tracer, c10::IValue& value) {
   }
 }
 
+template <class Test>
+bool any_tensor(at::ArrayRef<c10::IValue> values, const Test& test) {
+  const auto holds = [&](const at::Tensor& t) { return t.defined() && test(t); };
+  return std::any_of(values.begin(), values.end(), [&](const c10::IValue& value) {
+    if (value.isTensor()) return holds(value.toTensor());
+    if (!value.isTensorList()) return false;
+    const auto list = value.toTensorVector();
+    return std::any_of(list.begin(), list.end(), holds);
+  });
+}
+
+bool any_requires_grad(at::ArrayRef<c10::IValue> values) {
+  return any_tensor(values, [](const at::Tensor& t) { return t.requires_grad(); });
+}
+
+// Eager would differentiate the libtorch operators inside the kernel, or nothing; nobody can tell.
+void require_no_derivative(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> outputs) {
+  const auto floating = [](const at::Tensor& t) { return t.is_floating_point() || t.is_complex(); };
+  if (!any_tensor(outputs, floating)) return;
+  throw CaptureError(
+      entry.op.name(),
+      {"custom operators with a kernel for autograd, where inputs require grad",
+       "one without, called at " + call_site(),
+       "register a kernel for the dispatch key Autograd (a torch::autograd::Function, or "
+       "torch::autograd::autogradNotImplementedFallback()), or detach() the inputs"});
+}
+
 }  // namespace
 
 void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -59,14 +89,28 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     lift_argument(*tracer, (*stack)[i]);
   }
   if (intercept(entry, stack)) return;
+  if (entry.twin != nullptr || entry.policy == ops::Policy::unknown_alias) register_writing(op);
+  if (entry.op.traits().effect && entry.composite) {
+    call_effect(entry, stack);
+    return;
+  }
   if (entry.composite) {
     // Its parts come through here one by one, so that tensors they make are lifted above autograd.
     op.redispatchBoxed(
         keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, torch_compat::lift_key), stack);
     return;
   }
+  const bool by_chance = entry.undeclared_derivative && at::GradMode::is_enabled() &&
+                         any_requires_grad(torch::jit::last(*stack, entry.args.size()));
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::lift_key);
   op.callBoxed(stack);
+  if (by_chance)
+    require_no_derivative(entry, torch::jit::last(*stack, op.schema().returns().size()));
+}
+
+void register_kernels() {
+  torch_compat::register_fallbacks(&lift_kernel, &record_kernel);
+  register_writing_operators();
 }
 
 void record_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// The two kernels that a capturing thread's operators pass through.
+/// The two kernels that a capturing thread's operators pass through, and a third for operators that
+/// libtorch cannot functionalise (capture/writing.h).
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -13,5 +14,8 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
 /// Below functionalisation: records the call.
 void record_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack);
+
+/// Puts all of them where the dispatcher finds them; after the first time it does nothing.
+void register_kernels();
 
 }  // namespace antegrad::capture

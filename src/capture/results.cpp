@@ -4,9 +4,11 @@
 #include <antegrad/error.h>
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "capture/handed_out.h"
 #include "capture/shared_memory.h"
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
@@ -68,6 +70,22 @@ std::vector<Mutation> find_mutations(Tracer& tracer) {
   return mutations;
 }
 
+// Marks outputs that others were computed from.
+void mark_inner(const std::vector<at::Tensor>& tensors, std::vector<Output>& outputs) {
+  if (tensors.size() < 2) return;
+  std::unordered_set<const torch::autograd::Node*> reached;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].differentiable()) continue;
+    const auto history = torch_compat::history_of(tensors[i]);
+    reached.insert(history.begin(), history.end());
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto kind = outputs[i].alias.kind;
+    if (outputs[i].value == kNoValue || kind == OutputAlias::Kind::same_as_output) continue;
+    outputs[i].inner = reached.contains(torch_compat::function_of(tensors[i]));
+  }
+}
+
 // Gradients that nobody knows.
 std::vector<Output> unknown_gradients(const Tracer& tracer) {
   std::vector<Output> gradients;
@@ -88,12 +106,14 @@ Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   auto& graph = tracer.graph;
   const auto nodes = graph.nodes.size();
   const auto tokens = tracer.generator_tokens;
+  const auto effects = tracer.effect_tokens;
   try {
     return run_backward(tracer, tensors, outputs, form);
   } catch (...) {
     captured.backward_error = std::current_exception();
     graph.nodes.resize(nodes);
     tracer.generator_tokens = tokens;
+    tracer.effect_tokens = effects;
     tracer.generator_tokens.resize(tracer.tables.generators.size(), {kNoValue, kNoValue});
     return {{}, unknown_gradients(tracer)};
   }
@@ -134,20 +154,25 @@ void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
 
 void write_tokens(Tracer& tracer) {
   auto& graph = tracer.graph;
-  for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
-    const auto [first, last] = tracer.generator_tokens[g];
-    if (first == kNoValue) continue;
+  const auto write = [&](std::pair<ValueId, ValueId> chain, InputKind in, OutputKind out,
+                         int32_t index) {
+    if (chain.first == kNoValue) return;
     Input input;
-    input.value = first;
-    input.kind = InputKind::generator_token;
-    input.index = static_cast<int32_t>(g);
+    input.value = chain.first;
+    input.kind = in;
+    input.index = index;
     graph.inputs.push_back(std::move(input));
     Output output;
-    output.value = last;
-    output.kind = OutputKind::generator_token;
-    output.index = static_cast<int32_t>(g);
+    output.value = chain.second;
+    output.kind = out;
+    output.index = index;
     graph.outputs.push_back(output);
+  };
+  for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
+    write(tracer.generator_tokens[g], InputKind::generator_token, OutputKind::generator_token,
+          static_cast<int32_t>(g));
   }
+  write(tracer.effect_tokens, InputKind::effect_token, OutputKind::effect_token, -1);
 }
 
 }  // namespace
@@ -163,6 +188,7 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::Ba
     out.tensors.push_back(tracer.roots()[static_cast<size_t>(mutation.root)].wrapper);
     out.outputs.push_back(mutation.output);
   }
+  mark_inner(out.tensors, out.outputs);
   auto backward = try_backward(tracer, out.tensors, out.outputs, form, captured);
   auto& graph = tracer.graph;
   write_inputs(tracer, mutations);

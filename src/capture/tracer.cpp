@@ -6,6 +6,8 @@
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -20,7 +22,7 @@ struct Tracer::Recording {
   bool device_is_scalar = false;      // so far only a 0-dim CPU tensor spoke
   bool any_stand_in = false;
   bool any_meta = false;
-  ValueId token_out = kNoValue;
+  std::vector<ValueId> tokens_out;
 };
 
 Tracer::Tracer(const SharedMemories& shared) : shared_(shared) {
@@ -125,7 +127,13 @@ void Tracer::take_argument(const c10::IValue& value, ArgKind kind, Recording& re
         take_tensor(value.toTensor(), recording);
       }
       return;
-    case ArgKind::tensors: take_list(value.toTensorVector()); return;
+    case ArgKind::tensors:
+      if (value.isNone()) {
+        node.args.emplace_back(attr::None{});
+      } else {
+        take_list(value.toTensorVector());
+      }
+      return;
     case ArgKind::optional_tensors:
       if (value.isNone()) {
         node.args.emplace_back(attr::None{});
@@ -139,6 +147,14 @@ void Tracer::take_argument(const c10::IValue& value, ArgKind kind, Recording& re
 
 void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                            Recording& recording) {
+  const auto thread = [&](std::pair<ValueId, ValueId>& chain) {
+    auto& [first, last] = chain;
+    if (first == kNoValue) first = last = graph.add_token();
+    recording.node.inputs.push_back(last);
+    recording.node.tokens += 1;
+    recording.tokens_out.push_back(last = graph.add_token());
+  };
+  if (entry.op.traits().effect) thread(effect_tokens);
   if (!entry.random) return;
   at::Generator generator;
   if (entry.generator_arg >= 0) {
@@ -150,11 +166,7 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
   if (generator_tokens.size() <= index) {
     generator_tokens.resize(index + 1, {kNoValue, kNoValue});
   }
-  auto& [first, last] = generator_tokens[index];
-  if (first == kNoValue) first = last = graph.add_token();
-  recording.node.inputs.push_back(last);
-  recording.node.tokens = 1;
-  recording.token_out = last = graph.add_token();
+  thread(generator_tokens[index]);
 }
 
 c10::IValue Tracer::add_output(const shapes::Spec& spec, StorageId storage, Recording& recording) {
@@ -170,32 +182,57 @@ c10::IValue Tracer::add_output(const shapes::Spec& spec, StorageId storage, Reco
 
 namespace {
 
-// Pushes outputs in the form of the schema's returns: tensors, integers, and at most one list.
-void push_returns(const c10::FunctionSchema& schema, std::vector<c10::IValue> outputs,
-                  Stack* stack) {
-  const auto& returns = schema.returns();
-  size_t next = 0;
+// Pushes outputs in the form of the schema's returns (those of a twin that are arguments left out):
+// tensors, integers, and at most one list.
+void push_returns(const ops::OpEntry& entry, std::vector<c10::IValue> outputs, Stack* stack) {
+  const auto& returns = entry.handle.schema().returns();
+  std::vector<const c10::Argument*> made;
   for (size_t r = 0; r < returns.size(); ++r) {
-    if (returns[r].real_type()->kind() != c10::TypeKind::ListType) {
-      stack->emplace_back(std::move(outputs[next++]));
+    if (!entry.is_twin || entry.returned_arg[r] < 0) made.push_back(&returns[r]);
+  }
+  size_t next = 0;
+  for (size_t r = 0; r < made.size(); ++r) {
+    const auto kind = made[r]->real_type()->kind();
+    if (kind != c10::TypeKind::ListType) {
+      auto& output = outputs[next++];
+      const bool none =
+          kind == c10::TypeKind::OptionalType && output.isTensor() && !output.toTensor().defined();
+      stack->emplace_back(none ? c10::IValue() : std::move(output));
       continue;
     }
     c10::List<at::Tensor> list;
-    for (auto left = outputs.size() - next - (returns.size() - r - 1); left > 0; --left) {
+    for (auto left = outputs.size() - next - (made.size() - r - 1); left > 0; --left) {
       list.push_back(std::move(outputs[next++]).toTensor());
     }
     stack->emplace_back(std::move(list));
   }
 }
 
+template <class Visit>
+void for_each_tensor(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const auto& t : value.toTensorVector()) visit(t);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
+      visit(t.value_or(at::Tensor()));
+    }
+  }
+}
+
+template <class Visit>
+void for_each_written(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                      const Visit& visit) {
+  for (const auto i : ops::written_arguments(entry, args)) {
+    for_each_tensor(args[i], [&](const at::Tensor& t) {
+      if (t.defined()) visit(t);
+    });
+  }
+}
+
 [[noreturn]] void refuse(const ops::OpEntry& entry) {
   const auto& name = entry.op.info().base_name;
-  if (entry.policy == ops::Policy::hidden_mutation) {
-    throw MutationError(
-        name, {"operators that declare what they write",
-               name + ", which writes running statistics silently, called at " + call_site(),
-               "use the native batch normalisation"});
-  }
   throw DataDependentError(name,
                            {"a computation whose shapes and branches do not depend on data",
                             name + ", which needs the data of a tensor, called at " + call_site(),
@@ -203,7 +240,83 @@ void push_returns(const c10::FunctionSchema& schema, std::vector<c10::IValue> ou
                             "argument"});
 }
 
+void require_same_place(const ops::OpEntry& entry, const shapes::Spec& returned,
+                        const at::Tensor& written) {
+  if (at::IntArrayRef(returned.sizes).equals(written.sizes()) &&
+      at::IntArrayRef(returned.strides).equals(written.strides())) {
+    return;
+  }
+  throw MutationError(entry.op.name(), {"written arguments that keep their sizes and strides",
+                                        "an operator that resizes one, called at " + call_site(),
+                                        "allocate the tensor with its final size before the call"});
+}
+
+// Drops what are arguments from the outputs of an operator that writes.
+std::vector<shapes::Spec> newly_made(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                                     std::vector<shapes::Spec> specs) {
+  std::vector<shapes::Spec> made;
+  const auto& returns = entry.handle.schema().returns();
+  size_t next = 0;
+  for (size_t r = 0; r < returns.size(); ++r) {
+    const auto arg = entry.returned_arg[r];
+    if (arg >= 0) {
+      for_each_tensor(args[static_cast<size_t>(arg)], [&](const at::Tensor& written) {
+        require_same_place(entry, specs[next++], written);
+      });
+      continue;
+    }
+    // A list of new tensors takes what the other returns leave.
+    size_t mine = 1;
+    if (returns[r].real_type()->kind() == c10::TypeKind::ListType) {
+      size_t others = 0;
+      for (size_t other = 0; other < returns.size(); ++other) {
+        if (other == r) continue;
+        if (entry.returned_arg[other] < 0) {
+          ++others;
+        } else {
+          for_each_tensor(args[static_cast<size_t>(entry.returned_arg[other])],
+                          [&](const at::Tensor&) { ++others; });
+        }
+      }
+      mine = specs.size() - others;
+    }
+    for (; mine > 0; --mine) made.push_back(std::move(specs[next++]));
+  }
+  return made;
+}
+
+// Which elements of two lists belong to which cannot be told from a flat list of outputs.
+void require_one_list(const ops::OpEntry& entry) {
+  size_t lists = 0;
+  for (const auto& ret : entry.handle.schema().returns()) {
+    lists += ret.real_type()->kind() == c10::TypeKind::ListType;
+  }
+  if (lists <= 1) return;
+  throw CaptureError(entry.op.name(),
+                     {"operators that return at most one list",
+                      "one that returns " + std::to_string(lists) + ", called at " + call_site(),
+                      "return one list"});
+}
+
 }  // namespace
+
+std::vector<shapes::Spec> Tracer::find_outputs(const ops::OpEntry& entry,
+                                               at::ArrayRef<c10::IValue> args,
+                                               const Recording& recording) {
+  require_one_list(entry);
+  if (entry.policy == ops::Policy::data_dependent) {
+    auto specs = infer_by_shape_function(entry, args, counts);
+    if (!specs) refuse(entry);
+    return std::move(*specs);
+  }
+  const auto& returned = entry.returned_arg;
+  const bool nothing_new =
+      entry.is_twin && !entry.meta_kernel &&
+      std::all_of(returned.begin(), returned.end(), [](int arg) { return arg >= 0; });
+  if (nothing_new || entry.handle.schema().returns().empty()) return {};
+  auto specs = infer(entry, args, *recording.device, counts);
+  return entry.is_twin ? newly_made(entry, args, std::move(specs)) : std::move(specs);
+}
 
 void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const std::lock_guard lock(mutex_);
@@ -222,38 +335,44 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   if (!recording.any_stand_in && (recording.any_meta || to_meta)) {
     // Functionalisation checks in-place operators on meta tensors: not part of the program.
     const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
-    const auto saved =
-        entry.written_arg >= 0 ? args[static_cast<size_t>(entry.written_arg)] : c10::IValue();
+    const bool returns_written =
+        entry.writes.size() == 1 && entry.returned_arg.size() == 1 && entry.returned_arg[0] >= 0;
+    const auto written = returns_written ? args[entry.writes[0]] : c10::IValue();
     try {
       entry.handle.callBoxed(stack);
     } catch (const c10::NotImplementedError&) {
       // No meta kernel, nothing checked: an in-place operator returns what it writes.
-      if (entry.written_arg < 0) throw;
-      stack->emplace_back(saved);
+      if (!returns_written) throw;
+      torch::jit::drop(*stack, count);
+      stack->emplace_back(written);
     }
     return;
   }
-  constexpr size_t kTraining = 5;  // argument of all batch normalisations
-  if (entry.policy == ops::Policy::hidden_mutation && args[kTraining].toBool()) refuse(entry);
   if (device_arg != nullptr && device_arg->isDevice()) recording.device = device_arg->toDevice();
   if (!recording.device) recording.device = c10::Device(c10::kCPU);
 
-  const bool invents = entry.policy == ops::Policy::data_dependent;
-  const auto specs = invents ? infer_by_shape_function(entry, args, counts)
-                             : std::optional(infer(entry, args, *recording.device, counts));
-  if (!specs) refuse(entry);
+  const auto specs = find_outputs(entry, args, recording);
   thread_tokens(entry, args, recording);
   const auto storage = entry.op.traits().view && !recording.node.inputs.empty()
                            ? graph.value(recording.node.inputs[0]).storage
                            : -1;
   std::vector<c10::IValue> outputs;
-  outputs.reserve(specs->size());
-  for (const auto& spec : *specs) outputs.push_back(add_output(spec, storage, recording));
+  outputs.reserve(specs.size());
+  for (const auto& spec : specs) outputs.push_back(add_output(spec, storage, recording));
+  c10::List<at::Tensor> new_values;
+  if (entry.is_twin) {
+    for_each_written(entry, args, [&](const at::Tensor& written) {
+      auto spec = spec_of(written);
+      spec.offset = 0;
+      new_values.push_back(add_output(spec, -1, recording).toTensor());
+    });
+  }
   auto& node = recording.node;
-  if (node.tokens > 0) node.outputs.push_back(recording.token_out);
+  node.outputs.insert(node.outputs.end(), recording.tokens_out.begin(), recording.tokens_out.end());
   node.id = static_cast<int32_t>(graph.nodes.size());
   torch::jit::drop(*stack, count);
-  push_returns(entry.handle.schema(), std::move(outputs), stack);
+  push_returns(entry, std::move(outputs), stack);
+  if (entry.is_twin) stack->emplace_back(std::move(new_values));
   graph.nodes.push_back(std::move(node));
 }
 

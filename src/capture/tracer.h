@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "capture/call_site.h"
 #include "capture/infer.h"
 #include "capture/roots.h"
 #include "capture/stand_in.h"
@@ -38,6 +39,7 @@ class Tracer final : public torch_compat::CarriedBase {
 
   /// Records one call and replaces the arguments on the stack by its outputs. Arguments are stand-ins
   /// (not wrapped), numbers that libtorch wrapped, or real tensors, which become constants.
+  /// A twin leaves its newly made outputs, then one list with the new values of what it writes.
   /// Throws CaptureError for what cannot be captured.
   void record(const ops::OpEntry& entry, torch::jit::Stack* stack);
 
@@ -71,6 +73,8 @@ class Tracer final : public torch_compat::CarriedBase {
   Phase phase = Phase::forward;
   /// First token of each generator, by generator index, and the last one so far.
   std::vector<std::pair<ValueId, ValueId>> generator_tokens;
+  /// First and last token of the chain of effects; kNoValue while there is none.
+  std::pair<ValueId, ValueId> effect_tokens{kNoValue, kNoValue};
 
  private:
   struct Recording;
@@ -78,6 +82,8 @@ class Tracer final : public torch_compat::CarriedBase {
   void take_argument(const c10::IValue& value, ops::ArgKind kind, Recording& recording);
   void thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                      Recording& recording);
+  std::vector<shapes::Spec> find_outputs(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                                         const Recording& recording);
   c10::IValue add_output(const shapes::Spec& spec, StorageId storage, Recording& recording);
   at::Tensor wrap(const shapes::Spec& spec, ValueId value);
   ValueId add_value(const shapes::Spec& spec, StorageId storage);
@@ -95,9 +101,5 @@ class Tracer final : public torch_compat::CarriedBase {
   /// Real tensors without a source that show the memory of a root, with their wrappers.
   std::unordered_map<const c10::TensorImpl*, std::pair<at::Tensor, at::Tensor>> temporaries_;
 };
-
-/// Where user code called into libtorch: "file:line" or "object+offset" of the first stack frame that
-/// is neither libtorch nor antegrad. Slow; for error messages.
-std::string call_site();
 
 }  // namespace antegrad::capture

@@ -1,5 +1,7 @@
 #include "capture/untouched.h"
 
+#include <ATen/Context.h>
+
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
@@ -45,6 +47,17 @@ void Snapshot::restore() const {
       !impl->storage().is_alias_of(data_.storage())) {
     impl->shallow_copy_from(data_.getIntrusivePtr());
   }
+}
+
+SeedSnapshot::SeedSnapshot()
+    : generator_(at::globalContext().defaultGenerator(at::kCPU)),
+      seed_(generator_.current_seed()),
+      state_(generator_.get_state()) {}
+
+bool SeedSnapshot::restore_if_changed() {
+  if (generator_.current_seed() == seed_) return false;
+  generator_.set_state(state_);
+  return true;
 }
 
 }  // namespace antegrad::capture

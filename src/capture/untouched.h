@@ -4,6 +4,7 @@
 /// Capture leaves no trace: what tensors and generators looked like before, compared and restored
 /// afterwards.
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include <vector>
@@ -27,6 +28,20 @@ class Snapshot {
   at::Tensor grad_;
   size_t hooks_ = 0;
   bool requires_grad_ = false;
+};
+
+/// The CPU's default generator before a capture. Other threads may draw from it meanwhile, so only a new
+/// seed counts as a change.
+class SeedSnapshot {
+ public:
+  SeedSnapshot();
+  /// Whether it was seeded anew; then it is put back.
+  bool restore_if_changed();
+
+ private:
+  at::Generator generator_;
+  uint64_t seed_;
+  at::Tensor state_;
 };
 
 }  // namespace antegrad::capture

@@ -166,6 +166,8 @@ struct Output {
   /// result, base: of the tensor; mutated_input: the call gives the input a history
   bool requires_grad = false;
   bool leaf = false;    ///< result, base: requires grad and has no history
+  /// Others were computed from it: inside the region their histories lead through it.
+  bool inner = false;
   int32_t version = 0;  ///< result, base: its version when it is handed out
 
   /// Its history leads into the region, so that it has a tangent.

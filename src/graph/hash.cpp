@@ -49,7 +49,7 @@ class Serialiser {
       number(output.index);
       number(output.alias.kind);
       number(output.alias.index);
-      number(output.requires_grad | output.leaf << 1);
+      number(output.requires_grad | output.leaf << 1 | output.inner << 2);
       number(output.version);
     }
   }

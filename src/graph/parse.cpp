@@ -250,6 +250,7 @@ class GraphParser {
     }
     output.requires_grad = cursor_.take("grad");
     output.leaf = cursor_.take("leaf");
+    output.inner = cursor_.take("inner");
     output.version = parse_version();
     graph_.outputs.push_back(output);
     cursor_.next_line();

@@ -128,6 +128,7 @@ std::string output_text(const Output& output) {
   }
   if (output.requires_grad) text += " grad";
   if (output.leaf) text += " leaf";
+  if (output.inner) text += " inner";
   if (output.version != 0) text += fmt::format(" version {}", output.version);
   return text;
 }

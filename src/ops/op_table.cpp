@@ -4,11 +4,14 @@
 #include <ATen/core/function_schema.h>
 #include <antegrad/error.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "torch_compat/convert.h"
 
@@ -54,10 +57,60 @@ ArgKind kind_of(c10::Type& type) {
   }
 }
 
-// Operators that write running statistics in training without an alias annotation. For
-// native_batch_norm see capture/interceptions.cpp.
-constexpr std::string_view kHiddenMutation[] = {"aten::cudnn_batch_norm",
+// Operators that write running statistics in training without an alias annotation, and where they
+// have them (all three take the same arguments).
+constexpr std::string_view kHiddenMutation[] = {"aten::native_batch_norm", "aten::cudnn_batch_norm",
                                                 "aten::miopen_batch_norm"};
+constexpr size_t kStatistics[] = {3, 4};
+constexpr size_t kTraining = 5;
+
+// Namespaces whose operators libtorch functionalises itself.
+constexpr std::string_view kBuiltIn[] = {"aten::", "prim::", "prims::"};
+
+// Namespace prefix of twins in graphs: "functional__mylib::scale_.default".
+constexpr std::string_view kTwinPrefix = "functional__";
+
+bool is_built_in(std::string_view name) {
+  return std::any_of(std::begin(kBuiltIn), std::end(kBuiltIn), [&](std::string_view prefix) {
+    return name.substr(0, prefix.size()) == prefix;
+  });
+}
+
+bool is_tensor_kind(ArgKind kind) { return kind <= ArgKind::optional_tensors; }
+
+// What users declared with antegrad::declare_effects, and what was described already.
+class EffectNames {
+ public:
+  static EffectNames& instance() {
+    static auto* names = new EffectNames();
+    return *names;
+  }
+  bool declare(const std::string& base_name) {
+    const std::lock_guard lock(mutex_);
+    if (declared_.contains(base_name)) return true;
+    if (described_.contains(base_name)) return false;
+    declared_.insert(base_name);
+    return true;
+  }
+  // Asked once an overload, when it is described.
+  bool has_effects(const c10::OperatorHandle& handle) {
+    const auto& schema = handle.schema();
+    bool acts = schema.returns().empty();
+    for (const auto& arg : schema.arguments()) {
+      acts &= arg.alias_info() == nullptr || !arg.alias_info()->isWrite();
+    }
+    const std::lock_guard lock(mutex_);
+    const auto& name = handle.operator_name().name;
+    if (acts) return true;
+    described_.insert(name);
+    return declared_.contains(name);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<std::string> declared_;
+  std::unordered_set<std::string> described_;
+};
 
 bool returns_host_values(const c10::FunctionSchema& schema) {
   for (const auto& ret : schema.returns()) {
@@ -71,14 +124,24 @@ bool returns_host_values(const c10::FunctionSchema& schema) {
   return false;
 }
 
+bool hides_mutation(const c10::OperatorName& name) {
+  return name.overload_name.empty() &&
+         std::find(std::begin(kHiddenMutation), std::end(kHiddenMutation), name.name) !=
+             std::end(kHiddenMutation);
+}
+
 Policy policy_of(const c10::OperatorHandle& handle) {
   const auto& name = handle.operator_name().name;
-  for (const auto hidden : kHiddenMutation) {
-    if (name == hidden) return Policy::hidden_mutation;
-  }
+  if (hides_mutation(handle.operator_name())) return Policy::hidden_mutation;
   if (handle.hasTag(at::Tag::data_dependent_output) ||
       handle.hasTag(at::Tag::dynamic_output_shape) || returns_host_values(handle.schema())) {
     return Policy::data_dependent;
+  }
+  if (is_built_in(name) || handle.hasKernelForDispatchKey(c10::DispatchKey::Functionalize)) {
+    return Policy::record;
+  }
+  for (const auto& ret : handle.schema().returns()) {
+    if (ret.alias_info() != nullptr && !ret.alias_info()->isWrite()) return Policy::unknown_alias;
   }
   return Policy::record;
 }
@@ -96,8 +159,9 @@ OpTraits traits_of(const c10::OperatorHandle& handle) {
   for (const auto& arg : schema.arguments()) {
     const auto* info = arg.alias_info();
     if (info != nullptr) (info->isWrite() ? traits.mutates : aliases) = true;
-    takes_tensor |= kind_of(*arg.real_type()) <= ArgKind::optional_tensors;
+    takes_tensor |= is_tensor_kind(kind_of(*arg.real_type()));
   }
+  traits.effect = EffectNames::instance().has_effects(handle);
   traits.view = aliases && !traits.mutates;
   traits.factory = !takes_tensor;
   return traits;
@@ -121,16 +185,67 @@ std::string inplace_of(const c10::OperatorHandle& handle) {
   return info != nullptr && info->isWrite() ? torch_compat::to_op_name(name) : "";
 }
 
-// The argument that an in-place or out= operator writes and returns, -1 for other operators.
-int written_arg(const c10::FunctionSchema& schema) {
-  int found = -1;
+// Fills `writes` and `returned_arg` from the schema. False when a return is an alias of no argument.
+bool read_writes(OpEntry& entry) {
+  const auto& schema = entry.handle.schema();
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const auto* info = schema.arguments()[i].alias_info();
-    if (info == nullptr || !info->isWrite()) continue;
-    if (found >= 0) return -1;
-    found = static_cast<int>(i);
+    if (info != nullptr && info->isWrite()) entry.writes.push_back(i);
   }
-  return schema.returns().size() == 1 ? found : -1;
+  for (const auto& ret : schema.returns()) {
+    int found = -1;
+    if (const auto* info = ret.alias_info()) {
+      for (const auto i : entry.writes) {
+        if (schema.arguments()[i].alias_info()->beforeSets() == info->beforeSets()) {
+          found = static_cast<int>(i);
+        }
+      }
+      if (found < 0) return false;
+    }
+    entry.returned_arg.push_back(found);
+  }
+  return true;
+}
+
+std::unique_ptr<OpEntry> make_twin(const OpEntry& entry) {
+  auto twin = std::make_unique<OpEntry>(entry.handle);
+  twin->args = entry.args;
+  twin->optional = entry.optional;
+  twin->shape = entry.shape;
+  twin->policy = entry.policy;
+  twin->meta_kernel = entry.meta_kernel;
+  twin->random = entry.random;
+  twin->generator_arg = entry.generator_arg;
+  twin->device_arg = entry.device_arg;
+  twin->is_twin = true;
+  twin->writes = entry.writes;
+  twin->returned_arg = entry.returned_arg;
+  OpInfo info;
+  info.name = std::string(kTwinPrefix) + entry.op.name();
+  info.base_name = std::string(kTwinPrefix) + entry.op.info().base_name;
+  info.traits = entry.op.traits();
+  info.traits.known = true;
+  info.traits.mutates = false;
+  info.traits.pointwise = false;  // no pass has a functional kernel for it
+  info.traits.view = false;
+  info.arg_names = entry.op.info().arg_names;
+  twin->op = Op::declare(std::move(info));
+  return twin;
+}
+
+// Whether libtorch's functionalisation would refuse the operator or overlook what it writes.
+bool needs_twin(const OpEntry& entry) {
+  if (entry.policy == Policy::hidden_mutation) return true;
+  return entry.policy == Policy::record && !entry.writes.empty() && !entry.composite &&
+         !is_built_in(entry.op.name()) &&
+         !entry.handle.hasKernelForDispatchKey(c10::DispatchKey::Functionalize);
+}
+
+bool has_autograd_kernel(const c10::OperatorHandle& handle) {
+  constexpr c10::DispatchKey keys[] = {c10::DispatchKey::Autograd, c10::DispatchKey::AutogradCPU,
+                                       c10::DispatchKey::AutogradCUDA};
+  return std::any_of(std::begin(keys), std::end(keys),
+                     [&](c10::DispatchKey key) { return handle.hasKernelForDispatchKey(key); });
 }
 
 std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
@@ -154,13 +269,25 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   const auto& overload = name.overload_name;
   entry->shape = shapes::find(overload.empty() ? name.name : name.name + "." + overload);
   entry->policy = policy_of(handle);
-  entry->written_arg = written_arg(schema);
   entry->composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  // A kernel for all backends would act when it is asked for shapes only.
+  const bool acts = entry->op.traits().effect;
   entry->meta_kernel =
       handle.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
-      handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-      handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+      (!acts &&
+       (handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+        handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)));
   entry->random = entry->op.traits().random || handle.hasTag(at::Tag::nondeterministic_seeded);
+  entry->undeclared_derivative = !is_built_in(name.name) && !entry->composite &&
+                                 !schema.returns().empty() && !has_autograd_kernel(handle);
+  const bool known_aliases = read_writes(*entry);
+  if (needs_twin(*entry)) {
+    if (known_aliases) {
+      entry->twin = make_twin(*entry);
+    } else {
+      entry->policy = Policy::unknown_alias;
+    }
+  }
   return entry;
 }
 
@@ -191,10 +318,37 @@ class Table {
 
 const OpEntry& entry_of(const c10::OperatorHandle& handle) { return Table::instance().of(handle); }
 
+bool declare_effects(const std::string& base_name) {
+  return EffectNames::instance().declare(base_name);
+}
+
+bool may_need_twin(const c10::OperatorHandle& handle) {
+  return !is_built_in(handle.operator_name().name) || hides_mutation(handle.operator_name());
+}
+
+std::vector<size_t> written_arguments(const OpEntry& entry, at::ArrayRef<c10::IValue> args) {
+  std::vector<size_t> written;
+  const auto defined = [&](size_t i) {
+    return !args[i].isNone() && (!args[i].isTensor() || args[i].toTensor().defined());
+  };
+  if (entry.policy == Policy::hidden_mutation) {
+    if (!args[kTraining].toBool()) return written;
+    std::copy_if(std::begin(kStatistics), std::end(kStatistics), std::back_inserter(written),
+                 defined);
+  } else {
+    std::copy_if(entry.writes.begin(), entry.writes.end(), std::back_inserter(written), defined);
+  }
+  return written;
+}
+
 const OpEntry& entry_of(Op op) {
-  const auto handle =
-      c10::Dispatcher::singleton().findSchema(torch_compat::from_op_name(op.name()));
-  if (!handle) {
+  const auto& name = op.name();
+  const bool is_twin = name.starts_with(kTwinPrefix);
+  const auto handle = c10::Dispatcher::singleton().findSchema(
+      torch_compat::from_op_name(is_twin ? name.substr(kTwinPrefix.size()) : name));
+  const OpEntry* twin = handle && is_twin ? entry_of(*handle).twin.get() : nullptr;
+  if (twin != nullptr) return *twin;
+  if (!handle || is_twin) {
     throw GraphError("expected an operator that this libtorch has, found '" + op.name() +
                      "'; load the library that registers it before running the graph");
   }

@@ -7,6 +7,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -42,7 +44,8 @@ enum class ArgKind : uint8_t {
 enum class Policy : uint8_t {
   record,           ///< becomes a node
   data_dependent,   ///< its answer or its shape depends on data: refused, never run on zeros
-  hidden_mutation,  ///< writes arguments, in training, without saying so in its schema: refused
+  hidden_mutation,  ///< writes running statistics, in training, without saying so in its schema
+  unknown_alias,    ///< returns views of its arguments that libtorch cannot functionalise: refused
 };
 
 struct OpEntry {
@@ -57,15 +60,38 @@ struct OpEntry {
   bool composite = false;    ///< decomposes into other operators above autograd
   bool meta_kernel = false;  ///< has a C++ kernel for meta tensors
   bool random = false;       ///< draws from a generator
-  int generator_arg = -1;    ///< position of the Generator argument, -1 when there is none
-  int written_arg =
-      -1;  ///< position of the only written argument if it is what is returned, else -1
-  int device_arg = -1;  ///< position of the `device` argument, -1 when there is none
+  /// A custom operator that leaves autograd to chance: without a kernel for it, autograd sees whatever
+  /// libtorch operators its kernel happens to use.
+  bool undeclared_derivative = false;
+  int generator_arg = -1;  ///< position of the Generator argument, -1 when there is none
+  int device_arg = -1;     ///< position of the `device` argument, -1 when there is none
+
+  /// The functional twin of an operator that writes arguments and that libtorch cannot functionalise: a
+  /// graph operator with the same arguments and the same handle. Its outputs are what the operator
+  /// newly makes, then the new value of each tensor that written_arguments() names. Null when the
+  /// operator needs none.
+  std::unique_ptr<OpEntry> twin;
+  bool is_twin = false;
+  /// Of twins and of operators that have one: positions of the arguments that the schema says are
+  /// written; and by return the written argument that it is, -1 where it is newly made.
+  std::vector<size_t> writes;
+  std::vector<int> returned_arg;
 };
 
 /// The entry of a dispatcher operator.
 const OpEntry& entry_of(const c10::OperatorHandle& handle);
-/// The entry of a graph operator. Throws GraphError when this libtorch has no operator of that name.
+/// A quick look at the name: false when the operator has no twin and no unknown aliases for sure.
+bool may_need_twin(const c10::OperatorHandle& handle);
+
+/// Positions of the arguments that a call of an operator with a twin writes, lists included, None and
+/// undefined ones not.
+std::vector<size_t> written_arguments(const OpEntry& entry, at::ArrayRef<c10::IValue> args);
+
+/// Declares that an operator ("mylib::log") has effects. False when it was described as one without
+/// before.
+bool declare_effects(const std::string& base_name);
+
+/// The entry of a graph operator, twins included. Throws GraphError when this libtorch has no operator of that name.
 const OpEntry& entry_of(Op op);
 
 }  // namespace antegrad::ops

@@ -16,6 +16,8 @@
 
 #include "runtime/compiled_node.h"
 #include "runtime/generator_states.h"
+#include "runtime/inner_gradients.h"
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/autograd_node.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/tensor_state.h"
@@ -90,7 +92,8 @@ void Executable::read_outputs(const Graph& forward, const ops::AttrTables& table
     if (output.kind == OutputKind::mutated_input) {
       const auto& input = forward.inputs[static_cast<size_t>(output.index)];
       mutations_.push_back({position, output.index, input.mutates_data, input.mutates_metadata,
-                            output.requires_grad});
+                            output.requires_grad, output.inner});
+      has_inner_ |= output.inner;
       continue;
     }
     result_count_ += output.kind == OutputKind::result;
@@ -100,6 +103,8 @@ void Executable::read_outputs(const Graph& forward, const ops::AttrTables& table
     handed.leaf = output.leaf;
     handed.differentiable = output.differentiable();
     handed.version = output.version;
+    handed.inner = output.inner;
+    has_inner_ |= output.inner;
     const auto kind = output.alias.kind;
     if (kind != Alias::none && kind != Alias::is_input && kind != Alias::same_as_output) {
       handed.steps = ViewSteps(forward, tables, value_of_target(output.alias), output.value);
@@ -345,8 +350,34 @@ std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals) const 
   auto handed = make_memory(outputs, primals);
   if (differentiate) attach_node(primals, outputs, handed, std::move(copies));
   make_views(primals, handed);
+  if (differentiate && has_inner_) check_inner_gradients(primals, handed);
   handed.resize(result_count_);
   return handed;
+}
+
+void Executable::check_inner_gradients(const std::vector<at::Tensor>& primals,
+                                       const std::vector<at::Tensor>& handed) const {
+  std::vector<InnerResult> inner;
+  torch_compat::NodePtr region;
+  const auto note = [&](const at::Tensor& tensor, bool is_inner, size_t output) {
+    if (!tensor.defined() || !torch_compat::has_history(tensor)) return;
+    const auto edge = torch_compat::gradient_edge(tensor);
+    const auto tangent = tangent_of_output_[output];
+    if (tangent >= 0) region = edge.function;
+    if (is_inner) inner.push_back({torch_compat::WeakNode(edge.function), edge.input_nr, tangent});
+  };
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    // An input that is handed out is the caller's; its history is no part of the region.
+    if (handed_out_[i].alias.kind == Alias::is_input) continue;
+    note(handed[i], handed_out_[i].inner, i);
+  }
+  for (size_t i = 0; i < mutations_.size(); ++i) {
+    if (!mutations_[i].history) continue;
+    note(primals[static_cast<size_t>(mutations_[i].primal)], mutations_[i].inner,
+         handed_out_.size() + i);
+  }
+  if (!region || inner.empty()) return;
+  region->add_tensor_pre_hook(std::make_unique<InnerGradientCheck>(std::move(inner)));
 }
 
 void Executable::attach_node(const std::vector<at::Tensor>& primals,

@@ -86,13 +86,14 @@ class Executable : public std::enable_shared_from_this<Executable> {
     OutputAlias alias;
     bool leaf = false;  // requires grad and has no history
     bool differentiable = false;
+    bool inner = false;
     int32_t version = 0;
     ViewSteps steps;  // from what it is an alias of
   };
   struct Mutation {
     int32_t output;  // of the forward program
     int32_t primal;
-    bool data, metadata, history;
+    bool data, metadata, history, inner;
   };
   struct Answer {
     int32_t output;  // of the forward program
@@ -112,6 +113,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   void write_back(const std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> make_memory(const std::vector<at::Tensor>& outputs,
                                       const std::vector<at::Tensor>& primals) const;
+  void check_inner_gradients(const std::vector<at::Tensor>& primals,
+                             const std::vector<at::Tensor>& handed) const;
   void make_views(const std::vector<at::Tensor>& primals, std::vector<at::Tensor>& handed) const;
   void attach_node(const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
                    const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies) const;
@@ -124,6 +127,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<HandedOut> handed_out_;  // results, then bases
   std::vector<Mutation> mutations_;
   std::vector<Answer> answers_;
+  bool has_inner_ = false;
   std::vector<VersionBumps> version_bumps_;
   std::vector<ops::NaturalTangent> tangents_;  // one a differentiable output, in order
   std::vector<int32_t> tangent_of_output_;     // by output of the joint graph, -1 for none

@@ -5,6 +5,8 @@
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "runtime/twin_call.h"
+
 namespace antegrad::runtime {
 
 c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>& registers) const {
@@ -47,7 +49,11 @@ c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>&
 void Program::call(const Instruction& instruction, std::vector<at::Tensor>& registers,
                    torch::jit::Stack& stack) const {
   for (const auto& arg : instruction.arguments) stack.push_back(argument(arg, registers));
-  instruction.entry->handle.callBoxed(stack);
+  if (instruction.entry->is_twin) {
+    call_twin(*instruction.entry, stack);
+  } else {
+    instruction.entry->handle.callBoxed(stack);
+  }
   size_t next = 0;
   const auto store = [&](at::Tensor tensor) {
     const auto reg = instruction.results[next++];

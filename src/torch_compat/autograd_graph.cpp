@@ -3,10 +3,14 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/as_strided.h>
+#include <torch/csrc/autograd/cpp_hook.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <string_view>
+#include <typeinfo>
 #include <unordered_set>
 
 #include "torch_compat/autograd_node.h"
@@ -71,6 +75,41 @@ Reached walk(const std::vector<at::Tensor>& tensors) {
     for (const auto& edge : node->next_edges()) visit(edge.function.get());
   }
   return reached;
+}
+
+bool is_observed(Node& node, uint32_t input, const torch::autograd::FunctionPreHook* ours) {
+  if (node.retains_grad_hooks().contains(static_cast<int>(input))) return true;
+  for (const auto& hook : node.tensor_pre_hooks()) {
+    if (hook.get() == ours) continue;
+    // libtorch does not export the type's information, so that dynamic_cast is no way to know it.
+    const auto& known = *hook;
+    if (std::string_view(typeid(known).name()).find("CppFunctionTensorPreHook") ==
+        std::string_view::npos) {
+      return true;
+    }
+    const auto& of_tensor =
+        static_cast<const torch::autograd::CppFunctionTensorPreHook&>(known);
+    if (of_tensor.value_idx_ == input) return true;
+  }
+  const auto* execution = torch::autograd::get_current_graph_task_exec_info();
+  if (execution == nullptr) return false;
+  const auto it = execution->find(&node);
+  if (it == execution->end() || !it->second.captures_) return false;
+  return std::any_of(it->second.captures_->begin(), it->second.captures_->end(),
+                     [&](const auto& capture) {
+                       return static_cast<uint32_t>(capture.input_idx_) == input;
+                     });
+}
+
+Node* function_of(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta == nullptr ? nullptr : meta->grad_fn_.get();
+}
+
+std::vector<Node*> history_of(const at::Tensor& tensor) {
+  auto reached = walk({tensor});
+  std::erase(reached.functions, function_of(tensor));
+  return reached.functions;
 }
 
 uint64_t next_sequence_number() { return at::sequence_number::peek(); }

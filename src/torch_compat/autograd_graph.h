@@ -31,6 +31,15 @@ struct Reached {
 };
 Reached walk(const std::vector<at::Tensor>& tensors);
 
+/// Whether somebody looks at the gradient that arrives at an input of a node while a backward pass runs: a
+/// hook other than `ours`, retain_grad(), or grad().
+bool is_observed(torch::autograd::Node& node, uint32_t input,
+                 const torch::autograd::FunctionPreHook* ours);
+/// The nodes that the history of `tensor` leads to, its own left out.
+std::vector<torch::autograd::Node*> history_of(const at::Tensor& tensor);
+/// The node at which the gradient of a tensor with history arrives, null without one. Never makes one anew.
+torch::autograd::Node* function_of(const at::Tensor& tensor);
+
 /// The next number that an autograd node made on this thread will get.
 uint64_t next_sequence_number();
 /// Whether the node has a lower number: it is older, if the same thread made both.

@@ -16,6 +16,13 @@ namespace antegrad::torch_compat {
 /// An owning pointer to torch::autograd::Node, of the kind that this libtorch uses.
 using NodePtr = decltype(torch::autograd::Edge::function);
 
+/// Does not keep the node alive.
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 13)
+using WeakNode = c10::weak_intrusive_ptr<torch::autograd::Node>;
+#else
+using WeakNode = std::weak_ptr<torch::autograd::Node>;
+#endif
+
 /// Makes a node of type T; returns the owning pointer and the typed address.
 template <class T, class... Args>
 std::pair<NodePtr, T*> make_node(Args&&... args) {

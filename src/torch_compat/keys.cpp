@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 namespace antegrad::torch_compat {
@@ -44,6 +45,11 @@ class BoxedFunctor final : public c10::OperatorKernel {
   BoxedKernel kernel_;
 };
 
+c10::KernelFunction boxed(BoxedKernel kernel) {
+  return c10::KernelFunction::makeFromBoxedKernel(
+      c10::BoxedKernel::makeFromFunctor<BoxedFunctor>(std::make_unique<BoxedFunctor>(kernel)));
+}
+
 void require_free(c10::DispatchKey key) {
   if (!c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) return;
   throw CaptureError("", {std::string("the dispatch key ") + c10::toString(key) + " to be free",
@@ -63,14 +69,21 @@ void register_fallbacks(BoxedKernel lift, BoxedKernel record) {
   require_free(record_key);
   auto& dispatcher = c10::Dispatcher::singleton();
   const auto add = [&](c10::DispatchKey key, BoxedKernel kernel) {
-    registered->push_back(dispatcher.registerFallback(
-        key,
-        c10::KernelFunction::makeFromBoxedKernel(c10::BoxedKernel::makeFromFunctor<BoxedFunctor>(
-            std::make_unique<BoxedFunctor>(kernel))),
-        "antegrad"));
+    registered->push_back(dispatcher.registerFallback(key, boxed(kernel), "antegrad"));
   };
   add(lift_key, lift);
   add(record_key, record);
+}
+
+void register_functionalize(const c10::OperatorHandle& op, BoxedKernel kernel) {
+  static std::mutex mutex;
+  static auto* registered =
+      new std::unordered_map<c10::OperatorName, c10::RegistrationHandleRAII>();
+  const std::lock_guard lock(mutex);
+  if (registered->contains(op.operator_name())) return;
+  registered->emplace(op.operator_name(), c10::Dispatcher::singleton().registerImpl(
+                                              op.operator_name(), c10::DispatchKey::Functionalize,
+                                              boxed(kernel), std::nullopt, nullptr, "antegrad"));
 }
 
 }  // namespace antegrad::torch_compat

@@ -36,4 +36,8 @@ using BoxedKernel = void (*)(const c10::OperatorHandle&, c10::DispatchKeySet, to
 /// CaptureError when another library occupies a key.
 void register_fallbacks(BoxedKernel lift, BoxedKernel record);
 
+/// Puts a Functionalize kernel on one operator, for the rest of the process; does nothing the second
+/// time. Thread-safe.
+void register_functionalize(const c10::OperatorHandle& op, BoxedKernel kernel);
+
 }  // namespace antegrad::torch_compat

@@ -37,7 +37,7 @@ outputs
   %10 result view_of_output 0
   %10 result same_as_output 1
   %10 result no_grad_view_of_input 0
-  %10 result detached_from_output 7 grad leaf version 2
+  %10 result detached_from_output 7 grad leaf inner version 2
   %0 result is_input 0
   none result
   %8 base grad
@@ -83,6 +83,7 @@ TEST(Text, ReadsWhatItSays) {
   EXPECT_EQ(graph.outputs[1].alias, (OutputAlias{OutputAlias::Kind::view_of_output, 0}));
   EXPECT_EQ(graph.outputs[4].alias, (OutputAlias{OutputAlias::Kind::detached_from_output, 7}));
   EXPECT_TRUE(graph.outputs[4].leaf);
+  EXPECT_TRUE(graph.outputs[4].inner);
   EXPECT_EQ(graph.outputs[4].version, 2);
   EXPECT_EQ(graph.outputs[7].kind, OutputKind::base);
 }

@@ -1,0 +1,189 @@
+#include "capture/writing.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/List.h>
+#include <antegrad/error.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "capture/tracer.h"
+#include "torch_compat/convert.h"
+#include "torch_compat/keys.h"
+
+namespace antegrad::capture {
+namespace {
+
+namespace functionalization = at::functionalization::impl;
+using torch::jit::Stack;
+
+std::vector<at::Tensor> tensors_of(const c10::IValue& value) {
+  std::vector<at::Tensor> tensors;
+  if (value.isTensor()) {
+    tensors.push_back(value.toTensor());
+  } else if (value.isTensorList()) {
+    tensors = value.toTensorVector();
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
+      if (t) tensors.push_back(*t);
+    }
+  }
+  std::erase_if(tensors, [](const at::Tensor& t) { return !t.defined(); });
+  return tensors;
+}
+
+// What is inside the wrappers, pending writes applied.
+c10::IValue unwrapped(const c10::IValue& value) {
+  if (value.isTensor()) {
+    if (!value.toTensor().defined()) return value;
+    functionalization::sync(value.toTensor());
+    return functionalization::from_functional_tensor(value.toTensor(), false);
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const auto& t : value.toTensorVector()) list.push_back(unwrapped(t).toTensor());
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
+      list.push_back(t ? std::optional(unwrapped(*t).toTensor()) : t);
+    }
+    return list;
+  }
+  return value;
+}
+
+c10::IValue wrapped(c10::IValue value) {
+  const auto wrap = [](const at::Tensor& t) {
+    return t.defined() ? functionalization::to_functional_tensor(t) : t;
+  };
+  if (value.isTensor()) return wrap(value.toTensor());
+  if (!value.isTensorList()) return value;
+  c10::List<at::Tensor> list;
+  for (const auto& t : value.toTensorVector()) list.push_back(wrap(t));
+  return list;
+}
+
+// The program writes copies, so a second view of written memory would not see the write.
+void refuse_overlap(const ops::OpEntry& entry, const std::vector<c10::IValue>& args,
+                    const std::vector<at::Tensor>& written) {
+  for (const auto& w : written) {
+    if (!functionalization::isFunctionalTensor(w)) {
+      throw CaptureError(entry.op.name(),
+                         {"tensors that the callable received, holds or computed",
+                          "a written tensor that appeared below autograd, at " + call_site(),
+                          "pass it as an argument"});
+    }
+    for (const auto& arg : args) {
+      for (const auto& t : tensors_of(arg)) {
+        if (t.is_same(w) || !t.has_storage() || !t.storage().is_alias_of(w.storage())) continue;
+        throw MutationError(entry.op.name(),
+                            {"written arguments that share no memory with other arguments",
+                             "one that is another view of the same memory, at " + call_site(),
+                             "pass one of the two, or a clone() of what is only read"});
+      }
+    }
+  }
+}
+
+[[noreturn]] void refuse_alias(const ops::OpEntry& entry) {
+  throw CaptureError(entry.op.name(),
+                     {"custom operators that return new tensors, or the arguments that they write",
+                      "one whose schema returns a view of an argument, called at " + call_site(),
+                      "return a new tensor, or make the view with libtorch's own operators"});
+}
+
+// Eager counts a write when the operator's kernel uses libtorch to write, or its author registered a kernel
+// that counts. Without the latter it is taken for one write.
+bool counts_as_write(const ops::OpEntry& entry) {
+  return entry.policy != ops::Policy::hidden_mutation &&
+         !entry.handle.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView) &&
+         !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+}
+
+// The Functionalize kernel.
+void writing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
+  auto* tracer = Tracer::current();
+  TORCH_CHECK_NOT_IMPLEMENTED(tracer != nullptr, "functionalization of ", op.operator_name(),
+                              " outside of a capture by antegrad");
+  const auto& entry = ops::entry_of(op);
+  if (entry.policy == ops::Policy::unknown_alias) refuse_alias(entry);
+  const auto first = static_cast<std::ptrdiff_t>(stack->size() - entry.args.size());
+  const std::vector<c10::IValue> args(stack->begin() + first, stack->end());
+  std::vector<at::Tensor> written;
+  for (const auto i : ops::written_arguments(entry, args)) {
+    const auto tensors = tensors_of(args[i]);
+    written.insert(written.end(), tensors.begin(), tensors.end());
+  }
+  refuse_overlap(entry, args, written);
+  std::transform(args.begin(), args.end(), stack->begin() + first, unwrapped);
+  {
+    const at::AutoDispatchSkipFunctionalize below;
+    tracer->record(entry.twin ? *entry.twin : entry, stack);
+  }
+  std::vector<at::Tensor> values;
+  if (entry.twin) {
+    values = stack->back().toTensorVector();
+    stack->pop_back();
+  }
+  std::vector<c10::IValue> made(stack->begin() + first, stack->end());
+  stack->resize(static_cast<size_t>(first));
+  auto next = made.begin();
+  for (const auto arg : entry.returned_arg) {
+    stack->push_back(arg < 0 ? wrapped(std::move(*next++)) : args[static_cast<size_t>(arg)]);
+  }
+  const bool bumps = counts_as_write(entry);
+  const at::AutoDispatchSkipFunctionalize below;
+  for (size_t i = 0; i < written.size(); ++i) {
+    functionalization::replace_(written[i], values[i]);
+    functionalization::commit_update(written[i]);
+    functionalization::sync(written[i]);
+    if (bumps) torch::autograd::impl::bump_version(written[i]);
+    if (entry.policy == ops::Policy::hidden_mutation) {
+      functionalization::mark_mutation_hidden_from_autograd(written[i]);
+    }
+  }
+}
+
+bool needs_kernel(const ops::OpEntry& entry) {
+  return entry.twin != nullptr || entry.policy == ops::Policy::unknown_alias;
+}
+
+}  // namespace
+
+void register_writing(const c10::OperatorHandle& op) {
+  torch_compat::register_functionalize(op, &writing_kernel);
+}
+
+void register_writing_operators() {
+  static const bool done = [] {
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (const auto& name : dispatcher.getAllOpNames()) {
+      const auto op = dispatcher.findSchema(name);
+      if (op && ops::may_need_twin(*op) && needs_kernel(ops::entry_of(*op))) register_writing(*op);
+    }
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+void call_effect(const ops::OpEntry& entry, Stack* stack) {
+  if (!entry.handle.schema().returns().empty()) {
+    throw CaptureError(
+        entry.op.name(),
+        {"an operator with effects that is one step for autograd",
+         "a CompositeImplicitAutograd kernel that returns tensors, called at " + call_site(),
+         "register its kernel for CPU and CUDA or CompositeExplicitAutograd"});
+  }
+  const auto first = static_cast<std::ptrdiff_t>(stack->size() - entry.args.size());
+  std::transform(stack->begin() + first, stack->end(), stack->begin() + first, unwrapped);
+  const c10::impl::ExcludeDispatchKeyGuard below(torch_compat::keys_above_backends() -
+                                                 c10::DispatchKeySet(torch_compat::record_key));
+  Tracer::current()->record(entry, stack);
+}
+
+}  // namespace antegrad::capture

@@ -1,0 +1,39 @@
+#pragma once
+
+/// \file
+/// Gradients that a compiled region does not give: those of a result that other results were computed
+/// from.
+///
+/// A region is one autograd node. Where result `loss` was computed from result `h` inside, the path from
+/// one to the other is not in the autograd graph, and whoever asks for the gradient of `h` (grad(), a hook,
+/// retain_grad()) would get the part that comes from outside only. Such a question is an error.
+
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "torch_compat/autograd_node.h"
+
+namespace antegrad::runtime {
+
+/// A tensor handed out from whose history others lead through: what to look at when backward arrives.
+struct InnerResult {
+  torch_compat::WeakNode node;  ///< its grad_fn
+  uint32_t output;              ///< of that node
+  int32_t tangent;              ///< of the region, -1 for a view that is made outside
+};
+
+/// Runs before anything else when gradients arrive at the region's node. Throws BackwardError when someone
+/// observes the gradient of an inner result while another result's is defined.
+class InnerGradientCheck final : public torch::autograd::FunctionPreHook {
+ public:
+  explicit InnerGradientCheck(std::vector<InnerResult> inner) : inner_(std::move(inner)) {}
+  torch::autograd::variable_list operator()(
+      const torch::autograd::variable_list& tangents) override;
+
+ private:
+  std::vector<InnerResult> inner_;
+};
+
+}  // namespace antegrad::runtime
