@@ -1,0 +1,19 @@
+#pragma once
+
+/// \file
+/// Random programs. Each statement is tried on real tensors when it is added, so programs run without
+/// error (but for a few that are meant to fail at their last statement) and values stay small.
+
+#include <set>
+
+#include "operations.h"
+
+namespace antegrad::fuzz {
+
+/// The program of a seed; the same on every machine with the same libtorch.
+Program generate(uint64_t seed);
+
+/// What a program exercises.
+std::set<Family> families_of(const Program& program);
+
+}  // namespace antegrad::fuzz

@@ -1,0 +1,151 @@
+#pragma once
+
+/// \file
+/// The table of what a statement can be: how its arguments are picked, how it runs, how it reads.
+
+#include <functional>
+#include <random>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "program.h"
+
+namespace antegrad::fuzz {
+
+/// Each is counted, and a run must have enough of each. The first ones are what operations say of
+/// themselves; the last ones are properties of statements and programs.
+enum class Family : uint8_t {
+  unary,
+  binary,
+  scalar,
+  cast,
+  reduction,
+  cumulative,
+  matmul,
+  layer,
+  loss,
+  view,
+  indexing,
+  join,
+  sort,
+  where,
+  random,
+  complex,
+  host,
+  detach,
+  in_place,           // on a temporary that owns its memory
+  in_place_view,      // on a temporary that is a view
+  in_place_argument,  // on an argument, or a view of one
+  in_place_closure,   // on a closure tensor, or a view of one
+  in_place_metadata,
+  no_grad,
+  shared_inputs,
+  closure_gradient,
+  aliased_result,
+  partial_backward,
+  count,
+};
+const char* to_string(Family family);
+
+/// What an operation works on.
+struct Call {
+  List& t;
+  const std::vector<int64_t>& i;
+  const std::vector<double>& x;
+  const std::vector<int64_t>& flags;
+};
+
+class Picker;
+
+struct Operation {
+  Family family;
+  /// The C++ expression that `run` evaluates, with `c.t[0]` for the first argument and so on.
+  const char* text;
+  /// Fills in arguments, integers and numbers; false when there is nothing to pick from.
+  bool (*pick)(Picker& from, Statement& statement);
+  /// The values that it makes; none when it only writes.
+  List (*run)(const Call& c);
+  int writes = -1;  ///< the argument that it writes to
+};
+
+inline List listed(at::Tensor value) { return {std::move(value)}; }
+inline List listed(std::tuple<at::Tensor, at::Tensor> values) {
+  return {std::get<0>(values), std::get<1>(values)};
+}
+
+// An operation that makes values, and one that writes to its first argument.
+#define AG_VALUE(family, pick, ...)                                                               \
+  Operation {                                                                                     \
+    Family::family, #__VA_ARGS__, pick, [](const Call& c) -> List { return listed(__VA_ARGS__); } \
+  }
+#define AG_WRITE(family, pick, ...)     \
+  Operation {                           \
+    Family::family, #__VA_ARGS__, pick, \
+        [](const Call& c) -> List {     \
+          __VA_ARGS__;                  \
+          return {};                    \
+        },                              \
+        0                               \
+  }
+
+/// All operations; parts of the table by subject.
+const std::vector<Operation>& operations();
+std::span<const Operation> pointwise_operations();
+std::span<const Operation> reduction_operations();
+std::span<const Operation> layer_operations();
+std::span<const Operation> view_operations();
+std::span<const Operation> indexing_operations();
+std::span<const Operation> writing_operations();
+std::span<const Operation> other_operations();
+
+/// Chooses arguments among the tensors that a program has made so far. They are real, so an operation
+/// can look at their shapes.
+class Picker {
+ public:
+  struct Candidate {
+    Var var;
+    at::Tensor tensor;
+  };
+  using Fits = std::function<bool(const at::Tensor&)>;
+
+  Picker(std::mt19937_64& random, std::vector<Candidate>& pool, Program& program,
+         std::function<at::Tensor(Var)> make_closure)
+      : random_(random), pool_(pool), program_(program), make_closure_(std::move(make_closure)) {}
+
+  int64_t integer(int64_t low, int64_t high);
+  bool chance(double probability);
+  double number();
+
+  /// Adds a tensor that fits to the statement's arguments, recent ones more often. False when there is none.
+  bool add(Statement& statement, const Fits& fits);
+  /// The same among temporaries.
+  bool add_temporary(Statement& statement, const Fits& fits);
+  /// The tensor behind the statement's argument.
+  const at::Tensor& at(const Statement& statement, size_t argument) const;
+  /// Adds a new closure tensor: a parameter, or a buffer.
+  void add_closure(Statement& statement, std::vector<int64_t> sizes, at::ScalarType dtype,
+                   bool parameter, bool positive = false);
+
+ private:
+  bool add_one_of(Statement& statement, const std::function<bool(const Candidate&)>& fits);
+
+  std::mt19937_64& random_;
+  std::vector<Candidate>& pool_;
+  Program& program_;
+  std::function<at::Tensor(Var)> make_closure_;
+};
+
+/// What fits.
+bool floating(const at::Tensor& t);
+bool real_number(const at::Tensor& t);  ///< anything but complex
+bool not_bool(const at::Tensor& t);
+bool integral(const at::Tensor& t);
+bool boolean(const at::Tensor& t);
+
+/// The dtypes that the integers of casts mean.
+inline constexpr int64_t kDtypes = 6;
+at::ScalarType dtype_of(int64_t code);
+
+}  // namespace antegrad::fuzz

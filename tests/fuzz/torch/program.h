@@ -1,0 +1,85 @@
+#pragma once
+
+/// \file
+/// Random programs over tensors, as data: what the fuzz test generates, runs, compares and shrinks.
+///
+/// A program has arguments (made anew for each call), closure tensors (made once), statements that run
+/// in order, and results. Statements name operations of one table (operations.h) and refer to tensors by
+/// Var. Nothing here depends on a random generator or on the library under test.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace antegrad::fuzz {
+
+using List = std::vector<at::Tensor>;
+
+/// A tensor of a program: argument, closure tensor, or one that a statement makes.
+struct Var {
+  enum class Kind : uint8_t { argument, closure, temporary };
+  Kind kind = Kind::temporary;
+  int index = 0;  ///< position among arguments or closure tensors; number of a temporary
+  friend auto operator<=>(const Var&, const Var&) = default;
+};
+
+/// How an argument or closure tensor is made.
+struct Input {
+  enum class Layout : uint8_t { contiguous, transposed, offset, stepped, expanded };
+  enum class Grad : uint8_t { none, leaf, non_leaf };
+  /// What it shares with an earlier one.
+  enum class Relation : uint8_t { fresh, same, detached, flat, row, narrowed, turned };
+
+  std::vector<int64_t> sizes;
+  at::ScalarType dtype = at::kFloat;
+  Layout layout = Layout::contiguous;
+  Grad grad = Grad::none;
+  Relation relation = Relation::fresh;
+  Var of;                 ///< whom `relation` means; then nothing of the above counts
+  uint64_t seed = 0;      ///< of its values
+  bool positive = false;  ///< values in (0.5, 1.5): variances, probabilities
+};
+
+struct Operation;
+
+struct Statement {
+  const Operation* operation = nullptr;
+  std::vector<Var> arguments;
+  std::vector<int64_t> integers;
+  std::vector<double> numbers;
+  std::vector<int> makes;  ///< numbers of the temporaries, one for each result
+  bool no_grad = false;    ///< runs in a region of its own without grad
+};
+
+/// One of the calls that are compared, and what happens after it.
+struct CallPlan {
+  std::vector<int64_t> flags;  ///< host values, an argument of the callable
+  bool grad_enabled = true;
+  uint32_t roots = ~0U;   ///< bit i: backward starts from the i-th result that it can start from
+  uint32_t leaves = ~0U;  ///< bit i: the gradient of the i-th leaf is asked for
+  enum class Backward : uint8_t {
+    none,
+    grad,
+    accumulate,
+    twice,
+    twice_freed
+  } backward = Backward::grad;
+  bool odd_tangents = false;  ///< tangents that are not contiguous
+  bool poke = true;           ///< then writes to each result, to see who shares its memory
+};
+
+struct Program {
+  uint64_t seed = 0;  ///< that it was generated from; and of what it draws
+  std::vector<Input> arguments, closures;
+  std::vector<Statement> body;
+  std::vector<Var> results;
+  std::vector<CallPlan> calls;
+};
+
+std::string to_text(const Var& var);
+/// C++-like text to read and to paste.
+std::string to_text(const Program& program);
+
+}  // namespace antegrad::fuzz

@@ -1,0 +1,127 @@
+#include "world.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+
+#include <optional>
+
+namespace antegrad::fuzz {
+namespace {
+
+at::Tensor values(const Input& input, at::IntArrayRef sizes, uint64_t seed) {
+  auto generator = at::globalContext().defaultGenerator(at::kCPU).clone();
+  generator.set_current_seed(seed);
+  if (input.dtype == at::kBool) {
+    return at::randint(2, sizes, generator).to(at::kBool);
+  }
+  if (!at::isFloatingType(input.dtype) && !at::isComplexType(input.dtype)) {
+    return at::randint(5, sizes, generator).to(input.dtype);
+  }
+  if (input.positive) return (at::rand(sizes, generator) + 0.5).to(input.dtype);
+  return at::randn(sizes, generator).clamp_(-3, 3).to(input.dtype);
+}
+
+at::Tensor laid_out(const Input& input, uint64_t seed) {
+  auto sizes = input.sizes;
+  if (sizes.empty()) return values(input, sizes, seed);
+  switch (input.layout) {
+    case Input::Layout::contiguous: return values(input, sizes, seed);
+    case Input::Layout::transposed:
+      std::swap(sizes.front(), sizes.back());
+      return values(input, sizes, seed).transpose(0, -1);
+    case Input::Layout::offset:
+      sizes[0] += 1;
+      return values(input, sizes, seed).narrow(0, 1, sizes[0] - 1);
+    case Input::Layout::stepped:
+      sizes.back() *= 2;
+      return values(input, sizes, seed).slice(-1, 0, sizes.back(), 2);
+    case Input::Layout::expanded:
+      sizes[0] = 1;
+      return values(input, sizes, seed).expand(input.sizes);
+  }
+  return {};
+}
+
+at::Tensor related(Input::Relation relation, const at::Tensor& other) {
+  switch (relation) {
+    case Input::Relation::same: return other;
+    case Input::Relation::detached: return other.detach();
+    case Input::Relation::flat: return other.view(-1);
+    case Input::Relation::row: return other[0];
+    case Input::Relation::narrowed: return other.narrow(-1, 0, 1);
+    case Input::Relation::turned: return other.transpose(0, -1);
+    case Input::Relation::fresh: break;
+  }
+  return {};
+}
+
+}  // namespace
+
+World::World(const Program& program) : program_(program) {
+  while (closures_.size() < program.closures.size()) add_closure();
+}
+
+const at::Tensor& World::add_closure() {
+  closures_.push_back(make(program_.closures.at(closures_.size()), 0, closure_leaves_));
+  return closures_.back();
+}
+
+void World::begin_call(size_t call) {
+  arguments_.clear();
+  argument_leaves_.clear();
+  for (const auto& input : program_.arguments) {
+    arguments_.push_back(make(input, call, argument_leaves_));
+  }
+}
+
+at::Tensor World::make(const Input& input, size_t call, List& leaves) const {
+  if (input.relation != Input::Relation::fresh) {
+    const auto& list = input.of.kind == Var::Kind::argument ? arguments_ : closures_;
+    return related(input.relation, list.at(static_cast<size_t>(input.of.index)));
+  }
+  // A view of nothing that anyone knows, in that layout.
+  auto tensor = laid_out(input, input.seed + 7919 * call).detach();
+  if (input.grad == Input::Grad::none) return tensor;
+  tensor.set_requires_grad(true);
+  leaves.push_back(tensor);
+  return input.grad == Input::Grad::leaf ? tensor : tensor * 1;
+}
+
+List World::leaves() const {
+  auto all = closure_leaves_;
+  all.insert(all.end(), argument_leaves_.begin(), argument_leaves_.end());
+  return all;
+}
+
+const at::Tensor& Interpreter::at(Var var) const {
+  switch (var.kind) {
+    case Var::Kind::argument: return arguments_.at(static_cast<size_t>(var.index));
+    case Var::Kind::closure: return closures_.at(static_cast<size_t>(var.index));
+    case Var::Kind::temporary: break;
+  }
+  return temporaries_.at(var.index);
+}
+
+List Interpreter::run(const Statement& statement) {
+  std::optional<at::NoGradGuard> no_grad;
+  if (statement.no_grad) no_grad.emplace();
+  List arguments;
+  for (const auto& var : statement.arguments) arguments.push_back(at(var));
+  auto made = statement.operation->run({arguments, statement.integers, statement.numbers, flags_});
+  for (size_t i = 0; i < statement.makes.size(); ++i) {
+    temporaries_[statement.makes[i]] = made.at(i);
+  }
+  return made;
+}
+
+List run(const Program& program, const List& arguments, const List& closures,
+         const std::vector<int64_t>& flags) {
+  Interpreter interpreter(arguments, closures, flags);
+  for (const auto& statement : program.body) interpreter.run(statement);
+  List results;
+  for (const auto& var : program.results) results.push_back(interpreter.at(var));
+  return results;
+}
+
+}  // namespace antegrad::fuzz
