@@ -179,6 +179,9 @@ struct Case {
   Around around = {};
   /// What happens before each call, counted from 0: a user who changes things between calls.
   std::function<void(World& world, int64_t call)> between = {};
+  /// The program needs fewer saved tensors than eager: a later write that eager complains about may
+  /// go unnoticed, if gradients are those without the write.
+  bool saves_less = false;
   std::string category = {};
 };
 using Cases = std::vector<Case>;

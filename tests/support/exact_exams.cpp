@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <thread>
 
 #include "support/bits.h"
 
@@ -58,7 +59,8 @@ std::string base_name(const Subjects& subjects, const at::Tensor& tensor) {
   return "a hidden one, first of " + shared;
 }
 
-void autograd_state(const Subjects& subjects, const at::Tensor& tensor, Record& record) {
+void autograd_state(const Subjects& subjects, const at::Tensor& tensor, bool any_order,
+                    Record& record) {
   record.note("requires_grad", tensor.requires_grad());
   record.note("is_leaf", tensor.is_leaf());
   record.attempt("grad_fn asked", [&] { record.note("has grad_fn", tensor.grad_fn() != nullptr); });
@@ -67,10 +69,10 @@ void autograd_state(const Subjects& subjects, const at::Tensor& tensor, Record& 
   if (tensor.is_view()) record.note("base", base_name(subjects, tensor));
   record.note("is_inference", tensor.is_inference());
   if (!tensor.is_inference()) record.note("version", tensor._version());
-  record.values(".grad", tensor.unsafeGetTensorImpl()->grad());
+  record.gradient(".grad", tensor.unsafeGetTensorImpl()->grad(), any_order);
 }
 
-void describe(const Subjects& subjects, const Subject& subject, Record& record) {
+void describe(const Subjects& subjects, const Subject& subject, bool any_order, Record& record) {
   const Record::Scope scope(record, subject.name);
   const auto& tensor = subject.tensor;
   record.values("values", tensor);
@@ -83,7 +85,7 @@ void describe(const Subjects& subjects, const Subject& subject, Record& record) 
   record.note("same storage as", first_name(subjects, [&](const at::Tensor& t) {
                 return is_strided(t) && t.storage().is_alias_of(tensor.storage());
               }));
-  autograd_state(subjects, tensor, record);
+  autograd_state(subjects, tensor, any_order, record);
 }
 
 std::string show(const HostValue& value) {
@@ -190,8 +192,8 @@ List tensors_of(const Subjects& subjects) {
   return list;
 }
 
-void gradient(const std::string& what, const at::Tensor& tensor, Record& record) {
-  record.values(what, tensor);
+void gradient(const Run& run, const std::string& what, const at::Tensor& tensor, Record& record) {
+  record.gradient(what, tensor, run.differentiates_outside());
   if (!tensor.defined() || !is_strided(tensor)) return;
   record.note(what + " strides", text(tensor.strides()));
   record.note(what + " requires_grad", tensor.requires_grad());
@@ -214,7 +216,7 @@ void differentiate(const Run& run, const Ask& ask, Record& record) {
         if (ask.backward || wanted.empty()) {
           torch::autograd::backward(tensors_of(roots), tangents, ask.retain);
           for (const auto& w : wanted) {
-            gradient(".grad of " + w.name, w.tensor.unsafeGetTensorImpl()->grad(), record);
+            gradient(run, ".grad of " + w.name, w.tensor.unsafeGetTensorImpl()->grad(), record);
           }
           return;
         }
@@ -222,7 +224,7 @@ void differentiate(const Run& run, const Ask& ask, Record& record) {
             torch::autograd::grad(tensors_of(roots), tensors_of(wanted), tangents, ask.retain,
                                   /*create_graph=*/false, /*allow_unused=*/true);
         for (size_t i = 0; i < wanted.size(); ++i) {
-          gradient("gradient of " + wanted[i].name, gradients[i], record);
+          gradient(run, "gradient of " + wanted[i].name, gradients[i], record);
         }
       },
       /*kinds=*/false);
@@ -254,9 +256,11 @@ std::vector<Ask> asks_for(const Run& run) {
 
 // An exam of a run that was called once.
 Exam after_a_call(std::string name, std::function<void(Run&, Record&)> examine) {
-  return {std::move(name), [examine = std::move(examine)](Run& run, Record& record) {
+  return {std::move(name),
+          [examine = std::move(examine)](Run& run, Record& record) {
             if (run.call(record)) examine(run, record);
-          }};
+          },
+          {}};
 }
 
 void retained(Run& run, Record& record) {
@@ -285,7 +289,7 @@ void repeated(Run& run, Record& record) {
         },
         /*kinds=*/false);
     for (const auto& w : run.wanted()) {
-      gradient(".grad of " + w.name, w.tensor.unsafeGetTensorImpl()->grad(), record);
+      gradient(run, ".grad of " + w.name, w.tensor.unsafeGetTensorImpl()->grad(), record);
     }
     generators(run, record);
   }
@@ -312,20 +316,70 @@ void two_forwards(Run& run, Record& record) {
   differentiate(run, {"backward of call 1", Tangent::random, "", "", true}, record);
 }
 
+void on_another_thread(const std::function<void()>& work) {
+  std::exception_ptr error;
+  std::thread([&] {
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }).join();
+  if (error) std::rethrow_exception(error);
+}
+
+// The call on one thread, its backward on another.
+void other_threads(Run& run, Record& record) {
+  bool called = false;
+  on_another_thread([&] { called = run.call(record); });
+  if (!called) return;
+  picture(run, record);
+  on_another_thread([&] { differentiate(run, {"backward"}, record); });
+}
+
+// What the call keeps alive: with its results while they are there, and after they are gone.
+void references(Run& run, Record& record) {
+  differentiate(run, {"backward", Tangent::random, "", "", true, true}, record);
+  run.forget();
+  for (const auto& s : run.subjects()) {
+    record.note("references to " + s.name, static_cast<int64_t>(s.tensor.use_count()));
+  }
+}
+
 void without_grad(Run& run, Record& record) {
   const at::NoGradGuard no_grad;
   if (run.call(record)) picture(run, record);
 }
 
+enum class Write : uint8_t { with_grad, under_no_grad, none };
+
 // A write after the call, and what the backward makes of it.
-void write(Run& run, const std::string& name, bool with_grad, Record& record) {
+void write(Run& run, const std::string& name, Write how, Record& record) {
   for (const auto& s : run.subjects()) {
     if (s.name != name) continue;
-    const c10::AutoGradMode mode(with_grad);
-    record.attempt("the write", [&] { s.tensor.mul_(2); });
+    const c10::AutoGradMode mode(how == Write::with_grad);
+    record.attempt("the write", [&] {
+      if (how != Write::none) s.tensor.mul_(2);
+    });
   }
-  if (with_grad) picture(run, record);
+  if (how == Write::with_grad) picture(run, record);
   differentiate(run, {"then"}, record);
+}
+
+void add_writes(const Run& run, bool saves_less, std::vector<Exam>& exams) {
+  const bool has_roots = !run.roots().empty();
+  for (const auto& s : run.subjects()) {
+    if (!can_differentiate(s.tensor)) continue;
+    const auto writes = [name = s.name](Write how) {
+      return [name, how](Run& r, Record& record) { write(r, name, how, record); };
+    };
+    if (!saves_less)
+      exams.push_back(after_a_call("a write to " + s.name, writes(Write::with_grad)));
+    if (!has_roots) continue;
+    auto exam = after_a_call("a write under no_grad to " + s.name, writes(Write::under_no_grad));
+    if (saves_less) exam.alternative = after_a_call("", writes(Write::none)).examine;
+    exams.push_back(std::move(exam));
+  }
 }
 
 }  // namespace
@@ -403,6 +457,18 @@ std::vector<Subject> Run::roots() const {
   return roots;
 }
 
+bool Run::differentiates_outside() const {
+  const auto outside = this->outside();
+  const auto is_outside = [&](const at::TensorBase& tensor) {
+    return std::any_of(outside.begin(), outside.end(),
+                       [&](const Subject& s) { return s.tensor.is_same(tensor); });
+  };
+  return std::any_of(results_.tensors.begin(), results_.tensors.end(), [&](const at::Tensor& r) {
+    return r.defined() && r.requires_grad() &&
+           (is_outside(r) || (r.is_view() && is_outside(r._base())));
+  });
+}
+
 std::vector<Subject> Run::wanted() const {
   Subjects wanted;
   for (const auto& s : outside()) {
@@ -416,7 +482,8 @@ std::vector<Subject> Run::wanted() const {
 
 void picture(const Run& run, Record& record) {
   const auto subjects = run.subjects();
-  for (const auto& s : subjects) describe(subjects, s, record);
+  const bool any_order = run.differentiates_outside();
+  for (const auto& s : subjects) describe(subjects, s, any_order, record);
   const auto& results = run.results();
   record.note("number of results", static_cast<int64_t>(results.tensors.size()));
   std::string host;
@@ -427,16 +494,19 @@ void picture(const Run& run, Record& record) {
   generators(run, record);
 }
 
-std::vector<Exam> exams_for(const Run& run) {
+std::vector<Exam> exams_for(const Run& run, bool saves_less) {
   std::vector<Exam> exams = {
       {"after the call",
        [](Run& r, Record& record) {
          r.call(record);
          picture(r, record);
-       }},
+       },
+       {}},
       after_a_call("memory", memory),
-      {"called under no_grad", without_grad},
-      {"three steps", repeated},
+      {"called under no_grad", without_grad, {}},
+      {kRepeated, repeated, {}},
+      {"on other threads", other_threads, {}},
+      after_a_call("after the results are gone", references),
   };
   const auto roots = run.roots();
   if (!roots.empty()) {
@@ -445,18 +515,9 @@ std::vector<Exam> exams_for(const Run& run) {
           "gradients", [ask](Run& r, Record& record) { differentiate(r, ask, record); }));
     }
     exams.push_back(after_a_call("retain_graph", retained));
-    exams.push_back({"two forwards", two_forwards});
+    exams.push_back({"two forwards", two_forwards, {}});
   }
-  for (const auto& s : run.subjects()) {
-    if (!can_differentiate(s.tensor)) continue;
-    exams.push_back(after_a_call("a write to " + s.name, [name = s.name](Run& r, Record& record) {
-      write(r, name, true, record);
-    }));
-    if (roots.empty()) continue;
-    exams.push_back(
-        after_a_call("a write under no_grad to " + s.name,
-                     [name = s.name](Run& r, Record& record) { write(r, name, false, record); }));
-  }
+  add_writes(run, saves_less, exams);
   return exams;
 }
 

@@ -33,6 +33,10 @@ class Run {
   /// Defined tensors of the world, then those of the results, by name.
   std::vector<Subject> subjects() const;
 
+  /// Whether a tensor of the world is differentiated both through the call and outside of it: a result is
+  /// that tensor or a view of it. Its gradients may then be added in another order (docs/accuracy.md).
+  bool differentiates_outside() const;
+
   const World& world() const { return world_; }
   const Leaves& results() const { return results_; }
   /// What a backward can start from: results that require grad, and tensors of the world whose history
@@ -56,12 +60,17 @@ class Run {
 struct Exam {
   std::string name;
   std::function<void(Run& run, Record& record)> examine;
+  /// What eager does instead in this exam, if a candidate may do that too.
+  std::function<void(Run& run, Record& record)> alternative;
 };
 
 /// The state of everything: values, metadata, autograd state, aliases, generators.
 void picture(const Run& run, Record& record);
 
-/// What a run is put through, given what an eager one looks like after its call.
-std::vector<Exam> exams_for(const Run& run);
+/// Name of the exam that takes several steps.
+inline const std::string kRepeated = "three steps";
+
+/// What a run is put through, given what an eager one looks like after its call. `saves_less`: see Case.
+std::vector<Exam> exams_for(const Run& run, bool saves_less);
 
 }  // namespace antegrad::testing

@@ -81,6 +81,11 @@ void Record::values(const std::string& what, const at::Tensor& tensor) {
                     tensor.detach().clone(at::MemoryFormat::Contiguous).resolve_conj()});
 }
 
+void Record::gradient(const std::string& what, const at::Tensor& tensor, bool any_order) {
+  values(what, tensor);
+  facts_.back().any_order = any_order;
+}
+
 bool Record::attempt(const std::string& what, const std::function<void()>& action, bool kinds) {
   try {
     action();
@@ -103,32 +108,44 @@ std::string Record::show(const Fact& fact) {
   return fact.bits.defined() ? show_values(fact.bits) : fact.value;
 }
 
+bool Record::same(const Fact& expected, const Fact& found) {
+  if (expected.value != found.value) return false;
+  if (same_bits(expected.bits, found.bits)) return true;
+  return expected.any_order && expected.bits.defined() && found.bits.defined() &&
+         at::allclose(expected.bits, found.bits, 1e-5, 1e-6, /*equal_nan=*/true);
+}
+
 std::vector<std::string> Record::compare(const Record& expected, const Record& found) {
   std::vector<std::string> lines;
   std::unordered_map<std::string, const Fact*> present;
   for (const auto& fact : found.facts_) {
     if (!present.emplace(fact.what, &fact).second) lines.push_back(fact.what + ": noted twice");
   }
+  const auto throws = [](const Fact& fact) { return fact.value.rfind("throws", 0) == 0; };
+  bool one_threw = false;
+  std::vector<std::string> missing;
   for (const auto& fact : expected.facts_) {
     const auto it = present.find(fact.what);
     if (it == present.end()) {
-      lines.push_back(fact.what + ": " + show(fact) + " in eager, nothing found");
+      missing.push_back(fact.what + ": " + show(fact) + " in eager, nothing found");
       continue;
     }
     const auto& other = *it->second;
-    if (fact.value != other.value || !same_bits(fact.bits, other.bits)) {
+    if (!same(fact, other)) {
       auto line = fact.what + ": " + show(fact) + " in eager, found " + show(other);
-      if (other.value.rfind("throws", 0) == 0) line += " (" + found.last_error_ + ")";
-      if (fact.value.rfind("throws", 0) == 0) line += " (eager: " + expected.last_error_ + ")";
+      if (throws(other)) line += " (" + found.last_error_ + ")";
+      if (throws(fact)) line += " (eager: " + expected.last_error_ + ")";
+      one_threw |= throws(other) != throws(fact);
       lines.push_back(std::move(line));
     }
     present.erase(it);
   }
   for (const auto& fact : found.facts_) {
     if (present.contains(fact.what)) {
-      lines.push_back(fact.what + ": nothing in eager, found " + show(fact));
+      missing.push_back(fact.what + ": nothing in eager, found " + show(fact));
     }
   }
+  if (!one_threw) lines.insert(lines.end(), missing.begin(), missing.end());
   return lines;
 }
 

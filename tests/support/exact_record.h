@@ -23,6 +23,9 @@ class Record {
   /// Notes definedness, dtype, sizes and bits; keeps a copy.
   void values(const std::string& what, const at::Tensor& tensor);
 
+  /// The same for a gradient. With `any_order`, sums that were added in another order are equal too.
+  void gradient(const std::string& what, const at::Tensor& tensor, bool any_order);
+
   /// Runs `action`; notes whether it threw, with `kinds` also what the error is about. Returns whether
   /// it went through.
   bool attempt(const std::string& what, const std::function<void()>& action, bool kinds = true);
@@ -40,7 +43,8 @@ class Record {
     size_t length_;
   };
 
-  /// One line for each fact in which `found` differs, or that only one of the two has.
+  /// One line for each fact in which `found` differs, or that only one of the two has. When one of them
+  /// threw where the other did not, what follows from that is left out.
   static std::vector<std::string> compare(const Record& expected, const Record& found);
 
   /// Error of the last attempt that threw, its first line; empty when none.
@@ -51,8 +55,10 @@ class Record {
     std::string what;
     std::string value;
     at::Tensor bits;
+    bool any_order = false;
   };
   static std::string show(const Fact& fact);
+  static bool same(const Fact& expected, const Fact& found);
 
   std::string prefix_;
   std::string last_error_;

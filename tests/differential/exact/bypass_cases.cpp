@@ -288,6 +288,42 @@ Cases modules() {
          }
          return {forward(w, a[0])};
        }},
+      {"a submodule replaced between calls",
+       [] {
+         World w;
+         w.inputs = {buffer({2, 3})};
+         w.module = std::make_shared<torch::nn::Module>();
+         w.module->register_module("layer", Linear(3, 3).ptr());
+         return w;
+       },
+       [](World& w, const List& a) -> List {
+         const auto layer = w.module->named_children()["layer"];
+         return {std::dynamic_pointer_cast<LinearImpl>(layer)->forward(a[0]).relu()};
+       },
+       equal(),
+       {},
+       [](World& w, int64_t call) {
+         if (call == 0) return;
+         Linear layer(3, 3);
+         const at::NoGradGuard guard;
+         layer->weight.fill_(0.5 * static_cast<double>(call));
+         layer->bias.zero_();
+         w.module->replace_module("layer", layer.ptr());
+       }},
+      {"a buffer replaced between calls",
+       [] {
+         World w;
+         w.inputs = {leaf({3})};
+         w.module = std::make_shared<torch::nn::Module>();
+         w.module->register_buffer("scale", at::ones({3}));
+         return w;
+       },
+       [](World& w, const List& a) -> List { return {a[0] * w.module->buffers()[0]}; },
+       equal(),
+       {},
+       [](World& w, int64_t call) {
+         if (call > 0) w.module->named_buffers()["scale"].set_data(at::full({3}, 2.0));
+       }},
       {"a module made inside", leaves({{2, 3}}),
        [](const List& a) -> List { return {Linear(3, 2)->forward(a[0])}; }},
       {"a parameter replaced between calls",

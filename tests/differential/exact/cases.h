@@ -18,6 +18,7 @@ Cases ambient_cases();
 Cases structure_cases();
 Cases bypass_cases();
 Cases custom_cases();
+Cases inside_cases();
 
 /// All of the above, each with its category.
 const Cases& all_cases();

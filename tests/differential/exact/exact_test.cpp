@@ -18,7 +18,7 @@ const Cases& all_cases() {
         {"aliases", alias_cases()},        {"tangents", tangent_cases()},
         {"autograd", autograd_cases()},    {"ambient state", ambient_cases()},
         {"structures", structure_cases()}, {"bypass", bypass_cases()},
-        {"custom", custom_cases()}};
+        {"custom", custom_cases()},        {"inside.h", inside_cases()}};
     Cases all;
     for (const auto& [category, part] : parts) {
       for (auto c : part) {
@@ -80,6 +80,8 @@ const std::set<std::string>& refused_names() {
       "a tensor made on another thread",
       "allclose of two tensors",
       "an accessor",
+      "a held tensor with a forward gradient",
+      "an argument with a forward gradient",
       "an argument with the conjugate bit",
       "an argument with the negative bit",
       "an intermediate is kept",

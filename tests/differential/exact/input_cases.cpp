@@ -1,11 +1,26 @@
 // Arguments and closure tensors of every kind and relation.
 
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/nn/modules/linear.h>
 
 #include "differential/exact/cases.h"
 
 namespace antegrad::testing {
 namespace {
+
+// A tensor with a forward gradient, in a level of forward-mode differentiation that ends with the world.
+World dual_world() {
+  namespace ad = torch::autograd;
+  const std::shared_ptr<uint64_t> level(new uint64_t(ad::ForwardADLevel::get_next_idx()),
+                                        [](uint64_t* index) {
+                                          ad::ForwardADLevel::release_idx(*index);
+                                          delete index;
+                                        });
+  World w;
+  w.inputs = {at::_make_dual(buffer({3}), buffer({3}), static_cast<int64_t>(*level))};
+  w.observe = [level] { return std::string(); };
+  return w;
+}
 
 Cases kinds() {
   return {
@@ -153,6 +168,17 @@ Cases kinds() {
        },
        [](const List& a) -> List { return {at::nested_to_padded_tensor(a[0], 0)}; },
        refused<TensorKindError>("")},
+      {"an argument with a forward gradient", dual_world,
+       [](const List& a) -> List { return {a[0] * 2}; }, refused<TensorKindError>("forward")},
+      {"a held tensor with a forward gradient",
+       [] {
+         auto w = dual_world();
+         w.held = std::move(w.inputs);
+         w.inputs = {buffer({3})};
+         return w;
+       },
+       [](World& w, const List& a) -> List { return {a[0] * w.held[0]}; },
+       refused<TensorKindError>("forward")},
       {"an argument with the conjugate bit",
        [] { return World{{buffer({3}, at::kComplexFloat).conj()}}; },
        [](const List& a) -> List { return {a[0] * 2}; }, refused<TensorKindError>("")},
