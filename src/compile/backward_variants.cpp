@@ -74,7 +74,6 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form)
 }
 
 const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form) {
-  const std::lock_guard lock(mutex_);
   if (is_usual(form)) return *joints_.front().second;
   for (const auto& [present, joint] : joints_) {
     if (present == form) return *joint;
@@ -84,6 +83,7 @@ const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardFo
 }
 
 runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
+  const std::lock_guard lock(mutex_);
   const auto& joint = joint_for(key.form);
   if (joint.error) std::rethrow_exception(joint.error);
   Graph backward;
@@ -94,8 +94,12 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
                                   "run backward from the results that are usual"});
   }
   for (const auto& input : backward.inputs) {
-    const bool present = input.kind != InputKind::saved || saved_[static_cast<size_t>(input.value)];
-    AG_CHECK(present, "a value that is not saved");
+    if (input.kind != InputKind::saved || saved_[static_cast<size_t>(input.value)]) continue;
+    throw BackwardError(ErrorText{"a backward that needs what the forward saved",
+                                  "one that needs a tensor which the backward from all results "
+                                  "does not (eager refuses that one, "
+                                  "or takes another way)",
+                                  "run backward from the results that are usual"});
   }
   const auto donated = key.releases ? donated_ : std::vector<ValueId>();
   backward = run_pass(

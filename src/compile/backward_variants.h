@@ -54,7 +54,7 @@ class BackwardVariants {
   const Recapture recapture_;
   const PassContext context_;
   std::vector<ValueId> donated_;
-  std::mutex mutex_;  // guards what is below
+  std::mutex mutex_;  // guards what is below, and the log of passes
   std::vector<std::pair<ops::BackwardForm, std::unique_ptr<const Joint>>> joints_;
 };
 
