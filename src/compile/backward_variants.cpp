@@ -10,6 +10,7 @@
 #include "partition/split.h"
 #include "passes/dce.h"
 #include "passes/reinplace.h"
+#include "runtime/fork_gate.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -74,13 +75,23 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form)
 }
 
 const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form) {
-  const std::lock_guard lock(mutex_);
-  if (is_usual(form)) return *joints_.front().second;
-  for (const auto& [present, joint] : joints_) {
-    if (present == form) return *joint;
+  if (const auto* known = find(form)) return *known;
+  // Without the lock: the callable may have to wait for a run of its own on another thread.
+  auto joint = std::make_unique<const Joint>(capture(form));
+  const runtime::ForkSafeLock lock(mutex_);
+  for (const auto& [present, other] : joints_) {
+    if (present == form) return *other;  // another thread was faster
   }
-  joints_.emplace_back(form, std::make_unique<const Joint>(capture(form)));
-  return *joints_.back().second;
+  return *joints_.emplace_back(form, std::move(joint)).second;
+}
+
+const BackwardVariants::Joint* BackwardVariants::find(const ops::BackwardForm& form) {
+  const runtime::ForkSafeLock lock(mutex_);
+  if (is_usual(form)) return joints_.front().second.get();
+  for (const auto& [present, joint] : joints_) {
+    if (present == form) return joint.get();
+  }
+  return nullptr;
 }
 
 runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {

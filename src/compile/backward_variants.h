@@ -47,6 +47,7 @@ class BackwardVariants {
 
  private:
   const Joint& joint_for(const ops::BackwardForm& form);
+  const Joint* find(const ops::BackwardForm& form);
   Joint capture(const ops::BackwardForm& form) const;
 
   const std::shared_ptr<const Graph> raw_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 
 namespace antegrad::runtime {
@@ -52,6 +53,10 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
 
 void CompiledNode::release_variables() {
   const std::lock_guard lock(mutex_);
+  release();
+}
+
+void CompiledNode::release() {
   kept_.clear();
   freed_ = true;
 }
@@ -85,13 +90,12 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
     } else if (input.kind == Kind::tangent) {
       inputs.push_back(std::move(tangents[index]));
     } else {
-      auto& kept = kept_[index];
+      const auto& kept = kept_[index];
       const auto kind = executable_->saved_[index].kind;
       if (kind == SavedSlot::Kind::primal_copy || kind == SavedSlot::Kind::intermediate) {
-        inputs.push_back(releasing_ ? std::move(kept.raw) : kept.raw);
+        inputs.push_back(kept.raw);
       } else {
         inputs.push_back(kept.variable.unpack(getptr()));
-        if (releasing_) kept.variable.reset_data();
       }
     }
   }
@@ -131,7 +135,7 @@ void make_plain(at::Tensor& tangent) {
 
 }  // namespace
 
-BackwardKey CompiledNode::key_for(variable_list& tangents) const {
+BackwardKey CompiledNode::key_for(variable_list& tangents, bool releases) const {
   BackwardKey key;
   key.form.autocast = torch_compat::Autocast::now();
   for (size_t i = 0; i < tangents.size(); ++i) {
@@ -141,7 +145,7 @@ BackwardKey CompiledNode::key_for(variable_list& tangents) const {
   for (size_t i = 0; i < executable_->gradient_primals_.size(); ++i) {
     key.wanted.push_back(task_should_compute_output(i));
   }
-  key.releases = releasing_;
+  key.releases = releases;
   return key;
 }
 
@@ -153,7 +157,9 @@ variable_list CompiledNode::apply(variable_list&& tangents) {
                                [](const at::Tensor& tangent) { return tangent.defined(); });
   if (!any) return gradients;
   check_shared_versions();
-  auto key = key_for(tangents);
+  // Asked of this very pass: another thread's may retain.
+  const bool releases = !torch_compat::backward_retains_graph();
+  auto key = key_for(tangents, releases);
   if (executable_->form_count() >= kMaxForms && !executable_->has_form(key)) {
     for (size_t i = 0; i < tangents.size(); ++i) {
       auto& form = key.form.tangents[i];
@@ -164,11 +170,15 @@ variable_list CompiledNode::apply(variable_list&& tangents) {
   }
   const auto program = executable_->backward(key);
   if (freed_ && program->reads_saved()) {
-    throw BackwardError(ErrorText{
-        "saved tensors of the compiled region", "that backward ran already and freed them",
-        "pass retain_graph=true to the first backward() when a second one follows"});
+    throw BackwardError(
+        ErrorText{"saved tensors of the compiled region",
+                  "that an earlier backward pass, finished or failed, freed them",
+                  "pass retain_graph=true to the first backward() when a second one follows"});
   }
-  auto outputs = program->program.run(gather(*program, tangents));
+  auto inputs = gather(*program, tangents);
+  // From here on the program alone holds them, so that each dies at its last use.
+  if (releases) release();
+  auto outputs = program->program.run(std::move(inputs), executable_->lines_);
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto output = program->gradients[i];
     if (output >= 0) gradients[i] = std::move(outputs[static_cast<size_t>(output)]);

@@ -15,7 +15,9 @@
 namespace antegrad::runtime {
 
 /// Holds what one forward saved, and runs the backward program once (or more often under
-/// retain_graph). Errors: BackwardError for a second pass over freed tensors and for create_graph.
+/// retain_graph). Errors: BackwardError for a second pass over freed tensors and for create_graph. A pass
+/// that does not retain them gives the saved tensors up when its first kernel starts, also when one throws.
+/// Any thread may run a backward pass; passes on several threads take turns.
 class CompiledNode final : public torch::autograd::Node {
  public:
   CompiledNode(std::shared_ptr<const Executable> executable,
@@ -27,7 +29,6 @@ class CompiledNode final : public torch::autograd::Node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
   std::string name() const override { return "AntegradBackward:" + executable_->name(); }
-  void will_release_variables() override { releasing_ = true; }
   void release_variables() override;
 
  private:
@@ -39,15 +40,15 @@ class CompiledNode final : public torch::autograd::Node {
   };
 
   void check_shared_versions() const;
-  BackwardKey key_for(torch::autograd::variable_list& tangents) const;
+  BackwardKey key_for(torch::autograd::variable_list& tangents, bool releases) const;
   std::vector<at::Tensor> gather(const BackwardProgram& program,
                                  torch::autograd::variable_list& tangents);
+  void release();
 
   std::shared_ptr<const Executable> executable_;
+  std::mutex mutex_;  // guards what is below, and lets one backward pass in at a time
   std::vector<Kept> kept_;
   bool freed_ = false;
-  bool releasing_ = false;
-  std::mutex mutex_;
 };
 
 }  // namespace antegrad::runtime
