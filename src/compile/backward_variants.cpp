@@ -64,7 +64,7 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form)
   capture::Captured captured;
   try {
     captured = recapture_(form);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     refuse(std::string("a capture that fails now: ") + error.what());
   }
   const auto difference = first_difference(forward_part(*raw_), forward_part(captured.joint));

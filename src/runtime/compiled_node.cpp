@@ -33,9 +33,11 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
       case SavedSlot::Kind::primal:
       case SavedSlot::Kind::written_primal:
         kept.variable = SavedVariable(primals[index], slot.has_our_history);
+        kept.memory.emplace(primals[index]);
         break;
       case SavedSlot::Kind::handed_out:
         kept.variable = SavedVariable(handed[index], slot.has_our_history);
+        kept.memory.emplace(handed[index]);
         break;
       case SavedSlot::Kind::primal_copy: kept.raw = std::move(copies[next_copy++]); break;
       case SavedSlot::Kind::intermediate:
@@ -61,6 +63,16 @@ void CompiledNode::release() {
   freed_ = true;
 }
 
+CompiledNode::Memory::Memory(const at::Tensor& tensor)
+    : storage(tensor.storage().getWeakStorageImpl()),
+      data(tensor.unsafeGetTensorImpl()->data()),
+      dtype(tensor.scalar_type()) {}
+
+bool CompiledNode::Memory::is_that_of(const at::Tensor& tensor) const {
+  return storage._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() &&
+         data == tensor.unsafeGetTensorImpl()->data() && dtype == tensor.scalar_type();
+}
+
 void CompiledNode::check_shared_versions() const {
   for (const auto& kept : kept_) {
     if (!kept.shared || kept.shared->current_version() == kept.version) continue;
@@ -77,6 +89,16 @@ bool BackwardProgram::reads_saved() const {
   return std::any_of(inputs.begin(), inputs.end(),
                      [](const Input& input) { return input.kind == Input::Kind::saved; });
 }
+
+namespace {
+
+[[noreturn]] void refuse_exchanged_data() {
+  throw BackwardError(ErrorText{"arguments and parameters whose data is that of the call",
+                                "one that was given other data since (set_data(), or module.to())",
+                                "run backward before a module is moved"});
+}
+
+}  // namespace
 
 std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
                                              variable_list& tangents) {
@@ -96,6 +118,7 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
         inputs.push_back(kept.raw);
       } else {
         inputs.push_back(kept.variable.unpack(getptr()));
+        if (!kept.memory->is_that_of(inputs.back())) refuse_exchanged_data();
       }
     }
   }

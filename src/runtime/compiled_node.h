@@ -6,8 +6,11 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <c10/core/StorageImpl.h>
+
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "runtime/executable.h"
@@ -32,8 +35,18 @@ class CompiledNode final : public torch::autograd::Node {
   void release_variables() override;
 
  private:
+  // Where the data of a tensor was. set_data(), which module.to() uses, exchanges it without a new version.
+  struct Memory {
+    explicit Memory(const at::Tensor& tensor);
+    bool is_that_of(const at::Tensor& tensor) const;
+
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    const void* data;
+    at::ScalarType dtype;
+  };
   struct Kept {
     torch::autograd::SavedVariable variable;     // primals and results
+    std::optional<Memory> memory;                // what `variable` showed
     at::Tensor raw;                              // copies and intermediates
     std::optional<c10::VariableVersion> shared;  // counter of the result that shares its memory
     uint32_t version = 0;                        // its value after the forward

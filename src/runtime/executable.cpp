@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include "runtime/compiled_node.h"
@@ -32,6 +33,14 @@ size_t count_primals(const Graph& graph) {
   size_t count = 0;
   for (const auto& input : graph.inputs) count += input.kind == InputKind::primal;
   return count;
+}
+
+// The partitioner calls the two programs after the callable.
+std::string name_of_callable(const Graph& forward) {
+  constexpr std::string_view kSuffix = ".forward";
+  std::string_view name = forward.name;
+  if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
+  return std::string(name);
 }
 
 void bump_version(const at::Tensor& tensor, int32_t times) {
@@ -63,7 +72,7 @@ const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tens
 Executable::Executable(const Graph& forward, const ops::AttrTables& tables,
                        const std::vector<Output>& gradients, BackwardSource source,
                        LineFinder lines)
-    : name_(forward.name),
+    : name_(name_of_callable(forward)),
       primal_count_(count_primals(forward)),
       generators_(generators_of(forward, tables)),
       forward_(forward, tables),

@@ -78,6 +78,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   size_t primal_count() const { return primal_count_; }
   /// Whether a backward pass can reach the region.
   bool differentiable() const { return !tangents_.empty(); }
+  /// The callable's, as profilers show it.
   const std::string& name() const { return name_; }
 
  private:
