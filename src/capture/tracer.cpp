@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "capture/data_access.h"
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -336,6 +337,21 @@ std::vector<shapes::Spec> Tracer::find_outputs(const ops::OpEntry& entry,
   return entry.is_twin ? newly_made(entry, args, std::move(specs)) : std::move(specs);
 }
 
+void Tracer::look_for_line(const Node& node) {
+  if (node.phase == Phase::forward) {
+    if (node.id == locate) located = call_site();
+    sites_.push_back({torch_compat::next_sequence_number(), stack_frames()});
+    return;
+  }
+  if (node.id != locate) return;
+  // Autograd makes its node right before the operator's kernel runs.
+  const auto evaluated = torch_compat::evaluated_sequence_number();
+  if (!evaluated) return;
+  const auto site = std::find_if(sites_.begin(), sites_.end(),
+                                 [&](const Site& s) { return s.sequence_number > *evaluated; });
+  if (site != sites_.end()) located = call_site(site->frames);
+}
+
 void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const std::lock_guard lock(mutex_);
   if (writing && entry.op.name() == "aten::unfold_backward.default") refuse_written_unfold();
@@ -389,7 +405,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   auto& node = recording.node;
   node.outputs.insert(node.outputs.end(), recording.tokens_out.begin(), recording.tokens_out.end());
   node.id = static_cast<int32_t>(graph.nodes.size());
-  if (node.id == locate) located = call_site();
+  if (locate >= 0) look_for_line(node);
   torch::jit::drop(*stack, count);
   push_returns(entry, std::move(outputs), stack);
   if (entry.is_twin) stack->emplace_back(std::move(new_values));

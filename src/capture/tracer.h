@@ -83,7 +83,8 @@ class Tracer final : public torch_compat::CarriedBase {
   std::vector<Output> answers;
   Phase phase = Phase::forward;
   bool writing = false;  ///< an operator that writes in place is under way, see InPlace
-  /// The node whose source line is wanted, by id, and that line once the node was recorded.
+  /// The node whose source line is wanted, by id, and that line once the node was recorded. For a node of
+  /// the backward it is the line of the forward operator whose derivative it belongs to.
   int32_t locate = -1;
   std::string located;
   /// First token of each generator, by generator index, and the last one so far.
@@ -100,6 +101,7 @@ class Tracer final : public torch_compat::CarriedBase {
   std::vector<shapes::Spec> find_outputs(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                          const Recording& recording);
   c10::IValue add_output(const shapes::Spec& spec, StorageId storage, Recording& recording);
+  void look_for_line(const Node& node);
   at::Tensor wrap(const shapes::Spec& spec, ValueId value);
   ValueId add_value(const shapes::Spec& spec, StorageId storage);
 
@@ -109,6 +111,13 @@ class Tracer final : public torch_compat::CarriedBase {
   at::Tensor lift_member(const at::Tensor& tensor, const SharedMemory& shared, Source source);
 
   std::vector<torch_compat::WeakNode> writers_;
+  // Where a node of the forward was recorded: the stack, and how many autograd nodes there were.
+  struct Site {
+    uint64_t sequence_number;
+    std::vector<void*> frames;
+  };
+  std::vector<Site> sites_;  // while a line is looked for
+
   const SharedMemories& shared_;
   std::shared_ptr<CaptureLife> life_ = std::make_shared<CaptureLife>();
   std::recursive_mutex mutex_;

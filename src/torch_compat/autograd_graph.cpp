@@ -170,6 +170,28 @@ std::vector<Node*> history_of(const at::Tensor& tensor) {
   return reached.functions;
 }
 
+bool backward_retains_graph() { return torch::autograd::get_current_graph_task_keep_graph(); }
+
+std::optional<uint64_t> evaluated_sequence_number() {
+  const auto node = torch::autograd::get_current_node();
+  return node ? std::optional(node->sequence_nr()) : std::nullopt;
+}
+
+namespace {
+
+// AccumulateGrad holds its node's mutex while it works; the member is protected.
+struct NodeMutex : Node {
+  static constexpr std::mutex Node::*member = &NodeMutex::mutex_;
+};
+
+}  // namespace
+
+GradientLock::GradientLock(const at::Tensor& tensor) {
+  if (!tensor.requires_grad() || has_history(tensor) || tensor.is_view()) return;
+  accumulator_.function = torch::autograd::impl::grad_accumulator(tensor);
+  if (accumulator_.function) lock_ = std::unique_lock((*accumulator_.function).*NodeMutex::member);
+}
+
 uint64_t next_sequence_number() { return at::sequence_number::peek(); }
 
 bool made_before(const Node& node, uint64_t sequence_number) {

@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <mutex>
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -43,6 +45,11 @@ Reached walk(const std::vector<at::Tensor>& tensors);
 std::unordered_set<const torch::autograd::Node*> functions_from(
     const std::vector<at::Tensor>& tensors);
 
+/// Whether the backward pass that runs on this thread keeps the graph (retain_graph).
+bool backward_retains_graph();
+/// Sequence number of the node that the engine evaluates on this thread, nothing outside of a backward pass.
+std::optional<uint64_t> evaluated_sequence_number();
+
 /// Whether somebody looks at the gradient that arrives at an input of a node while a backward pass runs: a
 /// hook other than `ours`, retain_grad(), or grad().
 bool is_observed(torch::autograd::Node& node, uint32_t input,
@@ -56,6 +63,17 @@ torch::autograd::Node* function_of(const at::Tensor& tensor);
 uint64_t next_sequence_number();
 /// Whether the node has a lower number: it is older, if the same thread made both.
 bool made_before(const torch::autograd::Node& node, uint64_t sequence_number);
+
+/// Keeps other threads' backward passes from exchanging the `.grad` of a leaf; does nothing for other
+/// tensors.
+class GradientLock {
+ public:
+  explicit GradientLock(const at::Tensor& tensor);
+
+ private:
+  torch::autograd::Edge accumulator_;
+  std::unique_lock<std::mutex> lock_;
+};
 
 /// The autograd base of a view, the tensor itself otherwise.
 at::Tensor base_or_self(const at::Tensor& tensor);
