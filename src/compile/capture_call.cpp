@@ -1,6 +1,7 @@
 #include "compile/capture_call.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DefaultDtype.h>
 
 #include <optional>
 #include <utility>
@@ -66,6 +67,23 @@ class Originals {
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>> held_;
 };
 
+// The default dtype of a call, which its backward pass may no longer see. Set where it differs only: it is the
+// whole process's.
+class DefaultDtypeScope {
+ public:
+  explicit DefaultDtypeScope(caffe2::TypeMeta dtype) : before_(c10::get_default_dtype()) {
+    if (dtype != before_) c10::set_default_dtype(dtype);
+  }
+  ~DefaultDtypeScope() {
+    if (c10::get_default_dtype() != before_) c10::set_default_dtype(before_);
+  }
+  DefaultDtypeScope(const DefaultDtypeScope&) = delete;
+  DefaultDtypeScope& operator=(const DefaultDtypeScope&) = delete;
+
+ private:
+  caffe2::TypeMeta before_;
+};
+
 }  // namespace
 
 Recapture make_recapture(const Callable& callable, const Leaves& arguments,
@@ -76,7 +94,9 @@ Recapture make_recapture(const Callable& callable, const Leaves& arguments,
   });
   return [callable, doubles = std::move(doubles), originals = Originals(arguments.tensors),
           host = arguments.host, answers = std::move(answers),
-          autocast = torch_compat::Autocast::now()](const ops::BackwardForm& form) {
+          autocast = torch_compat::Autocast::now(),
+          dtype = c10::get_default_dtype()](const ops::BackwardForm& form) {
+    const DefaultDtypeScope default_dtype(dtype);
     // Backward passes run with grad mode off, and where autocast is as backward's caller has it.
     const at::AutoGradMode grad_mode(true);
     const torch_compat::AutocastScope scope(autocast);
