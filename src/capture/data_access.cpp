@@ -1,5 +1,6 @@
 #include "capture/data_access.h"
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <antegrad/error.h>
 
 #include <algorithm>
@@ -21,6 +22,14 @@ constexpr std::array<std::string_view, 2> kSaysLibtorch = {
 
 void forbid_data(const at::Tensor& wrapper) {
   auto* impl = wrapper.unsafeGetTensorImpl();
+  // A wrapper counts versions with its stand-in, which nobody writes. With a counter of its own it
+  // is handed on as it is by the factories of torch:: (make_variable), which copy it otherwise.
+  if (!wrapper.is_inference()) {
+    at::functionalization::impl::unsafeGetFunctionalWrapper(wrapper)
+        ->value()
+        .unsafeGetTensorImpl()
+        ->set_version_counter(c10::VariableVersion(0));
+  }
   // A wrapper asks its storage for the device, which would be an error too; it knows it by itself.
   impl->set_custom_device(false);
   impl->unsafe_storage()
