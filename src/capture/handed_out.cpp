@@ -130,8 +130,24 @@ class Describer {
                               output.alias.kind == Kind::data_of_input ||
                               output.alias.kind == Kind::data_of_output;
     if (own_versions) output.version = static_cast<int32_t>(torch_compat::version_of(t));
+    output.own_view = own_view(output.alias, t);
     require_one_dtype(output, t);
     return output;
+  }
+
+  // What autograd calls a view though it has a history of its own: when its base is handed out too.
+  OwnView own_view(const OutputAlias& alias, const at::Tensor& t) const {
+    if (alias.kind != Kind::detached_from_input && alias.kind != Kind::detached_from_output) {
+      return OwnView::none;
+    }
+    if (!t.is_view() || is_plain_view(t)) return OwnView::none;
+    const auto& target = alias.of_input()
+                             ? tracer_.roots()[static_cast<size_t>(alias.index)].wrapper
+                             : tensor(alias.index);
+    if (!torch_compat::base_or_self(target).is_same(torch_compat::base_or_self(t))) {
+      return OwnView::none;
+    }
+    return torch_compat::made_in_custom_function(t) ? OwnView::in_function : OwnView::without_grad;
   }
 
   // Where the steps from the target to the view are not known, sizes and strides must do.

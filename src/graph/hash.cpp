@@ -51,6 +51,7 @@ class Serialiser {
       number(output.alias.index);
       number(output.requires_grad | output.leaf << 1 | output.inner << 2);
       number(output.version);
+      number(output.own_view);
     }
   }
 

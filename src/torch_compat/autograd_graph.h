@@ -51,6 +51,10 @@ at::Tensor base_or_self(const at::Tensor& tensor);
 at::Tensor span_of(const at::Tensor& tensor, int64_t count, int64_t offset);
 /// How a view says it was made (no_grad, output of several, ...), copied from one view to another.
 void copy_creation(const at::Tensor& from, const at::Tensor& to);
+/// Makes a fresh alias of `target`'s memory a view of it (of its base) that was made with grad mode off, or
+/// by an autograd::Function, and that has no history yet.
+enum class MadeBy : uint8_t { function, no_grad };
+void make_view_of(const at::Tensor& target, const at::Tensor& alias, MadeBy made_by);
 /// Whether a view was made with grad mode off; by an autograd::Function.
 bool made_without_grad(const at::Tensor& view);
 bool made_in_custom_function(const at::Tensor& view);
