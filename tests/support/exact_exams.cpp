@@ -185,6 +185,7 @@ struct Ask {
   std::string wanted = {};  // one subject; empty: all
   bool backward = false;    // through backward() and .grad
   bool retain = false;
+  std::string doubled = {};  // a root of which twice the tensor is taken
 };
 
 Subjects only(Subjects subjects, const std::string& name) {
@@ -215,19 +216,23 @@ void differentiate(const Run& run, const Ask& ask, Record& record) {
   torch::manual_seed(kTangentSeed);
   List tangents;
   for (const auto& r : roots) tangents.push_back(make_tangent(ask.tangent, r.tensor));
+  auto starts = tensors_of(roots);
+  for (size_t i = 0; i < roots.size(); ++i) {
+    if (roots[i].name == ask.doubled) starts[i] = starts[i] * 2;
+  }
   const auto kept = clone_all(tangents);
   record.attempt(
       "backward",
       [&] {
         if (ask.backward || wanted.empty()) {
-          torch::autograd::backward(tensors_of(roots), tangents, ask.retain);
+          torch::autograd::backward(starts, tangents, ask.retain);
           for (const auto& w : wanted) {
             gradient(run, ".grad of " + w.name, w.tensor.unsafeGetTensorImpl()->grad(), record);
           }
           return;
         }
         const auto gradients =
-            torch::autograd::grad(tensors_of(roots), tensors_of(wanted), tangents, ask.retain,
+            torch::autograd::grad(starts, tensors_of(wanted), tangents, ask.retain,
                                   /*create_graph=*/false, /*allow_unused=*/true);
         for (size_t i = 0; i < wanted.size(); ++i) {
           gradient(run, "gradient of " + wanted[i].name, gradients[i], record);
@@ -374,10 +379,13 @@ void without_grad(Run& run, Record& record) {
 }
 
 // A write to a subject after the call, under no_grad or with a picture, and what the backward makes of
-// it. Undisturbed, the backward comes first.
+// it. Undisturbed, the backward comes first, from what the write is going to make.
 void write(Run& run, const std::string& name, bool with_grad, bool disturbed, Record& record) {
   const auto go_back = [&] {
-    differentiate(run, {"then", Tangent::random, "", "", false, !disturbed}, record);
+    Ask ask = {"then"};
+    ask.retain = !disturbed;
+    if (with_grad && !disturbed) ask.doubled = name;
+    differentiate(run, ask, record);
   };
   const auto write_it = [&] {
     for (const auto& s : only(run.subjects(), name)) {

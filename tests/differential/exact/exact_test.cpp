@@ -76,7 +76,7 @@ class Summary final : public ::testing::Environment {
   void TearDown() override {
     if (passed().empty()) return;
     print("gradients of the values of the call, where eager's backward throws",
-          &Leniencies::values_of_the_call, 60);
+          &Leniencies::values_of_the_call, 20);
     print("sums in another order, inside and outside of the region", &Leniencies::order_of_sums,
           30);
     print("rounding", &Leniencies::rounding, 2);

@@ -268,7 +268,7 @@ Cases shared_storage() {
          a[1].mul_(2);
          return {a[0] * a[0]};
        }},
-      refusing_gradient_of("input 1", {"a non-leaf and its view, the view written with grad",
+      refusing_gradient_of("input 0", {"a non-leaf and its view, the view written with grad",
                                        [] {
                                          World w;
                                          w.others = {leaf({2, 3})};
