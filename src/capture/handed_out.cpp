@@ -129,34 +129,46 @@ class Describer {
     const bool own_versions = output.alias.kind == Kind::none ||
                               output.alias.kind == Kind::data_of_input ||
                               output.alias.kind == Kind::data_of_output;
+    require_history_of_target(output, t);
     if (own_versions) output.version = static_cast<int32_t>(torch_compat::version_of(t));
-    output.own_view = own_view(output.alias, t);
+    output.own_view = own_view(output, t);
     require_one_dtype(output, t);
     return output;
   }
 
+  const at::Tensor& target_of(const Output& output) const {
+    const auto index = static_cast<size_t>(output.alias.index);
+    return output.alias.of_input() ? tracer_.roots()[index].wrapper : out_.tensors[index];
+  }
+
   // What autograd calls a view though it has a history of its own: when its base is handed out too.
-  OwnView own_view(const OutputAlias& alias, const at::Tensor& t) const {
-    if (alias.kind != Kind::detached_from_input && alias.kind != Kind::detached_from_output) {
+  OwnView own_view(const Output& output, const at::Tensor& t) const {
+    const auto kind = output.alias.kind;
+    if (kind != Kind::detached_from_input && kind != Kind::detached_from_output) {
       return OwnView::none;
     }
     if (!t.is_view() || is_plain_view(t)) return OwnView::none;
-    const auto& target = alias.of_input()
-                             ? tracer_.roots()[static_cast<size_t>(alias.index)].wrapper
-                             : tensor(alias.index);
-    if (!torch_compat::base_or_self(target).is_same(torch_compat::base_or_self(t))) {
-      return OwnView::none;
-    }
+    const auto base = torch_compat::base_or_self(target_of(output));
+    if (!base.is_same(torch_compat::base_or_self(t))) return OwnView::none;
     return torch_compat::made_in_custom_function(t) ? OwnView::in_function : OwnView::without_grad;
+  }
+
+  // A view is made again from its target and gets the history that this has.
+  void require_history_of_target(const Output& output, const at::Tensor& t) const {
+    if (output.alias.kind != Kind::view_of_input && output.alias.kind != Kind::view_of_output)
+      return;
+    if (target_of(output).requires_grad() == t.requires_grad()) return;
+    throw CaptureError(
+        "", {"views that require grad when what they are views of does",
+             "a view whose base was detached, or that got requires_grad, after it was made",
+             "detach() before making views, or return a clone()"});
   }
 
   // Where the steps from the target to the view are not known, sizes and strides must do.
   void require_one_dtype(const Output& output, const at::Tensor& t) const {
     const auto kind = output.alias.kind;
     if (kind == Kind::none || kind == Kind::is_input || kind == Kind::same_as_output) return;
-    const auto index = static_cast<size_t>(output.alias.index);
-    const auto& target =
-        output.alias.of_input() ? tracer_.roots()[index].wrapper : out_.tensors[index];
+    const auto& target = target_of(output);
     if (target.scalar_type() == t.scalar_type() ||
         at::functionalization::impl::isBaseTensor(target)) {
       return;

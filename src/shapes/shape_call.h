@@ -51,7 +51,7 @@ class Call {
 
   size_t size() const { return args_.size(); }
   const c10::IValue& arg(size_t i) const { return args_[i]; }
-  /// Whether argument `i` is absent: None, or an undefined tensor, as torch::nn::functional passes.
+  /// Whether the optional argument `i` is absent; an undefined tensor is, too.
   bool is_none(size_t i) const {
     return args_[i].isNone() || (args_[i].isTensor() && !args_[i].toTensor().defined());
   }
