@@ -49,8 +49,9 @@ class CaptureScope {
   c10::impl::IncludeDispatchKeyGuard keys_{torch_compat::capture_keys};
 };
 
-// Restores what was watched from the start and what was lifted on the way; returns the first property
-// that had changed, null when none.
+// Restores what was lifted on the way and what was watched from the start, in this order, since a tensor
+// may have been lifted when it was changed already. Returns the first property that had changed, null when
+// none.
 const char* settle(const std::vector<Snapshot>& watched, Tracer& tracer) {
   const char* first = nullptr;
   const auto put_back = [&](const Snapshot& snapshot) {
@@ -59,8 +60,8 @@ const char* settle(const std::vector<Snapshot>& watched, Tracer& tracer) {
     if (first == nullptr) first = changed;
     snapshot.restore();
   };
-  for (const auto& snapshot : watched) put_back(snapshot);
   for (const auto& root : tracer.roots()) put_back(root.before);
+  for (const auto& snapshot : watched) put_back(snapshot);
   return first;
 }
 
@@ -203,15 +204,6 @@ void settle_temporaries(Tracer& tracer) {
   }
 }
 
-// Stand-ins must not outlive the capture: roots hold wrappers, and edges that lead to them.
-void drop_stand_ins(Tracer& tracer) {
-  for (auto& root : tracer.roots()) {
-    root.wrapper = at::Tensor();
-    root.edge = {};
-    root.direct_edge = {};
-  }
-}
-
 // One run of the callable. Returns memory that must be captured as shared; then nothing is finished.
 SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories& known,
                    Captured& captured) {
@@ -235,7 +227,6 @@ SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories&
     finish_joint(tracer, std::move(*results), request.variation.backward, captured);
   }
   results.reset();
-  drop_stand_ins(tracer);
   return shared;
 }
 
@@ -279,7 +270,7 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
       shared = run(tracer, request, known, captured);
     } catch (const c10::Error& error) {
       undo();
-      rethrow_data_access(error);
+      rethrow_typed(error);
       throw;
     } catch (...) {
       undo();

@@ -1,5 +1,6 @@
 #include "capture/data_access.h"
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <antegrad/error.h>
 
 #include <algorithm>
@@ -21,6 +22,14 @@ constexpr std::array<std::string_view, 2> kSaysLibtorch = {
 
 void forbid_data(const at::Tensor& wrapper) {
   auto* impl = wrapper.unsafeGetTensorImpl();
+  // A wrapper counts versions with its stand-in, which nobody writes. With a counter of its own it
+  // is handed on as it is by the factories of torch:: (make_variable), which copy it otherwise.
+  if (!wrapper.is_inference()) {
+    at::functionalization::impl::unsafeGetFunctionalWrapper(wrapper)
+        ->value()
+        .unsafeGetTensorImpl()
+        ->set_version_counter(c10::VariableVersion(0));
+  }
   // A wrapper asks its storage for the device, which would be an error too; it knows it by itself.
   impl->set_custom_device(false);
   impl->unsafe_storage()
@@ -41,9 +50,21 @@ void DataAllowed::add(const at::Tensor& wrapper) {
   storages_.push_back(storage);
 }
 
-void rethrow_data_access(const c10::Error& error) {
+void rethrow_typed(const c10::Error& error) {
   const std::string_view text = error.what();
   const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
+  if (says("as_strided() is non-compositional")) {
+    throw MutationError(
+        "as_strided",
+        {"writes to tensors that are views by operators which can be composed",
+         "a write to memory that as_strided() shows of another view, at " + call_site(text),
+         "call as_strided() on the tensor that owns the memory, or use other views"});
+  }
+  if (says("is a view and its base or another view of its base has been modified inplace")) {
+    throw MutationError("", {"views from split() or unbind() whose base is not written afterwards",
+                             "one that is used or returned after its base was written",
+                             "use narrow() or select(), or write before the views are made"});
+  }
   if (std::none_of(kSaysLibtorch.begin(), kSaysLibtorch.end(), says)) return;
   throw DataDependentError(
       "data_ptr",

@@ -30,7 +30,15 @@ struct Tracer::Recording {
 Tracer::Tracer(const SharedMemories& shared) : shared_(shared) {
   life_->tracer.store(this, std::memory_order_release);
 }
-Tracer::~Tracer() { life_->tracer.store(nullptr, std::memory_order_release); }
+Tracer::~Tracer() {
+  for (auto& root : roots_) {
+    root.wrapper = at::Tensor();
+    root.edge = {};
+    root.direct_edge = {};
+  }
+  for (const auto& writer : writers_) torch_compat::release_saved(writer);
+  life_->tracer.store(nullptr, std::memory_order_release);
+}
 
 Tracer* Tracer::current() { return static_cast<Tracer*>(torch_compat::carried()); }
 
@@ -244,6 +252,13 @@ void for_each_written(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                             "argument"});
 }
 
+// Functionalisation would put the windows back into a tensor of zeros.
+[[noreturn]] void refuse_written_unfold() {
+  throw MutationError("unfold", {"writes to tensors that show their base through other views",
+                                 "a write to windows that unfold() shows, at " + call_site(),
+                                 "write to the tensor itself through narrow() or select()"});
+}
+
 void require_same_place(const ops::OpEntry& entry, const shapes::Spec& returned,
                         const at::Tensor& written) {
   if (at::IntArrayRef(returned.sizes).equals(written.sizes()) &&
@@ -339,6 +354,7 @@ void Tracer::look_for_line(const Node& node) {
 
 void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const std::lock_guard lock(mutex_);
+  if (writing && entry.op.name() == "aten::unfold_backward.default") refuse_written_unfold();
   const auto count = entry.args.size();
   const auto args = at::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);
   Recording recording;

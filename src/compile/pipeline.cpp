@@ -54,7 +54,8 @@ void describe(const Partition& partition, ProgramReport& report) {
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
                               const Options& options, LaterCaptures later) {
   const auto start = std::chrono::steady_clock::now();
-  const PassContext context{options.verify_graphs, options.dump_dir, nullptr};
+  const PassContext context{options.verify_graphs, options.dump_dir,
+                            std::make_shared<std::vector<PassRecord>>()};
   CompiledProgram compiled;
   auto& report = compiled.report;
   report.name = options.name;
