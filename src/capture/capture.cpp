@@ -49,8 +49,9 @@ class CaptureScope {
   c10::impl::IncludeDispatchKeyGuard keys_{torch_compat::capture_keys};
 };
 
-// Restores what was watched from the start and what was lifted on the way; returns the first property
-// that had changed, null when none.
+// Restores what was lifted on the way and what was watched from the start, in this order, since a tensor
+// may have been lifted when it was changed already. Returns the first property that had changed, null when
+// none.
 const char* settle(const std::vector<Snapshot>& watched, Tracer& tracer) {
   const char* first = nullptr;
   const auto put_back = [&](const Snapshot& snapshot) {
@@ -59,8 +60,8 @@ const char* settle(const std::vector<Snapshot>& watched, Tracer& tracer) {
     if (first == nullptr) first = changed;
     snapshot.restore();
   };
-  for (const auto& snapshot : watched) put_back(snapshot);
   for (const auto& root : tracer.roots()) put_back(root.before);
+  for (const auto& snapshot : watched) put_back(snapshot);
   return first;
 }
 

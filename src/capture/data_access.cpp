@@ -1,5 +1,6 @@
 #include "capture/data_access.h"
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <antegrad/error.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include "capture/call_site.h"
+#include "torch_compat/storage_state.h"
 
 namespace antegrad::capture {
 namespace {
@@ -21,23 +23,28 @@ constexpr std::array<std::string_view, 2> kSaysLibtorch = {
 
 void forbid_data(const at::Tensor& wrapper) {
   auto* impl = wrapper.unsafeGetTensorImpl();
+  // A wrapper counts versions with its stand-in, which nobody writes. With a counter of its own it
+  // is handed on as it is by the factories of torch:: (make_variable), which copy it otherwise.
+  if (!wrapper.is_inference()) {
+    at::functionalization::impl::unsafeGetFunctionalWrapper(wrapper)
+        ->value()
+        .unsafeGetTensorImpl()
+        ->set_version_counter(c10::VariableVersion(0));
+  }
   // A wrapper asks its storage for the device, which would be an error too; it knows it by itself.
   impl->set_custom_device(false);
-  impl->unsafe_storage()
-      .unsafeGetStorageImpl()
-      ->release_data_and_set_meta_custom_data_ptr_error_msg_(std::nullopt);
+  torch_compat::forbid_data(*impl->unsafe_storage().unsafeGetStorageImpl());
 }
 
 DataAllowed::~DataAllowed() {
   for (const auto& storage : storages_) {
-    storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
-        std::nullopt);
+    torch_compat::forbid_data(*storage.unsafeGetStorageImpl());
   }
 }
 
 void DataAllowed::add(const at::Tensor& wrapper) {
   const auto& storage = wrapper.unsafeGetTensorImpl()->unsafe_storage();
-  storage.unsafeGetStorageImpl()->clear_data_ptr_access_error_msg_();
+  torch_compat::allow_data(*storage.unsafeGetStorageImpl());
   storages_.push_back(storage);
 }
 

@@ -30,26 +30,43 @@ void require_wrapper(const at::Tensor& tensor) {
                    "call set_data between calls"});
 }
 
+bool is_wrapper(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.key_set().has(c10::DispatchKey::Functionalize);
+}
+
+// A wrapper that libtorch copied without the dispatcher (variable_data()) would ask its storage for its device.
+void take_wrapper(const at::Tensor& tensor) {
+  require_wrapper(tensor);
+  tensor.unsafeGetTensorImpl()->set_custom_device(false);
+}
+
+// What stands for an element of a list.
+at::Tensor lifted(Tracer& tracer, const at::Tensor& tensor) {
+  if (!is_wrapper(tensor)) return tracer.lift(tensor);
+  take_wrapper(tensor);
+  return tensor;
+}
+
 // Exchanges the real tensors of one argument; leaves the IValue alone when there are none.
 void lift_argument(Tracer& tracer, c10::IValue& value) {
   if (value.isTensor()) {
     const auto& tensor = value.toTensor();
     if (!tensor.defined()) return;
-    if (!tensor.key_set().has(c10::DispatchKey::Functionalize)) {
-      value = tracer.lift(tensor);
+    if (is_wrapper(tensor)) {
+      take_wrapper(tensor);
     } else {
-      require_wrapper(tensor);
+      value = tracer.lift(tensor);
     }
   } else if (value.isTensorList()) {
-    c10::List<at::Tensor> lifted;
-    for (const auto& t : value.toTensorVector()) lifted.push_back(tracer.lift(t));
-    value = std::move(lifted);
+    c10::List<at::Tensor> list;
+    for (const auto& t : value.toTensorVector()) list.push_back(lifted(tracer, t));
+    value = std::move(list);
   } else if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> lifted;
+    c10::List<std::optional<at::Tensor>> list;
     for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
-      lifted.push_back(t ? std::optional(tracer.lift(*t)) : t);
+      list.push_back(t ? std::optional(lifted(tracer, *t)) : t);
     }
-    value = std::move(lifted);
+    value = std::move(list);
   }
 }
 

@@ -73,10 +73,10 @@ SharedMemory shared_memory(const std::vector<Part>& parts) {
     first = std::min(first, from);
     end = std::max(end, to);
   }
-  shared.base = torch_compat::span_of(bases[0], end - first, first);
   const auto holder = std::find_if(parts.begin(), parts.end(), [](const Part& part) {
     return part.source.kind != Source::Kind::none;
   });
+  shared.base = torch_compat::span_of(holder->tensor, end - first, first);
   shared.place = {holder->source, holder->tensor};
   shared.place.source.via = Source::Via::span;
   return shared;

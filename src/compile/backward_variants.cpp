@@ -89,7 +89,7 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form,
 }
 
 const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form,
-                                                         const PassContext& context) {
+                                                           const PassContext& context) {
   if (const auto* known = find(form)) return *known;
   // Without the lock: the callable may have to wait for a run of its own on another thread.
   auto joint = std::make_unique<const Joint>(capture(form, context));

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
+#include <c10/core/DefaultDtype.h>
 
 #include <map>
 #include <optional>
@@ -91,6 +92,23 @@ class Originals {
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>> held_;
 };
 
+// The default dtype of a call, which its backward pass may no longer see. Set where it differs only: it is the
+// whole process's.
+class DefaultDtypeScope {
+ public:
+  explicit DefaultDtypeScope(caffe2::TypeMeta dtype) : before_(c10::get_default_dtype()) {
+    if (dtype != before_) c10::set_default_dtype(dtype);
+  }
+  ~DefaultDtypeScope() {
+    if (c10::get_default_dtype() != before_) c10::set_default_dtype(before_);
+  }
+  DefaultDtypeScope(const DefaultDtypeScope&) = delete;
+  DefaultDtypeScope& operator=(const DefaultDtypeScope&) = delete;
+
+ private:
+  caffe2::TypeMeta before_;
+};
+
 // A call that is over, as far as it is needed to capture it again.
 class PastCall {
  public:
@@ -126,9 +144,11 @@ class PastCall {
  private:
   // Backward passes run with grad mode off, and where autocast is as backward's caller has it.
   struct Ambient {
-    explicit Ambient(const PastCall& call) : grad_mode(call.grad_mode_), autocast(call.autocast_) {}
+    explicit Ambient(const PastCall& call)
+        : grad_mode(call.grad_mode_), autocast(call.autocast_), dtype(call.dtype_) {}
     at::AutoGradMode grad_mode;
     torch_compat::AutocastScope autocast;
+    DefaultDtypeScope dtype;
   };
 
   // The callable may hold an argument as well: better the arguments themselves, if they still are as
@@ -144,6 +164,7 @@ class PastCall {
   const std::vector<bool> answers_;
   const bool grad_mode_ = at::GradMode::is_enabled();
   const torch_compat::Autocast autocast_;
+  const caffe2::TypeMeta dtype_ = c10::get_default_dtype();
   std::vector<at::Tensor> doubles_;
   std::map<int32_t, std::string> lines_;  // by node; guarded by callable_.alone
 };

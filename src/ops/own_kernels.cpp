@@ -6,6 +6,7 @@
 #include <ATen/ops/alias.h>
 #include <ATen/ops/as_strided_scatter.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/rrelu_with_noise.h>
 #include <torch/library.h>
 
 #include <string_view>
@@ -22,6 +23,16 @@ at::Tensor as_strided_scatter(const at::Tensor& self, const at::Tensor& src, at:
                                 offset);
 }
 
+// libtorch's own makes the result like its input, while rrelu() makes it contiguous.
+std::tuple<at::Tensor, at::Tensor> rrelu_with_noise(const at::Tensor& self, const at::Tensor& noise,
+                                                    const at::Scalar& lower,
+                                                    const at::Scalar& upper, bool training,
+                                                    std::optional<at::Generator> generator) {
+  auto written = noise.clone();
+  auto result = at::rrelu_with_noise(self, written, lower, upper, training, std::move(generator));
+  return {std::move(result), std::move(written)};
+}
+
 at::Tensor restride(const at::Tensor& self, at::IntArrayRef strides) {
   return at::empty_strided(self.sizes(), strides, self.options()).copy_(self);
 }
@@ -33,6 +44,11 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
       "-> Tensor");
   library.impl("as_strided_scatter", c10::DispatchKey::CompositeExplicitAutograd,
                as_strided_scatter);
+  library.def(
+      "rrelu_with_noise_functional(Tensor self, Tensor noise, Scalar lower, Scalar upper, "
+      "bool training, Generator? generator=None) -> (Tensor, Tensor)");
+  library.impl("rrelu_with_noise_functional", c10::DispatchKey::CompositeExplicitAutograd,
+               rrelu_with_noise);
   library.def("restride(Tensor self, int[] strides) -> Tensor");
   library.impl("restride", c10::DispatchKey::CompositeExplicitAutograd, restride);
 }
@@ -42,6 +58,7 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
 c10::OperatorHandle kernel_of(const c10::OperatorHandle& op) {
   static const auto* table = new std::unordered_map<std::string_view, const char*>{
       {"aten::as_strided_scatter", "antegrad::as_strided_scatter"},
+      {"aten::rrelu_with_noise_functional", "antegrad::rrelu_with_noise_functional"},
   };
   const auto found = table->find(op.operator_name().name);
   if (found == table->end() || !op.operator_name().overload_name.empty()) return op;

@@ -185,6 +185,14 @@ bool native_dropout(Call& call) {
   return true;
 }
 
+/// The result is contiguous, the noise is written to a copy of what was given.
+bool rrelu_with_noise(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  call.returns(contiguous(self, self.sizes()));
+  call.returns(like(call.arg(1).toTensor()));
+  return true;
+}
+
 bool native_dropout_backward(Call& call) {
   const at::Tensor& grad = call.arg(0).toTensor();
   const at::Tensor& mask = call.arg(1).toTensor();
@@ -336,6 +344,7 @@ constexpr Entry kTable[] = {
     {"aten::multinomial", multinomial},
     {"aten::native_dropout", native_dropout},
     {"aten::native_dropout_backward", native_dropout_backward},
+    {"aten::rrelu_with_noise_functional", rrelu_with_noise},
     {"aten::normal_functional", preserved},
     {"aten::uniform", preserved},
 };

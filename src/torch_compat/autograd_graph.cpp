@@ -1,4 +1,5 @@
 #include "torch_compat/autograd_graph.h"
+#include "torch_compat/tensor_state.h"
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -204,7 +205,9 @@ at::Tensor base_or_self(const at::Tensor& tensor) {
 
 at::Tensor span_of(const at::Tensor& tensor, int64_t count, int64_t offset) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  return at::as_strided(tensor, {count}, {1}, offset);
+  auto span = at::as_strided(tensor, {count}, {1}, offset);
+  if (!tensor.is_inference()) share_version_counter(tensor, span);
+  return span;
 }
 
 void copy_creation(const at::Tensor& from, const at::Tensor& to) {

@@ -168,6 +168,12 @@ Expectation refused(std::string words) {
           std::is_base_of_v<CaptureError, E>};
 }
 
+/// See Case.
+struct Tolerated {
+  std::string words;
+  std::string reason;
+};
+
 using Around = std::function<void(const std::function<void()>& call)>;
 
 struct Case {
@@ -179,12 +185,29 @@ struct Case {
   Around around = {};
   /// What happens before each call, counted from 0: a user who changes things between calls.
   std::function<void(World& world, int64_t call)> between = {};
-  /// The program needs fewer saved tensors than eager: a later write that eager complains about may
-  /// go unnoticed, if gradients are those without the write.
-  bool saves_less = false;
+  /// Tensors of the world (by name: "input 0") whose gradients a region does not give, since it wrote them
+  /// and went on computing. Asking for one must be a BackwardError and change nothing.
+  std::vector<std::string> inner = {};
+  /// Gradients may differ by rounding, for this reason (docs/accuracy.md has it too).
+  std::string rounding = {};
+  /// Differences that stay, by words of their lines, and why. One that is not found is an error.
+  std::vector<Tolerated> tolerated = {};
   std::string category = {};
 };
 using Cases = std::vector<Case>;
+
+/// In how many comparisons the candidate was right in another way than eager.
+struct Leniencies {
+  /// Eager's backward throws, because what it saved was written or freed meanwhile; the candidate gives the
+  /// gradient of the values that the call saw (compared with eager's, where nothing was written or freed).
+  int64_t values_of_the_call = 0;
+  /// Gradients inside and outside of the region were added in another order.
+  int64_t order_of_sums = 0;
+  int64_t rounding = 0;   ///< see Case
+  int64_t tolerated = 0;  ///< see Case
+
+  Leniencies& operator+=(const Leniencies& other);
+};
 
 /// How the candidate makes its callable for a world.
 struct Candidate {
@@ -202,8 +225,8 @@ Candidate plain(Body other);
 
 /// Everything in which the candidate differs from eager, one line each; empty when equal or refused as
 /// expected. Also what is wrong with the case itself (eager throws and should not). A dozen lines,
-/// unless all are asked for.
+/// unless all are asked for. Counts in `used` what was let pass.
 std::vector<std::string> differences(const Case& c, const Candidate& candidate,
-                                     bool all_lines = false);
+                                     bool all_lines = false, Leniencies* used = nullptr);
 
 }  // namespace antegrad::testing

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "support/bits.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::testing {
 namespace {
@@ -59,7 +60,12 @@ std::string base_name(const Subjects& subjects, const at::Tensor& tensor) {
   return "a hidden one, first of " + shared;
 }
 
-void autograd_state(const Subjects& subjects, const at::Tensor& tensor, bool any_order,
+Record::Precision precision(const Run& run) {
+  if (!run.subject().rounding.empty()) return Record::Precision::rounding;
+  return run.differentiates_outside() ? Record::Precision::any_order : Record::Precision::bits;
+}
+
+void autograd_state(const Run& run, const Subjects& subjects, const at::Tensor& tensor,
                     Record& record) {
   record.note("requires_grad", tensor.requires_grad());
   record.note("is_leaf", tensor.is_leaf());
@@ -68,11 +74,11 @@ void autograd_state(const Subjects& subjects, const at::Tensor& tensor, bool any
   record.note("is_view", tensor.is_view());
   if (tensor.is_view()) record.note("base", base_name(subjects, tensor));
   record.note("is_inference", tensor.is_inference());
-  if (!tensor.is_inference()) record.note("version", tensor._version());
-  record.gradient(".grad", tensor.unsafeGetTensorImpl()->grad(), any_order);
+  if (!tensor.is_inference()) record.note("version", run.version_of(tensor));
+  record.gradient(".grad", tensor.unsafeGetTensorImpl()->grad(), precision(run));
 }
 
-void describe(const Subjects& subjects, const Subject& subject, bool any_order, Record& record) {
+void describe(const Run& run, const Subjects& subjects, const Subject& subject, Record& record) {
   const Record::Scope scope(record, subject.name);
   const auto& tensor = subject.tensor;
   record.values("values", tensor);
@@ -85,7 +91,7 @@ void describe(const Subjects& subjects, const Subject& subject, bool any_order, 
   record.note("same storage as", first_name(subjects, [&](const at::Tensor& t) {
                 return is_strided(t) && t.storage().is_alias_of(tensor.storage());
               }));
-  autograd_state(subjects, tensor, any_order, record);
+  autograd_state(run, subjects, tensor, record);
 }
 
 std::string show(const HostValue& value) {
@@ -193,7 +199,7 @@ List tensors_of(const Subjects& subjects) {
 }
 
 void gradient(const Run& run, const std::string& what, const at::Tensor& tensor, Record& record) {
-  record.gradient(what, tensor, run.differentiates_outside());
+  record.gradient(what, tensor, precision(run));
   if (!tensor.defined() || !is_strided(tensor)) return;
   record.note(what + " strides", text(tensor.strides()));
   record.note(what + " requires_grad", tensor.requires_grad());
@@ -254,24 +260,28 @@ std::vector<Ask> asks_for(const Run& run) {
 
 // ---- Exams ----------------------------------------------------------------------------------------
 
+using Examine = std::function<void(Run&, Record&)>;
+
 // An exam of a run that was called once.
-Exam after_a_call(std::string name, std::function<void(Run&, Record&)> examine) {
-  return {std::move(name),
-          [examine = std::move(examine)](Run& run, Record& record) {
-            if (run.call(record)) examine(run, record);
-          },
-          {}};
+Exam after_a_call(std::string name, Examine examine, Examine undisturbed = {}) {
+  const auto called = [](Examine inner) -> Examine {
+    if (!inner) return inner;
+    return [inner = std::move(inner)](Run& run, Record& record) {
+      if (run.call(record)) inner(run, record);
+    };
+  };
+  return {std::move(name), called(std::move(examine)), called(std::move(undisturbed))};
 }
 
-void retained(Run& run, Record& record) {
+void retained(Run& run, bool free, Record& record) {
   differentiate(run, {"first", Tangent::random, "", "", false, true}, record);
   differentiate(run, {"second", Tangent::expanded, "", "", false, true}, record);
-  differentiate(run, {"third", Tangent::random, "", "", true, false}, record);
+  differentiate(run, {"third", Tangent::random, "", "", true, !free}, record);
   differentiate(run, {"after the buffers were freed"}, record);
 }
 
 // As a training loop does: a loss of the results, backward, and so on with the same world.
-void repeated(Run& run, Record& record) {
+void repeated(Run& run, bool free, Record& record) {
   for (int i = 0; i < 3; ++i) {
     const Record::Scope scope(record, "call " + std::to_string(i));
     if (!run.call(record)) return;
@@ -285,7 +295,7 @@ void repeated(Run& run, Record& record) {
             auto term = (r.tensor * r.tensor).abs().sum().to(at::kDouble);
             loss = loss.defined() ? loss + term : term;
           }
-          if (loss.defined()) loss.backward();
+          if (loss.defined()) loss.backward({}, /*retain_graph=*/!free);
         },
         /*kinds=*/false);
     for (const auto& w : run.wanted()) {
@@ -295,24 +305,32 @@ void repeated(Run& run, Record& record) {
   }
 }
 
-// Two calls before their backward passes, the older one first.
-void two_forwards(Run& run, Record& record) {
+// Two calls before their backward passes, the older one first; or each backward after its call.
+void two_forwards(Run& run, bool disturbed, Record& record) {
   List first;
+  const auto go_back = [&] {
+    const Record::Scope scope(record, "call 1");
+    record.attempt(
+        "backward of call 0",
+        [&] {
+          List tangents;
+          for (const auto& r : first) tangents.push_back(at::ones_like(r));
+          if (!first.empty()) torch::autograd::backward(first, tangents, !disturbed);
+        },
+        /*kinds=*/false);
+  };
   {
     const Record::Scope scope(record, "call 0");
     if (!run.call(record)) return;
     for (const auto& r : run.roots()) first.push_back(r.tensor);
   }
+  if (!disturbed) go_back();
+  {
+    const Record::Scope scope(record, "call 1");
+    if (!run.call(record)) return;
+  }
+  if (disturbed) go_back();
   const Record::Scope scope(record, "call 1");
-  if (!run.call(record)) return;
-  record.attempt(
-      "backward of call 0",
-      [&] {
-        List tangents;
-        for (const auto& r : first) tangents.push_back(at::ones_like(r));
-        if (!first.empty()) torch::autograd::backward(first, tangents);
-      },
-      /*kinds=*/false);
   differentiate(run, {"backward of call 1", Tangent::random, "", "", true}, record);
 }
 
@@ -351,34 +369,41 @@ void without_grad(Run& run, Record& record) {
   if (run.call(record)) picture(run, record);
 }
 
-enum class Write : uint8_t { with_grad, under_no_grad, none };
-
-// A write after the call, and what the backward makes of it.
-void write(Run& run, const std::string& name, Write how, Record& record) {
-  for (const auto& s : run.subjects()) {
-    if (s.name != name) continue;
-    const c10::AutoGradMode mode(how == Write::with_grad);
-    record.attempt("the write", [&] {
-      if (how != Write::none) s.tensor.mul_(2);
-    });
+// A write to a subject after the call, under no_grad or with a picture, and what the backward makes of
+// it. Undisturbed, the backward comes first.
+void write(Run& run, const std::string& name, bool with_grad, bool disturbed, Record& record) {
+  const auto go_back = [&] {
+    differentiate(run, {"then", Tangent::random, "", "", false, !disturbed}, record);
+  };
+  const auto write_it = [&] {
+    for (const auto& s : only(run.subjects(), name)) {
+      const c10::AutoGradMode mode(with_grad);
+      record.attempt("the write", [&] { s.tensor.mul_(2); });
+    }
+    if (with_grad) picture(run, record);
+  };
+  if (disturbed) {
+    write_it();
+    go_back();
+    return;
   }
-  if (how == Write::with_grad) picture(run, record);
-  differentiate(run, {"then"}, record);
+  const auto state = generator_state();
+  go_back();
+  set_generator_state(state);
+  write_it();
 }
 
-void add_writes(const Run& run, bool saves_less, std::vector<Exam>& exams) {
+void add_writes(const Run& run, std::vector<Exam>& exams) {
   const bool has_roots = !run.roots().empty();
   for (const auto& s : run.subjects()) {
     if (!can_differentiate(s.tensor)) continue;
-    const auto writes = [name = s.name](Write how) {
-      return [name, how](Run& r, Record& record) { write(r, name, how, record); };
+    const auto writes = [name = s.name](bool with_grad, bool disturbed) {
+      return [=](Run& r, Record& record) { write(r, name, with_grad, disturbed, record); };
     };
-    if (!saves_less)
-      exams.push_back(after_a_call("a write to " + s.name, writes(Write::with_grad)));
+    exams.push_back(after_a_call("a write to " + s.name, writes(true, true), writes(true, false)));
     if (!has_roots) continue;
-    auto exam = after_a_call("a write under no_grad to " + s.name, writes(Write::under_no_grad));
-    if (saves_less) exam.alternative = after_a_call("", writes(Write::none)).examine;
-    exams.push_back(std::move(exam));
+    exams.push_back(after_a_call("a write under no_grad to " + s.name, writes(false, true),
+                                 writes(false, false)));
   }
 }
 
@@ -406,6 +431,27 @@ void Run::call_or_throw() {
   } else {
     call();
   }
+  note_fresh_versions();
+}
+
+void Run::note_fresh_versions() {
+  fresh_versions_.clear();
+  const auto outside = this->outside();
+  for (const auto& result : results_.tensors) {
+    const bool counts = result.defined() && !result.is_inference();
+    const bool fresh =
+        counts && std::none_of(outside.begin(), outside.end(), [&](const Subject& s) {
+          return torch_compat::same_version_counter(s.tensor, result);
+        });
+    fresh_versions_.push_back(fresh ? result._version() : 0);
+  }
+}
+
+int64_t Run::version_of(const at::Tensor& tensor) const {
+  for (size_t i = 0; i < results_.tensors.size(); ++i) {
+    if (results_.tensors[i].is_same(tensor)) return tensor._version() - fresh_versions_[i];
+  }
+  return tensor._version();
 }
 
 bool Run::call(Record& record) {
@@ -475,15 +521,16 @@ std::vector<Subject> Run::wanted() const {
     const bool again = std::any_of(wanted.begin(), wanted.end(), [&](const Subject& other) {
       return other.tensor.is_same(s.tensor);
     });
-    if (s.tensor.requires_grad() && !again) wanted.push_back(s);
+    const auto& inner = case_.inner;
+    if (again || std::find(inner.begin(), inner.end(), s.name) != inner.end()) continue;
+    if (s.tensor.requires_grad()) wanted.push_back(s);
   }
   return wanted;
 }
 
 void picture(const Run& run, Record& record) {
   const auto subjects = run.subjects();
-  const bool any_order = run.differentiates_outside();
-  for (const auto& s : subjects) describe(subjects, s, any_order, record);
+  for (const auto& s : subjects) describe(run, subjects, s, record);
   const auto& results = run.results();
   record.note("number of results", static_cast<int64_t>(results.tensors.size()));
   std::string host;
@@ -494,18 +541,21 @@ void picture(const Run& run, Record& record) {
   generators(run, record);
 }
 
-std::vector<Exam> exams_for(const Run& run, bool saves_less) {
+std::vector<Exam> exams_for(const Run& run) {
+  // By whether something is written or freed before a backward that may need it.
+  const auto by = [](void (*examine)(Run&, bool, Record&), bool disturbed) {
+    return [=](Run& r, Record& record) { examine(r, disturbed, record); };
+  };
   std::vector<Exam> exams = {
       {"after the call",
        [](Run& r, Record& record) {
          r.call(record);
          picture(r, record);
-       },
-       {}},
+       }},
       after_a_call("memory", memory),
-      {"called under no_grad", without_grad, {}},
-      {kRepeated, repeated, {}},
-      {"on other threads", other_threads, {}},
+      {"called under no_grad", without_grad},
+      {kRepeated, by(repeated, true), by(repeated, false)},
+      {"on other threads", other_threads},
       after_a_call("after the results are gone", references),
   };
   const auto roots = run.roots();
@@ -514,10 +564,10 @@ std::vector<Exam> exams_for(const Run& run, bool saves_less) {
       exams.push_back(after_a_call(
           "gradients", [ask](Run& r, Record& record) { differentiate(r, ask, record); }));
     }
-    exams.push_back(after_a_call("retain_graph", retained));
-    exams.push_back({"two forwards", two_forwards, {}});
+    exams.push_back(after_a_call("retain_graph", by(retained, true), by(retained, false)));
+    exams.push_back({"two forwards", by(two_forwards, true), by(two_forwards, false)});
   }
-  add_writes(run, saves_less, exams);
+  add_writes(run, exams);
   return exams;
 }
 

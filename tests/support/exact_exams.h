@@ -37,21 +37,29 @@ class Run {
   /// that tensor or a view of it. Its gradients may then be added in another order (docs/accuracy.md).
   bool differentiates_outside() const;
 
+  /// The tensor's version. Of a result with a counter of its own the writes since the call: libtorch's
+  /// composite kernels write what they make, and may do so more often from version to version.
+  int64_t version_of(const at::Tensor& tensor) const;
+
   const World& world() const { return world_; }
+  const Case& subject() const { return case_; }
   const Leaves& results() const { return results_; }
   /// What a backward can start from: results that require grad, and tensors of the world whose history
   /// the calls changed.
   std::vector<Subject> roots() const;
-  /// Tensors of the world that require grad, each once.
+  /// Tensors of the world that require grad, each once, without Case::inner.
   std::vector<Subject> wanted() const;
 
  private:
   std::vector<Subject> outside() const;
+  void note_fresh_versions();
 
   const Case& case_;
   World world_;
   Step& step_;
   Leaves results_;
+  std::vector<int64_t>
+      fresh_versions_;  // of results after the last call, 0 of those that count with others
   std::vector<torch_compat::NodePtr> histories_;  // of outside(), before the calls
   int64_t calls_ = 0;
 };
@@ -60,8 +68,9 @@ class Run {
 struct Exam {
   std::string name;
   std::function<void(Run& run, Record& record)> examine;
-  /// What eager does instead in this exam, if a candidate may do that too.
-  std::function<void(Run& run, Record& record)> alternative;
+  /// The same where nothing is written or freed before the backward that needs it; for eager alone,
+  /// where `examine` throws for that reason.
+  std::function<void(Run& run, Record& record)> undisturbed = {};
 };
 
 /// The state of everything: values, metadata, autograd state, aliases, generators.
@@ -70,7 +79,7 @@ void picture(const Run& run, Record& record);
 /// Name of the exam that takes several steps.
 inline const std::string kRepeated = "three steps";
 
-/// What a run is put through, given what an eager one looks like after its call. `saves_less`: see Case.
-std::vector<Exam> exams_for(const Run& run, bool saves_less);
+/// What a run is put through, given what an eager one looks like after its call.
+std::vector<Exam> exams_for(const Run& run);
 
 }  // namespace antegrad::testing

@@ -8,8 +8,11 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "support/exact.h"
 
 namespace antegrad::testing {
 
@@ -23,8 +26,14 @@ class Record {
   /// Notes definedness, dtype, sizes and bits; keeps a copy.
   void values(const std::string& what, const at::Tensor& tensor);
 
-  /// The same for a gradient. With `any_order`, sums that were added in another order are equal too.
-  void gradient(const std::string& what, const at::Tensor& tensor, bool any_order);
+  /// Which differences in the bits of a gradient are none.
+  enum class Precision : uint8_t {
+    bits,
+    any_order,  ///< sums that were added in another order
+    rounding,   ///< what the case says, see Case::rounding
+  };
+  /// The same for a gradient.
+  void gradient(const std::string& what, const at::Tensor& tensor, Precision precision);
 
   /// Runs `action`; notes whether it threw, with `kinds` also what the error is about. Returns whether
   /// it went through.
@@ -45,23 +54,27 @@ class Record {
 
   /// One line for each fact in which `found` differs, or that only one of the two has. When one of them
   /// threw where the other did not, what follows from that is left out.
-  static std::vector<std::string> compare(const Record& expected, const Record& found);
+  /// Counts in `used` how often a difference in the bits was none.
+  static std::vector<std::string> compare(const Record& expected, const Record& found,
+                                          Leniencies* used = nullptr);
 
   /// Error of the last attempt that threw, its first line; empty when none.
-  const std::string& last_error() const { return last_error_; }
+  std::string last_error() const { return errors_.empty() ? "" : errors_.back(); }
+  /// Whether the error of some attempt has these words.
+  bool threw(std::string_view words) const;
 
  private:
   struct Fact {
     std::string what;
     std::string value;
     at::Tensor bits;
-    bool any_order = false;
+    Precision precision = Precision::bits;
   };
   static std::string show(const Fact& fact);
-  static bool same(const Fact& expected, const Fact& found);
+  static bool same(const Fact& expected, const Fact& found, Leniencies& used);
 
   std::string prefix_;
-  std::string last_error_;
+  std::vector<std::string> errors_;  // of attempts, first lines
   std::vector<Fact> facts_;
 };
 

@@ -318,13 +318,15 @@ Cases intermediates() {
        [](const List& a) -> List {
          const auto fresh = at::ones({3}).requires_grad_();
          return {fresh, a[0] * fresh};
-       }},
+       },
+       refused<CaptureError>("a leaf made inside that is returned")},
       {"requires_grad_ of a detached intermediate", leaves({{3}}),
        [](const List& a) -> List {
          auto y = a[0].exp().detach();
          y.requires_grad_();
          return {y, (y * a[0]).sum()};
-       }},
+       },
+       refused<CaptureError>("a leaf made inside that is returned")},
       {"requires_grad_(false) of a fresh tensor", leaves({{3}}),
        [](const List& a) -> List {
          auto fresh = at::ones({3}).requires_grad_();

@@ -120,7 +120,8 @@ Cases modes() {
            scale = a[0].abs().max();
          }
          return {scale};
-       }},
+       },
+       refused<CaptureError>("a result that is made in inference mode inside")},
       {"a view under no_grad around", nonleaves({{2, 3}}),
        [](const List& a) -> List {
          return {a[0].view({6}), a[0].select(0, 1).exp()};

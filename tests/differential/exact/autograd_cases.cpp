@@ -104,14 +104,19 @@ Cases autograd_cases() {
          const auto y = a[0].exp();
          y.retain_grad();
          return {y * 2};
+       }},
+      {"retain_grad of a result", leaves({{3}}),
+       [](const List& a) -> List {
+         const auto y = a[0].exp();
+         y.retain_grad();
+         return {y, y * 2};
        },
        refused<CaptureError>("retain_grad")},
       {"retain_grad of a leaf argument", leaves({{3}}),
        [](const List& a) -> List {
          a[0].retain_grad();
          return {a[0] * 2};
-       },
-       refused<CaptureError>("retain_grad")},
+       }},
       {"set_data of an argument", leaves({{3}}),
        [](const List& a) -> List {
          a[0].set_data(at::zeros({3}));

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/functional/activation.h>
+#include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/rnn.h>
@@ -101,6 +102,13 @@ Cases data() {
        [](const List& a) -> List {
          return {a[0] * static_cast<double>(a[0].numel() + a[0].stride(0)),
                  at::zeros(a[0].sizes(), a[0].options()), at::ones_like(a[0])};
+       }},
+      {"a tensor of torch:: and a copy of variable_data() are asked for their device",
+       leaves({{2, 3}}),
+       [](const List& a) -> List {
+         const auto h = torch::zeros({2, 3}, a[0].options().requires_grad(false));
+         const auto copy = a[0].variable_data();
+         return {at::cat({a[0].to(h.device()), copy}), at::ones({3}, h.options())};
        }},
       {"one_hot with the number of classes",
        [] {
@@ -357,6 +365,12 @@ Cases modules() {
        [](World& w, int64_t call) {
          const at::NoGradGuard guard;
          for (auto& p : w.module->parameters()) p.sub_(0.1 * static_cast<double>(call));
+       }},
+      {"a functional loss with absent weights", leaves({{4, 6}, {4, 6}}),
+       [](const List& a) -> List {
+         namespace F = torch::nn::functional;
+         return {F::binary_cross_entropy_with_logits(a[0], a[1].sigmoid()),
+                 F::binary_cross_entropy(a[0].sigmoid(), a[1].sigmoid().detach())};
        }},
       {"multi-head attention with one input",
        [] {

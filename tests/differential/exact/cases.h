@@ -30,6 +30,20 @@ inline at::Tensor buffer(at::IntArrayRef sizes, at::ScalarType type = at::kFloat
   return at::randn(sizes, type);
 }
 
+/// The case, with what it lets pass: see Case.
+inline Case refusing_gradient_of(std::string name, Case c) {
+  c.inner.push_back(std::move(name));
+  return c;
+}
+inline Case rounded(std::string reason, Case c) {
+  c.rounding = std::move(reason);
+  return c;
+}
+inline Case tolerating(std::string words, std::string reason, Case c) {
+  c.tolerated.push_back({std::move(words), std::move(reason)});
+  return c;
+}
+
 using Sizes = std::vector<std::vector<int64_t>>;
 
 /// Worlds of leaves that require grad; of tensors that do not; of tensors that are results of something.

@@ -97,7 +97,8 @@ Cases operators() {
       {"an operator without derivative", leaves({{3}}),
        [](const List& a) -> List {
          return {call_scaled("scaled_without_shape", a[0], 2), a[0] * 2};
-       }},
+       },
+       refused<CaptureError>("custom operators with a kernel for autograd")},
       {"an operator in place", plains({{3}}),
        [](const List& a) -> List {
          auto x = a[0];
@@ -272,8 +273,9 @@ Cases functions() {
        }},
       {"an autograd function marks its input dirty", leaves({{3}}),
        [](const List& a) -> List { return {Dirty::apply(a[0] * 1)}; }},
-      {"an autograd function marks an argument dirty", nonleaves({{3}}),
-       [](const List& a) -> List { return {Dirty::apply(a[0]) + 1}; }},
+      refusing_gradient_of("input 0",
+                           {"an autograd function marks an argument dirty", nonleaves({{3}}),
+                            [](const List& a) -> List { return {Dirty::apply(a[0]) + 1}; }}),
       {"an autograd function with undefined tangents", leaves({{3}, {3}}),
        [](const List& a) -> List { return TwoResults::apply(a[0], a[1]); }},
       {"an autograd function with one result in use", leaves({{3}, {3}}),

@@ -304,7 +304,8 @@ Cases shared_storage() {
        [](const List& a) -> List {
          a[1].select(1, 1).zero_();
          return {at::abs(a[0])};
-       }},
+       },
+       refused<MutationError>("to have one dtype")},
       {"an alias with its own version, written",
        [] {
          const auto x = buffer({3});

@@ -329,11 +329,11 @@ Cases metadata() {
          return {y};
        },
        backward_throws("modified by an inplace operation")},
-      {"t_ of a non-leaf argument", nonleaves({{2, 3}}),
-       [](const List& a) -> List {
-         a[0].t_();
-         return {a[0] * 2};
-       }},
+      refusing_gradient_of("input 0", {"t_ of a non-leaf argument", nonleaves({{2, 3}}),
+                                       [](const List& a) -> List {
+                                         a[0].t_();
+                                         return {a[0] * 2};
+                                       }}),
   };
 }
 
@@ -366,11 +366,12 @@ Cases with_grad() {
          y.mul_(3);
          return {flat.sum(), flat};
        }},
-      {"an argument without grad gets some", plain_and_leaf({2, 3}, {3}),
-       [](const List& a) -> List {
-         a[0].mul_(a[1]);
-         return {a[0] * 2};
-       }},
+      refusing_gradient_of("input 0",
+                           {"an argument without grad gets some", plain_and_leaf({2, 3}, {3}),
+                            [](const List& a) -> List {
+                              a[0].mul_(a[1]);
+                              return {a[0] * 2};
+                            }}),
       {"an argument without grad gets some, and is not returned", plain_and_leaf({3}, {3}),
        [](const List& a) -> List {
          a[0].copy_(a[1] * 2);
@@ -381,11 +382,11 @@ Cases with_grad() {
          a[0].select(0, 1).copy_(a[1]);
          return {a[0] * a[0]};
        }},
-      {"a non-leaf argument is written", nonleaves({{2, 3}}),
-       [](const List& a) -> List {
-         a[0].mul_(2);
-         return {a[0].exp()};
-       }},
+      refusing_gradient_of("input 0", {"a non-leaf argument is written", nonleaves({{2, 3}}),
+                                       [](const List& a) -> List {
+                                         a[0].mul_(2);
+                                         return {a[0].exp()};
+                                       }}),
       {"a non-leaf argument is written and returned", nonleaves({{3}}),
        [](const List& a) -> List { return {a[0].tanh_()}; }},
       {"a view of a non-leaf argument is written", nonleaves({{4, 2}}),

@@ -66,8 +66,8 @@ bool raises(Observation& seen, const char* moment, const std::function<void()>& 
 
 // Values as they are now.
 at::Tensor frozen(const at::Tensor& t) {
-  return t.defined() ? t.detach().resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous)
-                     : t;
+  if (!t.defined()) return t;
+  return t.detach().resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous).to(at::kCPU);
 }
 
 // The words that describe a tensor without its values.
@@ -171,13 +171,22 @@ at::Tensor tangent_for(const at::Tensor& root, const CallPlan& plan, size_t inde
   auto generator = at::globalContext().defaultGenerator(at::kCPU).clone();
   generator.set_current_seed(seed + index);
   const auto make = [&](at::IntArrayRef sizes) {
-    return at::randn(sizes, generator).to(root.scalar_type());
+    return at::randn(sizes, generator).to(root.options());
   };
   if (!plan.odd_tangents || root.dim() == 0) return make(root.sizes());
   if (index % 2 == 0) return make({}).expand(root.sizes());
   auto sizes = root.sizes().vec();
   std::swap(sizes.front(), sizes.back());
   return make(sizes).transpose(0, -1);
+}
+
+// Formulas of libtorch that look at the data take another way for tensors without data, see
+// docs/accuracy.md: other last bits, or another sign of zero.
+bool rounds_differently(const Program& program) {
+  return std::any_of(program.body.begin(), program.body.end(), [](const Statement& statement) {
+    const std::string_view text = statement.operation->text;
+    return text.starts_with("at::prod(") || text.starts_with("at::max(c.t[0])");
+  });
 }
 
 struct BackwardPlan {
@@ -188,6 +197,7 @@ struct BackwardPlan {
 BackwardPlan plan_backward(const Program& program, const World& world, const CallPlan& plan,
                            const List& results) {
   BackwardPlan out;
+  out.approximate = rounds_differently(program);
   List candidates = results;
   for (const auto& a : world.arguments()) candidates.push_back(a);
   size_t index = 0;
@@ -298,10 +308,11 @@ Observation observe(const Program& program, World& world, const Callable& callab
   note_state(seen, all, Kind::results);
   for (const auto& [name, t] : all) seen.facts.push_back({Kind::metadata, name, metadata(t), {}});
   seen.facts.push_back({Kind::aliases, "", aliases(all), {}});
-  seen.facts.push_back({Kind::generator, "generator", "", generator_state()});
+  seen.facts.push_back({Kind::generator, "generator", "", generator_state(program.device)});
   observe_backward(seen, program, world, call, results);
   if (seen.raised != Raised::nothing) return seen;
-  seen.facts.push_back({Kind::generator, "generator after backward", "", generator_state()});
+  seen.facts.push_back(
+      {Kind::generator, "generator after backward", "", generator_state(program.device)});
   if (call.poke) observe_pokes(seen, world, results);
   return seen;
 }

@@ -49,7 +49,7 @@ std::span<const Operation> other_operations() {
       AG_VALUE(random, one_float, at::rand_like(c.t[0])),
       AG_VALUE(random, one_float, c.t[0] + at::randn_like(c.t[0])),
       AG_VALUE(random, one_float, at::bernoulli(c.t[0].sigmoid())),
-      AG_VALUE(random, one_real, at::randn(c.t[0].sizes())),
+      AG_VALUE(random, one_real, at::randn(c.t[0].sizes(), c.t[0].device())),
       AG_VALUE(random, one_real, at::randint_like(c.t[0].detach(), 3)),
       AG_VALUE(random, plain_float, at::rrelu(c.t[0], 0.1, 0.3, true)),
       AG_VALUE(random, one_float, at::empty_like(c.t[0]).normal_()),

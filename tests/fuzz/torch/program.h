@@ -72,6 +72,7 @@ struct CallPlan {
 
 struct Program {
   uint64_t seed = 0;  ///< that it was generated from; and of what it draws
+  at::Device device = at::kCPU;
   std::vector<Input> arguments, closures;
   std::vector<Statement> body;
   std::vector<Var> results;

@@ -148,7 +148,7 @@ class NoWarnings : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-Tally run_programs(uint64_t first, uint64_t count, bool verbose) {
+Tally run_programs(uint64_t first, uint64_t count, bool verbose, at::Device device) {
   Tally tally;
   CrashNote note;
   NoWarnings no_warnings;
@@ -156,7 +156,8 @@ Tally run_programs(uint64_t first, uint64_t count, bool verbose) {
   const auto start = std::chrono::steady_clock::now();
   for (uint64_t seed = first; seed < first + count; ++seed) {
     note.at(seed);
-    const auto program = generate(seed);
+    auto program = generate(seed);
+    program.device = device;
     if (verbose) std::cerr << "seed " << seed << "\n" << to_text(program) << std::flush;
     const auto verdict = check(program, compiled);
     if (verbose)
@@ -198,11 +199,11 @@ std::string list_of(const std::vector<uint64_t>& seeds) {
   return seeds.size() > 10 ? text + " ..." : text;
 }
 
-TEST(ProgramsFuzz, BehaveAsInEager) {
+void expect_as_in_eager(at::Device device) {
   const auto count =
       number_from("ANTEGRAD_FUZZ_COUNT", testing::long_tests() ? kLongPrograms : kPrograms);
   const auto tally = run_programs(number_from("ANTEGRAD_FUZZ_SEED", kFirstSeed), count,
-                                  number_from("ANTEGRAD_FUZZ_VERBOSE", 0) != 0);
+                                  number_from("ANTEGRAD_FUZZ_VERBOSE", 0) != 0, device);
   for (const auto& [sort, seeds] : tally.failures) {
     ADD_FAILURE() << seeds.size() << " programs differ in " << sort << ", seeds" << list_of(seeds);
   }
@@ -224,6 +225,16 @@ TEST(ProgramsFuzz, BehaveAsInEager) {
     EXPECT_GE(programs * 1000, static_cast<uint64_t>(least_of(family)) * count)
         << to_string(family);
   }
+}
+
+TEST(ProgramsFuzz, BehaveAsInEager) { expect_as_in_eager(at::kCPU); }
+
+TEST(ProgramsFuzz, BehaveAsInEagerOnCuda) {
+  const auto devices = testing::devices();
+  if (devices.size() < 2) GTEST_SKIP() << "no CUDA device";
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  expect_as_in_eager(devices[1]);
+  at::globalContext().setDeterministicAlgorithms(false, false);
 }
 
 TEST(ProgramsFuzz, ASeedGivesTheSameProgramAndDeterministicResults) {

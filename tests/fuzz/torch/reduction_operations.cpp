@@ -62,7 +62,7 @@ std::span<const Operation> reduction_operations() {
       AG_VALUE(reduction, float_and_dim<1>, at::sum(c.t[0], c.i[0], true)),
       AG_VALUE(reduction, float_of_rank<0>, at::mean(c.t[0])),
       AG_VALUE(reduction, float_and_dim<1>, at::mean(c.t[0], c.i[0], true)),
-      AG_VALUE(reduction, float_of_rank<2>, at::mean(c.t[0], {0, 1})),
+      AG_VALUE(reduction, float_of_rank<2>, at::mean(c.t[0], at::IntArrayRef({0, 1}))),
       AG_VALUE(reduction, number_of_rank_1, at::amax(c.t[0], c.i[0])),
       AG_VALUE(reduction, number_of_rank_1, at::amin(c.t[0], c.i[0], true)),
       AG_VALUE(reduction, float_and_dim<1>, at::prod(c.t[0].clamp(-1.5, 1.5), c.i[0])),

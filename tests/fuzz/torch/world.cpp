@@ -9,7 +9,8 @@
 namespace antegrad::fuzz {
 namespace {
 
-at::Tensor values(const Input& input, at::IntArrayRef sizes, uint64_t seed) {
+// Drawn on the CPU, so that they are the same everywhere.
+at::Tensor cpu_values(const Input& input, at::IntArrayRef sizes, uint64_t seed) {
   auto generator = at::globalContext().defaultGenerator(at::kCPU).clone();
   generator.set_current_seed(seed);
   if (input.dtype == at::kBool) {
@@ -22,8 +23,11 @@ at::Tensor values(const Input& input, at::IntArrayRef sizes, uint64_t seed) {
   return at::randn(sizes, generator).clamp_(-3, 3).to(input.dtype);
 }
 
-at::Tensor laid_out(const Input& input, uint64_t seed) {
+at::Tensor laid_out(const Input& input, uint64_t seed, at::Device device) {
   auto sizes = input.sizes;
+  const auto values = [&](const Input& of, at::IntArrayRef shape, uint64_t from) {
+    return cpu_values(of, shape, from).to(device);
+  };
   if (sizes.empty()) return values(input, sizes, seed);
   switch (input.layout) {
     case Input::Layout::contiguous: return values(input, sizes, seed);
@@ -81,7 +85,7 @@ at::Tensor World::make(const Input& input, size_t call, List& leaves) const {
     return related(input.relation, list.at(static_cast<size_t>(input.of.index)));
   }
   // A view of nothing that anyone knows, in that layout.
-  auto tensor = laid_out(input, input.seed + 7919 * call).detach();
+  auto tensor = laid_out(input, input.seed + 7919 * call, program_.device).detach();
   if (input.grad == Input::Grad::none) return tensor;
   tensor.set_requires_grad(true);
   leaves.push_back(tensor);

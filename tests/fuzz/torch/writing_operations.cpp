@@ -84,8 +84,9 @@ std::span<const Operation> writing_operations() {
       AG_WRITE(
           in_place, target_positions,
           c.t[0].index_put_({c.t[1].remainder(c.t[0].size(0))}, c.t[0].detach()[0].clone(), true)),
-      AG_WRITE(in_place, target_row,
-               c.t[0].index_put_({at::zeros({1}, at::kLong)}, at::Scalar(0.5))),
+      AG_WRITE(
+          in_place, target_row,
+          c.t[0].index_put_({at::zeros({1}, c.t[0].options().dtype(at::kLong))}, at::Scalar(0.5))),
       AG_WRITE(in_place, target_row,
                c.t[0].scatter_(0, at::zeros_like(c.t[0], at::kLong).narrow(0, 0, 1), 0.75)),
       AG_WRITE(in_place, target_float, c.t[0].normal_()),

@@ -1,0 +1,21 @@
+#include "torch_compat/storage_state.h"
+
+#include <optional>
+
+#include "torch_compat/private_member.h"
+
+namespace antegrad::torch_compat {
+
+// Public to be cleared since torch 2.12 only.
+struct DataForbidden : MemberTag<bool, c10::StorageImpl> {
+  friend constexpr Member expose(DataForbidden);
+};
+template struct Expose<DataForbidden, &c10::StorageImpl::throw_on_immutable_data_ptr_>;
+
+void forbid_data(c10::StorageImpl& storage) {
+  storage.release_data_and_set_meta_custom_data_ptr_error_msg_(std::nullopt);
+}
+
+void allow_data(c10::StorageImpl& storage) { storage.*expose(DataForbidden()) = false; }
+
+}  // namespace antegrad::torch_compat
