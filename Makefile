@@ -13,13 +13,13 @@ SETUP := $(if $(filter core asan,$(PRESET)),--core)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test test-all bench format check asan install clean
+.PHONY: help setup configure build demo test test-all bench format check asan asan-torch tsan programs install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
 	  printf '  %-10s %s\n' "$$target" "$$text"; done
-	@printf '\n  PRESET=release|debug|ci|core|asan (now: $(PRESET)), JOBS=n (now: $(JOBS)), ANTEGRAD_TORCH=dir: a libtorch of your own\n'
+	@printf '\n  PRESET=release|debug|ci|core|asan|asan-torch|tsan (now: $(PRESET)), JOBS=n (now: $(JOBS)), ANTEGRAD_TORCH=dir: a libtorch of your own\n'
 
 setup: ## install what is missing (Debian packages, libtorch into .venv)
 	@scripts/setup $(SETUP)
@@ -62,6 +62,18 @@ check: ## formatting, include rules, and the scripts' own tests
 
 asan: ## core tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory test PRESET=asan
+
+# Test programs by name, where building all would take too long.
+programs: configure
+	@ninja -C $(BUILD) -j $(JOBS) $(PROGRAMS)
+	@$(CTEST) -L fast -R '^($(subst $(eval ) ,|,$(PROGRAMS)))$$'
+
+asan-torch: ## tests of the runtime and some random programs under the same, beside libtorch
+	@ANTEGRAD_FUZZ_COUNT=$${ANTEGRAD_FUZZ_COUNT-100} $(MAKE) --no-print-directory programs PRESET=asan-torch \
+	  PROGRAMS='runtime_tests torch_fuzz_tests'
+
+tsan: ## tests of the runtime under ThreadSanitizer
+	@$(MAKE) --no-print-directory programs PRESET=tsan PROGRAMS=runtime_tests
 
 install: configure ## install library, headers and tool below PREFIX
 	@ninja -C $(BUILD) -j $(JOBS) antegrad antegrad-cli

@@ -16,8 +16,9 @@ namespace antegrad::capture {
 namespace {
 
 // Shared objects whose frames are not the user's.
-constexpr std::string_view kNotUser[] = {"libtorch", "libc10",  "libantegrad", "libstdc++",
-                                         "libgcc",   "libc.so", "linux-vdso"};
+constexpr std::string_view kNotUser[] = {"libtorch",   "libc10",  "libantegrad",
+                                         "libstdc++",  "libgcc",  "libc.so",
+                                         "linux-vdso", "libasan", "libtsan"};
 
 bool is_user_object(std::string_view path) {
   const auto file = path.substr(path.rfind('/') + 1);

@@ -58,6 +58,10 @@ void rethrow_typed(const c10::Error& error) {
          "a write to memory that as_strided() shows of another view, at " + call_site(text),
          "call as_strided() on the tensor that owns the memory, or use other views"});
   }
+  if (says("encountered a tensor being mutated that has internal overlap")) {
+    throw MutationError("", {"written tensors whose elements have memory of their own",
+                             "a write to an expanded or unfolded tensor", "write a clone() of it"});
+  }
   if (says("is a view and its base or another view of its base has been modified inplace")) {
     throw MutationError("", {"views from split() or unbind() whose base is not written afterwards",
                              "one that is used or returned after its base was written",

@@ -130,7 +130,13 @@ class Describer {
                               output.alias.kind == Kind::data_of_input ||
                               output.alias.kind == Kind::data_of_output;
     require_history_of_target(output, t);
+    if (t.is_view() && torch_compat::made_without_grad(t) && torch_compat::has_history(t)) {
+      throw CaptureError("", {"results that are views made with grad mode as their bases were",
+                              "a view, made with grad mode on, of a view made with grad mode off",
+                              "make both under the same mode, or return a clone()"});
+    }
     if (own_versions) output.version = static_cast<int32_t>(torch_compat::version_of(t));
+    output.own_view = own_view(output, t);
     require_one_dtype(output, t);
     return output;
   }
@@ -138,6 +144,18 @@ class Describer {
   const at::Tensor& target_of(const Output& output) const {
     const auto index = static_cast<size_t>(output.alias.index);
     return output.alias.of_input() ? tracer_.roots()[index].wrapper : out_.tensors[index];
+  }
+
+  // What autograd calls a view though it has a history of its own: when its base is handed out too.
+  OwnView own_view(const Output& output, const at::Tensor& t) const {
+    const auto kind = output.alias.kind;
+    if (kind != Kind::detached_from_input && kind != Kind::detached_from_output) {
+      return OwnView::none;
+    }
+    if (!t.is_view() || is_plain_view(t)) return OwnView::none;
+    const auto base = torch_compat::base_or_self(target_of(output));
+    if (!base.is_same(torch_compat::base_or_self(t))) return OwnView::none;
+    return torch_compat::made_in_custom_function(t) ? OwnView::in_function : OwnView::without_grad;
   }
 
   // A view is made again from its target and gets the history that this has.

@@ -23,6 +23,10 @@ bool same_strides(at::IntArrayRef sizes, at::IntArrayRef a, at::IntArrayRef b) {
 
 void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
   if (at::has_internal_overlap(tensor.unsafeGetTensorImpl()) != at::MemOverlap::Yes) return;
+  const auto& name = entry.op.info().base_name;
+  if (name != "aten::fill_" && name != "aten::zero_" && name != "aten::masked_fill_") {
+    at::assert_no_internal_overlap(tensor);  // as eager does
+  }
   throw MutationError(entry.op.name(),
                       {"written tensors whose elements have memory of their own",
                        "an expanded tensor, written at " + call_site(), "write a clone() of it"});

@@ -112,12 +112,15 @@ SharedMemories find_shared_memory(const std::vector<Root>& roots, const SharedMe
     bool written = false;
     bool temporary = false;
     bool rebased_view = false;
+    bool replaceable = true;
     for (const auto* root : members) {
       written |= was_written(*root);
+      replaceable &= stands_for_its_memory(root->real);
       temporary |= is_temporary(*root);
       rebased_view |= root->real.is_view() && has_new_history(*root);
     }
-    if (!(written && members.size() > 1) && !temporary && !rebased_view) continue;
+    const bool shared = written && (members.size() > 1 || !replaceable);
+    if (!shared && !temporary && !rebased_view) continue;
     std::vector<Part> parts;
     bool has_source = false;
     for (const auto* root : members) {

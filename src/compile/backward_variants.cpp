@@ -46,6 +46,23 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
   return all ? joint : dce(std::move(joint));
 }
 
+// The error that capturing the backward of all gradients met. Eager does without what failed where the
+// wanted gradients do not need it.
+[[noreturn]] void refuse_failed(const std::exception_ptr& error, const std::vector<bool>& wanted) {
+  if (std::find(wanted.begin(), wanted.end(), false) == wanted.end()) std::rethrow_exception(error);
+  std::string why = "an unknown error";
+  try {
+    std::rethrow_exception(error);
+  } catch (const c10::Error& failed) {
+    why = failed.what_without_backtrace();
+  } catch (const std::exception& failed) {
+    why = failed.what();
+  }
+  throw BackwardError(ErrorText{"a backward that can compute all gradients, to give some of them",
+                                "one that fails: " + why,
+                                "write to tensors that backward needs after the last use"});
+}
+
 }  // namespace
 
 BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first,
@@ -112,7 +129,7 @@ const BackwardVariants::Joint* BackwardVariants::find(const ops::BackwardForm& f
 runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
   const auto context = next_context();
   const auto& joint = joint_for(key.form, context);
-  if (joint.error) std::rethrow_exception(joint.error);
+  if (joint.error) refuse_failed(joint.error, key.wanted);
   Graph backward;
   try {
     backward = split_at(for_wanted(joint.graph, receivers_, key.wanted), saved_).backward;

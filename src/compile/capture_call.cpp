@@ -112,17 +112,16 @@ class DefaultDtypeScope {
 // A call that is over, as far as it is needed to capture it again.
 class PastCall {
  public:
-  PastCall(Callable callable, const Leaves& arguments, const ModuleTree& modules,
-           std::vector<bool> answers)
+  PastCall(Callable callable, const Leaves& arguments,
+           const std::function<bool(const c10::StorageImpl*)>& holds, std::vector<bool> answers)
       : callable_(std::move(callable)),
         originals_(arguments.tensors),
         host_(arguments.host),
         answers_(std::move(answers)),
         autocast_(torch_compat::Autocast::now()) {
-    // A parameter that is an argument as well must be recognised as the parameter.
+    // What the callable holds and gets as well must be recognised as one.
     doubles_ = capture::doubles_of(arguments.tensors, [&](const at::Tensor& tensor) {
-      return tensor.has_storage() &&
-             modules.find(tensor.storage().unsafeGetStorageImpl()) != nullptr;
+      return tensor.has_storage() && holds(tensor.storage().unsafeGetStorageImpl());
     });
   }
 
@@ -172,8 +171,9 @@ class PastCall {
 }  // namespace
 
 LaterCaptures later_captures(const Callable& callable, const Leaves& arguments,
-                             const ModuleTree& modules, std::vector<bool> answers) {
-  const auto call = std::make_shared<PastCall>(callable, arguments, modules, std::move(answers));
+                             const std::function<bool(const c10::StorageImpl*)>& holds,
+                             std::vector<bool> answers) {
+  const auto call = std::make_shared<PastCall>(callable, arguments, holds, std::move(answers));
   return {[call](const ops::BackwardForm& form) { return call->recapture(form); },
           [call](int32_t node) { return call->line_of(node); }};
 }

@@ -39,7 +39,7 @@ bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
 bool same_output(const Output& x, const Output& y) {
   return x.value == y.value && x.kind == y.kind && x.index == y.index && x.alias == y.alias &&
          x.requires_grad == y.requires_grad && x.leaf == y.leaf && x.inner == y.inner &&
-         x.version == y.version;
+         x.version == y.version && x.own_view == y.own_view;
 }
 
 std::string count_difference(const char* what, size_t a, size_t b) {

@@ -157,6 +157,10 @@ struct OutputAlias {
   friend bool operator==(const OutputAlias&, const OutputAlias&) = default;
 };
 
+/// How autograd sees an alias with a history of its own that is a view to it: what made it, for which reason
+/// eager refuses to write it with grad.
+enum class OwnView : uint8_t { none, in_function, without_grad };
+
 struct Output {
   ValueId value = kNoValue;  ///< kNoValue: undefined (a result or a gradient that is none)
   OutputKind kind = OutputKind::result;
@@ -168,7 +172,8 @@ struct Output {
   bool leaf = false;  ///< result, base: requires grad and has no history
   /// Others were computed from it: inside the region their histories lead through it.
   bool inner = false;
-  int32_t version = 0;  ///< result, base: its version when it is handed out
+  int32_t version = 0;               ///< result, base: its version when it is handed out
+  OwnView own_view = OwnView::none;  ///< result: an alias of an input or of another output
 
   /// Its history leads into the region, so that it has a tangent.
   bool differentiable() const;

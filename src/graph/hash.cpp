@@ -49,7 +49,8 @@ class Serialiser {
       number(output.index);
       number(output.alias.kind);
       number(output.alias.index);
-      number(output.requires_grad | output.leaf << 1 | output.inner << 2);
+      number(output.requires_grad | output.leaf << 1 | output.inner << 2 |
+             static_cast<int>(output.own_view) << 3);
       number(output.version);
     }
   }

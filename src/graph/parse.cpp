@@ -252,6 +252,8 @@ class GraphParser {
     output.leaf = cursor_.take("leaf");
     output.inner = cursor_.take("inner");
     output.version = parse_version();
+    if (cursor_.take("in_function")) output.own_view = OwnView::in_function;
+    if (cursor_.take("without_grad")) output.own_view = OwnView::without_grad;
     graph_.outputs.push_back(output);
     cursor_.next_line();
   }

@@ -130,6 +130,8 @@ std::string output_text(const Output& output) {
   if (output.leaf) text += " leaf";
   if (output.inner) text += " inner";
   if (output.version != 0) text += fmt::format(" version {}", output.version);
+  if (output.own_view == OwnView::in_function) text += " in_function";
+  if (output.own_view == OwnView::without_grad) text += " without_grad";
   return text;
 }
 

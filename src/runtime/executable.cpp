@@ -129,6 +129,7 @@ void Executable::read_outputs(const Graph& forward, const ops::AttrTables& table
     handed.differentiable = output.differentiable();
     handed.version = output.version;
     handed.inner = output.inner;
+    handed.own_view = output.own_view;
     has_inner_ |= output.inner;
     const auto kind = output.alias.kind;
     if (kind != Alias::none && kind != Alias::is_input && kind != Alias::same_as_output) {
@@ -348,6 +349,12 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
     handed[i] = out.steps.apply(target, made);
     if (detached && !target.is_inference()) torch_compat::share_version_counter(target, handed[i]);
     if (data) bump_version(handed[i], out.version);
+    if (out.own_view != OwnView::none && !target.is_inference()) {
+      using torch_compat::MadeBy;
+      torch_compat::make_view_of(
+          target, handed[i],
+          out.own_view == OwnView::in_function ? MadeBy::function : MadeBy::no_grad);
+    }
   }
   return handed;
 }

@@ -91,6 +91,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
     bool differentiable = false;
     bool inner = false;
     int32_t version = 0;
+    OwnView own_view = OwnView::none;
     ViewSteps steps;  // from what it is an alias of
   };
   struct Mutation {

@@ -2,38 +2,82 @@
 
 #include <pthread.h>
 
-#include <condition_variable>
-#include <new>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace antegrad::runtime {
 namespace {
 
-struct State {
-  std::mutex mutex;  // held from before a fork until after it
-  std::condition_variable left;
-  int inside = 0;  // threads
+// A flag of each thread, so that threads do not meet in a gate: they would share a cache line, and
+// ThreadSanitizer would take each gate for an order between all of them.
+using Inside = std::atomic<bool>;
+
+struct Gates {
+  std::mutex mutex;  // guards `threads`
+  std::vector<Inside*> threads;
+  std::atomic<bool> forking = false;
 };
 
-thread_local int depth = 0;  // gates of this thread
+template <class Condition>
+void wait_until(const Condition& condition) {
+  while (!condition()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
 
 // Immortal: threads may end after static destruction.
-State& state() {
+Gates& gates();
+
+// The flag of this thread.
+struct Mine {
+  ~Mine() {
+    if (flag == nullptr) return;
+    const std::lock_guard lock(gates().mutex);
+    std::erase(gates().threads, flag);
+    delete std::exchange(flag, nullptr);
+  }
+  Inside& get() {
+    if (flag == nullptr) {
+      flag = new Inside(false);
+      const std::lock_guard lock(gates().mutex);
+      gates().threads.push_back(flag);
+    }
+    return *flag;
+  }
+  Inside* flag = nullptr;
+};
+thread_local Mine mine;
+thread_local int depth = 0;  // gates of this thread
+
+void before_fork() {
+  auto& all = gates();
+  all.mutex.lock();
+  all.forking = true;
+  // Whoever is inside is seen, or sees that a fork is under way.
+  if (depth > 0) return;
+  wait_until([&] {
+    return std::none_of(all.threads.begin(), all.threads.end(),
+                        [](const Inside* inside) { return inside->load(); });
+  });
+}
+
+void after_fork() {
+  gates().forking = false;
+  gates().mutex.unlock();
+}
+
+void after_fork_in_child() {
+  // The other threads are gone.
+  gates().threads.assign(mine.flag == nullptr ? 0 : 1, mine.flag);
+  after_fork();
+}
+
+Gates& gates() {
   static auto* const instance = [] {
-    static State* made = new State();
-    pthread_atfork(
-        /*prepare=*/
-        [] {
-          std::unique_lock lock(made->mutex);
-          if (depth == 0) made->left.wait(lock, [] { return made->inside == 0; });
-          lock.release();
-        },
-        /*parent=*/[] { made->mutex.unlock(); },
-        /*child=*/
-        [] {
-          // The others are gone, whatever they waited for.
-          new (made) State();
-          made->inside = depth > 0 ? 1 : 0;
-        });
+    auto* made = new Gates();
+    pthread_atfork(&before_fork, &after_fork, &after_fork_in_child);
     return made;
   }();
   return *instance;
@@ -43,16 +87,17 @@ State& state() {
 
 ForkGate::ForkGate() {
   if (depth++ > 0) return;
-  auto& s = state();
-  const std::lock_guard lock(s.mutex);
-  ++s.inside;
+  auto& inside = mine.get();
+  inside = true;
+  while (gates().forking) {
+    inside = false;
+    wait_until([] { return !gates().forking; });
+    inside = true;
+  }
 }
 
 ForkGate::~ForkGate() {
-  if (--depth > 0) return;
-  auto& s = state();
-  const std::lock_guard lock(s.mutex);
-  if (--s.inside == 0) s.left.notify_all();
+  if (--depth == 0) mine.get() = false;
 }
 
 }  // namespace antegrad::runtime

@@ -261,6 +261,14 @@ bool was_made(const at::Tensor& view, torch::autograd::CreationMeta how) {
 
 }  // namespace
 
+void make_view_of(const at::Tensor& target, const at::Tensor& alias, MadeBy made_by) {
+  using torch::autograd::CreationMeta;
+  torch::autograd::make_variable_differentiable_view(
+      alias, torch::autograd::ViewInfo(base_or_self(target), nullptr, nullptr), std::nullopt,
+      /*shared_view_info=*/true,
+      made_by == MadeBy::function ? CreationMeta::IN_CUSTOM_FUNCTION : CreationMeta::NO_GRAD_MODE);
+}
+
 bool made_without_grad(const at::Tensor& view) {
   return was_made(view, torch::autograd::CreationMeta::NO_GRAD_MODE);
 }

@@ -81,6 +81,10 @@ at::Tensor base_or_self(const at::Tensor& tensor);
 at::Tensor span_of(const at::Tensor& tensor, int64_t count, int64_t offset);
 /// How a view says it was made (no_grad, output of several, ...), copied from one view to another.
 void copy_creation(const at::Tensor& from, const at::Tensor& to);
+/// Makes a fresh alias of `target`'s memory a view of it (of its base) that was made with grad mode off, or
+/// by an autograd::Function, and that has no history yet.
+enum class MadeBy : uint8_t { function, no_grad };
+void make_view_of(const at::Tensor& target, const at::Tensor& alias, MadeBy made_by);
 /// Makes `tensor`, which shows the memory of `base` and never met autograd, a view of it; its history is
 /// the base's, seen through as_strided.
 at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor);

@@ -282,6 +282,25 @@ TEST(BadUse, OptionsOutOfRange) {
       OptionError);
 }
 
+TEST(BadUse, ATensorSubclass) {
+  const auto plain = at::ones({3});
+  const at::Tensor subclass(c10::make_intrusive<c10::TensorImpl>(
+      c10::Storage(plain.storage()),
+      c10::DispatchKeySet{c10::DispatchKey::CPU, c10::DispatchKey::Python}, plain.dtype()));
+  const auto doubled = [](const at::Tensor& /*subclass*/, const at::Tensor& x) { return x * 2; };
+  auto step = antegrad::compile(doubled);
+  try {
+    step(subclass, plain);
+    ADD_FAILURE() << "no error";
+  } catch (const TensorKindError& error) {
+    EXPECT_NE(std::string(error.what()).find("a tensor subclass"), std::string::npos);
+  }
+  auto eagerly = antegrad::compile(doubled, Options().with_on_refusal(OnRefusal::eager));
+  EXPECT_TRUE(same_bits(eagerly(subclass, plain), plain * 2));
+  ASSERT_EQ(eagerly.report().eager_reasons.size(), 1U);
+  EXPECT_NE(eagerly.report().eager_reasons.begin()->first.find("subclass"), std::string::npos);
+}
+
 TEST(BadUse, TheEagerOptionRunsTheCallableAndCountsWhy) {
   auto step = antegrad::compile([](const at::Tensor& x) { return x * x.sum().item<float>(); },
                                 Options().with_on_refusal(OnRefusal::eager));

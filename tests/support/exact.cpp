@@ -101,8 +101,8 @@ class Untouched final : public Step {
 // What eager saw in an exam, and what else would be right.
 struct Expected {
   Record record;
-  std::optional<Record> untouched;    // a failed call
-  std::optional<Record> undisturbed;  // where eager's backward threw for what happened before it
+  std::optional<Record> untouched;  // a failed call
+  std::vector<Record> undisturbed;  // where eager's backward threw for what happened before it
 };
 
 bool was_disturbed(const Record& record) {
@@ -118,8 +118,10 @@ Expected expect(const Case& c, const Exam& exam, Step& eager) {
     expected.untouched = take(c, exam, make_world(c), untouched);
   }
   // A backward that eager always refuses has no values that would be right.
-  if (exam.undisturbed && c.expect.kind == Kind::equal && was_disturbed(expected.record)) {
-    expected.undisturbed = take(c, {exam.name, exam.undisturbed}, make_world(c), eager);
+  if (c.expect.kind == Kind::equal && was_disturbed(expected.record)) {
+    for (const auto& examine : exam.undisturbed) {
+      expected.undisturbed.push_back(take(c, {exam.name, examine}, make_world(c), eager));
+    }
   }
   return expected;
 }
@@ -130,12 +132,12 @@ Lines compare_record(const Expected& expected, const Record& found, Leniencies& 
   if (!lines.empty() && expected.untouched) {
     if (Record::compare(*expected.untouched, found).empty()) return {};
   }
-  if (!lines.empty() && expected.undisturbed) {
+  for (const auto& undisturbed : expected.undisturbed) {
+    if (lines.empty()) break;
     Leniencies other{1};
-    if (Record::compare(*expected.undisturbed, found, &other).empty()) {
-      now = other;
-      lines.clear();
-    }
+    if (!Record::compare(undisturbed, found, &other).empty()) continue;
+    now = other;
+    lines.clear();
   }
   used += now;
   return lines;

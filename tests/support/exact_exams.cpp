@@ -185,6 +185,7 @@ struct Ask {
   std::string wanted = {};  // one subject; empty: all
   bool backward = false;    // through backward() and .grad
   bool retain = false;
+  std::string doubled = {};  // a root of which twice the tensor is taken
 };
 
 Subjects only(Subjects subjects, const std::string& name) {
@@ -215,19 +216,23 @@ void differentiate(const Run& run, const Ask& ask, Record& record) {
   torch::manual_seed(kTangentSeed);
   List tangents;
   for (const auto& r : roots) tangents.push_back(make_tangent(ask.tangent, r.tensor));
+  auto starts = tensors_of(roots);
+  for (size_t i = 0; i < roots.size(); ++i) {
+    if (roots[i].name == ask.doubled) starts[i] = starts[i] * 2;
+  }
   const auto kept = clone_all(tangents);
   record.attempt(
       "backward",
       [&] {
         if (ask.backward || wanted.empty()) {
-          torch::autograd::backward(tensors_of(roots), tangents, ask.retain);
+          torch::autograd::backward(starts, tangents, ask.retain);
           for (const auto& w : wanted) {
             gradient(run, ".grad of " + w.name, w.tensor.unsafeGetTensorImpl()->grad(), record);
           }
           return;
         }
         const auto gradients =
-            torch::autograd::grad(tensors_of(roots), tensors_of(wanted), tangents, ask.retain,
+            torch::autograd::grad(starts, tensors_of(wanted), tangents, ask.retain,
                                   /*create_graph=*/false, /*allow_unused=*/true);
         for (size_t i = 0; i < wanted.size(); ++i) {
           gradient(run, "gradient of " + wanted[i].name, gradients[i], record);
@@ -263,14 +268,14 @@ std::vector<Ask> asks_for(const Run& run) {
 using Examine = std::function<void(Run&, Record&)>;
 
 // An exam of a run that was called once.
-Exam after_a_call(std::string name, Examine examine, Examine undisturbed = {}) {
+Exam after_a_call(std::string name, Examine examine, std::vector<Examine> undisturbed = {}) {
   const auto called = [](Examine inner) -> Examine {
-    if (!inner) return inner;
     return [inner = std::move(inner)](Run& run, Record& record) {
       if (run.call(record)) inner(run, record);
     };
   };
-  return {std::move(name), called(std::move(examine)), called(std::move(undisturbed))};
+  for (auto& other : undisturbed) other = called(std::move(other));
+  return {std::move(name), called(std::move(examine)), std::move(undisturbed)};
 }
 
 void retained(Run& run, bool free, Record& record) {
@@ -305,8 +310,11 @@ void repeated(Run& run, bool free, Record& record) {
   }
 }
 
-// Two calls before their backward passes, the older one first; or each backward after its call.
-void two_forwards(Run& run, bool disturbed, Record& record) {
+// Two calls before their backward passes, the older one first. Or nothing is freed; or each backward comes
+// after its call.
+enum class Passes : uint8_t { after_both, retained, each_after_its_call };
+void two_forwards(Run& run, Passes passes, Record& record) {
+  const bool after_both = passes != Passes::each_after_its_call;
   List first;
   const auto go_back = [&] {
     const Record::Scope scope(record, "call 1");
@@ -315,7 +323,8 @@ void two_forwards(Run& run, bool disturbed, Record& record) {
         [&] {
           List tangents;
           for (const auto& r : first) tangents.push_back(at::ones_like(r));
-          if (!first.empty()) torch::autograd::backward(first, tangents, !disturbed);
+          if (!first.empty())
+            torch::autograd::backward(first, tangents, passes != Passes::after_both);
         },
         /*kinds=*/false);
   };
@@ -324,12 +333,12 @@ void two_forwards(Run& run, bool disturbed, Record& record) {
     if (!run.call(record)) return;
     for (const auto& r : run.roots()) first.push_back(r.tensor);
   }
-  if (!disturbed) go_back();
+  if (!after_both) go_back();
   {
     const Record::Scope scope(record, "call 1");
     if (!run.call(record)) return;
   }
-  if (disturbed) go_back();
+  if (after_both) go_back();
   const Record::Scope scope(record, "call 1");
   differentiate(run, {"backward of call 1", Tangent::random, "", "", true}, record);
 }
@@ -370,10 +379,13 @@ void without_grad(Run& run, Record& record) {
 }
 
 // A write to a subject after the call, under no_grad or with a picture, and what the backward makes of
-// it. Undisturbed, the backward comes first.
+// it. Undisturbed, the backward comes first, from what the write is going to make.
 void write(Run& run, const std::string& name, bool with_grad, bool disturbed, Record& record) {
   const auto go_back = [&] {
-    differentiate(run, {"then", Tangent::random, "", "", false, !disturbed}, record);
+    Ask ask = {"then"};
+    ask.retain = !disturbed;
+    if (with_grad && !disturbed) ask.doubled = name;
+    differentiate(run, ask, record);
   };
   const auto write_it = [&] {
     for (const auto& s : only(run.subjects(), name)) {
@@ -400,10 +412,11 @@ void add_writes(const Run& run, std::vector<Exam>& exams) {
     const auto writes = [name = s.name](bool with_grad, bool disturbed) {
       return [=](Run& r, Record& record) { write(r, name, with_grad, disturbed, record); };
     };
-    exams.push_back(after_a_call("a write to " + s.name, writes(true, true), writes(true, false)));
+    exams.push_back(
+        after_a_call("a write to " + s.name, writes(true, true), {writes(true, false)}));
     if (!has_roots) continue;
     exams.push_back(after_a_call("a write under no_grad to " + s.name, writes(false, true),
-                                 writes(false, false)));
+                                 {writes(false, false)}));
   }
 }
 
@@ -509,6 +522,11 @@ bool Run::differentiates_outside() const {
     return std::any_of(outside.begin(), outside.end(),
                        [&](const Subject& s) { return s.tensor.is_same(tensor); });
   };
+  const auto roots = this->roots();
+  if (std::any_of(roots.begin(), roots.end(),
+                  [&](const Subject& root) { return is_outside(root.tensor); })) {
+    return true;
+  }
   return std::any_of(results_.tensors.begin(), results_.tensors.end(), [&](const at::Tensor& r) {
     return r.defined() && r.requires_grad() &&
            (is_outside(r) || (r.is_view() && is_outside(r._base())));
@@ -554,7 +572,7 @@ std::vector<Exam> exams_for(const Run& run) {
        }},
       after_a_call("memory", memory),
       {"called under no_grad", without_grad},
-      {kRepeated, by(repeated, true), by(repeated, false)},
+      {kRepeated, by(repeated, true), {by(repeated, false)}},
       {"on other threads", other_threads},
       after_a_call("after the results are gone", references),
   };
@@ -564,8 +582,13 @@ std::vector<Exam> exams_for(const Run& run) {
       exams.push_back(after_a_call(
           "gradients", [ask](Run& r, Record& record) { differentiate(r, ask, record); }));
     }
-    exams.push_back(after_a_call("retain_graph", by(retained, true), by(retained, false)));
-    exams.push_back({"two forwards", by(two_forwards, true), by(two_forwards, false)});
+    exams.push_back(after_a_call("retain_graph", by(retained, true), {by(retained, false)}));
+    const auto passes = [](Passes p) {
+      return [p](Run& r, Record& record) { two_forwards(r, p, record); };
+    };
+    exams.push_back({"two forwards",
+                     passes(Passes::after_both),
+                     {passes(Passes::retained), passes(Passes::each_after_its_call)}});
   }
   add_writes(run, exams);
   return exams;

@@ -34,7 +34,7 @@ class Run {
   std::vector<Subject> subjects() const;
 
   /// Whether a tensor of the world is differentiated both through the call and outside of it: a result is
-  /// that tensor or a view of it. Its gradients may then be added in another order (docs/accuracy.md).
+  /// that tensor or a view of it, or the call gave it a history. Its gradients may then be added in another order (docs/accuracy.md).
   bool differentiates_outside() const;
 
   /// The tensor's version. Of a result with a counter of its own the writes since the call: libtorch's
@@ -70,7 +70,7 @@ struct Exam {
   std::function<void(Run& run, Record& record)> examine;
   /// The same where nothing is written or freed before the backward that needs it; for eager alone,
   /// where `examine` throws for that reason.
-  std::function<void(Run& run, Record& record)> undisturbed = {};
+  std::vector<std::function<void(Run& run, Record& record)>> undisturbed = {};
 };
 
 /// The state of everything: values, metadata, autograd state, aliases, generators.

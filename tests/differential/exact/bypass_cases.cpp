@@ -110,6 +110,11 @@ Cases data() {
          const auto copy = a[0].variable_data();
          return {at::cat({a[0].to(h.device()), copy}), at::ones({3}, h.options())};
        }},
+      {"at::one_hot with the number of classes",
+       [] {
+         return World{{at::arange(3), leaf({4})}};
+       },
+       [](const List& a) -> List { return {at::one_hot(a[0], 4) * a[1]}; }},
       {"one_hot with the number of classes",
        [] {
          return World{{at::arange(3), leaf({4})}};
@@ -386,6 +391,53 @@ Cases modules() {
              std::dynamic_pointer_cast<torch::nn::MultiheadAttentionImpl>(w.module);
          const auto [out, weights] = attention->forward(a[0], a[0], a[0]);
          return {out, weights};
+       }},
+      {"multi-head attention in training, with other keys and a mask",
+       [] {
+         World w;
+         w.inputs = {leaf({3, 2, 4}), leaf({5, 2, 4})};
+         w.module =
+             torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(4, 2).dropout(0.3))
+                 .ptr();
+         return w;
+       },
+       [](World& w, const List& a) -> List {
+         const auto attention =
+             std::dynamic_pointer_cast<torch::nn::MultiheadAttentionImpl>(w.module);
+         const auto mask = at::zeros({3, 5}, at::kBool);
+         const auto [out, weights] = attention->forward(a[0], a[1], a[1], {}, true, mask);
+         return {out, weights};
+       }},
+      {"multi-head attention whose inputs change between calls from one to two",
+       [] {
+         World w;
+         w.inputs = {leaf({3, 2, 4}), leaf({3, 2, 4})};
+         w.module =
+             torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(4, 2).dropout(0))
+                 .ptr();
+         return w;
+       },
+       [](World& w, const List& a) -> List {
+         const auto attention =
+             std::dynamic_pointer_cast<torch::nn::MultiheadAttentionImpl>(w.module);
+         return {std::get<0>(attention->forward(a[0], a[1], a[1]))};
+       },
+       equal(),
+       {},
+       [](World& w, int64_t call) {
+         if (call > 0) w.inputs[1] = (w.inputs[0].detach() + (call - 1)).set_requires_grad(true);
+       }},
+      {"a GRU in both directions",
+       [] {
+         World w;
+         w.inputs = {leaf({3, 2, 4})};
+         w.module = torch::nn::GRU(torch::nn::GRUOptions(4, 3).bidirectional(true)).ptr();
+         return w;
+       },
+       [](World& w, const List& a) -> List {
+         const auto [out, state] =
+             std::dynamic_pointer_cast<torch::nn::GRUImpl>(w.module)->forward(a[0]);
+         return {out, state};
        }},
       {"an LSTM",
        [] {

@@ -30,6 +30,22 @@ void note(const at::Tensor& x) { log_text() += std::to_string(x.sum().item<float
 std::tuple<at::Tensor, at::Tensor> both_ends(const at::Tensor& x) {
   return {x.min().clone(), x.max().clone()};
 }
+at::Tensor logged(const at::Tensor& x) {
+  log_text() += "logged " + std::to_string(x.sum().item<float>()) + "; ";
+  return x.clone();
+}
+at::Tensor logged_meta(const at::Tensor& x) { return at::empty_like(x); }
+// Sees the strides of its argument.
+at::Tensor strides_of(const at::Tensor& x) {
+  auto out = at::empty({x.dim()}, x.options());
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    out.mutable_data_ptr<float>()[d] = static_cast<float>(x.stride(d));
+  }
+  return out;
+}
+at::Tensor strides_meta(const at::Tensor& x) { return at::empty({x.dim()}, x.options()); }
+at::Tensor flattened(const at::Tensor& x) { return x.contiguous().view(-1).clone(); }
+at::Tensor flattened_meta(const at::Tensor& x) { return at::empty({x.numel()}, x.options()); }
 at::Tensor composite(const at::Tensor& x) { return x.sin() * x; }
 
 class Scaled : public Function<Scaled> {
@@ -55,6 +71,9 @@ TORCH_LIBRARY(antegrad_exact, m) {
   m.def("accumulate(Tensor(a!) into, Tensor x) -> ()");
   m.def("note(Tensor x) -> ()");
   m.def("both_ends(Tensor x) -> (Tensor, Tensor)");
+  m.def("logged(Tensor x) -> Tensor");
+  m.def("own_strides(Tensor x) -> Tensor", {at::Tag::needs_fixed_stride_order});
+  m.def("any_strides(Tensor x) -> Tensor", {at::Tag::flexible_layout});
   m.def("composite(Tensor x) -> Tensor", composite);
 }
 TORCH_LIBRARY_IMPL(antegrad_exact, CPU, m) {
@@ -64,8 +83,16 @@ TORCH_LIBRARY_IMPL(antegrad_exact, CPU, m) {
   m.impl("accumulate", accumulate);
   m.impl("note", note);
   m.impl("both_ends", both_ends);
+  m.impl("logged", logged);
+  m.impl("own_strides", strides_of);
+  m.impl("any_strides", flattened);
 }
-TORCH_LIBRARY_IMPL(antegrad_exact, Meta, m) { m.impl("scaled", scaled_like); }
+TORCH_LIBRARY_IMPL(antegrad_exact, Meta, m) {
+  m.impl("scaled", scaled_like);
+  m.impl("logged", logged_meta);
+  m.impl("own_strides", strides_meta);
+  m.impl("any_strides", flattened_meta);
+}
 TORCH_LIBRARY_IMPL(antegrad_exact, Autograd, m) { m.impl("scaled", scaled_autograd); }
 
 template <class Signature, class... Args>
@@ -126,6 +153,27 @@ Cases operators() {
          a[0].add_(1);
          call_note(a[0]);
          return {};
+       }},
+      {"an operator that wants the strides of its arguments", leaves({{2, 3}}),
+       [](const List& a) -> List {
+         return {call<at::Tensor(const at::Tensor&)>("own_strides", (a[0].t() * 2).detach()),
+                 a[0] * 1};
+       }},
+      {"an operator that takes any strides", plains({{2, 3}}),
+       [](const List& a) -> List {
+         return {call<at::Tensor(const at::Tensor&)>("any_strides", a[0].t())};
+       }},
+      {"an operator with declared effects whose result nobody uses",
+       [] { return watched({buffer({3})}); },
+       [](const List& a) -> List {
+         static const bool once = [] {
+           declare_effects("antegrad_exact::logged");
+           return true;
+         }();
+         if (once) call<at::Tensor(const at::Tensor&)>("logged", a[0]);
+         call_note(a[0]);
+         call<at::Tensor(const at::Tensor&)>("logged", a[0] * 2);
+         return {a[0] + 1};
        }},
       {"an operator with two results", plains({{4}}),
        [](const List& a) -> List {

@@ -84,15 +84,15 @@ struct Cubed : torch::autograd::Function<Cubed> {
     return {(grads[0] * 3 * x * x).to(at::kFloat)};
   }
 };
-// Keeps a copy: the gradient is that of the call's values.
-struct CarefulExp : torch::autograd::Function<CarefulExp> {
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x) {
-    const auto y = x.exp();
+// x * y that keeps a copy of y: the gradient is that of the call's values.
+struct CarefulProduct : torch::autograd::Function<CarefulProduct> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
+                            const at::Tensor& y) {
     ctx->saved_data["y"] = y.clone();
-    return y;
+    return x * y;
   }
   static List backward(torch::autograd::AutogradContext* ctx, const List& grads) {
-    return {grads[0] * ctx->saved_data["y"].toTensor()};
+    return {grads[0] * ctx->saved_data["y"].toTensor(), at::Tensor()};
   }
 };
 struct ZeroForUndefined : torch::autograd::Function<ZeroForUndefined> {
@@ -286,12 +286,38 @@ TEST(ExactHarness, FindsNothingBetweenAFunctionAndItself) {
 }
 
 TEST(ExactHarness, LetsPassTheGradientOfTheValuesOfTheCallAndCountsIt) {
-  const Body exp([](const List& a) -> List { return {a[0].exp()}; });
-  const Body careful([](const List& a) -> List { return {CarefulExp::apply(a[0])}; });
+  const Body product([](const List& a) -> List { return {a[1] * a[0]}; });
+  const Body careful([](const List& a) -> List { return {CarefulProduct::apply(a[1], a[0])}; });
   Leniencies used;
-  EXPECT_THAT(differences({"exp", leaves({{3}}), exp}, plain(careful), true, &used), IsEmpty());
-  EXPECT_GE(used.values_of_the_call, 2);  // a write, and freed buffers
+  EXPECT_THAT(
+      differences({"product", plain_and_leaf({3}, {3}), product}, plain(careful), true, &used),
+      IsEmpty());
+  EXPECT_GE(used.values_of_the_call, 3);  // writes with grad and without, freed buffers
   EXPECT_EQ(used.rounding + used.order_of_sums + used.tolerated, 0);
+}
+
+TEST(ExactHarness, ToleratesWhatACaseNamesAndMissesItWhenItIsGone) {
+  const Body one([](const List& a) -> List { return {a[0] * 1}; });
+  const Body two([](const List& a) -> List { return {a[0] * 2}; });
+  Case c{"tolerated", plains({{3}}), one};
+  c.tolerated = {{"values", "for this test"}};
+  auto other = plain(two);
+  other.refuses = true;
+  Leniencies used;
+  EXPECT_THAT(differences(c, other, true, &used), Not(Contains(HasSubstr("result 0: values"))));
+  EXPECT_GE(used.tolerated, 1);
+  auto same = plain(one);
+  same.refuses = true;
+  EXPECT_THAT(differences(c, same, true), Contains(HasSubstr("tolerated, but not found")));
+}
+
+TEST(ExactHarness, AnInnerGradientMustBeRefused) {
+  Case c{"inner", nonleaves({{3}}), Body([](const List& a) -> List { return {a[0].mul_(2) + 1}; })};
+  c.inner = {"input 0"};
+  auto candidate = plain();
+  candidate.refuses = true;
+  EXPECT_THAT(differences(c, candidate, true),
+              Contains(HasSubstr("the gradient of input 0 is given")));
 }
 
 TEST(ExactHarness, RoundingPassesOnlyWhereTheCaseSaysSo) {
@@ -358,7 +384,9 @@ class Refusal : public ::testing::Test {
     return differences({"refusal", plains({{3}}), Body([](const List& a) { return a; }), expect},
                        candidate);
   }
-  [[noreturn]] static void refuse() { throw MutationError("", {"these words", "", ""}); }
+  [[noreturn]] static void refuse() {
+    throw MutationError("", {"these words", "something", "do this"});
+  }
 };
 
 TEST_F(Refusal, IsAsExpected) {
@@ -369,15 +397,21 @@ TEST_F(Refusal, MustCome) {
 }
 TEST_F(Refusal, MustHaveTheType) {
   EXPECT_THAT(differences_of([](const List&) -> List {
-                throw CaptureError("", {"these words", "", ""});
+                throw CaptureError("", {"these words", "something", "do this"});
               }),
               Contains(HasSubstr("another error")));
 }
 TEST_F(Refusal, MustHaveTheWords) {
   EXPECT_THAT(differences_of([](const List&) -> List {
-                throw MutationError("", {"something else", "", ""});
+                throw MutationError("", {"something else", "something", "do this"});
               }),
               Contains(HasSubstr("'words' not in")));
+}
+TEST_F(Refusal, MustSayWhatToDo) {
+  EXPECT_THAT(differences_of([](const List&) -> List {
+                throw MutationError("", {"these words", "something", ""});
+              }),
+              Contains(HasSubstr("no remedy")));
 }
 TEST_F(Refusal, MustLeaveTheWorldAsItWas) {
   EXPECT_THAT(differences_of([](const List& a) -> List {

@@ -3,8 +3,6 @@
 
 #include "differential/exact/cases.h"
 
-#ifdef ANTEGRAD_TEST_INSIDE
-
 #include <torch/types.h>
 
 namespace antegrad::testing {
@@ -111,11 +109,3 @@ Cases inside_cases() {
 }
 
 }  // namespace antegrad::testing
-
-#else
-
-namespace antegrad::testing {
-Cases inside_cases() { return {}; }
-}  // namespace antegrad::testing
-
-#endif

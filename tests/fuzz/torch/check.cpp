@@ -185,7 +185,8 @@ at::Tensor tangent_for(const at::Tensor& root, const CallPlan& plan, size_t inde
 bool rounds_differently(const Program& program) {
   return std::any_of(program.body.begin(), program.body.end(), [](const Statement& statement) {
     const std::string_view text = statement.operation->text;
-    return text.starts_with("at::prod(") || text.starts_with("at::max(c.t[0])");
+    return text.starts_with("at::prod(") || text.starts_with("at::cumprod(") ||
+           text.starts_with("at::max(c.t[0])");
   });
 }
 
@@ -209,7 +210,8 @@ BackwardPlan plan_backward(const Program& program, const World& world, const Cal
     if (argument && t._version() == 0) continue;  // nothing to do with the call
     out.roots.push_back(t);
     out.tangents.push_back(tangent_for(t, plan, index, program.seed));
-    out.approximate = out.approximate || starts_outside(t, world);
+    // A view's tangent meets the gradients of its base in another order.
+    out.approximate = out.approximate || starts_outside(t, world) || t.is_view();
   }
   const auto leaves = world.leaves();
   for (size_t i = 0; i < leaves.size(); ++i) {

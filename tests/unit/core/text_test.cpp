@@ -38,6 +38,8 @@ outputs
   %10 result same_as_output 1
   %10 result no_grad_view_of_input 0
   %10 result detached_from_output 7 grad leaf inner version 2
+  %10 result detached_from_input 0 grad in_function
+  %10 result detached_from_input 0 version 1 without_grad
   %0 result is_input 0
   none result
   %8 base grad
@@ -85,7 +87,9 @@ TEST(Text, ReadsWhatItSays) {
   EXPECT_TRUE(graph.outputs[4].leaf);
   EXPECT_TRUE(graph.outputs[4].inner);
   EXPECT_EQ(graph.outputs[4].version, 2);
-  EXPECT_EQ(graph.outputs[7].kind, OutputKind::base);
+  EXPECT_EQ(graph.outputs[5].own_view, OwnView::in_function);
+  EXPECT_EQ(graph.outputs[6].own_view, OwnView::without_grad);
+  EXPECT_EQ(graph.outputs[9].kind, OutputKind::base);
 }
 
 TEST(Text, EveryKindOfArgumentReadsBack) {
