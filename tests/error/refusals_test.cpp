@@ -126,6 +126,17 @@ TEST(Refusals, AnAutogradFunctionOfAParameterWithHooks) {
                                {leaf({3})}, "hooks");
 }
 
+TEST(Refusals, AHookOnAParameterThatAnOperatorMet) {
+  const auto w = leaf({3});
+  expect_refused<EscapeError>(
+      [&](const List& a) {
+        const auto y = (a[0] * w).sum();
+        w.register_hook([](const at::Tensor& grad) { return grad * 2; });
+        return y;
+      },
+      {leaf({3})}, "whose hooks changed");
+}
+
 TEST(Refusals, AnUntypedDataPointer) {
   const auto refused = [](const auto& read) {
     expect_refused<DataDependentError>(
