@@ -54,10 +54,11 @@ format: ## format all C++ files in place
 	@scripts/setup --core
 	@scripts/format
 
-check: ## formatting, include rules, and the scripts' own tests
+check: ## formatting, include rules, what the pages name, and the scripts' own tests
 	@scripts/setup --core
 	@scripts/format --check
 	@scripts/check_includes
+	@scripts/check_docs
 	@scripts/test_scripts
 
 asan: ## core tests under AddressSanitizer and UndefinedBehaviorSanitizer

@@ -41,9 +41,9 @@ const char* Snapshot::changed() const {
       !impl->storage().is_alias_of(data_.storage()) || impl->sizes() != data_.sizes() ||
       impl->strides() != data_.strides() || impl->storage_offset() != data_.storage_offset() ||
       impl->dtype() != data_.dtype()) {
-    return "its data (set_data or resize_)";
+    return "data (set_data or resize_)";
   }
-  if (torch_compat::hook_count(tensor_) != hooks_) return "its hooks";
+  if (torch_compat::hook_count(tensor_) != hooks_) return "hooks";
   return nullptr;
 }
 

@@ -77,8 +77,7 @@ class Summary final : public ::testing::Environment {
     if (passed().empty()) return;
     print("gradients of the values of the call, where eager's backward throws",
           &Leniencies::values_of_the_call, 20);
-    print("sums in another order, inside and outside of the region", &Leniencies::order_of_sums,
-          8);
+    print("sums in another order, inside and outside of the region", &Leniencies::order_of_sums, 8);
     print("rounding", &Leniencies::rounding, 2);
     print("tolerated", &Leniencies::tolerated, 3);
     for (const auto& [c, used] : passed()) {

@@ -1,0 +1,188 @@
+// Refusals that docs/capture.md lists and that no table of tests/differential/exact has: the type, the words,
+// and that nothing is left behind.
+
+#include <ATen/ATen.h>
+#include <antegrad/antegrad.h>
+#include <c10/core/InferenceMode.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "capture/stand_in.h"
+#include "support/bits.h"
+
+namespace antegrad::testing {
+namespace {
+
+using List = std::vector<at::Tensor>;
+
+at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_grad(true); }
+
+template <class E, class Run>
+void expect_error(Run run, const char* words) {
+  try {
+    run();
+    ADD_FAILURE() << "expected an error";
+  } catch (const E& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(words));
+  }
+  EXPECT_EQ(capture::live_stand_ins(), 0);
+}
+
+// The call is refused and changes nothing; by option it is eager's.
+template <class E, class Fn>
+void expect_refused(Fn fn, const List& inputs, const char* words) {
+  List before;
+  for (const auto& input : inputs) before.push_back(input.detach().clone());
+  expect_error<E>([&] { antegrad::compile(fn)(inputs); }, words);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_TRUE(same_bits(inputs[i].detach(), before[i]));
+  }
+  auto eager = antegrad::compile(fn, Options().with_on_refusal(OnRefusal::eager));
+  eager(inputs);
+  EXPECT_EQ(eager.report().eager_calls, 1);
+}
+
+struct Twice : torch::autograd::Function<Twice> {
+  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {
+    return x * 2;
+  }
+  static List backward(torch::autograd::AutogradContext* /*context*/, List grads) {
+    return {grads[0] * 2};
+  }
+};
+
+TEST(Refusals, AViewWhoseSizesChange) {
+  const auto base = at::randn({4, 3});
+  expect_refused<MutationError>(
+      [](const List& a) {
+        auto x = a[0];
+        x.t_();
+        return x * 2;
+      },
+      {base.slice(0, 0, 2)}, "a view whose sizes or strides the callable changes");
+}
+
+TEST(Refusals, AnExpandedTensorThatIsWritten) {
+  expect_error<MutationError>(
+      [] {
+        antegrad::compile([](const at::Tensor& x) {
+          auto row = (x + 1).slice(0, 0, 1).expand({4});
+          row.add_(1);
+          return row;
+        })(at::ones({3}));
+      },
+      "clone()");
+}
+
+TEST(Refusals, MemoryOfSeveralTypesThatIsWritten) {
+  const auto floats = at::randn({4});
+  expect_refused<MutationError>(
+      [](const List& a) {
+        a[0].add_(1);
+        return a[1] + 0;
+      },
+      {floats, floats.view(at::kInt).detach()}, "seen as Float and as Int");
+}
+
+TEST(Refusals, ResultsOfSeveralTypesInOneMemory) {
+  expect_refused<CaptureError>(
+      [](const List& a) {
+        const auto y = a[0] * 2;
+        return std::pair{y.detach(), y.detach().view(at::kInt)};
+      },
+      {at::randn({4})}, "Float and Int in the same memory");
+}
+
+TEST(Refusals, AResultMadeInInferenceModeInside) {
+  expect_refused<CaptureError>(
+      [](const List& a) {
+        const c10::InferenceMode inference;
+        return a[0] * 2;
+      },
+      {at::randn({3})}, "inference mode");
+}
+
+TEST(Refusals, ALeafMadeInsideThatAnotherResultDependsOn) {
+  expect_refused<CaptureError>(
+      [](const List& a) {
+        const auto w = at::ones({3}).requires_grad_();
+        return std::pair{w, (w * a[0]).sum()};
+      },
+      {leaf({3})}, "a leaf made inside");
+}
+
+TEST(Refusals, AnAutogradFunctionOfATensorThatWasComputedOutside) {
+  const auto computed = leaf({3}) * 2;
+  expect_refused<CaptureError>([&](const List& a) { return (a[0] * Twice::apply(computed)).sum(); },
+                               {leaf({3})}, "computed outside");
+}
+
+TEST(Refusals, AnAutogradFunctionOfAParameterWithHooks) {
+  const auto hooked = leaf({3});
+  hooked.register_hook([](const at::Tensor& grad) { return grad * 1; });
+  expect_refused<CaptureError>([&](const List& a) { return (a[0] * Twice::apply(hooked)).sum(); },
+                               {leaf({3})}, "hooks");
+}
+
+TEST(Refusals, AHookOnAParameterThatAnOperatorMet) {
+  const auto w = leaf({3});
+  expect_refused<EscapeError>(
+      [&](const List& a) {
+        const auto y = (a[0] * w).sum();
+        w.register_hook([](const at::Tensor& grad) { return grad * 2; });
+        return y;
+      },
+      {leaf({3})}, "whose hooks changed");
+}
+
+TEST(Refusals, AnUntypedDataPointer) {
+  const auto refused = [](const auto& read) {
+    expect_refused<DataDependentError>(
+        [&](const List& a) { return a[0] * (read(a[0] + 1) == nullptr ? 1.0 : 2.0); }, {leaf({3})},
+        "ag::opaque");
+  };
+  refused([](const at::Tensor& t) { return t.const_data_ptr(); });
+  refused([](const at::Tensor& t) -> const void* { return t.data_ptr(); });
+}
+
+TEST(Refusals, ATangentThatIsSparse) {
+  const auto x = leaf({3, 3});
+  auto step = antegrad::compile([](const at::Tensor& in) { return in.exp(); });
+  const auto y = step(x);
+  expect_error<BackwardError>([&] { y.backward(at::eye(3).to_sparse()); }, "sparse");
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(Refusals, GradientsOfAResultThatOthersWereComputedFrom) {
+  const auto x = leaf({3});
+  auto step = antegrad::compile([](const at::Tensor& in) {
+    const auto hidden = in.exp();
+    return std::pair{hidden, (hidden * hidden).sum()};
+  });
+  const auto [hidden, loss] = step(x);
+  expect_error<BackwardError>([&, &h = hidden, &l = loss] { torch::autograd::grad({l}, {h}); },
+                              "other results were computed from");
+  (loss + hidden.sum()).backward();  // nobody asks for it
+  const auto expected = x.exp();
+  EXPECT_TRUE(at::allclose(x.grad(), 2 * expected * expected + expected));
+}
+
+// Not an error of ours: eager's, since the stand-in and not the real tensor took part.
+TEST(Refusals, AutogradGradOfAHeldTensorDoesNotFindIt) {
+  const auto w = leaf({3});
+  const auto x = leaf({3});
+  expect_error<c10::Error>(
+      [&] {
+        antegrad::compile([&](const at::Tensor& in) {
+          return torch::autograd::grad({(in * w).sum()}, {w})[0];
+        })(x);
+      },
+      "not have been used in the graph");
+  auto found = antegrad::compile([&](const at::Tensor& in) { return grad({(in * w).sum()}, {w}); });
+  EXPECT_TRUE(same_bits(found(x)[0], x.detach()));
+}
+
+}  // namespace
+}  // namespace antegrad::testing
