@@ -28,6 +28,8 @@ NOT_AT_RUN_TIME = {"template_argument_list", "static_assert_declaration", "array
                    "decltype", "sizeof_expression", "noexcept", "attribute_declaration", "requires_clause",
                    "optional_parameter_declaration", "bitfield_clause", "field_declaration", "preproc_if",
                    "preproc_def", "preproc_function_def", "concatenated_string", "ERROR"}
+NEVER_SWAPPED = {"string_literal", "concatenated_string", "lambda_expression", "number_literal", "true", "false",
+                 "null"}
 LOOPS = {"for_statement", "for_range_loop", "while_statement", "do_statement"}
 FUNCTIONS = {"function_definition", "lambda_expression"}
 
@@ -218,8 +220,8 @@ class Finder:
         given = [c for c in arguments.named_children if c.type != "comment"]
         for a, b in zip(given, given[1:]):
             first, second = text_of(a), text_of(b)
-            if first == second or any(x.type in ("string_literal", "lambda_expression", "concatenated_string")
-                                      for x in (a, b)):
+            # Exchanged with a literal, most arguments only compile because C++ converts numbers.
+            if first == second or any(x.type in NEVER_SWAPPED for x in (a, b)):
                 continue
             if re.search(r"begin\(", first) and re.search(r"end\(", second):
                 continue

@@ -16,8 +16,9 @@ from mutation import schemata
 from mutation.mutant import FOLDER, ROOT, MutationError
 
 LOCATION = re.compile(r"^(?P<path>[^\s:]+):(?P<line>\d+):(?P<column>\d+):\s+(?P<what>.*)$")
-FLAGS = ["-fsyntax-only", "-w", "-fmax-errors=0", "-fno-diagnostics-show-caret", "-fdiagnostics-color=never",
-         "-fdiagnostics-column-unit=byte", "-Wno-error", "-Wno-fatal-errors"]
+# Without -w, which would let narrowing pass.
+FLAGS = ["-fsyntax-only", "-fmax-errors=0", "-fno-diagnostics-show-caret", "-fdiagnostics-color=never",
+         "-fdiagnostics-column-unit=byte", "-Wno-fatal-errors"]
 
 
 class Compiler:
@@ -112,7 +113,7 @@ def all_that_compile(compiler, found, jobs, say):
 
     def one(file):
         source, candidates = found[file]
-        key = schemata.digest(source, candidates)
+        key = schemata.digest(source, candidates, " ".join(FLAGS))
         if known.get(file, {}).get("of") != key:
             good = that_compile(compiler, file, source, candidates)
             known[file] = {"of": key, "ids": [c.id for c in good]}

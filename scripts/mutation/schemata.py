@@ -110,9 +110,9 @@ def render(source, chosen, numbers):
     return b"".join(out), spans
 
 
-def digest(source, candidates):
-    """Of a file's text and of what would be changed in it."""
-    state = hashlib.sha256(source)
+def digest(source, candidates, flags):
+    """Of a file's text, of what would be changed in it, and of the flags that it is compiled with."""
+    state = hashlib.sha256(source + flags.encode())
     for candidate in candidates:
         state.update("\0".join((candidate.id, *parts_of(candidate, 0))).encode())
     return state.hexdigest()
