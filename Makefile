@@ -13,7 +13,7 @@ SETUP := $(if $(filter core asan,$(PRESET)),--core)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test test-all bench format check asan install clean
+.PHONY: help setup configure build demo test test-all bench format check mutants asan install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
@@ -59,6 +59,15 @@ check: ## formatting, include rules, and the scripts' own tests
 	@scripts/format --check
 	@scripts/check_includes
 	@scripts/test_scripts
+	@scripts/test_mutate
+
+mutants: configure ## seed 200 bugs, count which the tests notice (docs/mutation.md); takes hours
+	@scripts/setup --mutation
+	@ninja -C $(BUILD) -j $(JOBS) antegrad
+	@scripts/mutate generate --compile-commands $(BUILD) --jobs $(JOBS)
+	@scripts/mutate build --jobs $(JOBS)
+	@scripts/mutate run --jobs $(JOBS)
+	@scripts/mutate report
 
 asan: ## core tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory test PRESET=asan

@@ -20,7 +20,7 @@ WORDS = re.compile(r"(\w+::)*(AG_CHECK|TORCH_\w*CHECK\w*|TORCH_INTERNAL_ASSERT\w
 # Functions that say why or what in words.
 WORDING_FUNCTION = re.compile(r"(difference|describe|(\w+_)?text|to_string|changed|why\w*|\w+_reason)$")
 # Statements without an effect that a test could see: room is made later if not now.
-NO_EFFECT = re.compile(r"(.*(\.|->)(reserve|shrink_to_fit)\(.*\)|static_cast<void>\(.*\)|\(void\).*);$", re.DOTALL)
+NO_EFFECT = re.compile(r"([^;{}]*(\.|->)(reserve|shrink_to_fit)\([^;{}]*\)|static_cast<void>\([^;{}]*\));")
 # Where an exchange of two arguments is none.
 SYMMETRIC = re.compile(r"(\w+::)*(min|max|swap|equal_to|make_pair)$|.*(\.|->)swap$")
 # Not evaluated when the program runs, or no place for an expression that is.
@@ -82,13 +82,15 @@ def says_why(node):
 
 
 def is_words(node):
-    """Whether this node holds nothing but words and checks."""
+    """Whether this node holds nothing but words, checks, and what has no effect."""
     if node.type == "call_expression":
         return WORDS.fullmatch(text_of(node.child_by_field_name("function"))) is not None
     if node.type == "compound_literal_expression":
         return WORDS.fullmatch(text_of(node.child_by_field_name("type"))) is not None
     if node.type == "binary_expression" and text_of(node.child_by_field_name("operator")) == "+":
         return any(d.type == "string_literal" for d in descendants(node))
+    if node.type == "expression_statement":
+        return NO_EFFECT.fullmatch(text_of(node)) is not None
     return says_why(node)
 
 
@@ -138,10 +140,8 @@ class Finder:
 
     def statement(self, node):
         text = text_of(node)
-        if NO_EFFECT.fullmatch(text) or text.startswith("*why ="):
-            return
         inner = node.named_children
-        if inner and is_words(inner[0]):
+        if text.startswith("*why =") or (inner and is_words(inner[0])):
             return
         self.add("dropped statement", node, "")
 

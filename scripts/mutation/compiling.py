@@ -87,9 +87,10 @@ def blame(text, spans, place):
     return min((s[2] for s in spans), key=lambda c: (abs(c.line - line), c.start))
 
 
-def that_compile(compiler, file, source, candidates):
-    """The candidates of a file that compile together."""
-    folder = FOLDER / "check"
+def that_compile(compiler, file, source, candidates, folder):
+    """The candidates of a file that compile together. The folder is for changed copies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / schemata.HEADER).write_text(schemata.header(len(candidates)))
     left = list(candidates)
     while left:
         numbers = {c.id: i for i, c in enumerate(left, 1)}
@@ -104,10 +105,6 @@ def that_compile(compiler, file, source, candidates):
 
 def all_that_compile(compiler, found, jobs, say):
     """{file: candidates} of what compiles; files whose text and candidates are known are not asked again."""
-    folder = FOLDER / "check"
-    folder.mkdir(parents=True, exist_ok=True)
-    most = max(len(candidates) for _, candidates in found.values())
-    (folder / schemata.HEADER).write_text(schemata.header(most))
     store = FOLDER / "compiles.json"
     known = json.loads(store.read_text()) if store.is_file() else {}
 
@@ -115,7 +112,7 @@ def all_that_compile(compiler, found, jobs, say):
         source, candidates = found[file]
         key = schemata.digest(source, candidates, " ".join(FLAGS))
         if known.get(file, {}).get("of") != key:
-            good = that_compile(compiler, file, source, candidates)
+            good = that_compile(compiler, file, source, candidates, FOLDER / "check" / file)
             known[file] = {"of": key, "ids": [c.id for c in good]}
             store.write_text(json.dumps(known, indent=1) + "\n")
             say(f"{file}: {len(good)} of {len(candidates)} compile")
