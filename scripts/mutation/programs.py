@@ -17,7 +17,6 @@ MEMORY_LIMIT = 48 << 30  # address space; a changed size must not take the machi
 @dataclasses.dataclass(frozen=True)
 class Program:
     name: str
-    environment: tuple = ()
 
 
 # In the order in which they run: what is fast and kills much first.
@@ -29,7 +28,7 @@ PROGRAMS = (
     Program("model_tests"),
     Program("torch_unit_tests"),
     Program("core_fuzz_tests"),
-    Program("torch_fuzz_tests", (("ANTEGRAD_FUZZ_COUNT", "60"),)),
+    Program("torch_fuzz_tests"),
 )
 
 
@@ -46,10 +45,9 @@ def limit_resources():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def environment_of(program, mutant):
+def environment_of(mutant):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("ANTEGRAD_", "GTEST_"))}
     environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "LC_ALL": "C"}
-    environment |= dict(program.environment)
     if mutant:
         environment["ANTEGRAD_MUTANT"] = str(mutant)
     return environment
@@ -70,7 +68,7 @@ def run(folder, program, mutant=0, excluded=(), silence=None, arguments=(), vari
     if excluded:
         command.append("--gtest_filter=-" + ":".join(excluded))
     started = time.monotonic()
-    process = subprocess.Popen(command, cwd=folder, env=environment_of(program, mutant) | (variables or {}),
+    process = subprocess.Popen(command, cwd=folder, env=environment_of(mutant) | (variables or {}),
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                start_new_session=True, preexec_fn=limit_resources)
     current, failed, rest, timed_out = "", "", b"", False
