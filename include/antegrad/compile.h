@@ -23,7 +23,8 @@ namespace antegrad {
 
 namespace detail {
 
-/// The user's callable with its argument and result types erased; refers to it, does not own it.
+/// The user's callable with its argument and result types erased; refers to it, does not own it. As
+/// thread-safe as the callable.
 /// `run` takes leaves, calls the callable and returns its result's leaves. Its address tells
 /// argument types apart.
 struct BodyRef {
@@ -31,7 +32,8 @@ struct BodyRef {
   Leaves (*run)(void* callable, const Leaves& arguments);
 };
 
-/// Host state that a user declared, read anew for each call.
+/// Host state that a user declared, read anew for each call, on the thread that calls: it must bear several
+/// at once where calls are.
 using HostGuard = std::function<std::vector<HostValue>()>;
 
 /// What Compiled does for every callable alike. Copies share state. Thread-safe, but add_guard() must
@@ -83,10 +85,11 @@ concept TakesByValue = std::is_invocable_v<Fn&, const Args&...>;
 /// A compiled callable; call it like the callable itself. Copies share programs.
 ///
 /// Thread-safe: calls, warmup(), report() and reset() may run on several threads at once, and backward on
-/// any thread. The callable itself runs under a lock when it is captured, audited or checked, without
-/// one when a call runs eagerly. Three things must not run beside a call: guard(), the destruction of
-/// what the callable refers to, and, for the calls that Options::check_against_eager names, any
-/// other use of the tensors that the callable holds.
+/// any thread, also after this object died. The callable itself runs under a lock when it is captured, audited
+/// or checked, without one when a call runs eagerly. Must not run beside a call: guard(), the destruction
+/// or assignment of this very object (copies are objects of their own), the destruction of what the
+/// callable refers to, and, for the calls that Options::check_against_eager names, any other use of the
+/// tensors that the callable holds and of the default generators. See docs/threads.md.
 template <class Fn>
 class Compiled {
  public:
@@ -111,7 +114,7 @@ class Compiled {
     }
   }
 
-  /// Captures and compiles for these arguments without running anything real.
+  /// Captures and compiles for these arguments without running anything real. May run beside calls.
   template <class... Args>
   requires TakesByValue<Fn, Args...>
   void warmup(const Args&... args) {
@@ -139,8 +142,10 @@ class Compiled {
     return *this;
   }
 
-  /// Forgets all programs, not the declared guards; the next call captures again. Counters go on.
+  /// Forgets all programs, not the declared guards; the next call captures again. Counters go on. May run
+  /// beside calls; those that have begun end with the program that they have, and so do their backwards.
   void reset() { function_.reset(); }
+  /// A snapshot; waits for a capture that runs. May run beside calls.
   Report report() const { return function_.report(); }
 
  private:

@@ -4,8 +4,13 @@
 /// The errors that a user of antegrad can cause, and the one that only a bug can.
 ///
 /// Every message states what was expected, what was found and what to do. When an error leaves a
-/// call, inputs, gradients, parameters and generator states are as they were before the call. Error
-/// objects are immutable and may be passed between threads.
+/// call, inputs, gradients, parameters and generator states are as they were before the call.
+///
+/// What a kernel throws while a program runs keeps its type (c10::Error and its kinds, the types of
+/// <stdexcept>, those below); its text also names the operator, the program and the line of the callable. An
+/// exception of another type passes as it is, and a libtorch warning says the same.
+///
+/// Error objects are values: one may be read on several threads at once and passed between them.
 
 #include <stdexcept>
 #include <string>
@@ -22,8 +27,17 @@ struct ErrorText {
 /// Base of everything antegrad throws on purpose.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message) : std::runtime_error(message) {}
+  explicit Error(const std::string& message) : std::runtime_error(message), text_(message) {}
   explicit Error(const ErrorText& text);
+
+  const char* what() const noexcept override { return text_.what(); }
+  /// Adds a line to the text: where it happened. Must not run beside a reader of the same object.
+  void add_context(const std::string& line) {
+    text_ = std::runtime_error(what() + std::string("\n") + line);
+  }
+
+ private:
+  std::runtime_error text_;  // copying it does not throw
 };
 
 /// A function received wrong input: a file that cannot be read, series of different lengths. (A

@@ -3,7 +3,8 @@
 /// \file
 /// What one writes inside a compiled callable where plain libtorch cannot be captured: host data,
 /// gradients inside a function, code that needs data pointers. Outside of a capture each does the
-/// plain thing, so that the same callable runs eagerly too.
+/// plain thing, so that the same callable runs eagerly too. All functions may be called on any thread; those
+/// inside a capture on the capturing one.
 
 #include <ATen/core/Tensor.h>
 
@@ -33,7 +34,8 @@ std::vector<at::Tensor> grad(const std::vector<at::Tensor>& outputs,
                              bool create_graph = false, bool allow_unused = false);
 
 /// Code that libtorch's dispatcher does not see: it may read data pointers, call other libraries, take
-/// any branch. One node of the program.
+/// any branch. One node of the program. A value; its functions run on every thread that calls the program or
+/// runs its backward, on several at once.
 struct Opaque {
   using Fn = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
@@ -51,12 +53,13 @@ struct Opaque {
   Fn backward;
 };
 
-/// Calls `code` on `inputs`; in a capture, records the call.
+/// Calls `code` on `inputs`; in a capture, records the call. Thread-safe.
 std::vector<at::Tensor> opaque(const Opaque& code, const std::vector<at::Tensor>& inputs);
 
 /// Declares that a custom operator ("mylib::log") has effects besides its results: it is never dropped,
 /// duplicated or moved past another such operator. Operators that return nothing and write nothing
 /// are taken to have effects without this. Call it before the first capture that meets the operator.
+/// Thread-safe.
 void declare_effects(const std::string& op);
 
 }  // namespace antegrad

@@ -19,7 +19,8 @@ struct MemoryEvent {
 /// would: peak_bytes() is the most that was alive above the level at the start. One meter at a time;
 /// a second one throws Error. The first meter puts a counting allocator in front of libtorch's own,
 /// which stays for the life of the process and passes everything on. Members may be called on any
-/// thread while others allocate; not while the meter is destroyed.
+/// thread while others allocate; not while the meter is destroyed. The first meter of a process must not
+/// be made while other threads allocate: libtorch's list of allocators has no lock.
 class MemoryMeter {
  public:
   /// `record_events` keeps every change for a timeline.

@@ -53,7 +53,8 @@ class LeafReader {
 };
 
 /// How a type is taken apart and put together; specialise it for types of your own with two static
-/// functions: `void flatten(const T&, Leaves&)` and `T unflatten(LeafReader&)`.
+/// functions: `void flatten(const T&, Leaves&)` and `T unflatten(LeafReader&)`. They run on the thread that calls,
+/// on several at once where calls are.
 template <class T, class = void>
 struct tree {
   static_assert(!std::is_same_v<T, T>,

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstdio>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,7 +55,9 @@ std::string first_user_line(const std::string& lines) {
   return "";
 }
 
-std::string first_user_site(std::span<void* const> frames) {
+}  // namespace
+
+std::string call_site(std::span<void* const> frames) {
   std::string fallback = "an unknown place";
   bool found = false;
   for (void* const frame : frames) {
@@ -78,13 +79,13 @@ std::string first_user_site(std::span<void* const> frames) {
   return fallback;
 }
 
-}  // namespace
-
-std::string call_site() {
+std::vector<void*> stack_frames() {
   std::array<void*, 96> frames{};
   const int count = backtrace(frames.data(), static_cast<int>(frames.size()));
-  return first_user_site({frames.data(), static_cast<size_t>(count)});
+  return std::vector<void*>(frames.begin(), frames.begin() + count);
 }
+
+std::string call_site() { return call_site(stack_frames()); }
 
 std::string call_site(std::string_view backtrace) {
   // A frame is "frame #3: at::tensor(...) + 0x50 (0x7f4eec9c0be4 in libtorch.so)".
@@ -97,7 +98,7 @@ std::string call_site(std::string_view backtrace) {
       frames.push_back(reinterpret_cast<void*>(address));
     }
   }
-  return first_user_site(frames);
+  return call_site(std::span<void* const>(frames));
 }
 
 }  // namespace antegrad::capture

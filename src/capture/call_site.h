@@ -3,14 +3,20 @@
 /// \file
 /// Where in the user's source something happened.
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace antegrad::capture {
 
 /// Where user code called into libtorch: "file:line" or "object+offset" of the first stack frame that
 /// is neither libtorch nor antegrad. Slow; for error messages.
 std::string call_site();
+
+/// The stack of now, cheap to take, and the same as above for it.
+std::vector<void*> stack_frames();
+std::string call_site(std::span<void* const> frames);
 
 /// The same for the stack that the text of a c10::Error shows.
 std::string call_site(std::string_view backtrace);

@@ -203,15 +203,6 @@ void settle_temporaries(Tracer& tracer) {
   }
 }
 
-// Stand-ins must not outlive the capture: roots hold wrappers, and edges that lead to them.
-void drop_stand_ins(Tracer& tracer) {
-  for (auto& root : tracer.roots()) {
-    root.wrapper = at::Tensor();
-    root.edge = {};
-    root.direct_edge = {};
-  }
-}
-
 // One run of the callable. Returns memory that must be captured as shared; then nothing is finished.
 SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories& known,
                    Captured& captured) {
@@ -235,7 +226,6 @@ SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories&
     finish_joint(tracer, std::move(*results), request.variation.backward, captured);
   }
   results.reset();
-  drop_stand_ins(tracer);
   return shared;
 }
 
@@ -279,7 +269,7 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
       shared = run(tracer, request, known, captured);
     } catch (const c10::Error& error) {
       undo();
-      rethrow_data_access(error);
+      rethrow_typed(error);
       throw;
     } catch (...) {
       undo();

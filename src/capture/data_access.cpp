@@ -41,9 +41,21 @@ void DataAllowed::add(const at::Tensor& wrapper) {
   storages_.push_back(storage);
 }
 
-void rethrow_data_access(const c10::Error& error) {
+void rethrow_typed(const c10::Error& error) {
   const std::string_view text = error.what();
   const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
+  if (says("as_strided() is non-compositional")) {
+    throw MutationError(
+        "as_strided",
+        {"writes to tensors that are views by operators which can be composed",
+         "a write to memory that as_strided() shows of another view, at " + call_site(text),
+         "call as_strided() on the tensor that owns the memory, or use other views"});
+  }
+  if (says("is a view and its base or another view of its base has been modified inplace")) {
+    throw MutationError("", {"views from split() or unbind() whose base is not written afterwards",
+                             "one that is used or returned after its base was written",
+                             "use narrow() or select(), or write before the views are made"});
+  }
   if (std::none_of(kSaysLibtorch.begin(), kSaysLibtorch.end(), says)) return;
   throw DataDependentError(
       "data_ptr",

@@ -29,7 +29,8 @@ class DataAllowed {
   c10::SmallVector<c10::Storage, 4> storages_;
 };
 
-/// Throws DataDependentError when `error` comes from such an access; returns otherwise.
-void rethrow_data_access(const c10::Error& error);
+/// Throws DataDependentError when `error` comes from such an access, MutationError when libtorch cannot
+/// functionalise a write; returns otherwise.
+void rethrow_typed(const c10::Error& error);
 
 }  // namespace antegrad::capture

@@ -129,18 +129,33 @@ class Describer {
     const bool own_versions = output.alias.kind == Kind::none ||
                               output.alias.kind == Kind::data_of_input ||
                               output.alias.kind == Kind::data_of_output;
+    require_history_of_target(output, t);
     if (own_versions) output.version = static_cast<int32_t>(torch_compat::version_of(t));
     require_one_dtype(output, t);
     return output;
+  }
+
+  const at::Tensor& target_of(const Output& output) const {
+    const auto index = static_cast<size_t>(output.alias.index);
+    return output.alias.of_input() ? tracer_.roots()[index].wrapper : out_.tensors[index];
+  }
+
+  // A view is made again from its target and gets the history that this has.
+  void require_history_of_target(const Output& output, const at::Tensor& t) const {
+    if (output.alias.kind != Kind::view_of_input && output.alias.kind != Kind::view_of_output)
+      return;
+    if (target_of(output).requires_grad() == t.requires_grad()) return;
+    throw CaptureError(
+        "", {"views that require grad when what they are views of does",
+             "a view whose base was detached, or that got requires_grad, after it was made",
+             "detach() before making views, or return a clone()"});
   }
 
   // Where the steps from the target to the view are not known, sizes and strides must do.
   void require_one_dtype(const Output& output, const at::Tensor& t) const {
     const auto kind = output.alias.kind;
     if (kind == Kind::none || kind == Kind::is_input || kind == Kind::same_as_output) return;
-    const auto index = static_cast<size_t>(output.alias.index);
-    const auto& target =
-        output.alias.of_input() ? tracer_.roots()[index].wrapper : out_.tensors[index];
+    const auto& target = target_of(output);
     if (target.scalar_type() == t.scalar_type() ||
         at::functionalization::impl::isBaseTensor(target)) {
       return;

@@ -107,8 +107,14 @@ std::vector<shapes::Spec> ask_meta(const ops::OpEntry& entry, at::ArrayRef<c10::
 class PrivateGenerators {
  public:
   explicit PrivateGenerators(c10::Device device)
-      : generator_(at::globalContext().defaultGenerator(device)), state_(generator_.get_state()) {}
-  ~PrivateGenerators() { generator_.set_state(state_); }
+      : generator_(at::globalContext().defaultGenerator(device)) {
+    const std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+  }
+  ~PrivateGenerators() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
 
  private:
   at::Generator generator_;
@@ -147,7 +153,9 @@ std::vector<shapes::Spec> run_on_zeros(const ops::OpEntry& entry, at::ArrayRef<c
     }
   }
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
-  const PrivateGenerators generators(device);
+  // Not for operators that never draw: other threads may draw meanwhile, and would draw the same again.
+  std::optional<PrivateGenerators> generators;
+  if (entry.random || entry.custom) generators.emplace(device);
   auto specs = call_kernel(entry, args, device, [](const at::Tensor& t) {
     return in_storage(t, [&](int64_t n) { return at::zeros({n}, t.options()); });
   });

@@ -1,6 +1,7 @@
 #include "capture/interceptions.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/alias.h>
 #include <ATen/ops/zeros.h>
 #include <antegrad/error.h>
 
@@ -9,6 +10,7 @@
 
 #include "capture/data_questions.h"
 #include "capture/tracer.h"
+#include "capture/writing.h"
 
 namespace antegrad::capture {
 namespace {
@@ -60,8 +62,56 @@ bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
+// Functionalisation puts a written expanded tensor back as base + (new - old), which rounds. Where nothing is
+// repeated a view shows the same.
+bool expand(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 3);
+  const auto self = args[0].toTensor();
+  auto sizes = args[1].toIntVector();
+  if (sizes.size() < self.sizes().size()) return false;  // libtorch says what is wrong
+  const auto added = sizes.size() - self.sizes().size();
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const auto present = d < added ? 1 : self.sizes()[d - added];
+    if (d >= added && sizes[d] == -1) sizes[d] = present;
+    if (sizes[d] != present) return false;
+  }
+  auto view = added == 0 ? at::alias(self) : self.view(sizes);
+  torch::jit::drop(*stack, 3);
+  stack->emplace_back(std::move(view));
+  return true;
+}
+
+// In-place operators that overwrite a tensor with random numbers: see OpEntry::twin. The functional forms
+// fill a contiguous tensor; what another tensor gets is written into it.
+bool fill_at_random(const ops::OpEntry& entry, Stack* stack) {
+  const auto count = entry.args.size();
+  auto& tracer = *Tracer::current();
+  auto self = torch::jit::peek(*stack, 0, count).toTensor();
+  if (self.is_contiguous()) return false;
+  Stack inner;
+  for (const auto& value : torch::jit::last(*stack, count)) inner.push_back(unwrapped(value));
+  tracer.record(*entry.twin, &inner);
+  const at::Tensor filled = inner.back().toTensorList().get(0);
+  self.copy_(at::functionalization::impl::to_functional_tensor(filled));
+  torch::jit::drop(*stack, count);
+  stack->emplace_back(std::move(self));
+  return true;
+}
+
 const std::unordered_map<std::string, Handler>& handlers() {
   static const auto* table = new std::unordered_map<std::string, Handler>{
+      {"aten::expand.default", expand},
+      {"aten::bernoulli_.Tensor", fill_at_random},
+      {"aten::bernoulli_.float", fill_at_random},
+      {"aten::cauchy_.default", fill_at_random},
+      {"aten::exponential_.default", fill_at_random},
+      {"aten::geometric_.default", fill_at_random},
+      {"aten::log_normal_.default", fill_at_random},
+      {"aten::normal_.default", fill_at_random},
+      {"aten::random_.default", fill_at_random},
+      {"aten::random_.from", fill_at_random},
+      {"aten::random_.to", fill_at_random},
+      {"aten::uniform_.default", fill_at_random},
       {"aten::set_data.default", refuse_set_data},
       {"aten::requires_grad_.default", requires_grad},
       {"aten::equal.default", equal},

@@ -10,6 +10,7 @@
 #include <typeinfo>
 
 #include "capture/data_access.h"
+#include "capture/in_place.h"
 #include "capture/interceptions.h"
 #include "capture/tracer.h"
 #include "capture/writing.h"
@@ -98,7 +99,7 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     lift_argument(*tracer, (*stack)[i]);
   }
   if (intercept(entry, stack)) return;
-  if (entry.twin != nullptr || entry.policy == ops::Policy::unknown_alias) register_writing(op);
+  if (entry.own_functionalize) register_writing(op);
   if (entry.op.traits().effect && entry.composite) {
     call_effect(entry, stack);
     return;
@@ -112,15 +113,17 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   const bool by_chance = entry.undeclared_derivative && at::GradMode::is_enabled() &&
                          any_requires_grad(torch::jit::last(*stack, entry.args.size()));
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::lift_key);
+  const InPlace in_place(*tracer, entry, torch::jit::last(*stack, entry.args.size()));
   {
     DataAllowed allowed;
     for_wrappers(torch::jit::last(*stack, entry.args.size()),
                  [&](const at::Tensor& wrapper) { allowed.add(wrapper); });
     op.callBoxed(stack);
   }
-  for_wrappers(torch::jit::last(*stack, op.schema().returns().size()), forbid_data);
-  if (by_chance)
-    require_no_derivative(entry, torch::jit::last(*stack, op.schema().returns().size()));
+  in_place.finish();
+  const auto outputs = torch::jit::last(*stack, op.schema().returns().size());
+  for_wrappers(outputs, forbid_data);
+  if (by_chance) require_no_derivative(entry, outputs);
 }
 
 void register_kernels() {

@@ -45,8 +45,10 @@ void give_history(Root& root) {
   }
 }
 
-// `tensor` shown in the memory of `base`.
-at::Tensor view_like(const at::Tensor& base, const at::Tensor& tensor) {
+// `tensor` shown in the memory of `base`. Autograd does not know, so that views of it are made of `base`:
+// libtorch's functionalisation takes as_strided only as the first of a chain of views.
+at::Tensor view_below_autograd(const at::Tensor& base, const at::Tensor& tensor) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
   return at::as_strided(base, tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
@@ -168,19 +170,16 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
 
   Root root{tensor,       {},   kNoValue, Snapshot(tensor), std::move(place.source),
             place.holder, base, follows};
-  const auto base_wrapper = roots_[static_cast<size_t>(base)].wrapper;
+  const auto memory = roots_[static_cast<size_t>(root_of(shared.base))].wrapper;
+  const auto shown = view_below_autograd(memory, tensor);
   if (follows) {
-    const at::AutoGradMode grad_mode(true);
-    root.wrapper = view_like(base_wrapper, tensor);
+    root.wrapper = torch_compat::as_view(roots_[static_cast<size_t>(base)].wrapper, shown);
     torch_compat::copy_creation(tensor, root.wrapper);
     root.counts_versions = false;
     // A view of what does not require grad may be a leaf that does.
     if (!root.wrapper.requires_grad()) give_history(root);
   } else {
-    {
-      const at::AutoDispatchBelowADInplaceOrView below_autograd;
-      root.wrapper = view_like(base_wrapper, tensor);
-    }
+    root.wrapper = shown;
     give_history(root);
     for (const auto& other : roots_) {
       if (other.follows_base || !torch_compat::same_version_counter(other.real, tensor)) continue;

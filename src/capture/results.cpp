@@ -86,11 +86,21 @@ void mark_inner(const std::vector<at::Tensor>& tensors, std::vector<Output>& out
   }
 }
 
-// Gradients that nobody knows.
-std::vector<Output> unknown_gradients(const Tracer& tracer) {
+// Gradients that a backward from all results would have, had it not failed.
+std::vector<Output> unknown_gradients(const Tracer& tracer, const std::vector<at::Tensor>& tensors,
+                                      const std::vector<Output>& outputs) {
+  std::vector<at::Tensor> starts;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].differentiable()) starts.push_back(tensors[i]);
+  }
+  const auto reached = torch_compat::functions_from(starts);
   std::vector<Output> gradients;
   for (size_t i = 0; i < tracer.roots().size(); ++i) {
-    if (!tracer.roots()[i].edge.function) continue;
+    const auto& root = tracer.roots()[i];
+    if (!reached.contains(root.edge.function.get()) &&
+        !reached.contains(root.direct_edge.function.get())) {
+      continue;
+    }
     Output output;
     output.kind = OutputKind::gradient;
     output.index = static_cast<int32_t>(i);
@@ -115,7 +125,7 @@ Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     tracer.generator_tokens = tokens;
     tracer.effect_tokens = effects;
     tracer.generator_tokens.resize(tracer.tables.generators.size(), {kNoValue, kNoValue});
-    return {{}, unknown_gradients(tracer)};
+    return {{}, unknown_gradients(tracer, tensors, outputs)};
   }
 }
 

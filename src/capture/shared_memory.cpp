@@ -1,6 +1,7 @@
 #include "capture/shared_memory.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/MemoryOverlap.h>
 #include <antegrad/error.h>
 
 #include <algorithm>
@@ -17,6 +18,12 @@ std::pair<int64_t, int64_t> elements(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return {end, end};
   for (int64_t d = 0; d < tensor.dim(); ++d) end += (tensor.size(d) - 1) * tensor.stride(d);
   return {tensor.storage_offset(), end + 1};
+}
+
+// Whether the memory that a tensor shows can be replaced by a new value of it: what starts elsewhere in its
+// storage would move, and elements that share memory cannot be written one by one.
+bool stands_for_its_memory(const at::Tensor& tensor) {
+  return tensor.storage_offset() == 0 && at::has_internal_overlap(tensor) == at::MemOverlap::No;
 }
 
 struct Part {
@@ -47,7 +54,7 @@ SharedMemory shared_memory(const std::vector<Part>& parts) {
     shared.members.try_emplace(base.unsafeGetTensorImpl(), Place{std::move(of_base), part.tensor});
   }
   const auto bases = bases_of(parts);
-  if (bases.size() == 1) {
+  if (bases.size() == 1 && stands_for_its_memory(bases[0])) {
     shared.base = bases[0];
     shared.place = shared.members.at(bases[0].unsafeGetTensorImpl());
     return shared;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "capture/data_access.h"
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -29,7 +30,15 @@ struct Tracer::Recording {
 Tracer::Tracer(const SharedMemories& shared) : shared_(shared) {
   life_->tracer.store(this, std::memory_order_release);
 }
-Tracer::~Tracer() { life_->tracer.store(nullptr, std::memory_order_release); }
+Tracer::~Tracer() {
+  for (auto& root : roots_) {
+    root.wrapper = at::Tensor();
+    root.edge = {};
+    root.direct_edge = {};
+  }
+  for (const auto& writer : writers_) torch_compat::release_saved(writer);
+  life_->tracer.store(nullptr, std::memory_order_release);
+}
 
 Tracer* Tracer::current() { return static_cast<Tracer*>(torch_compat::carried()); }
 
@@ -243,6 +252,13 @@ void for_each_written(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                             "argument"});
 }
 
+// Functionalisation would put the windows back into a tensor of zeros.
+[[noreturn]] void refuse_written_unfold() {
+  throw MutationError("unfold", {"writes to tensors that show their base through other views",
+                                 "a write to windows that unfold() shows, at " + call_site(),
+                                 "write to the tensor itself through narrow() or select()"});
+}
+
 void require_same_place(const ops::OpEntry& entry, const shapes::Spec& returned,
                         const at::Tensor& written) {
   if (at::IntArrayRef(returned.sizes).equals(written.sizes()) &&
@@ -321,8 +337,24 @@ std::vector<shapes::Spec> Tracer::find_outputs(const ops::OpEntry& entry,
   return entry.is_twin ? newly_made(entry, args, std::move(specs)) : std::move(specs);
 }
 
+void Tracer::look_for_line(const Node& node) {
+  if (node.phase == Phase::forward) {
+    if (node.id == locate) located = call_site();
+    sites_.push_back({torch_compat::next_sequence_number(), stack_frames()});
+    return;
+  }
+  if (node.id != locate) return;
+  // Autograd makes its node right before the operator's kernel runs.
+  const auto evaluated = torch_compat::evaluated_sequence_number();
+  if (!evaluated) return;
+  const auto site = std::find_if(sites_.begin(), sites_.end(),
+                                 [&](const Site& s) { return s.sequence_number > *evaluated; });
+  if (site != sites_.end()) located = call_site(site->frames);
+}
+
 void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const std::lock_guard lock(mutex_);
+  if (writing && entry.op.name() == "aten::unfold_backward.default") refuse_written_unfold();
   const auto count = entry.args.size();
   const auto args = at::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);
   Recording recording;
@@ -373,7 +405,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   auto& node = recording.node;
   node.outputs.insert(node.outputs.end(), recording.tokens_out.begin(), recording.tokens_out.end());
   node.id = static_cast<int32_t>(graph.nodes.size());
-  if (node.id == locate) located = call_site();
+  if (locate >= 0) look_for_line(node);
   torch::jit::drop(*stack, count);
   push_returns(entry, std::move(outputs), stack);
   if (entry.is_twin) stack->emplace_back(std::move(new_values));

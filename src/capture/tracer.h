@@ -22,6 +22,7 @@
 #include "capture/stand_in.h"
 #include "graph/graph.h"
 #include "ops/attrs.h"
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/tracer_context.h"
 
 namespace antegrad::capture {
@@ -68,6 +69,12 @@ class Tracer final : public torch_compat::CarriedBase {
   const std::vector<Root>& roots() const { return roots_; }
   std::shared_ptr<const CaptureLife> life() const { return life_; }
 
+  /// To be told of each tensor that an operator wrote in place. A tensor that is written by an operator
+  /// which saves it keeps itself alive (x.mul_(x)); the tracer ends that when it dies.
+  void note_written(const at::Tensor& tensor) {
+    if (tensor.requires_grad()) writers_.push_back(torch_compat::weak_function_of(tensor));
+  }
+
   Graph graph;
   ops::AttrTables tables;
   InferCounts counts;
@@ -75,7 +82,9 @@ class Tracer final : public torch_compat::CarriedBase {
   std::vector<bool> assumed;
   std::vector<Output> answers;
   Phase phase = Phase::forward;
-  /// The node whose source line is wanted, by id, and that line once the node was recorded.
+  bool writing = false;  ///< an operator that writes in place is under way, see InPlace
+  /// The node whose source line is wanted, by id, and that line once the node was recorded. For a node of
+  /// the backward it is the line of the forward operator whose derivative it belongs to.
   int32_t locate = -1;
   std::string located;
   /// First token of each generator, by generator index, and the last one so far.
@@ -92,6 +101,7 @@ class Tracer final : public torch_compat::CarriedBase {
   std::vector<shapes::Spec> find_outputs(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                          const Recording& recording);
   c10::IValue add_output(const shapes::Spec& spec, StorageId storage, Recording& recording);
+  void look_for_line(const Node& node);
   at::Tensor wrap(const shapes::Spec& spec, ValueId value);
   ValueId add_value(const shapes::Spec& spec, StorageId storage);
 
@@ -99,6 +109,14 @@ class Tracer final : public torch_compat::CarriedBase {
   Root& add_root(const at::Tensor& tensor, Source source);
   at::Tensor lift_new(const at::Tensor& tensor, Source source);
   at::Tensor lift_member(const at::Tensor& tensor, const SharedMemory& shared, Source source);
+
+  std::vector<torch_compat::WeakNode> writers_;
+  // Where a node of the forward was recorded: the stack, and how many autograd nodes there were.
+  struct Site {
+    uint64_t sequence_number;
+    std::vector<void*> frames;
+  };
+  std::vector<Site> sites_;  // while a line is looked for
 
   const SharedMemories& shared_;
   std::shared_ptr<CaptureLife> life_ = std::make_shared<CaptureLife>();

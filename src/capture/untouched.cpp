@@ -2,6 +2,9 @@
 
 #include <ATen/Context.h>
 
+#include <mutex>
+
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
@@ -10,6 +13,11 @@ namespace {
 // Other threads may run backward passes and forward passes of the same model meanwhile: that `.grad`
 // is another tensor, or that a buffer has a new version, is theirs. Ours would be a gradient that is
 // gone or a stand-in.
+at::Tensor grad_of(const at::Tensor& tensor) {
+  const torch_compat::GradientLock lock(tensor);
+  return tensor.unsafeGetTensorImpl()->grad();
+}
+
 bool grad_changed(const at::Tensor& before, const at::Tensor& now) {
   if (!now.defined()) return before.defined();
   return now.key_set().has(c10::DispatchKey::Functionalize);
@@ -21,14 +29,14 @@ Snapshot::Snapshot(const at::Tensor& tensor)
     : tensor_(tensor),
       data_(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
           c10::VariableVersion(uint32_t{0}), /*allow_tensor_metadata_change=*/true)),
-      grad_(tensor.unsafeGetTensorImpl()->grad()),
+      grad_(grad_of(tensor)),
       hooks_(torch_compat::hook_count(tensor)),
       requires_grad_(tensor.requires_grad()) {}
 
 const char* Snapshot::changed() const {
   const auto* impl = tensor_.unsafeGetTensorImpl();
   if (tensor_.requires_grad() != requires_grad_) return "requires_grad";
-  if (grad_changed(grad_, impl->grad())) return ".grad";
+  if (grad_changed(grad_, grad_of(tensor_))) return ".grad";
   if (impl->key_set() != data_.key_set() || !impl->has_storage() ||
       !impl->storage().is_alias_of(data_.storage()) || impl->sizes() != data_.sizes() ||
       impl->strides() != data_.strides() || impl->storage_offset() != data_.storage_offset() ||
@@ -42,19 +50,24 @@ const char* Snapshot::changed() const {
 void Snapshot::restore() const {
   auto* impl = tensor_.unsafeGetTensorImpl();
   if (tensor_.requires_grad() != requires_grad_) tensor_.set_requires_grad(requires_grad_);
-  if (grad_changed(grad_, impl->grad())) impl->mutable_grad() = grad_;
+  {
+    const torch_compat::GradientLock lock(tensor_);
+    if (grad_changed(grad_, impl->grad())) impl->mutable_grad() = grad_;
+  }
   if (impl->key_set() != data_.key_set() || !impl->has_storage() ||
       !impl->storage().is_alias_of(data_.storage())) {
     impl->shallow_copy_from(data_.getIntrusivePtr());
   }
 }
 
-SeedSnapshot::SeedSnapshot()
-    : generator_(at::globalContext().defaultGenerator(at::kCPU)),
-      seed_(generator_.current_seed()),
-      state_(generator_.get_state()) {}
+SeedSnapshot::SeedSnapshot() : generator_(at::globalContext().defaultGenerator(at::kCPU)) {
+  const std::lock_guard lock(generator_.mutex());
+  seed_ = generator_.current_seed();
+  state_ = generator_.get_state();
+}
 
 bool SeedSnapshot::restore_if_changed() {
+  const std::lock_guard lock(generator_.mutex());
   if (generator_.current_seed() == seed_) return false;
   generator_.set_state(state_);
   return true;

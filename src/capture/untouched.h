@@ -40,7 +40,7 @@ class SeedSnapshot {
 
  private:
   at::Generator generator_;
-  uint64_t seed_;
+  uint64_t seed_ = 0;
   at::Tensor state_;
 };
 

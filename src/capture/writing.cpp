@@ -35,28 +35,6 @@ std::vector<at::Tensor> tensors_of(const c10::IValue& value) {
   return tensors;
 }
 
-// What is inside the wrappers, pending writes applied.
-c10::IValue unwrapped(const c10::IValue& value) {
-  if (value.isTensor()) {
-    if (!value.toTensor().defined()) return value;
-    functionalization::sync(value.toTensor());
-    return functionalization::from_functional_tensor(value.toTensor(), false);
-  }
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const auto& t : value.toTensorVector()) list.push_back(unwrapped(t).toTensor());
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
-      list.push_back(t ? std::optional(unwrapped(*t).toTensor()) : t);
-    }
-    return list;
-  }
-  return value;
-}
-
 c10::IValue wrapped(c10::IValue value) {
   const auto wrap = [](const at::Tensor& t) {
     return t.defined() ? functionalization::to_functional_tensor(t) : t;
@@ -150,6 +128,27 @@ void writing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
 }
 
 }  // namespace
+
+c10::IValue unwrapped(const c10::IValue& value) {
+  if (value.isTensor()) {
+    if (!value.toTensor().defined()) return value;
+    functionalization::sync(value.toTensor());
+    return functionalization::from_functional_tensor(value.toTensor(), false);
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const auto& t : value.toTensorVector()) list.push_back(unwrapped(t).toTensor());
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
+      list.push_back(t ? std::optional(unwrapped(*t).toTensor()) : t);
+    }
+    return list;
+  }
+  return value;
+}
 
 void register_writing(const c10::OperatorHandle& op) {
   torch_compat::register_functionalize(op, &writing_kernel);

@@ -22,6 +22,9 @@ void register_writing(const c10::OperatorHandle& op);
 /// meets them.
 void register_writing_operators();
 
+/// The stand-ins inside the wrappers of an argument, pending writes applied; other values as they are.
+c10::IValue unwrapped(const c10::IValue& value);
+
 /// Records a composite operator that has effects instead of taking it apart. Throws CaptureError when
 /// it returns tensors: their derivatives would be lost.
 void call_effect(const ops::OpEntry& entry, torch::jit::Stack* stack);

@@ -1,6 +1,7 @@
 #include "compile/backward_variants.h"
 
 #include <antegrad/error.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -10,6 +11,7 @@
 #include "partition/split.h"
 #include "passes/dce.h"
 #include "passes/reinplace.h"
+#include "runtime/fork_gate.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -29,13 +31,15 @@ bool is_usual(const ops::BackwardForm& form) {
                      [](const auto& tangent) { return tangent == ops::TangentForm(); });
 }
 
-// Gradients that nobody wants are not computed.
-Graph for_wanted(Graph joint, const std::vector<bool>& wanted) {
-  size_t gradient = 0;
+// Gradients that nobody wants are not computed. `receivers` are the primals that may want one.
+Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
+                 const std::vector<bool>& wanted) {
   bool all = true;
   for (auto& output : joint.outputs) {
     if (output.kind != OutputKind::gradient) continue;
-    const bool keep = wanted.at(gradient++);
+    const auto at = std::find(receivers.begin(), receivers.end(), output.index);
+    const bool keep =
+        at != receivers.end() && wanted.at(static_cast<size_t>(at - receivers.begin()));
     if (!keep) output.value = kNoValue;
     all &= keep;
   }
@@ -51,10 +55,21 @@ BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first
       saved_(std::move(saved)),
       recapture_(std::move(recapture)),
       context_(std::move(context)) {
+  for (const auto& output : first.graph.outputs) {
+    if (output.kind == OutputKind::gradient) receivers_.push_back(output.index);
+  }
   joints_.emplace_back(ops::BackwardForm(), std::make_unique<const Joint>(std::move(first)));
 }
 
-BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form) const {
+PassContext BackwardVariants::next_context() {
+  auto context = context_;
+  context.log = std::make_shared<std::vector<PassRecord>>();
+  if (!context.dump_dir.empty()) context.dump_dir /= fmt::format("backward-{}", ++dumped_);
+  return context;
+}
+
+BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form,
+                                                  const PassContext& context) const {
   const auto refuse = [](const std::string& found) {
     throw BackwardError(ErrorText{
         "a callable that can be captured again for a backward pass from other tangents", found,
@@ -63,44 +78,59 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form)
   capture::Captured captured;
   try {
     captured = recapture_(form);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     refuse(std::string("a capture that fails now: ") + error.what());
   }
   const auto difference = first_difference(forward_part(*raw_), forward_part(captured.joint));
   if (!difference.empty()) refuse("another forward than at the call: " + difference);
   log(Artifact::graph, [&] { return raw_->name + ": captured another backward"; });
   if (captured.backward_error) return {{}, {}, captured.backward_error};
-  return {run_joint_passes(std::move(captured.joint), context_), std::move(captured.tables), {}};
+  return {run_joint_passes(std::move(captured.joint), context), std::move(captured.tables), {}};
 }
 
-const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form) {
-  const std::lock_guard lock(mutex_);
-  if (is_usual(form)) return *joints_.front().second;
-  for (const auto& [present, joint] : joints_) {
-    if (present == form) return *joint;
+const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form,
+                                                         const PassContext& context) {
+  if (const auto* known = find(form)) return *known;
+  // Without the lock: the callable may have to wait for a run of its own on another thread.
+  auto joint = std::make_unique<const Joint>(capture(form, context));
+  const runtime::ForkSafeLock lock(mutex_);
+  for (const auto& [present, other] : joints_) {
+    if (present == form) return *other;  // another thread was faster
   }
-  joints_.emplace_back(form, std::make_unique<const Joint>(capture(form)));
-  return *joints_.back().second;
+  return *joints_.emplace_back(form, std::move(joint)).second;
+}
+
+const BackwardVariants::Joint* BackwardVariants::find(const ops::BackwardForm& form) {
+  const runtime::ForkSafeLock lock(mutex_);
+  if (is_usual(form)) return joints_.front().second.get();
+  for (const auto& [present, joint] : joints_) {
+    if (present == form) return joint.get();
+  }
+  return nullptr;
 }
 
 runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
-  const auto& joint = joint_for(key.form);
+  const auto context = next_context();
+  const auto& joint = joint_for(key.form, context);
   if (joint.error) std::rethrow_exception(joint.error);
   Graph backward;
   try {
-    backward = split_at(for_wanted(joint.graph, key.wanted), saved_).backward;
+    backward = split_at(for_wanted(joint.graph, receivers_, key.wanted), saved_).backward;
   } catch (const GraphError& error) {
     throw BackwardError(ErrorText{"a backward that needs what the forward saved", error.what(),
                                   "run backward from the results that are usual"});
   }
   for (const auto& input : backward.inputs) {
-    const bool present = input.kind != InputKind::saved || saved_[static_cast<size_t>(input.value)];
-    AG_CHECK(present, "a value that is not saved");
+    if (input.kind != InputKind::saved || saved_[static_cast<size_t>(input.value)]) continue;
+    throw BackwardError(ErrorText{"a backward that needs what the forward saved",
+                                  "one that needs a tensor which the backward from all results "
+                                  "does not (eager refuses that one, or takes another way)",
+                                  "run backward from the results that are usual"});
   }
   const auto donated = key.releases ? donated_ : std::vector<ValueId>();
   backward = run_pass(
       "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
-      std::move(backward), context_);
+      std::move(backward), context);
   return {std::move(backward), joint.tables};
 }
 

@@ -8,6 +8,7 @@
 /// then, by running the callable on stand-ins again; its forward must be that of the first capture.
 /// Which gradients are wanted and whether saved tensors may be written over is graph work.
 
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -46,14 +47,19 @@ class BackwardVariants {
   runtime::BackwardGraph make(const runtime::BackwardKey& key);
 
  private:
-  const Joint& joint_for(const ops::BackwardForm& form);
-  Joint capture(const ops::BackwardForm& form) const;
+  const Joint& joint_for(const ops::BackwardForm& form, const PassContext& context);
+  const Joint* find(const ops::BackwardForm& form);
+  Joint capture(const ops::BackwardForm& form, const PassContext& context) const;
+  /// With a log and a folder for dumps of its own.
+  PassContext next_context();
 
   const std::shared_ptr<const Graph> raw_;
   const std::vector<bool> saved_;
   const Recapture recapture_;
   const PassContext context_;
+  std::vector<int32_t> receivers_;  // primals that gradients are for
   std::vector<ValueId> donated_;
+  std::atomic<int> dumped_{0};
   std::mutex mutex_;  // guards what is below
   std::vector<std::pair<ops::BackwardForm, std::unique_ptr<const Joint>>> joints_;
 };

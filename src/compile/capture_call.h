@@ -6,12 +6,14 @@
 #include <antegrad/compile.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "capture/capture.h"
 #include "compile/backward_variants.h"
 #include "compile/module_tree.h"
+#include "runtime/kernel_error.h"
 
 namespace antegrad::compiler {
 
@@ -21,6 +23,9 @@ struct Callable {
   std::shared_ptr<void> owner;  ///< keeps what `body` refers to
   detail::BodyRef body;
   std::shared_ptr<const torch::nn::Module> module;  ///< may be null
+  /// Held while the callable is captured or runs in a check, so that it does not meet itself on other
+  /// threads. Last in the order of locks.
+  std::shared_ptr<std::mutex> alone = std::make_shared<std::mutex>();
 };
 
 struct CapturedCall {
@@ -36,10 +41,17 @@ CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
                           const capture::Variation& variation = {},
                           const std::vector<at::Tensor>& held = {});
 
+/// What a captured call can be asked after it is over.
+struct LaterCaptures {
+  Recapture recapture;
+  runtime::LineFinder
+      line_of;  ///< of a node; captures again for each node that it is asked for first
+};
+
 /// Keeps what is needed to capture the call again, with these answers to questions about data, after it
 /// is over and under the autocast state of now: the callable, host values, and the arguments or, when
-/// they are gone or changed, doubles of them.
-Recapture make_recapture(const Callable& callable, const Leaves& arguments,
-                         const ModuleTree& modules, std::vector<bool> answers);
+/// they are gone or changed, doubles of them. Thread-safe.
+LaterCaptures later_captures(const Callable& callable, const Leaves& arguments,
+                             const ModuleTree& modules, std::vector<bool> answers);
 
 }  // namespace antegrad::compiler

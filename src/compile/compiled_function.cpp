@@ -14,6 +14,7 @@
 #include "compile/host_values.h"
 #include "compile/pipeline.h"
 #include "log/log.h"
+#include "runtime/fork_gate.h"
 
 namespace antegrad::detail {
 namespace {
@@ -81,7 +82,9 @@ struct CompiledFunction::State {
   std::atomic<std::shared_ptr<const Programs>> programs{std::make_shared<const Programs>()};
   std::atomic<int64_t> compiled_calls{0};
   std::atomic<int64_t> checks_left{0};  // Options::check_against_eager
-  mutable std::mutex mutex;             // guards captures, changes of `programs`, and what is below
+  // Held while the callable is captured, by whoever needs a capture.
+  const std::shared_ptr<std::mutex> alone = std::make_shared<std::mutex>();
+  mutable std::mutex mutex;  // lets one change `programs`, audit or check; guards what is below
   int64_t eager_calls = 0;
   int64_t audits = 0;
   int64_t checked_calls = 0;
@@ -92,7 +95,7 @@ struct CompiledFunction::State {
   std::shared_ptr<const Entry> make_program(const Call& call, bool& captured_now);
 
   compiler::Callable callable_of(const Call& call) const {
-    return {options.name, callable, call.body, module};
+    return {options.name, callable, call.body, module, alone};
   }
   compiler::CapturedCall capture(const Call& call, const std::vector<bool>& answers,
                                  const std::vector<at::Tensor>& held = {}) const {
@@ -119,7 +122,7 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
   auto compiled = compiler::compile_joint(
       std::move(captured), raw, options,
-      compiler::make_recapture(callable_of(call), call.arguments, *modules, answers));
+      compiler::later_captures(callable_of(call), call.arguments, *modules, answers));
   compiled.report.lifted_tensors = lifted;
   log(Artifact::guards, [&] {
     return options.name + ": " + std::to_string(call.arguments.tensors.size()) + " arguments, " +
@@ -134,7 +137,7 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
 
 std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& call,
                                                                    bool& captured_now) {
-  const std::lock_guard lock(mutex);
+  const runtime::ForkSafeLock lock(mutex);
   const auto present = programs.load();
   if (auto entry = call.find(*present)) return entry;  // another thread compiled it meanwhile
   if (static_cast<int64_t>(present->entries.size()) >= options.max_programs) {
@@ -168,7 +171,7 @@ void CompiledFunction::State::drop(const Entry& entry) {
 }
 
 void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Call& call) {
-  const std::lock_guard lock(mutex);
+  const runtime::ForkSafeLock lock(mutex);
   ++audits;
   try {
     const auto held = entry.guards.primals(call.arguments);
@@ -181,14 +184,17 @@ void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Ca
 }
 
 void CompiledFunction::State::check(const Entry& entry, const Call& call) {
-  const std::lock_guard lock(mutex);
+  const runtime::ForkSafeLock lock(mutex);
   ++checked_calls;
   const compiler::EagerCheck check{
       options.name,
       call.arguments,
       compiler::held_tensors(entry, call.arguments),
       compiler::generators_of(entry, call.arguments),
-      [&](const Leaves& leaves) { return call.body.run(call.body.callable, leaves); },
+      [&](const Leaves& leaves) {
+        const runtime::ForkSafeLock lock(*alone);
+        return call.body.run(call.body.callable, leaves);
+      },
       [&](const Leaves& leaves) { return run_program(entry, leaves); },
   };
   check.run();
@@ -262,7 +268,7 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
 }
 
 void CompiledFunction::add_guard(HostGuard guard) {
-  const std::lock_guard lock(state_->mutex);
+  const runtime::ForkSafeLock lock(state_->mutex);
   auto changed = std::make_shared<Programs>();
   changed->guards = state_->programs.load()->guards;
   changed->guards.push_back(std::move(guard));
@@ -270,7 +276,7 @@ void CompiledFunction::add_guard(HostGuard guard) {
 }
 
 Report CompiledFunction::report() const {
-  const std::lock_guard lock(state_->mutex);
+  const runtime::ForkSafeLock lock(state_->mutex);
   Report report;
   report.name = state_->options.name;
   report.compiled_calls = state_->compiled_calls.load();
@@ -286,7 +292,7 @@ Report CompiledFunction::report() const {
 }
 
 void CompiledFunction::reset() {
-  const std::lock_guard lock(state_->mutex);
+  const runtime::ForkSafeLock lock(state_->mutex);
   auto empty = std::make_shared<Programs>();
   empty->guards = state_->programs.load()->guards;
   state_->programs.store(std::move(empty));

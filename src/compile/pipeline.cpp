@@ -52,9 +52,10 @@ void describe(const Partition& partition, ProgramReport& report) {
 }  // namespace
 
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
-                              const Options& options, Recapture recapture) {
+                              const Options& options, LaterCaptures later) {
   const auto start = std::chrono::steady_clock::now();
-  const PassContext context{options.verify_graphs, options.dump_dir, nullptr};
+  const PassContext context{options.verify_graphs, options.dump_dir,
+                            std::make_shared<std::vector<PassRecord>>()};
   CompiledProgram compiled;
   auto& report = compiled.report;
   report.name = options.name;
@@ -78,10 +79,11 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw),
       BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error},
-      saved_by(partition.forward), std::move(recapture), context);
+      saved_by(partition.forward), std::move(later.recapture), context);
   const auto executable = std::make_shared<runtime::Executable>(
       partition.forward, captured.tables, gradients,
-      [variants](const runtime::BackwardKey& key) { return variants->make(key); });
+      [variants](const runtime::BackwardKey& key) { return variants->make(key); },
+      std::move(later.line_of));
   variants->set_donated(executable->donated());
   if (!captured.backward_error) {
     const auto donated = executable->donated();

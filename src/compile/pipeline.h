@@ -9,7 +9,7 @@
 #include "antegrad/options.h"
 #include "antegrad/report.h"
 #include "capture/capture.h"
-#include "compile/backward_variants.h"
+#include "compile/capture_call.h"
 #include "runtime/executable.h"
 
 namespace antegrad::compiler {
@@ -19,10 +19,10 @@ struct CompiledProgram {
   ProgramReport report;
 };
 
-/// Consumes the captured graph; `raw` is a copy of it. `recapture` captures the callable again when a backward pass arrives in a
-/// form that the first capture was not made for. Throws InternalError when a pass breaks an invariant (and
+/// Consumes the captured graph; `raw` is a copy of it. `later` captures the callable again when a backward
+/// pass arrives in a form that the first capture was not made for, and when a kernel fails. Throws InternalError when a pass breaks an invariant (and
 /// Options::verify_graphs is on).
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
-                              const Options& options, Recapture recapture);
+                              const Options& options, LaterCaptures later);
 
 }  // namespace antegrad::compiler

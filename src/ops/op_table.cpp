@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ops/own_kernels.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -242,6 +243,13 @@ bool needs_twin(const OpEntry& entry) {
          !entry.composite && entry.custom && !torch_compat::functionalizes_itself(entry.handle);
 }
 
+// Of libtorch's operators that overwrite a tensor with random numbers the functional forms fill a contiguous
+// tensor, which is another order than that of a tensor with other strides.
+bool fills_at_random(const OpEntry& entry) {
+  return entry.random && !entry.custom && !entry.composite && entry.writes.size() == 1 &&
+         entry.returned_arg == std::vector<int>{static_cast<int>(entry.writes[0])};
+}
+
 bool has_autograd_kernel(const c10::OperatorHandle& handle) {
   constexpr c10::DispatchKey keys[] = {c10::DispatchKey::Autograd, c10::DispatchKey::AutogradCPU,
                                        c10::DispatchKey::AutogradCUDA};
@@ -289,7 +297,11 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
     } else {
       entry->policy = Policy::unknown_alias;
     }
+    entry->own_functionalize = true;
+  } else if (fills_at_random(*entry)) {
+    entry->twin = make_twin(*entry);
   }
+  entry->handle = kernel_of(handle);
   return entry;
 }
 

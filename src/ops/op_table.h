@@ -72,6 +72,7 @@ struct OpEntry {
   /// newly makes, then the new value of each tensor that written_arguments() names. Null when the
   /// operator needs none.
   std::unique_ptr<OpEntry> twin;
+  bool own_functionalize = false;  ///< libtorch cannot functionalise it: ours does, with the twin
   bool is_twin = false;
   /// Of twins and of operators that have one: positions of the arguments that the schema says are
   /// written; and by return the written argument that it is, -1 where it is newly made.

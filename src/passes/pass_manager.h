@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +28,9 @@ struct PassRecord {
 struct PassContext {
   bool verify = false;             ///< verify() after each pass
   std::filesystem::path dump_dir;  ///< where dumps go; empty: no dumps. Made when missing.
-  /// Gets a record for each pass; its length numbers the dumps, which therefore need it. Owned by
-  /// the caller; one log a compilation, not shared between threads.
-  std::vector<PassRecord>* log = nullptr;
+  /// Gets a record for each pass; its length numbers the dumps, which therefore need it. One log a
+  /// compilation, used by one thread at a time.
+  std::shared_ptr<std::vector<PassRecord>> log;
 };
 
 /// Returns fn(graph). A broken graph is reported with the name of the pass that broke it.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 
 namespace antegrad::runtime {
@@ -32,9 +33,11 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
       case SavedSlot::Kind::primal:
       case SavedSlot::Kind::written_primal:
         kept.variable = SavedVariable(primals[index], slot.has_our_history);
+        kept.memory.emplace(primals[index]);
         break;
       case SavedSlot::Kind::handed_out:
         kept.variable = SavedVariable(handed[index], slot.has_our_history);
+        kept.memory.emplace(handed[index]);
         break;
       case SavedSlot::Kind::primal_copy: kept.raw = std::move(copies[next_copy++]); break;
       case SavedSlot::Kind::intermediate:
@@ -52,8 +55,22 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
 
 void CompiledNode::release_variables() {
   const std::lock_guard lock(mutex_);
+  release();
+}
+
+void CompiledNode::release() {
   kept_.clear();
   freed_ = true;
+}
+
+CompiledNode::Memory::Memory(const at::Tensor& tensor)
+    : storage(tensor.storage().getWeakStorageImpl()),
+      data(tensor.unsafeGetTensorImpl()->data()),
+      dtype(tensor.scalar_type()) {}
+
+bool CompiledNode::Memory::is_that_of(const at::Tensor& tensor) const {
+  return storage._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() &&
+         data == tensor.unsafeGetTensorImpl()->data() && dtype == tensor.scalar_type();
 }
 
 void CompiledNode::check_shared_versions() const {
@@ -73,6 +90,16 @@ bool BackwardProgram::reads_saved() const {
                      [](const Input& input) { return input.kind == Input::Kind::saved; });
 }
 
+namespace {
+
+[[noreturn]] void refuse_exchanged_data() {
+  throw BackwardError(ErrorText{"arguments and parameters whose data is that of the call",
+                                "one that was given other data since (set_data(), or module.to())",
+                                "run backward before a module is moved"});
+}
+
+}  // namespace
+
 std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
                                              variable_list& tangents) {
   using Kind = BackwardProgram::Input::Kind;
@@ -85,13 +112,13 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
     } else if (input.kind == Kind::tangent) {
       inputs.push_back(std::move(tangents[index]));
     } else {
-      auto& kept = kept_[index];
+      const auto& kept = kept_[index];
       const auto kind = executable_->saved_[index].kind;
       if (kind == SavedSlot::Kind::primal_copy || kind == SavedSlot::Kind::intermediate) {
-        inputs.push_back(releasing_ ? std::move(kept.raw) : kept.raw);
+        inputs.push_back(kept.raw);
       } else {
         inputs.push_back(kept.variable.unpack(getptr()));
-        if (releasing_) kept.variable.reset_data();
+        if (!kept.memory->is_that_of(inputs.back())) refuse_exchanged_data();
       }
     }
   }
@@ -131,7 +158,7 @@ void make_plain(at::Tensor& tangent) {
 
 }  // namespace
 
-BackwardKey CompiledNode::key_for(variable_list& tangents) const {
+BackwardKey CompiledNode::key_for(variable_list& tangents, bool releases) const {
   BackwardKey key;
   key.form.autocast = torch_compat::Autocast::now();
   for (size_t i = 0; i < tangents.size(); ++i) {
@@ -141,7 +168,7 @@ BackwardKey CompiledNode::key_for(variable_list& tangents) const {
   for (size_t i = 0; i < executable_->gradient_primals_.size(); ++i) {
     key.wanted.push_back(task_should_compute_output(i));
   }
-  key.releases = releasing_;
+  key.releases = releases;
   return key;
 }
 
@@ -153,7 +180,9 @@ variable_list CompiledNode::apply(variable_list&& tangents) {
                                [](const at::Tensor& tangent) { return tangent.defined(); });
   if (!any) return gradients;
   check_shared_versions();
-  auto key = key_for(tangents);
+  // Asked of this very pass: another thread's may retain.
+  const bool releases = !torch_compat::backward_retains_graph();
+  auto key = key_for(tangents, releases);
   if (executable_->form_count() >= kMaxForms && !executable_->has_form(key)) {
     for (size_t i = 0; i < tangents.size(); ++i) {
       auto& form = key.form.tangents[i];
@@ -164,11 +193,15 @@ variable_list CompiledNode::apply(variable_list&& tangents) {
   }
   const auto program = executable_->backward(key);
   if (freed_ && program->reads_saved()) {
-    throw BackwardError(ErrorText{
-        "saved tensors of the compiled region", "that backward ran already and freed them",
-        "pass retain_graph=true to the first backward() when a second one follows"});
+    throw BackwardError(
+        ErrorText{"saved tensors of the compiled region",
+                  "that an earlier backward pass, finished or failed, freed them",
+                  "pass retain_graph=true to the first backward() when a second one follows"});
   }
-  auto outputs = program->program.run(gather(*program, tangents));
+  auto inputs = gather(*program, tangents);
+  // From here on the program alone holds them, so that each dies at its last use.
+  if (releases) release();
+  auto outputs = program->program.run(std::move(inputs), executable_->lines_);
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto output = program->gradients[i];
     if (output >= 0) gradients[i] = std::move(outputs[static_cast<size_t>(output)]);

@@ -12,9 +12,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
 #include "runtime/compiled_node.h"
+#include "runtime/fork_gate.h"
 #include "runtime/generator_states.h"
 #include "runtime/inner_gradients.h"
 #include "torch_compat/autograd_graph.h"
@@ -33,10 +35,31 @@ size_t count_primals(const Graph& graph) {
   return count;
 }
 
+// The partitioner calls the two programs after the callable.
+std::string name_of_callable(const Graph& forward) {
+  constexpr std::string_view kSuffix = ".forward";
+  std::string_view name = forward.name;
+  if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
+  return std::string(name);
+}
+
 void bump_version(const at::Tensor& tensor, int32_t times) {
   if (tensor.is_inference()) return;
   for (; times > 0; --times) torch::autograd::impl::bump_version(tensor);
 }
+
+// What a profiler shows of a call: its name, and by the sequence number which backward belongs to it. Costs
+// a look at a thread-local when nobody listens.
+class ForwardRange {
+ public:
+  explicit ForwardRange(const std::string& name) : record_(at::RecordScope::FUNCTION) {
+    if (!record_.isActive()) return;
+    record_.before(name, static_cast<int64_t>(torch_compat::next_sequence_number()));
+  }
+
+ private:
+  at::RecordFunction record_;
+};
 
 // The tensor that an alias refers to.
 const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tensor>& primals,
@@ -47,12 +70,14 @@ const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tens
 }  // namespace
 
 Executable::Executable(const Graph& forward, const ops::AttrTables& tables,
-                       const std::vector<Output>& gradients, BackwardSource source)
-    : name_(forward.name),
+                       const std::vector<Output>& gradients, BackwardSource source,
+                       LineFinder lines)
+    : name_(name_of_callable(forward)),
       primal_count_(count_primals(forward)),
       generators_(generators_of(forward, tables)),
       forward_(forward, tables),
-      source_(std::move(source)) {
+      source_(std::move(source)),
+      lines_(std::move(lines)) {
   for (size_t i = 0; i < primal_count_; ++i) {
     const auto& input = forward.inputs[i];
     AG_CHECK(input.kind == InputKind::primal, "primals come first");
@@ -179,29 +204,41 @@ BackwardKey Executable::usual_key() const {
 }
 
 size_t Executable::form_count() const {
-  const std::lock_guard lock(mutex_);
+  const ForkSafeLock lock(mutex_);
   return backwards_.size();
 }
 
 bool Executable::has_form(const BackwardKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const ForkSafeLock lock(mutex_);
   return std::any_of(backwards_.begin(), backwards_.end(),
                      [&](const auto& entry) { return entry.first == key; });
 }
 
-std::shared_ptr<const BackwardProgram> Executable::backward(const BackwardKey& key) const {
-  const std::lock_guard lock(mutex_);
+std::shared_ptr<const BackwardProgram> Executable::find(const BackwardKey& key) const {
+  const ForkSafeLock lock(mutex_);
   for (const auto& [present, program] : backwards_) {
     if (present == key) return program;
   }
-  auto program = prepare(source_(key));
-  backwards_.emplace_back(key, program);
-  return program;
+  return nullptr;
+}
+
+std::shared_ptr<const BackwardProgram> Executable::backward(const BackwardKey& key) const {
+  if (auto program = find(key)) return program;
+  // Without the lock: the source may run the callable, which waits for other threads that do.
+  return add(key, prepare(source_(key)));
+}
+
+std::shared_ptr<const BackwardProgram> Executable::add(
+    const BackwardKey& key, std::shared_ptr<const BackwardProgram> program) const {
+  const ForkSafeLock lock(mutex_);
+  for (const auto& [present, other] : backwards_) {
+    if (present == key) return other;  // another thread was faster
+  }
+  return backwards_.emplace_back(key, std::move(program)).second;
 }
 
 void Executable::add_backward(const BackwardKey& key, const BackwardGraph& backward) {
-  const std::lock_guard lock(mutex_);
-  backwards_.emplace_back(key, prepare(backward));
+  add(key, prepare(backward));
 }
 
 std::shared_ptr<const BackwardProgram> Executable::prepare(const BackwardGraph& backward) const {
@@ -248,7 +285,7 @@ std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& p
   inputs.resize(forward_.input_count());  // tokens
   const GeneratorStates before(generators_);
   try {
-    auto outputs = forward_.run(std::move(inputs));
+    auto outputs = forward_.run(std::move(inputs), lines_);
     check_answers(outputs);
     return outputs;
   } catch (...) {
@@ -337,7 +374,7 @@ void Executable::make_views(const std::vector<at::Tensor>& primals,
 }
 
 std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals) const {
-  RECORD_FUNCTION(name_, c10::ArrayRef<const c10::IValue>{});
+  const ForwardRange range(name_);
   AG_CHECK(primals.size() == primal_count_, "number of primals");
   // Grad mode is guarded; where it is off, the callable may have put it on inside.
   const bool differentiate = !tangents_.empty();

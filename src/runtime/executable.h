@@ -20,6 +20,7 @@
 #include "graph/graph.h"
 #include "ops/attrs.h"
 #include "runtime/backward_program.h"
+#include "runtime/kernel_error.h"
 #include "runtime/program.h"
 #include "runtime/view_steps.h"
 
@@ -51,8 +52,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
  public:
   /// `forward` as the partitioner made it; `gradients` are the gradient outputs of the joint graph, in
   /// order. `source` makes backward graphs, whose saved inputs must be saved outputs of `forward`.
+  /// `lines` is asked when a kernel fails, on the thread on which it does.
   Executable(const Graph& forward, const ops::AttrTables& tables,
-             const std::vector<Output>& gradients, BackwardSource source);
+             const std::vector<Output>& gradients, BackwardSource source, LineFinder lines = {});
 
   /// `primals` in the order of the graph's primal inputs. Returns one tensor a result.
   /// When a kernel throws, inputs and generators are as before. Throws OtherAnswer.
@@ -76,6 +78,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   size_t primal_count() const { return primal_count_; }
   /// Whether a backward pass can reach the region.
   bool differentiable() const { return !tangents_.empty(); }
+  /// The callable's, as profilers show it.
   const std::string& name() const { return name_; }
 
  private:
@@ -105,6 +108,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   void read_outputs(const Graph& forward, const ops::AttrTables& tables);
   void read_saved(const Graph& forward);
+  std::shared_ptr<const BackwardProgram> find(const BackwardKey& key) const;
+  std::shared_ptr<const BackwardProgram> add(const BackwardKey& key,
+                                             std::shared_ptr<const BackwardProgram> program) const;
   std::shared_ptr<const BackwardProgram> prepare(const BackwardGraph& backward) const;
 
   std::vector<at::Tensor> copy_overwritten(const std::vector<at::Tensor>& primals) const;
@@ -136,6 +142,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<int32_t> gradient_primals_;  // the primal of each gradient
 
   BackwardSource source_;
+  LineFinder lines_;
   mutable std::mutex mutex_;  // guards what is below
   mutable std::vector<std::pair<BackwardKey, std::shared_ptr<const BackwardProgram>>> backwards_;
 };

@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 
+#include <mutex>
+
 namespace antegrad::runtime {
 
 std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTables& tables) {
@@ -20,12 +22,16 @@ std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTabl
 
 GeneratorStates::GeneratorStates(const std::vector<at::Generator>& generators)
     : generators_(generators) {
-  for (const auto& generator : generators_) states_.push_back(generator.get_state());
+  for (auto& generator : generators_) {
+    const std::lock_guard lock(generator.mutex());
+    states_.push_back(generator.get_state());
+  }
 }
 
 void GeneratorStates::restore() const {
   for (size_t i = 0; i < generators_.size(); ++i) {
     auto generator = generators_[i];
+    const std::lock_guard lock(generator.mutex());
     generator.set_state(states_[i]);
   }
 }

@@ -74,8 +74,8 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   stack.clear();
 }
 
-std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs) const {
-  AG_CHECK(inputs.size() == inputs_.size(), "number of program inputs");
+// Runs all instructions; `position` is that of the one that runs.
+std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Tensor> inputs) const {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   std::vector<at::Tensor> registers(static_cast<size_t>(register_count_));
@@ -85,14 +85,8 @@ std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs) const {
   inputs.clear();
   torch::jit::Stack stack;
   stack.reserve(16);
-  for (const auto& instruction : instructions_) {
-    try {
-      call(instruction, registers, stack);
-    } catch (c10::Error& error) {
-      error.add_context("while antegrad ran node #" + std::to_string(instruction.node_id) + ", " +
-                        instruction.entry->op.name() + ", of '" + name_ + "'");
-      throw;
-    }
+  for (position = 0; position < instructions_.size(); ++position) {
+    call(instructions_[position], registers, stack);
   }
   std::vector<at::Tensor> outputs;
   outputs.reserve(outputs_.size());
@@ -100,6 +94,26 @@ std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs) const {
     outputs.push_back(reg < 0 ? at::Tensor() : registers[static_cast<size_t>(reg)]);
   }
   return outputs;
+}
+
+std::string Program::place_of(const Instruction& instruction, const LineFinder& line_of) const {
+  const auto line = line_of ? line_of(instruction.node_id) : std::string();
+  return "while antegrad ran " + instruction.entry->op.name() + ", node #" +
+         std::to_string(instruction.node_id) + " of '" + name_ + "'" +
+         (line.empty() ? "" : ", from " + line);
+}
+
+std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs,
+                                     const LineFinder& line_of) const {
+  AG_CHECK(inputs.size() == inputs_.size(), "number of program inputs");
+  size_t position = 0;
+  try {
+    return run_up_to(position, std::move(inputs));
+  } catch (...) {
+    // Here the dispatcher's state is the caller's again: a search for the line runs the callable.
+    if (position == instructions_.size()) throw;
+    rethrow_with(place_of(instructions_[position], line_of));
+  }
 }
 
 }  // namespace antegrad::runtime

@@ -16,6 +16,7 @@
 #include "graph/graph.h"
 #include "ops/attrs.h"
 #include "ops/op_table.h"
+#include "runtime/kernel_error.h"
 #include "runtime/promise.h"
 
 namespace antegrad::runtime {
@@ -28,9 +29,9 @@ class Program {
 
   /// Runs below autograd and autocast. `inputs` has one tensor for each graph input, in order (undefined
   /// for tokens); it is consumed, so that a tensor that only the caller passed dies at its last use.
-  /// Returns one tensor for each graph output (undefined for tokens and absent ones). An exception of
-  /// a kernel names the node.
-  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
+  /// Returns one tensor for each graph output (undefined for tokens and absent ones). What a kernel
+  /// throws is thrown on with operator, node, program and, as far as `line_of` knows it, source line.
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, const LineFinder& line_of = {}) const;
 
   /// Number of graph inputs, tokens included.
   size_t input_count() const { return inputs_.size(); }
@@ -55,6 +56,8 @@ class Program {
     std::vector<Promise> promises;  // one a tensor that a custom operator returns; else empty
   };
 
+  std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor> inputs) const;
+  std::string place_of(const Instruction& instruction, const LineFinder& line_of) const;
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
             torch::jit::Stack& stack) const;
   c10::IValue argument(const Argument& argument, std::vector<at::Tensor>& registers) const;

@@ -39,7 +39,7 @@ bool flash_for_cpu(Call& call) {
 }
 
 bool flash_for_cpu_backward(Call& call) {
-  if (call.is_none(0) || !call.arg(0).toTensor().defined()) return false;
+  if (call.is_none(0)) return false;
   for (const size_t i : {1, 2, 3}) {
     const at::Tensor& t = call.arg(i).toTensor();
     if (t.dim() != 4 || !t.is_cpu()) return false;
@@ -115,7 +115,7 @@ bool efficient(Call& call) {
 bool efficient_backward(Call& call) {
   if (!is_plain_cuda(call, 1)) return false;
   const auto mask = call.arg(10).toListRef();
-  const bool bias = !call.is_none(4) && call.arg(4).toTensor().defined();
+  const bool bias = !call.is_none(4);
   if (bias && mask[3].toBool()) return false;
   for (const size_t i : {1, 2, 3}) call.returns(heads_outside(call.arg(i).toTensor()));
   call.returns(undefined());

@@ -51,7 +51,10 @@ class Call {
 
   size_t size() const { return args_.size(); }
   const c10::IValue& arg(size_t i) const { return args_[i]; }
-  bool is_none(size_t i) const { return args_[i].isNone(); }
+  /// Whether the optional argument `i` is absent; an undefined tensor is, too.
+  bool is_none(size_t i) const {
+    return args_[i].isNone() || (args_[i].isTensor() && !args_[i].toTensor().defined());
+  }
   /// The tensor argument `i`; undefined when it is None.
   at::Tensor tensor(size_t i) const {
     return args_[i].isNone() ? at::Tensor() : args_[i].toTensor();

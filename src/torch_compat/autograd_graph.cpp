@@ -2,7 +2,11 @@
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/alias.h>
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/csrc/autograd/cpp_hook.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -13,7 +17,7 @@
 #include <typeinfo>
 #include <unordered_set>
 
-#include "torch_compat/autograd_node.h"
+#include "torch_compat/keys.h"
 
 namespace antegrad::torch_compat {
 
@@ -44,35 +48,91 @@ Edge make_non_leaf(const at::Tensor& tensor) {
   return Edge(owner, input);
 }
 
+WeakNode weak_function_of(const at::Tensor& tensor) {
+  const auto base = base_or_self(tensor);
+  return has_history(base) ? WeakNode(base.grad_fn()) : WeakNode(NodePtr());
+}
+
+namespace {
+
+// These nodes and all that their edges lead to, each once.
+std::vector<Node*> nodes_from(const std::vector<Node*>& starts) {
+  std::vector<Node*> nodes;
+  std::unordered_set<const Node*> seen;
+  const auto visit = [&](Node* node) {
+    if (node != nullptr && seen.insert(node).second) nodes.push_back(node);
+  };
+  for (auto* start : starts) visit(start);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const auto& edge : nodes[i]->next_edges()) visit(edge.function.get());
+  }
+  return nodes;
+}
+
+}  // namespace
+
+void release_saved(const WeakNode& node) {
+  const NodePtr alive = node.lock();
+  if (!alive) return;
+  for (auto* reached : nodes_from({alive.get()})) reached->release_variables();
+}
+
+namespace {
+
+// A pass that failed leaves what it had still to do, tensors included, in this thread's queue; the next
+// pass throws it away.
+void empty_queue() {
+  const at::AutoGradMode grad_mode(true);
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  keys.included_ = keys.included_ - capture_keys;
+  const c10::impl::ForceDispatchKeyGuard outside_capture(keys);
+  const auto leaf = at::zeros({}).set_requires_grad(true);
+  torch::autograd::Engine::get_default_engine().execute(
+      {gradient_edge(leaf.alias())}, {at::zeros({})}, false, false, false, {gradient_edge(leaf)});
+}
+
+}  // namespace
+
 std::vector<at::Tensor> run_backward(const std::vector<Edge>& roots,
                                      const std::vector<at::Tensor>& tangents,
                                      const std::vector<Edge>& targets) {
-  return torch::autograd::Engine::get_default_engine().execute(
-      roots, tangents, /*keep_graph=*/false, /*create_graph=*/false, /*accumulate_grad=*/false,
-      targets);
+  try {
+    return torch::autograd::Engine::get_default_engine().execute(
+        roots, tangents, /*keep_graph=*/false, /*create_graph=*/false, /*accumulate_grad=*/false,
+        targets);
+  } catch (...) {
+    empty_queue();
+    throw;
+  }
+}
+
+namespace {
+
+std::vector<Node*> nodes_from(const std::vector<at::Tensor>& tensors) {
+  std::vector<Node*> starts;
+  for (const auto& tensor : tensors) {
+    // The history of a view that was made with grad mode off must not be asked for.
+    if (!tensor.defined() || !has_history(tensor)) continue;
+    if (const auto& fn = tensor.grad_fn()) starts.push_back(fn.get());
+  }
+  return nodes_from(starts);
+}
+
+}  // namespace
+
+std::unordered_set<const Node*> functions_from(const std::vector<at::Tensor>& tensors) {
+  const auto nodes = nodes_from(tensors);
+  return {nodes.begin(), nodes.end()};
 }
 
 Reached walk(const std::vector<at::Tensor>& tensors) {
   Reached reached;
-  std::unordered_set<const Node*> seen;
-  std::vector<Node*> open;
-  const auto visit = [&](Node* node) {
-    if (node != nullptr && seen.insert(node).second) open.push_back(node);
-  };
-  for (const auto& tensor : tensors) {
-    // The history of a view that was made with grad mode off must not be asked for.
-    if (!tensor.defined() || !has_history(tensor)) continue;
-    if (const auto& fn = tensor.grad_fn()) visit(fn.get());
-  }
-  while (!open.empty()) {
-    auto* node = open.back();
-    open.pop_back();
+  for (auto* node : nodes_from(tensors)) {
     if (auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
       reached.leaves.push_back(leaf->variable);
     } else {
       reached.functions.push_back(node);
     }
-    for (const auto& edge : node->next_edges()) visit(edge.function.get());
   }
   return reached;
 }
@@ -110,6 +170,28 @@ std::vector<Node*> history_of(const at::Tensor& tensor) {
   return reached.functions;
 }
 
+bool backward_retains_graph() { return torch::autograd::get_current_graph_task_keep_graph(); }
+
+std::optional<uint64_t> evaluated_sequence_number() {
+  const auto node = torch::autograd::get_current_node();
+  return node ? std::optional(node->sequence_nr()) : std::nullopt;
+}
+
+namespace {
+
+// AccumulateGrad holds its node's mutex while it works; the member is protected.
+struct NodeMutex : Node {
+  static constexpr std::mutex Node::*member = &NodeMutex::mutex_;
+};
+
+}  // namespace
+
+GradientLock::GradientLock(const at::Tensor& tensor) {
+  if (!tensor.requires_grad() || has_history(tensor) || tensor.is_view()) return;
+  accumulator_.function = torch::autograd::impl::grad_accumulator(tensor);
+  if (accumulator_.function) lock_ = std::unique_lock((*accumulator_.function).*NodeMutex::member);
+}
+
 uint64_t next_sequence_number() { return at::sequence_number::peek(); }
 
 bool made_before(const Node& node, uint64_t sequence_number) {
@@ -132,6 +214,39 @@ void copy_creation(const at::Tensor& from, const at::Tensor& to) {
     return;
   }
   target->set_creation_meta(source->get_creation_meta());
+}
+
+namespace {
+
+// libtorch does not export its own.
+struct AsStridedView final : torch::autograd::ViewFunc {
+  explicit AsStridedView(const at::Tensor& view)
+      : sizes(view.sizes().vec()), strides(view.strides().vec()), offset(view.storage_offset()) {}
+  at::Tensor operator()(const at::Tensor& base) const override {
+    return at::as_strided(base, sizes, strides, offset);
+  }
+  std::unique_ptr<ViewFunc> clone_and_set(
+      std::optional<std::vector<c10::SymInt>> /*symints*/ = std::nullopt,
+      std::optional<std::vector<at::Tensor>> /*tensors*/ = std::nullopt) const override {
+    return std::make_unique<AsStridedView>(*this);
+  }
+  std::vector<int64_t> sizes, strides;
+  int64_t offset;
+};
+
+}  // namespace
+
+at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor) {
+  auto replay = std::make_unique<AsStridedView>(tensor);
+  auto view = torch::autograd::as_view(base, tensor, /*is_bw_differentiable=*/true,
+                                       /*is_fw_differentiable=*/true, std::move(replay));
+  auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
+  if (meta != nullptr && base.requires_grad()) {
+    // Asked for with another version than the view was made at, the grad_fn is made anew.
+    meta->set_attr_version(static_cast<uint32_t>(view._version()) + 1);
+    static_cast<void>(view.grad_fn());
+  }
+  return view;
 }
 
 namespace {

@@ -9,6 +9,9 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
+#include <filesystem>
+#include <iterator>
+
 #include "support/parity.h"
 
 namespace antegrad::testing {
@@ -216,6 +219,29 @@ TEST(GuardsOfClosures, AutocastIsCapturedAndGuarded) {
   EXPECT_EQ(found.scalar_type(), at::kBFloat16);
   EXPECT_TRUE(same_bits(found, expected));
   EXPECT_EQ(step.report().programs.size(), 2U);
+}
+
+TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {
+  const auto folder = std::filesystem::path(::testing::TempDir()) / "antegrad_dumps";
+  std::filesystem::remove_all(folder);
+  Options options;
+  options.dump_dir = folder;
+  auto step = antegrad::compile(
+      [](const at::Tensor& x) {
+        return std::pair{(x * 2).sin(), x.exp()};
+      },
+      options);
+  const auto count = [&] {
+    std::filesystem::directory_iterator files(folder);
+    return std::distance(begin(files), end(files));
+  };
+  const auto x = at::randn({3}).set_requires_grad(true);
+  const auto [a, b] = step(x);
+  const auto compiled = count();
+  EXPECT_TRUE(std::filesystem::exists(folder / "00-capture.agraph"));
+  a.sum().backward();  // from one result only: another backward, captured now
+  EXPECT_GT(count(), compiled);
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

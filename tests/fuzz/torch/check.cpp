@@ -73,9 +73,18 @@ at::Tensor frozen(const at::Tensor& t) {
 // The words that describe a tensor without its values.
 std::string metadata(const at::Tensor& t) {
   if (!t.defined()) return "undefined";
+  try {
+    static_cast<void>(t.grad_fn());  // of a view whose base was written: is_leaf() follows it late
+  } catch (const c10::Error&) {
+    // A view that forbids it says so in eager, too.
+  }
   std::ostringstream out;
   out << t.scalar_type() << t.sizes();
-  if (t.numel() > 0) out << " strides " << t.strides();
+  if (t.numel() > 0) {
+    for (int64_t d = 0; d < t.dim(); ++d) {  // the stride of a single element says nothing
+      out << (d == 0 ? " strides " : ", ") << (t.size(d) == 1 ? 0 : t.stride(d));
+    }
+  }
   out << " offset " << t.storage_offset() << (t.requires_grad() ? " requires_grad" : "")
       << (t.is_leaf() ? " leaf" : "") << (t.is_view() ? " view" : "");
   return out.str();
@@ -124,15 +133,26 @@ std::string aliases(const std::vector<Named>& all) {
   return out.str();
 }
 
+// Eager's composite operators write to what they have just made, so that the version of a result of its own
+// is an accident; that of memory known outside is not.
+bool versions_matter(const Named& of, const std::vector<Named>& all) {
+  if (of.name[0] != 'r') return true;
+  return std::any_of(all.begin(), all.end(), [&](const Named& other) {
+    return other.name[0] != 'r' && other.tensor.defined() &&
+           other.tensor.storage().is_alias_of(of.tensor.storage());
+  });
+}
+
 void note_state(Observation& seen, const std::vector<Named>& all, Kind values) {
   for (const auto& [name, t] : all) {
     const bool result = name[0] == 'r';
     seen.facts.push_back(
         {values != Kind::results || result ? values : Kind::inputs, name, "", frozen(t)});
   }
-  for (const auto& [name, t] : all) {
+  for (const auto& of : all) {
+    if (!of.tensor.defined() || !versions_matter(of, all)) continue;
     seen.facts.push_back(
-        {Kind::versions, name, t.defined() ? "version " + std::to_string(t._version()) : "", {}});
+        {Kind::versions, of.name, "version " + std::to_string(of.tensor._version()), {}});
   }
 }
 

@@ -21,18 +21,18 @@ Graph break_graph(Graph graph) {
 }
 
 TEST(PassManager, RecordsWhatAPassDid) {
-  std::vector<PassRecord> log;
+  const auto log = std::make_shared<std::vector<PassRecord>>();
   PassContext context;
-  context.log = &log;
+  context.log = log;
   context.verify = true;
   Graph graph =
       graph_of(kInputs + "  %5: f32[4, 2] = aten::neg.default(%0)\noutputs\n  none result\n");
   graph = run_pass("dce", dce, std::move(graph), context);
-  ASSERT_EQ(log.size(), 1u);
-  EXPECT_EQ(log[0].name, "dce");
-  EXPECT_EQ(log[0].nodes_before, 1u);
-  EXPECT_EQ(log[0].nodes_after, 0u);
-  EXPECT_GE(log[0].seconds, 0);
+  ASSERT_EQ(log->size(), 1u);
+  EXPECT_EQ((*log)[0].name, "dce");
+  EXPECT_EQ((*log)[0].nodes_before, 1u);
+  EXPECT_EQ((*log)[0].nodes_after, 0u);
+  EXPECT_GE((*log)[0].seconds, 0);
 }
 
 TEST(PassManager, NamesThePassThatBrokeTheGraph) {
@@ -47,9 +47,9 @@ TEST(PassManager, NamesThePassThatBrokeTheGraph) {
 TEST(PassManager, DumpsAreNumberedAndParseBack) {
   const auto folder = std::filesystem::temp_directory_path() / "antegrad_pass_manager_test";
   std::filesystem::remove_all(folder);
-  std::vector<PassRecord> log;
+  const auto log = std::make_shared<std::vector<PassRecord>>();
   PassContext context;
-  context.log = &log;
+  context.log = log;
   context.dump_dir = folder / "inner";
   const Graph graph = graph_of(kInputs + "outputs\n  %0 result is_input 0\n");
   run_pass("cse", cse, run_pass("dce", dce, graph, context), context);
@@ -62,9 +62,9 @@ TEST(PassManager, DumpsAreNumberedAndParseBack) {
 }
 
 TEST(PassManager, AFolderThatCannotBeWrittenIsAnOptionError) {
-  std::vector<PassRecord> log;
+  const auto log = std::make_shared<std::vector<PassRecord>>();
   PassContext context;
-  context.log = &log;
+  context.log = log;
   context.dump_dir = "/proc/no_such_folder";
   EXPECT_THROW(run_pass("dce", dce, Graph(), context), OptionError);
 }

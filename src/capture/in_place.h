@@ -1,0 +1,40 @@
+#pragma once
+
+/// \file
+/// Operators that write an argument in place: libtorch's functionalisation gives the argument a new value,
+/// which must look as the written tensor does in eager.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
+
+#include "ops/op_table.h"
+
+namespace antegrad::capture {
+
+class Tracer;
+
+/// Around a call of an operator above autograd; does nothing for one that writes nothing.
+class InPlace {
+ public:
+  /// Throws MutationError when elements of a written argument share memory: eager refuses most such
+  /// writes, and functionalisation would get the others wrong.
+  InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args);
+  ~InPlace();
+  InPlace(const InPlace&) = delete;
+  InPlace& operator=(const InPlace&) = delete;
+
+  /// After the call: gives what was written the strides that it had.
+  void finish() const;
+
+ private:
+  struct Written {
+    at::Tensor wrapper;
+    c10::SmallVector<int64_t, 6> sizes, strides;
+  };
+  Tracer& tracer_;
+  bool outer_;  // whether another operator that writes is under way
+  std::vector<Written> written_;
+};
+
+}  // namespace antegrad::capture

@@ -1,0 +1,56 @@
+// Kernels of ours for operators of libtorch whose own cannot run in a program.
+
+#include "ops/own_kernels.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/alias.h>
+#include <ATen/ops/as_strided_scatter.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/library.h>
+
+#include <string_view>
+#include <unordered_map>
+
+namespace antegrad::ops {
+namespace {
+
+// libtorch asserts that a tensor which requires grad is contiguous, although below autograd it makes no
+// difference. An alias that is made below autograd does not require grad.
+at::Tensor as_strided_scatter(const at::Tensor& self, const at::Tensor& src, at::IntArrayRef sizes,
+                              at::IntArrayRef strides, std::optional<int64_t> offset) {
+  return at::as_strided_scatter(self.requires_grad() ? at::alias(self) : self, src, sizes, strides,
+                                offset);
+}
+
+at::Tensor restride(const at::Tensor& self, at::IntArrayRef strides) {
+  return at::empty_strided(self.sizes(), strides, self.options()).copy_(self);
+}
+
+TORCH_LIBRARY_FRAGMENT(antegrad, library) {
+  library.def(
+      "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? "
+      "storage_offset=None) "
+      "-> Tensor");
+  library.impl("as_strided_scatter", c10::DispatchKey::CompositeExplicitAutograd,
+               as_strided_scatter);
+  library.def("restride(Tensor self, int[] strides) -> Tensor");
+  library.impl("restride", c10::DispatchKey::CompositeExplicitAutograd, restride);
+}
+
+}  // namespace
+
+c10::OperatorHandle kernel_of(const c10::OperatorHandle& op) {
+  static const auto* table = new std::unordered_map<std::string_view, const char*>{
+      {"aten::as_strided_scatter", "antegrad::as_strided_scatter"},
+  };
+  const auto found = table->find(op.operator_name().name);
+  if (found == table->end() || !op.operator_name().overload_name.empty()) return op;
+  return c10::Dispatcher::singleton().findSchemaOrThrow(found->second, "");
+}
+
+const c10::OperatorHandle& restride_operator() {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::restride", "");
+  return op;
+}
+
+}  // namespace antegrad::ops
