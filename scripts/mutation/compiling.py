@@ -112,7 +112,7 @@ def all_that_compile(compiler, found, jobs, say):
         source, candidates = found[file]
         key = schemata.digest(source, candidates, " ".join(FLAGS))
         if known.get(file, {}).get("of") != key:
-            good = that_compile(compiler, file, source, candidates, FOLDER / "check" / file)
+            good = that_compile(compiler, file, source, candidates, FOLDER / "check" / file.removesuffix(".cpp"))
             known[file] = {"of": key, "ids": [c.id for c in good]}
             store.write_text(json.dumps(known, indent=1) + "\n")
             say(f"{file}: {len(good)} of {len(candidates)} compile")

@@ -26,6 +26,7 @@ PROGRAMS = (
     Program("differential_tests"),
     Program("exact_tests"),
     Program("model_tests"),
+    Program("runtime_tests"),
     Program("torch_unit_tests"),
     Program("core_fuzz_tests"),
     Program("torch_fuzz_tests"),
