@@ -13,7 +13,7 @@ SETUP := $(if $(filter core asan,$(PRESET)),--core)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test test-all bench format check asan asan-torch tsan programs install clean
+.PHONY: help setup configure build demo test test-all bench format check mutants asan asan-torch tsan programs install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
@@ -60,6 +60,15 @@ check: ## formatting, include rules, what the pages name, and the scripts' own t
 	@scripts/check_includes
 	@scripts/check_docs
 	@scripts/test_scripts
+	@scripts/test_mutate
+
+mutants: configure ## seed 200 bugs, count which the tests notice (docs/mutation.md); takes hours
+	@scripts/setup --mutation
+	@ninja -C $(BUILD) -j $(JOBS) antegrad
+	@scripts/mutate generate --compile-commands $(BUILD) --jobs $(JOBS)
+	@scripts/mutate build --jobs $(JOBS)
+	@scripts/mutate run --jobs $(JOBS)
+	@scripts/mutate report
 
 asan: ## core tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory test PRESET=asan

@@ -192,7 +192,7 @@ void find_sources(Tracer& tracer, const Request& request) {
 void settle_temporaries(Tracer& tracer) {
   for (auto& root : tracer.roots()) {
     if (root.source.kind != Source::Kind::none) continue;
-    if (root.real.dim() == 0 && root.real.is_cpu()) {
+    if (root.real.dim() == 0 && root.real.is_cpu() && !was_written(root)) {
       root.source.kind = Source::Kind::constant;
       continue;
     }

@@ -62,6 +62,12 @@ void rethrow_typed(const c10::Error& error) {
     throw MutationError("", {"written tensors whose elements have memory of their own",
                              "a write to an expanded or unfolded tensor", "write a clone() of it"});
   }
+  if (says("is a view of a view which was created in no_grad mode")) {
+    throw MutationError("", {"views made with grad mode as their bases were",
+                             "a view, made with grad mode on, of a view made with grad mode off, "
+                             "whose memory is written",
+                             "make both under the same mode"});
+  }
   if (says("is a view and its base or another view of its base has been modified inplace")) {
     throw MutationError("", {"views from split() or unbind() whose base is not written afterwards",
                              "one that is used or returned after its base was written",

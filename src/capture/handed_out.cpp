@@ -132,7 +132,7 @@ class Describer {
     require_history_of_target(output, t);
     if (t.is_view() && torch_compat::made_without_grad(t) && torch_compat::has_history(t)) {
       throw CaptureError("", {"results that are views made with grad mode as their bases were",
-                              "a view, made with grad mode on, of a view made with grad mode off",
+                              "one that is a view of a view made with grad mode off",
                               "make both under the same mode, or return a clone()"});
     }
     if (own_versions) output.version = static_cast<int32_t>(torch_compat::version_of(t));

@@ -4,6 +4,9 @@
 #include <ATen/MemoryOverlap.h>
 #include <antegrad/error.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "capture/call_site.h"
 #include "capture/tracer.h"
 #include "ops/own_kernels.h"
@@ -32,17 +35,104 @@ void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
                        "an expanded tensor, written at " + call_site(), "write a clone() of it"});
 }
 
+// A view's history goes by the sizes and strides that it had.
+[[noreturn]] void refuse_view(const ops::OpEntry& entry) {
+  throw MutationError(
+      entry.op.name(),
+      {"tensors with memory of their own, where sizes or strides change in place",
+       "a view, or a tensor that has views, changed or then written at " + call_site(),
+       "use the operator that returns a new view"});
+}
+
+void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& tensor) {
+  if (entry.op.info().base_name == "aten::detach_") return;  // keeps them
+  const auto root = tracer.root_of_wrapper(tensor);
+  if (root < 0) {
+    if (tensor.is_view()) tracer.reshaped_views.push_back(tensor);
+    return;
+  }
+  const auto& real = tracer.roots()[static_cast<size_t>(root)].real;
+  const bool shared =
+      std::any_of(tracer.roots().begin(), tracer.roots().end(), [&](const Root& other) {
+        return !other.real.is_same(real) && storage_of(other.real) == storage_of(real);
+      });
+  if (shared || real.is_view()) refuse_view(entry);
+}
+
+void refuse_reshaped(const Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& written) {
+  for (const auto& view : tracer.reshaped_views) {
+    if (view.is_same(written)) refuse_view(entry);
+  }
+}
+
+// The elements of its storage that a tensor shows.
+std::vector<int64_t> elements_of(const at::Tensor& tensor) {
+  std::vector<int64_t> elements{tensor.storage_offset()};
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    std::vector<int64_t> next;
+    next.reserve(elements.size() * static_cast<size_t>(tensor.size(d)));
+    for (const auto start : elements) {
+      for (int64_t i = 0; i < tensor.size(d); ++i) next.push_back(start + i * tensor.stride(d));
+    }
+    elements = std::move(next);
+  }
+  std::sort(elements.begin(), elements.end());
+  return elements;
+}
+
+bool share_elements(const at::Tensor& a, const at::Tensor& b) {
+  const auto last = [](const at::Tensor& t) {
+    auto end = t.storage_offset();
+    for (int64_t d = 0; d < t.dim(); ++d) end += (t.size(d) - 1) * t.stride(d);
+    return end;
+  };
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  if (last(a) < b.storage_offset() || last(b) < a.storage_offset()) return false;
+  const auto of_a = elements_of(a), of_b = elements_of(b);
+  std::vector<int64_t> both;
+  std::set_intersection(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
+                        std::back_inserter(both));
+  return !both.empty();
+}
+
+// Eager reads some elements after it has written them, or refuses; a program reads all before.
+void refuse_overlap(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
+  for (const auto w : ops::written_arguments(entry, args)) {
+    if (!args[w].isTensor()) continue;
+    const auto& written = args[w].toTensor();
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (i == w || !args[i].isTensor()) continue;
+      const auto& read = args[i].toTensor();
+      if (!read.defined() || read.is_same(written) || storage_of(read) != storage_of(written))
+        continue;
+      const bool same_place = read.sizes() == written.sizes() &&
+                              read.strides() == written.strides() &&
+                              read.storage_offset() == written.storage_offset();
+      if (same_place || !share_elements(written, read)) continue;
+      throw MutationError(entry.op.name(),
+                          {"arguments that share no element with the one that is written",
+                           "one that shows some of the written elements, at " + call_site(),
+                           "pass a clone() of what is read"});
+    }
+  }
+}
+
 }  // namespace
 
 InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args)
     : tracer_(tracer), outer_(tracer.writing) {
   if (entry.writes.empty()) return;
   tracer.writing = true;
-  if (entry.handle.hasTag(at::Tag::inplace_view)) return;  // changes sizes and strides on purpose
+  if (entry.handle.hasTag(at::Tag::inplace_view)) {  // changes sizes and strides on purpose
+    if (!args.empty() && args[0].isTensor()) note_reshaped(tracer, entry, args[0].toTensor());
+    return;
+  }
+  refuse_overlap(entry, args);
   for (const auto i : ops::written_arguments(entry, args)) {
     const auto note = [&](const at::Tensor& tensor) {
       if (!tensor.defined() || !functionalization::isFunctionalTensor(tensor)) return;
       require_own_elements(entry, tensor);
+      refuse_reshaped(tracer, entry, tensor);
       const auto sizes = tensor.sizes(), strides = tensor.strides();
       written_.push_back({tensor, {sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}});
     };

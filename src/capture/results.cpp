@@ -41,8 +41,9 @@ void require_covered(const Root& root, bool metadata) {
   if (metadata && root.wrapper.storage_offset() != root.real.storage_offset()) {
     refuse("an input that the callable makes start elsewhere in its storage");
   }
-  if (metadata && (root.base >= 0 || root.real.is_view())) {
-    refuse("a view whose sizes or strides the callable changes");
+  if (metadata && root.source.kind != Source::Kind::argument) {
+    // What the callable holds is the tensor itself: during the capture it does not change.
+    refuse("a tensor that the callable holds and whose sizes or strides it changes");
   }
 }
 

@@ -26,6 +26,13 @@ bool stands_for_its_memory(const at::Tensor& tensor) {
   return tensor.storage_offset() == 0 && at::has_internal_overlap(tensor) == at::MemOverlap::No;
 }
 
+void require_own_elements(const at::Tensor& tensor) {
+  if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) return;
+  throw MutationError(
+      "", {"written tensors whose elements have memory of their own",
+           "a write to an expanded argument or to a view of one", "pass what was expanded"});
+}
+
 struct Part {
   at::Tensor tensor;
   Source source;
@@ -116,6 +123,7 @@ SharedMemories find_shared_memory(const std::vector<Root>& roots, const SharedMe
     for (const auto* root : members) {
       written |= was_written(*root);
       replaceable &= stands_for_its_memory(root->real);
+      if (was_written(*root)) require_own_elements(root->real);
       temporary |= is_temporary(*root);
       rebased_view |= root->real.is_view() && has_new_history(*root);
     }

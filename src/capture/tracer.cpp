@@ -31,6 +31,7 @@ Tracer::Tracer(const SharedMemories& shared) : shared_(shared) {
   life_->tracer.store(this, std::memory_order_release);
 }
 Tracer::~Tracer() {
+  reshaped_views.clear();
   for (auto& root : roots_) {
     root.wrapper = at::Tensor();
     root.edge = {};
@@ -252,6 +253,18 @@ void for_each_written(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                             "argument"});
 }
 
+// mul_(scalar) rounds the scalar to the tensor's type first, mul(scalar) does not.
+void round_factor(Stack& stack) {
+  const auto& self = torch::jit::peek(stack, 0, 2).toTensor();
+  auto& factor = torch::jit::peek(stack, 1, 2);
+  if (!self.device().is_cpu() || !at::isReducedFloatingType(self.scalar_type())) return;
+  if (!factor.isDouble()) return;
+  const double exact = factor.toDouble();
+  factor = self.scalar_type() == at::kHalf
+               ? static_cast<double>(static_cast<c10::Half>(static_cast<float>(exact)))
+               : static_cast<double>(static_cast<c10::BFloat16>(static_cast<float>(exact)));
+}
+
 // Functionalisation would put the windows back into a tensor of zeros.
 [[noreturn]] void refuse_written_unfold() {
   throw MutationError("unfold", {"writes to tensors that show their base through other views",
@@ -354,7 +367,10 @@ void Tracer::look_for_line(const Node& node) {
 
 void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const std::lock_guard lock(mutex_);
-  if (writing && entry.op.name() == "aten::unfold_backward.default") refuse_written_unfold();
+  if (writing) {
+    if (entry.op.name() == "aten::unfold_backward.default") refuse_written_unfold();
+    if (entry.op.name() == "aten::mul.Scalar") round_factor(*stack);
+  }
   const auto count = entry.args.size();
   const auto args = at::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);
   Recording recording;

@@ -82,6 +82,7 @@ class Tracer final : public torch_compat::CarriedBase {
   std::vector<bool> assumed;
   std::vector<Output> answers;
   Phase phase = Phase::forward;
+  std::vector<at::Tensor> reshaped_views;  ///< views whose sizes or strides were changed in place
   bool writing = false;  ///< an operator that writes in place is under way, see InPlace
   /// The node whose source line is wanted, by id, and that line once the node was recorded. For a node of
   /// the backward it is the line of the forward operator whose derivative it belongs to.

@@ -51,8 +51,8 @@ struct LaterCaptures {
 
 /// Keeps what is needed to capture the call again, with these answers to questions about data, after it
 /// is over and under the autocast state of now: the callable, host values, and the arguments or, when
-/// they are gone or changed, doubles of them; but arguments that show memory of a tensor which the callable
-/// `holds` (its modules' included) are kept themselves. Thread-safe.
+/// they are gone or changed, doubles of them; but arguments whose storage the callable's module `holds` are
+/// kept themselves. Thread-safe.
 LaterCaptures later_captures(const Callable& callable, const Leaves& arguments,
                              const std::function<bool(const c10::StorageImpl*)>& holds,
                              std::vector<bool> answers);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
-#include <unordered_set>
 
 #include "capture/capture.h"
 #include "compile/audit.h"
@@ -121,13 +120,8 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
   auto answers = captured.answers;
   compiler::GuardSet guards(captured, call.arguments, call.type_key(), modules);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
-  std::unordered_set<const c10::StorageImpl*> held;
-  for (size_t i = 0; i < captured.primals.size(); ++i) {
-    if (raw->inputs[i].source.kind != Source::Kind::anonymous) continue;
-    held.insert(captured.primals[i].storage().unsafeGetStorageImpl());
-  }
   const auto holds = [&](const c10::StorageImpl* storage) {
-    return modules->find(storage) != nullptr || held.contains(storage);
+    return modules->find(storage) != nullptr;
   };
   auto compiled = compiler::compile_joint(
       std::move(captured), raw, options,

@@ -14,6 +14,11 @@ bool fills_its_span(const TensorMeta& meta) {
   return meta.offset == IntExpr(0) && span_bytes(meta) == numel(meta) * byte_size(meta.dtype);
 }
 
+// In place libtorch rounds the scalar to the tensor's type before it multiplies, out of place it does not.
+bool rounds_in_place(const OpInfo& info, DType dtype) {
+  return info.name == "aten::mul.Scalar" && (dtype == DType::bf16 || dtype == DType::f16);
+}
+
 class Reinplacer {
  public:
   Reinplacer(Graph& graph, const std::vector<ValueId>& donated)
@@ -79,6 +84,7 @@ class Reinplacer {
       return false;
     }
     const ValueId target = node.inputs[0];
+    if (rounds_in_place(info, graph_.value(target).meta.dtype)) return false;
     const StorageId storage = root(target);
     return storage >= 0 && root_holder_[at(storage)] == target &&
            last_use_[at(storage)] == position &&

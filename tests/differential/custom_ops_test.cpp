@@ -90,6 +90,15 @@ const std::vector<Case>& writing_cases() {
        [] {
          return List{at::randn({3, 2})};
        }},
+      {"the same tensor twice in a written list",
+       [](const List& a) -> List {
+         auto x = a[0] + 1;
+         call_op<void(at::TensorList, double)>("fill_all", List{x, x}, 2.5);
+         return {x, x * 2};
+       },
+       [] {
+         return List{at::randn({3, 2})};
+       }},
       {"an optional argument is written, or absent, or undefined",
        [](const List& a) -> List {
          auto total = at::zeros_like(a[0]);

@@ -264,6 +264,32 @@ TEST(EagerCheck, ArgumentsThatAreWrittenKeepTheirValuesUntilTheCall) {
   EXPECT_EQ(x._version(), version + 1);
 }
 
+TEST(EagerCheck, TheSameArgumentTwice) {
+  auto step = antegrad::compile(
+      [](const at::Tensor& a, const at::Tensor& b) { return a * b.exp(); }, checked(2));
+  auto x = at::randn({3}).set_requires_grad(true), eager = x.detach().clone();
+  eager.set_requires_grad(true);
+  step(x, x).sum().backward();
+  (eager * eager.exp()).sum().backward();
+  EXPECT_TRUE(same_bits(x.grad(), eager.grad()));
+  EXPECT_EQ(step.report().checked_calls, 1);
+}
+
+TEST(EagerCheck, ATransposedClosureTensorIsTransposedOnce) {
+  const auto held = at::randn({2, 3});
+  const auto expected = held.t().sin();
+  auto step = antegrad::compile(
+      [&](const at::Tensor& x) {
+        held.t_();
+        return held.sin() + x;
+      },
+      checked().with_audit(Audit::off));
+  EXPECT_TRUE(same_bits(step(at::zeros({3, 2})), expected));
+  EXPECT_EQ(held.sizes(), at::IntArrayRef({3, 2}));
+  EXPECT_EQ(held.strides(), at::IntArrayRef({1, 3}));
+  EXPECT_EQ(step.report().checked_calls, 1);
+}
+
 TEST(EagerCheck, ClosureTensorsWithAHistoryAndViewsOfParameters) {
   const auto w = at::randn({3, 4}).set_requires_grad(true);
   const auto held = w.exp();  // its backward must stay possible

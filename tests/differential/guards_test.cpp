@@ -142,6 +142,26 @@ TEST_F(Guards, AModuleByItself) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
+TEST(GuardsOfModules, ARegisteredParameterOrBuffer) {
+  const auto model = std::make_shared<torch::nn::Module>();
+  model->register_parameter("a", at::randn({3}));
+  const auto fn = [&](const at::Tensor& in) {
+    auto out = in;
+    for (const auto& p : model->parameters()) out = out * p.sin();
+    return out;
+  };
+  auto step = antegrad::compile(model, fn);
+  const auto in = at::randn({3});
+  EXPECT_TRUE(same_bits(step(in), fn(in)));
+  model->register_parameter("b", at::randn({3}));
+  EXPECT_TRUE(same_bits(step(in), fn(in)));
+  EXPECT_NE(step.report().recompiles.at(0).find("registered"), std::string::npos);
+  model->register_buffer("c", at::randn({3}));
+  EXPECT_TRUE(same_bits(step(in), fn(in)));
+  EXPECT_EQ(step.report().programs.size(), 3U);
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
 TEST(GuardsOfClosures, ATensorWithoutAModuleIsHeldWeakly) {
   auto w = at::randn({3}).set_requires_grad(true);
   const auto x = at::randn({3});

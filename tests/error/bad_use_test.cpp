@@ -185,6 +185,16 @@ TEST(BadUse, SetDataOfAParameter) {
                                {});
 }
 
+TEST(BadUse, AnArgumentThatTheCallableMakesStartElsewhere) {
+  auto step = antegrad::compile([](const at::Tensor& x) {
+    x.as_strided_({2}, {1}, 1);
+    return x + 1;
+  });
+  const auto x = at::arange(3, at::kFloat);
+  EXPECT_THROW(step(x), MutationError);
+  EXPECT_TRUE(same_bits(x, at::arange(3, at::kFloat)));
+}
+
 TEST(BadUse, SparseArgument) {
   auto step = antegrad::compile([](const at::Tensor& x) { return x.sum(); });
   EXPECT_THROW(step(at::eye(3).to_sparse()), TensorKindError);

@@ -336,7 +336,15 @@ Cases modules() {
        {},
        [](World& w, int64_t call) {
          if (call > 0) w.module->named_buffers()["scale"].set_data(at::full({3}, 2.0));
-       }},
+       },
+       {},
+       {},
+       {{"two forwards: call 1: backward of call 0: done in eager, found throws (expected "
+         "arguments "
+         "and parameters whose data is that of the call",
+         "eager differentiates the first call with the data that the second one found"},
+        {"two forwards: call 1: backward of call 1: .grad of input 0",
+         "to which the refused gradient was not added"}}},
       {"a module made inside", leaves({{2, 3}}),
        [](const List& a) -> List { return {Linear(3, 2)->forward(a[0])}; }},
       {"a parameter replaced between calls",

@@ -1,0 +1,37 @@
+// Tangents of more patterns of strides than get a program of their own.
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+
+#include "support/parity.h"
+
+namespace antegrad::testing {
+namespace {
+
+TEST(TangentStrides, EveryOrderOfFourDimensionsGivesEagersGradient) {
+  const auto fn = [](const at::Tensor& x) { return x.sin() * x; };
+  auto step = antegrad::compile(fn);
+  const auto x = at::randn({2, 3, 4, 5});
+  std::array<int64_t, 4> order = {0, 1, 2, 3};
+  int orders = 0;
+  do {
+    std::array<int64_t, 4> sizes{}, back{};
+    for (size_t d = 0; d < 4; ++d) {
+      sizes[d] = x.size(order[d]);
+      back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+    }
+    const auto tangent = at::randn(sizes).permute(back);
+    auto eager = x.clone().set_requires_grad(true), compiled = x.clone().set_requires_grad(true);
+    fn(eager).backward(tangent);
+    step(compiled).backward(tangent);
+    EXPECT_TRUE(same_bits(eager.grad(), compiled.grad())) << tangent.strides();
+    ++orders;
+  } while (std::next_permutation(order.begin(), order.end()));
+  EXPECT_EQ(orders, 24);
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
+}  // namespace
+}  // namespace antegrad::testing
