@@ -16,11 +16,11 @@ PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
 
 # Calls whose arguments are words, or checks of what only a bug in antegrad violates.
 WORDS = re.compile(r"(\w+::)*(AG_CHECK|TORCH_\w*CHECK\w*|TORCH_INTERNAL_ASSERT\w*|TORCH_WARN\w*|RECORD_FUNCTION|log"
-                   r"|ErrorText|\w+Error)$")
+                   r"|ErrorText|\w+Error|format)$")
 # Functions that say why or what in words.
 WORDING_FUNCTION = re.compile(r"(difference|describe|(\w+_)?text|to_string|changed|why\w*|\w+_reason)$")
-# Statements without an effect that a test could see: room is made later if not now.
-NO_EFFECT = re.compile(r"([^;{}]*(\.|->)(reserve|shrink_to_fit)\([^;{}]*\)|static_cast<void>\([^;{}]*\));")
+# Statements without an effect that a test could see: only the time that they save.
+NO_EFFECT = re.compile(r"([^;{}]*(\.|->)(reserve|shrink_to_fit)|prefetch|static_cast<void>)\([^;{}]*\);")
 # Where an exchange of two arguments is none.
 SYMMETRIC = re.compile(r"(\w+::)*(min|max|swap|equal_to|make_pair)$|.*(\.|->)swap$")
 # Not evaluated when the program runs, or no place for an expression that is.

@@ -60,7 +60,8 @@ def changed_lines(source, candidate):
     first = source.rfind(b"\n", 0, candidate.start) + 1
     last = source.find(b"\n", candidate.end)
     last = len(source) if last < 0 else last
-    after = source[first:candidate.start] + candidate.changed.encode() + source[candidate.end:last]
+    changed = candidate.changed or ";"  # a dropped statement
+    after = source[first:candidate.start] + changed.encode() + source[candidate.end:last]
     lines = lambda text: [line for line in text.decode().split("\n") if line.strip()]
     return lines(source[first:last]), lines(after)
 

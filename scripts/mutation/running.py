@@ -71,8 +71,8 @@ class Results:
 
 
 def suite_digest():
-    """Of everything that the programs are built from."""
-    state = hashlib.sha256()
+    """Of everything that the programs are built from, and of which they are."""
+    state = hashlib.sha256(repr(programs.PROGRAMS).encode())
     for name, path in files_below(TREE, ("CMakeLists.txt", "cmake", "include", "src", "tests")):
         state.update(f"{name}\0{digest_of(path)}\n".encode())
     return state.hexdigest()
