@@ -22,12 +22,19 @@ struct Mutation {
   Output output;  // its new value
 };
 
+// The wrapper does not tell: libtorch changes the offset of what is inside alone. A new value of the memory
+// starts at 0.
+bool starts_elsewhere(const Root& root) {
+  at::functionalization::impl::sync(root.wrapper);
+  const auto* inside = inside_wrapper(root.wrapper);
+  return inside->storage_offset() != (was_written(root) ? 0 : root.real.storage_offset());
+}
+
 bool has_new_metadata(const Root& root) {
   const auto* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper);
   if (!wrapper->has_metadata_mutation()) return false;
   return root.wrapper.sizes() != root.real.sizes() ||
-         root.wrapper.strides() != root.real.strides() ||
-         root.wrapper.storage_offset() != root.real.storage_offset();
+         root.wrapper.strides() != root.real.strides() || (root.base < 0 && starts_elsewhere(root));
 }
 
 void require_covered(const Root& root, bool metadata) {
@@ -38,12 +45,15 @@ void require_covered(const Root& root, bool metadata) {
                              found, "change it before the call"});
   };
   if (wrapper->was_storage_changed()) refuse("an input that the callable resizes or re-sets");
-  if (metadata && root.wrapper.storage_offset() != root.real.storage_offset()) {
-    refuse("an input that the callable makes start elsewhere in its storage");
-  }
   if (metadata && root.source.kind != Source::Kind::argument) {
     // What the callable holds is the tensor itself: during the capture it does not change.
     refuse("a tensor that the callable holds and whose sizes or strides it changes");
+  }
+  if (metadata && (root.base >= 0 || root.real.is_view())) {
+    refuse("a view whose sizes or strides the callable changes");
+  }
+  if (metadata && starts_elsewhere(root)) {
+    refuse("an input that the callable makes start elsewhere in its storage");
   }
 }
 

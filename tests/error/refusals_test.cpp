@@ -64,6 +64,31 @@ TEST(Refusals, AViewWhoseSizesChange) {
       {base.slice(0, 0, 2)}, "a view whose sizes or strides the callable changes");
 }
 
+TEST(Refusals, AnArgumentThatIsMadeToStartElsewhere) {
+  for (const bool written : {false, true}) {
+    expect_refused<MutationError>(
+        [&](const List& a) {
+          auto x = a[0];
+          if (written) x.add_(1);
+          x.as_strided_({2}, {1}, 1);
+          return x;
+        },
+        {at::arange(4.0)}, "start elsewhere");
+  }
+  // One that starts elsewhere already may stay there.
+  const auto fn = [](const at::Tensor& x) {
+    auto y = x;
+    y.add_(1).squeeze_();
+  };
+  const auto late = [] { return at::arange(8.0).view({2, 4}).slice(0, 1).detach(); };
+  const auto eager = late(), compiled = late();
+  fn(eager);
+  antegrad::compile(fn)(compiled);
+  EXPECT_EQ(compiled.sizes(), at::IntArrayRef({4}));
+  EXPECT_EQ(compiled.storage_offset(), 4);
+  EXPECT_TRUE(same_bits(compiled, eager));
+}
+
 TEST(Refusals, AnExpandedTensorThatIsWritten) {
   expect_error<MutationError>(
       [] {
