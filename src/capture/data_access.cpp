@@ -68,6 +68,11 @@ void rethrow_typed(const c10::Error& error) {
                              "whose memory is written",
                              "make both under the same mode"});
   }
+  if (says("new_fn INTERNAL ASSERT FAILED")) {
+    throw MutationError(
+        "", {"views whose base keeps its history", "one that is used after detach_() of its base",
+             "use detach(), or call detach_() before the views are made"});
+  }
   if (says("is a view and its base or another view of its base has been modified inplace")) {
     throw MutationError("", {"views from split() or unbind() whose base is not written afterwards",
                              "one that is used or returned after its base was written",

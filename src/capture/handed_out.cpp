@@ -23,7 +23,7 @@ constexpr Kind kData[] = {Kind::data_of_input, Kind::data_of_output};
 // function's; a view of a view that was made without grad has its own.
 bool is_plain_view(const at::Tensor& t) {
   return t.is_view() && !torch_compat::made_in_custom_function(t) &&
-         !(torch_compat::made_without_grad(t) && torch_compat::has_history(t));
+         !torch_compat::has_lost_history(t);
 }
 
 class Describer {
@@ -130,7 +130,7 @@ class Describer {
                               output.alias.kind == Kind::data_of_input ||
                               output.alias.kind == Kind::data_of_output;
     require_history_of_target(output, t);
-    if (t.is_view() && torch_compat::made_without_grad(t) && torch_compat::has_history(t)) {
+    if (torch_compat::has_lost_history(t)) {
       throw CaptureError("", {"results that are views made with grad mode as their bases were",
                               "one that is a view of a view made with grad mode off",
                               "make both under the same mode, or return a clone()"});

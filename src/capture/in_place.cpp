@@ -44,13 +44,23 @@ void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
        "use the operator that returns a new view"});
 }
 
+bool has_views(const Tracer& tracer, const at::Tensor& tensor) {
+  return std::any_of(tracer.views.begin(), tracer.views.end(), [&](const auto& weak) {
+    const auto view = weak.lock();
+    return view && view->unsafe_storage().unsafeGetStorageImpl() == storage_of(tensor);
+  });
+}
+
 void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& tensor) {
   if (entry.op.info().base_name == "aten::detach_") return;  // keeps them
-  const auto root = tracer.root_of_wrapper(tensor);
-  if (root < 0) {
-    if (tensor.is_view()) tracer.reshaped_views.push_back(tensor);
-    return;
+  if (tensor.is_view()) {
+    tracer.reshaped_views.push_back(tensor);
+    if (tracer.root_of_wrapper(tensor) < 0) return;
+  } else if (has_views(tracer, tensor)) {
+    refuse_view(entry);
   }
+  const auto root = tracer.root_of_wrapper(tensor);
+  if (root < 0) return;
   const auto& real = tracer.roots()[static_cast<size_t>(root)].real;
   const bool shared =
       std::any_of(tracer.roots().begin(), tracer.roots().end(), [&](const Root& other) {

@@ -139,7 +139,10 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   }
   in_place.finish();
   const auto outputs = torch::jit::last(*stack, op.schema().returns().size());
-  for_wrappers(outputs, forbid_data);
+  for_wrappers(outputs, [&](const at::Tensor& wrapper) {
+    forbid_data(wrapper);
+    if (wrapper.is_view()) tracer->views.emplace_back(wrapper.getIntrusivePtr());
+  });
   if (by_chance) require_no_derivative(entry, outputs);
 }
 

@@ -55,6 +55,11 @@ void require_covered(const Root& root, bool metadata) {
   if (metadata && starts_elsewhere(root)) {
     refuse("an input that the callable makes start elsewhere in its storage");
   }
+  if (metadata && at::GradMode::is_enabled() && root.real.requires_grad() &&
+      !has_new_history(root) && root.wrapper.sizes() != root.real.sizes()) {
+    // Its gradient gets the new sizes, also through what was computed before.
+    refuse("an input that requires grad and whose sizes the callable changes with grad mode off");
+  }
 }
 
 std::vector<Mutation> find_mutations(Tracer& tracer) {

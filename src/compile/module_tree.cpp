@@ -25,7 +25,6 @@ void ModuleTree::visit(const std::shared_ptr<const torch::nn::Module>& module,
 
 void ModuleTree::add_slots(const torch_compat::TensorSlots& slots, Source::Kind kind,
                            const std::string& path) {
-  if (slots.is_empty()) return;
   dictionaries_.push_back({&slots, slots.items().data(), slots.size()});
   for (const auto& item : slots) {
     if (!item.value().defined()) continue;

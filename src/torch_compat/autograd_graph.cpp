@@ -221,12 +221,14 @@ void copy_creation(const at::Tensor& from, const at::Tensor& to) {
 
 namespace {
 
-// libtorch does not export its own.
+// libtorch does not export its own, whose offset does not suit a gradient of the base: that starts at 0.
 struct AsStridedView final : torch::autograd::ViewFunc {
-  explicit AsStridedView(const at::Tensor& view)
-      : sizes(view.sizes().vec()), strides(view.strides().vec()), offset(view.storage_offset()) {}
+  AsStridedView(const at::Tensor& base, const at::Tensor& view)
+      : sizes(view.sizes().vec()),
+        strides(view.strides().vec()),
+        offset_in_base(view.storage_offset() - base.storage_offset()) {}
   at::Tensor operator()(const at::Tensor& base) const override {
-    return at::as_strided(base, sizes, strides, offset);
+    return at::as_strided(base, sizes, strides, base.storage_offset() + offset_in_base);
   }
   std::unique_ptr<ViewFunc> clone_and_set(
       std::optional<std::vector<c10::SymInt>> /*symints*/ = std::nullopt,
@@ -234,13 +236,13 @@ struct AsStridedView final : torch::autograd::ViewFunc {
     return std::make_unique<AsStridedView>(*this);
   }
   std::vector<int64_t> sizes, strides;
-  int64_t offset;
+  int64_t offset_in_base;
 };
 
 }  // namespace
 
 at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor) {
-  auto replay = std::make_unique<AsStridedView>(tensor);
+  auto replay = std::make_unique<AsStridedView>(base, tensor);
   auto view = torch::autograd::as_view(base, tensor, /*is_bw_differentiable=*/true,
                                        /*is_fw_differentiable=*/true, std::move(replay));
   auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
@@ -276,6 +278,16 @@ bool made_without_grad(const at::Tensor& view) {
 bool has_history(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   return meta != nullptr && meta->grad_fn_ != nullptr;
+}
+
+bool has_lost_history(const at::Tensor& view) {
+  if (!view.is_view() || !has_history(view)) return false;
+  const auto base = gradient_edge(base_or_self(view)).function;
+  const auto* node = view.grad_fn().get();
+  while (node != nullptr && node != base.get() && node->num_outputs() == 1) {
+    node = node->next_edge(0).function.get();
+  }
+  return node == nullptr && base != nullptr;
 }
 
 bool made_in_custom_function(const at::Tensor& view) {

@@ -93,5 +93,8 @@ bool made_without_grad(const at::Tensor& view);
 bool made_in_custom_function(const at::Tensor& view);
 /// Whether the tensor has a grad_fn; unlike grad_fn() never makes one anew.
 bool has_history(const at::Tensor& tensor);
+/// Whether a view's history does not lead to its base, which has one: it was made, with grad mode on, of a
+/// view that was made with grad mode off.
+bool has_lost_history(const at::Tensor& view);
 
 }  // namespace antegrad::torch_compat

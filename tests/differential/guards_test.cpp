@@ -9,7 +9,8 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
-#include <filesystem>
+#include <cstdlib>
+#include <fstream>
 #include <iterator>
 
 #include "support/parity.h"
@@ -198,6 +199,67 @@ struct Sample {
   at::Tensor x, y;
   int64_t weight = 1;
 };
+
+}  // namespace
+}  // namespace antegrad::testing
+
+template <>
+struct antegrad::tree<antegrad::testing::Sample>
+    : antegrad::tree_of_members<&antegrad::testing::Sample::x, &antegrad::testing::Sample::y,
+                                &antegrad::testing::Sample::weight> {};
+
+namespace antegrad::testing {
+namespace {
+
+TEST(GuardsOfClosures, AStructOfOnesOwn) {
+  const auto fn = [](const Sample& s) {
+    return Sample{s.x * s.weight, (s.x - s.y).abs(), s.weight + 1};
+  };
+  auto step = antegrad::compile(fn);
+  const Sample in{at::randn({3}), at::randn({3}), 4};
+  const auto found = step(in);
+  const auto expected = fn(in);
+  EXPECT_TRUE(same_bits(found.x, expected.x));
+  EXPECT_TRUE(same_bits(found.y, expected.y));
+  EXPECT_EQ(found.weight, 5);
+}
+
+TEST(GuardsOfClosures, AutocastIsCapturedAndGuarded) {
+  const auto w = at::randn({4, 4}).set_requires_grad(true);
+  const auto fn = [&](const at::Tensor& x) { return x.matmul(w).matmul(w); };
+  auto step = antegrad::compile(fn);
+  const auto x = at::randn({2, 4});
+  EXPECT_TRUE(same_bits(step(x), fn(x)));
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  const auto expected = fn(x);
+  at::autocast::clear_cache();
+  const auto found = step(x);
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  at::autocast::clear_cache();
+  EXPECT_EQ(found.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(same_bits(found, expected));
+  EXPECT_EQ(step.report().programs.size(), 2U);
+}
+
+TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {
+  auto folder = ::testing::TempDir() + "antegrad_dumps_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  Options options;
+  options.dump_dir = folder;
+  auto step = antegrad::compile(
+      [](const at::Tensor& x) {
+        return std::pair{(x * 2).sin(), x.exp()};
+      },
+      options);
+  const auto dumped = [&](const char* file) { return std::ifstream(folder + "/" + file).good(); };
+  const auto x = at::randn({3}).set_requires_grad(true);
+  const auto [a, b] = step(x);
+  EXPECT_TRUE(dumped("00-capture.agraph"));
+  EXPECT_FALSE(dumped("backward-1/00-capture.agraph"));
+  a.sum().backward();  // from one result only: another backward, captured now
+  EXPECT_TRUE(dumped("backward-1/00-capture.agraph"));
+}
 
 }  // namespace
 }  // namespace antegrad::testing

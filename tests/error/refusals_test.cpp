@@ -61,7 +61,7 @@ TEST(Refusals, AViewWhoseSizesChange) {
         x.t_();
         return x * 2;
       },
-      {base.slice(0, 0, 2)}, "a view whose sizes or strides the callable changes");
+      {base.slice(0, 0, 2)}, "a view, or a tensor that has views, changed");
 }
 
 TEST(Refusals, AnArgumentThatIsMadeToStartElsewhere) {
@@ -75,18 +75,64 @@ TEST(Refusals, AnArgumentThatIsMadeToStartElsewhere) {
         },
         {at::arange(4.0)}, "start elsewhere");
   }
-  // One that starts elsewhere already may stay there.
-  const auto fn = [](const at::Tensor& x) {
-    auto y = x;
-    y.add_(1).squeeze_();
-  };
-  const auto late = [] { return at::arange(8.0).view({2, 4}).slice(0, 1).detach(); };
-  const auto eager = late(), compiled = late();
-  fn(eager);
-  antegrad::compile(fn)(compiled);
-  EXPECT_EQ(compiled.sizes(), at::IntArrayRef({4}));
-  EXPECT_EQ(compiled.storage_offset(), 4);
-  EXPECT_TRUE(same_bits(compiled, eager));
+}
+
+TEST(Refusals, ATensorWithViewsWhoseSizesChange) {
+  expect_refused<MutationError>(
+      [](const List& a) {
+        auto x = a[0];
+        const auto row = x.select(0, 1);
+        x.unsqueeze_(0);
+        return row * 2;
+      },
+      {at::randn({4, 3})}, "a view, or a tensor that has views, changed");
+}
+
+TEST(Refusals, ALeafWhoseSizesChangeWithGradModeOff) {
+  expect_refused<MutationError>(
+      [](const List& a) {
+        {
+          const at::NoGradGuard no_grad;
+          a[0].unsqueeze_(0);
+        }
+        return at::bmm(a[0], a[0].transpose(1, 2));
+      },
+      {leaf({4, 3})}, "whose sizes the callable changes with grad mode off");
+}
+
+TEST(Refusals, ATensorThatTheCallableHoldsWhoseStridesChange) {
+  const auto held = at::randn({3, 3});
+  expect_refused<MutationError>(
+      [&](const List& a) {
+        held.t_();
+        return a[0] + held;
+      },
+      {at::randn({3, 3})}, "a tensor that the callable holds");
+}
+
+TEST(Refusals, AViewWhoseBaseWasDetachedInPlace) {
+  expect_refused<MutationError>(
+      [](const List& a) {
+        auto x = a[0] * 2;
+        const auto part = x.slice(0, 1);
+        x.detach().add_(1);
+        x.detach_();
+        return part * 2;
+      },
+      {leaf({3})}, "detach_() of its base");
+}
+
+TEST(Refusals, AViewOfSeveralMadeOfAViewMadeWithGradModeOff) {
+  expect_refused<CaptureError>(
+      [](const List& a) {
+        at::Tensor turned;
+        {
+          const at::NoGradGuard no_grad;
+          turned = a[0].t();
+        }
+        return turned.chunk(2)[0];
+      },
+      {leaf({4, 3})}, "a view of a view made with grad mode off");
 }
 
 TEST(Refusals, AnExpandedTensorThatIsWritten) {
@@ -94,11 +140,21 @@ TEST(Refusals, AnExpandedTensorThatIsWritten) {
       [] {
         antegrad::compile([](const at::Tensor& x) {
           auto row = (x + 1).slice(0, 0, 1).expand({4});
-          row.add_(1);
+          row.fill_(1);
           return row;
         })(at::ones({3}));
       },
       "clone()");
+  // Most operators refuse it themselves.
+  expect_error<c10::Error>(
+      [] {
+        antegrad::compile([](const at::Tensor& x) {
+          auto row = (x + 1).slice(0, 0, 1).expand({4});
+          row.add_(1);
+          return row;
+        })(at::ones({3}));
+      },
+      "more than one element of the written-to tensor");
 }
 
 TEST(Refusals, MemoryOfSeveralTypesThatIsWritten) {

@@ -27,7 +27,8 @@ enum class Raised : uint8_t { nothing, refusal, bug, other };
 // How a fact of one run must be that of the other.
 enum class Match : uint8_t {
   exact,
-  rounded,  // but for the last bits and the layout
+  rounded,              // but for the last bits and the layout
+  rounded_to_bfloat16,  // the same, where values were of that type on the way
   any,  // a gradient through memory that was written behind autograd's back: eager's is of the new data
 };
 
@@ -212,7 +213,10 @@ struct BackwardPlan {
 BackwardPlan plan_backward(const Program& program, const World& world, const CallPlan& plan,
                            const List& results) {
   BackwardPlan out;
-  const auto rounds = [&] { out.match = std::max(out.match, Match::rounded); };
+  const bool low = to_text(program).find("at::kBFloat16") != std::string::npos;
+  const auto rounds = [&] {
+    out.match = std::max(out.match, low ? Match::rounded_to_bfloat16 : Match::rounded);
+  };
   if (rounds_differently(program)) rounds();
   if (writes_behind_autograd(program)) out.match = Match::any;
   List candidates = results;
@@ -336,7 +340,7 @@ Observation observe(const Program& program, World& world, const Callable& callab
 }
 
 // Bits; but a NaN is a NaN.
-bool same_value(const at::Tensor& a, const at::Tensor& b, bool approximate) {
+bool same_value(const at::Tensor& a, const at::Tensor& b, Match match) {
   if (testing::same_bits(a, b)) return true;
   if (!a.defined() || !b.defined() || a.scalar_type() != b.scalar_type() ||
       a.sizes() != b.sizes()) {
@@ -344,8 +348,8 @@ bool same_value(const at::Tensor& a, const at::Tensor& b, bool approximate) {
   }
   const auto x = a.is_complex() ? at::view_as_real(a) : a;
   const auto y = b.is_complex() ? at::view_as_real(b) : b;
-  if (approximate && x.is_floating_point()) {
-    const double tolerance = x.scalar_type() == at::kBFloat16 ? 0.05 : 1e-4;
+  if (match != Match::exact && x.is_floating_point()) {
+    const double tolerance = match == Match::rounded_to_bfloat16 ? 0.05 : 1e-4;
     return at::allclose(x, y, tolerance, tolerance, /*equal_nan=*/true);
   }
   if (!x.is_floating_point()) return false;
@@ -383,11 +387,11 @@ std::optional<Verdict> first_difference(const Observation& eager, const Observat
       differ(Kind::metadata, a.what + " against " + b.what);
       break;
     }
-    if (a.words == b.words && same_value(a.value, b.value, false)) continue;
+    if (a.words == b.words && same_value(a.value, b.value, Match::exact)) continue;
     // Another order of a sum gives other last bits, or another layout: that of its first term.
     const bool layout = a.kind == Kind::gradients && a.words.starts_with("strides");
     if (layout || a.match == Match::any ||
-        (a.match == Match::rounded && same_value(a.value, b.value, true) && a.words == b.words)) {
+        (same_value(a.value, b.value, a.match) && a.words == b.words)) {
       approximate = true;
       continue;
     }
@@ -409,7 +413,7 @@ bool left_as_it_was(const Observation& failed) {
   const auto half = failed.facts.size() / 2;
   for (size_t i = 0; i < half; ++i) {
     const auto &a = failed.facts[i], &b = failed.facts[half + i];
-    if (a.words != b.words || !same_value(a.value, b.value, false)) return false;
+    if (a.words != b.words || !same_value(a.value, b.value, Match::exact)) return false;
   }
   return true;
 }
