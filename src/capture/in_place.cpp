@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include "capture/call_site.h"
 #include "capture/tracer.h"
@@ -24,15 +25,21 @@ bool same_strides(at::IntArrayRef sizes, at::IntArrayRef a, at::IntArrayRef b) {
   return true;
 }
 
+// Eager writes elements that share memory with these; it refuses to with all others.
+constexpr std::string_view kWriteExpanded[] = {
+    "aten::copy_", "aten::fill_", "aten::index_put_", "aten::masked_fill_", "aten::zero_",
+};
+
 void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
   if (at::has_internal_overlap(tensor.unsafeGetTensorImpl()) != at::MemOverlap::Yes) return;
-  const auto& name = entry.op.info().base_name;
-  if (name != "aten::fill_" && name != "aten::zero_" && name != "aten::masked_fill_") {
-    at::assert_no_internal_overlap(tensor);  // as eager does
+  if (std::find(std::begin(kWriteExpanded), std::end(kWriteExpanded), entry.op.info().base_name) ==
+      std::end(kWriteExpanded)) {
+    at::assert_no_internal_overlap(tensor);  // throws what eager throws
   }
   throw MutationError(entry.op.name(),
                       {"written tensors whose elements have memory of their own",
-                       "an expanded tensor, written at " + call_site(), "write a clone() of it"});
+                       "several elements in a single memory location, written at " + call_site(),
+                       "write a clone() of it"});
 }
 
 // A view's history goes by the sizes and strides that it had.
@@ -61,6 +68,14 @@ void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& 
   }
   const auto root = tracer.root_of_wrapper(tensor);
   if (root < 0) return;
+  const auto kind = tracer.roots()[static_cast<size_t>(root)].source.kind;
+  if (kind != Source::Kind::argument && kind != Source::Kind::constant) {
+    // The callable holds the tensor itself, whose sizes do not change during the capture.
+    throw MutationError(entry.op.name(),
+                        {"tensors that the callable holds to keep their sizes and strides",
+                         "one that is changed at " + call_site(),
+                         "pass it as an argument, or change it before the call"});
+  }
   const auto& real = tracer.roots()[static_cast<size_t>(root)].real;
   const bool shared =
       std::any_of(tracer.roots().begin(), tracer.roots().end(), [&](const Root& other) {

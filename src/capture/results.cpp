@@ -45,10 +45,6 @@ void require_covered(const Root& root, bool metadata) {
                              found, "change it before the call"});
   };
   if (wrapper->was_storage_changed()) refuse("an input that the callable resizes or re-sets");
-  if (metadata && root.source.kind != Source::Kind::argument) {
-    // What the callable holds is the tensor itself: during the capture it does not change.
-    refuse("a tensor that the callable holds and whose sizes or strides it changes");
-  }
   if (metadata && (root.base >= 0 || root.real.is_view())) {
     refuse("a view whose sizes or strides the callable changes");
   }

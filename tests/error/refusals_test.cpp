@@ -9,6 +9,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <functional>
+
 #include "capture/stand_in.h"
 #include "support/bits.h"
 
@@ -107,7 +109,7 @@ TEST(Refusals, ATensorThatTheCallableHoldsWhoseStridesChange) {
         held.t_();
         return a[0] + held;
       },
-      {at::randn({3, 3})}, "a tensor that the callable holds");
+      {at::randn({3, 3})}, "tensors that the callable holds to keep their sizes and strides");
 }
 
 TEST(Refusals, AViewWhoseBaseWasDetachedInPlace) {
@@ -136,25 +138,23 @@ TEST(Refusals, AViewOfSeveralMadeOfAViewMadeWithGradModeOff) {
 }
 
 TEST(Refusals, AnExpandedTensorThatIsWritten) {
-  expect_error<MutationError>(
-      [] {
-        antegrad::compile([](const at::Tensor& x) {
-          auto row = (x + 1).slice(0, 0, 1).expand({4});
-          row.fill_(1);
-          return row;
-        })(at::ones({3}));
-      },
-      "clone()");
-  // Most operators refuse it themselves.
-  expect_error<c10::Error>(
-      [] {
-        antegrad::compile([](const at::Tensor& x) {
-          auto row = (x + 1).slice(0, 0, 1).expand({4});
-          row.add_(1);
-          return row;
-        })(at::ones({3}));
-      },
-      "more than one element of the written-to tensor");
+  const auto write = [](const std::function<void(const at::Tensor&)>& how) {
+    expect_error<MutationError>(
+        [&] {
+          antegrad::compile([&](const at::Tensor& x) {
+            auto row = (x + 1).slice(0, 0, 1).expand({4});
+            how(row);
+            return row;
+          })(at::ones({3}));
+        },
+        "write a clone() of it");
+  };
+  write([](const at::Tensor& row) { row.fill_(1); });
+  write([](const at::Tensor& row) { row.copy_(row); });
+  write([](const at::Tensor& row) {
+    const std::optional<at::Tensor> first = at::zeros({1}, at::kLong);
+    at::index_put_(const_cast<at::Tensor&>(row), {first}, at::ones({1}));
+  });
 }
 
 TEST(Refusals, MemoryOfSeveralTypesThatIsWritten) {
