@@ -11,6 +11,7 @@
 #include "capture/call_site.h"
 #include "capture/tracer.h"
 #include "ops/own_kernels.h"
+#include "torch_compat/autograd_graph.h"
 
 namespace antegrad::capture {
 namespace {
@@ -58,9 +59,20 @@ bool has_views(const Tracer& tracer, const at::Tensor& tensor) {
   });
 }
 
+// Whether the callable received or holds a view of a leaf, and the tensor shows its memory.
+bool shows_view_of_leaf(const Tracer& tracer, const at::Tensor& tensor) {
+  return std::any_of(tracer.roots().begin(), tracer.roots().end(), [&](const Root& root) {
+    if (storage_of(root.wrapper) != storage_of(tensor) || !root.real.is_view()) return false;
+    const auto base = torch_compat::base_or_self(root.real);
+    return base.requires_grad() && base.is_leaf();
+  });
+}
+
 void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& tensor) {
   if (entry.op.info().base_name == "aten::detach_") return;  // keeps them
   if (tensor.is_view()) {
+    // Eager refuses this one.
+    if (at::GradMode::is_enabled() && shows_view_of_leaf(tracer, tensor)) refuse_view(entry);
     tracer.reshaped_views.push_back(tensor);
     if (tracer.root_of_wrapper(tensor) < 0) return;
   } else if (has_views(tracer, tensor)) {

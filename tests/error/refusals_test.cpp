@@ -90,6 +90,20 @@ TEST(Refusals, ATensorWithViewsWhoseSizesChange) {
       {at::randn({4, 3})}, "a view, or a tensor that has views, changed");
 }
 
+TEST(Refusals, AViewOfAViewOfALeafWhoseSizesChange) {
+  const auto view = leaf({1, 3}).view(-1);
+  expect_error<MutationError>(
+      [&] { antegrad::compile([](const at::Tensor& x) { at::alias(x).unsqueeze_(0); })(view); },
+      "a view, or a tensor that has views, changed");
+  const at::NoGradGuard no_grad;  // then eager allows it
+  const auto turned = antegrad::compile([](const at::Tensor& x) {
+    const auto y = at::alias(x);
+    y.unsqueeze_(0);
+    return y;
+  })(view);
+  EXPECT_EQ(turned.sizes(), at::IntArrayRef({1, 3}));
+}
+
 TEST(Refusals, ALeafWhoseSizesChangeWithGradModeOff) {
   expect_refused<MutationError>(
       [](const List& a) {
