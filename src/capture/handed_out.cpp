@@ -130,6 +130,12 @@ class Describer {
                               output.alias.kind == Kind::data_of_input ||
                               output.alias.kind == Kind::data_of_output;
     require_history_of_target(output, t);
+    if (t.requires_grad() && torch_compat::is_written_one_of_several(t)) {
+      throw MutationError("",
+                          {"views from split() or unbind() whose base is not written afterwards",
+                           "one that is returned after its base was written",
+                           "use narrow() or select(), or write before the views are made"});
+    }
     if (torch_compat::has_lost_history(t)) {
       throw CaptureError("", {"results that are views made with grad mode as their bases were",
                               "one that is a view of a view made with grad mode off",

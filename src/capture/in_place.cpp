@@ -28,7 +28,8 @@ bool same_strides(at::IntArrayRef sizes, at::IntArrayRef a, at::IntArrayRef b) {
 
 // Eager writes elements that share memory with these; it refuses to with all others.
 constexpr std::string_view kWriteExpanded[] = {
-    "aten::copy_", "aten::fill_", "aten::index_put_", "aten::masked_fill_", "aten::zero_",
+    "aten::copy_",      "aten::fill_",        "aten::index_fill_",
+    "aten::index_put_", "aten::masked_fill_", "aten::zero_",
 };
 
 void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
@@ -98,7 +99,7 @@ void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& 
 
 void refuse_reshaped(const Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& written) {
   for (const auto& view : tracer.reshaped_views) {
-    if (view.is_same(written)) refuse_view(entry);
+    if (storage_of(view) == storage_of(written)) refuse_view(entry);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/view_steps.h"
 
 #include <ATen/core/stack.h>
+#include <antegrad/error.h>
 
 #include <algorithm>
 
@@ -20,39 +21,50 @@ const Node* producer_of(const Graph& graph, ValueId value) {
 
 }  // namespace
 
-bool ViewSteps::follow(const Graph& graph, const ops::AttrTables& tables, ValueId from,
-                       ValueId to) {
-  while (to != from) {
-    const auto* node = producer_of(graph, to);
+ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to) {
+  // From the end to the start, as far as there are views.
+  std::vector<ValueId> shown{to};  // what each step gives
+  while (shown.back() != from) {
+    const auto* node = producer_of(graph, shown.back());
     if (node == nullptr || !node->op.traits().view || node->op.traits().mutates ||
         node->inputs.size() != 1 || node->args.empty() || !node->args[0].is<attr::Input>()) {
-      return false;
+      break;
     }
-    Step step{&ops::entry_of(node->op), {}, 0, node->id};
-    for (size_t i = 1; i < node->args.size(); ++i) {
-      step.arguments.push_back(ops::to_ivalue(node->args[i], tables));
-    }
-    const auto output = std::find(node->outputs.begin(), node->outputs.end(), to);
-    step.output = static_cast<size_t>(output - node->outputs.begin());
-    steps_.push_back(std::move(step));
-    to = node->inputs[0];
+    steps_.push_back(step_of(*node, shown.back(), tables));
+    shown.push_back(node->inputs[0]);
   }
-  std::reverse(steps_.begin(), steps_.end());
-  return true;
-}
-
-ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to) {
-  if (!follow(graph, tables, from, to)) {
-    const auto& meta = graph.value(to).meta;
-    steps_.clear();
+  if (shown.back() != from) {
+    // Passes have cut the chain. A value of the same dtype can be shown by its sizes and strides.
+    const auto dtype = graph.value(from).meta.dtype;
+    const auto same = std::find_if(shown.begin(), shown.end(), [&](ValueId value) {
+      return graph.value(value).meta.dtype == dtype;
+    });
+    AG_CHECK(same != shown.end(), "a result shows memory by another dtype, by unknown steps");
+    const auto& meta = graph.value(*same).meta;
+    steps_.resize(static_cast<size_t>(same - shown.begin()));
     steps_.push_back({&ops::entry_of(Op::intern("aten::as_strided.default")),
                       {torch_compat::to_ints(meta.sizes), torch_compat::to_ints(meta.strides),
                        meta.offset.constant()},
                       0,
                       -1});
-  } else if (steps_.empty()) {
+  }
+  std::reverse(steps_.begin(), steps_.end());
+  // Passes may lead a view through a detach() of the same memory; the result has its target's history.
+  static const auto* detach = &ops::entry_of(Op::intern("aten::detach.default"));
+  std::erase_if(steps_, [](const Step& step) { return step.entry == detach; });
+  if (steps_.empty()) {
     steps_.push_back({&ops::entry_of(Op::intern("aten::alias.default")), {}, 0, -1});
   }
+}
+
+ViewSteps::Step ViewSteps::step_of(const Node& node, ValueId value, const ops::AttrTables& tables) {
+  Step step{&ops::entry_of(node.op), {}, 0, node.id};
+  for (size_t i = 1; i < node.args.size(); ++i) {
+    step.arguments.push_back(ops::to_ivalue(node.args[i], tables));
+  }
+  const auto output = std::find(node.outputs.begin(), node.outputs.end(), value);
+  step.output = static_cast<size_t>(output - node.outputs.begin());
+  return step;
 }
 
 at::Tensor ViewSteps::apply(at::Tensor tensor, Made& made) const {

@@ -21,7 +21,8 @@ class ViewSteps {
  public:
   ViewSteps() = default;
   /// From value `from` to `to`, which shows its memory. Where no chain of views in the graph leads from
-  /// one to the other, sizes, strides and offset of `to` are taken (both must have one dtype).
+  /// one to the other, it starts with the sizes, strides and offset of `to`, or of what `to` is a view of, in
+  /// the dtype of `from`.
   ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to);
 
   /// Tensors that operators with several results have made, by their tensor and node, so that all are
@@ -38,7 +39,7 @@ class ViewSteps {
     size_t output;                       // of operators that return several
     int32_t node;
   };
-  bool follow(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to);
+  static Step step_of(const Node& node, ValueId value, const ops::AttrTables& tables);
 
   std::vector<Step> steps_;
 };

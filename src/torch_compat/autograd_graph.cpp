@@ -290,6 +290,12 @@ bool has_lost_history(const at::Tensor& view) {
   return node == nullptr && base != nullptr;
 }
 
+bool is_written_one_of_several(const at::Tensor& view) {
+  return was_made(view, torch::autograd::CreationMeta::MULTI_OUTPUT_NODE) &&
+         torch::autograd::impl::get_view_autograd_meta(view)->get_attr_version() !=
+             static_cast<uint32_t>(view._version());
+}
+
 bool made_in_custom_function(const at::Tensor& view) {
   return was_made(view, torch::autograd::CreationMeta::IN_CUSTOM_FUNCTION);
 }

@@ -96,5 +96,8 @@ bool has_history(const at::Tensor& tensor);
 /// Whether a view's history does not lead to its base, which has one: it was made, with grad mode on, of a
 /// view that was made with grad mode off.
 bool has_lost_history(const at::Tensor& view);
+/// Whether a view is one of several that an operator made together, whose memory was written since: autograd
+/// does not know its history any more.
+bool is_written_one_of_several(const at::Tensor& view);
 
 }  // namespace antegrad::torch_compat

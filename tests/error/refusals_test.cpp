@@ -151,6 +151,28 @@ TEST(Refusals, AViewOfSeveralMadeOfAViewMadeWithGradModeOff) {
       {leaf({4, 3})}, "a view of a view made with grad mode off");
 }
 
+TEST(Refusals, OneOfSeveralViewsThatIsReturnedAfterAWrite) {
+  expect_refused<MutationError>(
+      [](const List& a) {
+        const auto y = a[0] * 1;
+        const auto part = y.unbind(0)[1];
+        y.copy_(a[1]);
+        return part;
+      },
+      {at::randn({2, 3}), leaf({2, 3})}, "split() or unbind()");
+}
+
+TEST(Refusals, AViewOfAReshapedViewThatIsWritten) {
+  expect_refused<MutationError>(
+      [](const List& a) {
+        const auto y = (a[0] * 1).view(-1);
+        y.unsqueeze_(0);
+        y.narrow(1, 0, 1).add_(1);
+        return y;
+      },
+      {leaf({})}, "a view, or a tensor that has views, changed or then written");
+}
+
 TEST(Refusals, AnExpandedTensorThatIsWritten) {
   const auto write = [](const std::function<void(const at::Tensor&)>& how) {
     expect_error<MutationError>(
@@ -165,6 +187,7 @@ TEST(Refusals, AnExpandedTensorThatIsWritten) {
   };
   write([](const at::Tensor& row) { row.fill_(1); });
   write([](const at::Tensor& row) { row.copy_(row); });
+  write([](const at::Tensor& row) { row.index_fill_(0, at::zeros({1}, at::kLong), 1); });
   write([](const at::Tensor& row) {
     const std::optional<at::Tensor> first = at::zeros({1}, at::kLong);
     at::index_put_(const_cast<at::Tensor&>(row), {first}, at::ones({1}));

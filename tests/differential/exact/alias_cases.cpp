@@ -136,6 +136,19 @@ Cases arguments() {
          const at::NoGradGuard guard;
          return {a[0].select(0, 1)};
        }},
+      {"a view and a detached one of a written argument", plains({{2, 3}}),
+       [](const List& a) -> List {
+         a[0].add_(1);
+         const auto part = a[0].narrow(1, 0, 1);
+         return {part.detach(), part.transpose(1, 0)};
+       }},
+      {"a complex view of memory that is written behind it", plains({{3, 2}}),
+       [](const List& a) -> List {
+         const auto pairs = a[0].unsqueeze(0);
+         const auto complex = at::view_as_complex(pairs);
+         pairs.data().mul_(0.5);
+         return {complex};
+       }},
       {"a view of a view made under no_grad", leaves({{2, 3}}),
        [](const List& a) -> List {
          at::Tensor flat;
