@@ -50,6 +50,15 @@ TEST(Audit, AHostFlagIsFoundWithBothNodes) {
   EXPECT_EQ(step.report().programs.size(), 1U);
 }
 
+TEST(Audit, TheFirstNodeMayBeTheOneThatDiffers) {
+  bool flag = false;
+  auto step = antegrad::compile([&](const at::Tensor& x) { return flag ? x.sin() : x.cos(); });
+  const auto x = at::randn({3});
+  step(x);
+  flag = true;
+  expect_host_state([&] { step(x); }, {"node 0 was", "aten::cos.default", "aten::sin.default"});
+}
+
 TEST(Audit, ACounterInTheLambdaIsFound) {
   double n = 0;
   auto step = antegrad::compile([&](const at::Tensor& x) { return x * (n += 1); });

@@ -28,6 +28,11 @@ struct SavesTensors : Function<SavesTensors> {
   }
 };
 
+struct Doubles : Function<Doubles> {
+  static at::Tensor forward(AutogradContext* /*context*/, const at::Tensor& x) { return x * 2; }
+  static List backward(AutogradContext* /*context*/, List grads) { return {grads[0] * 2}; }
+};
+
 struct SavesData : Function<SavesData> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double by,
                             int64_t shift) {
@@ -163,6 +168,20 @@ TEST_P(AutogradFunction, OnTensorsHeldByClosure) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AutogradFunction, ::testing::Range<size_t>(0, cases().size()));
+
+// The function's edge leads to the parameter itself, the other use's to its stand-in: both add up.
+TEST(AutogradFunction, AParameterIsUsedByAFunctionAndByAnOperator) {
+  const auto w = leaf({3});
+  const auto fn = [&](const at::Tensor& x) { return Doubles::apply(w) * x + w.sin(); };
+  const auto x = at::randn({3});
+  fn(x).sum().backward();
+  const auto eager = w.grad().clone();
+  w.mutable_grad() = at::Tensor();
+  auto step = antegrad::compile(fn);
+  step(x).sum().backward();
+  EXPECT_TRUE(same_bits(w.grad(), eager));
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
 
 }  // namespace
 }  // namespace antegrad::testing

@@ -120,6 +120,15 @@ const std::vector<Case>& writing_cases() {
        [] {
          return List{at::randn({3}), at::randn({3})};
        }},
+      {"a write beside a list of new outputs",
+       [](const List& a) -> List {
+         auto x = a[0] + 1;
+         using Signature = std::tuple<at::Tensor, List>(at::Tensor);
+         auto [same, made] = call_op<Signature>("double_and_split_", x);
+         EXPECT_TRUE(same.is_same(x));
+         return {x, made.at(0), made.at(1)};
+       },
+       [] { return List{at::randn({3})}; }},
       {"the written tensor is also read",
        [](const List& a) -> List {
          auto y = a[0] + 1;
@@ -429,6 +438,18 @@ TEST(HiddenWrites, ABatchNormWithoutStatisticsWritesNothing) {
         return {at::batch_norm(a[0], {}, {}, {}, {}, true, 0.1, 1e-5, true).pow(3).sum()};
       },
       {leaf({4, 3})});
+}
+
+TEST(CustomOps, TheReportCountsWhatDescribedTheirOutputs) {
+  auto step = antegrad::compile([](const at::Tensor& x) {
+    const auto y = call_op<at::Tensor(const at::Tensor&)>("cube_meta", x);
+    return call_op<at::Tensor(const at::Tensor&)>("cube_cpu", y * 2);
+  });
+  step(at::randn({3}));
+  const auto program = step.report().programs.at(0);
+  EXPECT_EQ(program.meta_kernels, 1);
+  EXPECT_EQ(program.real_kernels, 1);
+  EXPECT_EQ(program.shape_functions, 1);
 }
 
 }  // namespace

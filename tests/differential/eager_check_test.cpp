@@ -275,6 +275,17 @@ TEST(EagerCheck, TheSameArgumentTwice) {
   EXPECT_EQ(step.report().checked_calls, 1);
 }
 
+TEST(EagerCheck, AnExpandedResultIsDifferentiated) {
+  auto step = antegrad::compile(
+      [](const at::Tensor& x) {
+        return x.sin().sum(1, true).expand({2, 3});
+      },
+      checked());
+  const auto result = step(at::randn({2, 4}).set_requires_grad(true));
+  EXPECT_EQ(result.strides(), at::IntArrayRef({1, 0}));
+  EXPECT_EQ(step.report().checked_calls, 1);
+}
+
 TEST(EagerCheck, ATransposedArgumentIsTransposedOnce) {
   const auto held = at::randn({2, 3});
   const auto expected = held.t().sin();

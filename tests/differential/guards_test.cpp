@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <common/models.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/dropout.h>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <string>
 
 #include "support/parity.h"
 
@@ -242,6 +244,75 @@ TEST(GuardsOfClosures, AutocastIsCapturedAndGuarded) {
   EXPECT_EQ(step.report().programs.size(), 2U);
 }
 
+// No view of each other: only their memory tells.
+TEST(GuardsOfMemory, ArgumentsThatShareItAndThenDoNot) {
+  for (const bool shared_first : {true, false}) {
+    const auto fn = [](const at::Tensor& a, const at::Tensor& b) {
+      a.add_(1);
+      return b * 2;
+    };
+    auto step = antegrad::compile(fn);
+    for (const bool shared : {shared_first, !shared_first}) {
+      const auto a = at::randn({3});
+      const auto b = shared ? a.detach() : a.clone();
+      const auto expected = (shared ? a + 1 : a) * 2;
+      EXPECT_TRUE(same_bits(step(a, b), expected));
+    }
+    EXPECT_EQ(step.report().programs.size(), 2U);
+    EXPECT_NE(step.report().recompiles.at(0).find("share memory"), std::string::npos);
+    EXPECT_EQ(step.report().eager_calls, 0);
+  }
+}
+
+// The backward from all results, for all gradients, is there after the call.
+TEST(UsualBackward, DoesNotCaptureAgain) {
+  static int runs;
+  runs = 0;
+  auto step = antegrad::compile(
+      [](const at::Tensor& x, const at::Tensor& w) {
+        ++runs;
+        return std::pair{(x * w).sin(), w.exp()};
+      },
+      Options().with_audit(Audit::off));
+  const auto x = at::randn({3}).set_requires_grad(true), w = x.detach().clone().requires_grad_();
+  const auto [a, b] = step(x, w);
+  torch::autograd::backward({a, b}, {at::ones({3}), at::ones({3})});
+  EXPECT_EQ(runs, 1);
+  const auto [c, d] = step(x, w);
+  torch::autograd::backward({c}, {at::ones({3})});  // from one result only
+  EXPECT_EQ(runs, 2);
+}
+
+// The region's own history of x is no result that others were computed from.
+TEST(WrittenArguments, ANonLeafBesideAnUnrelatedResult) {
+  const auto run = [](auto&& fn) {
+    const auto leaf = at::ones({3}).requires_grad_(), w = at::ones({3}).requires_grad_();
+    const auto x = leaf * 2;
+    const auto result = fn(x, w);
+    using List = std::vector<at::Tensor>;
+    return torch::autograd::grad(List{(x * result).sum()}, List{x, w, leaf});
+  };
+  const auto fn = [](const at::Tensor& x, const at::Tensor& w) {
+    x.mul_(5);
+    return w.sin();
+  };
+  auto step = antegrad::compile(fn);
+  const auto found = run(step), eager = run(fn);
+  EXPECT_TRUE(same_bits(found, eager));
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
+TEST(Donation, SparesWhatTheCallerHolds) {
+  const auto fn = [](const at::Tensor& x) {
+    const auto y = x * 2;
+    return std::pair{y.view(-1).detach(), y.sin()};  // the backward needs y
+  };
+  const auto x = at::randn({3}).set_requires_grad(true);
+  const auto [held, result] = antegrad::compile(fn)(x);
+  result.sum().backward();
+  EXPECT_TRUE(same_bits(held, x.detach() * 2));
+}
+
 TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {
   auto folder = ::testing::TempDir() + "antegrad_dumps_XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -259,6 +330,23 @@ TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {
   EXPECT_FALSE(dumped("backward-1/00-capture.agraph"));
   a.sum().backward();  // from one result only: another backward, captured now
   EXPECT_TRUE(dumped("backward-1/00-capture.agraph"));
+}
+
+TEST(Dumps, ShowWhatTheBackwardReuses) {
+  auto folder = ::testing::TempDir() + "antegrad_dumps_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  Options options;
+  options.dump_dir = folder;
+  auto step = antegrad::compile([](const at::Tensor& x) { return (x * 2).add_(1).sin(); }, options);
+  step(at::randn({3}).set_requires_grad(true));
+  const auto text = [&](const char* file) {
+    std::ifstream in(folder + "/" + file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  // What sin() saved is the backward's own: cos is computed in its place.
+  EXPECT_NE(text("06-reinplace.agraph").find("aten::cos_.default"), std::string::npos);
+  // Functionalisation asks the Meta kernel of add_: that is no part of the program.
+  EXPECT_EQ(text("00-capture.agraph").find("meta"), std::string::npos);
 }
 
 }  // namespace

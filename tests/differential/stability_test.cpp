@@ -104,6 +104,20 @@ TEST(Stability, AThousandStepsKeepMemoryFlat) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
+// Made before there is a meter in this process.
+at::Tensor& early_tensor() {
+  static auto* const tensor = new at::Tensor(at::ones({1000}));
+  return *tensor;
+}
+const bool kMadeEarly = early_tensor().defined();
+
+TEST(Stability, WhatWasMadeBeforeTheFirstMeterHasNoSize) {
+  ASSERT_TRUE(kMadeEarly);
+  MemoryMeter meter;
+  early_tensor() = at::Tensor();
+  EXPECT_EQ(meter.live_bytes(), 0);
+}
+
 TEST(Stability, ThousandCapturesKeepMemoryFlat) {
   auto model = small_gpt();
   auto step = antegrad::compile(

@@ -151,6 +151,39 @@ TEST(Refusals, AViewOfSeveralMadeOfAViewMadeWithGradModeOff) {
       {leaf({4, 3})}, "a view of a view made with grad mode off");
 }
 
+TEST(Refusals, AnArgumentThatChangesWhereItStartsOnly) {
+  const auto x = at::arange(4.0).resize_({2});
+  expect_refused<MutationError>(
+      [](const List& a) {
+        a[0].as_strided_({2}, {1}, 2);
+        return a[0] * 2;
+      },
+      {x}, "start elsewhere");
+}
+
+TEST(Refusals, AWriteFromTheSameElementInAnotherShape) {
+  expect_error<MutationError>(
+      [] {
+        antegrad::compile([](const at::Tensor& x) {
+          const auto y = x * 1;
+          y.slice(0, 0, 1).unsqueeze(0).add_(y.slice(0, 0, 1));
+          return y;
+        })(at::randn({4}));
+      },
+      "share no element");
+}
+
+TEST(Refusals, AnInferenceTensorThatIsReturnedIsNone) {
+  at::Tensor x;
+  {
+    const c10::InferenceMode inference;
+    x = at::ones({3});
+  }
+  auto step = antegrad::compile([](const at::Tensor& in) { return in; });
+  EXPECT_TRUE(step(x).is_same(x));
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
 TEST(Refusals, OneOfSeveralViewsThatIsReturnedAfterAWrite) {
   expect_refused<MutationError>(
       [](const List& a) {

@@ -192,6 +192,10 @@ at::Tensor note_strides_meta(const at::Tensor& x) {
   return at::empty(x.sizes(), x.options().memory_format(at::MemoryFormat::Contiguous));
 }
 
+std::tuple<at::Tensor, std::vector<at::Tensor>> double_and_split_(at::Tensor x) {
+  x.mul_(2);
+  return {x, {x.clone(), x + 1}};
+}
 // Its Meta kernel promises the wrong size.
 at::Tensor lies(const at::Tensor& x) { return x.sum(0); }
 // As many elements as x has positive ones, and no tag that says so.
@@ -210,6 +214,7 @@ TORCH_LIBRARY(agtest, m) {
   m.def("fill_all(Tensor(a!)[] tensors, float value) -> ()");
   m.def("maybe_add_(Tensor x, Tensor(a!)? total) -> Tensor");
   m.def("swap_(Tensor(a!) x, Tensor(b!) y) -> (Tensor(a!), Tensor(b!))");
+  m.def("double_and_split_(Tensor(a!) x) -> (Tensor(a!), Tensor[])");
   m.def("axpy_(Tensor(a!) y, Tensor x) -> ()");
   m.def("grow_(Tensor(a!) self) -> Tensor(a!)");
   m.def("first_row(Tensor(a) self) -> Tensor(a)");
@@ -252,6 +257,7 @@ TORCH_LIBRARY_IMPL(agtest, CPU, m) {
   m.impl("fill_all", &fill_all);
   m.impl("maybe_add_", &maybe_add_);
   m.impl("swap_", &swap_);
+  m.impl("double_and_split_", &double_and_split_);
   m.impl("axpy_", &axpy_);
   m.impl("grow_", &grow_);
   m.impl("first_row", &first_row);

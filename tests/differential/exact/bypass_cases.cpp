@@ -48,6 +48,13 @@ void on_another_thread(Fn fn) {
 
 Cases data() {
   return {
+      {"data() of a parameter is written, then read again", linear_world(),
+       [](World& w, const List& a) -> List {
+         const auto data = w.module->parameters()[1].data();
+         const auto before = a[0] * data;
+         data.mul_(2);
+         return {before, a[0] + data};
+       }},
       {"item()", leaves({{3}}),
        [](const List& a) -> List { return {a[0] * a[0].sum().item<float>()}; },
        refused<DataDependentError>("_local_scalar_dense")},

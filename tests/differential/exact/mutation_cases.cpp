@@ -329,6 +329,23 @@ Cases metadata() {
          return {y};
        },
        backward_throws("modified by an inplace operation")},
+      {"random in place on transposed arguments",
+       [] {
+         World w;
+         w.inputs = {buffer({2, 3}).t(), buffer({3, 2}).t()};
+         return w;
+       },
+       [](const List& a) -> List {
+         a[0].normal_();
+         a[1].uniform_();
+         return {a[0] + 1, a[1].t() * 2};
+       }},
+      {"a bfloat16 argument times a number that it has not",
+       [] { return World{{at::randn({64}, at::kBFloat16)}}; },
+       [](const List& a) -> List {
+         a[0].mul_(0.1);
+         return {a[0] + 0};
+       }},
       refusing_gradient_of("input 0", {"t_ of a non-leaf argument", nonleaves({{2, 3}}),
                                        [](const List& a) -> List {
                                          a[0].t_();
