@@ -283,18 +283,38 @@ TEST(UsualBackward, DoesNotCaptureAgain) {
   EXPECT_EQ(runs, 2);
 }
 
+TEST(UnusualBackward, SaysHowTheForwardDiffersFromThatOfTheCall) {
+  bool flag = false;
+  auto step = antegrad::compile(
+      [&](const at::Tensor& x) {
+        return std::pair{flag ? x.sin() : x.cos(), x.exp()};
+      },
+      Options().with_audit(Audit::off));
+  const auto [a, b] = step(at::randn({3}).set_requires_grad(true));
+  flag = true;
+  try {
+    b.sum().backward();
+    FAIL() << "no error";
+  } catch (const BackwardError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("another forward than at the call"), std::string::npos) << text;
+    EXPECT_LT(text.find("aten::cos"), text.find("aten::sin")) << text;  // was, then is
+  }
+}
+
 // The region's own history of x is no result that others were computed from.
 TEST(WrittenArguments, ANonLeafBesideAnUnrelatedResult) {
+  using List = std::vector<at::Tensor>;
   const auto run = [](auto&& fn) {
     const auto leaf = at::ones({3}).requires_grad_(), w = at::ones({3}).requires_grad_();
     const auto x = leaf * 2;
-    const auto result = fn(x, w);
-    using List = std::vector<at::Tensor>;
-    return torch::autograd::grad(List{(x * result).sum()}, List{x, w, leaf});
+    const auto results = fn(x, w);
+    return torch::autograd::grad(List{(x * results[1]).sum()}, List{x, w, leaf});
   };
   const auto fn = [](const at::Tensor& x, const at::Tensor& w) {
     x.mul_(5);
-    return w.sin();
+    const auto y = w.sin();
+    return List{y, y * 2};  // one is computed from the other
   };
   auto step = antegrad::compile(fn);
   const auto found = run(step), eager = run(fn);
@@ -337,16 +357,25 @@ TEST(Dumps, ShowWhatTheBackwardReuses) {
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   Options options;
   options.dump_dir = folder;
-  auto step = antegrad::compile([](const at::Tensor& x) { return (x * 2).add_(1).sin(); }, options);
-  step(at::randn({3}).set_requires_grad(true));
+  auto step = antegrad::compile(
+      [](const at::Tensor& x) {
+        const auto shape = at::ones({2}, at::kMeta);
+        return (x * shape.size(0)).add_(1).sin();
+      },
+      options);
+  const auto result = step(at::randn({3}).set_requires_grad(true));
+  torch::autograd::backward({result}, {at::ones({3})});
   const auto text = [&](const char* file) {
     std::ifstream in(folder + "/" + file);
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
   // What sin() saved is the backward's own: cos is computed in its place.
   EXPECT_NE(text("06-reinplace.agraph").find("aten::cos_.default"), std::string::npos);
-  // Functionalisation asks the Meta kernel of add_: that is no part of the program.
+  // What is asked of Meta kernels is no part of the program.
+  EXPECT_NE(text("00-capture.agraph"), "");
   EXPECT_EQ(text("00-capture.agraph").find("meta"), std::string::npos);
+  // The usual backward was compiled with the forward.
+  EXPECT_EQ(text("backward-1/00-reinplace.agraph"), "");
 }
 
 }  // namespace

@@ -104,17 +104,12 @@ TEST(Stability, AThousandStepsKeepMemoryFlat) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// Made before there is a meter in this process.
-at::Tensor& early_tensor() {
-  static auto* const tensor = new at::Tensor(at::ones({1000}));
-  return *tensor;
-}
-const bool kMadeEarly = early_tensor().defined();
+// Made before there is a meter in this process. Such a block is asked back by its address alone.
+void* const kEarlyBlock = c10::GetAllocator(c10::kCPU)->raw_allocate(1000);
 
-TEST(Stability, WhatWasMadeBeforeTheFirstMeterHasNoSize) {
-  ASSERT_TRUE(kMadeEarly);
+TEST(Stability, ABlockFromBeforeTheFirstMeterHasNoSize) {
   MemoryMeter meter;
-  early_tensor() = at::Tensor();
+  c10::GetAllocator(c10::kCPU)->raw_deallocate(kEarlyBlock);
   EXPECT_EQ(meter.live_bytes(), 0);
 }
 
