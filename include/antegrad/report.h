@@ -18,9 +18,12 @@ struct ProgramReport {
   int64_t joint_nodes = 0;  ///< after simplification
   int64_t forward_nodes = 0;
   int64_t backward_nodes = 0;
-  int64_t lifted_tensors = 0;        ///< parameters, buffers, constants found in the callable
-  int64_t saved_tensors = 0;         ///< intermediates kept for backward
-  int64_t saved_bytes = 0;           ///< their bytes; parameters and arguments not counted
+  int64_t lifted_tensors = 0;  ///< parameters, buffers, constants found in the callable
+  int64_t saved_tensors = 0;   ///< intermediates kept for backward
+  int64_t saved_bytes = 0;     ///< their bytes; parameters and arguments not counted
+  /// Saved tensors that nobody else holds, so that the backward frees or reuses their memory as soon as it
+  /// has read them: value, operator and type, such as "%3 of aten::exp.default: f32[8, 4]".
+  std::vector<std::string> donated;
   int64_t predicted_peak_bytes = 0;  ///< of one forward and backward, see docs/architecture.md
   double capture_ms = 0;             ///< running the callable on stand-ins
   double compile_ms = 0;             ///< everything after: passes, partition, programs

@@ -68,6 +68,11 @@ void rethrow_typed(const c10::Error& error) {
                              "whose memory is written",
                              "make both under the same mode"});
   }
+  if (says("Attempted to resize a view tensor to a larger size")) {
+    throw MutationError("resize_", {"tensors that keep their memory",
+                                    "an argument, a held tensor or a view that is made larger",
+                                    "allocate it with its final size before the call"});
+  }
   if (says("new_fn INTERNAL ASSERT FAILED")) {
     throw MutationError(
         "", {"views whose base keeps its history", "one that is used after detach_() of its base",

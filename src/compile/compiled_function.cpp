@@ -80,6 +80,11 @@ struct CompiledFunction::State {
   Options options;
 
   std::atomic<std::shared_ptr<const Programs>> programs{std::make_shared<const Programs>()};
+  // The atomic has a lock of its own, which no thread may hold at a fork.
+  std::shared_ptr<const Programs> present_programs() const {
+    const runtime::ForkGate gate;
+    return programs.load(std::memory_order_acquire);
+  }
   std::atomic<int64_t> compiled_calls{0};
   std::atomic<int64_t> checks_left{0};  // Options::check_against_eager
   // Held while the callable is captured, by whoever needs a capture.
@@ -244,11 +249,11 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
              "the compiled callable '" + state.options.name + "' called inside another one",
              "compile the outer one only"});
   }
-  const auto programs = state.programs.load(std::memory_order_acquire);
+  const auto programs = state.present_programs();
   Call call{arguments, body, evaluate(programs->guards)};
   while (true) {
     bool captured_now = false;
-    auto entry = call.find(*state.programs.load(std::memory_order_acquire));
+    auto entry = call.find(*state.present_programs());
     if (!entry) entry = state.make_program(call, captured_now);
     if (!entry) return std::nullopt;
     if (!run) return Leaves{};

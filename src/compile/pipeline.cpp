@@ -1,5 +1,7 @@
 #include "compile/pipeline.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <utility>
 
@@ -33,7 +35,23 @@ std::vector<bool> saved_by(const Graph& forward) {
   return saved;
 }
 
-void describe(const Partition& partition, ProgramReport& report) {
+std::vector<std::string> donated_texts(const Graph& forward, const std::vector<ValueId>& donated) {
+  const DefUse uses(forward);
+  std::vector<std::string> texts;
+  for (const auto value : donated) {
+    const auto producer = uses.producer[static_cast<size_t>(value)];
+    const auto type = value_text(forward.value(value));
+    texts.push_back(
+        producer < 0 ? fmt::format("a copy of {}", type)
+                     : fmt::format("%{} of {}: {}", value,
+                                   forward.nodes[static_cast<size_t>(producer)].op.name(), type));
+  }
+  return texts;
+}
+
+void describe(const Partition& partition, const std::vector<ValueId>& donated,
+              ProgramReport& report) {
+  report.donated = donated_texts(partition.forward, donated);
   const auto timeline = simulate(partition);
   report.forward_nodes = static_cast<int64_t>(partition.forward.nodes.size());
   report.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
@@ -84,15 +102,15 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
       partition.forward, captured.tables, gradients,
       [variants](const runtime::BackwardKey& key) { return variants->make(key); },
       std::move(later.line_of));
-  variants->set_donated(executable->donated());
+  const auto donated = executable->donated();
+  variants->set_donated(donated);
   if (!captured.backward_error) {
-    const auto donated = executable->donated();
     partition.backward = run_pass(
         "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
         std::move(partition.backward), context);
     executable->add_backward(executable->usual_key(), {partition.backward, captured.tables});
   }
-  describe(partition, report);
+  describe(partition, donated, report);
   compiled.executable = executable;
   report.compile_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

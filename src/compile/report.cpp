@@ -34,7 +34,8 @@ std::ostream& operator<<(std::ostream& out, const Report& report) {
         << " forward, " << program.backward_nodes << " backward\n"
         << "    lifted         " << program.lifted_tensors << " tensors\n"
         << "    saved          " << program.saved_tensors << " intermediates, "
-        << mebibytes(program.saved_bytes) << '\n'
+        << mebibytes(program.saved_bytes) << ", " << program.donated.size()
+        << " tensors donated to the backward\n"
         << "    predicted peak " << mebibytes(program.predicted_peak_bytes) << '\n'
         << "    capture        " << milliseconds(program.capture_ms) << ", then compiled in "
         << milliseconds(program.compile_ms) << '\n'

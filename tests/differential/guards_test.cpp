@@ -10,9 +10,11 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 
 #include "support/parity.h"
@@ -328,9 +330,29 @@ TEST(Donation, SparesWhatTheCallerHolds) {
     return std::pair{y.view(-1).detach(), y.sin()};  // the backward needs y
   };
   const auto x = at::randn({3}).set_requires_grad(true);
-  const auto [held, result] = antegrad::compile(fn)(x);
+  auto step = antegrad::compile(fn);
+  const auto [held, result] = step(x);
   result.sum().backward();
   EXPECT_TRUE(same_bits(held, x.detach() * 2));
+  EXPECT_TRUE(step.report().programs.at(0).donated.empty());
+}
+
+TEST(Donation, ListsWhatTheBackwardMayReuse) {
+  auto step = antegrad::compile([](const at::Tensor& x) { return (x * 2).sin() * x.exp(); });
+  step(at::randn({3, 2}).set_requires_grad(true));
+  const auto report = step.report();
+  // Operands of the product and what sin() saved; exp() saved its result, which is one of them.
+  const auto& donated = report.programs.at(0).donated;
+  ASSERT_EQ(donated.size(), 3U);
+  const auto has = [&](const char* op) {
+    return std::any_of(donated.begin(), donated.end(), [&](const std::string& text) {
+      return text.find(op) != std::string::npos && text.find("f32[3, 2]") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(has("aten::mul.Scalar") && has("aten::sin.default") && has("aten::exp.default"));
+  std::ostringstream text;
+  text << report;
+  EXPECT_NE(text.str().find("3 tensors donated to the backward"), std::string::npos);
 }
 
 TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {

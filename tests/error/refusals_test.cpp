@@ -161,6 +161,53 @@ TEST(Refusals, AnArgumentThatChangesWhereItStartsOnly) {
       {x}, "start elsewhere");
 }
 
+TEST(Refusals, AnArgumentThatIsMadeLarger) {
+  expect_refused<MutationError>(
+      [](const List& a) {
+        a[0].resize_({8});
+        return a[0] * 2;
+      },
+      {at::arange(4.0)}, "made larger");
+}
+
+TEST(Refusals, AWriteToWindows) {
+  expect_refused<MutationError>(
+      [](const List& a) {
+        a[0].unfold(0, 2, 2).add_(1);
+        return a[0] * 2;
+      },
+      {at::arange(4.0)}, "windows that unfold() shows");
+}
+
+TEST(Refusals, AWriteThroughAsStridedOfAView) {
+  expect_refused<MutationError>(
+      [](const List& a) {
+        const auto y = a[0] * 2;
+        y.narrow(0, 1, 2).as_strided({2}, {1}, 1).add_(1);
+        return y;
+      },
+      {leaf({4})}, "as_strided");
+}
+
+// Eager refuses it as well, with words of its own.
+TEST(Refusals, AWrittenViewOfAViewMadeWithGradModeOff) {
+  expect_error<MutationError>(
+      [] {
+        antegrad::compile([](const at::Tensor& x) {
+          const auto y = x * 2;
+          at::Tensor turned;
+          {
+            const at::NoGradGuard no_grad;
+            turned = y.t();
+          }
+          const auto part = turned.narrow(0, 0, 1);
+          y.add_(x);
+          return part * 2;
+        })(leaf({3, 2}));
+      },
+      "made with grad mode");
+}
+
 TEST(Refusals, AWriteFromTheSameElementInAnotherShape) {
   expect_error<MutationError>(
       [] {

@@ -332,13 +332,14 @@ Cases metadata() {
       {"random in place on transposed arguments",
        [] {
          World w;
-         w.inputs = {buffer({2, 3}).t(), buffer({3, 2}).t(), buffer({4, 3})};
+         w.inputs = {buffer({2, 3}).t(), buffer({3, 2}).t(), buffer({16, 3})};
          return w;
        },
        [](const List& a) -> List {
          a[0].normal_();
          a[1].uniform_();
-         a[2].slice(1, 0, 2).normal_(1, 2);  // neither contiguous nor dense
+         // Neither contiguous nor dense, and large enough for the kernel's other order of draws.
+         a[2].slice(1, 0, 2).normal_(1, 2);
          return {a[0] + 1, a[1].t() * 2};
        }},
       {"a bfloat16 argument times a number that it has not",
