@@ -78,8 +78,24 @@ at::Tensor frozen(const at::Tensor& t) {
   return t.detach().resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous).to(at::kCPU);
 }
 
+struct Named {
+  std::string name;
+  at::Tensor tensor;
+};
+
+// Whether a result has memory of its own that was written. In a program it starts at 0 then, whatever operator
+// made it (docs/accuracy.md).
+bool is_written_anew(const Named& result, const std::vector<Named>& all) {
+  if (!result.name.starts_with("result[") || !result.tensor.defined()) return false;
+  return result.tensor._version() > 0 &&
+         std::none_of(all.begin(), all.end(), [&](const Named& other) {
+           return !other.name.starts_with("result[") && other.tensor.defined() &&
+                  other.tensor.storage().is_alias_of(result.tensor.storage());
+         });
+}
+
 // The words that describe a tensor without its values.
-std::string metadata(const at::Tensor& t) {
+std::string metadata(const at::Tensor& t, bool written_anew) {
   if (!t.defined()) return "undefined";
   try {
     static_cast<void>(t.grad_fn());  // of a view whose base was written: is_leaf() follows it late
@@ -93,9 +109,7 @@ std::string metadata(const at::Tensor& t) {
       out << (d == 0 ? " strides " : ", ") << (t.size(d) == 1 ? 0 : t.stride(d));
     }
   }
-  // What was made fresh and then written starts at 0 in a program, whatever made it (docs/accuracy.md).
-  const bool fresh = !t.is_view() && t.storage().use_count() == 1 && t._version() > 0;
-  out << " offset " << (fresh ? 0 : t.storage_offset())
+  out << " offset " << (written_anew ? 0 : t.storage_offset())
       << (t.requires_grad() ? " requires_grad" : "") << (t.is_leaf() ? " leaf" : "")
       << (t.is_view() ? " view" : "");
   return out.str();
@@ -110,11 +124,6 @@ class Classes {
 
  private:
   std::map<const void*, int> seen_;
-};
-
-struct Named {
-  std::string name;
-  at::Tensor tensor;
 };
 
 std::vector<Named> named(const World& world, const List& results) {
@@ -333,7 +342,10 @@ Observation observe(const Program& program, World& world, const Callable& callab
   }
   const auto all = named(world, results);
   note_state(seen, all, Kind::results);
-  for (const auto& [name, t] : all) seen.facts.push_back({Kind::metadata, name, metadata(t), {}});
+  for (const auto& one : all) {
+    const auto words = metadata(one.tensor, is_written_anew(one, all));
+    seen.facts.push_back({Kind::metadata, one.name, words, {}});
+  }
   seen.facts.push_back({Kind::aliases, "", aliases(all), {}});
   seen.facts.push_back({Kind::generator, "generator", "", generator_state(program.device)});
   observe_backward(seen, program, world, call, results);
