@@ -14,8 +14,7 @@ namespace {
 void run(Bench& bench) {
   const auto gpt = capture_gpt12();
   const auto& captured = gpt.captured;
-  const compiler::GuardSet guards(captured.joint, captured.primals, captured.leaf_inputs,
-                                  gpt.arguments, /*types=*/nullptr, gpt.tree);
+  const compiler::GuardSet guards(captured, gpt.arguments, /*types=*/nullptr, gpt.tree);
   AG_CHECK(guards.holds(gpt.arguments, nullptr), "guards of the call they were made for");
 
   const auto rounds = bench.rounds(500);
