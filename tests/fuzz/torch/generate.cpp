@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "leaks.h"
 #include "world.h"
 
 namespace antegrad::fuzz {
@@ -319,7 +320,10 @@ Family family_of_write(const Statement& s, const Origins& origins) {
 
 }  // namespace
 
-Program generate(uint64_t seed) { return Generator(seed).make(); }
+Program generate(uint64_t seed) {
+  [[maybe_unused]] const NotOurLeaks in_eager;
+  return Generator(seed).make();
+}
 
 std::set<Family> families_of(const Program& program) {
   std::set<Family> found;

@@ -22,6 +22,7 @@
 
 #include "check.h"
 #include "generate.h"
+#include "leaks.h"
 #include "support/bits.h"
 
 namespace antegrad::fuzz {
@@ -256,6 +257,7 @@ TEST(ProgramsFuzz, ASeedGivesTheSameProgramAndDeterministicResults) {
 Compile wrong(std::function<List(List, const List& arguments)> spoil) {
   return [spoil](const Program&, const Callable& callable) {
     return Subject{[=](const List& arguments, const std::vector<int64_t>& flags) {
+                     [[maybe_unused]] const NotOurLeaks in_eager;
                      return spoil(callable(arguments, flags), arguments);
                    },
                    [] { return 0; }};
