@@ -11,8 +11,8 @@
 #include <chrono>
 #include <optional>
 
-#include "capture/data_access.h"
 #include "capture/kernels.h"
+#include "capture/libtorch_errors.h"
 #include "capture/results.h"
 #include "capture/tracer.h"
 #include "capture/untouched.h"
@@ -204,6 +204,20 @@ void settle_temporaries(Tracer& tracer) {
   }
 }
 
+void find_held_arguments(const Tracer& tracer, const Request& request, Captured& captured) {
+  for (const auto& argument : request.arguments) {
+    const auto* storage = argument.defined() ? storage_of(argument) : nullptr;
+    const auto& roots = tracer.roots();
+    captured.held_arguments.push_back(
+        storage != nullptr && ((request.holder_of && request.holder_of(storage)) ||
+                               std::any_of(roots.begin(), roots.end(), [&](const Root& root) {
+                                 return (root.met_inside ||
+                                         root.source.kind != Source::Kind::argument) &&
+                                        storage_of(root.real) == storage;
+                               })));
+  }
+}
+
 // One run of the callable. Returns memory that must be captured as shared; then nothing is finished.
 SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories& known,
                    Captured& captured) {
@@ -218,6 +232,7 @@ SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories&
   refuse_changed_leaves(tracer);
   find_direct_edges(tracer, *results, start);
   find_sources(tracer, request);
+  find_held_arguments(tracer, request, captured);
   auto shared = [&] {
     const c10::impl::ExcludeDispatchKeyGuard real_tensors(torch_compat::capture_keys);
     return find_shared_memory(tracer.roots(), known, request.holder_of);

@@ -60,6 +60,8 @@ struct Captured {
   std::vector<int32_t> follows;
   /// By argument leaf: index in joint.inputs, -1 for an undefined leaf. Equal for the same tensor.
   std::vector<int32_t> leaf_inputs;
+  /// By argument leaf: whether the callable also holds it, or something that shares its memory.
+  std::vector<bool> held_arguments;
   InferCounts counts;
   /// Why there is no backward although results require grad; raised when backward is asked for.
   std::exception_ptr backward_error;

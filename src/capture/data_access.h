@@ -1,12 +1,11 @@
 #pragma once
 
 /// \file
-/// Code that asks a stand-in for its data (`data_ptr`, accessors, `torch::tensor` from host values, torch::save)
-/// gets an error of libtorch; here it becomes one of ours.
+/// Stand-ins have no data: code that asks for it (`data_ptr`, accessors, `torch::tensor` from host values,
+/// torch::save) gets an error of libtorch, which libtorch_errors.h translates.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
-#include <c10/util/Exception.h>
 #include <c10/util/SmallVector.h>
 
 namespace antegrad::capture {
@@ -28,9 +27,5 @@ class DataAllowed {
  private:
   c10::SmallVector<c10::Storage, 4> storages_;
 };
-
-/// Throws DataDependentError when `error` comes from such an access, MutationError when libtorch cannot
-/// functionalise a write; returns otherwise.
-void rethrow_typed(const c10::Error& error);
 
 }  // namespace antegrad::capture

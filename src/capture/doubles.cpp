@@ -5,9 +5,7 @@
 #include <c10/core/StorageImpl.h>
 
 #include <unordered_map>
-#include <unordered_set>
 
-#include "capture/roots.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
 
@@ -72,18 +70,10 @@ class Doubler {
 
 }  // namespace
 
-std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors,
-                                   const std::function<bool(const at::Tensor&)>& keep) {
-  std::unordered_set<const c10::StorageImpl*> kept;
-  for (const auto& tensor : tensors) {
-    if (tensor.defined() && keep(tensor)) kept.insert(storage_of(tensor));
-  }
+std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors) {
   Doubler doubler;
   std::vector<at::Tensor> doubles;
-  for (const auto& tensor : tensors) {
-    const bool itself = !tensor.defined() || kept.contains(storage_of(tensor));
-    doubles.push_back(itself ? tensor : doubler.double_of(tensor));
-  }
+  for (const auto& tensor : tensors) doubles.push_back(doubler.double_of(tensor));
   return doubles;
 }
 

@@ -5,15 +5,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <vector>
 
 namespace antegrad::capture {
 
 /// One double a tensor: same metadata, requires-grad, leaf or not, views of one base where the tensors
-/// are, one storage where they share one. Tensors for which `keep` is true stand for themselves; so do
-/// those that share their storage. Reading a double's data is an error.
-std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors,
-                                   const std::function<bool(const at::Tensor&)>& keep);
+/// are, one storage where they share one. Reading a double's data is an error.
+std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors);
 
 }  // namespace antegrad::capture

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "capture/call_site.h"
+#include "capture/storage.h"
 #include "capture/tracer.h"
 #include "ops/own_kernels.h"
 #include "torch_compat/autograd_graph.h"
@@ -119,13 +120,11 @@ std::vector<int64_t> elements_of(const at::Tensor& tensor) {
 }
 
 bool share_elements(const at::Tensor& a, const at::Tensor& b) {
-  const auto last = [](const at::Tensor& t) {
-    auto end = t.storage_offset();
-    for (int64_t d = 0; d < t.dim(); ++d) end += (t.size(d) - 1) * t.stride(d);
-    return end;
-  };
   if (a.numel() == 0 || b.numel() == 0) return false;
-  if (last(a) < b.storage_offset() || last(b) < a.storage_offset()) return false;
+  const auto before = [](const at::Tensor& one, const at::Tensor& other) {
+    return end_in_storage(one) <= other.storage_offset();
+  };
+  if (before(a, b) || before(b, a)) return false;
   const auto of_a = elements_of(a), of_b = elements_of(b);
   std::vector<int64_t> both;
   std::set_intersection(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),

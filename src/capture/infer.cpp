@@ -16,6 +16,7 @@
 
 #include "capture/call_site.h"
 #include "capture/stand_in.h"
+#include "capture/storage.h"
 #include "log/log.h"
 #include "torch_compat/keys.h"
 
@@ -58,16 +59,9 @@ void append_specs(const c10::IValue& value, std::vector<shapes::Spec>& specs) {
   }
 }
 
-// Elements of storage that sizes, strides and offset reach.
-int64_t reach(const at::Tensor& t) {
-  int64_t last = t.storage_offset();
-  for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
-  return t.numel() == 0 ? t.storage_offset() : last + 1;
-}
-
 // A tensor with the metadata of `like` whose storage `make(elements)` provides.
 at::Tensor in_storage(const at::Tensor& like, const std::function<at::Tensor(int64_t)>& make) {
-  auto tensor = make(reach(like));
+  auto tensor = make(end_in_storage(like));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
                                                       like.storage_offset());
   if (like.unsafeGetTensorImpl()->is_wrapped_number()) {

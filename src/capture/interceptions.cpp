@@ -101,17 +101,6 @@ bool fill_at_random(const ops::OpEntry& entry, Stack* stack) {
 const std::unordered_map<std::string, Handler>& handlers() {
   static const auto* table = new std::unordered_map<std::string, Handler>{
       {"aten::expand.default", expand},
-      {"aten::bernoulli_.Tensor", fill_at_random},
-      {"aten::bernoulli_.float", fill_at_random},
-      {"aten::cauchy_.default", fill_at_random},
-      {"aten::exponential_.default", fill_at_random},
-      {"aten::geometric_.default", fill_at_random},
-      {"aten::log_normal_.default", fill_at_random},
-      {"aten::normal_.default", fill_at_random},
-      {"aten::random_.default", fill_at_random},
-      {"aten::random_.from", fill_at_random},
-      {"aten::random_.to", fill_at_random},
-      {"aten::uniform_.default", fill_at_random},
       {"aten::set_data.default", refuse_set_data},
       {"aten::requires_grad_.default", requires_grad},
       {"aten::equal.default", equal},
@@ -128,7 +117,11 @@ bool intercept(const ops::OpEntry& entry, Stack* stack) {
   const auto [it, inserted] = seen.try_emplace(&entry, nullptr);
   if (inserted) {
     const auto found = handlers().find(entry.op.name());
-    if (found != handlers().end()) it->second = found->second;
+    if (found != handlers().end()) {
+      it->second = found->second;
+    } else if (entry.twin && !entry.own_functionalize) {
+      it->second = fill_at_random;
+    }
   }
   return it->second != nullptr && it->second(entry, stack);
 }

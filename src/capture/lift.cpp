@@ -89,7 +89,10 @@ at::Tensor Tracer::lift(const at::Tensor& tensor) {
     return tensor;
   }
   const std::lock_guard lock(mutex_);
-  return lift_new(tensor, Source{});
+  auto wrapper = lift_new(tensor, Source{});
+  if (const auto root = root_of(tensor); root >= 0)
+    roots_[static_cast<size_t>(root)].met_inside = true;
+  return wrapper;
 }
 
 at::Tensor Tracer::lift_argument(const at::Tensor& tensor, int32_t leaf) {

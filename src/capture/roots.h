@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "capture/storage.h"
 #include "capture/untouched.h"
 #include "graph/graph.h"
 
@@ -28,6 +29,7 @@ struct Root {
   /// It is a view of `base` by autograd: history, gradient and versions are the base's.
   bool follows_base = false;
   bool counts_versions = true;      ///< false when another root has the same version counter
+  bool met_inside = false;          ///< the callable used `real` itself: it holds it
   torch::autograd::Edge edge = {};  ///< where its gradient arrives
   /// Where gradients arrive that an autograd::Function sends to the real tensor; undefined for none.
   torch::autograd::Edge direct_edge = {};
@@ -53,12 +55,5 @@ struct SharedMemory {
 
 /// By storage.
 using SharedMemories = std::unordered_map<const c10::StorageImpl*, SharedMemory>;
-
-/// The storage of a tensor, null when it has none.
-inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
-  return tensor.has_storage()
-             ? tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()
-             : nullptr;
-}
 
 }  // namespace antegrad::capture

@@ -12,14 +12,6 @@
 namespace antegrad::capture {
 namespace {
 
-// First and past the last element of its storage that a tensor shows.
-std::pair<int64_t, int64_t> elements(const at::Tensor& tensor) {
-  auto end = tensor.storage_offset();
-  if (tensor.numel() == 0) return {end, end};
-  for (int64_t d = 0; d < tensor.dim(); ++d) end += (tensor.size(d) - 1) * tensor.stride(d);
-  return {tensor.storage_offset(), end + 1};
-}
-
 // Whether the memory that a tensor shows can be replaced by a new value of it: what starts elsewhere in its
 // storage would move, and elements that share memory cannot be written one by one.
 bool stands_for_its_memory(const at::Tensor& tensor) {
@@ -76,9 +68,8 @@ SharedMemory shared_memory(const std::vector<Part>& parts) {
                                    at::toString(base.scalar_type()),
                                "pass one of them and make the others inside"});
     }
-    const auto [from, to] = elements(base);
-    first = std::min(first, from);
-    end = std::max(end, to);
+    first = std::min(first, base.storage_offset());
+    end = std::max(end, end_in_storage(base));
   }
   const auto holder = std::find_if(parts.begin(), parts.end(), [](const Part& part) {
     return part.source.kind != Source::Kind::none;

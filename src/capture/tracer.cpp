@@ -41,6 +41,10 @@ Tracer::~Tracer() {
   life_->tracer.store(nullptr, std::memory_order_release);
 }
 
+void Tracer::note_written(const at::Tensor& tensor) {
+  if (tensor.requires_grad()) writers_.push_back(torch_compat::weak_function_of(tensor));
+}
+
 Tracer* Tracer::current() { return static_cast<Tracer*>(torch_compat::carried()); }
 
 ValueId Tracer::add_value(const shapes::Spec& spec, StorageId storage) {

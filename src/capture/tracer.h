@@ -22,7 +22,7 @@
 #include "capture/stand_in.h"
 #include "graph/graph.h"
 #include "ops/attrs.h"
-#include "torch_compat/autograd_graph.h"
+#include "torch_compat/autograd_node.h"
 #include "torch_compat/tracer_context.h"
 
 namespace antegrad::capture {
@@ -71,9 +71,7 @@ class Tracer final : public torch_compat::CarriedBase {
 
   /// To be told of each tensor that an operator wrote in place. A tensor that is written by an operator
   /// which saves it keeps itself alive (x.mul_(x)); the tracer ends that when it dies.
-  void note_written(const at::Tensor& tensor) {
-    if (tensor.requires_grad()) writers_.push_back(torch_compat::weak_function_of(tensor));
-  }
+  void note_written(const at::Tensor& tensor);
 
   Graph graph;
   ops::AttrTables tables;

@@ -5,7 +5,6 @@
 #include <c10/core/DefaultDtype.h>
 
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "capture/doubles.h"
@@ -67,29 +66,38 @@ CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
 
 namespace {
 
-// Arguments, held weakly.
-class Originals {
+// Arguments of a call that is over. Doubles stand for them, since the caller may use its own tensors as it likes
+// by now, on another thread perhaps; but those that the callable holds as well must be recognised in it, and are
+// held weakly.
+class PastArguments {
  public:
-  explicit Originals(const std::vector<at::Tensor>& tensors) {
-    for (const auto& tensor : tensors) {
-      guards_.emplace_back(tensor);
-      held_.emplace_back(tensor.getIntrusivePtr());
+  PastArguments(const std::vector<at::Tensor>& tensors, const std::vector<bool>& held)
+      : doubles_(capture::doubles_of(tensors)) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (held[i])
+        held_.push_back(Held{i, TensorGuard(tensors[i]), Weak(tensors[i].getIntrusivePtr())});
     }
   }
-  // The arguments, when all are alive and look as before.
-  std::optional<std::vector<at::Tensor>> unchanged() const {
-    std::vector<at::Tensor> tensors;
-    for (size_t i = 0; i < held_.size(); ++i) {
-      auto impl = held_[i].lock();
-      tensors.push_back(impl ? at::Tensor(std::move(impl)) : at::Tensor());
-      if (!guards_[i].matches(tensors.back())) return std::nullopt;
+  // Held ones themselves when all are alive and look as before.
+  std::vector<at::Tensor> tensors() const {
+    auto tensors = doubles_;
+    for (const auto& held : held_) {
+      auto impl = held.tensor.lock();
+      tensors[held.leaf] = impl ? at::Tensor(std::move(impl)) : at::Tensor();
+      if (!held.guard.matches(tensors[held.leaf])) return doubles_;
     }
     return tensors;
   }
 
  private:
-  std::vector<TensorGuard> guards_;
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>> held_;
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>;
+  struct Held {
+    size_t leaf;
+    TensorGuard guard;
+    Weak tensor;
+  };
+  std::vector<at::Tensor> doubles_;
+  std::vector<Held> held_;
 };
 
 // The default dtype of a call, which its backward pass may no longer see. Set where it differs only: it is the
@@ -112,18 +120,12 @@ class DefaultDtypeScope {
 // A call that is over, as far as it is needed to capture it again.
 class PastCall {
  public:
-  PastCall(Callable callable, const Leaves& arguments,
-           const std::function<bool(const c10::StorageImpl*)>& holds, std::vector<bool> answers)
+  PastCall(Callable callable, const Leaves& arguments, const capture::Captured& captured)
       : callable_(std::move(callable)),
-        originals_(arguments.tensors),
+        arguments_(arguments.tensors, captured.held_arguments),
         host_(arguments.host),
-        answers_(std::move(answers)),
-        autocast_(torch_compat::Autocast::now()) {
-    // What the callable holds and gets as well must be recognised as one.
-    doubles_ = capture::doubles_of(arguments.tensors, [&](const at::Tensor& tensor) {
-      return tensor.has_storage() && holds(tensor.storage().unsafeGetStorageImpl());
-    });
-  }
+        answers_(captured.answers),
+        autocast_(torch_compat::Autocast::now()) {}
 
   capture::Captured recapture(const ops::BackwardForm& form) const {
     const auto arguments = leaves();
@@ -150,30 +152,23 @@ class PastCall {
     DefaultDtypeScope dtype;
   };
 
-  // The callable may hold an argument as well: better the arguments themselves, if they still are as
-  // they were.
-  Leaves leaves() const {
-    const auto present = originals_.unchanged();
-    return {present ? *present : doubles_, host_};
-  }
+  Leaves leaves() const { return {arguments_.tensors(), host_}; }
 
   const Callable callable_;
-  const Originals originals_;
+  const PastArguments arguments_;
   const std::vector<HostValue> host_;
   const std::vector<bool> answers_;
   const bool grad_mode_ = at::GradMode::is_enabled();
   const torch_compat::Autocast autocast_;
   const caffe2::TypeMeta dtype_ = c10::get_default_dtype();
-  std::vector<at::Tensor> doubles_;
   std::map<int32_t, std::string> lines_;  // by node; guarded by callable_.alone
 };
 
 }  // namespace
 
 LaterCaptures later_captures(const Callable& callable, const Leaves& arguments,
-                             const std::function<bool(const c10::StorageImpl*)>& holds,
-                             std::vector<bool> answers) {
-  const auto call = std::make_shared<PastCall>(callable, arguments, holds, std::move(answers));
+                             const capture::Captured& captured) {
+  const auto call = std::make_shared<PastCall>(callable, arguments, captured);
   return {[call](const ops::BackwardForm& form) { return call->recapture(form); },
           [call](int32_t node) { return call->line_of(node); }};
 }

@@ -49,12 +49,10 @@ struct LaterCaptures {
       line_of;  ///< of a node; captures again for each node that it is asked for first
 };
 
-/// Keeps what is needed to capture the call again, with these answers to questions about data, after it
-/// is over and under the autocast state of now: the callable, host values, and the arguments or, when
-/// they are gone or changed, doubles of them; but arguments whose storage the callable's module `holds` are
-/// kept themselves. Thread-safe.
+/// Keeps what is needed to capture the call again after it is over, with the answers to questions about data
+/// that `captured` assumes and under the autocast state of now: the callable, host values, and doubles of the
+/// arguments; or, weakly, those themselves that the callable holds as well. Thread-safe.
 LaterCaptures later_captures(const Callable& callable, const Leaves& arguments,
-                             const std::function<bool(const c10::StorageImpl*)>& holds,
-                             std::vector<bool> answers);
+                             const capture::Captured& captured);
 
 }  // namespace antegrad::compiler

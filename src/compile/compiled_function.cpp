@@ -15,6 +15,7 @@
 #include "compile/pipeline.h"
 #include "log/log.h"
 #include "runtime/fork_gate.h"
+#include "runtime/published.h"
 
 namespace antegrad::detail {
 namespace {
@@ -79,12 +80,7 @@ struct CompiledFunction::State {
   std::shared_ptr<const torch::nn::Module> module;
   Options options;
 
-  std::atomic<std::shared_ptr<const Programs>> programs{std::make_shared<const Programs>()};
-  // The atomic has a lock of its own, which no thread may hold at a fork.
-  std::shared_ptr<const Programs> present_programs() const {
-    const runtime::ForkGate gate;
-    return programs.load(std::memory_order_acquire);
-  }
+  runtime::Published<Programs> programs;
   std::atomic<int64_t> compiled_calls{0};
   std::atomic<int64_t> checks_left{0};  // Options::check_against_eager
   // Held while the callable is captured, by whoever needs a capture.
@@ -125,12 +121,8 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
   auto answers = captured.answers;
   compiler::GuardSet guards(captured, call.arguments, call.type_key(), modules);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
-  const auto holds = [&](const c10::StorageImpl* storage) {
-    return modules->find(storage) != nullptr;
-  };
-  auto compiled = compiler::compile_joint(
-      std::move(captured), raw, options,
-      compiler::later_captures(callable_of(call), call.arguments, holds, answers));
+  auto later = compiler::later_captures(callable_of(call), call.arguments, captured);
+  auto compiled = compiler::compile_joint(std::move(captured), raw, options, std::move(later));
   compiled.report.lifted_tensors = lifted;
   log(Artifact::guards, [&] {
     return options.name + ": " + std::to_string(call.arguments.tensors.size()) + " arguments, " +
@@ -169,13 +161,13 @@ std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& c
 void CompiledFunction::State::add(std::shared_ptr<const Entry> entry) {
   auto changed = std::make_shared<Programs>(*programs.load());
   changed->entries.push_back(std::move(entry));
-  programs.store(std::move(changed), std::memory_order_release);
+  programs.store(std::move(changed));
 }
 
 void CompiledFunction::State::drop(const Entry& entry) {
   auto changed = std::make_shared<Programs>(*programs.load());
   std::erase_if(changed->entries, [&](const auto& other) { return other.get() == &entry; });
-  programs.store(std::move(changed), std::memory_order_release);
+  programs.store(std::move(changed));
 }
 
 void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Call& call) {
@@ -249,11 +241,11 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
              "the compiled callable '" + state.options.name + "' called inside another one",
              "compile the outer one only"});
   }
-  const auto programs = state.present_programs();
+  auto programs = state.programs.load();
   Call call{arguments, body, evaluate(programs->guards)};
   while (true) {
     bool captured_now = false;
-    auto entry = call.find(*state.present_programs());
+    auto entry = call.find(*programs);
     if (!entry) entry = state.make_program(call, captured_now);
     if (!entry) return std::nullopt;
     if (!run) return Leaves{};
@@ -271,6 +263,7 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
       return leaves;
     } catch (runtime::OtherAnswer& other) {
       call.answers = std::move(other.answers);  // each time more are known
+      programs = state.programs.load();
     }
   }
 }

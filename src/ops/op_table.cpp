@@ -246,8 +246,8 @@ bool needs_twin(const OpEntry& entry) {
 // Of libtorch's operators that overwrite a tensor with random numbers the functional forms fill a contiguous
 // tensor, which is another order than that of a tensor with other strides.
 bool fills_at_random(const OpEntry& entry) {
-  return entry.random && !entry.custom && !entry.composite && entry.writes.size() == 1 &&
-         entry.returned_arg == std::vector<int>{static_cast<int>(entry.writes[0])};
+  return entry.random && !entry.custom && !entry.composite &&
+         entry.writes == std::vector<size_t>{0} && entry.returned_arg == std::vector<int>{0};
 }
 
 bool has_autograd_kernel(const c10::OperatorHandle& handle) {

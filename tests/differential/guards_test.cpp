@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <common/models.h>
+#include <ftw.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -11,6 +12,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -355,17 +357,36 @@ TEST(Donation, ListsWhatTheBackwardMayReuse) {
   EXPECT_NE(text.str().find("3 tensors donated to the backward"), std::string::npos);
 }
 
+// A folder for the dumps of one callable, gone in the end.
+struct DumpFolder {
+  DumpFolder() { EXPECT_NE(mkdtemp(path.data()), nullptr); }
+  ~DumpFolder() {
+    const auto remove = [](const char* entry, const struct stat*, int, struct FTW*) {
+      return std::remove(entry);
+    };
+    nftw(path.c_str(), remove, /*nopenfd=*/8, FTW_DEPTH | FTW_PHYS);
+  }
+  DumpFolder(const DumpFolder&) = delete;
+  DumpFolder& operator=(const DumpFolder&) = delete;
+
+  Options options() const {
+    Options dumping;
+    dumping.dump_dir = path;
+    return dumping;
+  }
+  std::ifstream open(const char* file) const { return std::ifstream(path + "/" + file); }
+
+  std::string path = ::testing::TempDir() + "antegrad_dumps_XXXXXX";
+};
+
 TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {
-  auto folder = ::testing::TempDir() + "antegrad_dumps_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  Options options;
-  options.dump_dir = folder;
+  const DumpFolder folder;
   auto step = antegrad::compile(
       [](const at::Tensor& x) {
         return std::pair{(x * 2).sin(), x.exp()};
       },
-      options);
-  const auto dumped = [&](const char* file) { return std::ifstream(folder + "/" + file).good(); };
+      folder.options());
+  const auto dumped = [&](const char* file) { return folder.open(file).good(); };
   const auto x = at::randn({3}).set_requires_grad(true);
   const auto [a, b] = step(x);
   EXPECT_TRUE(dumped("00-capture.agraph"));
@@ -375,20 +396,17 @@ TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {
 }
 
 TEST(Dumps, ShowWhatTheBackwardReuses) {
-  auto folder = ::testing::TempDir() + "antegrad_dumps_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  Options options;
-  options.dump_dir = folder;
+  const DumpFolder folder;
   auto step = antegrad::compile(
       [](const at::Tensor& x) {
         const auto shape = at::ones({2}, at::kMeta);
         return (x * shape.size(0)).add_(1).sin();
       },
-      options);
+      folder.options());
   const auto result = step(at::randn({3}).set_requires_grad(true));
   torch::autograd::backward({result}, {at::ones({3})});
   const auto text = [&](const char* file) {
-    std::ifstream in(folder + "/" + file);
+    auto in = folder.open(file);
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
   // What sin() saved is the backward's own: cos is computed in its place.

@@ -33,6 +33,19 @@ at::Tensor forward(World& w, const at::Tensor& x) {
   return std::dynamic_pointer_cast<LinearImpl>(w.module)->forward(x);
 }
 
+std::function<World()> attention_world(std::vector<std::vector<int64_t>> sizes, double dropout) {
+  return [sizes = std::move(sizes), dropout] {
+    World w;
+    for (const auto& each : sizes) w.inputs.push_back(leaf(each));
+    const auto options = torch::nn::MultiheadAttentionOptions(4, 2).dropout(dropout);
+    w.module = torch::nn::MultiheadAttention(options).ptr();
+    return w;
+  };
+}
+torch::nn::MultiheadAttentionImpl& attention(World& w) {
+  return dynamic_cast<torch::nn::MultiheadAttentionImpl&>(*w.module);
+}
+
 template <class Fn>
 void on_another_thread(Fn fn) {
   std::exception_ptr error;
@@ -392,50 +405,22 @@ Cases modules() {
          return {F::binary_cross_entropy_with_logits(a[0], a[1].sigmoid()),
                  F::binary_cross_entropy(a[0].sigmoid(), a[1].sigmoid().detach())};
        }},
-      {"multi-head attention with one input",
-       [] {
-         World w;
-         w.inputs = {leaf({3, 2, 4})};
-         w.module =
-             torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(4, 2).dropout(0))
-                 .ptr();
-         return w;
-       },
+      {"multi-head attention with one input", attention_world({{3, 2, 4}}, /*dropout=*/0),
        [](World& w, const List& a) -> List {
-         const auto attention =
-             std::dynamic_pointer_cast<torch::nn::MultiheadAttentionImpl>(w.module);
-         const auto [out, weights] = attention->forward(a[0], a[0], a[0]);
+         const auto [out, weights] = attention(w).forward(a[0], a[0], a[0]);
          return {out, weights};
        }},
       {"multi-head attention in training, with other keys and a mask",
-       [] {
-         World w;
-         w.inputs = {leaf({3, 2, 4}), leaf({5, 2, 4})};
-         w.module =
-             torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(4, 2).dropout(0.3))
-                 .ptr();
-         return w;
-       },
+       attention_world({{3, 2, 4}, {5, 2, 4}}, /*dropout=*/0.3),
        [](World& w, const List& a) -> List {
-         const auto attention =
-             std::dynamic_pointer_cast<torch::nn::MultiheadAttentionImpl>(w.module);
          const auto mask = at::zeros({3, 5}, at::kBool);
-         const auto [out, weights] = attention->forward(a[0], a[1], a[1], {}, true, mask);
+         const auto [out, weights] = attention(w).forward(a[0], a[1], a[1], {}, true, mask);
          return {out, weights};
        }},
       {"multi-head attention whose inputs change between calls from one to two",
-       [] {
-         World w;
-         w.inputs = {leaf({3, 2, 4}), leaf({3, 2, 4})};
-         w.module =
-             torch::nn::MultiheadAttention(torch::nn::MultiheadAttentionOptions(4, 2).dropout(0))
-                 .ptr();
-         return w;
-       },
+       attention_world({{3, 2, 4}, {3, 2, 4}}, /*dropout=*/0),
        [](World& w, const List& a) -> List {
-         const auto attention =
-             std::dynamic_pointer_cast<torch::nn::MultiheadAttentionImpl>(w.module);
-         return {std::get<0>(attention->forward(a[0], a[1], a[1]))};
+         return {std::get<0>(attention(w).forward(a[0], a[1], a[1]))};
        },
        equal(),
        {},

@@ -1,0 +1,81 @@
+#include "capture/libtorch_errors.h"
+
+#include <antegrad/error.h>
+
+#include <string>
+#include <string_view>
+
+#include "capture/call_site.h"
+
+namespace antegrad::capture {
+namespace {
+
+template <class E>
+[[noreturn]] void raise(const char* op, const ErrorText& text) {
+  throw E(op, text);
+}
+
+// What libtorch says, and what that means. The call site is told with what was found, if the remedy needs it.
+struct Translation {
+  std::string_view says;
+  void (*raise)(const char* op, const ErrorText& text);
+  const char* op;
+  const char* expected;
+  const char* found;
+  const char* remedy;
+  bool at_call_site = false;
+};
+
+constexpr Translation data_access(std::string_view says) {
+  return {
+      says,
+      raise<DataDependentError>,
+      "data_ptr",
+      "computation on tensors through libtorch's operators",
+      "code that reads or writes a tensor's data (data_ptr, an accessor, torch::tensor from host "
+      "values, torch::save)",
+      "wrap host data in ag::constant and code that needs data pointers in ag::opaque, or keep it "
+      "outside",
+      true};
+}
+
+constexpr Translation kTranslations[] = {
+    {"as_strided() is non-compositional", raise<MutationError>, "as_strided",
+     "writes to tensors that are views by operators which can be composed",
+     "a write to memory that as_strided() shows of another view",
+     "call as_strided() on the tensor that owns the memory, or use other views", true},
+    {"encountered a tensor being mutated that has internal overlap", raise<MutationError>, "",
+     "written tensors whose elements have memory of their own",
+     "a write to an expanded or unfolded tensor", "write a clone() of it"},
+    {"is a view of a view which was created in no_grad mode", raise<MutationError>, "",
+     "views made with grad mode as their bases were",
+     "a view, made with grad mode on, of a view made with grad mode off, whose memory is written",
+     "make both under the same mode"},
+    {"Attempted to resize a view tensor to a larger size", raise<MutationError>, "resize_",
+     "tensors that keep their memory", "an argument, a held tensor or a view that is made larger",
+     "allocate it with its final size before the call"},
+    {"new_fn INTERNAL ASSERT FAILED", raise<MutationError>, "",
+     "views whose base keeps its history", "one that is used after detach_() of its base",
+     "use detach(), or call detach_() before the views are made"},
+    {"is a view and its base or another view of its base has been modified inplace",
+     raise<MutationError>, "",
+     "views from split() or unbind() whose base is not written afterwards",
+     "one that is used or returned after its base was written",
+     "use narrow() or select(), or write before the views are made"},
+    data_access("Cannot access data pointer of Storage that is invalid"),
+    data_access("erroneously tracing into a custom kernel"),  // where it checks for null by itself
+};
+
+}  // namespace
+
+void rethrow_typed(const c10::Error& error) {
+  const std::string_view text = error.what();
+  for (const auto& known : kTranslations) {
+    if (text.find(known.says) == text.npos) continue;
+    std::string found = known.found;
+    if (known.at_call_site) found += ", at " + call_site(text);
+    known.raise(known.op, {known.expected, std::move(found), known.remedy});
+  }
+}
+
+}  // namespace antegrad::capture
