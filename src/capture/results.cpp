@@ -82,8 +82,9 @@ std::vector<Mutation> find_mutations(Tracer& tracer) {
   return mutations;
 }
 
-// Marks outputs that others were computed from.
-void mark_inner(const std::vector<at::Tensor>& tensors, std::vector<Output>& outputs) {
+// Marks outputs that others were computed from, and roots that are views of such.
+void mark_inner(Tracer& tracer, const std::vector<at::Tensor>& tensors,
+                std::vector<Output>& outputs) {
   if (tensors.size() < 2) return;
   std::unordered_set<const torch::autograd::Node*> reached;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -95,6 +96,10 @@ void mark_inner(const std::vector<at::Tensor>& tensors, std::vector<Output>& out
     const auto kind = outputs[i].alias.kind;
     if (outputs[i].value == kNoValue || kind == OutputAlias::Kind::same_as_output) continue;
     outputs[i].inner = reached.contains(torch_compat::function_of(tensors[i]));
+  }
+  for (auto& root : tracer.roots()) {
+    root.inner = root.follows_base && torch_compat::has_history_of_base(root.wrapper) &&
+                 reached.contains(torch_compat::function_of(root.wrapper));
   }
 }
 
@@ -160,6 +165,7 @@ void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
     input.kind = InputKind::primal;
     input.source = root.source;
     input.requires_grad = root.real.requires_grad();
+    input.inner = root.inner;
     input.version_bumps = version_bumps(root);
     if (const auto* storage = storage_of(root.real)) {
       const auto [it, _] = alias_class.emplace(storage, root.value);
@@ -210,7 +216,7 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::Ba
     out.tensors.push_back(tracer.roots()[static_cast<size_t>(mutation.root)].wrapper);
     out.outputs.push_back(mutation.output);
   }
-  mark_inner(out.tensors, out.outputs);
+  mark_inner(tracer, out.tensors, out.outputs);
   auto backward = try_backward(tracer, out.tensors, out.outputs, form, captured);
   auto& graph = tracer.graph;
   write_inputs(tracer, mutations);

@@ -29,6 +29,7 @@ struct Root {
   /// It is a view of `base` by autograd: history, gradient and versions are the base's.
   bool follows_base = false;
   bool counts_versions = true;      ///< false when another root has the same version counter
+  bool inner = false;               ///< Input::inner
   bool met_inside = false;          ///< the callable used `real` itself: it holds it
   torch::autograd::Edge edge = {};  ///< where its gradient arrives
   /// Where gradients arrive that an autograd::Function sends to the real tensor; undefined for none.

@@ -24,8 +24,8 @@ bool same_value(const Graph& a, const Graph& b, ValueId id) {
 bool same_input(const Graph& a, const Graph& b, const Input& x, const Input& y) {
   return x.value == y.value && x.kind == y.kind && x.source == y.source &&
          x.requires_grad == y.requires_grad && x.mutates_data == y.mutates_data &&
-         x.mutates_metadata == y.mutates_metadata && x.version_bumps == y.version_bumps &&
-         x.index == y.index && same_value(a, b, x.value);
+         x.mutates_metadata == y.mutates_metadata && x.inner == y.inner &&
+         x.version_bumps == y.version_bumps && x.index == y.index && same_value(a, b, x.value);
 }
 
 bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {

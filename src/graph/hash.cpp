@@ -28,7 +28,8 @@ class Serialiser {
       (*this)(input.source.name);
       number(input.source.via);
       number(input.version_bumps);
-      number(input.requires_grad | input.mutates_data << 1 | input.mutates_metadata << 2);
+      number(input.requires_grad | input.mutates_data << 1 | input.mutates_metadata << 2 |
+             input.inner << 3);
     }
     number(graph.nodes.size());
     for (const Node& node : graph.nodes) {

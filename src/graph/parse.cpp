@@ -229,6 +229,7 @@ class GraphParser {
     input.requires_grad = cursor_.take("grad");
     input.mutates_data = cursor_.take("mutates_data");
     input.mutates_metadata = cursor_.take("mutates_metadata");
+    input.inner = cursor_.take("inner");
     input.version_bumps = parse_version();
     graph_.inputs.push_back(std::move(input));
     cursor_.next_line();

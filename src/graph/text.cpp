@@ -112,6 +112,7 @@ std::string input_text(const Graph& graph, const Input& input) {
   if (input.requires_grad) text += " grad";
   if (input.mutates_data) text += " mutates_data";
   if (input.mutates_metadata) text += " mutates_metadata";
+  if (input.inner) text += " inner";
   if (input.version_bumps != 0) text += fmt::format(" version {}", input.version_bumps);
   return text;
 }

@@ -101,6 +101,10 @@ void Executable::read_outputs(const Graph& forward, const ops::AttrTables& table
     const auto it = written.find(alias.index);
     return it == written.end() ? forward.inputs[index].value : it->second;
   };
+  for (size_t i = 0; i < forward.inputs.size(); ++i) {
+    if (forward.inputs[i].inner) inner_views_.push_back(static_cast<int32_t>(i));
+  }
+  has_inner_ = !inner_views_.empty();
   for (size_t i = 0; i < forward.outputs.size(); ++i) {
     const auto& output = forward.outputs[i];
     if (!of_forward(output.kind)) continue;
@@ -392,23 +396,23 @@ std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals) const 
   // The commit point: from here on nothing throws in ordinary use.
   write_back(outputs, primals);
   auto handed = make_memory(outputs, primals);
-  if (differentiate) attach_node(primals, outputs, handed, std::move(copies));
+  torch_compat::NodePtr region;
+  if (differentiate) region = attach_node(primals, outputs, handed, std::move(copies));
   make_views(primals, handed);
-  if (differentiate && has_inner_) check_inner_gradients(primals, handed);
+  if (region && has_inner_) check_inner_gradients(region, primals, handed);
   handed.resize(result_count_);
   return handed;
 }
 
-void Executable::check_inner_gradients(const std::vector<at::Tensor>& primals,
+void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
+                                       const std::vector<at::Tensor>& primals,
                                        const std::vector<at::Tensor>& handed) const {
   std::vector<InnerResult> inner;
-  torch_compat::NodePtr region;
   const auto note = [&](const at::Tensor& tensor, bool is_inner, size_t output) {
-    if (!tensor.defined() || !torch_compat::has_history(tensor)) return;
+    if (!is_inner || !tensor.defined() || !torch_compat::has_history(tensor)) return;
     const auto edge = torch_compat::gradient_edge(tensor);
-    const auto tangent = tangent_of_output_[output];
-    if (tangent >= 0) region = edge.function;
-    if (is_inner) inner.push_back({torch_compat::WeakNode(edge.function), edge.input_nr, tangent});
+    inner.push_back(
+        {torch_compat::WeakNode(edge.function), edge.input_nr, tangent_of_output_[output]});
   };
   for (size_t i = 0; i < handed_out_.size(); ++i) {
     // An input that is handed out is the caller's; its history is no part of the region.
@@ -417,17 +421,24 @@ void Executable::check_inner_gradients(const std::vector<at::Tensor>& primals,
   }
   for (size_t i = 0; i < mutations_.size(); ++i) {
     if (!mutations_[i].history) continue;
-    note(primals[static_cast<size_t>(mutations_[i].primal)], mutations_[i].inner,
-         handed_out_.size() + i);
+    const auto& written = primals[static_cast<size_t>(mutations_[i].primal)];
+    note(written, mutations_[i].inner, handed_out_.size() + i);
+    for (const auto primal : inner_views_) {
+      const auto& view = primals[static_cast<size_t>(primal)];
+      if (!view.is_view() || !view._base().is_same(written)) continue;
+      note(view, true, handed_out_.size() + i);
+      const auto edge = torch_compat::gradient_edge(view);
+      edge.function->add_tensor_pre_hook(std::make_unique<WrittenViewCheck>(region, edge));
+    }
   }
-  if (!region || inner.empty()) return;
+  if (inner.empty()) return;
   region->add_tensor_pre_hook(std::make_unique<InnerGradientCheck>(std::move(inner)));
 }
 
-void Executable::attach_node(const std::vector<at::Tensor>& primals,
-                             const std::vector<at::Tensor>& outputs,
-                             const std::vector<at::Tensor>& handed,
-                             std::vector<at::Tensor> copies) const {
+torch_compat::NodePtr Executable::attach_node(const std::vector<at::Tensor>& primals,
+                                              const std::vector<at::Tensor>& outputs,
+                                              const std::vector<at::Tensor>& handed,
+                                              std::vector<at::Tensor> copies) const {
   torch::autograd::edge_list edges;
   edges.reserve(gradient_primals_.size());
   for (const auto primal : gradient_primals_) {
@@ -446,6 +457,7 @@ void Executable::attach_node(const std::vector<at::Tensor>& primals,
         target, torch::autograd::Edge(owner, node->add_input_metadata(target)));
   }
   node->save(primals, outputs, handed, std::move(copies));
+  return owner;
 }
 
 }  // namespace antegrad::runtime

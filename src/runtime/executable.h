@@ -23,6 +23,7 @@
 #include "runtime/kernel_error.h"
 #include "runtime/program.h"
 #include "runtime/view_steps.h"
+#include "torch_compat/autograd_node.h"
 
 namespace antegrad::runtime {
 
@@ -120,11 +121,14 @@ class Executable : public std::enable_shared_from_this<Executable> {
   void write_back(const std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> make_memory(const std::vector<at::Tensor>& outputs,
                                       const std::vector<at::Tensor>& primals) const;
-  void check_inner_gradients(const std::vector<at::Tensor>& primals,
+  void check_inner_gradients(const torch_compat::NodePtr& region,
+                             const std::vector<at::Tensor>& primals,
                              const std::vector<at::Tensor>& handed) const;
   void make_views(const std::vector<at::Tensor>& primals, std::vector<at::Tensor>& handed) const;
-  void attach_node(const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
-                   const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies) const;
+  torch_compat::NodePtr attach_node(const std::vector<at::Tensor>& primals,
+                                    const std::vector<at::Tensor>& outputs,
+                                    const std::vector<at::Tensor>& handed,
+                                    std::vector<at::Tensor> copies) const;
 
   std::string name_;
   size_t primal_count_ = 0;
@@ -134,7 +138,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<HandedOut> handed_out_;  // results, then bases
   std::vector<Mutation> mutations_;
   std::vector<Answer> answers_;
-  bool has_inner_ = false;
+  bool has_inner_ = false;            // results computed from others, or from what was written
+  std::vector<int32_t> inner_views_;  // by primal: Input::inner
   std::vector<VersionBumps> version_bumps_;
   std::vector<ops::NaturalTangent> tangents_;  // one a differentiable output, in order
   std::vector<int32_t> tangent_of_output_;     // by output of the joint graph, -1 for none

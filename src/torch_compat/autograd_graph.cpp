@@ -138,10 +138,10 @@ Reached walk(const std::vector<at::Tensor>& tensors) {
   return reached;
 }
 
-bool is_observed(Node& node, uint32_t input, const torch::autograd::FunctionPreHook* ours) {
+bool is_observed(Node& node, uint32_t input) {
   if (node.retains_grad_hooks().contains(static_cast<int>(input))) return true;
   for (const auto& hook : node.tensor_pre_hooks()) {
-    if (hook.get() == ours) continue;
+    if (dynamic_cast<const OwnPreHook*>(hook.get()) != nullptr) continue;
     // libtorch does not export the type's information, so that dynamic_cast is no way to know it.
     const auto& known = *hook;
     if (std::string_view(typeid(known).name()).find("CppFunctionTensorPreHook") ==
@@ -158,6 +158,13 @@ bool is_observed(Node& node, uint32_t input, const torch::autograd::FunctionPreH
   return std::any_of(
       it->second.captures_->begin(), it->second.captures_->end(),
       [&](const auto& capture) { return static_cast<uint32_t>(capture.input_idx_) == input; });
+}
+
+bool is_left_out(Node& node) {
+  const auto* execution = torch::autograd::get_current_graph_task_exec_info();
+  if (execution == nullptr || execution->empty()) return false;
+  const auto it = execution->find(&node);
+  return it == execution->end() || !it->second.should_execute();
 }
 
 Node* function_of(const at::Tensor& tensor) {
@@ -278,6 +285,12 @@ bool made_without_grad(const at::Tensor& view) {
 bool has_history(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   return meta != nullptr && meta->grad_fn_ != nullptr;
+}
+
+bool has_history_of_base(const at::Tensor& view) {
+  return has_history(view) && was_made(view, torch::autograd::CreationMeta::DEFAULT) &&
+         torch::autograd::impl::get_view_autograd_meta(view)->get_attr_version() ==
+             static_cast<uint32_t>(view._version());
 }
 
 bool has_lost_history(const at::Tensor& view) {

@@ -50,10 +50,14 @@ bool backward_retains_graph();
 /// Sequence number of the node that the engine evaluates on this thread, nothing outside of a backward pass.
 std::optional<uint64_t> evaluated_sequence_number();
 
+/// A hook of antegrad's own on the gradients that arrive at a node. Changes none.
+class OwnPreHook : public torch::autograd::FunctionPreHook {};
+
 /// Whether somebody looks at the gradient that arrives at an input of a node while a backward pass runs: a
-/// hook other than `ours`, retain_grad(), or grad().
-bool is_observed(torch::autograd::Node& node, uint32_t input,
-                 const torch::autograd::FunctionPreHook* ours);
+/// hook that is not an OwnPreHook, retain_grad(), or grad().
+bool is_observed(torch::autograd::Node& node, uint32_t input);
+/// Whether the backward pass of this thread leaves the node out: only some gradients are asked for, and it leads to none.
+bool is_left_out(torch::autograd::Node& node);
 /// The nodes that the history of `tensor` leads to, its own left out.
 std::vector<torch::autograd::Node*> history_of(const at::Tensor& tensor);
 /// The node at which the gradient of a tensor with history arrives, null without one. Never makes one anew.
@@ -93,6 +97,8 @@ bool made_without_grad(const at::Tensor& view);
 bool made_in_custom_function(const at::Tensor& view);
 /// Whether the tensor has a grad_fn; unlike grad_fn() never makes one anew.
 bool has_history(const at::Tensor& tensor);
+/// Whether a view's history is its base's as it is now, and not older than what was written to that.
+bool has_history_of_base(const at::Tensor& view);
 /// Whether a view's history does not lead to its base, which has one: it was made, with grad mode on, of a
 /// view that was made with grad mode off.
 bool has_lost_history(const at::Tensor& view);

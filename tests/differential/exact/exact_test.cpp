@@ -79,7 +79,7 @@ class Summary final : public ::testing::Environment {
           &Leniencies::values_of_the_call, 20);
     print("sums in another order, inside and outside of the region", &Leniencies::order_of_sums, 8);
     print("rounding", &Leniencies::rounding, 2);
-    print("tolerated", &Leniencies::tolerated, 4);
+    print("tolerated", &Leniencies::tolerated, 3);
     for (const auto& [c, used] : passed()) {
       if (!c->rounding.empty())
         std::printf("  rounding: %s: %s\n", c->name.c_str(), c->rounding.c_str());

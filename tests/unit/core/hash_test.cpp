@@ -72,6 +72,7 @@ TEST(Hash, DependsOnEverythingElse) {
       {"source index", [](Graph& g) { g.inputs[0].source.index = 1; }},
       {"grad", [](Graph& g) { g.inputs[0].requires_grad = false; }},
       {"mutation", [](Graph& g) { g.inputs[0].mutates_data = true; }},
+      {"inner input", [](Graph& g) { g.inputs[0].inner = true; }},
       {"operator", [](Graph& g) { g.nodes[0].op = Op::intern("aten::rand_like.default"); }},
       {"argument", [](Graph& g) { g.nodes[0].args[1] = 0.8; }},
       {"kind of scalar", [](Graph& g) { g.nodes[2].args[1] = attr::Scalar{2.0}; }},

@@ -17,7 +17,7 @@ generators cpu, cuda:0
 opaque     process_group, "with blank"
 inputs
   %0: f32[8, 64]                      primal parameter "h.0.weight" grad
-  %1: f32[8, s0]{1, 8}+4 cuda:0 ~0    primal argument 0 mutates_data mutates_metadata version 3
+  %1: f32[8, s0]{1, 8}+4 cuda:0 ~0    primal argument 0 mutates_data mutates_metadata inner version 3
   %2: bf16[]                          primal gradient_of 0 base
   %3: i64[2]                          primal anonymous "aten::add" span
   %4: int                             primal constant
@@ -73,6 +73,7 @@ TEST(Text, ReadsWhatItSays) {
   EXPECT_EQ(graph.value(10).alias_class, 8);
   EXPECT_EQ(graph.inputs[0].source, (Source{Source::Kind::parameter, -1, "h.0.weight"}));
   EXPECT_TRUE(graph.inputs[1].mutates_metadata);
+  EXPECT_TRUE(graph.inputs[1].inner);
   EXPECT_EQ(graph.inputs[1].version_bumps, 3);
   EXPECT_EQ(graph.inputs[2].source.via, Source::Via::base);
   EXPECT_EQ(graph.inputs[3].source.via, Source::Via::span);
