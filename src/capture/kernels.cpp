@@ -89,6 +89,17 @@ void for_wrappers(at::ArrayRef<c10::IValue> values, const Visit& visit) {
   });
 }
 
+// A wrapper's sizes and strides are those of its value, which it exchanges when it is written and when it is read
+// after its memory was written elsewhere. In eager they stay where they are: libtorch and its users hold references
+// to them meanwhile.
+void keep_sizes(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
+  for_wrappers(args, [&](const at::Tensor& wrapper) {
+    const auto* functional = at::functionalization::impl::unsafeGetFunctionalWrapper(wrapper);
+    if (entry.writes.empty() && functional->is_up_to_date()) return;
+    tracer.exchanged_values.push_back(functional->value());
+  });
+}
+
 bool any_requires_grad(at::ArrayRef<c10::IValue> values) {
   return any_tensor(values, [](const at::Tensor& t) { return t.requires_grad(); });
 }
@@ -130,6 +141,7 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   const bool by_chance = entry.undeclared_derivative && at::GradMode::is_enabled() &&
                          any_requires_grad(torch::jit::last(*stack, entry.args.size()));
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::lift_key);
+  keep_sizes(*tracer, entry, torch::jit::last(*stack, entry.args.size()));
   const InPlace in_place(*tracer, entry, torch::jit::last(*stack, entry.args.size()));
   {
     DataAllowed allowed;

@@ -78,4 +78,16 @@ void rethrow_typed(const c10::Error& error) {
   }
 }
 
+void rethrow_typed_of_backward(const c10::Error& error) {
+  const std::string_view text = error.what();
+  if (text.find("Cannot access data pointer") != text.npos &&
+      text.find("SavedVariable::unpack") != text.npos) {
+    throw BackwardError(
+        ErrorText{"tensors that are as they were when an operator saved them for its derivative",
+                  "one that has been modified by an inplace operation inside the callable since",
+                  "write to a clone() of it"});
+  }
+  rethrow_typed(error);
+}
+
 }  // namespace antegrad::capture

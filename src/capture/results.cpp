@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "capture/handed_out.h"
+#include "capture/libtorch_errors.h"
 #include "capture/shared_memory.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
@@ -135,7 +136,12 @@ Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   const auto tokens = tracer.generator_tokens;
   const auto effects = tracer.effect_tokens;
   try {
-    return run_backward(tracer, tensors, outputs, form);
+    try {
+      return run_backward(tracer, tensors, outputs, form);
+    } catch (const c10::Error& error) {
+      rethrow_typed_of_backward(error);
+      throw;
+    }
   } catch (...) {
     captured.backward_error = std::current_exception();
     graph.nodes.resize(nodes);

@@ -32,6 +32,7 @@ Tracer::Tracer(const SharedMemories& shared) : shared_(shared) {
 }
 Tracer::~Tracer() {
   reshaped_views.clear();
+  exchanged_values.clear();
   for (auto& root : roots_) {
     root.wrapper = at::Tensor();
     root.edge = {};

@@ -82,7 +82,8 @@ class Tracer final : public torch_compat::CarriedBase {
   Phase phase = Phase::forward;
   /// Stand-ins that autograd calls views; some may have died.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> views;
-  std::vector<at::Tensor> reshaped_views;  ///< views whose sizes or strides were changed in place
+  std::vector<at::Tensor> reshaped_views;    ///< views whose sizes or strides were changed in place
+  std::vector<at::Tensor> exchanged_values;  ///< of wrappers, whose sizes may still be referred to
   bool writing = false;  ///< an operator that writes in place is under way, see InPlace
   /// The node whose source line is wanted, by id, and that line once the node was recorded. For a node of
   /// the backward it is the line of the forward operator whose derivative it belongs to.

@@ -322,6 +322,39 @@ Cases metadata() {
          y.unsqueeze_(0);
          return {y};
        }},
+      {"a view of a result that was saved is written", leaves({{2, 3}}),
+       [](const List& a) -> List {
+         const auto y = a[0].exp();
+         y.unsqueeze(-1).zero_();
+         return {y};
+       },
+       backward_throws("modified by an inplace operation")},
+      {"a view of a result is written whose derivative refers to sizes", leaves({{3, 4}}),
+       [](const List& a) -> List {
+         const auto y = at::fft_rfft(a[0]);
+         y.unsqueeze(-1).mul_(2);
+         return {y};
+       }},
+      {"sizes that are referred to over a write", leaves({{2, 3}, {6}}),
+       [](const List& a) -> List {
+         const auto y = a[0] * 2;
+         const auto sizes = y.sizes(), strides = y.strides();
+         y.mul_(3);
+         std::vector<at::Tensor> others;
+         for (int64_t n = 4; n < 20; ++n) others.push_back(at::zeros({n, n}));
+         return {y, a[1].view(sizes), at::empty_strided(sizes, strides).zero_()};
+       }},
+      {"sizes that are referred to while a view is brought up to date", leaves({{2, 3}, {6}}),
+       [](const List& a) -> List {
+         const auto y = a[0] * 2;
+         const auto view = y.view({3, 2});
+         y.mul_(3);
+         const auto sizes = view.sizes();
+         const auto z = view + 1;
+         std::vector<at::Tensor> others;
+         for (int64_t n = 4; n < 20; ++n) others.push_back(at::zeros({n, n}));
+         return {z, a[1].view(sizes)};
+       }},
       {"t_ of an intermediate that was saved", leaves({{2, 3}}),
        [](const List& a) -> List {
          auto y = a[0].exp();
