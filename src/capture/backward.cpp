@@ -49,7 +49,49 @@ ValueId owning_gradient(Tracer& tracer, Owned& owned, const at::Tensor& gradient
   return copy;
 }
 
+// Where a gradient arrives for the root of this index.
+struct Receiver {
+  int32_t root;
+  torch::autograd::Edge edge;
+};
+
+// What the history of the results leads to, from all of them: each program's node has the same edges. In the order
+// of roots.
+std::vector<Receiver> receivers_of(const Tracer& tracer, const std::vector<at::Tensor>& tensors,
+                                   const std::vector<Output>& outputs) {
+  std::vector<at::Tensor> starts;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].differentiable()) starts.push_back(tensors[i]);
+  }
+  const auto reached = torch_compat::functions_from(starts);
+  std::vector<Receiver> receivers;
+  for (size_t i = 0; i < tracer.roots().size(); ++i) {
+    for (const auto* edge : {&tracer.roots()[i].edge, &tracer.roots()[i].direct_edge}) {
+      if (!edge->function || !reached.contains(edge->function.get())) continue;
+      receivers.push_back({static_cast<int32_t>(i), *edge});
+    }
+  }
+  return receivers;
+}
+
+Output gradient_for(int32_t root) {
+  Output output;
+  output.kind = OutputKind::gradient;
+  output.index = root;
+  return output;
+}
+
 }  // namespace
+
+std::vector<Output> unknown_gradients(const Tracer& tracer, const std::vector<at::Tensor>& tensors,
+                                      const std::vector<Output>& outputs) {
+  std::vector<Output> gradients;
+  for (const auto& receiver : receivers_of(tracer, tensors, outputs)) {
+    if (!gradients.empty() && gradients.back().index == receiver.root) continue;
+    gradients.push_back(gradient_for(receiver.root));
+  }
+  return gradients;
+}
 
 Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
                       const std::vector<Output>& outputs, const ops::BackwardForm& form) {
@@ -60,7 +102,9 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     if (output.value != kNoValue) owned.take(output.value);
   }
 
+  const auto receivers = receivers_of(tracer, tensors, outputs);
   std::vector<torch::autograd::Edge> starts, targets;
+  for (const auto& receiver : receivers) targets.push_back(receiver.edge);
   std::vector<at::Tensor> tangents;
   size_t differentiable = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -82,14 +126,6 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   }
   if (starts.empty()) return backward;
 
-  std::vector<int32_t> receivers;
-  for (size_t i = 0; i < tracer.roots().size(); ++i) {
-    for (const auto* edge : {&tracer.roots()[i].edge, &tracer.roots()[i].direct_edge}) {
-      if (!edge->function) continue;
-      targets.push_back(*edge);
-      receivers.push_back(static_cast<int32_t>(i));
-    }
-  }
   tracer.phase = Phase::backward;
   const torch_compat::AutocastScope autocast(form.autocast);
   auto gradients = torch_compat::run_backward(starts, tangents, targets);
@@ -98,7 +134,7 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < gradients.size(); ++i) {
     auto gradient = std::move(gradients[i]);
-    if (i + 1 < gradients.size() && receivers[i + 1] == receivers[i]) {
+    if (i + 1 < gradients.size() && receivers[i + 1].root == receivers[i].root) {
       auto& direct = gradients[++i];
       if (!gradient.defined()) {
         gradient = std::move(direct);
@@ -106,9 +142,7 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
         gradient = at::add(gradient, direct);
       }
     }
-    Output output;
-    output.kind = OutputKind::gradient;
-    output.index = receivers[i];
+    auto output = gradient_for(receivers[i].root);
     if (gradient.defined()) output.value = owning_gradient(tracer, owned, gradient);
     backward.gradients.push_back(output);
   }

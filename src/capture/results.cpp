@@ -104,29 +104,6 @@ void mark_inner(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   }
 }
 
-// Gradients that a backward from all results would have, had it not failed.
-std::vector<Output> unknown_gradients(const Tracer& tracer, const std::vector<at::Tensor>& tensors,
-                                      const std::vector<Output>& outputs) {
-  std::vector<at::Tensor> starts;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].differentiable()) starts.push_back(tensors[i]);
-  }
-  const auto reached = torch_compat::functions_from(starts);
-  std::vector<Output> gradients;
-  for (size_t i = 0; i < tracer.roots().size(); ++i) {
-    const auto& root = tracer.roots()[i];
-    if (!reached.contains(root.edge.function.get()) &&
-        !reached.contains(root.direct_edge.function.get())) {
-      continue;
-    }
-    Output output;
-    output.kind = OutputKind::gradient;
-    output.index = static_cast<int32_t>(i);
-    gradients.push_back(output);
-  }
-  return gradients;
-}
-
 // The backward, or why there is none: then the graph is cut back to the forward.
 Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
                       const std::vector<Output>& outputs, const ops::BackwardForm& form,

@@ -48,7 +48,7 @@ Verdict check(const Program& program, const Compile& compile) {
   };
   const auto eager_callable = callable_of(held_in_eager);
   const auto stand_ins = capture::live_stand_ins();
-  bool approximate = false, lenient = false;
+  bool approximate = false, lenient = false, coarse = false;
   {
     const auto subject = compile(program, callable_of(held));
     for (size_t i = 0; i < program.calls.size(); ++i) {
@@ -59,6 +59,10 @@ Verdict check(const Program& program, const Compile& compile) {
       const auto found = observe(program, found_world, subject.call, i);
       if (needs_nothing_that_is_gone(eager, found)) {
         lenient = true;
+        break;
+      }
+      if (comes_by_what_is_gone(eager, found, i)) {
+        coarse = true;
         break;
       }
       if (eager.raised != Raised::nothing || found.raised != Raised::nothing) {
@@ -75,7 +79,7 @@ Verdict check(const Program& program, const Compile& compile) {
   if (const auto more = capture::live_stand_ins() - stand_ins; more > 0) {
     return {Kind::stand_ins, std::to_string(more) + " more stand-ins are alive"};
   }
-  return {Kind::same, "", approximate, lenient};
+  return {Kind::same, "", approximate, lenient, coarse};
 }
 
 }  // namespace antegrad::fuzz

@@ -101,6 +101,12 @@ bool needs_nothing_that_is_gone(const Observation& eager, const Observation& fou
                                              says("view which was created in no_grad mode"));
 }
 
+bool comes_by_what_is_gone(const Observation& eager, const Observation& found, size_t call) {
+  return call > 0 && found.raised == Raised::other && found.moment.ends_with("backward") &&
+         found.moment != eager.moment &&
+         found.error.find("has been modified by an inplace operation") != std::string::npos;
+}
+
 std::optional<Verdict> compare_errors(const Observation& eager, const Observation& found) {
   if (found.raised == Raised::bug) return Verdict{Kind::internal_error, found.error};
   if (eager.raised != Raised::nothing && eager.moment == found.moment) return std::nullopt;

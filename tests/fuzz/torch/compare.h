@@ -23,4 +23,8 @@ std::optional<Verdict> compare_errors(const Observation& eager, const Observatio
 /// gradient is that of the call's values.
 bool needs_nothing_that_is_gone(const Observation& eager, const Observation& found);
 
+/// Whether a later call's backward was refused since it came by an earlier call's region that saved what was written
+/// since. In eager it may not come by: a region is one node, through which each gradient leads to each argument.
+bool comes_by_what_is_gone(const Observation& eager, const Observation& found, size_t call);
+
 }  // namespace antegrad::fuzz

@@ -40,6 +40,7 @@ constexpr double kMostRefused = 0.10;
 constexpr double kMostApproximate = 0.02;
 /// The largest share with a second backward that eager refuses without need.
 constexpr double kMostLenient = 0.02;
+constexpr uint64_t kProgramsPerCoarse = 5000;
 /// Failures of one sort that are shown; the others are listed by seed.
 constexpr size_t kShownOfASort = 3;
 /// Failures that are shrunk at all.
@@ -109,7 +110,7 @@ class CrashNote {
 
 // What a run of many programs found.
 struct Tally {
-  uint64_t same = 0, refused = 0, approximate = 0, lenient = 0;
+  uint64_t same = 0, refused = 0, approximate = 0, lenient = 0, coarse = 0;
   std::map<Family, uint64_t> families;                    // among the same
   std::map<std::string, std::vector<uint64_t>> reasons;   // of refusals, with seeds
   std::map<std::string, std::vector<uint64_t>> failures;  // by sort
@@ -167,6 +168,7 @@ Tally run_programs(uint64_t first, uint64_t count, bool verbose, at::Device devi
       ++tally.same;
       tally.approximate += verdict.approximate;
       tally.lenient += verdict.lenient;
+      tally.coarse += verdict.coarse;
       for (const auto family : families_of(program)) ++tally.families[family];
     } else if (verdict.kind == Verdict::Kind::refused) {
       ++tally.refused;
@@ -213,11 +215,13 @@ void expect_as_in_eager(at::Device device) {
               << ")\n";
   }
   std::cerr << tally.approximate << " with gradients that are the same only within a tolerance, "
-            << tally.lenient << " with a second backward that eager refuses\n";
+            << tally.lenient << " with a second backward that eager refuses, " << tally.coarse
+            << " with one that is refused and ran in eager, through less\n";
   if (count < kPrograms) return;
   EXPECT_LE(tally.refused, kMostRefused * static_cast<double>(count));
   EXPECT_LE(tally.approximate, kMostApproximate * static_cast<double>(count));
   EXPECT_LE(tally.lenient, kMostLenient * static_cast<double>(count));
+  EXPECT_LE(tally.coarse, 1 + count / kProgramsPerCoarse);
   for (size_t f = 0; f < static_cast<size_t>(Family::count); ++f) {
     const auto family = static_cast<Family>(f);
     const auto it = tally.families.find(family);

@@ -31,6 +31,7 @@ struct Verdict {
   std::string detail = {};
   bool approximate = false;  ///< gradients were the same only within a tolerance
   bool lenient = false;      ///< a second backward ran that eager refuses
+  bool coarse = false;       ///< a backward was refused that ran in eager, through less
 
   bool failed() const { return kind != Kind::same && kind != Kind::refused; }
 };

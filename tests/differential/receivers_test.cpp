@@ -1,5 +1,4 @@
-// The gradient of an argument that is a view and was written inside. In eager, results computed from it lead through
-// it, from a compiled region past it.
+// Which tensors gradients lead to, and by which.
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -13,6 +12,9 @@ namespace antegrad::testing {
 namespace {
 
 using List = std::vector<at::Tensor>;
+
+// ---- The gradient of an argument that is a view and was written inside. In eager, results computed from it lead
+// through it, from a compiled region past it.
 
 // A leaf, something computed from it, and a view of that.
 struct Chain {
@@ -104,6 +106,32 @@ TEST(WrittenView, ItsGradientIsThatOfEagerWhereNoResultLedThroughIt) {
         return gradient_of(c.view, {result, c.view * 2});
       });
   EXPECT_TRUE(same_bits(expected, found));
+}
+
+// ---- What a region computes from but returns nothing of.
+
+TEST(Receivers, AreThoseThatResultsLeadTo) {
+  const auto calls_of_hook = [](bool compile) {
+    const auto used = at::ones({3}).set_requires_grad(true);
+    const auto unused = at::ones({3}).set_requires_grad(true);
+    const auto fn = [&](const at::Tensor& x) {
+      const auto dropped = unused * 2;
+      return x * used;
+    };
+    auto step = antegrad::compile(fn);
+    int calls = 0;
+    unused.register_hook([&](const at::Tensor&) { ++calls; });
+    const auto x = at::ones({3});
+    const auto result = compile ? step(x) : fn(x);
+    EXPECT_THROW(torch::autograd::grad({result.sum()}, {unused}, {}, /*retain_graph=*/true),
+                 c10::Error);
+    result.sum().backward();
+    EXPECT_FALSE(unused.grad().defined());
+    EXPECT_TRUE(used.grad().defined());
+    return calls;
+  };
+  EXPECT_EQ(calls_of_hook(false), 0);
+  EXPECT_EQ(calls_of_hook(true), 0);
 }
 
 }  // namespace
