@@ -124,7 +124,7 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     starts.push_back(torch_compat::gradient_edge(tensors[i]));
     tangents.push_back(std::move(tangent));
   }
-  if (starts.empty()) return backward;
+  if (starts.empty() || targets.empty()) return backward;
 
   tracer.phase = Phase::backward;
   const torch_compat::AutocastScope autocast(form.autocast);

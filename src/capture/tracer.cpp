@@ -270,11 +270,18 @@ void round_factor(Stack& stack) {
                : static_cast<double>(static_cast<c10::BFloat16>(static_cast<float>(exact)));
 }
 
-// Functionalisation would put the windows back into a tensor of zeros.
-[[noreturn]] void refuse_written_unfold() {
-  throw MutationError("unfold", {"writes to tensors that show their base through other views",
-                                 "a write to windows that unfold() shows, at " + call_site(),
-                                 "write to the tensor itself through narrow() or select()"});
+// Functionalisation would put windows back into a tensor of zeros, and what was expanded as base + sum(new - old),
+// which rounds.
+void refuse_inexact_write_back(const ops::OpEntry& entry) {
+  const auto& name = entry.op.name();
+  const bool unfold = name == "aten::unfold_backward.default";
+  if (!unfold && name != "aten::sum.dim_IntList") return;
+  throw MutationError(unfold ? "unfold" : "expand",
+                      {"writes to tensors that show their base through other views",
+                       std::string(unfold ? "a write to windows that unfold() shows"
+                                          : "a write to elements of what expand() shows") +
+                           ", at " + call_site(),
+                       "write to the tensor itself through narrow() or select()"});
 }
 
 void require_same_place(const ops::OpEntry& entry, const shapes::Spec& returned,
@@ -373,7 +380,7 @@ void Tracer::look_for_line(const Node& node) {
 void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const std::lock_guard lock(mutex_);
   if (writing) {
-    if (entry.op.name() == "aten::unfold_backward.default") refuse_written_unfold();
+    refuse_inexact_write_back(entry);
     if (entry.op.name() == "aten::mul.Scalar") round_factor(*stack);
   }
   const auto count = entry.args.size();

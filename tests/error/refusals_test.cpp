@@ -179,6 +179,15 @@ TEST(Refusals, AWriteToWindows) {
       {at::arange(4.0)}, "windows that unfold() shows");
 }
 
+TEST(Refusals, AWriteToElementsOfWhatIsExpanded) {
+  expect_refused<MutationError>(
+      [](const List& a) {
+        a[0].expand({3, -1}).diagonal().mul_(2);
+        return a[0] * 2;
+      },
+      {at::arange(3.0)}, "elements of what expand() shows");
+}
+
 TEST(Refusals, AWriteThroughAsStridedOfAView) {
   expect_refused<MutationError>(
       [](const List& a) {
