@@ -63,12 +63,13 @@ bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
 }
 
 // Functionalisation puts a written expanded tensor back as base + (new - old), which rounds. Where nothing is
-// repeated a view shows the same.
+// repeated a view shows the same. (But expand's derivative sums up for a scalar, which makes 0 of -0.)
 bool expand(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto args = torch::jit::last(*stack, 3);
   const auto self = args[0].toTensor();
   auto sizes = args[1].toIntVector();
   if (sizes.size() < self.sizes().size()) return false;  // libtorch says what is wrong
+  if (self.dim() == 0 && self.requires_grad()) return false;
   const auto added = sizes.size() - self.sizes().size();
   for (size_t d = 0; d < sizes.size(); ++d) {
     const auto present = d < added ? 1 : self.sizes()[d - added];

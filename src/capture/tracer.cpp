@@ -275,7 +275,7 @@ void round_factor(Stack& stack) {
 void refuse_inexact_write_back(const ops::OpEntry& entry) {
   const auto& name = entry.op.name();
   const bool unfold = name == "aten::unfold_backward.default";
-  if (!unfold && name != "aten::sum.dim_IntList") return;
+  if (!unfold && name != "aten::sum.dim_IntList" && name != "aten::sum.default") return;
   throw MutationError(unfold ? "unfold" : "expand",
                       {"writes to tensors that show their base through other views",
                        std::string(unfold ? "a write to windows that unfold() shows"

@@ -19,6 +19,11 @@ const Node* producer_of(const Graph& graph, ValueId value) {
   return nullptr;
 }
 
+bool makes_several(const ops::OpEntry& entry) {
+  const auto& returns = entry.handle.schema().returns();
+  return returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType;
+}
+
 }  // namespace
 
 ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to) {
@@ -51,8 +56,10 @@ ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId 
   std::reverse(steps_.begin(), steps_.end());
   // Passes may lead a view through a detach() of the same memory; the result has its target's history.
   static const auto* detach = &ops::entry_of(Op::intern("aten::detach.default"));
+  const bool is_detached = !steps_.empty() && steps_.back().entry == detach;
   std::erase_if(steps_, [](const Step& step) { return step.entry == detach; });
-  if (steps_.empty()) {
+  // It is a tensor of its own, also beside what it shows.
+  if (steps_.empty() || (is_detached && makes_several(*steps_.back().entry))) {
     steps_.push_back({&ops::entry_of(Op::intern("aten::alias.default")), {}, 0, -1});
   }
 }
@@ -79,7 +86,7 @@ at::Tensor ViewSteps::apply(at::Tensor tensor, Made& made) const {
     stack.emplace_back(tensor);
     stack.insert(stack.end(), step.arguments.begin(), step.arguments.end());
     step.entry->handle.callBoxed(stack);
-    if (stack[0].isTensorList()) {
+    if (makes_several(*step.entry)) {
       tensor = made.emplace(key, stack[0].toTensorVector()).first->second.at(step.output);
     } else {
       tensor = std::move(stack.at(step.output)).toTensor();

@@ -29,6 +29,11 @@ const std::vector<std::pair<const char*, Fn>>& view_functions() {
        }},
       {"diagonal", [](const List& a) -> List { return {a[0].diagonal()}; }},
       {"narrow of flatten", [](const List& a) -> List { return {a[0].flatten().narrow(0, 2, 3)}; }},
+      {"a detached one of several, and what it was detached from",
+       [](const List& a) -> List {
+         const auto one = a[0].unbind(0).at(1).detach();
+         return {one.detach(), one, a[0].unbind(0).at(1)};
+       }},
       {"unfold", [](const List& a) -> List { return {a[0].unfold(1, 2, 1)}; }},
       {"as_strided",
        [](const List& a) -> List {
@@ -106,6 +111,8 @@ Cases arguments() {
        [](const List& a) -> List { return {a[0].to(at::kFloat)}; }},
       {"to() that converts", leaves({{2}}),
        [](const List& a) -> List { return {a[0].to(at::kDouble)}; }},
+      {"a scalar expanded to itself, with a gradient of -0", leaves({{}}),
+       [](const List& a) -> List { return {a[0].expand_as(a[0]) * -0.0}; }},
       {"expand_as and flatten", leaves({{3}, {2, 3}}),
        [](const List& a) -> List {
          return {a[0].expand_as(a[1]), a[1].flatten()};

@@ -2,6 +2,9 @@
 
 #include <antegrad/antegrad.h>
 
+#include <algorithm>
+#include <map>
+
 #include "capture/stand_in.h"
 #include "compare.h"
 #include "leaks.h"
@@ -37,6 +40,21 @@ class Held {
   std::shared_ptr<List> tensors_;
 };
 
+// `.grad` is a sum over calls: what one of them made inexact stays so.
+class Accumulated {
+ public:
+  void carry(Observation& seen) {
+    for (auto& fact : seen.facts) {
+      if (!fact.what.starts_with(kAccumulated)) continue;
+      auto& match = match_[fact.what];
+      match = fact.match = std::max(match, fact.match);
+    }
+  }
+
+ private:
+  std::map<std::string, Match> match_;
+};
+
 Verdict check(const Program& program, const Compile& compile) {
   World eager_world(program), found_world(program);
   const Held held_in_eager(eager_world), held(found_world);
@@ -48,15 +66,17 @@ Verdict check(const Program& program, const Compile& compile) {
   };
   const auto eager_callable = callable_of(held_in_eager);
   const auto stand_ins = capture::live_stand_ins();
+  Accumulated accumulated;
   bool approximate = false, lenient = false, coarse = false;
   {
     const auto subject = compile(program, callable_of(held));
     for (size_t i = 0; i < program.calls.size(); ++i) {
-      const auto eager = [&] {
+      auto eager = [&] {
         [[maybe_unused]] const NotOurLeaks in_eager;
         return observe(program, eager_world, eager_callable, i);
       }();
       const auto found = observe(program, found_world, subject.call, i);
+      accumulated.carry(eager);
       if (needs_nothing_that_is_gone(eager, found)) {
         lenient = true;
         break;

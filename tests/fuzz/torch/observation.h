@@ -35,6 +35,9 @@ struct Fact {
   Match match = Match::exact;
 };
 
+/// How facts about gradients that are summed up over calls are called.
+constexpr const char* kAccumulated = ".grad of leaf ";
+
 /// What a call showed, in an order that is the same for each run of the program. Of a call that failed: the
 /// state before it and, in as many facts, after it.
 struct Observation {

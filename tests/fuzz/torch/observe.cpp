@@ -258,7 +258,7 @@ void observe_backward(Observation& seen, const Program& program, const World& wo
         torch::autograd::backward(plan.roots, plan.tangents, retain);
         List gradients;
         for (const auto& leaf : world.leaves()) gradients.push_back(leaf.grad());
-        note_gradients(seen, gradients, plan.match, ".grad of leaf ");
+        note_gradients(seen, gradients, plan.match, kAccumulated);
         return;
       }
       note_gradients(seen,
