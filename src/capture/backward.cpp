@@ -127,6 +127,7 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   if (starts.empty() || targets.empty()) return backward;
 
   tracer.phase = Phase::backward;
+  tracer.data.let_devices_be_asked();
   const torch_compat::AutocastScope autocast(form.autocast);
   auto gradients = torch_compat::run_backward(starts, tangents, targets);
   tangents.clear();

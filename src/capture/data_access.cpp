@@ -5,7 +5,7 @@
 #include "torch_compat/storage_state.h"
 
 namespace antegrad::capture {
-void forbid_data(const at::Tensor& wrapper) {
+void WrapperData::forbid(const at::Tensor& wrapper) {
   auto* impl = wrapper.unsafeGetTensorImpl();
   // A wrapper counts versions with its stand-in, which nobody writes. With a counter of its own it
   // is handed on as it is by the factories of torch:: (make_variable), which copy it otherwise.
@@ -17,16 +17,30 @@ void forbid_data(const at::Tensor& wrapper) {
   }
   // A wrapper asks its storage for the device, which would be an error too; it knows it by itself.
   impl->set_custom_device(false);
-  torch_compat::forbid_data(*impl->unsafe_storage().unsafeGetStorageImpl());
+  if (!forbids_) return;
+  auto* storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  torch_compat::forbid_data(*storage);
+  storages_.emplace_back(
+      c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(storage));
+}
+
+void WrapperData::let_devices_be_asked() {
+  forbids_ = false;
+  for (const auto& storage : storages_) {
+    if (const auto alive = storage.lock()) torch_compat::allow_data(*alive);
+  }
+  storages_.clear();
 }
 
 DataAllowed::~DataAllowed() {
+  if (!data_.forbids_) return;
   for (const auto& storage : storages_) {
     torch_compat::forbid_data(*storage.unsafeGetStorageImpl());
   }
 }
 
 void DataAllowed::add(const at::Tensor& wrapper) {
+  if (!data_.forbids_) return;
   const auto& storage = wrapper.unsafeGetTensorImpl()->unsafe_storage();
   torch_compat::allow_data(*storage.unsafeGetStorageImpl());
   storages_.push_back(storage);

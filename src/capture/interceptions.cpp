@@ -1,10 +1,14 @@
 #include "capture/interceptions.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_conj.h>
 #include <ATen/ops/alias.h>
+#include <ATen/ops/conj_physical.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <antegrad/error.h>
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 
@@ -82,6 +86,59 @@ bool expand(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
+// What was made of host data just now, by torch.tensor of Python for one: a constant of the program, and a copy for
+// the callable, which may write it.
+bool lift_fresh(const ops::OpEntry& /*entry*/, Stack* stack) {
+  auto& tracer = *Tracer::current();
+  const auto fresh = torch::jit::peek(*stack, 0, 1).toTensor();
+  const auto index = tracer.root_of_wrapper(fresh);
+  if (index < 0) return false;
+  auto& source = tracer.roots()[static_cast<size_t>(index)].source;
+  if (source.kind != Source::Kind::none) return false;
+  source.kind = Source::Kind::constant;
+  torch::jit::drop(*stack, 1);
+  stack->emplace_back(fresh.clone());
+  return true;
+}
+
+// Whether a program's tensor has the conjugate bit, which stand-ins do not show.
+bool is_lazily_conjugated(const Graph& graph, ValueId value) {
+  bool conjugated = false;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (std::find(node->outputs.begin(), node->outputs.end(), value) == node->outputs.end())
+      continue;
+    if (!node->op.traits().view || node->inputs.empty()) break;
+    conjugated ^= node->op.name() == "aten::_conj.default";
+    value = node->inputs[0];
+  }
+  return conjugated;
+}
+
+// Its kernel wants the numbers themselves. Libtorch's formulas see to that where they see the bit.
+bool view_as_real(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto self = torch::jit::peek(*stack, 0, 1).toTensor();
+  auto* tracer = Tracer::current();
+  if (inside_wrapper(self) == nullptr ||
+      !is_lazily_conjugated(tracer->graph, tracer->value_of(self))) {
+    return false;
+  }
+  auto real = at::view_as_real(at::conj_physical(at::_conj(self)));
+  torch::jit::drop(*stack, 1);
+  stack->emplace_back(std::move(real));
+  return true;
+}
+
+// Derivatives make zeros without memory, for those who can use them.
+bool efficient_zeros(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 5);
+  auto zeros = at::zeros(args[0].toIntVector(), at::TensorOptions()
+                                                    .dtype(args[1].toOptional<at::ScalarType>())
+                                                    .device(args[3].toOptional<c10::Device>()));
+  torch::jit::drop(*stack, 5);
+  stack->emplace_back(std::move(zeros));
+  return true;
+}
+
 // In-place operators that overwrite a tensor with random numbers: see OpEntry::twin. The functional forms
 // fill a contiguous tensor; what another tensor gets is written into it.
 bool fill_at_random(const ops::OpEntry& entry, Stack* stack) {
@@ -101,7 +158,10 @@ bool fill_at_random(const ops::OpEntry& entry, Stack* stack) {
 
 const std::unordered_map<std::string, Handler>& handlers() {
   static const auto* table = new std::unordered_map<std::string, Handler>{
+      {"aten::_efficientzerotensor.default", efficient_zeros},
       {"aten::expand.default", expand},
+      {"aten::lift_fresh.default", lift_fresh},
+      {"aten::view_as_real.default", view_as_real},
       {"aten::set_data.default", refuse_set_data},
       {"aten::requires_grad_.default", requires_grad},
       {"aten::equal.default", equal},

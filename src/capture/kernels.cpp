@@ -119,7 +119,7 @@ void require_no_derivative(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
 }  // namespace
 
 void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                 torch::jit::Stack* stack) {
+                 torch::jit::Stack* stack) try {
   auto* tracer = Tracer::current();
   AG_CHECK(tracer != nullptr, "the lift key is on without a capture");
   const auto& entry = ops::entry_of(op);
@@ -144,7 +144,7 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   keep_sizes(*tracer, entry, torch::jit::last(*stack, entry.args.size()));
   const InPlace in_place(*tracer, entry, torch::jit::last(*stack, entry.args.size()));
   {
-    DataAllowed allowed;
+    DataAllowed allowed(tracer->data);
     for_wrappers(torch::jit::last(*stack, entry.args.size()),
                  [&](const at::Tensor& wrapper) { allowed.add(wrapper); });
     op.callBoxed(stack);
@@ -152,10 +152,13 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   in_place.finish();
   const auto outputs = torch::jit::last(*stack, op.schema().returns().size());
   for_wrappers(outputs, [&](const at::Tensor& wrapper) {
-    forbid_data(wrapper);
+    tracer->data.forbid(wrapper);
     if (wrapper.is_view()) tracer->views.emplace_back(wrapper.getIntrusivePtr());
   });
   if (by_chance) require_no_derivative(entry, outputs);
+} catch (const Error&) {
+  if (auto* tracer = Tracer::current()) tracer->note_raised();
+  throw;
 }
 
 void register_kernels() {

@@ -2,10 +2,12 @@
 
 #include <antegrad/error.h>
 
+#include <exception>
 #include <string>
 #include <string_view>
 
 #include "capture/call_site.h"
+#include "capture/tracer.h"
 
 namespace antegrad::capture {
 namespace {
@@ -68,8 +70,7 @@ constexpr Translation kTranslations[] = {
 
 }  // namespace
 
-void rethrow_typed(const c10::Error& error) {
-  const std::string_view text = error.what();
+void rethrow_typed(std::string_view text) {
   for (const auto& known : kTranslations) {
     if (text.find(known.says) == text.npos) continue;
     std::string found = known.found;
@@ -78,16 +79,16 @@ void rethrow_typed(const c10::Error& error) {
   }
 }
 
-void rethrow_typed_of_backward(const c10::Error& error) {
-  const std::string_view text = error.what();
-  if (text.find("Cannot access data pointer") != text.npos &&
-      text.find("SavedVariable::unpack") != text.npos) {
-    throw BackwardError(
-        ErrorText{"tensors that are as they were when an operator saved them for its derivative",
-                  "one that has been modified by an inplace operation inside the callable since",
-                  "write to a clone() of it"});
+void rethrow_foreign(std::string_view text) {
+  const auto* tracer = Tracer::current();
+  if (tracer != nullptr && tracer->raised()) {
+    try {
+      std::rethrow_exception(tracer->raised());
+    } catch (const Error& error) {
+      if (text.find(error.what()) != text.npos) throw;
+    }
   }
-  rethrow_typed(error);
+  rethrow_typed(text);
 }
 
 }  // namespace antegrad::capture

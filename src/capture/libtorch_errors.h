@@ -5,14 +5,16 @@
 
 #include <c10/util/Exception.h>
 
+#include <string_view>
+
 namespace antegrad::capture {
 
-/// Throws DataDependentError when `error` comes from an access to the data of a stand-in, MutationError when libtorch
-/// cannot functionalise a write; returns otherwise.
-void rethrow_typed(const c10::Error& error);
+/// Throws DataDependentError when the text of an error says that it comes from an access to the data of a stand-in,
+/// MutationError when libtorch cannot functionalise a write; returns otherwise.
+void rethrow_typed(std::string_view text);
 
-/// The same for an error of a backward pass. Throws BackwardError when an operator saved what was written later: of
-/// some tensors libtorch cannot tell which, since it asks a stand-in for its device.
-void rethrow_typed_of_backward(const c10::Error& error);
+/// The same for the text of an error that passed through another language. Throws the error of ours that the capture
+/// on this thread raised last, where it is that.
+void rethrow_foreign(std::string_view text);
 
 }  // namespace antegrad::capture

@@ -116,7 +116,7 @@ Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     try {
       return run_backward(tracer, tensors, outputs, form);
     } catch (const c10::Error& error) {
-      rethrow_typed_of_backward(error);
+      rethrow_typed(error.what());
       throw;
     }
   } catch (...) {

@@ -3,6 +3,7 @@
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/List.h>
 #include <ATen/core/function_schema.h>
+#include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -67,7 +68,7 @@ at::Tensor Tracer::wrap(const shapes::Spec& spec, ValueId value) {
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::capture_keys);
   auto wrapper = at::functionalization::impl::to_functional_tensor(
       at::detail::make_tensor<StandIn>(spec, value, life_));
-  forbid_data(wrapper);
+  data.forbid(wrapper);
   return wrapper;
 }
 
@@ -174,6 +175,15 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
   };
   if (entry.op.traits().effect) thread(effect_tokens);
   if (!entry.random) return;
+  seed.require_unchanged();  // here, since the callable may put back what it found
+  if (phase == Phase::backward && at::GradMode::is_enabled()) {
+    throw CaptureError(
+        entry.op.name(),
+        {"a forward pass that is not computed again in the backward, or draws nothing then",
+         "one that draws there: a checkpoint gives generators the state that they had, which a "
+         "capture does not see",
+         "draw outside of the checkpoint"});
+  }
   at::Generator generator;
   if (entry.generator_arg >= 0) {
     const auto& arg = args[static_cast<size_t>(entry.generator_arg)];

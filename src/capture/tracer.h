@@ -9,6 +9,7 @@
 
 #include <ATen/core/stack.h>
 
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "capture/call_site.h"
+#include "capture/data_access.h"
 #include "capture/infer.h"
 #include "capture/roots.h"
 #include "capture/stand_in.h"
@@ -73,6 +75,14 @@ class Tracer final : public torch_compat::CarriedBase {
   /// which saves it keeps itself alive (x.mul_(x)); the tracer ends that when it dies.
   void note_written(const at::Tensor& tensor);
 
+  /// To be told, while it is handled, of an error of ours that an operator of the callable raises.
+  void note_raised() {
+    const std::lock_guard lock(mutex_);
+    raised_ = std::current_exception();
+  }
+  /// The last one, null for none.
+  const std::exception_ptr& raised() const { return raised_; }
+
   Graph graph;
   ops::AttrTables tables;
   InferCounts counts;
@@ -80,6 +90,8 @@ class Tracer final : public torch_compat::CarriedBase {
   std::vector<bool> assumed;
   std::vector<Output> answers;
   Phase phase = Phase::forward;
+  SeedSnapshot seed;  ///< of before the capture
+  WrapperData data;
   /// Stand-ins that autograd calls views; some may have died.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> views;
   std::vector<at::Tensor> reshaped_views;    ///< views whose sizes or strides were changed in place
@@ -120,6 +132,7 @@ class Tracer final : public torch_compat::CarriedBase {
   };
   std::vector<Site> sites_;  // while a line is looked for
 
+  std::exception_ptr raised_;
   const SharedMemories& shared_;
   std::shared_ptr<CaptureLife> life_ = std::make_shared<CaptureLife>();
   std::recursive_mutex mutex_;

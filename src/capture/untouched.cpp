@@ -1,8 +1,11 @@
 #include "capture/untouched.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <antegrad/error.h>
 
 #include <mutex>
+#include <utility>
 
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
@@ -60,17 +63,64 @@ void Snapshot::restore() const {
   }
 }
 
+namespace {
+
+[[noreturn]] void refuse_new_seed() {
+  throw CaptureError("manual_seed", {"a callable that leaves the seed as it is",
+                                     "manual_seed() inside the compiled callable",
+                                     "call it before the compiled callable"});
+}
+
+// Whether nothing was drawn from the CPU's default generator since it was seeded.
+bool is_fresh(const at::Generator& generator) {
+  const auto engine = at::check_generator<at::CPUGeneratorImpl>(generator)->engine().data();
+  return engine.left_ == 1 && engine.next_ == 0;
+}
+
+}  // namespace
+
 SeedSnapshot::SeedSnapshot() : generator_(at::globalContext().defaultGenerator(at::kCPU)) {
   const std::lock_guard lock(generator_.mutex());
   seed_ = generator_.current_seed();
+  fresh_ = is_fresh(generator_);
   state_ = generator_.get_state();
 }
 
-bool SeedSnapshot::restore_if_changed() {
+bool SeedSnapshot::changed() const {
+  return generator_.current_seed() != seed_ || (is_fresh(generator_) && !fresh_);
+}
+
+void SeedSnapshot::require_unchanged() const {
+  {
+    const std::lock_guard lock(generator_.mutex());
+    if (!changed()) return;
+  }
+  refuse_new_seed();
+}
+
+void SeedSnapshot::restore() {
   const std::lock_guard lock(generator_.mutex());
-  if (generator_.current_seed() == seed_) return false;
+  if (changed()) generator_.set_state(state_);
+}
+
+GeneratorUnderTest::GeneratorUnderTest(at::Generator generator) : generator_(std::move(generator)) {
+  const std::lock_guard lock(generator_.mutex());
+  state_ = generator_.get_state();
+  seed_ = generator_.current_seed() + 1;
+  generator_.set_current_seed(seed_);
+}
+
+GeneratorUnderTest::~GeneratorUnderTest() {
+  const std::lock_guard lock(generator_.mutex());
   generator_.set_state(state_);
-  return true;
+}
+
+void GeneratorUnderTest::require_unchanged() const {
+  {
+    const std::lock_guard lock(generator_.mutex());
+    if (generator_.current_seed() == seed_) return;
+  }
+  refuse_new_seed();
 }
 
 }  // namespace antegrad::capture

@@ -35,13 +35,35 @@ class Snapshot {
 class SeedSnapshot {
  public:
   SeedSnapshot();
-  /// Whether it was seeded anew; then it is put back.
-  bool restore_if_changed();
+  /// Throws CaptureError when it was seeded anew.
+  void require_unchanged() const;
+  /// Puts it back where it was seeded anew.
+  void restore();
 
  private:
-  at::Generator generator_;
+  bool changed() const;  // with the generator's lock
+
+  mutable at::Generator generator_;
   uint64_t seed_ = 0;
+  bool fresh_ = false;  // nothing was drawn since it was seeded
   at::Tensor state_;
+};
+
+/// A generator of the callable's own while a capture runs once more: it has another seed, so that it shows when the
+/// callable seeds it. Puts back what it was.
+class GeneratorUnderTest {
+ public:
+  explicit GeneratorUnderTest(at::Generator generator);
+  ~GeneratorUnderTest();
+  GeneratorUnderTest(const GeneratorUnderTest&) = delete;
+  GeneratorUnderTest& operator=(const GeneratorUnderTest&) = delete;
+  /// Throws CaptureError when it was seeded.
+  void require_unchanged() const;
+
+ private:
+  mutable at::Generator generator_;
+  at::Tensor state_;
+  uint64_t seed_ = 0;  // of the test
 };
 
 }  // namespace antegrad::capture

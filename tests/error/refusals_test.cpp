@@ -2,6 +2,7 @@
 // and that nothing is left behind.
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <antegrad/antegrad.h>
 #include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
@@ -168,6 +169,21 @@ TEST(Refusals, AnArgumentThatIsMadeLarger) {
         return a[0] * 2;
       },
       {at::arange(4.0)}, "made larger");
+}
+
+TEST(Refusals, AGeneratorOfOnesOwnThatIsSeededInside) {
+  auto generator = at::detail::createCPUGenerator(5);
+  auto seeded = antegrad::compile([&](const at::Tensor& x) {
+    generator.set_current_seed(9);
+    return x * at::rand({3}, generator, at::TensorOptions());
+  });
+  EXPECT_THROW(seeded(at::ones({3})), CaptureError);
+  generator.set_current_seed(11);
+  auto twin = generator.clone();
+  auto drawing = antegrad::compile(
+      [&](const at::Tensor& x) { return x * at::rand({3}, generator, at::TensorOptions()); });
+  const auto found = drawing(at::ones({3}));
+  EXPECT_TRUE(at::equal(found, at::rand({3}, twin, at::TensorOptions())));
 }
 
 TEST(Refusals, AWriteToWindows) {

@@ -198,6 +198,18 @@ Cases host_data() {
          ++w.counter;
          return {a[0] * 2};
        }},
+      {"a derivative through lazily conjugated numbers", leaves({{4, 5}}),
+       [](const List& a) -> List {
+         return {at::fft_hfft(a[0]), at::real(at::conj(at::fft_fft(a[0])))};
+       }},
+      {"a refusal of what is not so", leaves({{3}}),
+       [](const List& a) -> List {
+         if (!at::equal(a[0].ge(-100), at::ones({3}, at::kBool)))
+           throw std::runtime_error("too small");
+         return {a[0] * 2};
+       }},
+      {"zeros without memory in a derivative", leaves({{3}}),
+       [](const List& a) -> List { return {at::sgn(a[0]) + a[0]}; }},
       {"a generator of one's own",
        [] {
          World w;
@@ -215,6 +227,16 @@ Cases host_data() {
          return {a[0] * at::rand({3})};
        },
        refused<CaptureError>("")},
+      {"a seed for some draws inside", leaves({{3}}),
+       [](const List& a) -> List {
+         auto generator = at::globalContext().defaultGenerator(at::kCPU);
+         const auto before = generator.get_state();
+         torch::manual_seed(77);
+         const auto noise = at::rand({3});
+         generator.set_state(before);
+         return {a[0] * noise};
+       },
+       refused<CaptureError>("manual_seed")},
       {"a compiled callable inside", leaves({{3}}),
        [](const List& a) -> List {
          auto inner = antegrad::compile([](const at::Tensor& x) { return x * 2; });

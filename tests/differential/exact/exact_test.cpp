@@ -119,6 +119,7 @@ const std::set<std::string>& refused_names() {
       "a hook on an argument",
       "a nested argument",
       "a quantised argument",
+      "a seed for some draws inside",
       "a sparse argument",
       "a sparse row-compressed argument",
       "a tensor made on another thread",
