@@ -12,6 +12,13 @@ if(EXISTS "${setup_file}")
   file(STRINGS "${setup_file}" setup_lines REGEX "^ANTEGRAD_TORCH_PREFIX=")
   string(REGEX REPLACE "^ANTEGRAD_TORCH_PREFIX=" "" setup_prefix "${setup_lines}")
 endif()
+# `pip install .`: the torch of the environment that is installed into, which pip hides from what builds a package.
+if(SKBUILD)
+  find_package(Python REQUIRED COMPONENTS Interpreter)
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -E -s -c "import torch; print(torch.utils.cmake_prefix_path)"
+    OUTPUT_VARIABLE setup_prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+endif()
 # Another choice than last time: forget what was found in the old one.
 if(DEFINED ANTEGRAD_TORCH_PREFIX_USED AND NOT ANTEGRAD_TORCH_PREFIX_USED STREQUAL setup_prefix)
   foreach(variable Torch_DIR Caffe2_DIR TORCH_LIBRARY c10_LIBRARY kineto_LIBRARY)

@@ -1,0 +1,55 @@
+"""Ahead-of-time autograd for PyTorch, by a compiler in C++.
+
+    import antegrad, torch
+
+    step = antegrad.compile(lambda x, y: loss(model(x), y))    # or torch.compile(model, backend="antegrad")
+    step(x, y).backward()
+    print(step.report())
+"""
+
+import torch  # its libraries must be there before the extension's
+
+from antegrad._C import (
+    BackwardError,
+    CaptureError,
+    DataDependentError,
+    Error,
+    EscapeError,
+    Function,
+    GraphError,
+    HostStateError,
+    InputError,
+    InternalError,
+    MismatchError,
+    MutationError,
+    NestedCaptureError,
+    OptionError,
+    ProgramReport,
+    Report,
+    TensorKindError,
+)
+from antegrad._compile import compile, report
+from antegrad._dynamo import backend
+
+__all__ = [
+    "BackwardError",
+    "CaptureError",
+    "DataDependentError",
+    "Error",
+    "EscapeError",
+    "Function",
+    "GraphError",
+    "HostStateError",
+    "InputError",
+    "InternalError",
+    "MismatchError",
+    "MutationError",
+    "NestedCaptureError",
+    "OptionError",
+    "ProgramReport",
+    "Report",
+    "TensorKindError",
+    "backend",
+    "compile",
+    "report",
+]

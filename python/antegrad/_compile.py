@@ -1,0 +1,53 @@
+"""antegrad.compile: a Python function or module, captured once with its backward and run as a program."""
+
+import torch
+
+from antegrad._C import Function, Report
+from antegrad._dynamo import functions_of
+
+
+def compile(function=None, /, **options):
+    """Compiles a function over tensors, or a module; use it like the function itself, also as a decorator.
+
+    Arguments and results are tensors, numbers, strings, and tuples, lists and dictionaries of these. Tensors that the
+    function holds (parameters, buffers, closures) are found when it is captured, and gradients flow to them as in eager.
+    Other Python state that it reads is fixed at capture: declare it with `.guard(read)`, or the audit finds it
+    (calls 2, 4, 8, ... are captured again and compared).
+
+    Options, with their defaults: name="step", max_programs=8, on_refusal="error" or "eager", audit="pow2", "off" or
+    "every", check_against_eager=0, verify_graphs=False, dump_dir="".
+
+    Raises OptionError for options, and on calls CaptureError and its kinds, HostStateError, MismatchError, and what the
+    function raises; then everything is as it was before the call.
+    """
+    if function is None:
+        return lambda f: compile(f, **options)
+    if not callable(function):
+        raise TypeError(f"expected a function or a module, found {type(function).__name__}")
+    options.setdefault("name", _name_of(function))
+    compiled = Function(function, options)
+    if isinstance(function, torch.nn.Module):
+        modules = list(function.modules())
+        compiled.guard(lambda: [m.training for m in modules])
+    return compiled
+
+
+def report(compiled):
+    """What a compiled function did: of antegrad.compile a Report, of torch.compile(..., backend="antegrad") a list of
+    them, one a graph that Dynamo made."""
+    if isinstance(compiled, Function):
+        return compiled.report()
+    functions = functions_of(compiled)
+    if not functions:
+        raise TypeError(
+            "expected what antegrad.compile or torch.compile(..., backend='antegrad') returned, after its first call; "
+            f"found {type(compiled).__name__}"
+        )
+    return [f.report() for f in functions]
+
+
+def _name_of(function):
+    return getattr(function, "__name__", type(function).__name__)
+
+
+Report.__module__ = "antegrad"

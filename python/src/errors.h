@@ -1,0 +1,14 @@
+#pragma once
+
+/// \file
+/// antegrad's errors as Python exceptions.
+
+#include <torch/extension.h>
+
+namespace antegrad::python {
+
+/// Adds the exception classes, with the hierarchy of antegrad/error.h, and translates to them. `Error` is a
+/// RuntimeError, as libtorch's are.
+void add_errors(py::module_& module);
+
+}  // namespace antegrad::python

@@ -1,0 +1,46 @@
+#pragma once
+
+/// \file
+/// A compiled Python function.
+
+#include <antegrad/compile.h>
+#include <torch/extension.h>
+
+#include <memory>
+
+namespace antegrad::python {
+
+/// What antegrad.compile returns. The GIL is held by the callers of all members; it is let go of while programs are
+/// compiled and run, and taken again where the function itself runs.
+class Function {
+ public:
+  Function(py::object callable, Options options);
+
+  /// As the function itself. Throws what CompiledFunction::call throws, and the function's own exceptions.
+  py::object operator()(const py::args& args, const py::kwargs& kwargs);
+  /// Captures and compiles for these arguments without running anything real.
+  void warmup(const py::args& args, const py::kwargs& kwargs);
+  /// Python state that the function reads besides its arguments: called once a call, compared by value.
+  void guard(py::object read);
+
+  Report report() const { return function_.report(); }
+  void reset();
+  const py::object& callable() const { return callable_->object; }
+
+ private:
+  // Let go of with the GIL, on whatever thread the last program dies.
+  struct Callable {
+    explicit Callable(py::object o) : object(std::move(o)) {}
+    ~Callable();
+    Callable(const Callable&) = delete;
+    Callable& operator=(const Callable&) = delete;
+    py::object object;
+  };
+  static Leaves run(void* callable, const Leaves& arguments);
+  detail::BodyRef body() const { return {callable_.get(), &run}; }
+
+  std::shared_ptr<Callable> callable_;
+  detail::CompiledFunction function_;
+};
+
+}  // namespace antegrad::python

@@ -1,0 +1,79 @@
+// The extension module antegrad._C. Its Python face is in python/antegrad.
+
+#include <antegrad/report.h>
+#include <torch/extension.h>
+
+#include <sstream>
+
+#include "errors.h"
+#include "function.h"
+#include "options.h"
+
+namespace antegrad::python {
+namespace {
+
+void add_reports(py::module_& module) {
+  py::class_<ProgramReport>(module, "ProgramReport", "One captured and compiled program.")
+      .def_readonly("name", &ProgramReport::name)
+      .def_readonly("graph_hash", &ProgramReport::graph_hash,
+                    "Of the joint graph: equal in every run.")
+      .def_readonly("joint_nodes", &ProgramReport::joint_nodes, "After simplification.")
+      .def_readonly("forward_nodes", &ProgramReport::forward_nodes)
+      .def_readonly("backward_nodes", &ProgramReport::backward_nodes)
+      .def_readonly("lifted_tensors", &ProgramReport::lifted_tensors,
+                    "Parameters, buffers and constants that the function holds.")
+      .def_readonly("saved_tensors", &ProgramReport::saved_tensors,
+                    "Intermediates kept for backward.")
+      .def_readonly("saved_bytes", &ProgramReport::saved_bytes)
+      .def_readonly(
+          "donated", &ProgramReport::donated,
+          "Saved tensors whose memory the backward frees or reuses once it has read them.")
+      .def_readonly("predicted_peak_bytes", &ProgramReport::predicted_peak_bytes,
+                    "Of one forward and backward.")
+      .def_readonly("capture_ms", &ProgramReport::capture_ms)
+      .def_readonly("compile_ms", &ProgramReport::compile_ms)
+      .def_readonly("shape_functions", &ProgramReport::shape_functions,
+                    "Operators whose outputs a shape function described.")
+      .def_readonly("meta_kernels", &ProgramReport::meta_kernels)
+      .def_readonly("real_kernels", &ProgramReport::real_kernels);
+  py::class_<Report>(module, "Report", "What a compiled function did and decided; str() prints it.")
+      .def_readonly("name", &Report::name)
+      .def_readonly("compiled_calls", &Report::compiled_calls)
+      .def_readonly("eager_calls", &Report::eager_calls, "Calls that ran the function as it is.")
+      .def_readonly("eager_reasons", &Report::eager_reasons, "Counts by reason.")
+      .def_readonly("audits", &Report::audits,
+                    "Calls that captured the function again and compared.")
+      .def_readonly("checked_calls", &Report::checked_calls, "Calls that were compared with eager.")
+      .def_readonly("recompiles", &Report::recompiles, "Which guard failed, and the two values.")
+      .def_readonly("programs", &Report::programs, "Oldest first.")
+      .def("__str__", [](const Report& report) {
+        std::ostringstream out;
+        out << report;
+        return out.str();
+      });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, module) {
+  add_errors(module);
+  add_reports(module);
+  py::class_<Function>(module, "Function", "A compiled function; see antegrad.compile.")
+      .def(py::init([](py::object callable, const py::dict& options) {
+             return std::make_unique<Function>(std::move(callable), options_from(options));
+           }),
+           py::arg("callable"), py::arg("options"))
+      .def("__call__", &Function::operator())
+      .def("warmup", &Function::warmup,
+           "Captures and compiles for these arguments without running anything real.")
+      .def("guard", &Function::guard, py::arg("read"),
+           "Declares state that the function reads besides its arguments: `read` is called once a "
+           "call, and another "
+           "value selects or captures another program.")
+      .def("report", &Function::report, py::call_guard<py::gil_scoped_release>(),
+           "What the function did so far.")
+      .def("reset", &Function::reset, "Forgets all programs; the next call captures again.")
+      .def_property_readonly("__wrapped__", &Function::callable, "The function itself.");
+}
+
+}  // namespace antegrad::python
