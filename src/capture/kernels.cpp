@@ -96,7 +96,7 @@ void keep_sizes(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IVa
   for_wrappers(args, [&](const at::Tensor& wrapper) {
     const auto* functional = at::functionalization::impl::unsafeGetFunctionalWrapper(wrapper);
     if (entry.writes.empty() && functional->is_up_to_date()) return;
-    tracer.exchanged_values.push_back(functional->value());
+    tracer.keep_exchanged(functional->value());
   });
 }
 
@@ -153,7 +153,7 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   const auto outputs = torch::jit::last(*stack, op.schema().returns().size());
   for_wrappers(outputs, [&](const at::Tensor& wrapper) {
     tracer->data.forbid(wrapper);
-    if (wrapper.is_view()) tracer->views.emplace_back(wrapper.getIntrusivePtr());
+    if (wrapper.is_view()) tracer->note_view(wrapper);
   });
   if (by_chance) require_no_derivative(entry, outputs);
 } catch (const Error&) {

@@ -33,7 +33,7 @@ Tracer::Tracer(const SharedMemories& shared) : shared_(shared) {
 }
 Tracer::~Tracer() {
   reshaped_views.clear();
-  exchanged_values.clear();
+  exchanged_.clear();
   for (auto& root : roots_) {
     root.wrapper = at::Tensor();
     root.edge = {};

@@ -75,6 +75,16 @@ class Tracer final : public torch_compat::CarriedBase {
   /// which saves it keeps itself alive (x.mul_(x)); the tracer ends that when it dies.
   void note_written(const at::Tensor& tensor);
 
+  /// To be told of each view that an operator made.
+  void note_view(const at::Tensor& view) {
+    const std::lock_guard lock(mutex_);
+    views.emplace_back(view.getIntrusivePtr());
+  }
+  /// Keeps the value of a wrapper that is about to get another one: see keep_sizes() in kernels.cpp.
+  void keep_exchanged(at::Tensor value) {
+    const std::lock_guard lock(mutex_);
+    exchanged_.push_back(std::move(value));
+  }
   /// To be told, while it is handled, of an error of ours that an operator of the callable raises.
   void note_raised() {
     const std::lock_guard lock(mutex_);
@@ -94,8 +104,7 @@ class Tracer final : public torch_compat::CarriedBase {
   WrapperData data;
   /// Stand-ins that autograd calls views; some may have died.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> views;
-  std::vector<at::Tensor> reshaped_views;    ///< views whose sizes or strides were changed in place
-  std::vector<at::Tensor> exchanged_values;  ///< of wrappers, whose sizes may still be referred to
+  std::vector<at::Tensor> reshaped_views;  ///< views whose sizes or strides were changed in place
   bool writing = false;  ///< an operator that writes in place is under way, see InPlace
   /// The node whose source line is wanted, by id, and that line once the node was recorded. For a node of
   /// the backward it is the line of the forward operator whose derivative it belongs to.
@@ -132,6 +141,7 @@ class Tracer final : public torch_compat::CarriedBase {
   };
   std::vector<Site> sites_;  // while a line is looked for
 
+  std::vector<at::Tensor> exchanged_;  // values of wrappers, whose sizes may still be referred to
   std::exception_ptr raised_;
   const SharedMemories& shared_;
   std::shared_ptr<CaptureLife> life_ = std::make_shared<CaptureLife>();

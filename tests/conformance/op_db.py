@@ -6,7 +6,8 @@ gradients and written inputs must be the same to the bit, and no call may have r
 typed error. All else is a failure, a crash included.
 
     op_db.py run --out DIR [--part K/N] [--jobs J] [--only REGEX] [--fresh]    goes on where it stopped
-    op_db.py report DIR [--page FILE] [--bench FILE]                   counts, refusals by reason, failures
+    op_db.py report DIR [--page FILE] [--bench FILE]       counts, refusals by reason, failures; writes docs/conformance.md
+                                                           and rows for scripts/bench_table
 
 `--part 0/10` takes every tenth operator and dtype. Results are lines of JSON in DIR, one a sample.
 """
@@ -52,6 +53,7 @@ def run_case(torch, antegrad, op, dtype):
 
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
+    yield {"differentiable": differentiable}
     samples = op.sample_inputs("cpu", dtype, requires_grad=differentiable)
     for number, sample in enumerate(samples):
         if number >= MOST_SAMPLES:
@@ -210,15 +212,17 @@ class Worker:
         process = self.process
         timer = threading.Timer(SECONDS_A_CASE, process.kill)
         timer.start()
-        results, begun = [], None
+        results, begun, differentiable = [], None, False
         try:
             process.stdin.write(json.dumps(case) + "\n")
             process.stdin.flush()
             for line in process.stdout:
                 result = json.loads(line)
                 if "end" in result:
-                    return results
-                if "begin" in result:
+                    return differentiable, results
+                if "differentiable" in result:
+                    differentiable = result["differentiable"]
+                elif "begin" in result:
                     begun = result["begin"]
                 else:
                     results.append(result)
@@ -231,7 +235,7 @@ class Worker:
         self.process = None
         results.append({"sample": begun, "status": "crashed", "kind": f"exit {code}", "detail": "after sample "
                         f"{len(results) - 1}" if begun is None else ""})
-        return results
+        return differentiable, results
 
 
 def run(arguments):
@@ -251,10 +255,10 @@ def run(arguments):
     def one(case):
         if not hasattr(local, "worker"):
             local.worker = Worker()
-        results = local.worker.run(case)
+        differentiable, results = local.worker.run(case)
         with lock:
             with file.open("a") as f:
-                f.write(json.dumps({"case": case, "results": results}) + "\n")
+                f.write(json.dumps({"case": case, "differentiable": differentiable, "results": results}) + "\n")
             counts.update(r["status"] for r in results)
             counts["cases"] += 1
             if counts["cases"] % 50 == 0 or counts["cases"] == len(cases):
@@ -274,28 +278,123 @@ STATUSES = ("passed", "refused", "failed", "crashed", "not in eager")
 # ---- The report
 
 
-def report_of(out, page, bench):
-    counts, refused, failed, ops = collections.Counter(), {}, {}, {}
-    for line in (out / "results.jsonl").open():
-        record = json.loads(line)
+class Summary:
+    """Results of a run, counted."""
+
+    def __init__(self, out):
+        self.counts = collections.Counter()
+        self.differentiable = collections.Counter()  # of samples that have gradients
+        self.operators = set()
+        self.refused = {}  # by reason: samples by operator
+        self.failed = {}  # by operator and what: places
+        for line in (out / "results.jsonl").open():
+            self.add(json.loads(line))
+
+    def add(self, record):
         name, dtype = record["case"]
-        for r in record["results"]:
-            counts[r["status"]] += 1
-            ops.setdefault(name, collections.Counter())[r["status"]] += 1
-            text = f"{r.get('kind', '')}: {re.sub(r'[0-9]+', 'N', r.get('detail', ''))[:140]}"
-            if r["status"] == "refused":
-                refused.setdefault(text, collections.Counter())[name] += 1
-            if r["status"] in ("failed", "crashed"):
-                failed.setdefault((name, text), []).append(f"{dtype} {r['sample']}")
-    tried = sum(counts[s] for s in STATUSES[:4])
-    print(", ".join(f"{counts[s]} {s}" for s in STATUSES))
-    for text, names in sorted(refused.items(), key=lambda item: -sum(item[1].values())):
-        print(f"refused {sum(names.values())}: {text} ({', '.join(list(names)[:8])}{', ...' if len(names) > 8 else ''})")
-    for (name, text), places in sorted(failed.items()):
+        self.operators.add(name)
+        for result in record["results"]:
+            status = result["status"]
+            self.counts[status] += 1
+            if record["differentiable"]:
+                self.differentiable[status] += 1
+            kind, detail = result.get("kind", ""), re.sub(r"[0-9]+", "N", result.get("detail", ""))
+            if status == "refused":
+                self.refused.setdefault(reason_of(kind, detail), collections.Counter())[name] += 1
+            if status in ("failed", "crashed"):
+                place = f"{dtype} {result['sample']}"
+                self.failed.setdefault((name, f"{kind}: {detail[:160]}"), []).append(place)
+
+    def percent(self, status, counts=None):
+        counts = counts or self.counts
+        tried = sum(counts[s] for s in STATUSES[:4])
+        return 100 * counts[status] / max(tried, 1)
+
+    def reasons(self):
+        return sorted(self.refused.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+
+
+def reason_of(kind, detail):
+    """What a refusal found, without the operator, which is told beside it."""
+    found = re.search(r"found (.*?)(, called at|, at |;|$)", detail)
+    text = found.group(1) if found else detail
+    return re.sub(r"^aten::\w+, which needs", "an operator that needs", text)[:120] or kind
+
+
+def report_of(out, page, bench):
+    summary = Summary(out)
+    print(", ".join(f"{summary.counts[s]} {s}" for s in STATUSES))
+    for reason, names in summary.reasons():
+        print(f"refused {sum(names.values())}: {reason} ({listed(names)})")
+    for (name, text), places in sorted(summary.failed.items()):
         print(f"FAILED {name}: {text} [{len(places)}: {', '.join(places[:3])}]")
-    print(f"{tried} samples of {len(ops)} operators: {100 * counts['passed'] / max(tried, 1):.2f} % pass, "
-          f"{100 * counts['refused'] / max(tried, 1):.2f} % refused")
-    return 1 if failed else 0
+    print(f"{sum(summary.counts.values())} samples of {len(summary.operators)} operators: "
+          f"{summary.percent('passed'):.2f} % pass, {summary.percent('refused'):.2f} % refused "
+          f"({summary.percent('refused', summary.differentiable):.2f} % of those with gradients)")
+    if page:
+        pathlib.Path(page).write_text(page_of(summary))
+    if bench:
+        pathlib.Path(bench).write_text("".join(json.dumps(row) + "\n" for row in rows_of(summary)))
+    return 1 if summary.failed else 0
+
+
+def listed(names, most=8):
+    names = [name for name, _ in names.most_common()]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def rows_of(summary):
+    failed = summary.counts["failed"] + summary.counts["crashed"]
+    for metric, value, limit in (
+        ("silent_differences", failed, 0),
+        ("pass_percent", summary.percent("passed"), None),
+        ("refused_percent", summary.percent("refused"), None),
+        ("refused_percent_with_gradients", summary.percent("refused", summary.differentiable), 5),
+    ):
+        row = {"bench": "conformance", "case": "op_db", "metric": metric, "value": value, "unit": ""}
+        yield row if limit is None else row | {"limit": limit}
+
+
+def page_of(summary):
+    import torch
+
+    lines = [
+        "# Conformance",
+        "",
+        "Made by `tests/conformance/op_db.py report`; do not edit.",
+        "",
+        f"PyTorch's own operator database (`op_db` of torch {torch.__version__.split('+')[0]}) through `antegrad.compile` on "
+        f"the CPU, {', '.join(DTYPES)}:",
+        "results with their strides, gradients and written inputs against eager, to the bit, with no call that ran eagerly.",
+        "",
+        "| samples | all | with gradients |",
+        "|---|---:|---:|",
+    ]
+    words = {"passed": "as in eager", "refused": "refused by a typed error", "failed": "**differ**", "crashed": "**crash**",
+             "not in eager": "not tried: eager refuses them"}
+    for status in STATUSES:
+        lines.append(f"| {words[status]} | {summary.counts[status]:,} | {summary.differentiable[status]:,} |")
+    lines += [
+        f"| as in eager, of those tried | {summary.percent('passed'):.2f} % | "
+        f"{summary.percent('passed', summary.differentiable):.2f} % |",
+        f"| refused | {summary.percent('refused'):.2f} % | {summary.percent('refused', summary.differentiable):.2f} % |",
+        "",
+        f"{len(summary.operators)} operators. Compared with a tolerance, for reasons that [accuracy.md](accuracy.md) gives: "
+        + ", ".join(f"`{name}`" for name in ROUNDED) + ". Values not compared, since they are whatever was in memory: "
+        + ", ".join(f"`{name}`" for name in UNINITIALISED) + ".",
+        "",
+        "## Refused",
+        "",
+        "| samples | what was found | operators |",
+        "|---:|---|---|",
+    ]
+    for reason, names in summary.reasons():
+        lines.append(f"| {sum(names.values()):,} | {reason.replace('|', chr(92) + '|')} | {listed(names, 12)} |")
+    if summary.failed:
+        lines += ["", "## Failed", "", "| operator | what | samples |", "|---|---|---|"]
+        for (name, text), places in sorted(summary.failed.items()):
+            lines.append(f"| {name} | {text.replace('|', chr(92) + '|')} | {len(places)} |")
+    return "\n".join(lines) + "\n"
 
 
 def part(text):
