@@ -10,10 +10,12 @@ TEXT   ?=
 BUILD := build/$(PRESET)
 # The presets without libtorch need less.
 SETUP := $(if $(filter core asan,$(PRESET)),--core)
+# The Python that scripts/setup found beside libtorch.
+PYTHON = $(shell sed -n 's/^ANTEGRAD_PYTHON=//p' build/setup.env)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test test-all bench format check mutants asan asan-torch tsan programs install clean
+.PHONY: help setup configure build demo test test-all bench conformance format check mutants asan asan-torch tsan programs install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
@@ -47,8 +49,14 @@ test-all: build ## all tests in their long form
 	@$(CTEST) -LE fast
 
 bench: configure ## measure against eager and peers; BENCH=name for one
-	@ninja -C $(BUILD) -j $(JOBS) $(if $(BENCH),bench_$(BENCH),benches)
+	@ninja -C $(BUILD) -j $(JOBS) $(if $(BENCH),$(if $(wildcard bench/$(BENCH).py),antegrad_python,bench_$(BENCH)),benches)
 	@scripts/run_benches $(BUILD)/bench out/bench $(BENCH)
+
+conformance: build ## PyTorch's operator database against eager (docs/conformance.md); goes on where it stopped
+	@mkdir -p out/conformance out/bench
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py run --out out/conformance --jobs $(JOBS)
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py report out/conformance \
+	  --page docs/conformance.md --bench out/bench/conformance.json
 
 format: ## format all C++ files in place
 	@scripts/setup --core

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""What a compiled call adds to eager in Python: a function of one operator on a tiny tensor.
+
+    python_call.py --out FILE [--quick] [--threads N]
+
+Peer: torch.compile with the aot_eager backend. Samples of many calls each, run in turn; medians of differences.
+Writes rows for scripts/bench_table.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import sys
+import time
+import warnings
+
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+
+import torch
+
+import antegrad
+
+CALLS = 200
+
+
+def double(x):
+    return x * 2
+
+
+def calls_us(function, x, backward):
+    start = time.perf_counter()
+    for _ in range(CALLS):
+        y = function(x)
+        if backward:
+            torch.autograd.grad(y, x, x)
+    return (time.perf_counter() - start) * 1e6 / CALLS
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    samples = 20 if arguments.quick else 200
+    x = torch.randn(4, requires_grad=True)
+    compiled = antegrad.compile(double)
+    dynamo = torch.compile(double, backend="aot_eager")
+    through_dynamo = torch.compile(double, backend=antegrad.backend)
+    rows = []
+    for case, backward in (("python_call", False), ("python_call_and_backward", True)):
+        functions = (double, compiled, dynamo, through_dynamo)
+        for function in functions:
+            calls_us(function, x, backward)
+        times = [[calls_us(f, x, backward) for f in functions] for _ in range(samples)]
+        added = [statistics.median(t[i] - t[0] for t in times) for i in range(4)]
+        row = {"bench": "overhead", "case": case, "metric": "added_us", "value": added[1], "unit": "us",
+               "peer": "torch.compile aot_eager", "peer_value": added[2], "ratio": added[1] / added[2],
+               "threads": arguments.threads, "cpu": platform.processor() or platform.machine()}
+        rows.append(row | ({} if backward else {"limit": 12}))
+        rows.append(row | {"metric": "through_dynamo_added_us", "value": added[3], "ratio": added[3] / added[2]})
+    assert compiled.report().eager_calls == 0, "a compiled call ran eagerly"
+    with open(arguments.out, "w") as file:
+        for row in rows:
+            file.write(json.dumps(row) + "\n")
+            print(f"{row['bench']}/{row['case']}/{row['metric']} = {row['value']:.4g} us  ({row['peer']}: {row['peer_value']:.4g})")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
