@@ -53,9 +53,11 @@ bench: configure ## measure against eager and peers; BENCH=name for one
 	@scripts/run_benches $(BUILD)/bench out/bench $(BENCH)
 
 conformance: build ## PyTorch's operator database against eager (docs/conformance.md); goes on where it stopped
-	@mkdir -p out/conformance out/bench
+	@mkdir -p out/bench
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py run --out out/conformance --jobs $(JOBS)
-	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py report out/conformance \
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py run --out out/conformance_dynamo --jobs $(JOBS) \
+	  --through dynamo --part 0/10
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py report out/conformance --dynamo out/conformance_dynamo \
 	  --page docs/conformance.md --bench out/bench/conformance.json
 
 format: ## format all C++ files in place

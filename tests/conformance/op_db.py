@@ -26,6 +26,7 @@ import warnings
 
 DTYPES = ("float32", "float64", "bfloat16", "int64")
 MOST_SAMPLES = 400  # of one operator and dtype
+MOST_SAMPLES_OF_DYNAMO = 4  # every fifth; each takes Dynamo tenths of a second
 SECONDS_A_CASE = 300  # for all samples of an operator and dtype
 
 
@@ -42,27 +43,37 @@ def worker():
     by_name = {name_of(op): op for op in op_db()}
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
-        name, dtype = json.loads(line)
-        for result in run_case(torch, antegrad, by_name[name], getattr(torch, dtype)):
+        (name, dtype), through = json.loads(line)
+        for result in run_case(torch, antegrad, by_name[name], getattr(torch, dtype), through):
             print(json.dumps(result), flush=True)
         print(json.dumps({"end": True}), flush=True)
 
 
-def run_case(torch, antegrad, op, dtype):
+def run_case(torch, antegrad, op, dtype, through):
     import torch.utils._pytree as pytree
 
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     yield {"differentiable": differentiable}
     samples = op.sample_inputs("cpu", dtype, requires_grad=differentiable)
+    most, every = (MOST_SAMPLES, 1) if through == "compile" else (MOST_SAMPLES_OF_DYNAMO, 5)
     for number, sample in enumerate(samples):
-        if number >= MOST_SAMPLES:
+        if number >= most * every:
             return
+        if number % every != 0:
+            continue
         yield {"begin": number}
-        yield {"sample": number, **run_sample(torch, antegrad, pytree, op, sample)}
+        yield {"sample": number, **run_sample(torch, antegrad, pytree, op, sample, through)}
 
 
-def run_sample(torch, antegrad, pytree, op, sample):
+def compile_by(through, torch, antegrad, function):
+    if through == "compile":
+        return antegrad.compile(function)
+    torch._dynamo.reset()
+    return torch.compile(function, backend=antegrad.backend, dynamic=False)
+
+
+def run_sample(torch, antegrad, pytree, op, sample, through):
     leaves, structure = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
@@ -93,7 +104,7 @@ def run_sample(torch, antegrad, pytree, op, sample):
         expected = outcome(function)
     except Exception as error:  # eager refuses the sample, or its backward
         return {"status": "not in eager", "detail": first_line(error)}
-    compiled = antegrad.compile(function, name=op.name)
+    compiled = compile_by(through, torch, antegrad, function)
     try:
         found = outcome(compiled)
     except antegrad.CaptureError as error:
@@ -102,7 +113,10 @@ def run_sample(torch, antegrad, pytree, op, sample):
         refused = re.match(r"(aten::\w+: |data_ptr: )?expected .*; found ", str(error).replace("\n", " "))
         status = "refused" if refused else "failed"
         return {"status": status, "kind": type(error).__name__, "detail": first_line(error)}
-    if compiled.report().eager_calls != 0:
+    if through == "dynamo" and not antegrad._dynamo.functions_of(compiled):
+        return {"status": "refused", "kind": "Dynamo", "detail": "found nothing that Dynamo makes a graph of"}
+    reports = antegrad.report(compiled)
+    if any(r.eager_calls for r in (reports if isinstance(reports, list) else [reports])):
         return {"status": "failed", "kind": "eager call", "detail": ""}
     for what, a, b in zip(("result", "gradient", "input"), found, expected):
         if len(a) != len(b):
@@ -195,8 +209,9 @@ def cases_of(part, only):
 
 
 class Worker:
-    def __init__(self):
+    def __init__(self, through):
         self.process = None
+        self.through = through
 
     def start(self):
         self.process = subprocess.Popen(
@@ -214,7 +229,7 @@ class Worker:
         timer.start()
         results, begun, differentiable = [], None, False
         try:
-            process.stdin.write(json.dumps(case) + "\n")
+            process.stdin.write(json.dumps([case, self.through]) + "\n")
             process.stdin.flush()
             for line in process.stdout:
                 result = json.loads(line)
@@ -254,7 +269,7 @@ def run(arguments):
 
     def one(case):
         if not hasattr(local, "worker"):
-            local.worker = Worker()
+            local.worker = Worker(arguments.through)
         differentiable, results = local.worker.run(case)
         with lock:
             with file.open("a") as f:
@@ -321,7 +336,7 @@ def reason_of(kind, detail):
     return re.sub(r"^aten::\w+, which needs", "an operator that needs", text)[:120] or kind
 
 
-def report_of(out, page, bench):
+def report_of(out, page, bench, dynamo=None):
     summary = Summary(out)
     print(", ".join(f"{summary.counts[s]} {s}" for s in STATUSES))
     for reason, names in summary.reasons():
@@ -332,7 +347,7 @@ def report_of(out, page, bench):
           f"{summary.percent('passed'):.2f} % pass, {summary.percent('refused'):.2f} % refused "
           f"({summary.percent('refused', summary.differentiable):.2f} % of those with gradients)")
     if page:
-        pathlib.Path(page).write_text(page_of(summary))
+        pathlib.Path(page).write_text(page_of(summary, Summary(dynamo) if dynamo else None))
     if bench:
         pathlib.Path(bench).write_text("".join(json.dumps(row) + "\n" for row in rows_of(summary)))
     return 1 if summary.failed else 0
@@ -355,7 +370,7 @@ def rows_of(summary):
         yield row if limit is None else row | {"limit": limit}
 
 
-def page_of(summary):
+def page_of(summary, dynamo):
     import torch
 
     lines = [
@@ -390,6 +405,16 @@ def page_of(summary):
     ]
     for reason, names in summary.reasons():
         lines.append(f"| {sum(names.values()):,} | {reason.replace('|', chr(92) + '|')} | {listed(names, 12)} |")
+    if dynamo:
+        lines += [
+            "",
+            "## Through torch.compile",
+            "",
+            f"Every tenth operator and dtype, some samples of each, by `torch.compile(..., backend=\"antegrad\")`: of "
+            f"{sum(dynamo.counts[s] for s in STATUSES[:4]):,} samples {dynamo.counts['passed']:,} as in eager, "
+            f"{dynamo.counts['refused']:,} refused or without a graph of Dynamo's, "
+            f"{dynamo.counts['failed'] + dynamo.counts['crashed']:,} that differ or crash.",
+        ]
     if summary.failed:
         lines += ["", "## Failed", "", "| operator | what | samples |", "|---|---|---|"]
         for (name, text), places in sorted(summary.failed.items()):
@@ -411,10 +436,13 @@ def main():
     running.add_argument("--out", required=True)
     running.add_argument("--part", type=part, default=(0, 1), metavar="K/N")
     running.add_argument("--jobs", type=int, default=2)
+    running.add_argument("--through", choices=("compile", "dynamo"), default="compile",
+                         help="antegrad.compile, or torch.compile with antegrad as its backend (some samples of each)")
     running.add_argument("--fresh", action="store_true", help="forget what is there")
     running.add_argument("--only", default="", metavar="REGEX")
     reporting = commands.add_parser("report", help="what a run found")
     reporting.add_argument("out")
+    reporting.add_argument("--dynamo", type=pathlib.Path, metavar="DIR", help="a run through Dynamo, for the page")
     reporting.add_argument("--page")
     reporting.add_argument("--bench")
     commands.add_parser("worker", help=argparse.SUPPRESS)
@@ -423,7 +451,7 @@ def main():
         return worker()
     if arguments.command == "run":
         return run(arguments)
-    return report_of(pathlib.Path(arguments.out), arguments.page, arguments.bench)
+    return report_of(pathlib.Path(arguments.out), arguments.page, arguments.bench, arguments.dynamo)
 
 
 if __name__ == "__main__":
