@@ -15,12 +15,12 @@ PYTHON = $(shell sed -n 's/^ANTEGRAD_PYTHON=//p' build/setup.env)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo test test-all bench conformance format check mutants asan asan-torch tsan programs install clean
+.PHONY: help setup configure build demo demo-python test test-all bench conformance format check mutants asan asan-torch tsan programs install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
-	  printf '  %-10s %s\n' "$$target" "$$text"; done
+	  printf '  %-12s %s\n' "$$target" "$$text"; done
 	@printf '\n  PRESET=release|debug|ci|core|asan|asan-torch|tsan (now: $(PRESET)), JOBS=n (now: $(JOBS)), ANTEGRAD_TORCH=dir: a libtorch of your own\n'
 
 setup: ## install what is missing (Debian packages, libtorch into .venv)
@@ -41,6 +41,10 @@ demo: configure ## train a small GPT with it; TEXT=file to train on, DEMO_ARGS='
 	@ninja -C $(BUILD) -j $(JOBS) train_gpt
 	@mkdir -p out/demo
 	@GOMP_SPINCOUNT=$${GOMP_SPINCOUNT-10000} $(BUILD)/examples/train_gpt --out out/demo $(if $(TEXT),--text '$(TEXT)') $(DEMO_ARGS)
+
+demo-python: configure ## the same from Python, through torch.compile; TEXT=file to train on
+	@ninja -C $(BUILD) -j $(JOBS) antegrad_python
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/python/train_gpt.py --out out/demo-python $(if $(TEXT),--text '$(TEXT)') $(DEMO_ARGS)
 
 test: build ## all tests but the long ones
 	@$(CTEST) -LE long
