@@ -96,9 +96,9 @@ std::optional<Verdict> first_difference(const Observation& eager, const Observat
 
 bool needs_nothing_that_is_gone(const Observation& eager, const Observation& found) {
   const auto says = [&](const char* words) { return eager.error.find(words) != std::string::npos; };
-  return found.raised == Raised::nothing && (says("backward through the graph a second time") ||
-                                             says("has been modified by an inplace operation") ||
-                                             says("view which was created in no_grad mode"));
+  return found.raised == Raised::nothing &&
+         (says("backward through the graph a second time") ||
+          says("has been modified by an inplace operation") || says("created in no_grad mode"));
 }
 
 bool comes_by_what_is_gone(const Observation& eager, const Observation& found, size_t call) {
