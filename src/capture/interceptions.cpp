@@ -1,5 +1,6 @@
 #include "capture/interceptions.h"
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/alias.h>
