@@ -13,6 +13,18 @@ function(antegrad_sources_here result pattern)
   set(${result} "${files}" PARENT_SCOPE)
 endfunction()
 
+# What scripts/setup left in build/setup.env under this name; empty where there is none.
+function(antegrad_setup_value result name)
+  set(value "")
+  set(file "${PROJECT_SOURCE_DIR}/build/setup.env")
+  if(EXISTS "${file}")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+    file(STRINGS "${file}" value REGEX "^${name}=")
+    string(REGEX REPLACE "^${name}=" "" value "${value}")
+  endif()
+  set(${result} "${value}" PARENT_SCOPE)
+endfunction()
+
 # Compiles a target of this tree like the library: same flags, same precompiled header.
 function(antegrad_use_torch_build target)
   target_link_libraries(${target} PRIVATE antegrad_torch_build)

@@ -5,13 +5,7 @@
 
 # scripts/setup leaves the libtorch that it chose in build/setup.env. CMAKE_PREFIX_PATH and Torch_DIR,
 # where given, come first.
-set(setup_file "${PROJECT_SOURCE_DIR}/build/setup.env")
-set(setup_prefix "")
-if(EXISTS "${setup_file}")
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${setup_file}")
-  file(STRINGS "${setup_file}" setup_lines REGEX "^ANTEGRAD_TORCH_PREFIX=")
-  string(REGEX REPLACE "^ANTEGRAD_TORCH_PREFIX=" "" setup_prefix "${setup_lines}")
-endif()
+antegrad_setup_value(setup_prefix ANTEGRAD_TORCH_PREFIX)
 # `pip install .`: the torch of the environment that is installed into, which pip hides from what builds a package.
 if(SKBUILD)
   find_package(Python REQUIRED COMPONENTS Interpreter)

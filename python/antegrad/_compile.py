@@ -2,7 +2,7 @@
 
 import torch
 
-from antegrad._C import Function, Report
+from antegrad._C import Function
 from antegrad._dynamo import functions_of
 
 
@@ -24,7 +24,7 @@ def compile(function=None, /, **options):
         return lambda f: compile(f, **options)
     if not callable(function):
         raise TypeError(f"expected a function or a module, found {type(function).__name__}")
-    options.setdefault("name", _name_of(function))
+    options.setdefault("name", getattr(function, "__name__", type(function).__name__))
     compiled = Function(function, options)
     if isinstance(function, torch.nn.Module):
         modules = list(function.modules())
@@ -44,10 +44,3 @@ def report(compiled):
             f"found {type(compiled).__name__}"
         )
     return [f.report() for f in functions]
-
-
-def _name_of(function):
-    return getattr(function, "__name__", type(function).__name__)
-
-
-Report.__module__ = "antegrad"

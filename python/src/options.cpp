@@ -2,71 +2,81 @@
 
 #include <antegrad/error.h>
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace antegrad::python {
 namespace {
 
+[[noreturn]] void refuse_value(const char* name, const std::string& expected, py::handle value) {
+  throw OptionError(
+      ErrorText{expected + " for the option " + name, py::repr(value).cast<std::string>(), ""});
+}
+
 template <class T>
-T value_of(const char* name, py::handle value, const char* expected) {
-  try {
-    return value.cast<T>();
-  } catch (const py::cast_error&) {
-    throw OptionError(ErrorText{std::string(expected) + " for the option " + name,
-                                py::repr(value).cast<std::string>(), ""});
-  }
+constexpr const char* kExpected = nullptr;
+template <>
+constexpr const char* kExpected<int64_t> = "a number";
+template <>
+constexpr const char* kExpected<std::string> = "a string";
+template <>
+constexpr const char* kExpected<bool> = "True or False";
+
+template <class Enum>
+using Words = std::vector<std::pair<std::string, Enum>>;
+
+// Sets a member of Options from a value of Python's; the name is for errors.
+using Setter = std::function<void(Options& options, const char* name, py::handle value)>;
+
+template <class T>
+Setter plain(T Options::*member) {
+  return [member](Options& options, const char* name, py::handle value) {
+    try {
+      options.*member = value.cast<T>();
+    } catch (const py::cast_error&) {
+      refuse_value(name, kExpected<T>, value);
+    }
+  };
 }
 
 template <class Enum>
-using Words = std::initializer_list<std::pair<const char*, Enum>>;
+Setter one_of(Enum Options::*member, Words<Enum> words) {
+  return [member, words = std::move(words)](Options& options, const char* name, py::handle value) {
+    std::string all;
+    for (const auto& [word, meaning] : words) {
+      if (py::isinstance<py::str>(value) && value.cast<std::string>() == word) {
+        options.*member = meaning;
+        return;
+      }
+      all += (all.empty() ? "'" : ", '") + word + "'";
+    }
+    refuse_value(name, "one of " + all, value);
+  };
+}
 
-template <class Enum>
-Enum word_of(const char* name, py::handle value, Words<Enum> words) {
-  std::string all;
-  for (const auto& [word, meaning] : words) {
-    if (py::isinstance<py::str>(value) && value.cast<std::string>() == word) return meaning;
-    all += (all.empty() ? "'" : ", '") + std::string(word) + "'";
-  }
-  throw OptionError(ErrorText{"one of " + all + " for the option " + name,
-                              py::repr(value).cast<std::string>(), ""});
+void set_dump_dir(Options& options, const char* /*name*/, py::handle value) {
+  options.dump_dir = py::str(value).cast<std::string>();  // a pathlib.Path as well
 }
 
 struct Option {
   const char* name;
-  void (*set)(Options& options, py::handle value);
+  Setter set;
 };
 
-constexpr const char* kNumber = "a number";
-constexpr const char* kText = "a string";
-constexpr const char* kFlag = "True or False";
-
 const Option kOptions[] = {
-    {"name", [](Options& o, py::handle v) { o.name = value_of<std::string>("name", v, kText); }},
-    {"max_programs",
-     [](Options& o, py::handle v) {
-       o.max_programs = value_of<int64_t>("max_programs", v, kNumber);
-     }},
+    {"name", plain(&Options::name)},
+    {"max_programs", plain(&Options::max_programs)},
     {"on_refusal",
-     [](Options& o, py::handle v) {
-       o.on_refusal = word_of<OnRefusal>(
-           "on_refusal", v, {{"error", OnRefusal::error}, {"eager", OnRefusal::eager}});
-     }},
-    {"audit",
-     [](Options& o, py::handle v) {
-       o.audit = word_of<Audit>(
-           "audit", v, {{"off", Audit::off}, {"pow2", Audit::pow2}, {"every", Audit::every}});
-     }},
-    {"check_against_eager",
-     [](Options& o, py::handle v) {
-       o.check_against_eager = value_of<int64_t>("check_against_eager", v, kNumber);
-     }},
-    {"verify_graphs",
-     [](Options& o, py::handle v) { o.verify_graphs = value_of<bool>("verify_graphs", v, kFlag); }},
-    {"dump_dir",
-     [](Options& o, py::handle v) {
-       o.dump_dir = value_of<std::string>("dump_dir", py::str(v), kText);
-     }},
+     one_of(&Options::on_refusal, {{"error", OnRefusal::error}, {"eager", OnRefusal::eager}})},
+    {"audit", one_of(&Options::audit,
+                     {{"off", Audit::off}, {"pow2", Audit::pow2}, {"every", Audit::every}})},
+    {"check_against_eager", plain(&Options::check_against_eager)},
+    {"verify_graphs", plain(&Options::verify_graphs)},
+    {"dump_dir", set_dump_dir},
 };
 
 [[noreturn]] void refuse_name(const std::string& name) {
@@ -85,13 +95,10 @@ Options options_from(const py::dict& given) {
   Options options;
   for (const auto& [key, value] : given) {
     const auto name = py::str(key).cast<std::string>();
-    bool known = false;
-    for (const auto& option : kOptions) {
-      if (name != option.name) continue;
-      option.set(options, value);
-      known = true;
-    }
-    if (!known) refuse_name(name);
+    const auto option = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                     [&](const Option& known) { return known.name == name; });
+    if (option == std::end(kOptions)) refuse_name(name);
+    option->set(options, option->name, value);
   }
   return options;
 }

@@ -13,6 +13,7 @@ enum class Kind : int64_t {
   boolean,   // a bool
   integer,   // an int64_t
   real,      // a double
+  complex,   // two doubles
   text,      // a string
   tensor,    // a tensor
   constant,  // a number: see Constants
@@ -52,11 +53,11 @@ const py::tuple& constant_types() {
   static const auto* const types = [] {
     const auto torch = py::module_::import("torch");
     const auto builtins = py::module_::import("builtins");
-    return new py::tuple(py::make_tuple(
-        torch.attr("dtype"), torch.attr("device"), torch.attr("layout"),
-        torch.attr("memory_format"), builtins.attr("complex"), builtins.attr("bytes"),
-        builtins.attr("type"), builtins.attr("range"), py::type::of(py::ellipsis()),
-        py::module_::import("enum").attr("Enum"), torch.attr("Size")));
+    return new py::tuple(
+        py::make_tuple(torch.attr("dtype"), torch.attr("device"), torch.attr("layout"),
+                       torch.attr("memory_format"), builtins.attr("bytes"), builtins.attr("type"),
+                       builtins.attr("range"), py::type::of(py::ellipsis()),
+                       py::module_::import("enum").attr("Enum"), torch.attr("Size")));
   }();
   return *types;
 }
@@ -134,6 +135,11 @@ py::object next_tuple_of(LeafReader& reader) {
   return py::hasattr(type, "_make") ? type.attr("_make")(elements) : type(elements);
 }
 
+py::object next_complex(LeafReader& reader) {
+  const auto real = reader.host<double>(), imaginary = reader.host<double>();
+  return py::reinterpret_steal<py::object>(PyComplex_FromDoubles(real, imaginary));
+}
+
 py::object next_slice(LeafReader& reader) {
   const auto start = unflatten(reader), stop = unflatten(reader), step = unflatten(reader);
   return py::reinterpret_steal<py::object>(PySlice_New(start.ptr(), stop.ptr(), step.ptr()));
@@ -156,6 +162,10 @@ void flatten(py::handle value, Leaves& leaves) {
   } else if (PyFloat_CheckExact(object)) {
     write(Kind::real, leaves);
     leaves.host.emplace_back(PyFloat_AS_DOUBLE(object));
+  } else if (PyComplex_CheckExact(object)) {  // not a constant: 0.0 and -0.0 are equal
+    write(Kind::complex, leaves);
+    leaves.host.emplace_back(PyComplex_RealAsDouble(object));
+    leaves.host.emplace_back(PyComplex_ImagAsDouble(object));
   } else if (PyUnicode_CheckExact(object)) {
     write(Kind::text, leaves);
     leaves.host.emplace_back(value.cast<std::string>());
@@ -192,6 +202,7 @@ py::object unflatten(LeafReader& reader) {
     case Kind::boolean: return py::bool_(reader.host<bool>());
     case Kind::integer: return py::int_(reader.host<int64_t>());
     case Kind::real: return py::float_(reader.host<double>());
+    case Kind::complex: return next_complex(reader);
     case Kind::text: return py::str(reader.host<std::string>());
     case Kind::tensor: return py::reinterpret_steal<py::object>(THPVariable_Wrap(reader.tensor()));
     case Kind::constant: return next_object(reader);

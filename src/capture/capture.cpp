@@ -276,8 +276,11 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     tracer.graph.name = request.name;
     tracer.assumed = request.variation.answers;
     if (located != nullptr) tracer.locate = located->node;
-    const auto undo = [&] {
+    const auto note_answers = [&] {
       for (const auto& answer : tracer.answers) captured.answers.push_back(answer.index != 0);
+    };
+    const auto undo = [&] {
+      note_answers();
       tracer.seed.restore();
       settle(watched, tracer);
       if (located != nullptr) located->line = tracer.located;
@@ -285,14 +288,11 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     try {
       shared = run(tracer, request, known, captured);
       tracer.seed.require_unchanged();
-    } catch (const c10::Error& error) {
-      undo();
-      rethrow_typed(error.what());
-      throw;
     } catch (...) {
       undo();
-      throw;
+      std::rethrow_exception(typed_current_exception());
     }
+    note_answers();
     if (const char* changed = settle(watched, tracer)) {
       throw EscapeError("", {"a callable that leaves its tensors as they are",
                              std::string("a parameter, buffer or argument whose ") + changed +

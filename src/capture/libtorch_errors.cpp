@@ -1,6 +1,7 @@
 #include "capture/libtorch_errors.h"
 
 #include <antegrad/error.h>
+#include <c10/util/Exception.h>
 
 #include <exception>
 #include <string>
@@ -68,8 +69,6 @@ constexpr Translation kTranslations[] = {
     data_access("erroneously tracing into a custom kernel"),  // where it checks for null by itself
 };
 
-}  // namespace
-
 void rethrow_typed(std::string_view text) {
   for (const auto& known : kTranslations) {
     if (text.find(known.says) == text.npos) continue;
@@ -77,6 +76,23 @@ void rethrow_typed(std::string_view text) {
     if (known.at_call_site) found += ", at " + call_site(text);
     known.raise(known.op, {known.expected, std::move(found), known.remedy});
   }
+}
+
+}  // namespace
+
+std::exception_ptr typed_current_exception() {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    try {
+      rethrow_typed(error.what());
+    } catch (const Error&) {
+      return std::current_exception();
+    }
+  } catch (...) {
+    // Anything else says itself what it is.
+  }
+  return std::current_exception();
 }
 
 void rethrow_foreign(std::string_view text) {

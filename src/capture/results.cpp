@@ -113,14 +113,9 @@ Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   const auto tokens = tracer.generator_tokens;
   const auto effects = tracer.effect_tokens;
   try {
-    try {
-      return run_backward(tracer, tensors, outputs, form);
-    } catch (const c10::Error& error) {
-      rethrow_typed(error.what());
-      throw;
-    }
+    return run_backward(tracer, tensors, outputs, form);
   } catch (...) {
-    captured.backward_error = std::current_exception();
+    captured.backward_error = typed_current_exception();
     graph.nodes.resize(nodes);
     tracer.generator_tokens = tokens;
     tracer.effect_tokens = effects;
@@ -204,10 +199,7 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::Ba
   auto& graph = tracer.graph;
   write_inputs(tracer, mutations);
   graph.outputs = std::move(out.outputs);
-  for (const auto& answer : tracer.answers) {
-    graph.outputs.push_back(answer);
-    captured.answers.push_back(answer.index != 0);
-  }
+  for (const auto& answer : tracer.answers) graph.outputs.push_back(answer);
   write_tokens(tracer);
   for (auto& tangent : backward.tangents) graph.inputs.push_back(std::move(tangent));
   for (auto& gradient : backward.gradients) graph.outputs.push_back(gradient);

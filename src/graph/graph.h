@@ -112,8 +112,7 @@ struct Input {
   bool requires_grad = false;
   bool mutates_data = false;  ///< written back after the call from the matching Output
   bool mutates_metadata = false;
-  bool inner =
-      false;  ///< primal: a view of something written, from which results were computed since
+  bool inner = false;         ///< primal: a view of what is written, whence results came since
   int32_t version_bumps = 0;  ///< primal: by how much the call moves its version counter
   /// tangent: position among the graph's outputs that it belongs to; generator_token: generator
   int32_t index = -1;

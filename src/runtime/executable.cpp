@@ -408,11 +408,13 @@ void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
                                        const std::vector<at::Tensor>& primals,
                                        const std::vector<at::Tensor>& handed) const {
   std::vector<InnerResult> inner;
-  const auto note = [&](const at::Tensor& tensor, bool is_inner, size_t output) {
-    if (!is_inner || !tensor.defined() || !torch_compat::has_history(tensor)) return;
-    const auto edge = torch_compat::gradient_edge(tensor);
+  const auto note_edge = [&](const torch::autograd::Edge& edge, size_t output) {
     inner.push_back(
         {torch_compat::WeakNode(edge.function), edge.input_nr, tangent_of_output_[output]});
+  };
+  const auto note = [&](const at::Tensor& tensor, bool is_inner, size_t output) {
+    if (!is_inner || !tensor.defined() || !torch_compat::has_history(tensor)) return;
+    note_edge(torch_compat::gradient_edge(tensor), output);
   };
   for (size_t i = 0; i < handed_out_.size(); ++i) {
     // An input that is handed out is the caller's; its history is no part of the region.
@@ -426,8 +428,8 @@ void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
     for (const auto primal : inner_views_) {
       const auto& view = primals[static_cast<size_t>(primal)];
       if (!view.is_view() || !view._base().is_same(written)) continue;
-      note(view, true, handed_out_.size() + i);
       const auto edge = torch_compat::gradient_edge(view);
+      note_edge(edge, handed_out_.size() + i);
       edge.function->add_tensor_pre_hook(std::make_unique<WrittenViewCheck>(region, edge));
     }
   }

@@ -11,8 +11,8 @@ using torch::autograd::variable_list;
   throw BackwardError(
       ErrorText{"gradients of arguments and parameters of the compiled region",
                 "a question (grad(), a hook or retain_grad()) for the gradient of a result, or of "
-                "an argument "
-                "written in place, that other results were computed from inside the region",
+                "an argument written in place, that other results were computed from inside the "
+                "region",
                 "compute it inside with ag::grad, or compile the two parts separately"});
 }
 

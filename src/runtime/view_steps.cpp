@@ -86,7 +86,7 @@ at::Tensor ViewSteps::apply(at::Tensor tensor, Made& made) const {
     stack.emplace_back(tensor);
     stack.insert(stack.end(), step.arguments.begin(), step.arguments.end());
     step.entry->handle.callBoxed(stack);
-    if (makes_several(*step.entry)) {
+    if (stack[0].isTensorList()) {
       tensor = made.emplace(key, stack[0].toTensorVector()).first->second.at(step.output);
     } else {
       tensor = std::move(stack.at(step.output)).toTensor();

@@ -376,7 +376,7 @@ struct DumpFolder {
   }
   std::ifstream open(const char* file) const { return std::ifstream(path + "/" + file); }
 
-  std::string path = ::testing::TempDir() + "antegrad_dumps_XXXXXX";
+  std::string path = ::testing::TempDir() + "antegrad_dumps_XXXXXX";  // which mkdtemp fills in
 };
 
 TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {

@@ -68,6 +68,15 @@ def test_structures_of_arguments():
     assert len(compiled.report().programs) == 3
 
 
+def test_signs_of_zeros_are_values():
+    compiled = antegrad.compile(lambda x, c: x * c)
+    x = torch.ones(2, dtype=torch.complex64)
+    for c in (complex(0.0, 0.0), complex(0.0, -0.0), 0.0, -0.0):
+        found, expected = compiled(x, c), x * c
+        assert torch.equal(torch.view_as_real(found).signbit(), torch.view_as_real(expected).signbit())
+    assert len(compiled.report().programs) == 4
+
+
 def test_other_types_are_refused():
     compiled = antegrad.compile(lambda x: x)
     with pytest.raises(TypeError, match="found an object of type builtins.object"):

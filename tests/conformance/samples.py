@@ -1,0 +1,173 @@
+"""Samples of PyTorch's operator database, each run eagerly and compiled, and compared to the bit."""
+
+import json
+import re
+import sys
+import warnings
+
+import torch
+import torch.utils._pytree as pytree
+from torch.testing._internal import common_methods_invocations as database
+
+import antegrad
+
+DTYPES = ("float32", "float64", "bfloat16", "int64")
+MOST_SAMPLES = 400  # of one operator and dtype
+MOST_SAMPLES_OF_DYNAMO = 4  # every fifth; each takes Dynamo tenths of a second
+
+# Some operators are wrapped so that they draw after a seed of their own, which a capture refuses. The harness seeds.
+database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+
+
+def name_of(op):
+    return op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+
+
+def cases_of(part, only):
+    """Names of operators with dtypes: those that leave `part[0]` when their place is divided by `part[1]`."""
+    k, n = part
+    cases = sorted({
+        (name_of(op), dtype) for op in database.op_db for dtype in DTYPES
+        if getattr(torch, dtype) in op.supported_dtypes("cpu")
+    })
+    return [case for i, case in enumerate(cases) if i % n == k and re.search(only, case[0])]
+
+
+def worker():
+    """Runs cases: they come in on standard input, results go out as lines of JSON."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    by_name = {name_of(op): op for op in database.op_db}
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        (name, dtype), through = json.loads(line)
+        for result in run_case(by_name[name], getattr(torch, dtype), through):
+            print(json.dumps(result), flush=True)
+        print(json.dumps({"end": True}), flush=True)
+
+
+def run_case(op, dtype, through):
+    differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    torch.manual_seed(0)
+    yield {"differentiable": differentiable}
+    samples = op.sample_inputs("cpu", dtype, requires_grad=differentiable)
+    most, every = (MOST_SAMPLES, 1) if through == "compile" else (MOST_SAMPLES_OF_DYNAMO, 5)
+    for number, sample in enumerate(samples):
+        if number >= most * every:
+            return
+        if number % every != 0:
+            continue
+        yield {"begin": number}
+        yield {"sample": number, **run_sample(op, sample, through)}
+
+
+def compile_by(through, function):
+    if through == "compile":
+        return antegrad.compile(function)
+    torch._dynamo.reset()
+    return torch.compile(function, backend=antegrad.backend, dynamic=False)
+
+
+def run_sample(op, sample, through):
+    leaves, structure = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def function(*tensors):
+        filled = list(leaves)
+        for place, tensor in zip(places, tensors):
+            filled[place] = tensor
+        value, args, kwargs = pytree.tree_unflatten(filled, structure)
+        return op.op(value, *args, **kwargs)
+
+    def outcome(call):
+        tensors = [copy_of(leaves[i]) for i in places]
+        torch.manual_seed(1)
+        result = call(*tensors)
+        found = pytree.tree_leaves(result)
+        roots = [t for t in found if isinstance(t, torch.Tensor) and t.requires_grad]
+        wanted = [t for t in tensors if t.requires_grad]
+        gradients = []
+        if roots and wanted:
+            generator = torch.Generator().manual_seed(2)
+            tangents = [
+                torch.randn(r.shape, generator=generator, dtype=torch.float64).to(r.dtype) for r in roots
+            ]
+            gradients = torch.autograd.grad(roots, wanted, tangents, allow_unused=True)
+        return found, gradients, tensors
+
+    try:
+        expected = outcome(function)
+    except Exception as error:  # eager refuses the sample, or its backward
+        return {"status": "not in eager", "detail": first_line(error)}
+    compiled = compile_by(through, function)
+    try:
+        found = outcome(compiled)
+    except antegrad.CaptureError as error:
+        return {"status": "refused", "kind": type(error).__name__, "detail": first_line(error)}
+    except Exception as error:
+        refused = re.match(r"(aten::\w+: |data_ptr: )?expected .*; found ", str(error).replace("\n", " "))
+        status = "refused" if refused else "failed"
+        return {"status": status, "kind": type(error).__name__, "detail": first_line(error)}
+    if through == "dynamo" and not antegrad._dynamo.functions_of(compiled):
+        return {"status": "refused", "kind": "Dynamo", "detail": "found nothing that Dynamo makes a graph of"}
+    reports = antegrad.report(compiled)
+    if any(r.eager_calls for r in (reports if isinstance(reports, list) else [reports])):
+        return {"status": "failed", "kind": "eager call", "detail": ""}
+    for what, a, b in zip(("result", "gradient", "input"), found, expected):
+        if len(a) != len(b):
+            return {"status": "failed", "kind": "different", "detail": f"{len(a)} {what}s, {len(b)} in eager"}
+        for i, (x, y) in enumerate(zip(a, b)):
+            difference = differ(x, y, strides=what != "gradient", op=op.name)
+            if difference:
+                return {"status": "failed", "kind": f"{what} differs", "detail": f"{what} {i}: {difference}"}
+    return {"status": "passed"}
+
+
+def copy_of(tensor):
+    """A tensor like it with memory of its own, a leaf; with the same strides where its elements do not overlap."""
+    with torch.no_grad():
+        copy = tensor.detach().clone(memory_format=torch.preserve_format)
+        if tensor.layout == torch.strided and copy.stride() != tensor.stride() and 0 not in tensor.stride():
+            extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride())) if tensor.numel() else 0
+            copy = torch.empty(extent, dtype=tensor.dtype).as_strided(tensor.shape, tensor.stride()).copy_(tensor)
+    return copy.detach().requires_grad_(tensor.requires_grad)
+
+
+# Formulas that take another path for stand-ins, which rounds differently (docs/accuracy.md).
+ROUNDED = ("prod", "cumprod", "masked.prod", "masked_fill")
+# Results that are whatever was in memory.
+UNINITIALISED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+
+
+def differ(x, y, strides, op):
+    rounded = () if op not in ROUNDED else (3e-2, 3e-2) if y is not None and y.dtype == torch.bfloat16 else (1e-4, 1e-4)
+    if isinstance(y, torch.Tensor) != isinstance(x, torch.Tensor):
+        return f"{type(x).__name__}, in eager {type(y).__name__}"
+    if not isinstance(y, torch.Tensor):
+        return "" if x is y or x == y or x != x and y != y else f"{x}, in eager {y}"
+    for fact in ("dtype", "shape", "layout", "requires_grad"):
+        if getattr(x, fact) != getattr(y, fact):
+            return f"{fact} {getattr(x, fact)}, in eager {getattr(y, fact)}"
+    if strides and x.layout == torch.strided and x.numel() > 1 and x.stride() != y.stride():
+        return f"strides {x.stride()}, in eager {y.stride()}"
+    x, y = x.detach().resolve_conj().resolve_neg(), y.detach().resolve_conj().resolve_neg()
+    if op in UNINITIALISED:
+        return ""
+    if x.layout != torch.strided:
+        x, y = x.to_dense(), y.to_dense()
+    if x.dtype == torch.complex32:
+        x, y = x.to(torch.complex64), y.to(torch.complex64)
+    if torch.equal(x, y):
+        return ""
+    if x.is_complex():
+        x, y = torch.view_as_real(x.contiguous()), torch.view_as_real(y.contiguous())
+    if x.is_floating_point() and torch.equal(x.isnan(), y.isnan()):
+        x, y = x.nan_to_num(0, 1e30, -1e30), y.nan_to_num(0, 1e30, -1e30)
+        if torch.equal(x, y) or rounded and torch.allclose(x, y, *rounded):
+            return ""
+        return f"values, by up to {(x.double() - y.double()).abs().max().item():g}"
+    return "values"
+
+
+def first_line(error):
+    return str(error).strip().split("\n")[0][:300]
