@@ -74,7 +74,8 @@ class TensorKindError : public CaptureError {
   using CaptureError::CaptureError;
 };
 
-/// The callable asked for a value that only real data can give (`item()`, `nonzero()`, ...).
+/// The callable asked for what only data can tell and a program cannot assume: a floating-point `item()`,
+/// `data_ptr()`, anything in a derivative or after an operator with effects.
 class DataDependentError : public CaptureError {
   using CaptureError::CaptureError;
 };

@@ -1,27 +1,67 @@
 #include "errors.h"
 
 #include <antegrad/error.h>
+#include <torch/csrc/Exceptions.h>
+
+#include <string>
+#include <vector>
+
+#include "runtime/front_errors.h"
 
 namespace antegrad::python {
+namespace {
+
+// The exception class of each C++ class, bases first.
+struct Class {
+  bool (*is)(const Error* error);
+  PyObject* type;
+};
+std::vector<Class>& classes() {
+  static auto* const classes = new std::vector<Class>();  // immortal, like the exception classes
+  return *classes;
+}
+
+template <class E, class Base>
+py::handle add(py::module_& module, const char* name, const Base& base) {
+  const py::handle type = py::register_exception<E>(module, name, base);
+  classes().push_back(
+      {[](const Error* error) { return dynamic_cast<const E*>(error) != nullptr; }, type.ptr()});
+  return type;
+}
+
+// What libtorch's engine raises as an exception of that class.
+struct Raised : torch::PyTorchError {
+  Raised(const std::string& message, PyObject* as) : PyTorchError(message), type(as) {}
+  PyObject* python_type() override { return type; }
+  PyObject* type;
+};
+
+void raise(const Error& error) {
+  for (auto c = classes().rbegin(); c != classes().rend(); ++c) {
+    if (c->is(&error)) throw Raised(error.what(), c->type);
+  }
+}
+
+}  // namespace
 
 // pybind11 asks translators from the last that was registered to the first: bases have to be registered before what
 // derives from them.
 void add_errors(py::module_& module) {
-  using py::register_exception;
-  const auto error = register_exception<Error>(module, "Error", PyExc_RuntimeError);
-  register_exception<InputError>(module, "InputError", error);
-  register_exception<OptionError>(module, "OptionError", error);
-  register_exception<GraphError>(module, "GraphError", error);
-  const auto capture = register_exception<CaptureError>(module, "CaptureError", error);
-  register_exception<TensorKindError>(module, "TensorKindError", capture);
-  register_exception<DataDependentError>(module, "DataDependentError", capture);
-  register_exception<NestedCaptureError>(module, "NestedCaptureError", capture);
-  register_exception<MutationError>(module, "MutationError", capture);
-  register_exception<EscapeError>(module, "EscapeError", capture);
-  register_exception<BackwardError>(module, "BackwardError", error);
-  register_exception<HostStateError>(module, "HostStateError", error);
-  register_exception<MismatchError>(module, "MismatchError", error);
-  register_exception<InternalError>(module, "InternalError", error);
+  const auto error = add<Error>(module, "Error", PyExc_RuntimeError);
+  add<InputError>(module, "InputError", error);
+  add<OptionError>(module, "OptionError", error);
+  add<GraphError>(module, "GraphError", error);
+  const auto capture = add<CaptureError>(module, "CaptureError", error);
+  add<TensorKindError>(module, "TensorKindError", capture);
+  add<DataDependentError>(module, "DataDependentError", capture);
+  add<NestedCaptureError>(module, "NestedCaptureError", capture);
+  add<MutationError>(module, "MutationError", capture);
+  add<EscapeError>(module, "EscapeError", capture);
+  add<BackwardError>(module, "BackwardError", error);
+  add<HostStateError>(module, "HostStateError", error);
+  add<MismatchError>(module, "MismatchError", error);
+  add<InternalError>(module, "InternalError", error);
+  runtime::set_throw_for_front(&raise);
 }
 
 }  // namespace antegrad::python

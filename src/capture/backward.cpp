@@ -14,7 +14,7 @@ namespace {
 
 shapes::Spec tangent_spec(const Tracer& tracer, const at::Tensor& tensor, const Output& output,
                           const ops::TangentForm& form) {
-  auto spec = spec_of(tensor);
+  auto spec = shapes::spec_of(tensor);
   spec.offset = 0;
   const auto strides = form.strides
                            ? *form.strides

@@ -274,13 +274,10 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     Tracer tracer(known);
     life = tracer.life();
     tracer.graph.name = request.name;
-    tracer.assumed = request.variation.answers;
+    tracer.data_questions.given = request.variation.answers;
+    tracer.data_questions.evaluate = request.evaluate;
     if (located != nullptr) tracer.locate = located->node;
-    const auto note_answers = [&] {
-      for (const auto& answer : tracer.answers) captured.answers.push_back(answer.index != 0);
-    };
     const auto undo = [&] {
-      note_answers();
       tracer.seed.restore();
       settle(watched, tracer);
       if (located != nullptr) located->line = tracer.located;
@@ -292,7 +289,7 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
       undo();
       std::rethrow_exception(typed_current_exception());
     }
-    note_answers();
+    captured.questions = std::move(tracer.data_questions.asked);
     if (const char* changed = settle(watched, tracer)) {
       throw EscapeError("", {"a callable that leaves its tensors as they are",
                              std::string("a parameter, buffer or argument whose ") + changed +
@@ -356,28 +353,13 @@ void require_seeds_of_others(const Request& request, const std::vector<Snapshot>
 }
 
 // Captures until all shared memory is known, which it returns.
-SharedMemories capture_shared(Request request, const std::vector<Snapshot>& watched,
+SharedMemories capture_shared(const Request& request, const std::vector<Snapshot>& watched,
                               Captured& captured) {
   SharedMemories known;
-  std::exception_ptr refused;
   while (true) {
     captured = {};
     std::vector<ValueId> alive;
-    SharedMemories shared;
-    try {
-      shared = attempt(request, watched, known, captured, alive, nullptr);
-    } catch (...) {
-      // What the callable does not bear may be what was assumed of its data: then the other answer is.
-      auto& given = request.variation.answers;
-      if (captured.answers.size() <= given.size()) {
-        if (refused) std::rethrow_exception(refused);
-        throw;
-      }
-      if (!refused) refused = std::current_exception();
-      given = captured.answers;
-      given.back() = !given.back();
-      continue;
-    }
+    auto shared = attempt(request, watched, known, captured, alive, nullptr);
     if (!shared.empty()) {
       known.merge(shared);
       continue;

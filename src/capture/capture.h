@@ -16,9 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "capture/data_questions.h"
 #include "capture/infer.h"
 #include "capture/shared_memory.h"
 #include "graph/graph.h"
+#include "ops/answer.h"
 #include "ops/attrs.h"
 #include "ops/backward_form.h"
 
@@ -30,8 +32,9 @@ using Body = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>
 /// What may differ between two captures of one call.
 struct Variation {
   ops::BackwardForm backward;  ///< which backward to capture
-  /// What to assume for the first questions about data (data_questions.h); false for further ones.
-  std::vector<bool> answers;
+  /// What to assume of the first questions about data; further ones are put to Request::evaluate.
+  std::vector<ops::Answer> answers;
+  bool has_data = true;  ///< false where doubles stand for arguments
 };
 
 struct Request {
@@ -42,6 +45,8 @@ struct Request {
   std::function<Source(const at::Tensor&)> source_of;
   /// A tensor of the same kind whose storage is the given one.
   Holder holder_of;
+  /// Answers questions about the data of this call; null where its data are gone.
+  Evaluate evaluate;
   /// Tensors that must be untouched afterwards even if no operator meets them (module slots).
   std::vector<at::Tensor> watched;
   Variation variation;
@@ -53,7 +58,7 @@ struct Captured {
   /// Real tensors behind the leading primals of joint.inputs, same order. Constants are owned; the
   /// caller decides how to hold the others.
   std::vector<at::Tensor> primals;
-  std::vector<bool> answers;  ///< what was assumed for each question about data
+  std::vector<ops::Question> questions;  ///< about data, in order, and what was assumed
   /// By primal: the tensor through which it is found (Source::via), undefined for most.
   std::vector<at::Tensor> holders;
   /// By primal: the primal that it is a view of by autograd in this capture, -1 for most.

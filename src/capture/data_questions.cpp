@@ -5,9 +5,15 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ne.h>
 #include <antegrad/error.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <unordered_map>
+
+#include "capture/infer.h"
+#include "capture/outside.h"
 #include "capture/tracer.h"
 
 namespace antegrad::capture {
@@ -27,29 +33,156 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
   library.impl("equal", c10::DispatchKey::Meta, equal_on_meta);
 }
 
-at::Tensor record_question(const at::Tensor& a, const at::Tensor& b) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("antegrad::equal", "")
-                             .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
-  const at::NoGradGuard no_grad;
-  return op.call(a, b);
+// A graph of what leads to `wanted`, and its inputs: the first step to their data.
+class Part {
+ public:
+  Part(const Tracer& tracer, const std::vector<ValueId>& wanted, const std::string& op)
+      : needed_(tracer.graph.values.size(), false) {
+    const auto& whole = tracer.graph;
+    graph_.name = whole.name;
+    graph_.generators = whole.generators;
+    graph_.opaque_names = whole.opaque_names;
+    graph_.values = whole.values;
+    for (const auto value : wanted) {
+      needed_[at(value)] = true;
+      graph_.outputs.emplace_back().value = value;
+    }
+    for (auto node = whole.nodes.rbegin(); node != whole.nodes.rend(); ++node) take(*node, op);
+    std::reverse(graph_.nodes.begin(), graph_.nodes.end());
+    for (const auto& root : tracer.roots()) {
+      if (root.base >= 0 || !needed_[at(root.value)]) continue;
+      graph_.inputs.emplace_back().value = root.value;
+      inputs_.push_back(root.real);
+      needed_[at(root.value)] = false;
+    }
+    for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
+      const auto token = tracer.generator_tokens[g].first;
+      if (token == kNoValue || !needed_[at(token)]) continue;
+      auto& input = graph_.inputs.emplace_back();
+      input.value = token;
+      input.kind = InputKind::generator_token;
+      input.index = static_cast<int32_t>(g);
+      inputs_.emplace_back();
+      needed_[at(token)] = false;
+    }
+    AG_CHECK(std::find(needed_.begin(), needed_.end(), true) == needed_.end(),
+             "a question about what no node computes");
+  }
+  const Graph& graph() const { return graph_; }
+  const std::vector<at::Tensor>& inputs() const { return inputs_; }
+
+ private:
+  static size_t at(ValueId value) { return static_cast<size_t>(value); }
+
+  void take(const Node& node, const std::string& op) {
+    const auto is_needed = [&](ValueId v) { return v != kNoValue && needed_[at(v)]; };
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed)) return;
+    if (node.op.traits().effect) {
+      refuse_question(op, "about what " + node.op.name() + " gives, which has effects");
+    }
+    for (const auto output : node.outputs) {
+      if (output != kNoValue) needed_[at(output)] = false;
+    }
+    for (const auto input : node.inputs) needed_[at(input)] = true;
+    graph_.nodes.push_back(node);
+  }
+
+  Graph graph_;
+  std::vector<at::Tensor> inputs_;
+  std::vector<bool> needed_;  // by value
+};
+
+std::vector<at::Tensor> data_of(Tracer& tracer, const std::vector<ValueId>& values,
+                                const std::string& op) {
+  const Part part(tracer, values, op);
+  const OutsideCapture outside;
+  return tracer.data_questions.evaluate(part.graph(), tracer.tables, part.inputs());
+}
+
+// The answer to the next question: the given one, or what `look` finds in the data.
+template <class Look>
+ops::Answer next_answer(const Tracer& tracer, const std::string& op, const Look& look) {
+  const auto& questions = tracer.data_questions;
+  if (tracer.phase == Phase::backward) refuse_question(op, "in a derivative");
+  if (questions.acted) {
+    refuse_question(op,
+                    "after an operator with effects, which would act once more if the answer is "
+                    "another");
+  }
+  const auto asked = questions.asked.size();
+  if (asked < questions.given.size()) return questions.given[asked];
+  if (!questions.evaluate) refuse_question(op, "in a capture after the call");
+  return look();
+}
+
+int64_t ask(Tracer& tracer, const at::Tensor& question, const std::string& op) {
+  static const auto assume = ops::assume_operator().typed<void(const at::Tensor&, int64_t)>();
+  const auto value = tracer.value_of(question);
+  const auto answer = next_answer(tracer, op, [&] {
+    const auto data = data_of(tracer, {value}, op);
+    const OutsideCapture outside;
+    return ops::Answer{ops::number_in(data.front()), {}};
+  });
+  assume.call(question, answer.number);
+  tracer.data_questions.asked.push_back({tracer.graph.nodes.back().id, answer});
+  return answer.number;
+}
+
+Tracer& asking() {
+  auto* tracer = Tracer::current();
+  AG_CHECK(tracer != nullptr, "a question without a capture");
+  return *tracer;
 }
 
 }  // namespace
 
+void refuse_question(const std::string& op, const std::string& why) {
+  throw DataDependentError(
+      op, {"questions about data whose answers are bools, integers or sizes, before any effect",
+           op + ", which needs the data of a tensor, " + why + ", called at " + call_site(),
+           "move it out of the compiled callable, or pass its result as an argument"});
+}
+
 bool assume_equal(const at::Tensor& a, const at::Tensor& b) {
-  auto* tracer = Tracer::current();
-  AG_CHECK(tracer != nullptr, "a question without a capture");
+  static const auto equal = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("antegrad::equal", "")
+                                .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
+  auto& tracer = asking();
   if (a.sizes() != b.sizes()) return false;
-  if (tracer->value_of(a) == tracer->value_of(b) || a.numel() == 0) return true;
-  const auto asked = tracer->answers.size();
-  const bool assumed = asked < tracer->assumed.size() && tracer->assumed[asked];
-  Output answer;
-  answer.kind = OutputKind::answer;
-  answer.value = tracer->value_of(record_question(a, b));
-  answer.index = assumed ? 1 : 0;
-  tracer->answers.push_back(answer);
-  return assumed;
+  if (tracer.value_of(a) == tracer.value_of(b) || a.numel() == 0) return true;
+  const at::NoGradGuard no_grad;
+  return ask(tracer, equal.call(a, b), "aten::equal") != 0;
+}
+
+bool assume_truth(const at::Tensor& tensor) {
+  const at::NoGradGuard no_grad;
+  const auto truth = tensor.scalar_type() == at::kBool ? tensor : at::ne(tensor, 0);
+  return ask(asking(), truth, "aten::is_nonzero") != 0;
+}
+
+std::optional<at::Scalar> assume_number(const at::Tensor& tensor) {
+  const auto type = tensor.scalar_type();
+  const bool boolean = type == at::kBool;
+  if (!boolean && !at::isIntegralType(type, /*includeBool=*/false)) return std::nullopt;
+  const at::NoGradGuard no_grad;
+  const auto number = ask(asking(), tensor, "aten::_local_scalar_dense");
+  return boolean ? at::Scalar(number != 0) : at::Scalar(number);
+}
+
+std::vector<shapes::Spec> assume_outputs(Tracer& tracer, const ops::OpEntry& entry,
+                                         at::ArrayRef<c10::IValue> args,
+                                         const std::vector<ValueId>& inputs) {
+  const auto& name = entry.op.info().base_name;
+  if (entry.is_twin || entry.random) refuse_question(name, "and writes or draws");
+  const auto answer = next_answer(tracer, name, [&] {
+    const auto data = data_of(tracer, inputs, name);
+    const OutsideCapture outside;
+    std::unordered_map<ValueId, at::Tensor> by_value;
+    for (size_t i = 0; i < inputs.size(); ++i) by_value.emplace(inputs[i], data[i]);
+    return ops::Answer{0, run_on_data(entry, args, by_value)};
+  });
+  tracer.data_questions.asked.push_back({static_cast<int32_t>(tracer.graph.nodes.size()), answer});
+  return answer.outputs;
 }
 
 }  // namespace antegrad::capture

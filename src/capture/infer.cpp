@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/ops/empty.h>
@@ -48,7 +49,7 @@ c10::IValue with_tensors(const c10::IValue& value, const Replace& replace) {
 
 void append_specs(const c10::IValue& value, std::vector<shapes::Spec>& specs) {
   const auto append = [&](const at::Tensor& t) {
-    specs.push_back(t.defined() ? spec_of(t) : shapes::undefined());
+    specs.push_back(t.defined() ? shapes::spec_of(t) : shapes::undefined());
   };
   if (value.isTensor()) {
     append(value.toTensor());
@@ -70,15 +71,16 @@ at::Tensor in_storage(const at::Tensor& like, const std::function<at::Tensor(int
   return tensor;
 }
 
+// With `device` the kernel makes new tensors there.
 std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
-                                      c10::Device device, const Replace& replace) {
+                                      std::optional<c10::Device> device, const Replace& replace) {
   Stack stack;
   stack.reserve(args.size());
   for (const auto& arg : args) stack.push_back(with_tensors(arg, replace));
-  if (entry.device_arg >= 0) {
+  if (device && entry.device_arg >= 0) {
     auto& arg = stack[static_cast<size_t>(entry.device_arg)];
     const bool factory = entry.op.traits().factory;
-    if (!arg.isNone() || factory) arg = device;
+    if (!arg.isNone() || factory) arg = *device;
   }
   entry.handle.callBoxed(stack);
   std::vector<shapes::Spec> specs;
@@ -169,6 +171,16 @@ std::optional<std::vector<shapes::Spec>> infer_by_shape_function(const ops::OpEn
   if (!entry.shape(call)) return std::nullopt;
   ++counts.shape_functions;
   return std::move(call.outputs());
+}
+
+std::vector<shapes::Spec> run_on_data(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                                      const std::unordered_map<ValueId, at::Tensor>& data) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  return call_kernel(entry, args, std::nullopt, [&](const at::Tensor& t) {
+    const auto* stand_in = as_stand_in(t);
+    return stand_in == nullptr ? t : data.at(stand_in->value());
+  });
 }
 
 std::vector<shapes::Spec> infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,

@@ -9,8 +9,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "graph/graph.h"
 #include "ops/op_table.h"
 #include "shapes/shape_call.h"
 
@@ -30,6 +32,11 @@ struct InferCounts {
 std::optional<std::vector<shapes::Spec>> infer_by_shape_function(const ops::OpEntry& entry,
                                                                  at::ArrayRef<c10::IValue> args,
                                                                  InferCounts& counts);
+
+/// What the operator returns on data: the kernel runs on `data` (by the value of a stand-in) instead of the
+/// stand-ins in `args`.
+std::vector<shapes::Spec> run_on_data(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                                      const std::unordered_map<ValueId, at::Tensor>& data);
 
 /// Metadata of all outputs, lists flattened. `args` hold stand-ins (or real tensors, of which only
 /// metadata is used), `device` is where the kernel would run. Throws what the operator itself throws

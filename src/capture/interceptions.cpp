@@ -1,10 +1,14 @@
 #include "capture/interceptions.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/alias.h>
 #include <ATen/ops/conj_physical.h>
+#include <ATen/ops/isclose.h>
+#include <ATen/ops/nonzero.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <antegrad/error.h>
@@ -52,6 +56,39 @@ bool equal(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
+bool is_nonzero(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto self = torch::jit::peek(*stack, 0, 1).toTensor();
+  if (inside_wrapper(self) == nullptr || self.numel() != 1) return false;
+  const bool truth = assume_truth(self);
+  torch::jit::drop(*stack, 1);
+  stack->emplace_back(truth);
+  return true;
+}
+
+bool allclose(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 5);
+  const at::NoGradGuard no_grad;
+  const auto close = at::isclose(args[0].toTensor(), args[1].toTensor(), args[2].toDouble(),
+                                 args[3].toDouble(), args[4].toBool());
+  const bool answer = assume_truth(close.all());
+  torch::jit::drop(*stack, 5);
+  stack->emplace_back(answer);
+  return true;
+}
+
+bool local_scalar(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto self = torch::jit::peek(*stack, 0, 1).toTensor();
+  if (inside_wrapper(self) == nullptr) return false;
+  auto number = assume_number(self);
+  if (!number) {
+    refuse_question("aten::_local_scalar_dense",
+                    "a floating-point number, which is another in each call");
+  }
+  torch::jit::drop(*stack, 1);
+  stack->emplace_back(std::move(*number));
+  return true;
+}
+
 // Eager looks at the data to check the classes before it scatters; scatter checks them at every call.
 bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto args = torch::jit::last(*stack, 2);
@@ -64,6 +101,31 @@ bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
   out.scatter_(-1, self.unsqueeze(-1), 1);
   torch::jit::drop(*stack, 2);
   stack->emplace_back(std::move(out));
+  return true;
+}
+
+// index_put with masks for values that require grad, whose derivative picks by the masks: with the places that they
+// show instead, as the kernel itself does it, since how many there are can be asked in the forward only.
+bool index_put(const ops::OpEntry& entry, Stack* stack) {
+  const auto count = entry.args.size();
+  if (!at::GradMode::is_enabled() ||
+      !torch::jit::peek(*stack, 2, count).toTensor().requires_grad()) {
+    return false;
+  }
+  auto& indices = torch::jit::peek(*stack, 1, count);
+  bool masks = false;
+  c10::List<std::optional<at::Tensor>> places;
+  for (const std::optional<at::Tensor> index : indices.toOptionalTensorList()) {
+    if (!index || !index->defined() || index->scalar_type() != at::kBool || index->dim() == 0) {
+      places.push_back(index);
+      continue;
+    }
+    masks = true;
+    for (const auto& column : at::nonzero(*index).unbind(1)) places.push_back(column);
+  }
+  if (!masks) return false;
+  indices = std::move(places);
+  entry.handle.callBoxed(stack);
   return true;
 }
 
@@ -165,7 +227,12 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::view_as_real.default", view_as_real},
       {"aten::set_data.default", refuse_set_data},
       {"aten::requires_grad_.default", requires_grad},
+      {"aten::allclose.default", allclose},
       {"aten::equal.default", equal},
+      {"aten::index_put.default", index_put},
+      {"aten::index_put_.default", index_put},
+      {"aten::is_nonzero.default", is_nonzero},
+      {"aten::_local_scalar_dense.default", local_scalar},
       {"aten::one_hot.default", one_hot},
   };
   return *table;

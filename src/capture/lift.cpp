@@ -67,7 +67,7 @@ bool held_elsewhere(const at::Tensor& tensor) {
 }  // namespace
 
 Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
-  const auto spec = spec_of(tensor);
+  const auto spec = shapes::spec_of(tensor);
   Root root{.real = tensor,
             .wrapper = {},
             .value = add_value(spec, -1),
@@ -197,7 +197,7 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
     temporaries_.emplace(tensor.unsafeGetTensorImpl(), std::pair(tensor, root.wrapper));
     return root.wrapper;
   }
-  root.value = add_value(spec_of(tensor), -1);
+  root.value = add_value(shapes::spec_of(tensor), -1);
   root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());
   roots_.push_back(std::move(root));
   return roots_.back().wrapper;

@@ -199,7 +199,6 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::Ba
   auto& graph = tracer.graph;
   write_inputs(tracer, mutations);
   graph.outputs = std::move(out.outputs);
-  for (const auto& answer : tracer.answers) graph.outputs.push_back(answer);
   write_tokens(tracer);
   for (auto& tangent : backward.tangents) graph.inputs.push_back(std::move(tangent));
   for (auto& gradient : backward.gradients) graph.outputs.push_back(gradient);

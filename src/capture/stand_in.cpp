@@ -83,16 +83,6 @@ const StandIn* inside_wrapper(const at::Tensor& tensor) {
   return as_stand_in(at::functionalization::impl::unsafeGetFunctionalWrapper(tensor)->value());
 }
 
-shapes::Spec spec_of(const at::Tensor& tensor) {
-  shapes::Spec spec;
-  spec.dtype = tensor.scalar_type();
-  spec.device = tensor.device();
-  spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  spec.offset = tensor.storage_offset();
-  return spec;
-}
-
 int64_t live_stand_ins() { return live.load(std::memory_order_relaxed); }
 
 }  // namespace antegrad::capture

@@ -70,8 +70,6 @@ class StandIn final : public c10::TensorImpl {
 const StandIn* as_stand_in(const at::Tensor& tensor);
 /// The stand-in inside a functional wrapper (not synced), or null.
 const StandIn* inside_wrapper(const at::Tensor& tensor);
-/// Metadata of any strided tensor.
-shapes::Spec spec_of(const at::Tensor& tensor);
 
 /// Stand-ins alive in this process, over all captures; 0 when no capture runs.
 int64_t live_stand_ins();

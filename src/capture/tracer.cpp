@@ -173,7 +173,10 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
     recording.node.tokens += 1;
     recording.tokens_out.push_back(last = graph.add_token());
   };
-  if (entry.op.traits().effect) thread(effect_tokens);
+  if (entry.op.traits().effect) {
+    thread(effect_tokens);
+    data_questions.acted |= entry.op != ops::entry_of(ops::assume_operator()).op;
+  }
   if (!entry.random) return;
   seed.require_unchanged();  // here, since the callable may put back what it found
   if (phase == Phase::backward && at::GradMode::is_enabled()) {
@@ -257,15 +260,6 @@ void for_each_written(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
       if (t.defined()) visit(t);
     });
   }
-}
-
-[[noreturn]] void refuse(const ops::OpEntry& entry) {
-  const auto& name = entry.op.info().base_name;
-  throw DataDependentError(name,
-                           {"a computation whose shapes and branches do not depend on data",
-                            name + ", which needs the data of a tensor, called at " + call_site(),
-                            "move it out of the compiled callable, or pass its result as an "
-                            "argument"});
 }
 
 // mul_(scalar) rounds the scalar to the tensor's type first, mul(scalar) does not.
@@ -358,10 +352,11 @@ std::vector<shapes::Spec> Tracer::find_outputs(const ops::OpEntry& entry,
                                                at::ArrayRef<c10::IValue> args,
                                                const Recording& recording) {
   require_one_list(entry);
-  if (entry.policy == ops::Policy::data_dependent) {
-    auto specs = infer_by_shape_function(entry, args, counts);
-    if (!specs) refuse(entry);
-    return std::move(*specs);
+  const bool dynamic = entry.policy == ops::Policy::dynamic_outputs;
+  if (dynamic || entry.policy == ops::Policy::data_dependent) {
+    if (auto specs = infer_by_shape_function(entry, args, counts)) return std::move(*specs);
+    if (dynamic) return assume_outputs(*this, entry, args, recording.node.inputs);
+    refuse_question(entry.op.info().base_name, "to return something else than tensors");
   }
   const auto& returned = entry.returned_arg;
   const bool nothing_new =
@@ -435,7 +430,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   c10::List<at::Tensor> new_values;
   if (entry.is_twin) {
     for_each_written(entry, args, [&](const at::Tensor& written) {
-      auto spec = spec_of(written);
+      auto spec = shapes::spec_of(written);
       spec.offset = 0;
       new_values.push_back(add_output(spec, -1, recording).toTensor());
     });

@@ -19,6 +19,7 @@
 
 #include "capture/call_site.h"
 #include "capture/data_access.h"
+#include "capture/data_questions.h"
 #include "capture/infer.h"
 #include "capture/roots.h"
 #include "capture/stand_in.h"
@@ -96,9 +97,7 @@ class Tracer final : public torch_compat::CarriedBase {
   Graph graph;
   ops::AttrTables tables;
   InferCounts counts;
-  /// Answers to questions about data: what is to be assumed, and what was asked so far.
-  std::vector<bool> assumed;
-  std::vector<Output> answers;
+  DataQuestions data_questions;
   Phase phase = Phase::forward;
   SeedSnapshot seed;  ///< of before the capture
   WrapperData data;

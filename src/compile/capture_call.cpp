@@ -10,11 +10,28 @@
 #include "capture/doubles.h"
 #include "compile/tensor_guard.h"
 #include "runtime/fork_gate.h"
+#include "runtime/generator_states.h"
+#include "runtime/program.h"
 #include "torch_compat/autocast.h"
 
 namespace antegrad::compiler {
 
 namespace {
+
+// What a capture asks of the call's data.
+std::vector<at::Tensor> evaluate(const Graph& graph, const ops::AttrTables& tables,
+                                 std::vector<at::Tensor> inputs) {
+  const runtime::Program program(graph, tables);
+  const runtime::GeneratorStates before(runtime::generators_of(graph, tables));
+  try {
+    auto outputs = program.run(std::move(inputs));
+    before.restore();
+    return outputs;
+  } catch (...) {
+    before.restore();
+    throw;
+  }
+}
 
 // A request for a capture of the callable; what it refers to must outlive it.
 struct Asked {
@@ -24,6 +41,7 @@ struct Asked {
     request.name = callable.name;
     request.arguments = arguments.tensors;
     request.variation = variation;
+    if (variation.has_data) request.evaluate = evaluate;
     request.body = [&](const std::vector<at::Tensor>& tensors) {
       auto leaves = callable.body.run(callable.body.callable, Leaves{tensors, arguments.host});
       result_host = std::move(leaves.host);
@@ -124,13 +142,13 @@ class PastCall {
       : callable_(std::move(callable)),
         arguments_(arguments.tensors, captured.held_arguments),
         host_(arguments.host),
-        answers_(captured.answers),
+        answers_(ops::answers_of(captured.questions)),
         autocast_(torch_compat::Autocast::now()) {}
 
   capture::Captured recapture(const ops::BackwardForm& form) const {
     const auto arguments = leaves();
     const Ambient ambient(*this);
-    return capture_call(callable_, arguments, {form, answers_}).captured;
+    return capture_call(callable_, arguments, {form, answers_, /*has_data=*/false}).captured;
   }
 
   std::string line_of(int32_t node) {
@@ -138,7 +156,7 @@ class PastCall {
     if (const auto known = lines_.find(node); known != lines_.end()) return known->second;
     const auto arguments = leaves();
     const Ambient ambient(*this);
-    const Asked asked(callable_, arguments, {{}, answers_}, {});
+    const Asked asked(callable_, arguments, {{}, answers_, /*has_data=*/false}, {});
     return lines_[node] = capture::find_line(asked.request, node);
   }
 
@@ -157,7 +175,7 @@ class PastCall {
   const Callable callable_;
   const PastArguments arguments_;
   const std::vector<HostValue> host_;
-  const std::vector<bool> answers_;
+  const std::vector<ops::Answer> answers_;
   const bool grad_mode_ = at::GradMode::is_enabled();
   const torch_compat::Autocast autocast_;
   const caffe2::TypeMeta dtype_ = c10::get_default_dtype();

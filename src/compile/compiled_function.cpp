@@ -13,6 +13,7 @@
 #include "compile/entry.h"
 #include "compile/host_values.h"
 #include "compile/pipeline.h"
+#include "graph/text.h"
 #include "log/log.h"
 #include "runtime/fork_gate.h"
 #include "runtime/published.h"
@@ -34,7 +35,7 @@ struct Call {
   const Leaves& arguments;
   const BodyRef& body;
   std::vector<DeclaredValues> declared;
-  std::vector<bool> answers = {};  // to questions about data, as far as they are known
+  std::vector<ops::Answer> answers = {};  // to questions about data, as far as they are known
 
   const void* type_key() const { return reinterpret_cast<const void*>(body.run); }
 
@@ -47,12 +48,26 @@ struct Call {
       }
       return false;
     }
-    return answers_fit(entry) && entry.guards.holds(arguments, type_key(), why);
+    return answers_fit(entry, why) && entry.guards.holds(arguments, type_key(), why);
   }
 
-  bool answers_fit(const Entry& entry) const {
-    return answers.size() <= entry.answers.size() &&
-           std::equal(answers.begin(), answers.end(), entry.answers.begin());
+  bool answers_fit(const Entry& entry, std::string* why) const {
+    const auto& questions = entry.questions;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      if (i < questions.size() && questions[i].assumed == answers[i]) continue;
+      if (why != nullptr) *why = other_answer(entry, i);
+      return false;
+    }
+    return true;
+  }
+
+  std::string other_answer(const Entry& entry, size_t number) const {
+    const auto is = ops::to_text(answers[number]);
+    if (number >= entry.questions.size()) return "data were not asked what is now " + is;
+    const auto& was = entry.questions[number];
+    const auto& node = entry.raw->nodes[static_cast<size_t>(was.node)];
+    return "what data answer to " + node_text(*entry.raw, node) + " was " +
+           ops::to_text(was.assumed) + ", is " + is;
   }
 
   std::shared_ptr<const Entry> find(const Programs& programs) const {
@@ -98,7 +113,7 @@ struct CompiledFunction::State {
   compiler::Callable callable_of(const Call& call) const {
     return {options.name, callable, call.body, module, alone};
   }
-  compiler::CapturedCall capture(const Call& call, const std::vector<bool>& answers,
+  compiler::CapturedCall capture(const Call& call, const std::vector<ops::Answer>& answers,
                                  const std::vector<at::Tensor>& held = {}) const {
     return compiler::capture_call(callable_of(call), call.arguments, {{}, answers}, held);
   }
@@ -118,7 +133,7 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
   auto [captured, result_host, modules] = capture(call, call.answers);
   auto raw = std::make_shared<const Graph>(captured.joint);
   auto tables = captured.tables;
-  auto answers = captured.answers;
+  auto questions = captured.questions;
   compiler::GuardSet guards(captured, call.arguments, call.type_key(), modules);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
   auto later = compiler::later_captures(callable_of(call), call.arguments, captured);
@@ -130,7 +145,7 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
            " declared guards";
   });
   return std::shared_ptr<const Entry>(
-      new Entry{std::move(guards), call.declared, std::move(answers),
+      new Entry{std::move(guards), call.declared, std::move(questions),
                 std::move(compiled.executable), std::move(result_host), std::move(raw),
                 std::move(tables), std::move(modules), std::move(compiled.report)});
 }
@@ -176,7 +191,7 @@ void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Ca
   try {
     const auto held = entry.guards.primals(call.arguments);
     compiler::audit(entry, number, call.arguments,
-                    [&] { return capture(call, entry.answers, held); });
+                    [&] { return capture(call, ops::answers_of(entry.questions), held); });
   } catch (const HostStateError&) {
     drop(entry);
     throw;

@@ -11,6 +11,7 @@
 #include "antegrad/tree.h"
 #include "compile/guards.h"
 #include "compile/module_tree.h"
+#include "ops/answer.h"
 #include "ops/attrs.h"
 #include "runtime/executable.h"
 
@@ -22,7 +23,7 @@ using DeclaredValues = std::vector<HostValue>;
 struct Entry {
   GuardSet guards;
   std::vector<DeclaredValues> declared;  ///< one a guard, when the program was captured
-  std::vector<bool> answers;             ///< what the program assumes of questions about data
+  std::vector<ops::Question> questions;  ///< about data, and what the program assumes
   std::shared_ptr<const runtime::Executable> executable;
   std::vector<HostValue> result_host;  ///< host leaves of the result, constants of the program
   std::shared_ptr<const Graph> raw;    ///< as captured, before any pass

@@ -101,7 +101,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const auto executable = std::make_shared<runtime::Executable>(
       partition.forward, captured.tables, gradients,
       [variants](const runtime::BackwardKey& key) { return variants->make(key); },
-      std::move(later.line_of));
+      std::move(later.line_of), std::move(captured.questions));
   const auto donated = executable->donated();
   variants->set_donated(donated);
   if (!captured.backward_error) {

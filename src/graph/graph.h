@@ -9,9 +9,9 @@
 ///
 /// Calling convention of a joint graph:
 ///   [primals..., tokens..., tangents...]
-///     -> [results..., bases..., mutated inputs..., answers..., tokens..., gradients...]
+///     -> [results..., bases..., mutated inputs..., tokens..., gradients...]
 /// forward:  [primals..., tokens...]
-///     -> [results..., bases..., mutated inputs..., answers..., tokens..., saved...]
+///     -> [results..., bases..., mutated inputs..., tokens..., saved...]
 /// backward: [saved..., tokens..., tangents...] -> [tokens..., gradients...]
 
 #include <cstdint>
@@ -122,7 +122,6 @@ enum class OutputKind : uint8_t {
   result,
   base,  ///< not returned; results are views of it
   mutated_input,
-  answer,  ///< a bool that the capture assumed to be `index`; the call is undone when it is not
   generator_token,
   effect_token,
   saved,
@@ -165,8 +164,7 @@ enum class OwnView : uint8_t { none, in_function, without_grad };
 struct Output {
   ValueId value = kNoValue;  ///< kNoValue: undefined (a result or a gradient that is none)
   OutputKind kind = OutputKind::result;
-  int32_t index =
-      -1;  ///< mutated_input, gradient: which input; generator_token: generator; answer: 0 or 1
+  int32_t index = -1;  ///< mutated_input, gradient: which input; generator_token: generator
   OutputAlias alias;
   /// result, base: of the tensor; mutated_input: the call gives the input a history
   bool requires_grad = false;
@@ -186,7 +184,7 @@ constexpr bool handed_out(OutputKind kind) {
 }
 /// An output that the forward computes for its own sake.
 constexpr bool of_forward(OutputKind kind) {
-  return handed_out(kind) || kind == OutputKind::mutated_input || kind == OutputKind::answer;
+  return handed_out(kind) || kind == OutputKind::mutated_input;
 }
 
 struct Graph {

@@ -238,10 +238,9 @@ class GraphParser {
   void parse_output() {
     Output output;
     output.value = cursor_.take("none") ? kNoValue : parse_mention();
-    output.kind =
-        parse_kind<OutputKind>(text::kOutputKinds,
-                               "result, base, mutated, answer, generator, effect, saved or "
-                               "gradient");
+    output.kind = parse_kind<OutputKind>(text::kOutputKinds,
+                                         "result, base, mutated, generator, effect, saved or "
+                                         "gradient");
     output.index = parse_index();
     if (const auto kind =
             text::from_word<OutputAlias::Kind>(text::kAliasKinds, cursor_.peek_word())) {

@@ -27,8 +27,8 @@ inline constexpr std::array<std::string_view, 5> kInputKinds = {"primal", "tange
 inline constexpr std::array<std::string_view, 7> kSourceKinds = {
     "argument", "parameter", "buffer", "gradient_of", "anonymous", "constant", "sourceless"};
 inline constexpr std::array<std::string_view, 3> kSourceVias = {"", "base", "span"};
-inline constexpr std::array<std::string_view, 8> kOutputKinds = {
-    "result", "base", "mutated", "answer", "generator", "effect", "saved", "gradient"};
+inline constexpr std::array<std::string_view, 7> kOutputKinds = {
+    "result", "base", "mutated", "generator", "effect", "saved", "gradient"};
 inline constexpr std::array<std::string_view, 11> kAliasKinds = {"unaliased",
                                                                  "is_input",
                                                                  "view_of_input",

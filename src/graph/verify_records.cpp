@@ -12,8 +12,8 @@ namespace {
 constexpr int kInputPlace[] = {/*primal*/ 0, /*tangent*/ 2, /*saved*/ 0, /*generator_token*/ 1,
                                /*effect_token*/ 1};
 constexpr int kOutputPlace[] = {
-    /*result*/ 0,          /*base*/ 1,         /*mutated_input*/ 2, /*answer*/ 3,
-    /*generator_token*/ 4, /*effect_token*/ 4, /*saved*/ 5,         /*gradient*/ 5};
+    /*result*/ 0,       /*base*/ 1,  /*mutated_input*/ 2, /*generator_token*/ 3,
+    /*effect_token*/ 3, /*saved*/ 4, /*gradient*/ 4};
 
 bool below(int32_t index, size_t size) { return index >= 0 && static_cast<size_t>(index) < size; }
 
@@ -143,16 +143,6 @@ void aliases_refer_to_what_exists(Facts& facts) {
   }
 }
 
-void answers_are_bools(Facts& facts) {
-  for (const Output& output : facts.graph.outputs) {
-    if (output.kind != OutputKind::answer) continue;
-    const Value& value = facts.graph.value(output.value);
-    const bool valid = value.kind == ValueKind::tensor && value.meta.dtype == DType::boolean &&
-                       value.meta.sizes.empty() && (output.index == 0 || output.index == 1);
-    if (!valid) fail(fmt::format("the answer %{} is {}", output.value, output.index));
-  }
-}
-
 constexpr Rule kRules[] = {
     {"inputs and outputs follow the calling convention", calling_convention},
     {"tokens, and only tokens, have records of tokens", tokens_have_token_records},
@@ -160,7 +150,6 @@ constexpr Rule kRules[] = {
     {"records of inputs refer to what exists", inputs_refer_to_what_exists},
     {"records of outputs refer to what exists", outputs_refer_to_what_exists},
     {"alias records refer to what exists", aliases_refer_to_what_exists},
-    {"an answer is a bool without dimensions, assumed to be 0 or 1", answers_are_bools},
 };
 
 }  // namespace

@@ -135,10 +135,10 @@ bool hides_mutation(const c10::OperatorName& name) {
 Policy policy_of(const c10::OperatorHandle& handle) {
   const auto& name = handle.operator_name().name;
   if (hides_mutation(handle.operator_name())) return Policy::hidden_mutation;
-  if (handle.hasTag(at::Tag::data_dependent_output) ||
-      handle.hasTag(at::Tag::dynamic_output_shape) || returns_host_values(handle.schema())) {
+  if (handle.hasTag(at::Tag::data_dependent_output) || returns_host_values(handle.schema())) {
     return Policy::data_dependent;
   }
+  if (handle.hasTag(at::Tag::dynamic_output_shape)) return Policy::dynamic_outputs;
   if (is_built_in(name) || handle.hasKernelForDispatchKey(c10::DispatchKey::Functionalize)) {
     return Policy::record;
   }

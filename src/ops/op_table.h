@@ -43,7 +43,8 @@ enum class ArgKind : uint8_t {
 /// What happens when capture meets the operator.
 enum class Policy : uint8_t {
   record,           ///< becomes a node
-  data_dependent,   ///< its answer or its shape depends on data: refused, never run on zeros
+  data_dependent,   ///< returns what depends on data to the host: refused, never run on zeros
+  dynamic_outputs,  ///< sizes of its outputs may depend on data: assumed, see answer.h
   hidden_mutation,  ///< writes running statistics, in training, without saying so in its schema
   unknown_alias,    ///< returns views of its arguments that libtorch cannot functionalise: refused
 };

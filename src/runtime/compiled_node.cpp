@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "runtime/front_errors.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 
@@ -172,7 +173,7 @@ BackwardKey CompiledNode::key_for(variable_list& tangents, bool releases) const 
   return key;
 }
 
-variable_list CompiledNode::apply(variable_list&& tangents) {
+variable_list CompiledNode::apply(variable_list&& tangents) try {
   const std::lock_guard lock(mutex_);
   variable_list gradients(num_outputs());
   require_first_order();
@@ -207,6 +208,8 @@ variable_list CompiledNode::apply(variable_list&& tangents) {
     if (output >= 0) gradients[i] = std::move(outputs[static_cast<size_t>(output)]);
   }
   return gradients;
+} catch (const Error& error) {
+  rethrow_for_front(error);
 }
 
 }  // namespace antegrad::runtime

@@ -71,11 +71,12 @@ const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tens
 
 Executable::Executable(const Graph& forward, const ops::AttrTables& tables,
                        const std::vector<Output>& gradients, BackwardSource source,
-                       LineFinder lines)
+                       LineFinder lines, std::vector<ops::Question> questions)
     : name_(name_of_callable(forward)),
       primal_count_(count_primals(forward)),
       generators_(generators_of(forward, tables)),
       forward_(forward, tables),
+      questions_(std::move(questions)),
       source_(std::move(source)),
       lines_(std::move(lines)) {
   for (size_t i = 0; i < primal_count_; ++i) {
@@ -114,10 +115,6 @@ void Executable::read_outputs(const Graph& forward, const ops::AttrTables& table
       tangents_.push_back(ops::natural_tangent(forward.value(output.value).meta));
     }
     const auto position = static_cast<int32_t>(i);
-    if (output.kind == OutputKind::answer) {
-      answers_.push_back({position, output.index != 0});
-      continue;
-    }
     if (output.kind == OutputKind::mutated_input) {
       const auto& input = forward.inputs[static_cast<size_t>(output.index)];
       mutations_.push_back({position, output.index, input.mutates_data, input.mutates_metadata,
@@ -290,22 +287,27 @@ std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& p
   inputs.resize(forward_.input_count());  // tokens
   const GeneratorStates before(generators_);
   try {
-    auto outputs = forward_.run(std::move(inputs), lines_);
-    check_answers(outputs);
-    return outputs;
+    return forward_.run(std::move(inputs), lines_);
+  } catch (const ops::UnexpectedAnswer& unexpected) {
+    before.restore();
+    throw other_answer(unexpected);
   } catch (...) {
     before.restore();
     throw;
   }
 }
 
-void Executable::check_answers(const std::vector<at::Tensor>& outputs) const {
-  OtherAnswer found;
-  for (const auto& answer : answers_) {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    found.answers.push_back(outputs[static_cast<size_t>(answer.output)].item<bool>());
-    if (found.answers.back() != answer.assumed) throw found;
+OtherAnswer Executable::other_answer(const ops::UnexpectedAnswer& unexpected) const {
+  OtherAnswer other;
+  for (const auto& question : questions_) {
+    if (question.node == unexpected.node) {
+      other.answers.push_back(unexpected.found);
+      return other;
+    }
+    other.answers.push_back(question.assumed);
   }
+  throw InternalError("node #" + std::to_string(unexpected.node) + " of '" + name_ +
+                      "' asks what the capture did not");
 }
 
 void Executable::write_back(const std::vector<at::Tensor>& outputs,

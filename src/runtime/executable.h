@@ -46,16 +46,17 @@ struct SavedSlot {
 /// Thrown by call() before anything is committed: the data answer a question otherwise than the capture
 /// assumed.
 struct OtherAnswer {
-  std::vector<bool> answers;  ///< the true ones, up to the first that differs
+  std::vector<ops::Answer> answers;  ///< the true ones, up to the first that differs
 };
 
 class Executable : public std::enable_shared_from_this<Executable> {
  public:
   /// `forward` as the partitioner made it; `gradients` are the gradient outputs of the joint graph, in
   /// order. `source` makes backward graphs, whose saved inputs must be saved outputs of `forward`.
-  /// `lines` is asked when a kernel fails, on the thread on which it does.
+  /// `lines` is asked when a kernel fails, on the thread on which it does. `questions` are those of the graph.
   Executable(const Graph& forward, const ops::AttrTables& tables,
-             const std::vector<Output>& gradients, BackwardSource source, LineFinder lines = {});
+             const std::vector<Output>& gradients, BackwardSource source, LineFinder lines = {},
+             std::vector<ops::Question> questions = {});
 
   /// `primals` in the order of the graph's primal inputs. Returns one tensor a result.
   /// When a kernel throws, inputs and generators are as before. Throws OtherAnswer.
@@ -100,10 +101,6 @@ class Executable : public std::enable_shared_from_this<Executable> {
     int32_t primal;
     bool data, metadata, history, inner;
   };
-  struct Answer {
-    int32_t output;  // of the forward program
-    bool assumed;
-  };
   struct VersionBumps {
     int32_t primal, count;
   };
@@ -117,7 +114,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   std::vector<at::Tensor> copy_overwritten(const std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> run_forward(const std::vector<at::Tensor>& primals) const;
-  void check_answers(const std::vector<at::Tensor>& outputs) const;
+  OtherAnswer other_answer(const ops::UnexpectedAnswer& unexpected) const;
   void write_back(const std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> make_memory(const std::vector<at::Tensor>& outputs,
                                       const std::vector<at::Tensor>& primals) const;
@@ -137,9 +134,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
   Program forward_;
   std::vector<HandedOut> handed_out_;  // results, then bases
   std::vector<Mutation> mutations_;
-  std::vector<Answer> answers_;
-  bool has_inner_ = false;            // results computed from others, or from what was written
-  std::vector<int32_t> inner_views_;  // by primal: Input::inner
+  std::vector<ops::Question> questions_;  // that the forward asks of data, in order
+  bool has_inner_ = false;                // results computed from others, or from what was written
+  std::vector<int32_t> inner_views_;      // by primal: Input::inner
   std::vector<VersionBumps> version_bumps_;
   std::vector<ops::NaturalTangent> tangents_;  // one a differentiable output, in order
   std::vector<int32_t> tangent_of_output_;     // by output of the joint graph, -1 for none

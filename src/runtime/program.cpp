@@ -46,6 +46,30 @@ c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>&
   throw InternalError("unknown origin of an argument");
 }
 
+void Program::check(const Instruction& instruction, const torch::jit::Stack& stack) {
+  std::vector<at::Tensor> returned;
+  for (const auto& value : stack) {
+    if (value.isTensorList()) {
+      for (const auto& t : value.toTensorVector()) returned.push_back(t);
+    } else {
+      returned.push_back(value.isTensor() ? value.toTensor() : at::Tensor());
+    }
+  }
+  AG_CHECK(returned.size() == instruction.promises.size(), "number of tensors returned");
+  const bool assumed = instruction.entry->policy == ops::Policy::dynamic_outputs;
+  for (size_t i = 0; i < returned.size(); ++i) {
+    if (!assumed) {
+      require_kept(instruction.promises[i], returned[i], instruction.entry->op.name());
+    } else if (!is_kept(instruction.promises[i], returned[i])) {
+      ops::UnexpectedAnswer other;
+      for (const auto& t : returned) {
+        other.found.outputs.push_back(t.defined() ? shapes::spec_of(t) : shapes::undefined());
+      }
+      throw other;
+    }
+  }
+}
+
 void Program::call(const Instruction& instruction, std::vector<at::Tensor>& registers,
                    torch::jit::Stack& stack) const {
   for (const auto& arg : instruction.arguments) stack.push_back(argument(arg, registers));
@@ -54,11 +78,9 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   } else {
     instruction.entry->handle.callBoxed(stack);
   }
+  if (!instruction.promises.empty()) check(instruction, stack);
   size_t next = 0;
   const auto store = [&](at::Tensor tensor) {
-    if (!instruction.promises.empty()) {
-      require_kept(instruction.promises.at(next), tensor, instruction.entry->op.name());
-    }
     const auto reg = instruction.results.at(next++);
     if (reg >= 0) registers[static_cast<size_t>(reg)] = std::move(tensor);
   };
@@ -109,6 +131,9 @@ std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs,
   size_t position = 0;
   try {
     return run_up_to(position, std::move(inputs));
+  } catch (ops::UnexpectedAnswer& other) {
+    other.node = instructions_[position].node_id;
+    throw;
   } catch (...) {
     // Here the dispatcher's state is the caller's again: a search for the line runs the callable.
     if (position == instructions_.size()) throw;

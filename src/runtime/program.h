@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/answer.h"
 #include "ops/attrs.h"
 #include "ops/op_table.h"
 #include "runtime/kernel_error.h"
@@ -30,7 +31,8 @@ class Program {
   /// Runs below autograd and autocast. `inputs` has one tensor for each graph input, in order (undefined
   /// for tokens); it is consumed, so that a tensor that only the caller passed dies at its last use.
   /// Returns one tensor for each graph output (undefined for tokens and absent ones). What a kernel
-  /// throws is thrown on with operator, node, program and, as far as `line_of` knows it, source line.
+  /// throws is thrown on with operator, node, program and, as far as `line_of` knows it, source line. Throws
+  /// ops::UnexpectedAnswer where data are not as the graph assumes.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, const LineFinder& line_of = {}) const;
 
   /// Number of graph inputs, tokens included.
@@ -52,14 +54,16 @@ class Program {
     const ops::OpEntry* entry;
     int32_t node_id;
     std::vector<Argument> arguments;
-    std::vector<int32_t> results;   // registers, -1 to drop
-    std::vector<Promise> promises;  // one a tensor that a custom operator returns; else empty
+    std::vector<int32_t> results;  // registers, -1 to drop
+    // One a tensor that an operator returns of which more is known than libtorch promises; else empty.
+    std::vector<Promise> promises;
   };
 
   std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor> inputs) const;
   std::string place_of(const Instruction& instruction, const LineFinder& line_of) const;
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
             torch::jit::Stack& stack) const;
+  static void check(const Instruction& instruction, const torch::jit::Stack& stack);
   c10::IValue argument(const Argument& argument, std::vector<at::Tensor>& registers) const;
 
   std::string name_;

@@ -110,7 +110,7 @@ class ProgramBuilder {
       const auto output = node.outputs[i];
       const bool used = output != kNoValue && last_use_[index(output)] >= 0;
       instruction.results.push_back(used ? register_of(output) : -1);
-      if (instruction.entry->custom) {
+      if (instruction.entry->custom || instruction.entry->policy == ops::Policy::dynamic_outputs) {
         instruction.promises.push_back(output == kNoValue ? Promise()
                                                           : Promise(graph_.value(output).meta));
       }

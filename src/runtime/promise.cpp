@@ -36,12 +36,15 @@ Promise::Promise(const TensorMeta& meta)
       sizes(torch_compat::to_ints(meta.sizes)),
       strides(torch_compat::to_ints(meta.strides)) {}
 
+bool is_kept(const Promise& promise, const at::Tensor& tensor) {
+  return promise.defined == tensor.defined() &&
+         (!promise.defined ||
+          (tensor.scalar_type() == promise.dtype && tensor.device() == promise.device &&
+           tensor.sizes().equals(promise.sizes) && same_strides(promise, tensor)));
+}
+
 void require_kept(const Promise& promise, const at::Tensor& tensor, const std::string& op) {
-  const bool kept = promise.defined == tensor.defined() &&
-                    (!promise.defined ||
-                     (tensor.scalar_type() == promise.dtype && tensor.device() == promise.device &&
-                      tensor.sizes().equals(promise.sizes) && same_strides(promise, tensor)));
-  if (kept) return;
+  if (is_kept(promise, tensor)) return;
   const auto found = tensor.defined() ? describe(true, tensor.scalar_type(), tensor.device(),
                                                  tensor.sizes(), tensor.strides())
                                       : describe(false, at::kFloat, at::kCPU, {}, {});
@@ -51,7 +54,7 @@ void require_kept(const Promise& promise, const at::Tensor& tensor, const std::s
            describe(promise.defined, promise.dtype, promise.device, promise.sizes, promise.strides),
        found + " at the call",
        "correct the Meta kernel or shape function; an operator whose sizes depend on data needs "
-       "the tag dynamic_output_shape and cannot be captured"});
+       "the tag dynamic_output_shape"});
 }
 
 }  // namespace antegrad::runtime

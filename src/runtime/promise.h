@@ -23,8 +23,10 @@ struct Promise {
   std::vector<int64_t> sizes, strides;
 };
 
-/// Throws CaptureError, in the name of `op`, for a tensor that is not as promised. Strides of
-/// dimensions that have one element, or none, do not matter.
+/// Whether a tensor is as promised. Strides of dimensions that have one element, or none, do not matter.
+bool is_kept(const Promise& promise, const at::Tensor& tensor);
+
+/// Throws CaptureError, in the name of `op`, for a tensor that is not as promised.
 void require_kept(const Promise& promise, const at::Tensor& tensor, const std::string& op);
 
 }  // namespace antegrad::runtime

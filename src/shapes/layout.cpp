@@ -143,6 +143,16 @@ Spec integer(int64_t value) {
   return spec;
 }
 
+Spec spec_of(const at::Tensor& tensor) {
+  Spec spec;
+  spec.dtype = tensor.scalar_type();
+  spec.device = tensor.device();
+  spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  spec.offset = tensor.storage_offset();
+  return spec;
+}
+
 Spec undefined() {
   Spec spec;
   spec.defined = false;

@@ -31,6 +31,7 @@ struct Spec {
   bool defined = true;  ///< false: the operator returns an undefined tensor here
   /// Set when the operator returns an integer here that follows from metadata; the rest is unused.
   std::optional<int64_t> integer = std::nullopt;
+  friend bool operator==(const Spec&, const Spec&) = default;
 };
 
 /// Strides of a contiguous tensor of these sizes.
@@ -39,6 +40,8 @@ Dims contiguous_strides(at::IntArrayRef sizes);
 Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes);
 /// The same metadata as `like` when it is non-overlapping and dense, else what empty_like gives.
 Spec like(const at::Tensor& like);
+/// What a strided tensor is.
+Spec spec_of(const at::Tensor& tensor);
 /// An undefined output.
 Spec undefined();
 /// An integer output.

@@ -1,11 +1,60 @@
-// What a callable asks of data and gets an answer to: torch::equal.
+// What a callable asks of data and gets an answer to: branches, integers, the sizes of what operators return.
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 
+#include "support/custom_ops.h"
 #include "support/parity.h"
 
 namespace antegrad::testing {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+void note(const at::Tensor& x, const std::string& tag) {
+  call_op<void(const at::Tensor&, std::string)>("log", x, tag);
+}
+
+at::Tensor leaf_of(const at::Tensor& data) { return data.clone().set_requires_grad(true); }
+
+// Calls both with the data and compares results and gradients of their sums.
+template <class Compiled, class Function>
+void expect_as_eager(Compiled& step, const Function& fn, const at::Tensor& data) {
+  const auto eager = leaf_of(data), compiled = leaf_of(data);
+  at::manual_seed(7);
+  const at::Tensor expected = fn(eager);
+  const auto drawn = at::rand({2});
+  at::manual_seed(7);
+  const at::Tensor found = step(compiled);
+  EXPECT_TRUE(same_bits(expected, found));
+  EXPECT_EQ(expected.strides(), found.strides());
+  EXPECT_TRUE(same_bits(drawn, at::rand({2})));  // generators are as after the eager call
+  ASSERT_EQ(expected.requires_grad(), found.requires_grad());
+  if (!expected.requires_grad()) return;
+  expected.sum().backward();
+  found.sum().backward();
+  EXPECT_TRUE(same_bits(eager.grad(), compiled.grad()));
+}
+
+// The same over data that answer differently, with one program an answer.
+template <class Function>
+Report expect_programs(const Function& fn, size_t programs, const std::vector<at::Tensor>& data) {
+  auto step = antegrad::compile(fn);
+  for (int round = 0; round < 3; ++round) {
+    for (const auto& d : data) expect_as_eager(step, fn, d);
+  }
+  auto report = step.report();
+  EXPECT_EQ(report.programs.size(), programs);
+  EXPECT_EQ(report.eager_calls, 0);
+  EXPECT_GT(report.audits, 0);
+  return report;
+}
+
+at::Tensor numbers(std::vector<float> values) { return at::tensor(values); }
+
+const auto kOne = numbers({1, -2, -3, -4}), kTwo = numbers({1, 2, -3, -4}),
+           kAll = numbers({1, 2, 3, 4}), kNone = numbers({-1, -2, -3, -4});
 
 at::Tensor asks(const at::Tensor& a, const at::Tensor& b) {
   return a.equal(b) ? a.sin() * 2 : a + b.cos();
@@ -21,14 +70,6 @@ TEST(Questions, EachAnswerHasAProgram) {
   const auto report = step.report();
   EXPECT_EQ(report.programs.size(), 2U);
   EXPECT_EQ(report.eager_calls, 0);
-}
-
-TEST(Questions, TheFirstAnswerMayBeEither) {
-  const auto a = at::randn({2, 3}), b = at::randn({2, 3});
-  auto step = antegrad::compile(&asks);
-  EXPECT_TRUE(same_bits(step(a, a.clone()), asks(a, a.clone())));
-  EXPECT_TRUE(same_bits(step(a, b), asks(a, b)));
-  EXPECT_EQ(step.report().eager_calls, 0);
 }
 
 // Known without looking at the data.
@@ -63,6 +104,185 @@ TEST(Questions, SeveralInARowWithGradients) {
   }
   EXPECT_EQ(step.report().programs.size(), 4U);
   EXPECT_EQ(step.report().eager_calls, 0);
+}
+
+TEST(Questions, ABranch) {
+  expect_programs([](const at::Tensor& x) { return x.sum().gt(0).item<bool>() ? x.sin() : -x; }, 2,
+                  {kAll, kNone});
+  // Of a number that is no bool.
+  expect_programs([](const at::Tensor& x) { return x[1].is_nonzero() ? x.sin() : -x; }, 2,
+                  {kAll, numbers({1, 0, 1, 1})});
+}
+
+TEST(Questions, AnInteger) {
+  const auto report = expect_programs(
+      [](const at::Tensor& x) { return x.narrow(0, 0, x.gt(0).sum().item<int64_t>()).exp(); }, 3,
+      {kOne, kTwo, kAll});
+  ASSERT_EQ(report.recompiles.size(), 2U);
+  EXPECT_THAT(report.recompiles[0], HasSubstr("antegrad::assume"));
+  EXPECT_THAT(report.recompiles[0], HasSubstr("was 1, is 2"));
+}
+
+TEST(Questions, SizesOfWhatAnOperatorReturns) {
+  const auto all = {kOne, kTwo, kAll, kNone};
+  expect_programs([](const at::Tensor& x) { return x.masked_select(x > 0).sin(); }, 4, all);
+  expect_programs([](const at::Tensor& x) { return x.index({x > 0}).sin(); }, 4, all);
+  expect_programs([](const at::Tensor& x) { return at::nonzero(x > 0); }, 4, all);
+  expect_programs(
+      [](const at::Tensor& x) { return std::get<0>(at::_unique2(x.gt(0).to(at::kInt))); }, 2, all);
+  const auto report = expect_programs(
+      [](const at::Tensor& x) {
+        return x.repeat_interleave(x.relu().to(at::kLong)).view({2, -1});
+      },
+      2, {kAll, numbers({4, 0, 0, 0})});
+  EXPECT_THAT(report.recompiles[0], HasSubstr("was [10], is [4]"));
+}
+
+TEST(Questions, SizesOfWhatACustomOperatorReturns) {
+  expect_programs(
+      [](const at::Tensor& x) {
+        return call_op<at::Tensor(const at::Tensor&)>("tagged_positives", x.detach()) * 2;
+      },
+      3, {kOne, kTwo, kAll});
+}
+
+// The second is asked of what the first gave; an answer to the first leads to another second question.
+TEST(Questions, OneOfTheAnswerToAnother) {
+  expect_programs(
+      [](const at::Tensor& x) {
+        const auto positive = x.index({x > 0});
+        if (positive.numel() == 0) return -x;
+        return positive.max().gt(2).item<bool>() ? positive * 2 : positive.index({positive > 1});
+      },
+      4, {kOne, kTwo, kAll, kNone});
+}
+
+TEST(Questions, OfWhatWasDrawn) {
+  expect_programs(
+      [](const at::Tensor& x) {
+        const auto noise = at::rand_like(x), more = at::dropout(x, 0.5, true);
+        return (at::rand({}).gt(0.5).item<bool>() ? more * 2 : more) + at::rand_like(x) * noise;
+      },
+      1, {kAll, kNone});
+}
+
+TEST(Questions, OfAnArgumentThatIsWritten) {
+  const auto fn = [](const at::Tensor& x) {
+    x.add_(1);
+    return x.index({x > 0}) * 2;
+  };
+  auto step = antegrad::compile(fn);
+  for (const auto& data : {kOne, kTwo, kOne}) {
+    auto eager = data.clone(), compiled = data.clone();
+    EXPECT_TRUE(same_bits(fn(eager), step(compiled)));
+    EXPECT_TRUE(same_bits(eager, compiled));
+  }
+  EXPECT_EQ(step.report().programs.size(), 2U);
+}
+
+// A mixture of experts as it is often written: each expert gets the rows that chose it.
+TEST(Questions, RowsForExperts) {
+  const std::vector<at::Tensor> experts = {at::randn({4, 4}), at::randn({4, 4})};
+  const auto fn = [&](const at::Tensor& x) {
+    const auto rows = x.view({2, 2}).repeat({2, 2});
+    const auto choice = rows.sum(1).gt(0).to(at::kLong);
+    auto out = at::zeros_like(rows);
+    for (int64_t e = 0; e < 2; ++e) {
+      const auto mine = at::nonzero(choice == e).squeeze(1);
+      out = out.index_add(0, mine, rows.index_select(0, mine).mm(experts[static_cast<size_t>(e)]));
+    }
+    return out;
+  };
+  expect_programs(fn, 3, {kOne, kTwo, kAll});
+}
+
+TEST(Questions, AMaskWhoseValuesHaveGradients) {
+  expect_programs(
+      [](const at::Tensor& x) {
+        auto y = x * 2;
+        const at::Tensor mask = x > 0;
+        y.index_put_({mask}, x.sum());
+        return y.index_put({mask}, x.index({mask}).sin());
+      },
+      4, {kOne, kTwo, kAll, kNone});
+}
+
+// Nobody asks then how many there are.
+TEST(Questions, AMaskWhoseValuesHaveNone) {
+  const auto five = at::tensor(5.0f);
+  expect_programs([&](const at::Tensor& x) { return (x * 2).index_put_({x > 0}, five); }, 1,
+                  {kOne, kTwo, kAll, kNone});
+}
+
+TEST(Questions, BackwardFromOtherTangents) {
+  const auto fn = [](const at::Tensor& x) {
+    const at::Tensor positive = x.index({x > 0});
+    return std::vector<at::Tensor>{positive.log(), x.sin()};
+  };
+  auto step = antegrad::compile(fn);
+  for (const size_t which : {0U, 1U}) {
+    for (const auto& data : {kOne, kTwo}) {
+      const auto eager = leaf_of(data), compiled = leaf_of(data);
+      fn(eager)[which].sum().backward();
+      step(compiled)[which].sum().backward();
+      EXPECT_TRUE(same_bits(eager.grad(), compiled.grad()));
+    }
+  }
+  EXPECT_EQ(step.report().programs.size(), 2U);
+}
+
+TEST(Questions, MoreAnswersThanProgramsRunEagerly) {
+  auto step = antegrad::compile([](const at::Tensor& x) { return x.index({x > 0}) * 2; },
+                                Options().with_max_programs(2));
+  for (const auto& data : {kOne, kTwo, kAll}) {
+    EXPECT_TRUE(same_bits(step(data), data.index({data > 0}) * 2));
+  }
+  const auto report = step.report();
+  EXPECT_EQ(report.programs.size(), 2U);
+  EXPECT_EQ(report.eager_calls, 1);
+}
+
+template <class Function>
+void expect_refused(const Function& fn, const char* why) {
+  auto step = antegrad::compile(fn);
+  const auto x = leaf_of(kAll);
+  try {
+    step(x);
+    ADD_FAILURE() << "not refused";
+  } catch (const DataDependentError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(why));
+    EXPECT_THAT(error.what(), HasSubstr("questions_test.cpp"));
+  }
+}
+
+TEST(Questions, RefusedAreThoseWithTooManyAnswers) {
+  expect_refused([](const at::Tensor& x) { return x * x.sum().item<float>(); },
+                 "another in each call");
+}
+
+// It would act again in the program for the other answer.
+TEST(Questions, RefusedAreThoseAfterAnEffect) {
+  expect_refused(
+      [](const at::Tensor& x) {
+        note(x, "before");
+        return x.sum().gt(0).item<bool>() ? x : -x;
+      },
+      "after an operator with effects");
+}
+
+TEST(Questions, BeforeAnEffectTheyAreAskedFirst) {
+  const auto fn = [](const at::Tensor& x) {
+    const bool positive = x.sum().gt(0).item<bool>();
+    note(x, positive ? "positive" : "negative");
+    return positive ? x * 2 : -x;
+  };
+  auto step = antegrad::compile(fn);
+  step(kAll);
+  step(kNone);
+  Journal::instance().take();
+  step(kAll);
+  step(kNone);
+  EXPECT_THAT(Journal::instance().take(), ElementsAre("positive 10", "negative -10"));
 }
 
 }  // namespace

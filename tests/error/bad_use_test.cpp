@@ -83,20 +83,6 @@ TEST(BadUse, ItemInside) {
       {"aten::_local_scalar_dense", "bad_use_test.cpp:"});
 }
 
-TEST(BadUse, ABranchOnData) {
-  World w;
-  expect_refused<DataDependentError>(
-      w, [&](const at::Tensor& x) { return x.sum().gt(0).item<bool>() ? x : -x; }, {"data"});
-}
-
-TEST(BadUse, NonzeroAndMasks) {
-  World w;
-  expect_refused<DataDependentError>(w, [&](const at::Tensor& x) { return at::nonzero(x); },
-                                     {"aten::nonzero"});
-  expect_refused<DataDependentError>(w, [&](const at::Tensor& x) { return x.index({x > 0}); },
-                                     {"aten::"});
-}
-
 TEST(BadUse, AnExceptionInsideTheCallableComesThrough) {
   World w;
   struct Mine : std::runtime_error {

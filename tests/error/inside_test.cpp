@@ -76,16 +76,6 @@ TEST(Data, SavingIt) {
   }
 }
 
-TEST(Data, MaskedSelection) {
-  expect_refused<DataDependentError>([](const at::Tensor& x) { return x.index({x > 0}); },
-                                     leaf({3}), {"aten::index", "inside_test.cpp"});
-}
-
-TEST(Data, OneHotWithoutANumberOfClasses) {
-  expect_refused<DataDependentError>([](const at::Tensor& x) { return at::one_hot(x, -1); },
-                                     at::tensor(std::vector<int64_t>{1, 2}), {"inside_test.cpp"});
-}
-
 // ---- constant ------------------------------------------------------------------------------------
 
 TEST(Constant, RefusesWhatIsNoConstant) {

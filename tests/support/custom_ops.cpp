@@ -246,6 +246,7 @@ TORCH_LIBRARY(agtest, m) {
   m.def("note_flexible(Tensor x) -> Tensor", {at::Tag::flexible_layout});
   m.def("lies(Tensor x) -> Tensor");
   m.def("positives(Tensor x) -> Tensor");
+  m.def("tagged_positives(Tensor x) -> Tensor", {at::Tag::dynamic_output_shape});
 }
 
 TORCH_LIBRARY_IMPL(agtest, CPU, m) {
@@ -278,6 +279,7 @@ TORCH_LIBRARY_IMPL(agtest, CPU, m) {
   m.impl("note_flexible", &note_strides);
   m.impl("lies", &lies);
   m.impl("positives", &positives);
+  m.impl("tagged_positives", &positives);
 }
 
 TORCH_LIBRARY_IMPL(agtest, Meta, m) {
