@@ -7,9 +7,11 @@ import torch
 
 DEFINITION = re.compile(r"%(\d+): (\w+)(?:\[([\d, ]*)\])?(?:\{([\d, ]*)\})?(?:\+(\d+))?(?: &(\d+))?")
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "i32": torch.int32,
-          "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool}
+          "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool, "c64": torch.complex64,
+          "c128": torch.complex128}
 # Arguments are read as Python, in which these words mean:
 WORDS = {"none": None, "true": True, "false": False, "scalar": lambda value: value, "wrapped": lambda value: value,
+         "complex": complex,
          "cpu": torch.device("cpu"), "strided": torch.strided, "layout": lambda layout: layout, "inf": float("inf"),
          "preserve": torch.preserve_format, "contiguous": torch.contiguous_format,
          "format": lambda memory_format: memory_format, **DTYPES}

@@ -106,6 +106,8 @@ class Function(torch.nn.Module):
     lambda w: torch.where(w > 0.5, w, 2).t().contiguous()[1:, ::2].prod(),
     lambda w: torch.stack(w.tensor_split(2))[:, torch.tensor([1, 0])] + True,
     lambda w: (w * 2).unfold(1, 2, 2).as_strided((3, 2), (2, 1), 1).mT,
+    lambda w: (torch.fft.rfft(w) * 1j).abs().sum(),
+    lambda w: w.sort(0)[0].topk(2)[0].sum(),
     lambda w: (w.sum(), None, w.detach() * 2),
 ])
 def test_a_function_computes_the_same(function):
@@ -126,9 +128,16 @@ def test_gradients_that_share_memory_are_copied():
     expect_same(joint, text)
 
 
+def two_views(w):
+    y = w * 2
+    return y.view(-1), y.t()
+
+
 @pytest.mark.parametrize("function, message", [
     (lambda w: w.t(), "found no joint graph"),
     (lambda w: [y.t() for y in (w * 2).split(2)], "expected results that share no memory"),
+    (two_views, "expected results, written inputs and gradients"),
+    (lambda w: torch.cond(w.sum() > 0, torch.sin, torch.cos, (w,)), "expected tensors and no code"),
     (lambda w: (w.sum(), 3), "expected results that are tensors"),
 ])
 def test_what_the_tool_cannot_write_is_refused(function, message):

@@ -10,6 +10,9 @@ from torch._functorch._aot_autograd import descriptors
 # Tagged as random for the sake of its signature: it refuses to drop out.
 DRAWS_NOTHING = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default}
 
+# In our order: results, then written inputs.
+FORWARD_OUTPUTS = (descriptors.PlainAOTOutput, descriptors.InputMutationAOTOutput)
+
 
 def convert(name, joint):
     """The graph, collected in a Writer, and by fx node the value that it is."""
@@ -19,6 +22,9 @@ def convert(name, joint):
     tangents = [node for node in placeholders if isinstance(node.meta["desc"], descriptors.TangentAOTInput)]
     outputs = [(output, node) for output, node in zip(graph.output_node().meta["desc"], graph.output_node().args[0])
                if output is not None]  # the gradient of what needs none
+    for output, _ in outputs:
+        if not isinstance(output, (*FORWARD_OUTPUTS, descriptors.GradAOTOutput)):
+            raise Unsupported(f"expected results, written inputs and gradients, found {output.expr()}")
     calls = [node for node in graph.nodes if node.op == "call_function" and node.target is not operator.getitem]
     converter.add_primals([node for node in placeholders if node not in tangents], outputs)
     converter.writer.input_tokens(sorted({device_of(node) for node in calls if is_random(node)}))
@@ -65,8 +71,7 @@ def phase_of(node):
 
 
 def forward_outputs(outputs):
-    """In our order: results, then mutated inputs."""
-    for kind in (descriptors.PlainAOTOutput, descriptors.InputMutationAOTOutput):
+    for kind in FORWARD_OUTPUTS:
         yield from ((output, node) for output, node in outputs if isinstance(output, kind))
 
 
@@ -90,8 +95,10 @@ class Converter:
             if self.writer.owner[-1] != self.values[node]:
                 raise Unsupported(f"expected arguments that share no memory, found {primal.expr()}")
         for node in self.module.graph.find_nodes(op="get_attr"):
-            meta = meta_of(getattr(self.module, node.target))
-            self.values[node] = self.writer.input(meta, f'primal constant "{node.target}"', node.name)
+            constant = getattr(self.module, node.target)
+            if not isinstance(constant, torch.Tensor):
+                raise Unsupported(f"expected tensors and no code in the graph, found {node.target}")
+            self.values[node] = self.writer.input(meta_of(constant), f'primal constant "{node.target}"', node.name)
 
     def add_tangents(self, nodes, outputs):
         positions = {output: position for position, (output, _) in enumerate(forward_outputs(outputs))}
@@ -138,8 +145,6 @@ class Converter:
         for output, node in outputs:
             if isinstance(output, descriptors.GradAOTOutput):
                 self.add_gradient(output.grad_of, node, taken)
-            elif not isinstance(output, (descriptors.PlainAOTOutput, descriptors.InputMutationAOTOutput)):
-                raise Unsupported(f"expected results, written inputs and gradients, found {output.expr()}")
 
     def add_gradient(self, primal, node, taken):
         if not self.tensors[primal].requires_grad:
