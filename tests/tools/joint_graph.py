@@ -1,0 +1,81 @@
+"""Runs the reference, PyTorch's AOTAutograd: the joint graph of a model and what its partitioners save."""
+
+import contextlib
+import copy
+import dataclasses
+import warnings
+
+import torch
+import torch._functorch.config
+from agraph import Unsupported
+from torch._functorch import partitioners
+from torch._functorch._aot_autograd import descriptors
+from torch._functorch.aot_autograd import aot_compile_joint_with_descriptors, aot_export_joint_with_descriptors
+
+
+@dataclasses.dataclass(frozen=True)
+class Partitioner:
+    name: str  # of a function in torch._functorch.partitioners
+    options: dict  # of torch._functorch.config
+
+    def saved(self, joint, inputs, **keywords):
+        """Names of the nodes whose values the forward hands to the backward."""
+        with torch._functorch.config.patch(self.options):
+            forward, _ = getattr(partitioners, self.name)(copy_of(joint), inputs, **keywords)
+        return [node.name for node in forward.graph.output_node().args[0][keywords["num_fwd_outputs"]:]]
+
+
+DEFAULTS = (Partitioner("default_partition", {}), Partitioner("min_cut_rematerialization_partition", {}))
+
+
+def copy_of(module):
+    """With a graph of its own, since partitioners change it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's own classes
+        return torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+
+
+def with_budget(budget):
+    return Partitioner("min_cut_rematerialization_partition", {"activation_memory_budget": budget})
+
+
+@dataclasses.dataclass
+class Joint:
+    module: torch.fx.GraphModule
+    tensors: dict  # by descriptor of a primal: the tensor itself
+    saved: list  # (Partitioner, names of the nodes)
+
+
+def capture(model, args, asked=DEFAULTS):
+    """The joint graph of `model(*args)` as the partitioners see it. Its placeholders and its output node carry
+    descriptors in `meta["desc"]`."""
+    found = []
+
+    def partition(joint, inputs, **keywords):
+        keywords["static_lifetime_input_indices"] = parameters_of(joint)
+        saved = [(partitioner, partitioner.saved(joint, inputs, **keywords)) for partitioner in asked]
+        found.append((copy_of(joint), saved))
+        return partitioners.default_partition(joint, inputs, **keywords)
+
+    with contextlib.ExitStack() as stack:
+        joint = aot_export_joint_with_descriptors(stack, model, args)
+        aot_compile_joint_with_descriptors(joint, partition_fn=partition)
+    if not found:
+        raise Unsupported("expected a model with something to compute and to differentiate, found no joint graph")
+    (module, saved), = found
+    return Joint(module, tensors_of(model, args), saved)
+
+
+def parameters_of(joint):
+    """Positions of parameters and buffers, which are free to save. torch.compile tells them too; a module that comes
+    without it leaves them out."""
+    kinds = descriptors.ParamAOTInput, descriptors.BufferAOTInput
+    placeholders = joint.graph.find_nodes(op="placeholder")
+    return [index for index, node in enumerate(placeholders) if isinstance(node.meta["desc"], kinds)]
+
+
+def tensors_of(model, args):
+    tensors = {descriptors.ParamAOTInput(name): tensor for name, tensor in model.named_parameters()}
+    tensors |= {descriptors.BufferAOTInput(name): tensor for name, tensor in model.named_buffers()}
+    leaves = torch.utils._pytree.tree_leaves((args, {}))
+    return tensors | {descriptors.PlainAOTInput(index): leaf for index, leaf in enumerate(leaves)}

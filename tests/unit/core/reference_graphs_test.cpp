@@ -1,0 +1,182 @@
+/// \file
+/// The joint graphs of the reference in tests/data/reference, which tests/tools/fx_to_agraph.py writes, and what its
+/// partitioners save.
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "graph/verify.h"
+#include "graphs.h"
+#include "partition/split.h"
+#include "partitions.h"
+#include "passes/dce.h"
+
+namespace antegrad::testing {
+namespace {
+
+const std::string kFolder = "reference";
+
+/// Below tests/data, without ".agraph".
+std::vector<std::string> graph_files() {
+  const std::filesystem::path data(ANTEGRAD_TEST_DATA);
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(data / kFolder)) {
+    if (entry.path().extension() != ".agraph") continue;
+    files.push_back(std::filesystem::relative(entry.path(), data).replace_extension().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream stream(std::string(ANTEGRAD_TEST_DATA) + "/" + file);
+  EXPECT_TRUE(stream) << file;
+  std::stringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+/// Comments are names, which are not in the graph, and the ids of nodes, which are.
+std::string without_names(const std::string& text) {
+  std::string result;
+  std::stringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (const size_t comment = line.find('#'); comment != std::string::npos) {
+      size_t end = comment + 2;
+      while (end < line.size() && std::isdigit(line[end]) != 0) ++end;
+      line.resize(end > comment + 2 ? end : comment);
+      line.resize(line.find_last_not_of(' ') + 1);
+      if (line.empty()) continue;
+    }
+    result += line + "\n";
+  }
+  return result;
+}
+
+class ReferenceGraph : public ::testing::TestWithParam<std::string> {
+ protected:
+  const std::string text = text_of(GetParam() + ".agraph");
+  const Graph graph = parse_graph(text, GetParam());
+  const nlohmann::json saved = nlohmann::json::parse(text_of(GetParam() + ".saved.json"));
+
+  /// Whether the comment behind the definition of a value has this name in it.
+  bool is_named(ValueId id, const std::string& name) const {
+    const size_t definition = text.find("%" + std::to_string(id) + ": ");
+    std::string line = text.substr(definition, text.find('\n', definition) - definition);
+    std::string comment = line.substr(line.rfind('#')) + " ";
+    std::replace_if(
+        comment.begin(), comment.end(), [](char c) { return c == '(' || c == ',' || c == ')'; },
+        ' ');
+    return comment.find(" " + name + " ") != std::string::npos;
+  }
+
+  /// By value: whether it needs a tangent, so that no forward can save it.
+  std::vector<bool> depends_on_tangents() const {
+    std::vector<bool> depends(graph.values.size(), false);
+    const auto needs = [&depends](ValueId id) { return depends[static_cast<size_t>(id)]; };
+    for (const Input& input : graph.inputs) {
+      depends[static_cast<size_t>(input.value)] = input.kind == InputKind::tangent;
+    }
+    for (const Node& node : graph.nodes) {
+      if (std::none_of(node.inputs.begin(), node.inputs.end(), needs)) continue;
+      for (const ValueId id : node.outputs) {
+        if (id != kNoValue) depends[static_cast<size_t>(id)] = true;
+      }
+    }
+    return depends;
+  }
+
+  StorageId storage_of(const nlohmann::json& id) const { return graph.value(id).storage; }
+};
+
+TEST_P(ReferenceGraph, IsValidAndPrintsAsItIsWritten) {
+  EXPECT_NO_THROW(verify(graph));
+  EXPECT_EQ(to_text(graph), without_names(text));
+  EXPECT_EQ(saved["graph"], graph.name);
+}
+
+TEST_P(ReferenceGraph, SavesNamedTensorsThatTheForwardCanCompute) {
+  const DefUse uses(graph);
+  const std::vector<bool> depends = depends_on_tangents();
+  for (const auto& partition : saved["partitions"]) {
+    EXPECT_FALSE(partition["saved"].empty());
+    for (const auto& [name, value] : partition["saved"].items()) {
+      const ValueId id = value;
+      ASSERT_LT(static_cast<size_t>(id), graph.values.size());
+      EXPECT_TRUE(is_named(id, name)) << "%" << id << " " << name;
+      EXPECT_EQ(graph.value(id).kind, ValueKind::tensor) << name;
+      EXPECT_FALSE(depends[static_cast<size_t>(id)]) << name;
+      EXPECT_TRUE(uses.producer[static_cast<size_t>(id)] >= 0 ||
+                  uses.input_position[static_cast<size_t>(id)] >= 0)
+          << name;
+    }
+  }
+}
+
+TEST_P(ReferenceGraph, TellsTheBytesOfStoragesThatNoPrimalOrResultHolds) {
+  std::set<StorageId> held;
+  for (const Input& input : graph.inputs) {
+    if (input.kind == InputKind::primal) held.insert(graph.value(input.value).storage);
+  }
+  for (const Output& output : graph.outputs) {
+    if (handed_out(output.kind)) held.insert(graph.value(output.value).storage);
+  }
+  for (const auto& partition : saved["partitions"]) {
+    std::set<StorageId> storages;
+    for (const auto& [name, value] : partition["saved"].items()) storages.insert(storage_of(value));
+    int64_t bytes = 0;
+    for (const StorageId storage : storages) {
+      if (!held.contains(storage)) bytes += span_bytes(graph.value(storage).meta).constant();
+    }
+    EXPECT_EQ(partition["saved_bytes"], bytes) << partition["partitioner"] << partition["options"];
+  }
+}
+
+/// Neither more nor less than what the reference saves is needed for the backward, without drawing anything again. What
+/// the reference moves into the forward and saves there, though it was captured in the backward, stays in ours.
+TEST_P(ReferenceGraph, SavesWhatTheBackwardReads) {
+  std::set<StorageId> of_forward;
+  for (const Input& input : graph.inputs) of_forward.insert(input.value);
+  for (const Node& node : graph.nodes) {
+    if (node.phase == Phase::forward) of_forward.insert(node.outputs.begin(), node.outputs.end());
+  }
+  for (const auto& partition : saved["partitions"]) {
+    // Below the full budget the reference draws again what it does not save.
+    if (partition["options"].contains("activation_memory_budget") && !graph.generators.empty()) {
+      continue;
+    }
+    std::vector<bool> offered(graph.values.size(), false);
+    std::set<StorageId> expected;
+    for (const auto& [name, value] : partition["saved"].items()) {
+      const StorageId storage = storage_of(value);
+      offered[static_cast<size_t>(storage)] = true;
+      if (of_forward.contains(storage)) expected.insert(storage);
+    }
+    const Partition ours = split_at(dce(graph), offered);
+    verify_both(ours);
+    std::set<StorageId> found;
+    for (const Saved& value : ours.saved) found.insert(value.value);
+    EXPECT_EQ(found, expected) << partition["partitioner"] << partition["options"];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, ReferenceGraph, ::testing::ValuesIn(graph_files()),
+                         [](const auto& info) {
+                           std::string name = info.param.substr(kFolder.size() + 1);
+                           std::replace(name.begin(), name.end(), '/', '_');
+                           return name;
+                         });
+
+TEST(ReferenceGraphs, AreManyArchitectures) { EXPECT_GE(graph_files().size(), 8u); }
+
+}  // namespace
+}  // namespace antegrad::testing
