@@ -53,6 +53,13 @@ def test_structures_of_results(make):
     expect_as_eager(make, leaf(2, 3))
 
 
+def test_grouped_products():
+    # Python registers a Meta kernel for these, which refuses float32 and does not pad rows.
+    offsets = torch.tensor([2, 4, 6], dtype=torch.int32)
+    expect_as_eager(lambda x, w: torch._grouped_mm(x, w, offs=offsets).exp(), leaf(6, 8), leaf(3, 8, 4))
+    expect_as_eager(lambda x, w: torch._grouped_mm(x, w.mT, offs=offsets), leaf(6, 8).detach(), leaf(3, 6, 8).detach())
+
+
 def test_structures_of_arguments():
     def function(batch, pair, scale=1.0, *, mode):
         y = batch["x"] * scale + pair.first
