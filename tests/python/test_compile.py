@@ -151,7 +151,7 @@ def test_the_functions_own_exception():
 
 
 def test_errors_keep_their_types():
-    with pytest.raises(antegrad.DataDependentError, match=r"_local_scalar_dense(.|\n)*at .*test_compile.py:\d+, in <lambda>"):
+    with pytest.raises(antegrad.DataDependentError, match=r"_local_scalar_dense.*called at a line of Python(.|\n)*at .*test_compile.py:\d+, in <lambda>"):
         antegrad.compile(lambda x: x * x.sum().item())(leaf(2))
     with pytest.raises(antegrad.DataDependentError):
         antegrad.compile(lambda x: x if x.sum() > 0 else -x)(leaf(2))
