@@ -303,6 +303,10 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     captured.counts = std::move(tracer.counts);
   }
   alive = life->alive();
+  if (!alive.empty() && request.collect != nullptr) {
+    request.collect();
+    alive = life->alive();
+  }
   return shared;
 }
 

@@ -150,6 +150,28 @@ def test_the_functions_own_exception():
     assert torch.equal(compiled(x, False), x * 2)
 
 
+class Node:
+    """Refers to itself, so that it lives until Python collects garbage."""
+
+    def __init__(self, value):
+        self.value, self.me = value, self
+
+
+def test_garbage_in_cycles():
+    expect_as_eager(lambda x: Node(x.sin()).value * 2, leaf(3))
+
+
+def test_what_is_kept_is_refused_still():
+    kept = []
+
+    def function(x):
+        kept.append(Node(x.sin()))
+        return x * 2
+
+    with pytest.raises(antegrad.EscapeError, match="still held"):
+        antegrad.compile(function)(leaf(3))
+
+
 def test_errors_keep_their_types():
     with pytest.raises(antegrad.DataDependentError, match=r"_local_scalar_dense.*called at a line of Python(.|\n)*at .*test_compile.py:\d+, in <lambda>"):
         antegrad.compile(lambda x: x * x.sum().item())(leaf(2))

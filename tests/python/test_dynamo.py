@@ -61,6 +61,21 @@ def test_a_graph_break():
     expect_as_eager(function, leaf(3), graphs=2)
 
 
+def test_an_autograd_function():
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (x,) = ctx.saved_tensors
+            return 2 * gradient * x
+
+    expect_as_eager(lambda x: Square.apply(x).sin(), leaf(3))
+
+
 def test_a_graph_break_in_a_called_function():
     def called(x):
         y = x.sin()
