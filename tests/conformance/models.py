@@ -3,8 +3,9 @@
 
 Two copies of each model with equal weights take five training steps, one eagerly, one compiled: by antegrad.compile of the
 loss, and by torch.compile with antegrad as its backend. After each step the loss, all gradients, parameters and buffers
-and the generator must be the same to the bit, and no call may have run eagerly. All else is a failure, a crash included; so
-is a refusal, but by a model of the transformers package.
+and the generator must be the same to the bit, and no call may have run eagerly. All else is a failure, a crash included.
+Of models of the transformers package is let pass that they are refused by a typed error, or that they do something else
+under Dynamo than in eager, and the same as Dynamo's graphs run eagerly.
 
     models.py run --out DIR [--only REGEX] [--jobs J] [--fresh]    goes on where it stopped; REGEX is searched in names
                                                                    such as plain/gpt/compile

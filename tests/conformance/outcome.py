@@ -4,7 +4,7 @@ import re
 
 import antegrad
 
-STATUSES = ("passed", "refused", "failed", "crashed", "not in eager")
+STATUSES = ("passed", "refused", "failed", "crashed", "not in eager", "as Dynamo")
 
 
 def outcome_of(error):

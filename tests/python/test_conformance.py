@@ -32,8 +32,9 @@ def difference_of(change):
     """What is found when one of two equal trainings has its loss function changed."""
     models = Net(), Net()
     models[1].load_state_dict(models[0].state_dict())
-    changed = lambda loss: lambda *batch: change(models[1], loss(*batch))
-    return lockstep.first_difference(TRAINING, lockstep.Run(TRAINING, models[0]), lockstep.Run(TRAINING, models[1], changed))
+    reference = lockstep.Run(TRAINING, models[0], lockstep.uncompiled)
+    changed = lockstep.Run(TRAINING, models[1], lambda loss: lambda *batch: change(models[1], loss(*batch)))
+    return lockstep.first_difference(TRAINING, reference, changed)
 
 
 def adds_to_a_gradient(model, loss):
@@ -101,6 +102,15 @@ def test_what_does_not_train(loss, status, detail):
     outcome = lockstep.train(Training("net", Net, TRAINING.batch, loss), "compile")
     assert outcome["status"] == status
     assert detail in outcome["detail"]
+
+
+def test_a_model_that_differs_through_dynamo_alone():
+    def loss(model, x):
+        return model(x).sum() * (2 if torch.compiler.is_compiling() else 3)
+
+    outcome = lockstep.train(Training("net", Net, TRAINING.batch, loss), "dynamo")
+    assert outcome["status"] == "as Dynamo"
+    assert outcome["detail"].startswith("step 0: loss: values")
 
 
 def test_calls_that_ran_eagerly_are_found():

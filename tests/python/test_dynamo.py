@@ -61,7 +61,8 @@ def test_a_graph_break():
     expect_as_eager(function, leaf(3), graphs=2)
 
 
-def test_an_autograd_function():
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_autograd_function(times):
     class Square(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -73,7 +74,14 @@ def test_an_autograd_function():
             (x,) = ctx.saved_tensors
             return 2 * gradient * x
 
-    expect_as_eager(lambda x: Square.apply(x).sin(), leaf(3))
+    w = leaf(3, 3)
+
+    def function(x):
+        for _ in range(times):
+            x = Square.apply(x @ w)
+        return x.sin()
+
+    expect_as_eager(function, leaf(3), leaves=[w])
 
 
 def test_a_graph_break_in_a_called_function():
