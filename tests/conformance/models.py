@@ -25,8 +25,7 @@ import warnings
 import torch
 from contained import add_run_arguments, results_in, run_cases, serve
 from lockstep import train
-from models_summary import counts_of, fails, page_of, rows_of
-from outcome import STATUSES
+from models_summary import OUTCOMES, counts_of, fails, page_of, rows_of
 from zoo import PLAIN
 from zoo.published import PUBLISHED
 
@@ -68,7 +67,7 @@ def report_of(out, page, bench):
     for record in records:
         if record["status"] != "passed":
             print(f"{record['status']} {'/'.join(record['case'])}: {record['detail']}")
-    print(f"{len(records)} trainings: " + ", ".join(f"{counts[s]} {s}" for s in STATUSES if counts[s]))
+    print(f"{len(records)} trainings: " + ", ".join(f"{counts[s]} {s}" for s in OUTCOMES if counts[s]))
     if page:
         pathlib.Path(page).write_text(page_of(records))
     if bench:

@@ -11,6 +11,10 @@ TITLES = {
     "plain": "Written here, in plain PyTorch",
     "transformers": "Of the transformers package",
 }
+OUTCOMES = {
+    "passed": "as in eager", "as Dynamo": "as Dynamo's graphs run eagerly, which differ from eager",
+    "refused": "refused by a typed error", "failed": "**differ or fail**", "crashed": "**crash**",
+}
 WAYS = {"compile": "`antegrad.compile`", "dynamo": "`torch.compile`"}
 
 
@@ -29,6 +33,7 @@ def rows_of(records):
     for metric, value, limit in (
         ("differ", counts["failed"] + counts["crashed"], 0),
         ("passed", counts["passed"], None),
+        ("as_dynamo_alone", counts["as Dynamo"], None),
         ("refused", counts["refused"], None),
     ):
         row = {"bench": "conformance", "case": "models", "metric": metric, "value": value, "unit": ""}
@@ -50,12 +55,8 @@ def page_of(records):
         "| trainings | " + " | ".join(f"{WAYS[way]}" for way in WAYS) + " |",
         "|---|" + "---:|" * len(WAYS),
     ]
-    words = {
-        "passed": "as in eager", "as Dynamo": "as Dynamo's graphs run eagerly, which differ from eager",
-        "refused": "refused by a typed error", "failed": "**differ or fail**", "crashed": "**crash**",
-    }
     counts = {way: counts_of([r for r in records if r["case"][2] == way]) for way in WAYS}
-    for status, text in words.items():
+    for status, text in OUTCOMES.items():
         lines.append(f"| {text} | " + " | ".join(str(counts[way][status]) for way in WAYS) + " |")
     lines += [
         "",
@@ -72,7 +73,7 @@ def page_of(records):
         lines += ["", f"## {title}"]
         if group == "transformers":
             lines += ["", f"Version {importlib.metadata.version('transformers')}, tiny configurations with random weights."]
-        lines += table_of([r for r in records if r["case"][0] == group], words)
+        lines += table_of([r for r in records if r["case"][0] == group])
     return "\n".join(lines) + "\n"
 
 
@@ -82,12 +83,12 @@ NUMBERS = {
 }
 
 
-def table_of(records, words):
+def table_of(records):
     lines = ["", f"| model | through | {' | '.join(NUMBERS.values())} | outcome |", f"|---|---|{'---:|' * len(NUMBERS)}---|"]
     for record in records:
         _, name, through = record["case"]
         numbers = [f"{record[key]:,.0f}" if key in record else "" for key in NUMBERS]
-        outcome = words[record["status"]] + (f": {found_in(record['detail'])}" if "detail" in record else "")
+        outcome = OUTCOMES[record["status"]] + (f": {found_in(record['detail'])}" if "detail" in record else "")
         lines.append("| " + " | ".join([name, WAYS[through], *numbers, outcome]) + " |")
     return lines
 
