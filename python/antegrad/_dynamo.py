@@ -1,10 +1,14 @@
 """The torch.compile backend: Dynamo's graphs become compiled functions."""
 
-import inspect
+import sys
+import weakref
 
 import torch
 
 from antegrad._C import Function
+
+# By what torch.compile was given, and by its code: the compiled functions of its graphs, oldest first. Dynamo owns them.
+_functions = weakref.WeakKeyDictionary()
 
 
 def backend(graph_module, example_inputs, *, options=None, mode=None):
@@ -18,35 +22,36 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     given = dict(options or {})
     given.setdefault("name", "graph")
     # Its frames must not be compiled in turn when it runs to be captured.
-    return Function(torch._dynamo.disable(graph_module.forward), given)
+    function = Function(torch._dynamo.disable(graph_module.forward), given)
+    for key in _keys_of(_called()):
+        _functions.setdefault(key, []).append(weakref.ref(function))
+    return function
 
 
 def functions_of(compiled):
-    """The compiled functions behind what torch.compile returned, the parts after a graph break included."""
-    found, seen = [], set()
-    starts = [compiled]
-    if isinstance(compiled, torch.nn.Module):
-        # Of a module of libtorch's own Dynamo compiles a wrapper, of others the module's forward().
-        starts = [compiled.forward, getattr(compiled, "_orig_mod", compiled).forward]
-    for start in starts:
-        function = getattr(start, "_torchdynamo_orig_callable", start)
-        while function is not None:  # what wraps it included: Dynamo may have compiled that
-            if hasattr(function, "__code__"):
-                _collect(function.__code__, function.__globals__, found, seen)
-            function = getattr(function, "__wrapped__", None)
-    return found
+    """The compiled functions behind what torch.compile returned, whatever Dynamo made graphs of during its calls."""
+    wrapper = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
+    for key in _keys_of(getattr(wrapper, "_torchdynamo_orig_callable", None)):
+        found = [function for reference in _functions.get(key, ()) if (function := reference()) is not None]
+        if found:
+            return found
+    return []
 
 
-def _collect(code, names, found, seen):
-    # Dynamo keeps graphs and continuations as globals of the compiled function's module, and uses them by name.
-    if code in seen:
-        return
-    seen.add(code)
-    for entry in torch._dynamo.eval_frame._debug_get_cache_entry_list(code):
-        for name in entry.code.co_names:
-            if name.startswith("__compiled_fn"):
-                function = inspect.unwrap(names.get(name), stop=lambda f: isinstance(f, Function))
-                if isinstance(function, Function) and function not in found:
-                    found.append(function)
-            elif name.startswith("__resume_at"):
-                _collect(names[name].__code__, names, found, seen)
+def _keys_of(given):
+    """What torch.compile was given, and its code: what has the same code may use the same graphs. Of a module it is given a
+    function that calls it."""
+    owner = getattr(given, "__self__", getattr(given, "__wrapped__", given))
+    code = getattr(type(owner).forward if isinstance(owner, torch.nn.Module) else given, "__code__", None)
+    return [key for key in (given, code) if key is not None]
+
+
+def _called():
+    """What torch.compile was given and is being called. Dynamo does not tell, but its wrapper is on the stack; graphs of
+    functions that are called inside, and of what follows a graph break, are made under the same one."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "compile_wrapper" and frame.f_globals["__name__"] == "torch._dynamo.eval_frame":
+            return frame.f_locals["fn"]
+        frame = frame.f_back
+    return None

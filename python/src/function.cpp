@@ -65,6 +65,13 @@ Leaves Function::run(void* callable, const Leaves& arguments) {
   return leaves;
 }
 
+// Objects that refer to each other in a cycle hold their tensors until then.
+void Function::collect() {
+  const py::gil_scoped_acquire gil;
+  const py::error_scope pending;  // a failed backward pass may have left an error
+  py::module_::import("gc").attr("collect")();
+}
+
 py::object Function::operator()(const py::args& args, const py::kwargs& kwargs) {
   const auto arguments = leaves_of(args, kwargs);
   const auto results = [&] {

@@ -37,7 +37,8 @@ class Function {
     py::object object;
   };
   static Leaves run(void* callable, const Leaves& arguments);
-  detail::BodyRef body() const { return {callable_.get(), &run}; }
+  static void collect();
+  detail::BodyRef body() const { return {callable_.get(), &run, &collect}; }
 
   std::shared_ptr<Callable> callable_;
   detail::CompiledFunction function_;

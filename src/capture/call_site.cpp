@@ -4,6 +4,7 @@
 #include <execinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -20,12 +21,12 @@ constexpr std::string_view kNotUser[] = {"libtorch",   "libc10",  "libantegrad",
                                          "libstdc++",  "libgcc",  "libc.so",
                                          "linux-vdso", "libasan", "libtsan"};
 
-bool is_user_object(std::string_view path) {
+// The interpreter, as a library or as the program itself: its frames stand for lines of Python.
+constexpr std::string_view kPython[] = {"libpython", "python"};
+
+bool is_one_of(std::span<const std::string_view> names, std::string_view path) {
   const auto file = path.substr(path.rfind('/') + 1);
-  for (const auto name : kNotUser) {
-    if (file.substr(0, name.size()) == name) return false;
-  }
-  return true;
+  return std::any_of(names.begin(), names.end(), [&](auto name) { return file.starts_with(name); });
 }
 
 // Source lines of a frame and of what was inlined into it, innermost first, by binutils' addr2line;
@@ -64,7 +65,8 @@ std::string call_site(std::span<void* const> frames) {
   for (void* const frame : frames) {
     Dl_info info{};
     if (dladdr(frame, &info) == 0 || info.dli_fname == nullptr) continue;
-    if (!is_user_object(info.dli_fname)) continue;
+    if (is_one_of(kNotUser, info.dli_fname)) continue;
+    if (!found && is_one_of(kPython, info.dli_fname)) return "a line of Python";
     // The return address is past the call; one byte back is inside it.
     const auto offset =
         reinterpret_cast<uintptr_t>(frame) - 1 - reinterpret_cast<uintptr_t>(info.dli_fbase);

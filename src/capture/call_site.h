@@ -11,7 +11,7 @@
 namespace antegrad::capture {
 
 /// Where user code called into libtorch: "file:line" or "object+offset" of the first stack frame that
-/// is neither libtorch nor antegrad. Slow; for error messages.
+/// is neither libtorch nor antegrad; the front end says which line of Python. Slow; for error messages.
 std::string call_site();
 
 /// The stack of now, cheap to take, and the same as above for it.

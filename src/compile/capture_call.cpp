@@ -47,6 +47,7 @@ struct Asked {
       result_host = std::move(leaves.host);
       return std::move(leaves.tensors);
     };
+    request.collect = callable.body.collect;
     request.source_of = [this](const at::Tensor& tensor) {
       const auto* slot = modules->find(tensor);
       return slot == nullptr ? Source{} : slot->source;

@@ -1,6 +1,6 @@
 /// \file
-/// Products of matrices and vectors. All of them return contiguous outputs, whatever the strides of
-/// the arguments: the structured kernels allocate before they look at layouts.
+/// Products of matrices and vectors. All but the grouped one return contiguous outputs, whatever the
+/// strides of the arguments: the structured kernels allocate before they look at layouts.
 
 #include <algorithm>
 
@@ -48,8 +48,38 @@ bool added_product(Call& call) {
   return at::IntArrayRef(broadcast(added.sizes(), sizes)).equals(sizes);
 }
 
+/// The output of a grouped product: rows begin at multiples of 16 bytes.
+Spec padded_rows(const at::Tensor& like, at::IntArrayRef sizes) {
+  const auto aligned = static_cast<int64_t>(16 / like.element_size());
+  Spec spec = contiguous(like, sizes);
+  const int64_t row = (sizes.back() + aligned - 1) / aligned * aligned;
+  spec.strides.end()[-2] = row;
+  if (sizes.size() == 3) spec.strides[0] = sizes[1] * row;
+  return spec;
+}
+
+/// A factor of rank 2 is cut into groups at `offs`; of rank 3 it is a batch of them. The Meta kernel that
+/// Python registers knows bfloat16 only and does not pad.
+bool grouped_product(Call& call) {
+  const at::Tensor& a = call.arg(0).toTensor();
+  const at::Tensor& b = call.arg(1).toTensor();
+  const at::Tensor offs = call.tensor(2);
+  if (!a.is_cpu() || !alike(a, b) || !call.is_none(3)) return false;
+  if (a.dim() < 2 || a.dim() > 3 || b.dim() < 2 || b.dim() > 3) return false;
+  if (call.dtype(4).value_or(a.scalar_type()) != a.scalar_type()) return false;
+  const bool cut = a.dim() == 2 || b.dim() == 2;
+  if (cut != offs.defined() || (cut && offs.dim() != 1) || a.size(-1) != b.size(-2)) return false;
+  const int64_t groups = cut ? offs.size(0) : a.size(0);
+  if ((a.dim() == 3 && a.size(0) != groups) || (b.dim() == 3 && b.size(0) != groups)) return false;
+  Dims sizes{a.size(-2), b.size(-1)};
+  if (a.dim() == b.dim()) sizes.insert(sizes.begin(), groups);
+  call.returns(padded_rows(a, sizes));
+  return true;
+}
+
 constexpr Entry kTable[] = {
     {"aten::_addmm_activation", added_product<2, 2>},
+    {"aten::_grouped_mm", grouped_product},
     {"aten::addmm", added_product<2, 2>},
     {"aten::addmv", added_product<2, 1>},
     {"aten::baddbmm", added_product<3, 3>},

@@ -14,97 +14,47 @@ typed error. All else is a failure, a crash included.
 
 import argparse
 import collections
-import concurrent.futures
 import json
 import pathlib
-import subprocess
 import sys
-import threading
-import time
 
-from samples import cases_of, worker
-from summary import STATUSES, Summary, listed, page_of, rows_of
+from contained import add_run_arguments, run_cases, serve
+from outcome import STATUSES
+from samples import answers_of, cases_of
+from summary import Summary, listed, page_of, rows_of
 
 SECONDS_A_CASE = 300  # for all samples of an operator and dtype
 
 
-class Worker:
-    def __init__(self, through):
-        self.process = None
-        self.through = through
-
-    def start(self):
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True,
-        )
-        self.process.stdout.readline()
-
-    def run(self, case):
-        """The results of all samples of a case; the one at which the process dies or stops is a crash."""
-        if self.process is None:
-            self.start()
-        process = self.process
-        timer = threading.Timer(SECONDS_A_CASE, process.kill)
-        timer.start()
-        results, begun, differentiable = [], None, False
-        try:
-            process.stdin.write(json.dumps([case, self.through]) + "\n")
-            process.stdin.flush()
-            for line in process.stdout:
-                result = json.loads(line)
-                if "end" in result:
-                    return differentiable, results
-                if "differentiable" in result:
-                    differentiable = result["differentiable"]
-                elif "begin" in result:
-                    begun = result["begin"]
-                else:
-                    results.append(result)
-                    begun = None
-        except BrokenPipeError:
-            pass
-        finally:
-            timer.cancel()
-        code = process.wait()
-        self.process = None
-        results.append({"sample": begun, "status": "crashed", "kind": f"exit {code}", "detail": "after sample "
-                        f"{len(results) - 1}" if begun is None else ""})
-        return differentiable, results
+def record_of(answers):
+    """The results of all samples of a case; the one at which the process died or stopped is a crash."""
+    results, begun, differentiable = [], None, False
+    for answer in answers:
+        if "differentiable" in answer:
+            differentiable = answer["differentiable"]
+        elif "begin" in answer:
+            begun = answer["begin"]
+        elif "crashed" in answer:
+            detail = f"after sample {len(results) - 1}" if begun is None else ""
+            results.append({"sample": begun, "status": "crashed", "kind": answer["crashed"], "detail": detail})
+        else:
+            results.append(answer)
+            begun = None
+    return {"differentiable": differentiable, "results": results}
 
 
 def run(arguments):
-    out = pathlib.Path(arguments.out)
-    out.mkdir(parents=True, exist_ok=True)
-    file = out / "results.jsonl"
-    if arguments.fresh:
-        file.unlink(missing_ok=True)
-    done = {tuple(json.loads(line)["case"]) for line in file.open()} if file.exists() else set()
-    cases = [c for c in cases_of(arguments.part, arguments.only) if c not in done]
-    if done:
-        print(f"{len(done)} cases are there already", flush=True)
-    local, lock = threading.local(), threading.Lock()
     counts = collections.Counter()
-    start = time.monotonic()
 
-    def one(case):
-        if not hasattr(local, "worker"):
-            local.worker = Worker(arguments.through)
-        differentiable, results = local.worker.run(case)
-        with lock:
-            with file.open("a") as f:
-                f.write(json.dumps({"case": case, "differentiable": differentiable, "results": results}) + "\n")
-            counts.update(r["status"] for r in results)
-            counts["cases"] += 1
-            if counts["cases"] % 50 == 0 or counts["cases"] == len(cases):
-                took = time.monotonic() - start
-                print(f"{counts['cases']}/{len(cases)} cases, {sum(counts.values()) - counts['cases']} samples in "
-                      f"{took:.0f} s: " + ", ".join(f"{counts[s]} {s}" for s in STATUSES if counts[s]), flush=True)
+    def progress(record, number, total, seconds):
+        counts.update(r["status"] for r in record["results"])
+        if number % 50 == 0 or number == total:
+            print(f"{number}/{total} cases, {sum(counts.values())} samples in {seconds:.0f} s: "
+                  + ", ".join(f"{counts[s]} {s}" for s in STATUSES if counts[s]), flush=True)
 
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for _ in pool.map(one, cases):
-            pass
-    return report_of(out, None, None)
+    run_cases(__file__, cases_of(arguments.part, arguments.only), arguments, seconds=SECONDS_A_CASE,
+              request=lambda case: [case, arguments.through], record=record_of, progress=progress)
+    return report_of(arguments.out, None, None)
 
 
 def report_of(out, page, bench, dynamo=None):
@@ -135,25 +85,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run", help="run what has not been run yet")
-    running.add_argument("--out", required=True)
+    add_run_arguments(running)
     running.add_argument("--part", type=part, default=(0, 1), metavar="K/N")
-    running.add_argument("--jobs", type=int, default=2)
     running.add_argument("--through", choices=("compile", "dynamo"), default="compile",
                          help="antegrad.compile, or torch.compile with antegrad as its backend (some samples of each)")
-    running.add_argument("--fresh", action="store_true", help="forget what is there")
-    running.add_argument("--only", default="", metavar="REGEX")
     reporting = commands.add_parser("report", help="what a run found")
-    reporting.add_argument("out")
+    reporting.add_argument("out", type=pathlib.Path)
     reporting.add_argument("--dynamo", type=pathlib.Path, metavar="DIR", help="a run through Dynamo, for the page")
     reporting.add_argument("--page")
     reporting.add_argument("--bench")
     commands.add_parser("worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.command == "worker":
-        return worker()
+        return serve(answers_of)
     if arguments.command == "run":
         return run(arguments)
-    return report_of(pathlib.Path(arguments.out), arguments.page, arguments.bench, arguments.dynamo)
+    return report_of(arguments.out, arguments.page, arguments.bench, arguments.dynamo)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Samples of PyTorch's operator database, each run eagerly and compiled, and compared to the bit."""
 
-import json
+import functools
 import re
-import sys
 import warnings
 
 import torch
 import torch.utils._pytree as pytree
+from outcome import first_line, outcome_of
 from torch.testing._internal import common_methods_invocations as database
 
 import antegrad
@@ -33,17 +33,17 @@ def cases_of(part, only):
     return [case for i, case in enumerate(cases) if i % n == k and re.search(only, case[0])]
 
 
-def worker():
-    """Runs cases: they come in on standard input, results go out as lines of JSON."""
+@functools.cache
+def operators():
+    return {name_of(op): op for op in database.op_db}
+
+
+def answers_of(request):
+    """The worker's answers for a case."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    by_name = {name_of(op): op for op in database.op_db}
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        (name, dtype), through = json.loads(line)
-        for result in run_case(by_name[name], getattr(torch, dtype), through):
-            print(json.dumps(result), flush=True)
-        print(json.dumps({"end": True}), flush=True)
+    (name, dtype), through = request
+    return run_case(operators()[name], getattr(torch, dtype), through)
 
 
 def run_case(op, dtype, through):
@@ -102,12 +102,8 @@ def run_sample(op, sample, through):
     compiled = compile_by(through, function)
     try:
         found = outcome(compiled)
-    except antegrad.CaptureError as error:
-        return {"status": "refused", "kind": type(error).__name__, "detail": first_line(error)}
     except Exception as error:
-        refused = re.match(r"(aten::\w+: |data_ptr: )?expected .*; found ", str(error).replace("\n", " "))
-        status = "refused" if refused else "failed"
-        return {"status": status, "kind": type(error).__name__, "detail": first_line(error)}
+        return outcome_of(error)
     if through == "dynamo" and not antegrad._dynamo.functions_of(compiled):
         return {"status": "refused", "kind": "Dynamo", "detail": "found nothing that Dynamo makes a graph of"}
     reports = antegrad.report(compiled)
@@ -168,7 +164,3 @@ def differ(x, y, strides, op):
             return ""
         return f"values, by up to {(x.double() - y.double()).abs().max().item():g}"
     return "values"
-
-
-def first_line(error):
-    return str(error).strip().split("\n")[0][:300]

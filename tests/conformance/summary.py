@@ -1,13 +1,12 @@
 """What a run over the operator database found: counts, the page, rows for scripts/bench_table."""
 
 import collections
-import json
 import re
 
 import torch
+from contained import results_in
+from outcome import STATUSES
 from samples import DTYPES, ROUNDED, UNINITIALISED
-
-STATUSES = ("passed", "refused", "failed", "crashed", "not in eager")
 
 
 class Summary:
@@ -19,8 +18,8 @@ class Summary:
         self.operators = set()
         self.refused = {}  # by reason: samples by operator
         self.failed = {}  # by operator and what: places
-        for line in (out / "results.jsonl").open():
-            self.add(json.loads(line))
+        for record in results_in(out):
+            self.add(record)
 
     def add(self, record):
         name, dtype = record["case"]
@@ -79,6 +78,7 @@ def page_of(summary, dynamo):
         f"PyTorch's own operator database (`op_db` of torch {torch.__version__.split('+')[0]}) through `antegrad.compile` on "
         f"the CPU, {', '.join(DTYPES)}:",
         "results with their strides, gradients and written inputs against eager, to the bit, with no call that ran eagerly.",
+        "Whole models, trained for some steps: [conformance_models.md](conformance_models.md).",
         "",
         "| samples | all | with gradients |",
         "|---|---:|---:|",

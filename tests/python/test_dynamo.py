@@ -11,6 +11,15 @@ def leaf(*sizes):
     return torch.randn(sizes, requires_grad=True)
 
 
+class Gated(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.linear(x).sigmoid() * x
+
+
 def expect_as_eager(function, *args, leaves=(), graphs=1, **options):
     compiled = torch.compile(function, backend=antegrad.backend, options=options or None)
     for _ in range(3):
@@ -50,6 +59,74 @@ def test_a_graph_break():
         return y.cos() * 2
 
     expect_as_eager(function, leaf(3), graphs=2)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_autograd_function(times):
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (x,) = ctx.saved_tensors
+            return 2 * gradient * x
+
+    w = leaf(3, 3)
+
+    def function(x):
+        for _ in range(times):
+            x = Square.apply(x @ w)
+        return x.sin()
+
+    expect_as_eager(function, leaf(3), leaves=[w])
+
+
+def test_a_graph_break_in_a_called_function():
+    def called(x):
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    expect_as_eager(lambda x: called(x) * 2, leaf(3), graphs=3)
+
+
+def test_a_graph_in_a_called_function_only():
+    def called(x):
+        return x.sin() * 2
+
+    def function(x):
+        for _ in (0,):  # Dynamo makes no graph of a frame that breaks in a loop
+            torch._dynamo.graph_break()
+            x = called(x)
+        return x
+
+    expect_as_eager(function, leaf(3))
+
+
+def calls_of_each(functions):
+    """Each is compiled, then called once; the compiled calls of the graphs of each."""
+    compiled = [torch.compile(function, backend=antegrad.backend, dynamic=False) for function in functions]
+    for function in compiled:
+        function(leaf(2, 2))
+    return [[r.compiled_calls for r in antegrad.report(function)] for function in compiled]
+
+
+def test_reports_of_functions_with_the_same_code():
+    def times(n):
+        return lambda x: x * n
+
+    assert calls_of_each([times(2), times(3)]) == [[1], [1]]
+    torch._dynamo.reset()
+    assert calls_of_each([times(2), times(2)]) == [[2], [2]]  # Dynamo has one graph for both
+
+
+@pytest.mark.parametrize("kind", [lambda: torch.nn.Linear(2, 2), lambda: torch.nn.Sequential(Gated(), Gated()), Gated])
+def test_reports_of_modules(kind):
+    reports = calls_of_each([kind(), kind()])
+    assert all(reports)
 
 
 def test_other_shapes():

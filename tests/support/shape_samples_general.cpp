@@ -130,6 +130,29 @@ Arguments matrix_product(R& r, bool batched, bool added) {
   return product(r, a, b, added ? &out : nullptr);
 }
 
+/// A factor with rows or columns that begin at multiples of 16 bytes, as the kernels want them.
+at::Tensor aligned_factor(R& r, Shape shape, at::ScalarType dtype) {
+  const bool columns = r.chance(0.5);
+  if (columns) std::swap(shape.end()[-1], shape.end()[-2]);
+  const int64_t used = shape.back();
+  shape.back() = (used + 7) / 8 * 8;
+  const at::Tensor t = r.contiguous(shape, dtype).narrow(-1, 0, used);
+  return columns ? t.transpose(-1, -2) : t;
+}
+
+Arguments grouped_product(R& r) {
+  const int64_t groups = r.integer(1, 3), m = r.integer(1, 9), k = r.integer(1, 9),
+                n = r.integer(1, 9);
+  const bool cut_a = r.chance(0.5), cut_b = r.chance(0.5);
+  const auto dtype = r.pick({at::kFloat, at::kBFloat16});
+  const at::Tensor a = aligned_factor(r, cut_a ? Shape{m, k} : Shape{groups, m, k}, dtype);
+  const at::Tensor b = aligned_factor(r, cut_b ? Shape{k, n} : Shape{groups, k, n}, dtype);
+  // All but the first group are empty.
+  c10::IValue offs;
+  if (cut_a || cut_b) offs = at::full({groups}, !cut_b ? m : !cut_a ? n : k, at::kInt);
+  return {a, b, offs, c10::IValue(), maybe(r, static_cast<int64_t>(dtype))};
+}
+
 Arguments vector_product(R& r, bool added) {
   const Shape s = r.shape(2, 2);
   const Shape out = {s[0]};
@@ -247,6 +270,7 @@ const ArgumentsTable& general_samples() {
        }},
       {"aten::bmm", [](R& r) { return matrix_product(r, true, false); }},
       {"aten::baddbmm", [](R& r) { return matrix_product(r, true, true); }},
+      {"aten::_grouped_mm", grouped_product},
       {"aten::mv", [](R& r) { return vector_product(r, false); }},
       {"aten::addmv", [](R& r) { return vector_product(r, true); }},
       {"aten::dot", dot},

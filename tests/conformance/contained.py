@@ -1,0 +1,104 @@
+"""Cases run in worker processes: a crash or a hang is a result like others, and a run goes on where it stopped.
+
+A script that uses this starts itself with the argument `worker`, and calls serve() then. Results are lines of JSON in
+results.jsonl of a folder, one a case.
+"""
+
+import concurrent.futures
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+
+def serve(run):
+    """The worker's side: requests come in on standard input; what `run(request)` yields goes out as lines of JSON."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    print(json.dumps({"ready": True}), file=answers, flush=True)
+    for line in sys.stdin:
+        for answer in itertools.chain(run(json.loads(line)), [{"end": True}]):
+            print(json.dumps(answer), file=answers, flush=True)
+
+
+class Worker:
+    """A process that is started when it is needed, and anew after it died."""
+
+    def __init__(self, script, seconds):
+        self.script, self.seconds, self.process = script, seconds, None
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [sys.executable, self.script, "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+        )
+        self.process.stdout.readline()
+
+    def run(self, request):
+        """The answers; the last is {"crashed": how} where the process died or took too long."""
+        if self.process is None:
+            self.start()
+        process = self.process
+        timer = threading.Timer(self.seconds, process.kill)
+        timer.start()
+        answers = []
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            for line in process.stdout:
+                answer = json.loads(line)
+                if "end" in answer:
+                    return answers
+                answers.append(answer)
+        except BrokenPipeError:
+            pass
+        finally:
+            timer.cancel()
+        code = process.wait()
+        self.process = None
+        return [*answers, {"crashed": f"exit {code}"}]
+
+
+def add_run_arguments(parser):
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--fresh", action="store_true", help="forget what is there")
+    parser.add_argument("--only", default="", metavar="REGEX")
+
+
+def run_cases(script, cases, arguments, *, seconds, request, record, progress):
+    """Runs the cases that have no result yet. `request(case)` is what the worker gets and `record(answers)` what is kept;
+    `progress(record, number, total, seconds)` hears of each."""
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    file = arguments.out / "results.jsonl"
+    if arguments.fresh:
+        file.unlink(missing_ok=True)
+    done = {tuple(kept["case"]) for kept in results_in(arguments.out)}
+    cases = [case for case in cases if case not in done]
+    if done:
+        print(f"{len(done)} cases are there already", flush=True)
+    local, lock, start, number = threading.local(), threading.Lock(), time.monotonic(), 0
+
+    def one(case):
+        nonlocal number
+        if not hasattr(local, "worker"):
+            local.worker = Worker(script, seconds)
+        kept = {"case": case, **record(local.worker.run(request(case)))}
+        with lock:
+            with file.open("a") as f:
+                f.write(json.dumps(kept) + "\n")
+            number += 1
+            progress(kept, number, len(cases), time.monotonic() - start)
+
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for _ in pool.map(one, cases):
+            pass
+
+
+def results_in(folder):
+    file = folder / "results.jsonl"
+    return [json.loads(line) for line in file.open()] if file.exists() else []

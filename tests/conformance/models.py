@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Models trained through antegrad, against eager.
+
+Two copies of each model with equal weights take five training steps, one eagerly, one compiled: by antegrad.compile of the
+loss, and by torch.compile with antegrad as its backend. After each step the loss, all gradients, parameters and buffers
+and the generator must be the same to the bit, and no call may have run eagerly. All else is a failure, a crash included.
+Of models of the transformers package is let pass that they are refused by a typed error, or that they do something else
+under Dynamo than in eager, and the same as Dynamo's graphs run eagerly.
+
+    models.py run --out DIR [--only REGEX] [--jobs J] [--fresh]    goes on where it stopped; REGEX is searched in names
+                                                                   such as plain/gpt/compile
+    models.py report DIR [--page FILE] [--bench FILE]              writes docs/conformance_models.md and rows for
+                                                                   scripts/bench_table
+
+Results are lines of JSON in DIR, one a model and way.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+import warnings
+
+import torch
+from contained import add_run_arguments, results_in, run_cases, serve
+from lockstep import train
+from models_summary import OUTCOMES, counts_of, fails, page_of, rows_of
+from zoo import PLAIN
+from zoo.published import PUBLISHED
+
+SECONDS_A_CASE = 300
+TRAININGS = {(group, t.name): t for group, table in (("plain", PLAIN), ("transformers", PUBLISHED)) for t in table}
+
+
+def cases_of(only):
+    cases = [(*key, through) for key in TRAININGS for through in ("compile", "dynamo")]
+    return [case for case in cases if re.search(only, "/".join(case))]
+
+
+def answers_of(case):
+    """The worker's answer for a case."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    group, name, through = case
+    yield train(TRAININGS[group, name], through)
+
+
+def record_of(answers):
+    (answer,) = answers
+    return {"status": "crashed", "detail": answer["crashed"]} if "crashed" in answer else answer
+
+
+def run(arguments):
+    def progress(record, number, total, seconds):
+        print(f"{number}/{total} {'/'.join(record['case'])}: {record['status']} ({seconds:.0f} s)", flush=True)
+
+    run_cases(__file__, cases_of(arguments.only), arguments, seconds=SECONDS_A_CASE, request=list, record=record_of,
+              progress=progress)
+    return report_of(arguments.out, None, None)
+
+
+def report_of(out, page, bench):
+    order = cases_of("")
+    records = sorted(results_in(out), key=lambda record: order.index(tuple(record["case"])))
+    counts = counts_of(records)
+    for record in records:
+        if record["status"] != "passed":
+            print(f"{record['status']} {'/'.join(record['case'])}: {record['detail']}")
+    print(f"{len(records)} trainings: " + ", ".join(f"{counts[s]} {s}" for s in OUTCOMES if counts[s]))
+    if page:
+        pathlib.Path(page).write_text(page_of(records))
+    if bench:
+        pathlib.Path(bench).write_text("".join(json.dumps(row) + "\n" for row in rows_of(records)))
+    return 1 if not records or any(map(fails, records)) else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run", help="run what has not been run yet")
+    add_run_arguments(running)
+    reporting = commands.add_parser("report", help="what a run found")
+    reporting.add_argument("out", type=pathlib.Path)
+    reporting.add_argument("--page")
+    reporting.add_argument("--bench")
+    commands.add_parser("worker", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.command == "worker":
+        return serve(answers_of)
+    if arguments.command == "run":
+        return run(arguments)
+    return report_of(arguments.out, arguments.page, arguments.bench)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
