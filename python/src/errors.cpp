@@ -17,6 +17,7 @@ void add_errors(py::module_& module) {
   register_exception<DataDependentError>(module, "DataDependentError", capture);
   register_exception<NestedCaptureError>(module, "NestedCaptureError", capture);
   register_exception<MutationError>(module, "MutationError", capture);
+  register_exception<ShapeMismatchError>(module, "ShapeMismatchError", capture);
   register_exception<EscapeError>(module, "EscapeError", capture);
   register_exception<BackwardError>(module, "BackwardError", error);
   register_exception<HostStateError>(module, "HostStateError", error);

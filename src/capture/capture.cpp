@@ -275,6 +275,7 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     life = tracer.life();
     tracer.graph.name = request.name;
     tracer.assumed = request.variation.answers;
+    tracer.cross_check_shapes = request.cross_check_shapes;
     if (located != nullptr) tracer.locate = located->node;
     const auto note_answers = [&] {
       for (const auto& answer : tracer.answers) captured.answers.push_back(answer.index != 0);

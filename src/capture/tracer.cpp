@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "capture/cross_check.h"
 #include "capture/data_access.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
@@ -358,17 +359,23 @@ std::vector<shapes::Spec> Tracer::find_outputs(const ops::OpEntry& entry,
                                                at::ArrayRef<c10::IValue> args,
                                                const Recording& recording) {
   require_one_list(entry);
+  const auto checked = [&](Inferred found) {
+    if (cross_check_shapes != CrossCheckShapes::off) {
+      cross_check(cross_check_shapes, entry, args, *recording.device, found, counts);
+    }
+    return std::move(found.specs);
+  };
   if (entry.policy == ops::Policy::data_dependent) {
     auto specs = infer_by_shape_function(entry, args, counts);
     if (!specs) refuse(entry);
-    return std::move(*specs);
+    return checked({std::move(*specs), ShapeSource::shape_function});
   }
   const auto& returned = entry.returned_arg;
   const bool nothing_new =
       entry.is_twin && !entry.meta_kernel &&
       std::all_of(returned.begin(), returned.end(), [](int arg) { return arg >= 0; });
   if (nothing_new || entry.handle.schema().returns().empty()) return {};
-  auto specs = infer(entry, args, *recording.device, counts);
+  auto specs = checked(infer(entry, args, *recording.device, counts));
   return entry.is_twin ? newly_made(entry, args, std::move(specs)) : std::move(specs);
 }
 

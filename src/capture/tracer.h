@@ -8,6 +8,7 @@
 /// beside each other.
 
 #include <ATen/core/stack.h>
+#include <antegrad/options.h>
 
 #include <exception>
 #include <memory>
@@ -96,6 +97,7 @@ class Tracer final : public torch_compat::CarriedBase {
   Graph graph;
   ops::AttrTables tables;
   InferCounts counts;
+  CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
   /// Answers to questions about data: what is to be assumed, and what was asked so far.
   std::vector<bool> assumed;
   std::vector<Output> answers;

@@ -24,6 +24,7 @@ struct Asked {
     request.name = callable.name;
     request.arguments = arguments.tensors;
     request.variation = variation;
+    request.cross_check_shapes = callable.cross_check_shapes;
     request.body = [&](const std::vector<at::Tensor>& tensors) {
       auto leaves = callable.body.run(callable.body.callable, Leaves{tensors, arguments.host});
       result_host = std::move(leaves.host);
