@@ -1,6 +1,6 @@
 /// \file
-/// Convolution, pooling and upsampling. All follow one rule of layout: outputs and gradients are
-/// channels-last when the input (for a convolution: or the weight) suggests it, else contiguous.
+/// Convolution. Outputs and gradients are channels-last when the input or the weight suggests it, else
+/// contiguous.
 
 #include <ATen/Context.h>
 
@@ -12,15 +12,6 @@
 namespace antegrad::shapes {
 
 namespace {
-
-/// Argument `i` as one number per spatial dimension; a single number stands for all.
-Dims per_dimension(const Call& call, size_t i, size_t count) {
-  const at::DimVector given = call.arg(i).toDimVector();
-  if (given.size() == 1) return Dims(count, given[0]);
-  return Dims(given.begin(), given.end());
-}
-
-// ---- Convolution -------------------------------------------------------------------------------
 
 /// The format that a convolution argument suggests; a 1-D one counts as an image of height 1.
 at::MemoryFormat suggested(at::IntArrayRef sizes, at::IntArrayRef strides) {
@@ -159,194 +150,13 @@ bool convolution_backward(Call& call) {
   return true;
 }
 
-// ---- Pooling -----------------------------------------------------------------------------------
-
-/// Division that rounds towards negative infinity.
-int64_t floor_divide(int64_t a, int64_t b) {
-  const int64_t quotient = a / b;
-  return (a % b != 0 && (a < 0) != (b < 0)) ? quotient - 1 : quotient;
-}
-
-int64_t pooled_size(int64_t in, int64_t kernel, int64_t padding, int64_t stride, int64_t dilation,
-                    bool ceil_mode) {
-  const int64_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
-  int64_t out = floor_divide(room + (ceil_mode ? stride - 1 : 0), stride) + 1;
-  // The last window must start inside the input or its left padding.
-  if (ceil_mode && (out - 1) * stride >= in + padding) --out;
-  return out;
-}
-
-/// Sizes of a pool over the last two dimensions; kernel, stride, padding at 1, 2, 3.
-bool pooled_sizes(const Call& call, const at::Tensor& self, bool dilated, size_t ceil,
-                  Dims& sizes) {
-  if (self.dim() != 3 && self.dim() != 4) return false;
-  for (int64_t i = 1; i < self.dim(); ++i) {
-    if (self.size(i) == 0) return false;
-  }
-  const Dims kernel = per_dimension(call, 1, 2);
-  Dims stride = per_dimension(call, 2, 2);
-  const Dims padding = per_dimension(call, 3, 2);
-  const Dims dilation = dilated ? per_dimension(call, 4, 2) : Dims{1, 1};
-  if (stride.empty()) stride = kernel;
-  sizes.assign(self.sizes().begin(), self.sizes().end() - 2);
-  for (size_t i = 0; i < 2; ++i) {
-    if (kernel[i] <= 0 || stride[i] <= 0 || dilation[i] <= 0 || padding[i] < 0 ||
-        padding[i] > kernel[i] / 2) {
-      return false;
-    }
-    const int64_t in = self.size(self.dim() - 2 + static_cast<int64_t>(i));
-    const int64_t out =
-        pooled_size(in, kernel[i], padding[i], stride[i], dilation[i], call.boolean(ceil));
-    if (out <= 0) return false;
-    sizes.push_back(out);
-  }
-  return true;
-}
-
-/// A fresh tensor with the dtype and the suggested format of `self`.
-Spec in_format_of(const at::Tensor& self, at::IntArrayRef sizes) {
-  return fresh(sizes, self.scalar_type(), self.device(),
-               suggest_format(self.sizes(), self.strides()));
-}
-
-bool max_pool2d_with_indices(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  Dims sizes;
-  if (!pooled_sizes(call, self, true, 5, sizes)) return false;
-  call.returns(in_format_of(self, sizes));
-  call.returns(with_dtype(in_format_of(self, sizes), at::kLong));
-  return true;
-}
-
-bool avg_pool2d(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  Dims sizes;
-  if (!pooled_sizes(call, self, false, 4, sizes)) return false;
-  call.returns(in_format_of(self, sizes));
-  return true;
-}
-
-/// The gradient of argument 1, in its suggested format.
-bool gradient_of_second(Call& call) {
-  const at::Tensor& self = call.arg(1).toTensor();
-  call.returns(in_format_of(self, self.sizes()));
-  return true;
-}
-
-bool adaptive_avg_pool2d(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  if (self.dim() != 3 && self.dim() != 4) return false;
-  Dims sizes(self.sizes().begin(), self.sizes().end() - 2);
-  for (const int64_t size : call.arg(1).toDimVector()) sizes.push_back(size);
-  if (static_cast<int64_t>(sizes.size()) != self.dim()) return false;
-  call.returns(in_format_of(self, sizes));
-  return true;
-}
-
-bool adaptive_avg_pool2d_backward(Call& call) {
-  const at::Tensor& self = call.arg(1).toTensor();
-  const bool contiguous =
-      suggest_format(self.sizes(), self.strides()) == at::MemoryFormat::Contiguous;
-  return (self.is_cpu() || contiguous) && gradient_of_second(call);
-}
-
-// ---- Upsampling --------------------------------------------------------------------------------
-
-bool upsample2d(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const at::DimVector size = call.arg(1).toDimVector();
-  if (self.dim() != 4 || size.size() != 2) return false;
-  call.returns(in_format_of(self, {self.size(0), self.size(1), size[0], size[1]}));
-  return true;
-}
-
-bool upsample2d_backward(Call& call) {
-  const at::Tensor& grad = call.arg(0).toTensor();
-  if (grad.dim() != 4) return false;
-  call.returns(in_format_of(grad, call.arg(2).toDimVector()));
-  return true;
-}
-
-// ---- Rearranging images -------------------------------------------------------------------------
-
-bool reflection_pad2d(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const at::DimVector pad = call.arg(1).toDimVector();
-  if (!self.is_cpu() || self.dim() < 3 || self.dim() > 4 || pad.size() != 4) return false;
-  Dims sizes(self.sizes().begin(), self.sizes().end());
-  sizes.end()[-1] += pad[0] + pad[1];
-  sizes.end()[-2] += pad[2] + pad[3];
-  call.returns(in_format_of(self, sizes));
-  return true;
-}
-
-bool pixel_shuffle(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const int64_t factor = call.integer(1);
-  if (!self.is_cpu() || self.dim() < 3 || factor <= 0 || self.numel() == 0) return false;
-  if (self.size(-3) % (factor * factor) != 0) return false;
-  Dims sizes(self.sizes().begin(), self.sizes().end());
-  sizes.end()[-3] /= factor * factor;
-  sizes.end()[-2] *= factor;
-  sizes.end()[-1] *= factor;
-  call.returns(in_format_of(self, sizes));
-  return true;
-}
-
-bool pixel_unshuffle(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const int64_t factor = call.integer(1);
-  if (!self.is_cpu() || self.dim() < 3 || factor <= 0 || self.numel() == 0) return false;
-  if (self.size(-2) % factor != 0 || self.size(-1) % factor != 0) return false;
-  Dims sizes(self.sizes().begin(), self.sizes().end());
-  sizes.end()[-3] *= factor * factor;
-  sizes.end()[-2] /= factor;
-  sizes.end()[-1] /= factor;
-  call.returns(in_format_of(self, sizes));
-  return true;
-}
-
-bool grid_sampler_2d(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const at::Tensor& grid = call.arg(1).toTensor();
-  if (self.dim() != 4 || grid.dim() != 4 || grid.size(0) != self.size(0)) return false;
-  call.returns(contiguous(self, {self.size(0), self.size(1), grid.size(1), grid.size(2)}));
-  return true;
-}
-
-bool grid_sampler_2d_backward(Call& call) {
-  const at::Tensor& self = call.arg(1).toTensor();
-  const at::Tensor& grid = call.arg(2).toTensor();
-  call.returns(mask(call, 6, 0) ? contiguous(self, self.sizes()) : undefined());
-  call.returns(contiguous(grid, grid.sizes()));
-  return true;
-}
-
 constexpr Entry kTable[] = {
     {"aten::convolution", convolution},
     {"aten::convolution_backward", convolution_backward},
-
-    {"aten::_adaptive_avg_pool2d", adaptive_avg_pool2d},
-    {"aten::_adaptive_avg_pool2d_backward", adaptive_avg_pool2d_backward},
-    {"aten::avg_pool2d", avg_pool2d},
-    {"aten::avg_pool2d_backward", gradient_of_second},
-    {"aten::max_pool2d_with_indices", max_pool2d_with_indices},
-    {"aten::max_pool2d_with_indices_backward", gradient_of_second},
-
-    {"aten::grid_sampler_2d", grid_sampler_2d},
-    {"aten::grid_sampler_2d_backward", grid_sampler_2d_backward},
-    {"aten::pixel_shuffle", pixel_shuffle},
-    {"aten::pixel_unshuffle", pixel_unshuffle},
-    {"aten::reflection_pad2d", reflection_pad2d},
-
-    {"aten::upsample_bilinear2d", upsample2d},
-    {"aten::upsample_bilinear2d_backward", upsample2d_backward},
-    {"aten::upsample_nearest2d", upsample2d},
-    {"aten::upsample_nearest2d_backward", upsample2d_backward},
 };
 
 }  // namespace
 
-std::span<const Entry> conv_pool_family() { return kTable; }
+std::span<const Entry> convolution_family() { return kTable; }
 
 }  // namespace antegrad::shapes
