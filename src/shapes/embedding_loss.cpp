@@ -66,6 +66,14 @@ bool embedding_bag_backward(Call& call) {
   return true;
 }
 
+bool embedding_bag_weights_backward(Call& call) {
+  const at::Tensor& grad = call.arg(0).toTensor();
+  const at::Tensor& indices = call.arg(2).toTensor();
+  if (indices.dim() != 1) return false;
+  call.returns(contiguous(grad, indices.sizes()));
+  return true;
+}
+
 bool nll_loss_forward(Call& call) {
   const at::Tensor& self = call.arg(0).toTensor();
   const at::Tensor& target = call.arg(1).toTensor();
@@ -231,6 +239,7 @@ constexpr Entry kTable[] = {
     {"aten::embedding", embedding},
     {"aten::_embedding_bag", on_cpu<embedding_bag>},
     {"aten::_embedding_bag_backward", on_cpu<embedding_bag_backward>},
+    {"aten::_embedding_bag_per_sample_weights_backward", on_cpu<embedding_bag_weights_backward>},
     {"aten::embedding_dense_backward", embedding_dense_backward},
 
     {"aten::binary_cross_entropy", binary_cross_entropy},

@@ -258,6 +258,19 @@ bool spaced(Call& call) {
   return returns_fresh(call, {call.integer(2)}, Options(call, First, default_dtype(), at::kCPU));
 }
 
+/// Rows and columns of what is on and below a diagonal of a matrix, or of what is on and above it.
+template <bool Lower>
+bool triangle_indices(Call& call) {
+  const int64_t rows = call.integer(0), columns = call.integer(1), offset = call.integer(2);
+  if (rows < 0 || columns < 0) return false;
+  int64_t below = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    below += std::clamp<int64_t>(row + offset + (Lower ? 1 : 0), 0, columns);
+  }
+  return returns_fresh(call, {2, Lower ? below : rows * columns - below},
+                       Options(call, 3, at::kLong, at::kCPU));
+}
+
 bool empty_permuted(Call& call) {
   const at::DimVector sizes = call.arg(0).toDimVector(), layout = call.arg(1).toDimVector();
   if (layout.size() != sizes.size()) return false;
@@ -348,6 +361,8 @@ constexpr Entry kTable[] = {
     {"aten::randn.generator", filled<0, 2>},
     {"aten::randperm", randperm},
     {"aten::scalar_tensor", scalar_tensor},
+    {"aten::tril_indices", triangle_indices<true>},
+    {"aten::triu_indices", triangle_indices<false>},
     {"aten::zeros", filled<0, 1>},
     // From another tensor.
     {"aten::empty_like", like_filled<1>},

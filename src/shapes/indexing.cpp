@@ -273,6 +273,14 @@ bool places_in_order(Call& call) {
   return true;
 }
 
+/// The same for a number.
+bool place_in_order(Call& call) {
+  const at::Tensor& sorted = self_of(call);
+  if (sorted.dim() != 1) return false;
+  call.returns(fresh({}, call.boolean(2) ? at::kInt : at::kLong, sorted.device()));
+  return true;
+}
+
 /// Elements of self, in the shape of the indices.
 bool take(Call& call) {
   call.returns(contiguous(self_of(call), call.arg(1).toTensor().sizes()));
@@ -329,6 +337,7 @@ constexpr Entry kTable[] = {
     {"aten::flip", cloned_self},
     {"aten::repeat", repeat},
     {"aten::roll", roll},
+    {"aten::searchsorted.Scalar", place_in_order},
     {"aten::searchsorted.Tensor", places_in_order<1, 2>},
     {"aten::sort", sort},
     {"aten::sort.stable", sort},

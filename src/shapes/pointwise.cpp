@@ -55,9 +55,11 @@ bool contiguous_second(Call& call) {
   return true;
 }
 
-/// The oneDNN kernel reads out of bounds when the operands broadcast.
+/// The oneDNN kernel reads out of bounds when the operands broadcast or differ in dtype.
 bool gelu_backward(Call& call) {
-  return call.arg(0).toTensor().sizes().equals(call.arg(1).toTensor().sizes()) &&
+  const at::Tensor& grad = call.arg(0).toTensor();
+  const at::Tensor& self = call.arg(1).toTensor();
+  return grad.sizes().equals(self.sizes()) && grad.scalar_type() == self.scalar_type() &&
          floating_binary(call);
 }
 

@@ -288,6 +288,16 @@ bool copied(Call& call) {
   return true;
 }
 
+bool narrow_copy(Call& call) {
+  const at::Tensor& self = self_of(call);
+  int64_t dim = call.integer(1);
+  if (self.dim() == 0 || !wrap_dim(dim, self.dim())) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  sizes[dim] = call.integer(3);
+  call.returns(contiguous(self, sizes));
+  return sizes[dim] >= 0;
+}
+
 /// Complex numbers as pairs of real ones.
 bool view_as_real(Call& call) {
   View view(self_of(call));
@@ -352,14 +362,18 @@ constexpr Entry kTable[] = {
     {"aten::detach_copy", copied<same_geometry>},
     {"aten::diagonal_copy", copied<diagonal>},
     {"aten::expand_copy", copied<expand>},
+    {"aten::narrow_copy", on_cpu<narrow_copy>},
     {"aten::permute_copy", copied<permute>},
     {"aten::select_copy.int", copied<select>},
     {"aten::slice_copy.Tensor", copied<slice>},
+    {"aten::split_copy.Tensor", copied<split>},
+    {"aten::split_with_sizes_copy", copied<split_with_sizes>},
     {"aten::squeeze_copy", copied<squeeze>},
     {"aten::squeeze_copy.dim", copied<squeeze_dim>},
     {"aten::squeeze_copy.dims", copied<squeeze_dims>},
     {"aten::t_copy", copied<t>},
     {"aten::transpose_copy.int", copied<transpose>},
+    {"aten::unbind_copy.int", copied<unbind>},
     {"aten::unfold_copy", copied<unfold>},
     {"aten::unsqueeze_copy", copied<unsqueeze>},
     {"aten::view_copy", copied<view>},

@@ -211,6 +211,24 @@ Arguments diagonal(R& r) {
   return {t, r.integer(-2, 2), any_dim(r, t.dim()), any_dim(r, t.dim())};
 }
 
+Arguments unbind(R& r) {
+  const at::Tensor t = any_tensor(r, 1);
+  return {t, any_dim(r, t.dim())};
+}
+
+Arguments narrow_copy(R& r) {
+  const at::Tensor t = any_tensor(r, 1);
+  const int64_t dim = any_dim(r, t.dim()), start = r.integer(0, t.size(dim));
+  return {t, dim, start, r.integer(0, t.size(dim) - start)};
+}
+
+Arguments triangle(R& r) {
+  Arguments a = {r.integer(0, 4), r.integer(0, 4), r.integer(-3, 3)};
+  a.push_back(r.chance(0.5) ? c10::IValue() : c10::IValue(at::kInt));
+  a.insert(a.end(), {{}, {}, {}});
+  return a;
+}
+
 Arguments matrix(R& r) { return {any_tensor(r, 0, 2)}; }
 
 /// A layout and a copy of what it was made from: numbers in pairs.
@@ -271,7 +289,13 @@ const ArgumentsTable& general_samples() {
       {"aten::as_strided_copy", as_strided},
       {"aten::diagonal_copy", diagonal},
       {"aten::expand_copy", expand},
+      {"aten::narrow_copy", narrow_copy},
       {"aten::permute_copy", permute},
+      {"aten::split_copy.Tensor", split},
+      {"aten::split_with_sizes_copy", split_with_sizes},
+      {"aten::unbind_copy.int", unbind},
+      {"aten::tril_indices", triangle},
+      {"aten::triu_indices", triangle},
       {"aten::select_copy.int", select},
       {"aten::slice_copy.Tensor", slice},
       {"aten::t_copy", matrix},
@@ -279,11 +303,7 @@ const ArgumentsTable& general_samples() {
       {"aten::unfold_copy", unfold},
       {"aten::unsqueeze_copy", unsqueeze},
       {"aten::view_copy", view},
-      {"aten::unbind.int",
-       [](R& r) {
-         const at::Tensor t = any_tensor(r, 1);
-         return Arguments{t, any_dim(r, t.dim())};
-       }},
+      {"aten::unbind.int", unbind},
       {"aten::diagonal", diagonal},
       {"aten::mm", [](R& r) { return matrix_product(r, false, false); }},
       {"aten::addmm", [](R& r) { return matrix_product(r, false, true); }},

@@ -108,6 +108,18 @@ Arguments embedding_bag_backward(R& r) {
           weight.size(0),   false, a[4], false, a[6], a[8]};
 }
 
+Arguments embedding_bag_weights_backward(R& r) {
+  Arguments a = embedding_bag(r);
+  a[4] = int64_t{0};
+  a[6] = at::ones({a[1].toTensor().size(0)}, a[0].toTensor().options());
+  const auto [out, bag, size, most] =
+      at::_embedding_bag(a[0].toTensor(), a[1].toTensor(), a[2].toTensor(), false, 0, false,
+                         a[6].toTensor(), a[7].toBool(), a[8].toInt());
+  // The kernel looks at the bag of each index.
+  const at::Tensor bags = bag.numel() > 0 ? bag : at::zeros_like(a[1].toTensor());
+  return {at::ones_like(out), a[0], a[1], a[2], bags, int64_t{0}, a[8]};
+}
+
 /// self of classes, perhaps in rows, and a target.
 Arguments margin_loss(R& r, bool labels) {
   const int64_t rows = r.integer(1, 3), classes = r.integer(1, 4);
@@ -179,11 +191,11 @@ Arguments prelu(R& r, bool backward) {
   return a;
 }
 
-/// The oneDNN kernel (2.13) reads out of bounds when the operands broadcast.
+/// The oneDNN kernel (2.13) reads out of bounds when the operands broadcast or differ in dtype.
 Arguments gelu_backward(R& r) {
   const Shape shape = r.shape();
-  return {r.tensor(shape, r.floating()), r.tensor(shape, r.floating()),
-          r.chance(0.5) ? "none" : "tanh"};
+  const at::ScalarType dtype = r.floating();
+  return {r.tensor(shape, dtype), r.tensor(shape, dtype), r.chance(0.5) ? "none" : "tanh"};
 }
 
 Arguments glu_backward(R& r) {
@@ -209,6 +221,7 @@ const ArgumentsTable& loss_samples() {
       {"aten::rrelu_with_noise_backward", rrelu_backward},
       {"aten::_embedding_bag", embedding_bag},
       {"aten::_embedding_bag_backward", embedding_bag_backward},
+      {"aten::_embedding_bag_per_sample_weights_backward", embedding_bag_weights_backward},
       {"aten::multi_margin_loss", [](R& r) { return multi_margin_loss(r, false); }},
       {"aten::multi_margin_loss_backward", [](R& r) { return multi_margin_loss(r, true); }},
       {"aten::multilabel_margin_loss_forward",

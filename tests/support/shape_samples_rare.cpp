@@ -168,6 +168,15 @@ const ArgumentsTable& rare_samples() {
       {"aten::take", take},
       {"aten::bucketize.Tensor", bucketize},
       {"aten::searchsorted.Tensor", searchsorted},
+      {"aten::searchsorted.Scalar",
+       [](R& r) {
+         return Arguments{r.tensor({r.integer(1, 4)}, r.pick({at::kFloat, at::kLong})),
+                          at::Scalar(1),
+                          r.chance(0.5),
+                          false,
+                          c10::IValue(),
+                          c10::IValue()};
+       }},
 
       {"aten::aminmax", aminmax},
       {"aten::histc", histogram},
