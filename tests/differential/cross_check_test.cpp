@@ -180,6 +180,36 @@ TEST(CrossCheck, IndicesOfSeveralDimensionsAreToldApart) {
   EXPECT_NO_THROW(step(at::randn({4, 4}), at::tensor({1, 2, 3})));
 }
 
+// Found by this check: libtorch's Meta kernels say other strides or sizes than its kernels return.
+TEST(CrossCheck, OperatorsWithAWrongMetaKernelOfLibtorchAskTheirKernel) {
+  using Function = at::Tensor (*)(const at::Tensor&);
+  const std::pair<const char*, Function> cases[] = {
+      {"aten::_linalg_svd.default",
+       [](const at::Tensor& x) { return std::get<2>(at::_linalg_svd(x[0])); }},
+      {"aten::_fft_r2c.default",
+       [](const at::Tensor& x) {
+         return at::fft_rfftn(x, {}, at::IntArrayRef({0, 1, 2}));
+       }},
+      {"aten::_fft_c2r.default",
+       [](const at::Tensor& x) {
+         return at::fft_irfft(at::complex(x, x).permute({2, 1, 0}), {}, 2);
+       }},
+      {"aten::linalg_eig.default",
+       [](const at::Tensor& x) { return std::get<1>(at::linalg_eig(x)); }},
+      {"aten::nonzero_static.default",
+       [](const at::Tensor& x) { return at::nonzero_static(x.sum(), 0); }},
+  };
+  const auto x = at::randn({5, 6, 6});
+  for (const auto& [op, function] : cases) {
+    auto step =
+        antegrad::compile([function = function](const at::Tensor& t) { return function(t); },
+                          checking(CrossCheckShapes::error));
+    const auto found = step(x), expected = function(x);
+    EXPECT_EQ(found.strides(), expected.strides()) << op;
+    EXPECT_EQ(step.report().programs.at(0).shape_checks.at(op).real_kernels, 1) << op;
+  }
+}
+
 TEST(CrossCheck, AKernelThatRefusesInventedDataIsSkipped) {
   auto step =
       antegrad::compile([](const at::Tensor& x) { return call("antegrad_cross::root", x) + 1; },
