@@ -72,7 +72,7 @@ constexpr std::string_view kBuiltIn[] = {"aten::", "prim::", "prims::"};
 // Namespace prefix of twins in graphs: "functional__mylib::scale_.default".
 constexpr std::string_view kTwinPrefix = "functional__";
 
-// Operators whose Meta kernel (2.11 and 2.13) says other strides or sizes than the real one returns. What that
+// Operators whose Meta kernel (2.13) says other strides or sizes than the real one returns. What that
 // returns depends on the libraries which libtorch was built with, so that only itself can tell.
 constexpr std::string_view kWrongMeta[] = {"aten::_fft_c2r",         "aten::_fft_r2c",
                                            "aten::_linalg_svd",      "aten::linalg_eig",
