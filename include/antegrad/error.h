@@ -90,6 +90,12 @@ class MutationError : public CaptureError {
   using CaptureError::CaptureError;
 };
 
+/// Options::cross_check_shapes found an operator whose kernel returns other tensors than its shape function
+/// or Meta kernel says: another dtype, device, size, stride or offset.
+class ShapeMismatchError : public CaptureError {
+  using CaptureError::CaptureError;
+};
+
 /// A stand-in outlived its capture, or changed something that outlives it.
 class EscapeError : public CaptureError {
   using CaptureError::CaptureError;

@@ -22,6 +22,15 @@ enum class Audit : uint8_t {
   every,  ///< at every call that runs an existing program
 };
 
+/// Whether a capture asks the real kernel of each operator, on invented data, what it returns, and compares
+/// that with the answer of the shape function or Meta kernel. Costs the time of running the callable
+/// operator by operator in each capture.
+enum class CrossCheckShapes : uint8_t {
+  off,         ///< never (default)
+  error,       ///< a difference is a ShapeMismatchError
+  use_kernel,  ///< a difference is logged and counted, and the kernel's answer is taken
+};
+
 /// A value: a compiled callable keeps the copy that it was made with. Distinct objects may be used on
 /// distinct threads.
 struct Options {
@@ -35,6 +44,7 @@ struct Options {
   /// How many calls run eagerly as well, on copies, and are compared to the bit: results, gradients,
   /// written tensors, generators. A difference is a MismatchError. At least 0.
   int64_t check_against_eager = 0;
+  CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
   /// Check all invariants of the graph after every pass. Costs compile time; on in debug builds.
   bool verify_graphs =
 #ifdef NDEBUG
@@ -64,6 +74,10 @@ struct Options {
   }
   Options& with_check_against_eager(int64_t calls) {
     check_against_eager = calls;
+    return *this;
+  }
+  Options& with_cross_check_shapes(CrossCheckShapes value) {
+    cross_check_shapes = value;
     return *this;
   }
   Options& with_verify_graphs(bool value) {

@@ -11,6 +11,18 @@
 
 namespace antegrad {
 
+/// How the results of one operator were described, by calls, and what a cross-check found
+/// (Options::cross_check_shapes). A value.
+struct ShapeCheck {
+  int64_t shape_functions = 0;  ///< calls that a shape function described
+  int64_t meta_kernels = 0;     ///< ... a Meta kernel
+  int64_t real_kernels = 0;     ///< ... the real kernel: nothing to compare
+  int64_t checked = 0;          ///< calls that were compared with the real kernel
+  int64_t skipped = 0;          ///< calls whose kernel must not, or does not, run on invented data
+  int64_t mismatches = 0;       ///< calls whose kernel returns something else
+  std::string mismatch;         ///< the first of these in words
+};
+
 /// One captured and compiled program. A value; distinct objects may be used on distinct threads.
 struct ProgramReport {
   std::string name;
@@ -30,6 +42,10 @@ struct ProgramReport {
   int64_t shape_functions = 0;       ///< operators whose outputs a shape function described
   int64_t meta_kernels = 0;          ///< ... a Meta kernel
   int64_t real_kernels = 0;          ///< ... the real kernel, run on zeros
+  /// Operators that no shape function described, with the number of calls.
+  std::map<std::string, int64_t> without_shape_function;
+  /// By operator; empty when Options::cross_check_shapes is off.
+  std::map<std::string, ShapeCheck> shape_checks;
 };
 
 /// A snapshot, consistent in itself. A value; distinct objects may be used on distinct threads.

@@ -26,6 +26,8 @@ from antegrad._C import (
     OptionError,
     ProgramReport,
     Report,
+    ShapeCheck,
+    ShapeMismatchError,
     TensorKindError,
 )
 from antegrad._compile import compile, report
@@ -48,6 +50,8 @@ __all__ = [
     "OptionError",
     "ProgramReport",
     "Report",
+    "ShapeCheck",
+    "ShapeMismatchError",
     "TensorKindError",
     "backend",
     "compile",

@@ -56,6 +56,7 @@ void add_errors(py::module_& module) {
   add<DataDependentError>(module, "DataDependentError", capture);
   add<NestedCaptureError>(module, "NestedCaptureError", capture);
   add<MutationError>(module, "MutationError", capture);
+  add<ShapeMismatchError>(module, "ShapeMismatchError", capture);
   add<EscapeError>(module, "EscapeError", capture);
   add<BackwardError>(module, "BackwardError", error);
   add<HostStateError>(module, "HostStateError", error);

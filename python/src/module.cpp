@@ -13,6 +13,18 @@ namespace antegrad::python {
 namespace {
 
 void add_reports(py::module_& module) {
+  py::class_<ShapeCheck>(module, "ShapeCheck",
+                         "How the results of one operator were described, by calls.")
+      .def_readonly("shape_functions", &ShapeCheck::shape_functions)
+      .def_readonly("meta_kernels", &ShapeCheck::meta_kernels)
+      .def_readonly("real_kernels", &ShapeCheck::real_kernels)
+      .def_readonly("checked", &ShapeCheck::checked,
+                    "Calls that were compared with the real kernel.")
+      .def_readonly("skipped", &ShapeCheck::skipped,
+                    "Calls whose kernel cannot run on invented data.")
+      .def_readonly("mismatches", &ShapeCheck::mismatches,
+                    "Calls whose kernel returns something else.")
+      .def_readonly("mismatch", &ShapeCheck::mismatch, "The first of these in words.");
   py::class_<ProgramReport>(module, "ProgramReport", "One captured and compiled program.")
       .def_readonly("name", &ProgramReport::name)
       .def_readonly("graph_hash", &ProgramReport::graph_hash,
@@ -35,7 +47,11 @@ void add_reports(py::module_& module) {
       .def_readonly("shape_functions", &ProgramReport::shape_functions,
                     "Operators whose outputs a shape function described.")
       .def_readonly("meta_kernels", &ProgramReport::meta_kernels)
-      .def_readonly("real_kernels", &ProgramReport::real_kernels);
+      .def_readonly("real_kernels", &ProgramReport::real_kernels)
+      .def_readonly("without_shape_function", &ProgramReport::without_shape_function,
+                    "Calls by operator that no shape function described.")
+      .def_readonly("shape_checks", &ProgramReport::shape_checks,
+                    "By operator; empty unless cross_check_shapes is on.");
   py::class_<Report>(module, "Report", "What a compiled function did and decided; str() prints it.")
       .def_readonly("name", &Report::name)
       .def_readonly("compiled_calls", &Report::compiled_calls)

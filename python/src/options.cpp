@@ -75,6 +75,10 @@ const Option kOptions[] = {
     {"audit", one_of(&Options::audit,
                      {{"off", Audit::off}, {"pow2", Audit::pow2}, {"every", Audit::every}})},
     {"check_against_eager", plain(&Options::check_against_eager)},
+    {"cross_check_shapes",
+     one_of(&Options::cross_check_shapes, {{"off", CrossCheckShapes::off},
+                                           {"error", CrossCheckShapes::error},
+                                           {"use_kernel", CrossCheckShapes::use_kernel}})},
     {"verify_graphs", plain(&Options::verify_graphs)},
     {"dump_dir", set_dump_dir},
 };

@@ -276,6 +276,7 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     tracer.graph.name = request.name;
     tracer.data_questions.given = request.variation.answers;
     tracer.data_questions.evaluate = request.evaluate;
+    tracer.cross_check_shapes = request.cross_check_shapes;
     if (located != nullptr) tracer.locate = located->node;
     const auto undo = [&] {
       tracer.seed.restore();

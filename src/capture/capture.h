@@ -9,6 +9,7 @@
 /// and thread-local state are as before, whether capture succeeds or throws.
 
 #include <ATen/core/Tensor.h>
+#include <antegrad/options.h>
 
 #include <exception>
 #include <functional>
@@ -52,6 +53,7 @@ struct Request {
   /// Tensors that must be untouched afterwards even if no operator meets them (module slots).
   std::vector<at::Tensor> watched;
   Variation variation;
+  CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
 };
 
 struct Captured {

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "capture/infer.h"
+#include "capture/kernel_call.h"
 #include "capture/outside.h"
 #include "capture/tracer.h"
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "capture/cross_check.h"
 #include "capture/data_access.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
@@ -352,9 +353,17 @@ std::vector<shapes::Spec> Tracer::find_outputs(const ops::OpEntry& entry,
                                                at::ArrayRef<c10::IValue> args,
                                                const Recording& recording) {
   require_one_list(entry);
+  const auto checked = [&](Inferred found) {
+    if (cross_check_shapes != CrossCheckShapes::off) {
+      cross_check(cross_check_shapes, entry, args, *recording.device, found, counts);
+    }
+    return std::move(found.specs);
+  };
   const bool dynamic = entry.policy == ops::Policy::dynamic_outputs;
   if (dynamic || entry.policy == ops::Policy::data_dependent) {
-    if (auto specs = infer_by_shape_function(entry, args, counts)) return std::move(*specs);
+    if (auto specs = infer_by_shape_function(entry, args, counts)) {
+      return checked({std::move(*specs), ShapeSource::shape_function});
+    }
     if (dynamic) return assume_outputs(*this, entry, args, recording.node.inputs);
     refuse_question(entry.op.info().base_name, "to return something else than tensors");
   }
@@ -363,7 +372,7 @@ std::vector<shapes::Spec> Tracer::find_outputs(const ops::OpEntry& entry,
       entry.is_twin && !entry.meta_kernel &&
       std::all_of(returned.begin(), returned.end(), [](int arg) { return arg >= 0; });
   if (nothing_new || entry.handle.schema().returns().empty()) return {};
-  auto specs = infer(entry, args, *recording.device, counts);
+  auto specs = checked(infer(entry, args, *recording.device, counts));
   return entry.is_twin ? newly_made(entry, args, std::move(specs)) : std::move(specs);
 }
 

@@ -8,6 +8,7 @@
 /// beside each other.
 
 #include <ATen/core/stack.h>
+#include <antegrad/options.h>
 
 #include <exception>
 #include <memory>
@@ -98,6 +99,7 @@ class Tracer final : public torch_compat::CarriedBase {
   ops::AttrTables tables;
   InferCounts counts;
   DataQuestions data_questions;
+  CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
   Phase phase = Phase::forward;
   SeedSnapshot seed;  ///< of before the capture
   WrapperData data;

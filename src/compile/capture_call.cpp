@@ -42,6 +42,7 @@ struct Asked {
     request.arguments = arguments.tensors;
     request.variation = variation;
     if (variation.has_data) request.evaluate = evaluate;
+    request.cross_check_shapes = callable.cross_check_shapes;
     request.body = [&](const std::vector<at::Tensor>& tensors) {
       auto leaves = callable.body.run(callable.body.callable, Leaves{tensors, arguments.host});
       result_host = std::move(leaves.host);

@@ -27,6 +27,7 @@ struct Callable {
   /// Held while the callable is captured or runs in a check, so that it does not meet itself on other
   /// threads. Last in the order of locks.
   std::shared_ptr<std::mutex> alone = std::make_shared<std::mutex>();
+  CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
 };
 
 struct CapturedCall {

@@ -111,7 +111,7 @@ struct CompiledFunction::State {
   std::shared_ptr<const Entry> make_program(const Call& call, bool& captured_now);
 
   compiler::Callable callable_of(const Call& call) const {
-    return {options.name, callable, call.body, module, alone};
+    return {options.name, callable, call.body, module, alone, options.cross_check_shapes};
   }
   compiler::CapturedCall capture(const Call& call, const std::vector<ops::Answer>& answers,
                                  const std::vector<at::Tensor>& held = {}) const {

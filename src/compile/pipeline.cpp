@@ -81,6 +81,8 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   report.shape_functions = captured.counts.shape_functions;
   report.meta_kernels = captured.counts.meta_kernels;
   report.real_kernels = captured.counts.real_kernels + captured.counts.memoised;
+  report.without_shape_function = std::move(captured.counts.slow);
+  report.shape_checks = std::move(captured.counts.checks);
 
   auto joint = run_joint_passes(std::move(captured.joint), context);
   report.joint_nodes = static_cast<int64_t>(joint.nodes.size());

@@ -17,6 +17,22 @@ std::string milliseconds(double ms) {
   return text;
 }
 
+// What a cross-check found, where there was one.
+void write_checks(std::ostream& out, const std::map<std::string, ShapeCheck>& checks) {
+  if (checks.empty()) return;
+  ShapeCheck sum;
+  for (const auto& [op, check] : checks) {
+    sum.checked += check.checked;
+    sum.skipped += check.skipped;
+    sum.mismatches += check.mismatches;
+  }
+  out << "    cross-check    " << sum.checked << " shapes compared with kernels, " << sum.mismatches
+      << " differ, " << sum.skipped << " skipped\n";
+  for (const auto& [op, check] : checks) {
+    if (check.mismatches > 0) out << "      " << op << ": " << check.mismatch << '\n';
+  }
+}
+
 }  // namespace
 
 std::ostream& operator<<(std::ostream& out, const Report& report) {
@@ -42,6 +58,7 @@ std::ostream& operator<<(std::ostream& out, const Report& report) {
         << "    shapes         " << program.shape_functions << " by shape functions, "
         << program.meta_kernels << " by Meta kernels, " << program.real_kernels
         << " by real kernels on zeros\n";
+    write_checks(out, program.shape_checks);
   }
   return out;
 }

@@ -72,6 +72,12 @@ constexpr std::string_view kBuiltIn[] = {"aten::", "prim::", "prims::"};
 // Namespace prefix of twins in graphs: "functional__mylib::scale_.default".
 constexpr std::string_view kTwinPrefix = "functional__";
 
+// Operators whose Meta kernel (2.13) says other strides or sizes than the real one returns. What that
+// returns depends on the libraries which libtorch was built with, so that only itself can tell.
+constexpr std::string_view kWrongMeta[] = {"aten::_fft_c2r",         "aten::_fft_r2c",
+                                           "aten::_linalg_svd",      "aten::linalg_eig",
+                                           "aten::mkldnn_rnn_layer", "aten::nonzero_static"};
+
 bool is_built_in(std::string_view name) {
   return std::any_of(std::begin(kBuiltIn), std::end(kBuiltIn), [&](std::string_view prefix) {
     return name.substr(0, prefix.size()) == prefix;
@@ -281,11 +287,14 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   entry->composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   // A kernel for all backends would act when it is asked for shapes only.
   const bool acts = entry->op.traits().effect;
+  const bool wrong_meta =
+      std::find(std::begin(kWrongMeta), std::end(kWrongMeta), name.name) != std::end(kWrongMeta);
   entry->meta_kernel =
-      handle.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
-      (!acts &&
-       (handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-        handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional)));
+      !wrong_meta &&
+      (handle.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
+       (!acts && (handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+                  handle.hasKernelForDispatchKey(
+                      c10::DispatchKey::CompositeExplicitAutogradNonFunctional))));
   entry->random = entry->op.traits().random || handle.hasTag(at::Tag::nondeterministic_seeded);
   entry->custom = !is_built_in(name.name);
   entry->undeclared_derivative = entry->custom && !entry->composite && !schema.returns().empty() &&

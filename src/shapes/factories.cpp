@@ -246,9 +246,51 @@ bool randperm(Call& call) {
   return returns_fresh(call, {call.integer(0)}, Options(call, 1, at::kLong, at::kCPU));
 }
 
-bool linspace(Call& call) {
-  if (call.arg(0).toScalar().isComplex() || call.arg(1).toScalar().isComplex()) return false;
-  return returns_fresh(call, {call.integer(2)}, Options(call, 3, default_dtype(), at::kCPU));
+/// Limits in tensors, steps at 2, options from `First` on.
+template <size_t First>
+bool spaced(Call& call) {
+  for (const size_t i : {0, 1}) {
+    const c10::IValue& limit = call.arg(i);
+    if (limit.isTensor() ? limit.toTensor().is_complex() : limit.toScalar().isComplex()) {
+      return false;
+    }
+  }
+  return returns_fresh(call, {call.integer(2)}, Options(call, First, default_dtype(), at::kCPU));
+}
+
+/// Rows and columns of what is on and below a diagonal of a matrix, or of what is on and above it.
+template <bool Lower>
+bool triangle_indices(Call& call) {
+  const int64_t rows = call.integer(0), columns = call.integer(1), offset = call.integer(2);
+  if (rows < 0 || columns < 0) return false;
+  int64_t below = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    below += std::clamp<int64_t>(row + offset + (Lower ? 1 : 0), 0, columns);
+  }
+  return returns_fresh(call, {2, Lower ? below : rows * columns - below},
+                       Options(call, 3, at::kLong, at::kCPU));
+}
+
+bool empty_permuted(Call& call) {
+  const at::DimVector sizes = call.arg(0).toDimVector(), layout = call.arg(1).toDimVector();
+  if (layout.size() != sizes.size()) return false;
+  Dims physical;
+  for (const int64_t dim : layout) {
+    if (dim < 0 || dim >= static_cast<int64_t>(sizes.size())) return false;
+    physical.push_back(sizes[dim]);
+  }
+  if (!returns_fresh(call, sizes, Options(call, 2, default_dtype(), at::kCPU))) return false;
+  const Dims strides = shapes::contiguous_strides(at::IntArrayRef(physical));
+  for (size_t i = 0; i < layout.size(); ++i) call.outputs().back().strides[layout[i]] = strides[i];
+  return true;
+}
+
+bool normal(Call& call) {
+  const at::Tensor& mean = call.arg(0).toTensor();
+  const at::Tensor& deviation = call.arg(1).toTensor();
+  if (mean.scalar_type() != deviation.scalar_type()) return false;
+  call.returns(contiguous(mean, broadcast(mean.sizes(), deviation.sizes())));
+  return true;
 }
 
 bool multinomial(Call& call) {
@@ -296,11 +338,19 @@ constexpr Entry kTable[] = {
     {"aten::arange.start", arange_start},
     {"aten::arange.start_step", arange_step},
     {"aten::empty.memory_format", empty},
+    {"aten::empty_permuted", empty_permuted},
     {"aten::empty_strided", empty_strided},
     {"aten::eye", eye<0, 1>},
     {"aten::eye.m", eye<1, 2>},
     {"aten::full", full},
-    {"aten::linspace", linspace},
+    {"aten::linspace", spaced<3>},
+    {"aten::linspace.Scalar_Tensor", spaced<3>},
+    {"aten::linspace.Tensor_Scalar", spaced<3>},
+    {"aten::linspace.Tensor_Tensor", spaced<3>},
+    {"aten::logspace", spaced<4>},
+    {"aten::logspace.Scalar_Tensor", spaced<4>},
+    {"aten::logspace.Tensor_Scalar", spaced<4>},
+    {"aten::logspace.Tensor_Tensor", spaced<4>},
     {"aten::normal.float_float", filled<2, 4>},
     {"aten::ones", filled<0, 1>},
     {"aten::rand", filled<0, 1>},
@@ -311,6 +361,8 @@ constexpr Entry kTable[] = {
     {"aten::randn.generator", filled<0, 2>},
     {"aten::randperm", randperm},
     {"aten::scalar_tensor", scalar_tensor},
+    {"aten::tril_indices", triangle_indices<true>},
+    {"aten::triu_indices", triangle_indices<false>},
     {"aten::zeros", filled<0, 1>},
     // From another tensor.
     {"aten::empty_like", like_filled<1>},
@@ -337,13 +389,24 @@ constexpr Entry kTable[] = {
     {"aten::lift_fresh_copy", contiguous_same},
     {"aten::tril", triangle},
     {"aten::triu", triangle},
+    {"aten::zero", preserved},
     // Random.
     {"aten::bernoulli", contiguous_same},
     {"aten::bernoulli.p", contiguous_same},
+    {"aten::cauchy", preserved},
     {"aten::exponential", preserved},
+    {"aten::geometric", preserved},
+    {"aten::log_normal", preserved},
     {"aten::multinomial", multinomial},
     {"aten::native_dropout", native_dropout},
     {"aten::native_dropout_backward", native_dropout_backward},
+    {"aten::normal.Tensor_Tensor", normal},
+    {"aten::normal.Tensor_float", contiguous_like<0>},
+    {"aten::normal.float_Tensor", contiguous_like<1>},
+    {"aten::poisson", contiguous_same},
+    {"aten::random", preserved},
+    {"aten::random.from", preserved},
+    {"aten::random.to", preserved},
     {"aten::rrelu_with_noise_functional", rrelu_with_noise},
     {"aten::normal_functional", preserved},
     {"aten::uniform", preserved},

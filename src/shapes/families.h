@@ -10,12 +10,15 @@
 namespace antegrad::shapes {
 
 std::span<const Entry> pointwise_family();
+std::span<const Entry> special_family();
 std::span<const Entry> matmul_family();
 std::span<const Entry> view_family();
 std::span<const Entry> factory_family();
 std::span<const Entry> reduction_family();
 std::span<const Entry> norm_family();
-std::span<const Entry> conv_pool_family();
+std::span<const Entry> convolution_family();
+std::span<const Entry> pooling_family();
+std::span<const Entry> image_family();
 std::span<const Entry> embedding_loss_family();
 std::span<const Entry> attention_family();
 std::span<const Entry> indexing_family();

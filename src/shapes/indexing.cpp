@@ -264,6 +264,29 @@ bool roll(Call& call) {
   return contiguous_self(call);
 }
 
+/// Places of the values at `Values` in a sorted row.
+template <size_t Values, size_t NarrowArg>
+bool places_in_order(Call& call) {
+  const at::Tensor& values = call.arg(Values).toTensor();
+  call.returns(
+      fresh(values.sizes(), call.boolean(NarrowArg) ? at::kInt : at::kLong, values.device()));
+  return true;
+}
+
+/// The same for a number.
+bool place_in_order(Call& call) {
+  const at::Tensor& sorted = self_of(call);
+  if (sorted.dim() != 1) return false;
+  call.returns(fresh({}, call.boolean(2) ? at::kInt : at::kLong, sorted.device()));
+  return true;
+}
+
+/// Elements of self, in the shape of the indices.
+bool take(Call& call) {
+  call.returns(contiguous(self_of(call), call.arg(1).toTensor().sizes()));
+  return true;
+}
+
 bool repeat(Call& call) {
   const at::Tensor& self = self_of(call);
   const at::DimVector times = call.arg(1).toDimVector();
@@ -284,13 +307,16 @@ constexpr Entry kTable[] = {
     {"aten::index_copy", contiguous_self},
     {"aten::index_fill.int_Scalar", cloned_self},
     {"aten::index_fill.int_Tensor", cloned_self},
+    {"aten::index_reduce", contiguous_self},
     {"aten::index_select", index_select},
+    {"aten::put", cloned_self},
     {"aten::scatter.reduce", contiguous_self},
     {"aten::scatter.src", contiguous_self},
     {"aten::scatter.value", contiguous_self},
     {"aten::scatter.value_reduce", contiguous_self},
     {"aten::scatter_add", contiguous_self},
     {"aten::scatter_reduce.two", contiguous_self},
+    {"aten::take", take},
 
     {"aten::as_strided_scatter", exact_self},
     {"aten::diagonal_scatter", exact_self},
@@ -307,9 +333,12 @@ constexpr Entry kTable[] = {
     {"aten::index.Tensor", index},
     {"aten::index_put", cloned_self},
 
+    {"aten::bucketize.Tensor", places_in_order<0, 2>},
     {"aten::flip", cloned_self},
     {"aten::repeat", repeat},
     {"aten::roll", roll},
+    {"aten::searchsorted.Scalar", place_in_order},
+    {"aten::searchsorted.Tensor", places_in_order<1, 2>},
     {"aten::sort", sort},
     {"aten::sort.stable", sort},
     {"aten::topk", topk},

@@ -165,6 +165,11 @@ Spec fresh(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
       .dtype = dtype, .device = device, .sizes = dims(sizes), .strides = strides_of(sizes, format)};
 }
 
+Spec in_format_of(const at::Tensor& self, at::IntArrayRef sizes) {
+  return fresh(sizes, self.scalar_type(), self.device(),
+               suggest_format(self.sizes(), self.strides()));
+}
+
 Spec allocated_like(const at::Tensor& self, std::optional<at::MemoryFormat> format) {
   const at::MemoryFormat wanted = format.value_or(at::MemoryFormat::Preserve);
   if (wanted != at::MemoryFormat::Preserve) {
@@ -192,6 +197,12 @@ Spec view_of(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef stri
 
 at::ScalarType accumulate_type(at::ScalarType dtype) {
   return dtype == at::kHalf || dtype == at::kBFloat16 ? at::kFloat : dtype;
+}
+
+Dims per_dimension(const Call& call, size_t i, size_t count) {
+  const at::DimVector given = call.arg(i).toDimVector();
+  if (given.size() == 1) return Dims(count, given[0]);
+  return Dims(given.begin(), given.end());
 }
 
 bool mask(const Call& call, size_t i, size_t bit) { return call.arg(i).toListRef()[bit].toBool(); }

@@ -32,6 +32,8 @@ struct Geometry {
 /// A fresh output; strides as `at::empty` gives them for this memory format.
 Spec fresh(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
            at::MemoryFormat format = at::MemoryFormat::Contiguous);
+/// A fresh tensor with the dtype, the device and the suggested memory format of `self`.
+Spec in_format_of(const at::Tensor& self, at::IntArrayRef sizes);
 /// What `at::empty_like(self, dtype, format)` gives; nothing is Preserve.
 Spec allocated_like(const at::Tensor& self, std::optional<at::MemoryFormat> format = std::nullopt);
 /// `spec` with another dtype.
@@ -82,6 +84,21 @@ class Elementwise {
   size_t count_ = 0;
 };
 
+/// One output of the operands at `Args`.
+template <Promotion P, size_t... Args>
+bool elementwise(Call& call) {
+  Elementwise operands;
+  (operands.add(call, Args), ...);
+  return operands.returns(call, P);
+}
+
+/// `Rule` where its result has a dtype that the operator has a kernel for. For others the operator
+/// is asked, so that capture raises its error.
+template <Function Rule, bool (*Supported)(at::ScalarType)>
+bool only(Call& call) {
+  return Rule(call) && Supported(call.outputs().back().dtype);
+}
+
 /// The shape that two shapes broadcast to; throws when they do not.
 Dims broadcast(at::IntArrayRef a, at::IntArrayRef b);
 
@@ -94,6 +111,31 @@ at::MemoryFormat suggest_format(at::IntArrayRef sizes, at::IntArrayRef strides);
 
 /// The dtype that CUDA kernels accumulate in, and in which statistics are kept.
 at::ScalarType accumulate_type(at::ScalarType dtype);
+
+/// Argument `i` as one number per spatial dimension; a single number stands for all.
+Dims per_dimension(const Call& call, size_t i, size_t count);
+
+/// `Rule` for the CPU, where nothing is stated of kernels elsewhere; by the device of argument `Arg`.
+template <Function Rule, size_t Arg = 0>
+bool on_cpu(Call& call) {
+  return call.arg(Arg).toTensor().is_cpu() && Rule(call);
+}
+
+/// A contiguous output with dtype and sizes of argument `Arg`.
+template <size_t Arg>
+bool contiguous_like(Call& call) {
+  const at::Tensor& model = call.arg(Arg).toTensor();
+  call.returns(contiguous(model, model.sizes()));
+  return true;
+}
+
+/// The same in the memory format that the argument suggests.
+template <size_t Arg>
+bool format_like(Call& call) {
+  const at::Tensor& model = call.arg(Arg).toTensor();
+  call.returns(in_format_of(model, model.sizes()));
+  return true;
+}
 
 /// Bit `bit` of the output mask at argument `i`.
 bool mask(const Call& call, size_t i, size_t bit);

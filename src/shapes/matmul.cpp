@@ -1,6 +1,6 @@
 /// \file
-/// Products of matrices and vectors. All but the grouped one return contiguous outputs, whatever the
-/// strides of the arguments: the structured kernels allocate before they look at layouts.
+/// Products of matrices and vectors, and distances between rows. All but the grouped product return contiguous
+/// outputs, whatever the strides of the arguments: the structured kernels allocate before they look at layouts.
 
 #include <algorithm>
 
@@ -77,9 +77,51 @@ bool grouped_product(Call& call) {
   return true;
 }
 
+/// A sum of products, and what is added to it.
+bool addbmm(Call& call) {
+  const at::Tensor& a = call.arg(1).toTensor();
+  const at::Tensor& b = call.arg(2).toTensor();
+  if (a.dim() != 3 || b.dim() != 3 || a.numel() == 0) return false;
+  if (!alike(call.arg(0).toTensor(), a) || !alike(a, b)) return false;
+  call.returns(contiguous(a, {a.size(1), b.size(2)}));
+  return a.is_cpu();
+}
+
+/// Sizes of all distances between the rows of two batches of matrices.
+bool distances(Call& call) {
+  const at::Tensor& a = call.arg(0).toTensor();
+  const at::Tensor& b = call.arg(1).toTensor();
+  if (a.dim() < 2 || b.dim() < 2 || !alike(a, b)) return false;
+  Dims sizes = broadcast(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2));
+  sizes.append({a.size(-2), b.size(-2)});
+  call.returns(contiguous(a, sizes));
+  return true;
+}
+
+/// The gradient of argument 1, batched as the distances are.
+bool distances_backward(Call& call) {
+  const at::Tensor& grad = call.arg(0).toTensor();
+  const at::Tensor& a = call.arg(1).toTensor();
+  if (a.dim() < 2 || grad.dim() < 2 || grad.numel() == 0 || a.numel() == 0) return false;
+  Dims sizes(grad.sizes().begin(), grad.sizes().end() - 2);
+  sizes.append({a.size(-2), a.size(-1)});
+  call.returns(contiguous(a, sizes));
+  return true;
+}
+
+/// Distances of each row to those behind it.
+bool pairs(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  if (self.dim() != 2 || !self.is_contiguous()) return false;
+  const int64_t rows = self.size(0);
+  call.returns(contiguous(self, {rows * (rows - 1) / 2}));
+  return rows > 0;
+}
+
 constexpr Entry kTable[] = {
     {"aten::_addmm_activation", added_product<2, 2>},
     {"aten::_grouped_mm", grouped_product},
+    {"aten::addbmm", addbmm},
     {"aten::addmm", added_product<2, 2>},
     {"aten::addmv", added_product<2, 1>},
     {"aten::baddbmm", added_product<3, 3>},
@@ -88,6 +130,12 @@ constexpr Entry kTable[] = {
     {"aten::mm", product<2, 2>},
     {"aten::mv", product<2, 1>},
     {"aten::vdot", product<1, 1>},
+
+    {"aten::_cdist_backward", on_cpu<distances_backward>},
+    {"aten::_cdist_forward", on_cpu<distances>},
+    {"aten::_euclidean_dist", on_cpu<distances>},
+    {"aten::_pdist_backward", on_cpu<contiguous_like<1>>},
+    {"aten::_pdist_forward", on_cpu<pairs>},
 };
 
 }  // namespace

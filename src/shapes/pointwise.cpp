@@ -11,14 +11,6 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// One output of the operands at `Args`.
-template <Promotion P, size_t... Args>
-bool elementwise(Call& call) {
-  Elementwise operands;
-  (operands.add(call, Args), ...);
-  return operands.returns(call, P);
-}
-
 constexpr Function unary = elementwise<Promotion::kSame, 0>;
 constexpr Function unary_float = elementwise<Promotion::kFloat, 0>;
 constexpr Function unary_bool = elementwise<Promotion::kSameBool, 0>;
@@ -35,17 +27,12 @@ bool is_integer(at::ScalarType dtype) { return c10::isIntegralType(dtype, /*incl
 bool is_floating(at::ScalarType dtype) { return c10::isFloatingType(dtype); }
 bool is_number(at::ScalarType dtype) { return dtype != at::kBool; }
 
-/// `Rule` where its result has a dtype that the operator has a kernel for. For others the operator
-/// is asked, so that capture raises its error.
-template <Function Rule, bool (*Supported)(at::ScalarType)>
-bool only(Call& call) {
-  return Rule(call) && Supported(call.outputs().back().dtype);
-}
-
 constexpr Function real_unary = only<unary, is_real>;
 constexpr Function floating_unary = only<unary, is_floating>;
 constexpr Function floating_binary = only<binary, is_floating>;
 constexpr Function integral_binary = only<binary, is_integral>;
+template <size_t A, size_t B>
+constexpr Function floating_binary_of = only<elementwise<Promotion::kSame, A, B>, is_floating>;
 constexpr Function shift = only<binary, is_integer>;
 
 /// Preserves the layout of argument 0, whatever the other operands are.
@@ -68,9 +55,11 @@ bool contiguous_second(Call& call) {
   return true;
 }
 
-/// The oneDNN kernel reads out of bounds when the operands broadcast.
+/// The oneDNN kernel reads out of bounds when the operands broadcast or differ in dtype.
 bool gelu_backward(Call& call) {
-  return call.arg(0).toTensor().sizes().equals(call.arg(1).toTensor().sizes()) &&
+  const at::Tensor& grad = call.arg(0).toTensor();
+  const at::Tensor& self = call.arg(1).toTensor();
+  return grad.sizes().equals(self.sizes()) && grad.scalar_type() == self.scalar_type() &&
          floating_binary(call);
 }
 
@@ -183,14 +172,71 @@ bool log_sigmoid_forward(Call& call) {
   return true;
 }
 
+/// A product of the two halves of argument 0.
+bool glu(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  int64_t dim = call.integer(1);
+  if (self.dim() == 0 || !wrap_dim(dim, self.dim()) || self.size(dim) % 2 != 0) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  sizes[dim] /= 2;
+  const Geometry halves[] = {Geometry(sizes, self.strides()), Geometry(sizes, self.strides())};
+  Spec out = contiguous(self, sizes);
+  iterator_layout(halves, out);
+  call.returns(std::move(out));
+  return self.is_floating_point();
+}
+
 bool prelu_backward(Call& call) {
   constexpr Function both = elementwise<Promotion::kSame, 1, 2, 0>;
   return both(call) && both(call);
 }
 
+/// Multiplied in place into an empty_like.
+bool scaled_copy(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  const bool integral = is_integral(self.scalar_type());
+  call.returns(with_dtype(like(self),
+                          integral ? c10::get_default_dtype_as_scalartype() : self.scalar_type()));
+  return is_real(self.scalar_type());
+}
+
+bool angle(Call& call) {
+  return !call.arg(0).toTensor().is_complex() && elementwise<Promotion::kFloat, 0>(call);
+}
+
+bool complex_of_parts(Call& call) {
+  if (!elementwise<Promotion::kSame, 0, 1>(call)) return false;
+  Spec& out = call.outputs().back();
+  if (!is_floating(out.dtype) || out.dtype == at::kBFloat16) return false;
+  out.dtype = c10::toComplexType(out.dtype);
+  return true;
+}
+
+bool frexp(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  call.returns(like(self));
+  call.returns(with_dtype(like(self), at::kInt));
+  return self.is_floating_point();
+}
+
+bool isin(Call& call) {
+  const at::Tensor& elements = call.arg(0).toTensor();
+  call.returns(fresh(elements.sizes(), at::kBool, elements.device()));
+  return true;
+}
+
+/// In training multiplied by the noise, else the gradient of a leaky ReLU.
+bool rrelu_backward(Call& call) {
+  const bool training =
+      call.boolean(5) &&
+      call.arg(4).toScalar().toDouble() - call.arg(3).toScalar().toDouble() > 1e-6;
+  return training ? floating_binary_of<2, 0>(call) : floating_binary_of<1, 0>(call);
+}
+
 constexpr Entry kTable[] = {
     // Unary, dtype kept.
     {"aten::abs", real_unary},
+    {"aten::_conj_physical", only<like_first, c10::isComplexType>},
     {"aten::bitwise_not", only<unary, is_integral>},
     {"aten::ceil", real_unary},
     {"aten::floor", real_unary},
@@ -203,6 +249,7 @@ constexpr Entry kTable[] = {
     {"aten::trunc", real_unary},
     // Unary, integers become floating.
     {"aten::acos", unary_float},
+    {"aten::angle", angle},
     {"aten::acosh", unary_float},
     {"aten::asin", unary_float},
     {"aten::asinh", unary_float},
@@ -210,6 +257,7 @@ constexpr Entry kTable[] = {
     {"aten::atanh", unary_float},
     {"aten::cos", unary_float},
     {"aten::cosh", unary_float},
+    {"aten::deg2rad", scaled_copy},
     {"aten::digamma", unary_float},
     {"aten::erf", unary_float},
     {"aten::erfc", unary_float},
@@ -223,6 +271,7 @@ constexpr Entry kTable[] = {
     {"aten::log1p", unary_float},
     {"aten::log2", unary_float},
     {"aten::logit", unary_float},
+    {"aten::rad2deg", scaled_copy},
     {"aten::reciprocal", unary_float},
     {"aten::rsqrt", unary_float},
     {"aten::sigmoid", unary_float},
@@ -243,6 +292,7 @@ constexpr Entry kTable[] = {
     {"aten::celu", floating_unary},
     {"aten::elu", floating_unary},
     {"aten::gelu", floating_unary},
+    {"aten::glu", glu},
     {"aten::hardshrink", floating_unary},
     {"aten::hardsigmoid", floating_unary},
     {"aten::hardswish", floating_unary},
@@ -269,6 +319,7 @@ constexpr Entry kTable[] = {
     {"aten::logit_backward", floating_binary},
     {"aten::mish_backward", only<same_binary, is_floating>},
     {"aten::_prelu_kernel_backward", prelu_backward},
+    {"aten::rrelu_with_noise_backward", rrelu_backward},
     {"aten::sigmoid_backward", floating_binary},
     {"aten::silu_backward", floating_binary},
     {"aten::softplus_backward", floating_binary},
@@ -281,6 +332,7 @@ constexpr Entry kTable[] = {
     {"aten::addcdiv", ternary},
     {"aten::addcmul", ternary},
     {"aten::atan2", binary_float},
+    {"aten::complex", complex_of_parts},
     {"aten::copysign.Scalar", binary_float},
     {"aten::copysign.Tensor", binary_float},
     {"aten::div.Scalar", binary_float},
@@ -293,15 +345,21 @@ constexpr Entry kTable[] = {
     {"aten::fmin", binary},
     {"aten::fmod.Scalar", binary},
     {"aten::fmod.Tensor", binary},
+    {"aten::frexp.Tensor", frexp},
+    {"aten::gcd", shift},
     {"aten::heaviside", binary},
     {"aten::hypot", binary},
+    {"aten::lcm", shift},
     {"aten::lerp.Scalar", only<same_binary, is_floating>},
     {"aten::lerp.Tensor", only<lerp_tensor, is_floating>},
     {"aten::logaddexp", binary},
+    {"aten::logaddexp2", floating_binary},
     {"aten::maximum", binary},
     {"aten::minimum", binary},
     {"aten::mul.Scalar", binary},
     {"aten::mul.Tensor", binary},
+    {"aten::nextafter", floating_binary},
+    {"aten::polar", complex_of_parts},
     {"aten::pow.Scalar", pow_scalar_tensor},
     {"aten::pow.Tensor_Scalar", unary_of_cast<1>},
     {"aten::pow.Tensor_Tensor", binary},
@@ -352,6 +410,7 @@ constexpr Entry kTable[] = {
     {"aten::clamp_max.Tensor", binary},
     {"aten::clamp_min", clamp<1>},
     {"aten::clamp_min.Tensor", binary},
+    {"aten::isin.Tensor_Tensor", isin},
     {"aten::masked_fill.Scalar", masked_fill},
     {"aten::masked_fill.Tensor", masked_fill},
     {"aten::masked_scatter", masked_fill},

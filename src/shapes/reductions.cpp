@@ -90,15 +90,13 @@ bool truth_of_dims(Call& call) {
 
 bool var_mean(Call& call) {
   constexpr Function one = reduce<Result::kFloating, 1, 3>;
-  return !call.arg(0).toTensor().is_complex() && one(call) && one(call);
+  return one(call) && one(call);
 }
 
-bool var(Call& call) {
-  return !call.arg(0).toTensor().is_complex() && reduce<Result::kFloating, 1, 3>(call);
-}
-
-bool vector_norm(Call& call) {
-  return !call.arg(0).toTensor().is_complex() && reduce<Result::kFloating, 2, 3, 4>(call);
+/// Of complex numbers these return real ones, by ways of their own.
+template <Function Rule>
+bool of_real(Call& call) {
+  return !call.arg(0).toTensor().is_complex() && Rule(call);
 }
 
 bool logsumexp(Call& call) {
@@ -156,45 +154,76 @@ bool softmax_backward(Call& call) {
   return true;
 }
 
+/// The least and the greatest, over argument 1 or over all.
+bool aminmax(Call& call) {
+  constexpr Function one = reduce<Result::kSame, 1, 2>;
+  return one(call) && one(call);
+}
+
+bool histc(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  call.returns(contiguous(self, {call.integer(1)}));
+  return self.is_cpu() && self.is_floating_point();
+}
+
+/// The norm of a difference.
+bool dist(Call& call) {
+  const at::Tensor& self = call.arg(0).toTensor();
+  if (!self.is_floating_point() || self.unsafeGetTensorImpl()->is_wrapped_number()) return false;
+  call.returns(contiguous(self, {}));
+  return self.scalar_type() == call.arg(1).toTensor().scalar_type();
+}
+
 constexpr Entry kTable[] = {
     {"aten::all", reduce<Result::kBool>},
     {"aten::all.dim", reduce<Result::kBool, 1, 2>},
     {"aten::all.dims", truth_of_dims},
     {"aten::amax", reduce<Result::kSame, 1, 2>},
     {"aten::amin", reduce<Result::kSame, 1, 2>},
+    {"aten::aminmax", aminmax},
     {"aten::any", reduce<Result::kBool>},
     {"aten::any.dim", reduce<Result::kBool, 1, 2>},
     {"aten::any.dims", truth_of_dims},
     {"aten::argmax", reduce<Result::kLong, 1, 2>},
     {"aten::argmin", reduce<Result::kLong, 1, 2>},
+    {"aten::count_nonzero", reduce<Result::kLong, 1>},
+    {"aten::count_nonzero.dim_IntList", reduce<Result::kLong, 1>},
+    {"aten::dist", dist},
+    {"aten::histc", histc},
     {"aten::kthvalue", values_and_indices<2>},
-    {"aten::linalg_vector_norm", vector_norm},
+    {"aten::linalg_vector_norm", of_real<reduce<Result::kFloating, 2, 3, 4>>},
     {"aten::logsumexp", logsumexp},
     {"aten::max", reduce<Result::kSame>},
     {"aten::max.dim", values_and_indices<1>},
     {"aten::mean", reduce<Result::kFloating, kNone, kNone, 1>},
     {"aten::mean.dim", reduce<Result::kFloating, 1, 2, 3>},
     {"aten::min", reduce<Result::kSame>},
+    {"aten::median", reduce<Result::kSame>},
     {"aten::median.dim", values_and_indices<1>},
     {"aten::min.dim", values_and_indices<1>},
+    {"aten::mode", values_and_indices<1>},
+    {"aten::nanmedian", reduce<Result::kSame>},
+    {"aten::nanmedian.dim", values_and_indices<1>},
     {"aten::nansum", reduce<Result::kSum, 1, 2, 3>},
-    {"aten::norm.Scalar", reduce<Result::kFloating>},
-    {"aten::norm.ScalarOpt_dim", reduce<Result::kFloating, 2, 3>},
-    {"aten::norm.ScalarOpt_dim_dtype", reduce<Result::kFloating, 2, 3, 4>},
+    {"aten::norm.Scalar", of_real<reduce<Result::kFloating>>},
+    {"aten::norm.ScalarOpt_dim", of_real<reduce<Result::kFloating, 2, 3>>},
+    {"aten::norm.ScalarOpt_dim_dtype", of_real<reduce<Result::kFloating, 2, 3, 4>>},
     {"aten::prod", reduce<Result::kSum, kNone, kNone, 1>},
     {"aten::prod.dim_int", reduce<Result::kSum, 1, 2, 3>},
-    {"aten::std.correction", var},
-    {"aten::std_mean.correction", var_mean},
+    {"aten::renorm", contiguous_like<0>},
+    {"aten::std.correction", of_real<reduce<Result::kFloating, 1, 3>>},
+    {"aten::std_mean.correction", of_real<var_mean>},
     {"aten::sum", reduce<Result::kSum, kNone, kNone, 1>},
     {"aten::sum.dim_IntList", reduce<Result::kSum, 1, 2, 3>},
     {"aten::trace", trace},
-    {"aten::var.correction", var},
-    {"aten::var_mean.correction", var_mean},
+    {"aten::var.correction", of_real<reduce<Result::kFloating, 1, 3>>},
+    {"aten::var_mean.correction", of_real<var_mean>},
 
     {"aten::cummax", scan_with_indices},
     {"aten::cummin", scan_with_indices},
     {"aten::cumprod", scan},
     {"aten::cumsum", scan},
+    {"aten::logcumsumexp", contiguous_like<0>},
 
     {"aten::_log_softmax", softmax},
     {"aten::_log_softmax_backward_data", softmax_backward},

@@ -31,7 +31,8 @@ struct Spec {
   bool defined = true;  ///< false: the operator returns an undefined tensor here
   /// Set when the operator returns an integer here that follows from metadata; the rest is unused.
   std::optional<int64_t> integer = std::nullopt;
-  friend bool operator==(const Spec&, const Spec&) = default;
+  /// The same down to the storage offset and each stride, as far as it is used.
+  friend bool operator==(const Spec& a, const Spec& b);
 };
 
 /// Strides of a contiguous tensor of these sizes.

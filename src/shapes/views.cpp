@@ -280,6 +280,54 @@ bool unfold(Call& call) {
   return view.returns(call);
 }
 
+/// What `View` shows, copied.
+template <Function View>
+bool copied(Call& call) {
+  if (!View(call)) return false;
+  for (Spec& out : call.outputs()) out = fresh(out.sizes, out.dtype, out.device);
+  return true;
+}
+
+bool narrow_copy(Call& call) {
+  const at::Tensor& self = self_of(call);
+  int64_t dim = call.integer(1);
+  if (self.dim() == 0 || !wrap_dim(dim, self.dim())) return false;
+  Dims sizes(self.sizes().begin(), self.sizes().end());
+  sizes[dim] = call.integer(3);
+  call.returns(contiguous(self, sizes));
+  return sizes[dim] >= 0;
+}
+
+/// Complex numbers as pairs of real ones.
+bool view_as_real(Call& call) {
+  View view(self_of(call));
+  if (!view.self.is_complex() || view.self.is_conj()) return false;
+  for (int64_t& stride : view.strides) stride *= 2;
+  view.offset *= 2;
+  view.sizes.push_back(2);
+  view.strides.push_back(1);
+  if (!view.returns(call)) return false;
+  call.outputs().back().dtype = c10::toRealValueType(view.self.scalar_type());
+  return true;
+}
+
+bool view_as_complex(Call& call) {
+  View view(self_of(call));
+  const at::ScalarType dtype = view.self.scalar_type();
+  if (!c10::isFloatingType(dtype) || dtype == at::kBFloat16) return false;
+  if (view.sizes.empty() || view.sizes.back() != 2 || view.strides.back() != 1) return false;
+  view.erase(view.self.dim() - 1);
+  for (int64_t& stride : view.strides) {
+    if (stride % 2 != 0) return false;
+    stride /= 2;
+  }
+  if (view.offset % 2 != 0) return false;
+  view.offset /= 2;
+  if (!view.returns(call)) return false;
+  call.outputs().back().dtype = c10::toComplexType(dtype);
+  return true;
+}
+
 constexpr Entry kTable[] = {
     {"aten::_reshape_alias", reshape_alias},
     {"aten::_unsafe_view", view},
@@ -306,6 +354,29 @@ constexpr Entry kTable[] = {
     {"aten::unsqueeze", unsqueeze},
     {"aten::view", view},
     {"aten::view.dtype", view_dtype},
+    {"aten::view_as_complex", view_as_complex},
+    {"aten::view_as_real", view_as_real},
+
+    {"aten::alias_copy", copied<same_geometry>},
+    {"aten::as_strided_copy", copied<as_strided>},
+    {"aten::detach_copy", copied<same_geometry>},
+    {"aten::diagonal_copy", copied<diagonal>},
+    {"aten::expand_copy", copied<expand>},
+    {"aten::narrow_copy", on_cpu<narrow_copy>},
+    {"aten::permute_copy", copied<permute>},
+    {"aten::select_copy.int", copied<select>},
+    {"aten::slice_copy.Tensor", copied<slice>},
+    {"aten::split_copy.Tensor", copied<split>},
+    {"aten::split_with_sizes_copy", copied<split_with_sizes>},
+    {"aten::squeeze_copy", copied<squeeze>},
+    {"aten::squeeze_copy.dim", copied<squeeze_dim>},
+    {"aten::squeeze_copy.dims", copied<squeeze_dims>},
+    {"aten::t_copy", copied<t>},
+    {"aten::transpose_copy.int", copied<transpose>},
+    {"aten::unbind_copy.int", copied<unbind>},
+    {"aten::unfold_copy", copied<unfold>},
+    {"aten::unsqueeze_copy", copied<unsqueeze>},
+    {"aten::view_copy", copied<view>},
 };
 
 }  // namespace

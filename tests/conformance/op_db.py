@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""PyTorch's own operator database through antegrad.compile, against eager.
+"""PyTorch's own databases of operators and modules through antegrad.compile, against eager.
 
-Every operator, dtype and sample input of torch.testing's op_db runs eagerly and compiled: results, their strides,
+Every operator, dtype and sample input of torch.testing's op_db and module_db runs eagerly and compiled: results, their strides,
 gradients and written inputs must be the same to the bit, and no call may have run eagerly; or the call is refused by a
 typed error. All else is a failure, a crash included.
 
-    op_db.py run --out DIR [--part K/N] [--jobs J] [--only REGEX] [--fresh]    goes on where it stopped
-    op_db.py report DIR [--page FILE] [--bench FILE]       counts, refusals by reason, failures; writes docs/conformance.md
-                                                           and rows for scripts/bench_table
+    op_db.py run --out DIR [--part K/N] [--jobs J] [--only REGEX] [--cross-check] [--fresh]    goes on where it stopped
+    op_db.py report DIR [--page FILE] [--bench FILE]       counts, refusals by reason, failures; writes docs/conformance.md,
+                        [--operators FILE]                 rows for scripts/bench_table, and docs/operators.md
 
 `--part 0/10` takes every tenth operator and dtype. Results are lines of JSON in DIR, one a sample.
 """
@@ -18,6 +18,7 @@ import json
 import pathlib
 import sys
 
+import operators
 from contained import add_run_arguments, run_cases, serve
 from outcome import STATUSES
 from samples import answers_of, cases_of
@@ -27,24 +28,29 @@ SECONDS_A_CASE = 300  # for all samples of an operator and dtype
 
 
 def record_of(answers):
-    """The results of all samples of a case; the one at which the process died or stopped is a crash."""
-    results, begun, differentiable = [], None, False
+    """The results of all samples of a case and counts of shape checks; the sample at which the process died or stopped is
+    a crash."""
+    results, begun, differentiable, shapes = [], None, False, []
     for answer in answers:
         if "differentiable" in answer:
             differentiable = answer["differentiable"]
         elif "begin" in answer:
             begun = answer["begin"]
+        elif "shapes" in answer:
+            shapes = answer["shapes"]
         elif "crashed" in answer:
             detail = f"after sample {len(results) - 1}" if begun is None else ""
             results.append({"sample": begun, "status": "crashed", "kind": answer["crashed"], "detail": detail})
         else:
             results.append(answer)
             begun = None
-    return {"differentiable": differentiable, "results": results}
+    return {"differentiable": differentiable, "results": results, "shapes": shapes}
 
 
 def run(arguments):
     counts = collections.Counter()
+
+    way = {"through": arguments.through, "cross_check": arguments.cross_check}
 
     def progress(record, number, total, seconds):
         counts.update(r["status"] for r in record["results"])
@@ -53,11 +59,11 @@ def run(arguments):
                   + ", ".join(f"{counts[s]} {s}" for s in STATUSES if counts[s]), flush=True)
 
     run_cases(__file__, cases_of(arguments.part, arguments.only), arguments, seconds=SECONDS_A_CASE,
-              request=lambda case: [case, arguments.through], record=record_of, progress=progress)
-    return report_of(arguments.out, None, None)
+              request=lambda case: [case, way], record=record_of, progress=progress)
+    return report_of(arguments.out)
 
 
-def report_of(out, page, bench, dynamo=None):
+def report_of(out, page=None, bench=None, dynamo=None, operators_page=None):
     summary = Summary(out)
     print(", ".join(f"{summary.counts[s]} {s}" for s in STATUSES))
     for reason, names in summary.reasons():
@@ -69,6 +75,8 @@ def report_of(out, page, bench, dynamo=None):
           f"({summary.percent('refused', summary.differentiable):.2f} % of those with gradients)")
     if page:
         pathlib.Path(page).write_text(page_of(summary, Summary(dynamo) if dynamo else None))
+    if operators_page:
+        pathlib.Path(operators_page).write_text(operators.page_of(out))
     if bench:
         pathlib.Path(bench).write_text("".join(json.dumps(row) + "\n" for row in rows_of(summary)))
     return 1 if summary.failed else 0
@@ -89,18 +97,21 @@ def main():
     running.add_argument("--part", type=part, default=(0, 1), metavar="K/N")
     running.add_argument("--through", choices=("compile", "dynamo"), default="compile",
                          help="antegrad.compile, or torch.compile with antegrad as its backend (some samples of each)")
+    running.add_argument("--cross-check", nargs="?", const="error", default="off", choices=("off", "error", "use_kernel"),
+                         help="compare all shapes with what real kernels return; a difference is a failure")
     reporting = commands.add_parser("report", help="what a run found")
     reporting.add_argument("out", type=pathlib.Path)
     reporting.add_argument("--dynamo", type=pathlib.Path, metavar="DIR", help="a run through Dynamo, for the page")
     reporting.add_argument("--page")
     reporting.add_argument("--bench")
+    reporting.add_argument("--operators", help="docs/operators.md, after a run with --cross-check")
     commands.add_parser("worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.command == "worker":
         return serve(answers_of)
     if arguments.command == "run":
         return run(arguments)
-    return report_of(arguments.out, arguments.page, arguments.bench, arguments.dynamo)
+    return report_of(arguments.out, arguments.page, arguments.bench, arguments.dynamo, arguments.operators)
 
 
 if __name__ == "__main__":

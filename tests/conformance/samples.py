@@ -1,5 +1,7 @@
-"""Samples of PyTorch's operator database, each run eagerly and compiled, and compared to the bit."""
+"""Samples of PyTorch's databases of operators and modules, each run eagerly and compiled, and compared to the bit."""
 
+import collections
+import dataclasses
 import functools
 import re
 import warnings
@@ -9,9 +11,12 @@ import torch.utils._pytree as pytree
 from outcome import first_line, outcome_of
 from torch.testing._internal import common_methods_invocations as database
 
+import modules
+
 import antegrad
 
 DTYPES = ("float32", "float64", "bfloat16", "int64")
+SHAPE_FACTS = ("shape_functions", "meta_kernels", "real_kernels", "checked", "skipped")
 MOST_SAMPLES = 400  # of one operator and dtype
 MOST_SAMPLES_OF_DYNAMO = 4  # every fifth; each takes Dynamo tenths of a second
 
@@ -23,67 +28,82 @@ def name_of(op):
     return op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
 
 
-def cases_of(part, only):
-    """Names of operators with dtypes: those that leave `part[0]` when their place is divided by `part[1]`."""
-    k, n = part
-    cases = sorted({
-        (name_of(op), dtype) for op in database.op_db for dtype in DTYPES
-        if getattr(torch, dtype) in op.supported_dtypes("cpu")
-    })
-    return [case for i, case in enumerate(cases) if i % n == k and re.search(only, case[0])]
-
-
 @functools.cache
 def operators():
-    return {name_of(op): op for op in database.op_db}
+    """What there are samples of: operators, and modules as functions of their parameters, by name."""
+    return {name_of(op): op for op in database.op_db} | {module.name: module for module in modules.all()}
+
+
+def cases_of(part, only):
+    """Names with dtypes: those that leave `part[0]` when their place is divided by `part[1]`."""
+    k, n = part
+    cases = sorted(
+        (name, dtype) for name, op in operators().items() for dtype in DTYPES
+        if getattr(torch, dtype) in op.supported_dtypes("cpu")
+    )
+    return [case for i, case in enumerate(cases) if i % n == k and re.search(only, case[0])]
 
 
 def answers_of(request):
     """The worker's answers for a case."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    (name, dtype), through = request
-    return run_case(operators()[name], getattr(torch, dtype), through)
+    (name, dtype), way = request
+    shapes = collections.Counter()
+    yield from run_case(operators()[name], getattr(torch, dtype), Way(**way), shapes)
+    yield {"shapes": [[*key, count] for key, count in sorted(shapes.items())]}
 
 
-def run_case(op, dtype, through):
+@dataclasses.dataclass
+class Way:
+    """How samples are compiled."""
+
+    through: str = "compile"  # or "dynamo"
+    cross_check: str = "off"  # Options::cross_check_shapes
+
+    def compile(self, function):
+        if self.through == "compile":
+            return antegrad.compile(function, cross_check_shapes=self.cross_check)
+        torch._dynamo.reset()
+        return torch.compile(function, backend=antegrad.backend, dynamic=False)
+
+
+def run_case(op, dtype, way, shapes):
+    """Results of all samples; `shapes` counts by operator and fact what the cross-check says."""
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     yield {"differentiable": differentiable}
     samples = op.sample_inputs("cpu", dtype, requires_grad=differentiable)
-    most, every = (MOST_SAMPLES, 1) if through == "compile" else (MOST_SAMPLES_OF_DYNAMO, 5)
+    most, every = (MOST_SAMPLES, 1) if way.through == "compile" else (MOST_SAMPLES_OF_DYNAMO, 5)
     for number, sample in enumerate(samples):
         if number >= most * every:
             return
         if number % every != 0:
             continue
         yield {"begin": number}
-        yield {"sample": number, **run_sample(op, sample, through)}
+        yield {"sample": number, **run_sample(op, sample, way, shapes)}
 
 
-def compile_by(through, function):
-    if through == "compile":
-        return antegrad.compile(function)
-    torch._dynamo.reset()
-    return torch.compile(function, backend=antegrad.backend, dynamic=False)
-
-
-def run_sample(op, sample, through):
+def run_sample(op, sample, way, shapes):
     leaves, structure = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
-    def function(*tensors):
-        filled = list(leaves)
-        for place, tensor in zip(places, tensors):
-            filled[place] = tensor
-        value, args, kwargs = pytree.tree_unflatten(filled, structure)
-        return op.op(value, *args, **kwargs)
+    def outcome(compiler):
+        call, held = (op.op, []) if isinstance(op, database.OpInfo) else sample.make()
 
-    def outcome(call):
+        def function(*tensors):
+            filled = list(leaves)
+            for place, tensor in zip(places, tensors):
+                filled[place] = tensor
+            value, args, kwargs = pytree.tree_unflatten(filled, structure)
+            return call(value, *args, **kwargs)
+
         tensors = [copy_of(leaves[i]) for i in places]
+        function = compiler(function)
         torch.manual_seed(1)
-        result = call(*tensors)
+        result = function(*tensors)
         found = pytree.tree_leaves(result)
+        tensors += held
         roots = [t for t in found if isinstance(t, torch.Tensor) and t.requires_grad]
         wanted = [t for t in tensors if t.requires_grad]
         gradients = []
@@ -96,19 +116,35 @@ def run_sample(op, sample, through):
         return found, gradients, tensors
 
     try:
-        expected = outcome(function)
+        expected = outcome(lambda function: function)
     except Exception as error:  # eager refuses the sample, or its backward
         return {"status": "not in eager", "detail": first_line(error)}
-    compiled = compile_by(through, function)
+    compiled = None
+
+    def compiler(function):
+        nonlocal compiled
+        compiled = way.compile(function)
+        return compiled
+
     try:
-        found = outcome(compiled)
+        found = outcome(compiler)
+    except antegrad.ShapeMismatchError as error:
+        return {"status": "failed", "kind": "ShapeMismatchError", "detail": first_line(error)}
     except Exception as error:
         return outcome_of(error)
-    if through == "dynamo" and not antegrad._dynamo.functions_of(compiled):
+    if way.through == "dynamo" and not antegrad._dynamo.functions_of(compiled):
         return {"status": "refused", "kind": "Dynamo", "detail": "found nothing that Dynamo makes a graph of"}
     reports = antegrad.report(compiled)
-    if any(r.eager_calls for r in (reports if isinstance(reports, list) else [reports])):
+    reports = reports if isinstance(reports, list) else [reports]
+    if any(r.eager_calls for r in reports):
         return {"status": "failed", "kind": "eager call", "detail": ""}
+    for program in (p for r in reports for p in r.programs):
+        for name, check in program.shape_checks.items():
+            for fact in SHAPE_FACTS:
+                if getattr(check, fact):
+                    shapes[name, fact] += getattr(check, fact)
+            if check.mismatches:
+                return {"status": "failed", "kind": "ShapeMismatchError", "detail": f"{name}: {check.mismatch}"}
     for what, a, b in zip(("result", "gradient", "input"), found, expected):
         if len(a) != len(b):
             return {"status": "failed", "kind": "different", "detail": f"{len(a)} {what}s, {len(b)} in eager"}
@@ -131,7 +167,7 @@ def copy_of(tensor):
 
 # Formulas that take another path for stand-ins, which rounds differently, and what eager itself does not compute twice
 # alike (docs/accuracy.md).
-ROUNDED = ("prod", "cumprod", "masked.prod", "masked_fill", "linalg.lstsq")
+ROUNDED = ("prod", "cumprod", "masked.prod", "masked_fill", "nn.LinearCrossEntropyLoss.train", "linalg.lstsq")
 # Results that are whatever was in memory.
 UNINITIALISED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 

@@ -75,9 +75,10 @@ def page_of(summary, dynamo):
         "",
         "Made by `tests/conformance/op_db.py report`; do not edit.",
         "",
-        f"PyTorch's own operator database (`op_db` of torch {torch.__version__.split('+')[0]}) through `antegrad.compile` on "
-        f"the CPU, {', '.join(DTYPES)}:",
-        "results with their strides, gradients and written inputs against eager, to the bit, with no call that ran eagerly.",
+        f"PyTorch's own databases of operators and modules (`op_db` and `module_db` of torch "
+        f"{torch.__version__.split('+')[0]}) through `antegrad.compile` on",
+        f"the CPU, {', '.join(DTYPES)}: results with their strides, gradients and written inputs against eager, to the bit,",
+        "with no call that ran eagerly, and all shapes as real kernels say ([operators.md](operators.md)).",
         "Whole models, trained for some steps: [conformance_models.md](conformance_models.md).",
         "",
         "| samples | all | with gradients |",
@@ -92,7 +93,7 @@ def page_of(summary, dynamo):
         f"{summary.percent('passed', summary.differentiable):.2f} % |",
         f"| refused | {summary.percent('refused'):.2f} % | {summary.percent('refused', summary.differentiable):.2f} % |",
         "",
-        f"{len(summary.operators)} operators. Compared with a tolerance, for reasons that [accuracy.md](accuracy.md) gives: "
+        f"{len(summary.operators)} operators and modules. Compared with a tolerance, for reasons that [accuracy.md](accuracy.md) gives: "
         + ", ".join(f"`{name}`" for name in ROUNDED) + ". Values not compared, since they are whatever was in memory: "
         + ", ".join(f"`{name}`" for name in UNINITIALISED) + ".",
         "",

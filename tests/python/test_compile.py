@@ -237,6 +237,28 @@ def test_options():
     assert any("_local_scalar_dense" in reason for reason in report.eager_reasons)
 
 
+@torch.library.custom_op("antegrad_python_test::columns", mutates_args=())
+def columns(x: torch.Tensor) -> torch.Tensor:
+    return (x * 2).t().contiguous().t()
+
+
+@columns.register_fake
+def _(x):
+    return torch.empty_like(x)  # forgets that the result is column by column
+
+
+def test_shapes_compared_with_kernels():
+    x = torch.randn(3, 4)
+    with pytest.raises(antegrad.ShapeMismatchError, match="columns.default: expected a Meta kernel that describes"):
+        antegrad.compile(lambda t: columns(t) + t, cross_check_shapes="error")(x)
+    compiled = antegrad.compile(lambda t: columns(t) + t, cross_check_shapes="use_kernel")
+    found, expected = compiled(x), columns(x) + x
+    assert torch.equal(found, expected) and found.stride() == expected.stride()
+    checks = antegrad.report(compiled).programs[0].shape_checks
+    assert checks["antegrad_python_test::columns.default"].mismatches == 1
+    assert checks["aten::add.Tensor"].checked == 1 and checks["aten::add.Tensor"].mismatches == 0
+
+
 def test_host_state():
     state = {"scale": 2.0}
     compiled = antegrad.compile(lambda x: x * state["scale"])

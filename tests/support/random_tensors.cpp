@@ -37,11 +37,13 @@ Shape RandomTensors::narrowed(Shape shape) {
 }
 
 at::ScalarType RandomTensors::dtype() {
+  if (chance(0.12)) return pick({at::kHalf, at::kInt, at::kByte, at::kComplexFloat});
   return pick(
       {at::kFloat, at::kFloat, at::kFloat, at::kDouble, at::kBFloat16, at::kLong, at::kBool});
 }
 
 at::ScalarType RandomTensors::floating() {
+  if (chance(0.1)) return at::kHalf;
   return pick({at::kFloat, at::kFloat, at::kDouble, at::kBFloat16});
 }
 
@@ -55,7 +57,8 @@ at::Scalar RandomTensors::number() {
 
 at::Tensor RandomTensors::contiguous(const Shape& shape, at::ScalarType dtype) {
   const auto options = at::TensorOptions().device(device_).dtype(dtype);
-  if (at::isFloatingType(dtype)) return at::rand(shape, options).mul_(0.8).add_(0.1);
+  if (at::isFloatingType(dtype) || at::isComplexType(dtype))
+    return at::rand(shape, options).mul_(0.8).add_(0.1);
   if (dtype == at::kBool) return at::randint(0, 2, shape, options);
   return at::randint(1, 4, shape, options);
 }

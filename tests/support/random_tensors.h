@@ -31,14 +31,14 @@ class RandomTensors {
   }
 
   /// Sizes mostly 1 to 4, sometimes 0.
-  Shape shape(int64_t min_rank = 0, int64_t max_rank = 4);
+  Shape shape(int64_t min_rank = 0, int64_t max_rank = 5);
   /// Sizes 1 to 4.
   Shape full_shape(int64_t min_rank, int64_t max_rank);
   /// A shape that broadcasts to `shape`.
   Shape narrowed(Shape shape);
 
-  at::ScalarType dtype();     ///< any of f32, f64, bf16, i64, bool; f32 most often
-  at::ScalarType floating();  ///< f32, f64 or bf16
+  at::ScalarType dtype();  ///< f32 most often, f64, bf16, i64, bool; now and then f16, i32, u8, c64
+  at::ScalarType floating();  ///< f32, f64, bf16 or f16
   at::Scalar number();
 
   /// A tensor in a random layout.

@@ -46,7 +46,7 @@ inline int64_t positive_dim(RandomTensors& random, int64_t rank) {
   return random.integer(0, (rank > 0 ? rank : 1) - 1);
 }
 
-inline at::Tensor any_tensor(RandomTensors& random, int64_t min_rank = 0, int64_t max_rank = 4) {
+inline at::Tensor any_tensor(RandomTensors& random, int64_t min_rank = 0, int64_t max_rank = 5) {
   return random.tensor(random.shape(min_rank, max_rank), random.dtype());
 }
 

@@ -142,14 +142,36 @@ void describe(std::ostream& out, const c10::IValue& value) {
 
 }  // namespace
 
-Arguments sample_arguments(const c10::FunctionSchema& schema, RandomTensors& random) {
+namespace {
+
+/// The line of a table for the operator, null when there is none.
+const ArgumentsFunction* line_of(const c10::FunctionSchema& schema) {
   const std::string name = c10::toString(schema.operator_name());
-  for (const ArgumentsTable* table : {&general_samples(), &indexing_samples(), &layer_samples(),
-                                      &loss_samples(), &attention_samples()}) {
+  for (const ArgumentsTable* table :
+       {&general_samples(), &indexing_samples(), &layer_samples(), &image_samples(),
+        &loss_samples(), &attention_samples(), &rare_samples()}) {
     const auto it = table->find(name);
-    if (it != table->end()) return it->second(random);
+    if (it != table->end()) return &it->second;
   }
-  return FromSchema(schema, random).make();
+  return nullptr;
+}
+
+}  // namespace
+
+bool has_samples(const c10::FunctionSchema& schema) {
+  if (line_of(schema) != nullptr) return true;
+  try {
+    RandomTensors random(1, at::kCPU);
+    FromSchema(schema, random).make();
+    return true;
+  } catch (const c10::Error&) {
+    return false;  // an argument of a kind that has no rule
+  }
+}
+
+Arguments sample_arguments(const c10::FunctionSchema& schema, RandomTensors& random) {
+  const auto* line = line_of(schema);
+  return line != nullptr ? (*line)(random) : FromSchema(schema, random).make();
 }
 
 std::string describe(const Arguments& arguments) {

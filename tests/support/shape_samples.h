@@ -21,6 +21,8 @@ using Arguments = std::vector<c10::IValue>;
 using ArgumentsFunction = std::function<Arguments(RandomTensors&)>;
 using ArgumentsTable = std::map<std::string, ArgumentsFunction>;
 
+/// Whether there is a line for the operator, or its schema alone says what its arguments may be.
+bool has_samples(const c10::FunctionSchema& schema);
 /// Arguments for `schema`, whose tensors must all be such as `random` makes.
 Arguments sample_arguments(const c10::FunctionSchema& schema, RandomTensors& random);
 
@@ -28,8 +30,12 @@ Arguments sample_arguments(const c10::FunctionSchema& schema, RandomTensors& ran
 const ArgumentsTable& general_samples();
 /// Joining, gathering, scattering, advanced indexing.
 const ArgumentsTable& indexing_samples();
-/// Norms, convolution, pooling, resampling.
+/// Norms, convolution.
 const ArgumentsTable& layer_samples();
+/// Pooling, resampling, padding.
+const ArgumentsTable& image_samples();
+/// Special functions, distances, random numbers: arguments within their range.
+const ArgumentsTable& rare_samples();
 /// Embedding, losses and activations with more than one argument.
 const ArgumentsTable& loss_samples();
 /// Fused attention.

@@ -219,6 +219,71 @@ Arguments dropout_backward(R& r) {
   return {r.tensor(shape, r.floating()), r.tensor(shape, at::kBool), 2.0};
 }
 
+Arguments unsqueeze(R& r) {
+  const at::Tensor t = any_tensor(r);
+  return {t, any_dim(r, t.dim() + 1)};
+}
+
+Arguments transpose(R& r) {
+  const at::Tensor t = any_tensor(r);
+  return {t, any_dim(r, t.dim()), any_dim(r, t.dim())};
+}
+
+Arguments diagonal(R& r) {
+  const at::Tensor t = any_tensor(r, 2);
+  return {t, r.integer(-2, 2), any_dim(r, t.dim()), any_dim(r, t.dim())};
+}
+
+Arguments unbind(R& r) {
+  const at::Tensor t = any_tensor(r, 1);
+  return {t, any_dim(r, t.dim())};
+}
+
+Arguments narrow_copy(R& r) {
+  const at::Tensor t = any_tensor(r, 1);
+  const int64_t dim = any_dim(r, t.dim()), start = r.integer(0, t.size(dim));
+  return {t, dim, start, r.integer(0, t.size(dim) - start)};
+}
+
+Arguments triangle(R& r) {
+  Arguments a = {r.integer(0, 4), r.integer(0, 4), r.integer(-3, 3)};
+  a.push_back(r.chance(0.5) ? c10::IValue() : c10::IValue(at::kInt));
+  a.insert(a.end(), {{}, {}, {}});
+  return a;
+}
+
+Arguments matrix(R& r) { return {any_tensor(r, 0, 2)}; }
+
+/// A layout and a copy of what it was made from: numbers in pairs.
+Arguments pairs(R& r) {
+  Shape shape = r.shape(0, 3);
+  shape.push_back(2);
+  return {r.tensor(shape, r.pick({at::kFloat, at::kDouble, at::kHalf}))};
+}
+
+Arguments complex_numbers(R& r) {
+  return {r.tensor(r.shape(0, 4), r.pick({at::kComplexFloat, at::kComplexDouble}))};
+}
+
+/// Limits, one or both of them a tensor; steps; with `base` that of a logarithm.
+Arguments spaced(R& r, bool first, bool second, bool base) {
+  const auto limit = [&](bool tensor, double value) {
+    return tensor ? c10::IValue(at::full({}, value, r.pick({at::kFloat, at::kDouble})))
+                  : c10::IValue(at::Scalar(value));
+  };
+  Arguments a = {limit(first, 0), limit(second, 1.5), r.integer(0, 5)};
+  if (base) a.push_back(10.0);
+  return numbers(r, a);
+}
+
+Arguments empty_permuted(R& r) {
+  const Shape shape = r.shape(0, 4);
+  Shape order(shape.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[r.integer(0, i - 1)]);
+  return numbers(r, {shape, order});
+}
+
 constexpr int64_t k0 = 0;
 
 }  // namespace
@@ -239,27 +304,30 @@ const ArgumentsTable& general_samples() {
       {"aten::unsafe_split_with_sizes", split_with_sizes},
       {"aten::select.int", select},
       {"aten::unfold", unfold},
-      {"aten::t", [](R& r) { return Arguments{any_tensor(r, 0, 2)}; }},
-      {"aten::transpose.int",
-       [](R& r) {
-         const at::Tensor t = any_tensor(r);
-         return Arguments{t, any_dim(r, t.dim()), any_dim(r, t.dim())};
-       }},
-      {"aten::unsqueeze",
-       [](R& r) {
-         const at::Tensor t = any_tensor(r);
-         return Arguments{t, any_dim(r, t.dim() + 1)};
-       }},
-      {"aten::unbind.int",
-       [](R& r) {
-         const at::Tensor t = any_tensor(r, 1);
-         return Arguments{t, any_dim(r, t.dim())};
-       }},
-      {"aten::diagonal",
-       [](R& r) {
-         const at::Tensor t = any_tensor(r, 2);
-         return Arguments{t, r.integer(-2, 2), any_dim(r, t.dim()), any_dim(r, t.dim())};
-       }},
+      {"aten::t", matrix},
+      {"aten::transpose.int", transpose},
+      {"aten::unsqueeze", unsqueeze},
+      {"aten::view_as_complex", pairs},
+      {"aten::view_as_real", complex_numbers},
+      {"aten::as_strided_copy", as_strided},
+      {"aten::diagonal_copy", diagonal},
+      {"aten::expand_copy", expand},
+      {"aten::narrow_copy", narrow_copy},
+      {"aten::permute_copy", permute},
+      {"aten::split_copy.Tensor", split},
+      {"aten::split_with_sizes_copy", split_with_sizes},
+      {"aten::unbind_copy.int", unbind},
+      {"aten::tril_indices", triangle},
+      {"aten::triu_indices", triangle},
+      {"aten::select_copy.int", select},
+      {"aten::slice_copy.Tensor", slice},
+      {"aten::t_copy", matrix},
+      {"aten::transpose_copy.int", transpose},
+      {"aten::unfold_copy", unfold},
+      {"aten::unsqueeze_copy", unsqueeze},
+      {"aten::view_copy", view},
+      {"aten::unbind.int", unbind},
+      {"aten::diagonal", diagonal},
       {"aten::mm", [](R& r) { return matrix_product(r, false, false); }},
       {"aten::addmm", [](R& r) { return matrix_product(r, false, true); }},
       {"aten::_addmm_activation",
@@ -302,10 +370,15 @@ const ArgumentsTable& general_samples() {
          add_options(r, a);
          return a;
        }},
-      {"aten::linspace",
-       [](R& r) {
-         return numbers(r, {at::Scalar(0), at::Scalar(1.5), r.integer(0, 5)});
-       }},
+      {"aten::empty_permuted", empty_permuted},
+      {"aten::linspace", [](R& r) { return spaced(r, false, false, false); }},
+      {"aten::linspace.Scalar_Tensor", [](R& r) { return spaced(r, false, true, false); }},
+      {"aten::linspace.Tensor_Scalar", [](R& r) { return spaced(r, true, false, false); }},
+      {"aten::linspace.Tensor_Tensor", [](R& r) { return spaced(r, true, true, false); }},
+      {"aten::logspace", [](R& r) { return spaced(r, false, false, true); }},
+      {"aten::logspace.Scalar_Tensor", [](R& r) { return spaced(r, false, true, true); }},
+      {"aten::logspace.Tensor_Scalar", [](R& r) { return spaced(r, true, false, true); }},
+      {"aten::logspace.Tensor_Tensor", [](R& r) { return spaced(r, true, true, true); }},
       {"aten::randperm", [](R& r) { return numbers(r, {r.integer(0, 5)}); }},
       {"aten::normal.float_float",
        [](R& r) {

@@ -165,7 +165,7 @@ Arguments cudnn_batch_norm_backward(R& r) {
   return {a[0], at::ones_like(t(0)), a[1], a[3], a[4], mean, var, 1e-5, reserve};
 }
 
-// ---- Convolution, pooling, upsampling ----------------------------------------------------------
+// ---- Convolution -------------------------------------------------------------------------------
 
 struct Convolution {
   explicit Convolution(R& r) {
@@ -218,111 +218,6 @@ Arguments convolution_backward(R& r) {
   return a;
 }
 
-/// kernel, stride, padding and, with `dilated`, dilation; then ceil_mode.
-Arguments window(R& r, bool dilated) {
-  const int64_t kernel = r.integer(1, 3);
-  Arguments a = {r.chance(0.5) ? Shape{kernel, kernel} : Shape{kernel}};
-  a.push_back(r.chance(0.3) ? Shape{} : Shape{r.integer(1, 2), r.integer(1, 2)});
-  a.push_back(Shape{r.integer(0, kernel / 2)});
-  if (dilated) a.push_back(Shape{r.pick({1, 1, 2})});
-  a.push_back(r.chance(0.4));
-  return a;
-}
-
-at::Tensor image(R& r) {
-  Shape shape = r.full_shape(1, 2);
-  shape.push_back(r.integer(3, 6));
-  shape.push_back(r.integer(3, 6));
-  return r.tensor(shape, r.floating());
-}
-
-at::Tensor batched_image(R& r) {
-  const Shape shape = {r.integer(1, 3), r.integer(1, 3), r.integer(2, 5), r.integer(2, 5)};
-  return r.tensor(shape, r.floating());
-}
-
-Arguments max_pool(R& r) {
-  Arguments a = {image(r)};
-  const Arguments w = window(r, true);
-  a.insert(a.end(), w.begin(), w.end());
-  return a;
-}
-
-Arguments max_pool_backward(R& r) {
-  Arguments a = max_pool(r);
-  const auto [out, indices] =
-      at::max_pool2d_with_indices(a[0].toTensor(), a[1].toIntVector(), a[2].toIntVector(),
-                                  a[3].toIntVector(), a[4].toIntVector(), a[5].toBool());
-  a.insert(a.begin(), gradient(r, out));
-  a.push_back(indices);
-  return a;
-}
-
-Arguments avg_pool(R& r) {
-  Arguments a = {image(r)};
-  const Arguments w = window(r, false);
-  a.insert(a.end(), w.begin(), w.end());
-  a.push_back(r.chance(0.5));
-  a.push_back({});
-  return a;
-}
-
-Arguments avg_pool_backward(R& r) {
-  Arguments a = avg_pool(r);
-  const at::Tensor out = at::avg_pool2d(a[0].toTensor(), a[1].toIntVector(), a[2].toIntVector(),
-                                        a[3].toIntVector(), a[4].toBool(), a[5].toBool());
-  a.insert(a.begin(), gradient(r, out));
-  return a;
-}
-
-Arguments adaptive_pool(R& r) { return {image(r), Shape{r.integer(1, 3), r.integer(1, 3)}}; }
-
-Arguments adaptive_pool_backward(R& r) {
-  const Arguments a = adaptive_pool(r);
-  const at::Tensor out = at::_adaptive_avg_pool2d(a[0].toTensor(), a[1].toIntVector());
-  return {gradient(r, out), a[0]};
-}
-
-Arguments grid_sample(R& r, bool backward) {
-  const at::Tensor t = batched_image(r);
-  const int64_t height = r.integer(1, 4), width = r.integer(1, 4);
-  const at::Tensor grid = r.tensor({t.size(0), height, width, 2}, t.scalar_type());
-  Arguments a = {t, grid, r.integer(0, 1), r.integer(0, 2), r.chance(0.5)};
-  if (backward) {
-    a.insert(a.begin(), r.tensor({t.size(0), t.size(1), height, width}, t.scalar_type()));
-    a.push_back(mask(r, 2));
-  }
-  return a;
-}
-
-Arguments reflection_pad(R& r) {
-  return {image(r), Shape{r.integer(0, 2), r.integer(0, 2), r.integer(0, 2), r.integer(0, 2)}};
-}
-
-Arguments pixels(R& r, bool shuffle) {
-  Shape shape = r.full_shape(0, 2);
-  const int64_t factor = r.integer(1, 3), scale = factor * factor;
-  const Shape last = {r.integer(1, 2), r.integer(1, 3), r.integer(1, 3)};
-  shape.push_back(shuffle ? last[0] * scale : last[0]);
-  shape.push_back(shuffle ? last[1] : last[1] * factor);
-  shape.push_back(shuffle ? last[2] : last[2] * factor);
-  return {r.tensor(shape, r.dtype()), factor};
-}
-
-Arguments upsample(R& r, bool bilinear, bool backward) {
-  const at::Tensor t = batched_image(r);
-  const Shape size = {r.integer(1, 7), r.integer(1, 7)};
-  Arguments a = {t, size};
-  if (backward) {
-    a[0] = r.tensor({t.size(0), t.size(1), size[0], size[1]}, t.scalar_type());
-    a.push_back(t.sizes().vec());
-  }
-  if (bilinear) a.push_back(r.chance(0.5));
-  a.push_back({});
-  a.push_back({});
-  return a;
-}
-
 }  // namespace
 
 const ArgumentsTable& layer_samples() {
@@ -345,21 +240,6 @@ const ArgumentsTable& layer_samples() {
       {"aten::batch_norm_backward", [](R& r) { return batch_norm_backward(r, true); }},
       {"aten::convolution", convolution},
       {"aten::convolution_backward", convolution_backward},
-      {"aten::max_pool2d_with_indices", max_pool},
-      {"aten::max_pool2d_with_indices_backward", max_pool_backward},
-      {"aten::avg_pool2d", avg_pool},
-      {"aten::avg_pool2d_backward", avg_pool_backward},
-      {"aten::_adaptive_avg_pool2d", adaptive_pool},
-      {"aten::_adaptive_avg_pool2d_backward", adaptive_pool_backward},
-      {"aten::grid_sampler_2d", [](R& r) { return grid_sample(r, false); }},
-      {"aten::grid_sampler_2d_backward", [](R& r) { return grid_sample(r, true); }},
-      {"aten::pixel_shuffle", [](R& r) { return pixels(r, true); }},
-      {"aten::pixel_unshuffle", [](R& r) { return pixels(r, false); }},
-      {"aten::reflection_pad2d", reflection_pad},
-      {"aten::upsample_nearest2d", [](R& r) { return upsample(r, false, false); }},
-      {"aten::upsample_nearest2d_backward", [](R& r) { return upsample(r, false, true); }},
-      {"aten::upsample_bilinear2d", [](R& r) { return upsample(r, true, false); }},
-      {"aten::upsample_bilinear2d_backward", [](R& r) { return upsample(r, true, true); }},
   };
   return table;
 }

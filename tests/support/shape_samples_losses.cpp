@@ -79,6 +79,100 @@ Arguments cross_entropy_with_logits(R& r) {
   return a;
 }
 
+/// weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last, padding.
+Arguments embedding_bag(R& r) {
+  const int64_t rows = r.integer(1, 5), count = r.integer(1, 6), mode = r.integer(0, 2);
+  const at::ScalarType dtype = r.floating();
+  const at::Tensor offsets = at::zeros({r.integer(1, 4)}, at::kLong);
+  const bool last = r.chance(0.3);
+  if (last) offsets[-1].fill_(count);
+  return {r.tensor({rows, r.integer(1, 3)}, dtype),
+          r.indices({count}, rows),
+          offsets,
+          false,
+          mode,
+          false,
+          mode == 0 ? maybe(r, r.tensor({count}, dtype)) : c10::IValue(),
+          last,
+          r.chance(0.7) ? int64_t{-1} : r.integer(0, rows - 1)};
+}
+
+Arguments embedding_bag_backward(R& r) {
+  const Arguments a = embedding_bag(r);
+  const at::Tensor weight = a[0].toTensor();
+  const at::Tensor by = a[6].isNone() ? at::Tensor() : a[6].toTensor();
+  const auto [out, bag, size, most] =
+      at::_embedding_bag(weight, a[1].toTensor(), a[2].toTensor(), false, a[4].toInt(), false, by,
+                         a[7].toBool(), a[8].toInt());
+  return {gradient(r, out), a[1],  a[2], bag,   size, most,
+          weight.size(0),   false, a[4], false, a[6], a[8]};
+}
+
+Arguments embedding_bag_weights_backward(R& r) {
+  Arguments a = embedding_bag(r);
+  a[4] = int64_t{0};
+  a[6] = at::ones({a[1].toTensor().size(0)}, a[0].toTensor().options());
+  const auto [out, bag, size, most] =
+      at::_embedding_bag(a[0].toTensor(), a[1].toTensor(), a[2].toTensor(), false, 0, false,
+                         a[6].toTensor(), a[7].toBool(), a[8].toInt());
+  // The kernel looks at the bag of each index.
+  const at::Tensor bags = bag.numel() > 0 ? bag : at::zeros_like(a[1].toTensor());
+  return {at::ones_like(out), a[0], a[1], a[2], bags, int64_t{0}, a[8]};
+}
+
+/// self of classes, perhaps in rows, and a target.
+Arguments margin_loss(R& r, bool labels) {
+  const int64_t rows = r.integer(1, 3), classes = r.integer(1, 4);
+  const bool batched = r.chance(0.7);
+  const at::Tensor self =
+      r.tensor(batched ? Shape{rows, classes} : Shape{classes}, r.pick({at::kFloat, at::kDouble}));
+  const Shape target = labels ? self.sizes().vec() : batched ? Shape{rows} : Shape{1};
+  if (!labels && !batched && r.chance(0.5)) return {self, at::zeros({}, at::kLong)};
+  return {self, labels ? at::full(target, -1, at::kLong) : r.indices(target, classes)};
+}
+
+Arguments multi_margin_loss(R& r, bool backward) {
+  Arguments a = margin_loss(r, false);
+  a.insert(a.end(), {at::Scalar(1), at::Scalar(1), {}, r.integer(0, 2)});
+  if (!backward) return a;
+  const at::Tensor out =
+      at::multi_margin_loss(a[0].toTensor(), a[1].toTensor(), 1, 1, {}, a[5].toInt());
+  a.insert(a.begin(), at::ones_like(out));
+  return a;
+}
+
+Arguments multilabel_margin_loss(R& r, bool backward) {
+  Arguments a = margin_loss(r, true);
+  a.push_back(r.integer(0, 2));
+  if (!backward) return a;
+  const auto [out, is_target] =
+      at::multilabel_margin_loss_forward(a[0].toTensor(), a[1].toTensor(), a[2].toInt());
+  a.insert(a.begin(), at::ones_like(out));
+  a.push_back(is_target);
+  return a;
+}
+
+/// grad, self, noise, lower, upper, training, self_is_result.
+Arguments rrelu_backward(R& r) {
+  const Shape shape = r.shape();
+  const at::ScalarType dtype = r.floating();
+  return {r.tensor(shape, dtype),
+          r.tensor(shape, dtype),
+          r.tensor(shape, dtype),
+          at::Scalar(0.1),
+          at::Scalar(0.3),
+          r.chance(0.5),
+          false};
+}
+
+/// An even number of elements along one dimension.
+Arguments glu(R& r) {
+  Shape shape = r.shape(1, 4);
+  const int64_t dim = r.integer(0, static_cast<int64_t>(shape.size()) - 1);
+  shape[dim] *= 2;
+  return {r.tensor(shape, r.floating()), dim};
+}
+
 /// No zero sizes: the CPU kernel divides by them (2.13).
 Arguments softmax_backward(R& r) {
   const Shape shape = r.full_shape(0, 4);
@@ -97,11 +191,11 @@ Arguments prelu(R& r, bool backward) {
   return a;
 }
 
-/// The oneDNN kernel (2.13) reads out of bounds when the operands broadcast.
+/// The oneDNN kernel (2.13) reads out of bounds when the operands broadcast or differ in dtype.
 Arguments gelu_backward(R& r) {
   const Shape shape = r.shape();
-  return {r.tensor(shape, r.floating()), r.tensor(shape, r.floating()),
-          r.chance(0.5) ? "none" : "tanh"};
+  const at::ScalarType dtype = r.floating();
+  return {r.tensor(shape, dtype), r.tensor(shape, dtype), r.chance(0.5) ? "none" : "tanh"};
 }
 
 Arguments glu_backward(R& r) {
@@ -122,7 +216,19 @@ const ArgumentsTable& loss_samples() {
       {"aten::_prelu_kernel", [](R& r) { return prelu(r, false); }},
       {"aten::_prelu_kernel_backward", [](R& r) { return prelu(r, true); }},
       {"aten::gelu_backward", gelu_backward},
+      {"aten::glu", glu},
       {"aten::glu_backward", glu_backward},
+      {"aten::rrelu_with_noise_backward", rrelu_backward},
+      {"aten::_embedding_bag", embedding_bag},
+      {"aten::_embedding_bag_backward", embedding_bag_backward},
+      {"aten::_embedding_bag_per_sample_weights_backward", embedding_bag_weights_backward},
+      {"aten::multi_margin_loss", [](R& r) { return multi_margin_loss(r, false); }},
+      {"aten::multi_margin_loss_backward", [](R& r) { return multi_margin_loss(r, true); }},
+      {"aten::multilabel_margin_loss_forward",
+       [](R& r) { return multilabel_margin_loss(r, false); }},
+      {"aten::multilabel_margin_loss_backward",
+       [](R& r) { return multilabel_margin_loss(r, true); }},
+      {"aten::soft_margin_loss_backward", [](R& r) { return loss_backward(r, {}); }},
       {"aten::embedding", embedding},
       {"aten::embedding_dense_backward", embedding_backward},
       {"aten::nll_loss_forward", [](R& r) { return nll_loss(r, false); }},

@@ -1,0 +1,85 @@
+#include "capture/cross_check.h"
+
+#include <antegrad/error.h>
+#include <c10/util/Exception.h>
+
+#include <optional>
+
+#include "capture/call_site.h"
+#include "capture/kernel_call.h"
+#include "log/log.h"
+#include "shapes/compare.h"
+
+namespace antegrad::capture {
+namespace {
+
+// Data that nobody chose earns many warnings.
+class NoWarnings : public c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
+bool any_empty(at::ArrayRef<c10::IValue> args) {
+  for (const auto& arg : args) {
+    if (arg.isTensor() && arg.toTensor().defined() && arg.toTensor().numel() == 0) return true;
+  }
+  return false;
+}
+
+// What the kernel returns, nothing where it cannot be asked.
+std::optional<std::vector<shapes::Spec>> kernel_answer(const ops::OpEntry& entry,
+                                                       at::ArrayRef<c10::IValue> args,
+                                                       c10::Device device) {
+  if (entry.op.traits().effect) return std::nullopt;
+  // An index of zero into nothing ends the process's use of a CUDA device.
+  if (!device.is_cpu() && any_empty(args)) return std::nullopt;
+  NoWarnings quiet;
+  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  bool memoised = false;
+  // Zeros are valid indices and seeds; elementwise operators may have to divide by them.
+  for (int fill = 0; fill <= (entry.op.traits().pointwise ? 1 : 0); ++fill) {
+    try {
+      return ask_kernel(entry, args, device, fill, memoised);
+    } catch (const std::exception& error) {
+      log(Artifact::shape, [&] {
+        return entry.op.name() + ": not cross-checked, its kernel said: " + error.what();
+      });
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void cross_check(CrossCheckShapes mode, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                 c10::Device device, Inferred& found, InferCounts& counts) {
+  auto& check = counts.checks[entry.op.name()];
+  switch (found.source) {
+    case ShapeSource::shape_function: ++check.shape_functions; break;
+    case ShapeSource::meta_kernel: ++check.meta_kernels; break;
+    case ShapeSource::real_kernel: ++check.real_kernels; return;
+  }
+  auto returned = kernel_answer(entry, args, device);
+  if (!returned) {
+    ++check.skipped;
+    return;
+  }
+  ++check.checked;
+  const auto wrong = shapes::difference(found.specs, *returned);
+  if (wrong.empty()) return;
+  const bool by_function = found.source == ShapeSource::shape_function;
+  const auto text = wrong + ", for (" + arguments_text(entry, args) + "), called at " + call_site();
+  if (mode == CrossCheckShapes::error) {
+    throw ShapeMismatchError(
+        entry.op.name(),
+        {std::string(by_function ? "a shape function" : "a Meta kernel") +
+             " that describes what the kernel returns",
+         text,
+         std::string(by_function ? "report this as a bug" : "correct the Meta kernel") +
+             ", or set cross_check_shapes to use_kernel"});
+  }
+  log(Artifact::shape, [&] { return entry.op.name() + ": " + text; });
+  if (check.mismatches++ == 0) check.mismatch = text;
+  found.specs = std::move(*returned);
+}
+
+}  // namespace antegrad::capture

@@ -1,0 +1,216 @@
+#include "capture/kernel_call.h"
+
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/List.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/ops/full.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <unordered_map>
+
+#include "capture/stand_in.h"
+#include "capture/storage.h"
+#include "shapes/compare.h"
+#include "torch_compat/keys.h"
+
+namespace antegrad::capture {
+namespace {
+
+using torch::jit::Stack;
+using Replace = std::function<at::Tensor(const at::Tensor&)>;
+
+// A copy of one argument in which every defined tensor is replaced.
+c10::IValue with_tensors(const c10::IValue& value, const Replace& replace) {
+  if (value.isTensor()) {
+    return value.toTensor().defined() ? c10::IValue(replace(value.toTensor())) : value;
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const auto& t : value.toTensorVector()) list.push_back(t.defined() ? replace(t) : t);
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
+      list.push_back(t && t->defined() ? std::optional(replace(*t)) : t);
+    }
+    return list;
+  }
+  return value;
+}
+
+void append_specs(const c10::IValue& value, std::vector<shapes::Spec>& specs) {
+  const auto append = [&](const at::Tensor& t) {
+    specs.push_back(t.defined() ? shapes::spec_of(t) : shapes::undefined());
+  };
+  if (value.isTensor()) {
+    append(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const auto& t : value.toTensorVector()) append(t);
+  } else if (value.isNone()) {
+    specs.push_back(shapes::undefined());
+  }
+}
+
+// A tensor with the metadata of `like` whose storage `make(elements)` provides.
+at::Tensor in_storage(const at::Tensor& like, const std::function<at::Tensor(int64_t)>& make) {
+  auto tensor = make(end_in_storage(like));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
+                                                      like.storage_offset());
+  if (like.unsafeGetTensorImpl()->is_wrapped_number()) {
+    tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  }
+  return tensor;
+}
+
+// With `device` the kernel makes new tensors there.
+std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                                      std::optional<c10::Device> device, const Replace& replace) {
+  Stack stack;
+  stack.reserve(args.size());
+  for (const auto& arg : args) stack.push_back(with_tensors(arg, replace));
+  if (device && entry.device_arg >= 0) {
+    auto& arg = stack[static_cast<size_t>(entry.device_arg)];
+    const bool factory = entry.op.traits().factory;
+    if (!arg.isNone() || factory) arg = *device;
+  }
+  entry.handle.callBoxed(stack);
+  std::vector<shapes::Spec> specs;
+  for (const auto& value : stack) append_specs(value, specs);
+  return specs;
+}
+
+// Keeps the default generators as they were: a kernel on zeros may draw.
+class PrivateGenerators {
+ public:
+  explicit PrivateGenerators(c10::Device device)
+      : generator_(at::globalContext().defaultGenerator(device)) {
+    const std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+  }
+  ~PrivateGenerators() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+void write_tensor(std::ostream& out, const at::Tensor& t) {
+  if (!t.defined()) {
+    out << "None";
+    return;
+  }
+  out << shapes::to_text(shapes::spec_of(t));
+  if (t.unsafeGetTensorImpl()->is_wrapped_number()) out << " (a number)";
+}
+
+template <class List>
+void write_list(std::ostream& out, const List& list) {
+  const char* separator = "{";
+  for (const auto& t : list) {
+    out << separator;
+    write_tensor(out, std::optional<at::Tensor>(t).value_or(at::Tensor()));
+    separator = ", ";
+  }
+  out << (list.empty() ? "{}" : "}");
+}
+
+std::string memo_key(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                     c10::Device device) {
+  std::ostringstream key;
+  key << entry.op.name() << '@' << device << c10::get_default_dtype_as_scalartype()
+      << arguments_text(entry, args);
+  return key.str();
+}
+
+// The arguments with a generator of its own, in the state of the caller's.
+std::vector<c10::IValue> with_own_generator(const ops::OpEntry& entry,
+                                            at::ArrayRef<c10::IValue> args) {
+  auto own = args.vec();
+  if (entry.generator_arg < 0) return own;
+  auto& arg = own[static_cast<size_t>(entry.generator_arg)];
+  if (arg.isNone()) return own;
+  auto given = arg.toGenerator();
+  const std::lock_guard lock(given.mutex());
+  arg = given.clone();
+  return own;
+}
+
+}  // namespace
+
+std::string arguments_text(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
+  std::ostringstream out;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (i > 0) out << ", ";
+    const auto& arg = args[i];
+    if (arg.isTensor()) {
+      write_tensor(out, arg.toTensor());
+    } else if (arg.isTensorList()) {
+      write_list(out, arg.toTensorVector());
+    } else if (arg.isOptionalTensorList()) {
+      write_list(out, arg.toOptionalTensorVector());
+    } else if (arg.isNone() || entry.args[i] == ops::ArgKind::generator) {
+      out << "None";
+    } else {
+      out << arg;
+    }
+  }
+  return out.str();
+}
+
+std::vector<shapes::Spec> ask_meta(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                                   c10::Device device) {
+  const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
+  auto specs = call_kernel(entry, args, c10::Device(c10::kMeta), [](const at::Tensor& t) {
+    return in_storage(
+        t, [&](int64_t n) { return at::Tensor(at::detail::empty_meta({n}, t.scalar_type())); });
+  });
+  for (auto& spec : specs) spec.device = device;
+  return specs;
+}
+
+std::vector<shapes::Spec> ask_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                                     c10::Device device, int fill, bool& memoised) {
+  static std::mutex mutex;
+  static auto* memo = new std::unordered_map<std::string, std::vector<shapes::Spec>>();
+  const auto key = memo_key(entry, args, device);
+  {
+    const std::lock_guard lock(mutex);
+    const auto it = memo->find(key);
+    memoised = it != memo->end();
+    if (memoised) return it->second;
+  }
+  const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
+  // Not for operators that never draw: other threads may draw meanwhile, and would draw the same again.
+  std::optional<PrivateGenerators> generators;
+  if (entry.random || entry.custom) generators.emplace(device);
+  auto specs =
+      call_kernel(entry, with_own_generator(entry, args), device, [&](const at::Tensor& t) {
+        return in_storage(t, [&](int64_t n) { return at::full({n}, fill, t.options()); });
+      });
+  const std::lock_guard lock(mutex);
+  memo->emplace(key, specs);
+  return specs;
+}
+
+std::vector<shapes::Spec> run_on_data(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
+                                      const std::unordered_map<ValueId, at::Tensor>& data) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  return call_kernel(entry, args, std::nullopt, [&](const at::Tensor& t) {
+    const auto* stand_in = as_stand_in(t);
+    return stand_in == nullptr ? t : data.at(stand_in->value());
+  });
+}
+
+}  // namespace antegrad::capture
