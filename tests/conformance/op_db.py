@@ -96,7 +96,7 @@ def main():
     add_run_arguments(running)
     running.add_argument("--part", type=part, default=(0, 1), metavar="K/N")
     running.add_argument("--through", choices=("compile", "dynamo"), default="compile",
-                         help="antegrad.compile, or torch.compile with antegrad as its backend (some samples of each)")
+                         help="antegrad.compile, or torch.compile with antegrad as its backend")
     running.add_argument("--cross-check", nargs="?", const="error", default="off", choices=("off", "error", "use_kernel"),
                          help="compare all shapes with what real kernels return; a difference is a failure")
     reporting = commands.add_parser("report", help="what a run found")

@@ -9,6 +9,10 @@ from outcome import STATUSES
 from samples import DTYPES, ROUNDED, UNINITIALISED
 
 
+# What samples.py says where torch.compile compiled nothing.
+WITHOUT_GRAPH = "nothing that Dynamo makes a graph of"
+
+
 class Summary:
     """Results of a run, counted."""
 
@@ -105,13 +109,15 @@ def page_of(summary, dynamo):
     for reason, names in summary.reasons():
         lines.append(f"| {sum(names.values()):,} | {reason.replace('|', chr(92) + '|')} | {listed(names, 12)} |")
     if dynamo:
+        graphless = sum(sum(names.values()) for reason, names in dynamo.reasons() if reason == WITHOUT_GRAPH)
         lines += [
             "",
             "## Through torch.compile",
             "",
-            f"Every tenth operator and dtype, some samples of each, by `torch.compile(..., backend=\"antegrad\")`: of "
+            f"Every tenth operator and dtype by `torch.compile(..., backend=\"antegrad\")`: of "
             f"{sum(dynamo.counts[s] for s in STATUSES[:4]):,} samples {dynamo.counts['passed']:,} as in eager, "
-            f"{dynamo.counts['refused']:,} refused or without a graph of Dynamo's, "
+            f"{graphless:,} of which Dynamo makes no graph, so that nothing is compiled, "
+            f"{dynamo.counts['refused'] - graphless:,} refused, "
             f"{dynamo.counts['failed'] + dynamo.counts['crashed']:,} that differ or crash.",
         ]
     if summary.failed:
