@@ -27,11 +27,12 @@ namespace detail {
 /// thread-safe as the callable.
 /// `run` takes leaves, calls the callable and returns its result's leaves. Its address tells
 /// argument types apart.
-/// `collect` frees what the callable left to a garbage collector; null where its language has none.
+/// `collect` frees what the callable left to a garbage collector, what is young or `all`; null where its language has
+/// none.
 struct BodyRef {
   void* callable;
   Leaves (*run)(void* callable, const Leaves& arguments);
-  void (*collect)() = nullptr;
+  void (*collect)(bool all) = nullptr;
 };
 
 /// Host state that a user declared, read anew for each call, on the thread that calls: it must bear several

@@ -66,10 +66,10 @@ Leaves Function::run(void* callable, const Leaves& arguments) {
 }
 
 // Objects that refer to each other in a cycle hold their tensors until then.
-void Function::collect() {
+void Function::collect(bool all) {
   const py::gil_scoped_acquire gil;
   const py::error_scope pending;  // a failed backward pass may have left an error
-  py::module_::import("gc").attr("collect")();
+  py::module_::import("gc").attr("collect")(all ? 2 : 1);
 }
 
 py::object Function::operator()(const py::args& args, const py::kwargs& kwargs) {

@@ -37,7 +37,7 @@ class Function {
     py::object object;
   };
   static Leaves run(void* callable, const Leaves& arguments);
-  static void collect();
+  static void collect(bool all);
   detail::BodyRef body() const { return {callable_.get(), &run, &collect}; }
 
   std::shared_ptr<Callable> callable_;

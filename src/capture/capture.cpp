@@ -263,6 +263,29 @@ struct Located {
   std::string line;
 };
 
+// Values of the stand-ins that are kept after a capture, the newest first. Not kept are those that the engine's
+// thread of a device lets go of a moment after the backward has ended, and garbage.
+std::vector<ValueId> find_kept(const Request& request, const Captured& captured,
+                               const CaptureLife& life) {
+  constexpr std::chrono::seconds kPatience{2};
+  const auto& values = captured.joint.values;
+  const bool devices = std::any_of(values.begin(), values.end(), [](const Value& value) {
+    return value.kind == ValueKind::tensor && value.meta.device.kind != DeviceKind::cpu;
+  });
+  if (devices) life.wait_until_none(kPatience);
+  auto alive = life.alive();
+  if (request.collect == nullptr) return alive;
+  for (const bool all : {false, true}) {
+    // What one collection frees may have hidden another cycle behind an object that is not the language's.
+    for (auto before = alive.size() + 1; !alive.empty() && alive.size() < before;) {
+      before = alive.size();
+      request.collect(all);
+      alive = life.alive();
+    }
+  }
+  return alive;
+}
+
 // Captures once. As run(); everything is as before, whatever happens. `alive` gets the values of the
 // stand-ins that are still held, the newest first.
 SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watched,
@@ -300,14 +323,7 @@ SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watc
     if (located != nullptr) located->line = tracer.located;
     captured.counts = std::move(tracer.counts);
   }
-  alive = life->alive();
-  // What one collection frees may have hidden another cycle behind an object that is not the language's.
-  for (auto before = alive.size() + 1;
-       request.collect != nullptr && !alive.empty() && alive.size() < before;) {
-    before = alive.size();
-    request.collect();
-    alive = life->alive();
-  }
+  alive = find_kept(request, captured, *life);
   return shared;
 }
 

@@ -42,8 +42,8 @@ struct Request {
   std::string name;                   ///< of the graph
   std::vector<at::Tensor> arguments;  ///< tensor leaves of the call
   Body body;
-  /// Frees what the body left to a garbage collector; null where there is none.
-  void (*collect)() = nullptr;
+  /// Frees what the body left to a garbage collector, what is young or `all`; null where there is none.
+  void (*collect)(bool all) = nullptr;
   /// Where tensors that the callable holds may come from: name and kind by tensor.
   std::function<Source(const at::Tensor&)> source_of;
   /// A tensor of the same kind whose storage is the given one.

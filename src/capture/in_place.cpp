@@ -2,6 +2,7 @@
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
 
 #include <algorithm>
@@ -75,6 +76,11 @@ void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& 
   if (tensor.is_view()) {
     // Eager refuses this one.
     if (at::GradMode::is_enabled() && shows_view_of_leaf(tracer, tensor)) refuse_view(entry);
+    // Its history would stay that of the view it was, which eager makes anew.
+    if (!at::GradMode::is_enabled() && tensor.requires_grad() &&
+        !torch_compat::made_without_grad(tensor)) {
+      refuse_view(entry);
+    }
     tracer.reshaped_views.push_back(tensor);
     if (tracer.root_of_wrapper(tensor) < 0) return;
   } else if (has_views(tracer, tensor)) {

@@ -20,6 +20,12 @@ void CaptureLife::leave(StandIn* stand_in) {
   const std::lock_guard lock(mutex_);
   if (stand_in->older_ != nullptr) stand_in->older_->newer_ = stand_in->newer_;
   (stand_in->newer_ != nullptr ? stand_in->newer_->older_ : newest_) = stand_in->older_;
+  if (newest_ == nullptr) none_.notify_all();
+}
+
+void CaptureLife::wait_until_none(std::chrono::milliseconds patience) const {
+  std::unique_lock lock(mutex_);
+  none_.wait_for(lock, patience, [&] { return newest_ == nullptr; });
 }
 
 std::vector<ValueId> CaptureLife::alive() const {

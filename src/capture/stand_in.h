@@ -11,6 +11,8 @@
 #include <c10/core/TensorImpl.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -31,6 +33,8 @@ class CaptureLife {
 
   /// Values of the stand-ins that are alive, the newest first.
   std::vector<ValueId> alive() const;
+  /// Returns when none is alive, or after `patience`.
+  void wait_until_none(std::chrono::milliseconds patience) const;
 
  private:
   friend class StandIn;
@@ -38,6 +42,7 @@ class CaptureLife {
   void leave(StandIn* stand_in);
 
   mutable std::mutex mutex_;  // stand-ins may die on other threads
+  mutable std::condition_variable none_;
   StandIn* newest_ = nullptr;
 };
 

@@ -415,13 +415,18 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     const bool returns_written =
         entry.writes.size() == 1 && entry.returned_arg.size() == 1 && entry.returned_arg[0] >= 0;
     const auto written = returns_written ? args[entry.writes[0]] : c10::IValue();
-    try {
-      entry.handle.callBoxed(stack);
-    } catch (const c10::NotImplementedError&) {
-      // No meta kernel, nothing checked: an in-place operator returns what it writes.
+    // Nothing checked: an in-place operator returns what it writes.
+    const auto unchecked = [&] {
       if (!returns_written) throw;
       torch::jit::drop(*stack, count);
       stack->emplace_back(written);
+    };
+    try {
+      entry.handle.callBoxed(stack);
+    } catch (const c10::NotImplementedError&) {
+      unchecked();  // no meta kernel
+    } catch (const c10::IndexError&) {
+      unchecked();  // that of index_add_ fails without elements; wrong dimensions are found in what is recorded
     }
     return;
   }

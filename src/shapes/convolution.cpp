@@ -87,12 +87,16 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
   return true;
 }
 
+/// Whether tensors of these sizes may be contiguous and channels-last at once.
+bool both_formats(at::IntArrayRef sizes) {
+  const auto is_one = [](int64_t size) { return size == 1; };
+  return sizes[1] == 1 || std::all_of(sizes.begin() + 2, sizes.end(), is_one);
+}
+
 /// Where sizes make a tensor contiguous and channels-last at once, other kernels than oneDNN's give
 /// it contiguous strides, mostly.
 bool Convolution::allocates(at::IntArrayRef sizes) const {
-  if (format == at::MemoryFormat::Contiguous || certain) return true;
-  const auto is_one = [](int64_t size) { return size == 1; };
-  return sizes[1] != 1 && !std::all_of(sizes.begin() + 2, sizes.end(), is_one);
+  return format == at::MemoryFormat::Contiguous || certain || !both_formats(sizes);
 }
 
 Spec Convolution::allocated(at::IntArrayRef sizes, const at::Tensor& like) const {
@@ -144,6 +148,9 @@ bool convolution_backward(Call& call) {
   if (wants_bias && !wants_weight) return false;
   if (wants_input && !conv.allocates(input.sizes())) return false;
   if (wants_weight && !conv.allocates(weight.sizes())) return false;
+  if (wants_weight && input.is_cuda() && both_formats(weight.sizes()) && !weight.is_contiguous()) {
+    return false;
+  }
   call.returns(wants_input ? conv.allocated(input.sizes(), input) : undefined());
   call.returns(wants_weight ? conv.allocated(weight.sizes(), weight) : undefined());
   call.returns(wants_bias ? contiguous(grad, {sizes[1]}) : undefined());

@@ -3,6 +3,7 @@
 /// dtype on the CPU, in float when parameters are wider than the input ("mixed"), and in the
 /// accumulation dtype on CUDA.
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -220,6 +221,9 @@ bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor
     const bool channels_last = *format != at::MemoryFormat::Contiguous;
     if (channels_last) {
       if (!call.boolean(7) || !mask(call, kMask, 1) || !mask(call, kMask, 2)) return false;
+      const auto spatial = input.sizes().slice(2);
+      if (std::count(spatial.begin(), spatial.end(), 1) > 0) return false;
+      if (weight != nullptr && !weight->is_contiguous()) return false;
     } else if (input.is_contiguous(at::MemoryFormat::ChannelsLast) ||
                input.is_contiguous(at::MemoryFormat::ChannelsLast3d) || input.stride(1) == 1) {
       return false;

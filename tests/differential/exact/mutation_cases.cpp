@@ -198,6 +198,14 @@ Cases views_of_arguments() {
          a[0].index_put_({a[1]}, a[2], /*accumulate=*/true);
          return {a[0] * 2};
        }},
+      {"index_add_ of nothing",
+       [] {
+         return World{{buffer({3}), at::zeros({0}, at::kLong)}};
+       },
+       [](const List& a) -> List {
+         a[0].index_add_(0, a[1], a[0].index_select(0, a[1]));
+         return {};
+       }},
       {"scatter_ and index_add_",
        [] {
          return World{{buffer({3, 3}), at::arange(3).view({3, 1}), buffer({3, 1})}};

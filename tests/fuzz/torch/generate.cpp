@@ -27,6 +27,7 @@ constexpr std::pair<Family, double> kWeights[] = {
     {Family::random, 5},    {Family::complex, 2},
     {Family::host, 4},      {Family::detach, 3},
     {Family::in_place, 18}, {Family::in_place_metadata, 2},
+    {Family::data, 3},
 };
 
 bool tame(const at::Tensor& t) {

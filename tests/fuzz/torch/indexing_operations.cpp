@@ -49,6 +49,11 @@ bool list_of_floats(Picker& p, Statement& s) {
   return true;
 }
 
+// Places in the first dimension; how many there are depends on data.
+at::Tensor positive_rows(const at::Tensor& t) {
+  return at::nonzero(t.reshape({t.size(0), -1}).select(1, 0) > 0).select(1, 0);
+}
+
 }  // namespace
 
 std::span<const Operation> indexing_operations() {
@@ -77,6 +82,16 @@ std::span<const Operation> indexing_operations() {
       AG_VALUE(indexing, two_alike, at::select_scatter(c.t[0], c.t[1][0], 0, 0)),
       AG_VALUE(indexing, float_and_dim<1>, at::repeat_interleave(c.t[0], 2, c.i[0])),
       AG_VALUE(indexing, float_of_rank<1>, c.t[0].repeat({2, 1, 1, 1})),
+
+      AG_VALUE(data, one_float, c.t[0].sum().gt(0).item<bool>() ? at::sin(c.t[0]) : c.t[0] * 2),
+      AG_VALUE(data, one_float, c.t[0] * c.t[0].gt(0.5).sum().item<int64_t>()),
+      AG_VALUE(data, one_float, c.t[0].index({c.t[0] > 0}).sum()),
+      AG_VALUE(data, one_float, at::masked_select(c.t[0], c.t[0] < 0).sin().sum()),
+      AG_VALUE(data, float_of_rank<1>, at::index_put(c.t[0], {c.t[0] > 0}, c.t[0].sum())),
+      AG_VALUE(data, float_of_rank<1>,
+               at::index_add(c.t[0], 0, positive_rows(c.t[0]),
+                             c.t[0].index_select(0, positive_rows(c.t[0])))),
+      AG_VALUE(data, one_float, std::get<0>(at::_unique2(c.t[0].gt(0))).sum()),
 
       AG_VALUE(join, list_of_two, at::cat({c.t[0], c.t[1]}, c.i[0])),
       AG_VALUE(join, list_of_two, at::cat({c.t[1], c.t[0], c.t[1]}, c.i[0])),

@@ -34,6 +34,7 @@ enum class Family : uint8_t {
   random,
   complex,
   host,
+  data,
   detach,
   in_place,           // on a temporary that owns its memory
   in_place_view,      // on a temporary that is a view

@@ -24,6 +24,7 @@ const char* to_string(Family family) {
                                            "random",
                                            "complex",
                                            "host",
+                                           "data",
                                            "detach",
                                            "in place",
                                            "in place on view",

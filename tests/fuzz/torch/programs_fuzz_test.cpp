@@ -55,6 +55,7 @@ int least_of(Family family) {
     case Family::cumulative:
     case Family::sort:
     case Family::host:
+    case Family::data:
     case Family::in_place_closure: return 50;
     case Family::unary:
     case Family::binary:
