@@ -44,6 +44,7 @@ struct Asked {
     if (variation.has_data) request.evaluate = evaluate;
     request.cross_check_shapes = callable.cross_check_shapes;
     request.body = [&](const std::vector<at::Tensor>& tensors) {
+      const runtime::ForkSafeLock lock(*callable.alone);
       auto leaves = callable.body.run(callable.body.callable, Leaves{tensors, arguments.host});
       result_host = std::move(leaves.host);
       return std::move(leaves.tensors);
@@ -74,7 +75,6 @@ struct Asked {
 CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
                           const capture::Variation& variation,
                           const std::vector<at::Tensor>& held) {
-  const runtime::ForkSafeLock lock(*callable.alone);
   RECORD_FUNCTION("AntegradCapture:" + callable.name, c10::ArrayRef<const c10::IValue>{});
   Asked asked(callable, arguments, variation, held);
   CapturedCall call;
@@ -154,12 +154,16 @@ class PastCall {
   }
 
   std::string line_of(int32_t node) {
-    const runtime::ForkSafeLock lock(*callable_.alone);
-    if (const auto known = lines_.find(node); known != lines_.end()) return known->second;
+    {
+      const runtime::ForkSafeLock lock(mutex_);
+      if (const auto known = lines_.find(node); known != lines_.end()) return known->second;
+    }
     const auto arguments = leaves();
     const Ambient ambient(*this);
     const Asked asked(callable_, arguments, {{}, answers_, /*has_data=*/false}, {});
-    return lines_[node] = capture::find_line(asked.request, node);
+    auto line = capture::find_line(asked.request, node);
+    const runtime::ForkSafeLock lock(mutex_);
+    return lines_[node] = std::move(line);
   }
 
  private:
@@ -181,7 +185,8 @@ class PastCall {
   const bool grad_mode_ = at::GradMode::is_enabled();
   const torch_compat::Autocast autocast_;
   const caffe2::TypeMeta dtype_ = c10::get_default_dtype();
-  std::map<int32_t, std::string> lines_;  // by node; guarded by callable_.alone
+  std::mutex mutex_;                      // guards what is below
+  std::map<int32_t, std::string> lines_;  // by node
 };
 
 }  // namespace

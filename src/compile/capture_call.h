@@ -24,8 +24,9 @@ struct Callable {
   std::shared_ptr<void> owner;  ///< keeps what `body` refers to
   detail::BodyRef body;
   std::shared_ptr<const torch::nn::Module> module;  ///< may be null
-  /// Held while the callable is captured or runs in a check, so that it does not meet itself on other
-  /// threads. Last in the order of locks.
+  /// Held while the callable runs to be captured or in a check, so that it does not meet itself on other threads; not
+  /// while a capture runs its backward, which may wait for a device's engine thread, which may capture as well. Last
+  /// in the order of locks.
   std::shared_ptr<std::mutex> alone = std::make_shared<std::mutex>();
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
 };

@@ -394,6 +394,52 @@ TEST(Threads, TheCallableIsCapturedOnOneThreadAtATime) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
+// Engine threads of devices run the backward passes of all threads, captures included: what runs there must not wait
+// for a capture that needs the same thread. Here another thread stands for it.
+struct Meeting {
+  std::atomic<bool> wanted = false, backward_runs = false, callable_runs = false;
+  bool wait_for(const std::atomic<bool>& event) const {
+    for (int i = 0; i < 5000 && !event; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return event;
+  }
+};
+Meeting& meeting() {
+  static Meeting instance;
+  return instance;
+}
+class MeetsInBackward : public torch::autograd::Function<MeetsInBackward> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {
+    return x * 2;
+  }
+  static List backward(torch::autograd::AutogradContext* /*context*/, const List& grads) {
+    if (meeting().wanted && !meeting().backward_runs.exchange(true)) {
+      EXPECT_TRUE(meeting().wait_for(meeting().callable_runs));
+    }
+    return {grads[0] * 2};
+  }
+};
+
+TEST(Threads, ACaptureThatRunsItsBackwardLetsOthersCapture) {
+  auto step = antegrad::compile(
+      [](const at::Tensor& x) {
+        if (meeting().backward_runs) meeting().callable_runs = true;
+        const auto h = MeetsInBackward::apply(x);
+        return std::vector<at::Tensor>{h.cos(), h.tanh()};
+      },
+      Options().with_audit(Audit::every));
+  const auto x = leaf({3});
+  const auto results = step(x);
+  meeting().wanted = true;
+  std::thread audited([&] { step(x); });
+  EXPECT_TRUE(meeting().wait_for(meeting().backward_runs));
+  results[0].sum().backward();  // from one of two results: captured now
+  audited.join();
+  EXPECT_TRUE(same_bits(x.grad(), -(x.detach() * 2).sin() * 2));
+}
+
 // Checks hold one lock and run backward passes; backward passes capture and hold others.
 TEST(Threads, ChecksAndUnusualBackwardsDoNotWaitForEachOther) {
   const auto fn = [](const at::Tensor& x) {
