@@ -55,6 +55,14 @@ void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
        "use the operator that returns a new view"});
 }
 
+// The history of a view that eager makes anew; of another tensor, where eager's backward fails.
+[[noreturn]] void refuse_without_grad(const ops::OpEntry& entry) {
+  throw MutationError(entry.op.name(),
+                      {"computed tensors that keep their sizes and strides while grad mode is off",
+                       "one that requires grad, changed at " + call_site(),
+                       "use the operator that returns a new view"});
+}
+
 bool has_views(const Tracer& tracer, const at::Tensor& tensor) {
   return std::any_of(tracer.views.begin(), tracer.views.end(), [&](const auto& weak) {
     const auto view = weak.lock();
@@ -73,14 +81,13 @@ bool shows_view_of_leaf(const Tracer& tracer, const at::Tensor& tensor) {
 
 void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& tensor) {
   if (entry.op.info().base_name == "aten::detach_") return;  // keeps them
+  if (!at::GradMode::is_enabled() && tensor.requires_grad() && tracer.root_of_wrapper(tensor) < 0 &&
+      !torch_compat::made_without_grad(tensor)) {
+    refuse_without_grad(entry);
+  }
   if (tensor.is_view()) {
     // Eager refuses this one.
     if (at::GradMode::is_enabled() && shows_view_of_leaf(tracer, tensor)) refuse_view(entry);
-    // Its history would stay that of the view it was, which eager makes anew.
-    if (!at::GradMode::is_enabled() && tensor.requires_grad() &&
-        !torch_compat::made_without_grad(tensor)) {
-      refuse_view(entry);
-    }
     tracer.reshaped_views.push_back(tensor);
     if (tracer.root_of_wrapper(tensor) < 0) return;
   } else if (has_views(tracer, tensor)) {

@@ -105,17 +105,19 @@ TEST(Refusals, AViewOfAViewOfALeafWhoseSizesChange) {
   EXPECT_EQ(turned.sizes(), at::IntArrayRef({1, 3}));
 }
 
-TEST(Refusals, AViewWithGradWhoseSizesChangeWithGradModeOff) {
-  expect_refused<MutationError>(
-      [](const List& a) {
-        const auto turned = a[0].t();
-        {
-          const at::NoGradGuard no_grad;
-          turned.squeeze_();
-        }
-        return turned.sin();
-      },
-      {leaf({3, 1})}, "a view, or a tensor that has views, changed");
+TEST(Refusals, AComputedTensorWhoseSizesChangeWithGradModeOff) {
+  for (const bool view : {false, true}) {
+    expect_refused<MutationError>(
+        [&](const List& a) {
+          const auto computed = view ? a[0].t() : a[0] * 2;
+          {
+            const at::NoGradGuard no_grad;
+            computed.squeeze_();
+          }
+          return computed.sin();
+        },
+        {leaf({3, 1})}, "while grad mode is off");
+  }
 }
 
 TEST(Refusals, ALeafWhoseSizesChangeWithGradModeOff) {
