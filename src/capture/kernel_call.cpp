@@ -46,19 +46,6 @@ c10::IValue with_tensors(const c10::IValue& value, const Replace& replace) {
   return value;
 }
 
-void append_specs(const c10::IValue& value, std::vector<shapes::Spec>& specs) {
-  const auto append = [&](const at::Tensor& t) {
-    specs.push_back(t.defined() ? shapes::spec_of(t) : shapes::undefined());
-  };
-  if (value.isTensor()) {
-    append(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const auto& t : value.toTensorVector()) append(t);
-  } else if (value.isNone()) {
-    specs.push_back(shapes::undefined());
-  }
-}
-
 // A tensor with the metadata of `like` whose storage `make(elements)` provides.
 at::Tensor in_storage(const at::Tensor& like, const std::function<at::Tensor(int64_t)>& make) {
   auto tensor = make(end_in_storage(like));
@@ -82,9 +69,7 @@ std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c1
     if (!arg.isNone() || factory) arg = *device;
   }
   entry.handle.callBoxed(stack);
-  std::vector<shapes::Spec> specs;
-  for (const auto& value : stack) append_specs(value, specs);
-  return specs;
+  return shapes::specs_of(stack);
 }
 
 // Keeps the default generators as they were: a kernel on zeros may draw.

@@ -47,27 +47,25 @@ c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>&
 }
 
 void Program::check(const Instruction& instruction, const torch::jit::Stack& stack) {
-  std::vector<at::Tensor> returned;
+  const auto& entry = *instruction.entry;
+  size_t next = 0;
+  const auto compare = [&](const at::Tensor& returned) {
+    AG_CHECK(next < instruction.promises.size(), "no more tensors than were promised");
+    const auto& promise = instruction.promises[next++];
+    if (entry.policy != ops::Policy::dynamic_outputs) {
+      require_kept(promise, returned, entry.op.name());
+    } else if (!is_kept(promise, returned)) {
+      throw ops::UnexpectedAnswer{.found = {.outputs = shapes::specs_of(stack)}};
+    }
+  };
   for (const auto& value : stack) {
     if (value.isTensorList()) {
-      for (const auto& t : value.toTensorVector()) returned.push_back(t);
+      for (const at::Tensor& t : value.toTensorList()) compare(t);
     } else {
-      returned.push_back(value.isTensor() ? value.toTensor() : at::Tensor());
+      compare(value.isTensor() ? value.toTensor() : at::Tensor());
     }
   }
-  AG_CHECK(returned.size() == instruction.promises.size(), "number of tensors returned");
-  const bool assumed = instruction.entry->policy == ops::Policy::dynamic_outputs;
-  for (size_t i = 0; i < returned.size(); ++i) {
-    if (!assumed) {
-      require_kept(instruction.promises[i], returned[i], instruction.entry->op.name());
-    } else if (!is_kept(instruction.promises[i], returned[i])) {
-      ops::UnexpectedAnswer other;
-      for (const auto& t : returned) {
-        other.found.outputs.push_back(t.defined() ? shapes::spec_of(t) : shapes::undefined());
-      }
-      throw other;
-    }
-  }
+  AG_CHECK(next == instruction.promises.size(), "as many tensors as were promised");
 }
 
 void Program::call(const Instruction& instruction, std::vector<at::Tensor>& registers,

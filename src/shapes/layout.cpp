@@ -159,6 +159,23 @@ Spec undefined() {
   return spec;
 }
 
+std::vector<Spec> specs_of(at::ArrayRef<c10::IValue> returned) {
+  std::vector<Spec> specs;
+  const auto add = [&](const at::Tensor& t) {
+    specs.push_back(t.defined() ? spec_of(t) : undefined());
+  };
+  for (const auto& value : returned) {
+    if (value.isTensorList()) {
+      for (const at::Tensor& t : value.toTensorList()) add(t);
+    } else if (value.isInt()) {
+      specs.push_back(integer(value.toInt()));
+    } else if (value.isTensor() || value.isNone()) {
+      add(value.isNone() ? at::Tensor() : value.toTensor());
+    }
+  }
+  return specs;
+}
+
 Spec fresh(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
            at::MemoryFormat format) {
   return Spec{

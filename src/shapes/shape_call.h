@@ -47,6 +47,8 @@ Spec spec_of(const at::Tensor& tensor);
 Spec undefined();
 /// An integer output.
 Spec integer(int64_t value);
+/// What an operator returned, lists flattened. Other values than tensors and integers are left out.
+std::vector<Spec> specs_of(at::ArrayRef<c10::IValue> returned);
 
 /// One call of an operator: arguments by schema position, and the outputs that are being described.
 class Call {

@@ -4,6 +4,7 @@ A script that uses this starts itself with the argument `worker`, and calls serv
 results.jsonl of a folder, one a case.
 """
 
+import argparse
 import concurrent.futures
 import itertools
 import json
@@ -63,11 +64,25 @@ class Worker:
         return [*answers, {"crashed": f"exit {code}"}]
 
 
-def add_run_arguments(parser):
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--fresh", action="store_true", help="forget what is there")
-    parser.add_argument("--only", default="", metavar="REGEX")
+def command_line(doc):
+    """The parser that the scripts have in common, and those of its commands `run` and `report`, for more options."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run", help="run what has not been run yet")
+    running.add_argument("--out", type=pathlib.Path, required=True)
+    running.add_argument("--jobs", type=int, default=2)
+    running.add_argument("--fresh", action="store_true", help="forget what is there")
+    running.add_argument("--only", default="", metavar="REGEX", help="the cases whose name has this")
+    reporting = commands.add_parser("report", help="what a run found")
+    reporting.add_argument("out", type=pathlib.Path)
+    reporting.add_argument("--page", type=pathlib.Path, help="write the page of docs")
+    reporting.add_argument("--bench", type=pathlib.Path, help="write bench rows")
+    commands.add_parser("worker", help=argparse.SUPPRESS)
+    return parser, running, reporting
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def run_cases(script, cases, arguments, *, seconds, request, record, progress):

@@ -15,15 +15,12 @@ under Dynamo than in eager, and the same as Dynamo's graphs run eagerly.
 Results are lines of JSON in DIR, one a model and way.
 """
 
-import argparse
-import json
-import pathlib
 import re
 import sys
 import warnings
 
 import torch
-from contained import add_run_arguments, results_in, run_cases, serve
+from contained import command_line, results_in, run_cases, serve, write_rows
 from lockstep import train
 from models_summary import OUTCOMES, counts_of, fails, page_of, rows_of
 from zoo import PLAIN
@@ -57,10 +54,10 @@ def run(arguments):
 
     run_cases(__file__, cases_of(arguments.only), arguments, seconds=SECONDS_A_CASE, request=list, record=record_of,
               progress=progress)
-    return report_of(arguments.out, None, None)
+    return report_of(arguments.out)
 
 
-def report_of(out, page, bench):
+def report_of(out, page=None, bench=None):
     order = cases_of("")
     records = sorted(results_in(out), key=lambda record: order.index(tuple(record["case"])))
     counts = counts_of(records)
@@ -69,22 +66,14 @@ def report_of(out, page, bench):
             print(f"{record['status']} {'/'.join(record['case'])}: {record['detail']}")
     print(f"{len(records)} trainings: " + ", ".join(f"{counts[s]} {s}" for s in OUTCOMES if counts[s]))
     if page:
-        pathlib.Path(page).write_text(page_of(records))
+        page.write_text(page_of(records))
     if bench:
-        pathlib.Path(bench).write_text("".join(json.dumps(row) + "\n" for row in rows_of(records)))
+        write_rows(bench, rows_of(records))
     return 1 if not records or any(map(fails, records)) else 0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    running = commands.add_parser("run", help="run what has not been run yet")
-    add_run_arguments(running)
-    reporting = commands.add_parser("report", help="what a run found")
-    reporting.add_argument("out", type=pathlib.Path)
-    reporting.add_argument("--page")
-    reporting.add_argument("--bench")
-    commands.add_parser("worker", help=argparse.SUPPRESS)
+    parser, _, _ = command_line(__doc__)
     arguments = parser.parse_args()
     if arguments.command == "worker":
         return serve(answers_of)

@@ -14,12 +14,11 @@ typed error. All else is a failure, a crash included.
 
 import argparse
 import collections
-import json
 import pathlib
 import sys
 
 import operators
-from contained import add_run_arguments, run_cases, serve
+from contained import command_line, run_cases, serve, write_rows
 from outcome import STATUSES
 from samples import answers_of, cases_of
 from summary import Summary, listed, page_of, rows_of
@@ -74,11 +73,11 @@ def report_of(out, page=None, bench=None, dynamo=None, operators_page=None):
           f"{summary.percent('passed'):.2f} % pass, {summary.percent('refused'):.2f} % refused "
           f"({summary.percent('refused', summary.differentiable):.2f} % of those with gradients)")
     if page:
-        pathlib.Path(page).write_text(page_of(summary, Summary(dynamo) if dynamo else None))
+        page.write_text(page_of(summary, Summary(dynamo) if dynamo else None))
     if operators_page:
-        pathlib.Path(operators_page).write_text(operators.page_of(out))
+        operators_page.write_text(operators.page_of(out))
     if bench:
-        pathlib.Path(bench).write_text("".join(json.dumps(row) + "\n" for row in rows_of(summary)))
+        write_rows(bench, rows_of(summary))
     return 1 if summary.failed else 0
 
 
@@ -90,22 +89,14 @@ def part(text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    running = commands.add_parser("run", help="run what has not been run yet")
-    add_run_arguments(running)
+    parser, running, reporting = command_line(__doc__)
     running.add_argument("--part", type=part, default=(0, 1), metavar="K/N")
     running.add_argument("--through", choices=("compile", "dynamo"), default="compile",
                          help="antegrad.compile, or torch.compile with antegrad as its backend")
     running.add_argument("--cross-check", nargs="?", const="error", default="off", choices=("off", "error", "use_kernel"),
                          help="compare all shapes with what real kernels return; a difference is a failure")
-    reporting = commands.add_parser("report", help="what a run found")
-    reporting.add_argument("out", type=pathlib.Path)
     reporting.add_argument("--dynamo", type=pathlib.Path, metavar="DIR", help="a run through Dynamo, for the page")
-    reporting.add_argument("--page")
-    reporting.add_argument("--bench")
-    reporting.add_argument("--operators", help="docs/operators.md, after a run with --cross-check")
-    commands.add_parser("worker", help=argparse.SUPPRESS)
+    reporting.add_argument("--operators", type=pathlib.Path, help="docs/operators.md, after a run with --cross-check")
     arguments = parser.parse_args()
     if arguments.command == "worker":
         return serve(answers_of)

@@ -243,7 +243,13 @@ TEST(ProgramsFuzz, BehaveAsInEagerOnCuda) {
   at::globalContext().setDeterministicAlgorithms(false, false);
 }
 
-TEST(ProgramsFuzz, ASeedGivesTheSameProgramAndDeterministicResults) {
+// ---- Tests of the fuzzer: their subjects run in eager.
+
+class ProgramsFuzzSelfTest : public ::testing::Test {
+  NotOurLeaks in_eager_;
+};
+
+TEST_F(ProgramsFuzzSelfTest, ASeedGivesTheSameProgramAndDeterministicResults) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     const auto program = generate(seed);
     EXPECT_EQ(to_text(program), to_text(generate(seed)));
@@ -262,7 +268,6 @@ TEST(ProgramsFuzz, ASeedGivesTheSameProgramAndDeterministicResults) {
 Compile wrong(std::function<List(List, const List& arguments)> spoil) {
   return [spoil](const Program&, const Callable& callable) {
     return Subject{[=](const List& arguments, const std::vector<int64_t>& flags) {
-                     [[maybe_unused]] const NotOurLeaks in_eager;
                      return spoil(callable(arguments, flags), arguments);
                    },
                    [] { return 0; }};
@@ -283,7 +288,7 @@ void expect_caught(const Compile& compile, Verdict::Kind kind) {
   ADD_FAILURE() << "no program showed a difference in " << to_string(kind);
 }
 
-TEST(ProgramsFuzzSelfTest, WrongValuesAreCaughtAndShrunk) {
+TEST_F(ProgramsFuzzSelfTest, WrongValuesAreCaughtAndShrunk) {
   expect_caught(wrong([](List results, const List&) {
                   for (auto& r : results) {
                     if (r.is_floating_point() && r.numel() > 2) r = r * 1.001;
@@ -294,7 +299,7 @@ TEST(ProgramsFuzzSelfTest, WrongValuesAreCaughtAndShrunk) {
 }
 
 // One operation is wrong, so it has to stay.
-TEST(ProgramsFuzzSelfTest, AWrongOperationIsCaughtAndShrunk) {
+TEST_F(ProgramsFuzzSelfTest, AWrongOperationIsCaughtAndShrunk) {
   const Compile compile = [](const Program& program, const Callable& callable) {
     const bool has = std::any_of(program.body.begin(), program.body.end(), [](const Statement& s) {
       return std::string(s.operation->text) == "at::sin(c.t[0])";
@@ -310,7 +315,7 @@ TEST(ProgramsFuzzSelfTest, AWrongOperationIsCaughtAndShrunk) {
   expect_caught(compile, Verdict::Kind::results);
 }
 
-TEST(ProgramsFuzzSelfTest, LostAliasingIsCaughtAndShrunk) {
+TEST_F(ProgramsFuzzSelfTest, LostAliasingIsCaughtAndShrunk) {
   expect_caught(wrong([](List results, const List&) {
                   for (auto& r : results) r = at::alias(r);
                   return results;
@@ -318,7 +323,7 @@ TEST(ProgramsFuzzSelfTest, LostAliasingIsCaughtAndShrunk) {
                 Verdict::Kind::metadata);
 }
 
-TEST(ProgramsFuzzSelfTest, ALostWriteIsCaughtAndShrunk) {
+TEST_F(ProgramsFuzzSelfTest, ALostWriteIsCaughtAndShrunk) {
   const Compile compile = [](const Program&, const Callable& callable) {
     return Subject{[=](const List& arguments, const std::vector<int64_t>& flags) {
                      List copies;
@@ -330,7 +335,7 @@ TEST(ProgramsFuzzSelfTest, ALostWriteIsCaughtAndShrunk) {
   expect_caught(compile, Verdict::Kind::inputs);
 }
 
-TEST(ProgramsFuzzSelfTest, ARefusalIsNoAgreementAndItsTracesAreFound) {
+TEST_F(ProgramsFuzzSelfTest, ARefusalIsNoAgreementAndItsTracesAreFound) {
   const auto refuse = [](bool trace) {
     return wrong([trace](List, const List& arguments) -> List {
       if (trace) arguments[0].detach().zero_();

@@ -38,24 +38,6 @@ std::optional<c10::OperatorHandle> find_operator(std::string_view op) {
   return c10::Dispatcher::singleton().findSchema({name, overload});
 }
 
-/// What an operator returned, lists flattened.
-std::vector<Spec> described(const std::vector<c10::IValue>& results) {
-  std::vector<Spec> specs;
-  const auto add = [&](const at::Tensor& t) {
-    specs.push_back(t.defined() ? shapes::spec_of(t) : shapes::undefined());
-  };
-  for (const c10::IValue& result : results) {
-    if (result.isTensorList()) {
-      for (const at::Tensor& t : result.toTensorVector()) add(t);
-    } else if (result.isInt()) {
-      specs.push_back(shapes::integer(result.toInt()));
-    } else {
-      add(result.isNone() ? at::Tensor() : result.toTensor());
-    }
-  }
-  return specs;
-}
-
 struct Tally {
   int answered = 0;  ///< agreed with the operator
   int declined = 0;  ///< the function returned false
@@ -105,7 +87,7 @@ class CrossCheck {
       ++tally.declined;
       return "";
     }
-    const std::string wrong = shapes::difference(call.outputs(), described(stack));
+    const std::string wrong = shapes::difference(call.outputs(), shapes::specs_of(stack));
     if (!wrong.empty()) return wrong + ", for " + given;
     ++tally.answered;
     return "";
