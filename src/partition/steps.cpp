@@ -117,7 +117,12 @@ void StepGraph::place() {
     steps_[at(step)].place = needed[at(input.value)] ? Place::forward : Place::either;
   }
   for (Step& step : steps_) {
-    if (step.node >= 0) step.place = of_node[at(step.node)];
+    if (step.node < 0) continue;
+    step.place = of_node[at(step.node)];
+    // Of the outputs of a node that results need they may need only some.
+    if (step.picks && step.place == Place::forward && !needed[at(step.value)]) {
+      step.place = Place::either;
+    }
   }
 }
 
