@@ -98,12 +98,13 @@ class Network {
   std::vector<FlowEdge> edges_;
 };
 
-/// What is saved by bytes that nobody holds anyway.
+/// What is saved, by bytes that nobody holds anyway. A primal that the call overwrites is saved as a
+/// copy.
 class SavedBytes {
  public:
   explicit SavedBytes(const StepGraph& steps)
       : steps_(steps), held_(steps.graph().values.size(), false) {
-    for (const Input& input : steps.graph().inputs) held_[at(input.value)] = true;
+    for (const Input& input : steps.graph().inputs) held_[at(input.value)] = !input.mutates_data;
     for (const Output& output : steps.graph().outputs) {
       if (!handed_out(output.kind) || output.value == kNoValue) continue;
       const StorageId storage = steps.graph().value(output.value).storage;

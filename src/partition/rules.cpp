@@ -29,10 +29,11 @@ bool unless_aggressive(Options options) { return !options.aggressive_recomputati
 
 // --- what a step is -----------------------------------------------------------------------------
 
-/// Alive as long as the model: held whether the backward reads it or not.
+/// Alive as long as the model: held whether the backward reads it or not. Of what the call overwrites the
+/// backward would need a copy.
 bool is_held_by_model(Steps steps, int32_t step) {
   const Input* input = steps.input(step);
-  if (!input) return false;
+  if (!input || input->mutates_data) return false;
   using enum Source::Kind;
   return input->source.kind == parameter || input->source.kind == buffer ||
          input->source.kind == constant;

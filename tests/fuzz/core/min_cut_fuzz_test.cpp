@@ -79,12 +79,17 @@ std::string tells_wrongly(const Partition& partition) {
   return "";
 }
 
+/// Bytes that are held for the backward alone: not those of results, and of primals only where the
+/// call overwrites them.
 int64_t extra_bytes(const Partition& partition) {
+  const DefUse uses(partition.forward);
   int64_t sum = 0;
   for (const Saved& saved : partition.saved) {
-    if (saved.why != SavedWhy::primal && saved.why != SavedWhy::result) {
-      sum += saved.bytes.constant();
-    }
+    const int32_t input = uses.input_position[static_cast<size_t>(saved.value)];
+    const bool held = saved.why == SavedWhy::result ||
+                      (saved.why == SavedWhy::primal &&
+                       !partition.forward.inputs[static_cast<size_t>(input)].mutates_data);
+    if (!held) sum += saved.bytes.constant();
   }
   return sum;
 }

@@ -413,6 +413,26 @@ outputs
             "save %2 minimum_cut");
 }
 
+TEST(MinCut, WhatTheCallOverwritesIsNotFree) {
+  const auto graph = [](const std::string& mutates, const std::string& output) {
+    return "inputs\n  %0: f32[64, 64] primal buffer \"b\" grad" + mutates + R"(
+  %9: f32[64, 64] tangent 0
+nodes
+  %2: bool[64, 64] = aten::ge.Scalar(%0, scalar(0))
+  %3: f32[64, 64] = aten::mul.Tensor(%0, %2)
+  %4: f32[64, 64] = aten::neg.default(%0)
+backward
+  %5: f32[64, 64] = aten::mul.Tensor(%9, %2)
+outputs
+  %3 result
+)" + output +
+           "  %5 gradient 0\n";
+  };
+  EXPECT_EQ(decisions_of(graph(" mutates_data version 1", "  %4 mutated 0\n")),
+            "save %2 minimum_cut");
+  EXPECT_EQ(decisions_of(graph("", "  %4 result\n")), "save %0 input, compute %2 minimum_cut");
+}
+
 TEST(MinCut, LowPrecisionCopiesOfWeightsAreMadeAgain) {
   const auto graph = [](const std::string& source, const std::string& dtype) {
     return "inputs\n  %0: f32[64, 64] primal " + source + R"( grad
