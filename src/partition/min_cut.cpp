@@ -192,7 +192,7 @@ class MinCut {
       // An output of several is banned with the step that makes them all, the one before the first.
       int32_t maker = step;
       while (steps_[maker].picks) --maker;
-      rule = bans_[at(maker)];
+      rule = bans_[at(step)].empty() ? bans_[at(maker)] : bans_[at(step)];
     }
     return {id, saved, rule.empty() ? undecided_ : rule};
   }
