@@ -41,6 +41,13 @@ void add_graph_file(CLI::App& command, std::string& file) {
   command.add_option("FILE", file, "A saved graph (.agraph); - reads standard input")->required();
 }
 
+void add_symbols(CLI::App& command, std::vector<std::string>& symbols) {
+  command.add_option("--symbol", symbols, "Value of a symbolic size: NAME=NUMBER, repeatable")
+      ->type_name("NAME=NUMBER")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 Graph read_graph(const std::string& file) {
   return parse_graph(read_text(file), file == "-" ? "standard input" : file);
 }

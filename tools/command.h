@@ -29,11 +29,15 @@ class UsageError : public std::runtime_error {
 
 void add_print(CLI::App& app);
 void add_draw(CLI::App& app);
+void add_partition(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_stats(CLI::App& app);
 
 /// Adds the positional FILE of a subcommand.
 void add_graph_file(CLI::App& command, std::string& file);
+
+/// Adds --symbol, which gives symbolic sizes their values; see byte_rules().
+void add_symbols(CLI::App& command, std::vector<std::string>& symbols);
 
 /// The graph in `file`, "-" being standard input; parsed and not verified.
 Graph read_graph(const std::string& file);

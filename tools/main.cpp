@@ -16,6 +16,7 @@ constexpr const char* kExamples = R"(Examples:
   antegrad verify step.agraph                   check every invariant
   antegrad stats step.agraph --json             counts, bytes, what would be saved and why
   antegrad stats step.agraph --symbol s0=32     the same of a graph with a symbolic size
+  antegrad partition step.agraph                what a minimum cut saves, recomputes, and why
   antegrad draw step.agraph -o step.svg         a picture (needs graphviz)
   antegrad draw step.agraph --partition | dot -Tpdf -o step.pdf
 
@@ -32,6 +33,7 @@ int run(int argc, char** argv) {
   add_verify(app);
   add_stats(app);
   add_draw(app);
+  add_partition(app);
   try {
     app.parse(argc, argv);
     std::cout.flush();

@@ -40,12 +40,7 @@ void add_stats(CLI::App& app) {
       "--symbol s1=128");
   add_graph_file(*command, options->file);
   command->add_flag("--json", options->json, "One JSON object instead of tables");
-  command
-      ->add_option("--symbol", options->symbols,
-                   "Value of a symbolic size: NAME=NUMBER, repeatable")
-      ->type_name("NAME=NUMBER")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_symbols(*command, options->symbols);
   command->callback([options] { stats(*options); });
 }
 

@@ -37,8 +37,14 @@ struct OpTraits {
   bool reads_data = true;     ///< false when only input metadata matters (empty_like, zeros_like)
   bool deterministic = true;  ///< the same inputs give the same bits
   bool no_op_when_same_meta = false;  ///< returns input 0's values; no-op when metadata agree too
-  bool reshape = false;  ///< view: input 0's elements in row-major order; argument 1, when it
-                         ///< is the last one, is the new size
+  bool fuses = false;                 ///< neither pointwise nor a view, and still fusible()
+  bool fuses_inputs = false;  ///< what computes its inputs can write straight into its output
+  bool reshape = false;       ///< view: input 0's elements in row-major order; argument 1, when it
+                              ///< is the last one, is the new size
+
+  /// Generated code can compute it in one loop with its neighbours, so that computing it again costs
+  /// hardly more than reading its inputs. Random operators may be fusible too.
+  bool fusible() const { return fuses || pointwise || view || factory || (known && !reads_data); }
 };
 
 /// Immortal description of one operator overload.

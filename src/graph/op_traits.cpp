@@ -38,6 +38,8 @@ OpTraits traits_of(uint32_t flags) {
   traits.deterministic = !(flags & (kNotSame | kRandom));
   traits.no_op_when_same_meta = flags & kNoOp;
   traits.reshape = flags & kReshape;
+  traits.fuses = flags & kFuses;
+  traits.fuses_inputs = flags & kFusesInputs;
   return traits;
 }
 

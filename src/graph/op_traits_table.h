@@ -29,6 +29,8 @@ enum OpFlag : uint32_t {
   kNotSame = 1 << 10,  ///< deterministic = false: the same inputs may give other bits
   kNoOp = 1 << 11,     ///< no_op_when_same_meta
   kReshape = 1 << 12,
+  kFuses = 1 << 13,
+  kFusesInputs = 1 << 14,
 };
 
 struct OpRow {

@@ -35,10 +35,20 @@ struct Saved {
   SavedWhy why = SavedWhy::intermediate;
 };
 
+/// What a partitioner decided about a value that the backward needs from the forward.
+struct Decision {
+  ValueId value = kNoValue;
+  bool saved = false;     ///< or else computed again in the backward
+  std::string_view rule;  ///< the name of the rule that decided it; lives for ever
+};
+
 struct Partition {
   Graph forward;
   Graph backward;
   std::vector<Saved> saved;
+  /// Saved values first, in their order, then computed ones in theirs. Empty from partitioners that
+  /// have nothing to decide.
+  std::vector<Decision> decisions;
 };
 
 /// The memory that one step of the two graphs takes; see memory/peak.h.

@@ -20,7 +20,7 @@ import sys
 import torch
 from agraph import Unsupported
 from fx_graph import convert
-from joint_graph import DEFAULTS, capture, with_budget
+from joint_graph import DEFAULTS, VARIANTS, capture, with_budget
 from json_graph import read_json
 from small_models import MODELS
 
@@ -79,7 +79,7 @@ def main():
     some.add_argument("names", nargs="+", metavar="NAME")
     some.add_argument("--budget", type=float, action="append", default=[],
                       help="what is saved under this activation_memory_budget too; may be given again")
-    every = commands.add_parser("all", help="all built-in models")
+    every = commands.add_parser("all", help="all built-in models, with other options of the minimum cut too")
     imported = commands.add_parser("import-json", help="graphs that were exported as JSON")
     imported.add_argument("names", nargs="+", metavar="FILE", type=pathlib.Path)
     for command in (some, every, imported):
@@ -93,8 +93,12 @@ def main():
             for file in arguments.names:
                 write(arguments.out, *read_json(file))
             return 0
-        asked = (*DEFAULTS, *map(with_budget, getattr(arguments, "budget", ())))
-        for name in getattr(arguments, "names", MODELS):
+        if arguments.command == "all":
+            names, more = MODELS, VARIANTS
+        else:
+            names, more = arguments.names, map(with_budget, arguments.budget)
+        asked = (*DEFAULTS, *more)
+        for name in names:
             write(arguments.out, *convert_model(name, asked))
     except Unsupported as error:
         print(f"fx_to_agraph: {error}", file=sys.stderr)

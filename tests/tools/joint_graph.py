@@ -25,7 +25,25 @@ class Partitioner:
         return [node.name for node in forward.graph.output_node().args[0][keywords["num_fwd_outputs"]:]]
 
 
-DEFAULTS = (Partitioner("default_partition", {}), Partitioner("min_cut_rematerialization_partition", {}))
+def min_cut(**options):
+    return Partitioner("min_cut_rematerialization_partition", options)
+
+
+DEFAULTS = (Partitioner("default_partition", {}), min_cut())
+# The minimum cut with rules turned off and on.
+VARIANTS = (
+    min_cut(aggressive_recomputation=True),
+    min_cut(ban_recompute_used_far_apart=False),
+    min_cut(ban_recompute_long_fusible_chains=False),
+    min_cut(ban_recompute_materialized_backward=False),
+    min_cut(ban_recompute_not_in_allowlist=False),
+    min_cut(ban_recompute_reductions=False),
+    min_cut(ban_recompute_used_far_apart=False, ban_recompute_long_fusible_chains=False,
+            ban_recompute_materialized_backward=False, ban_recompute_reductions=False),
+    min_cut(recompute_views=True),
+    min_cut(treat_parameters_as_free_to_save=False),
+    min_cut(max_dist_from_bw=2),
+)
 
 
 def copy_of(module):
@@ -36,7 +54,7 @@ def copy_of(module):
 
 
 def with_budget(budget):
-    return Partitioner("min_cut_rematerialization_partition", {"activation_memory_budget": budget})
+    return min_cut(activation_memory_budget=budget)
 
 
 @dataclasses.dataclass

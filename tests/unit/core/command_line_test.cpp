@@ -89,6 +89,29 @@ TEST(CommandLine, StatsAreJsonOnRequest) {
   EXPECT_EQ(json["default_partition"]["saved"][0]["bytes"], 192);
 }
 
+TEST(CommandLine, PartitionShowsDecisionsAndTheirRules) {
+  const std::string llama = std::string(ANTEGRAD_TEST_DATA) + "/reference/llama.agraph";
+  expect(run("partition " + llama), 0, "compute_intensive");
+  expect(run("partition " + kViews + " --symbol s0=8"), 0, "default_partition: 192 B");
+  const auto json = [&](const std::string& arguments) {
+    const Outcome outcome = run("partition --json " + llama + arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    return nlohmann::json::parse(outcome.out);
+  };
+  const nlohmann::json usual = json("");
+  EXPECT_LT(json(" --set aggressive_recomputation=true")["saved_bytes"], usual["saved_bytes"]);
+  EXPECT_GT(json(" --as-is")["recomputed_nodes"], usual["recomputed_nodes"]);
+}
+
+TEST(CommandLine, PartitionTellsWhatItCannotDo) {
+  expect(run("partition " + kMlp + " --set nothing=true"), 2,
+         "one of ban_recompute_used_far_apart");
+  expect(run("partition " + kMlp + " --set recompute_views=7"), 2, "true or false");
+  const std::string half = std::string(ANTEGRAD_CLI) + " print --part forward " + kMlp + " | ";
+  expect(run("verify " + kMlp + " && " + half + ANTEGRAD_CLI + " partition -"), 1,
+         "expected a joint graph");
+}
+
 TEST(CommandLine, DrawsDotWithoutGraphviz) {
   expect(run("draw " + kMlp), 0, "digraph \"mlp\"");
   expect(run("draw --partition " + kMlp), 0, "saved");
@@ -107,6 +130,7 @@ TEST(CommandLine, ExplainsThatGraphvizIsMissing) {
 TEST(CommandLine, HelpAndVersionAreNoErrors) {
   expect(run("--help"), 0, "Examples:");
   expect(run("draw --help"), 0, "--partition");
+  expect(run("partition --help"), 0, "max_dist_from_bw=1000");
   expect(run("--version"), 0, "antegrad 0.");
 }
 

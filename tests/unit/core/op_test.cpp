@@ -46,6 +46,17 @@ TEST(Op, TheTableKnowsTheTraitsOfFamilies) {
   EXPECT_TRUE(builtin_traits("aten::_print").effect);
 }
 
+TEST(Op, WhatComputesInOneLoopIsFusible) {
+  for (const char* name : {"aten::add", "aten::t", "aten::zeros", "aten::zeros_like", "aten::sum",
+                           "aten::index", "aten::native_dropout"}) {
+    EXPECT_TRUE(builtin_traits(name).fusible()) << name;
+  }
+  for (const char* name : {"aten::mm", "aten::_softmax", "aten::cat", "mine::unheard_of"}) {
+    EXPECT_FALSE(builtin_traits(name).fusible()) << name;
+  }
+  EXPECT_TRUE(builtin_traits("aten::cat").fuses_inputs);
+}
+
 TEST(Op, InPlaceFormsHaveTheTraitsOfTheirFunctionAndWrite) {
   const OpTraits traits = builtin_traits("aten::add_");
   EXPECT_TRUE(traits.pointwise);

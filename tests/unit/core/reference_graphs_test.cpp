@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -19,31 +17,10 @@
 #include "partition/split.h"
 #include "partitions.h"
 #include "passes/dce.h"
+#include "reference_files.h"
 
 namespace antegrad::testing {
 namespace {
-
-const std::string kFolder = "reference";
-
-/// Below tests/data, without ".agraph".
-std::vector<std::string> graph_files() {
-  const std::filesystem::path data(ANTEGRAD_TEST_DATA);
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(data / kFolder)) {
-    if (entry.path().extension() != ".agraph") continue;
-    files.push_back(std::filesystem::relative(entry.path(), data).replace_extension().string());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-std::string text_of(const std::string& file) {
-  std::ifstream stream(std::string(ANTEGRAD_TEST_DATA) + "/" + file);
-  EXPECT_TRUE(stream) << file;
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 /// Comments are names, which are not in the graph, and the ids of nodes, which are.
 std::string without_names(const std::string& text) {
@@ -169,12 +146,7 @@ TEST_P(ReferenceGraph, SavesWhatTheBackwardReads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, ReferenceGraph, ::testing::ValuesIn(graph_files()),
-                         [](const auto& info) {
-                           std::string name = info.param.substr(kFolder.size() + 1);
-                           std::replace(name.begin(), name.end(), '/', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Files, ReferenceGraph, ::testing::ValuesIn(graph_files()), test_name);
 
 TEST(ReferenceGraphs, AreManyArchitectures) { EXPECT_GE(graph_files().size(), 8u); }
 

@@ -1,0 +1,82 @@
+// What partitioners take: on the joint graph of a 12-layer GPT, simplified as the pipeline does it, and on
+// generated graphs of ten and of a hundred thousand nodes.
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "common/generated.h"
+#include "common/gpt12.h"
+#include "common/harness.h"
+#include "memory/peak.h"
+#include "partition/default_partition.h"
+#include "partition/min_cut.h"
+#include "passes/cse.h"
+#include "passes/dce.h"
+#include "passes/no_ops.h"
+#include "passes/size_only_inputs.h"
+
+namespace antegrad::bench {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+/// A limit of 0 is none.
+void measure(Bench& bench, const std::string& name, const Graph& joint, int rounds,
+             double limit_ms) {
+  const auto time_ms = [&](const auto& partition) {
+    std::vector<Graph> copies(static_cast<size_t>(rounds) + 1, joint);
+    size_t next = 0;
+    return time_us(rounds, /*calls=*/1,
+                   [&] { benchmark::DoNotOptimize(partition(std::move(copies[next++]))); }) /
+           1e3;
+  };
+  const auto add = [&](const char* metric, double value, const char* unit, double limit) {
+    bench.add({name, metric, value, unit, {}, limit > 0 ? std::optional(limit) : std::nullopt});
+  };
+  add("nodes", static_cast<double>(joint.nodes.size()), "", 0);
+  add("default_ms", time_ms([](Graph graph) { return default_partition(std::move(graph)); }), "ms",
+      0);
+  add("min_cut_ms", time_ms([](Graph graph) { return min_cut_partition(std::move(graph)); }), "ms",
+      limit_ms);
+  MinCutOptions aggressive;
+  aggressive.aggressive_recomputation = true;
+  add("min_cut_aggressive_ms",
+      time_ms([&](Graph graph) { return min_cut_partition(std::move(graph), aggressive); }), "ms",
+      limit_ms);
+  const auto default_bytes = static_cast<double>(simulate(default_partition(joint)).saved_bytes);
+  add("default_saved_mib", default_bytes / kMiB, "MiB", 0);
+  add("min_cut_saved_mib",
+      static_cast<double>(simulate(min_cut_partition(joint)).saved_bytes) / kMiB, "MiB",
+      default_bytes / kMiB);
+}
+
+void run(Bench& bench) {
+  const Graph gpt = dce(cse(size_only_inputs(no_ops(capture_gpt12().captured.joint))));
+  measure(bench, "gpt12", gpt, bench.rounds(100), 10);
+  for (const auto& [size, rounds, limit_ms] :
+       {std::tuple{10'000, 20, 200.0}, std::tuple{100'000, 5, 5000.0}}) {
+    const std::string suffix = "_" + std::to_string(size / 1000) + "k";
+    const auto generated = [&](const char* name, const Graph& graph) {
+      measure(bench, name + suffix, dce(graph), bench.rounds(rounds), limit_ms);
+    };
+    generated("transformer", generated_transformer(size));
+    generated("fan_out", generated_fan_out(size));
+    generated("chain", generated_chain(size));
+  }
+}
+
+}  // namespace
+}  // namespace antegrad::bench
+
+int main(int argc, char** argv) {
+  using namespace antegrad::bench;
+  return run_bench([&] {
+    Bench bench("partition", argc, argv);
+    run(bench);
+  });
+}

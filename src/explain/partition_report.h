@@ -1,0 +1,54 @@
+#pragma once
+
+/// \file
+/// What a partitioner decided, value by value, and what that means for memory.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "memory/byte_rules.h"
+#include "partition/partition.h"
+
+namespace antegrad {
+
+struct DecidedValue {
+  ValueId value = kNoValue;
+  bool saved = false;   ///< or else computed again
+  std::string rule;     ///< Decision::rule
+  std::string text;     ///< "f32[8, 64]"
+  std::string made_by;  ///< its operator, or the source of a primal
+  /// Rounded. 0 for a saved value that is held anyway (primals, results), and for views.
+  int64_t bytes = 0;
+};
+
+struct RuleCount {
+  std::string rule;
+  int64_t saved = 0;  ///< values
+  int64_t computed = 0;
+  int64_t saved_bytes = 0;
+};
+
+struct PartitionReport {
+  std::string name;
+  int64_t forward_nodes = 0;
+  int64_t backward_nodes = 0;
+  int64_t recomputed_nodes = 0;  ///< forward nodes that run in the backward, views included
+  int64_t saved_bytes = 0;       ///< without primals and results
+  int64_t peak_bytes = 0;
+  std::vector<DecidedValue> values;  ///< as Partition::decisions
+  std::vector<RuleCount> rules;      ///< in the order in which they appear there
+};
+
+/// `name`: of the graph and how it was partitioned, for the title.
+PartitionReport partition_report(const Partition& partition, std::string name,
+                                 const ByteRules& rules = {});
+
+/// Tables for people; `other` is a partition of the same graph to compare sums with.
+std::string to_text(const PartitionReport& report, const PartitionReport& other);
+/// The same as one JSON object; the sums of `other` stand under its name.
+nlohmann::json to_json(const PartitionReport& report, const PartitionReport& other);
+
+}  // namespace antegrad

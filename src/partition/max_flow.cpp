@@ -1,0 +1,193 @@
+#include "partition/max_flow.h"
+
+#include <algorithm>
+
+#include <antegrad/error.h>
+
+namespace antegrad {
+namespace {
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+/// The residual network: two arcs an edge, one each way, grouped by the vertex that they leave.
+class Residual {
+ public:
+  Residual(int32_t vertices, const std::vector<FlowEdge>& edges)
+      : begin_(at(vertices) + 1, 0),
+        head_(2 * edges.size()),
+        twin_(2 * edges.size()),
+        capacity_(2 * edges.size()) {
+    for (const FlowEdge& edge : edges) {
+      ++begin_[at(edge.from) + 1];
+      ++begin_[at(edge.to) + 1];
+    }
+    for (size_t v = 1; v < begin_.size(); ++v) begin_[v] += begin_[v - 1];
+    std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
+    for (const FlowEdge& edge : edges) {
+      const int32_t there = next[at(edge.from)]++;
+      const int32_t back = next[at(edge.to)]++;
+      head_[at(there)] = edge.to;
+      head_[at(back)] = edge.from;
+      twin_[at(there)] = back;
+      twin_[at(back)] = there;
+      capacity_[at(there)] = edge.capacity;
+    }
+  }
+
+  int32_t begin(int32_t vertex) const { return begin_[at(vertex)]; }
+  int32_t end(int32_t vertex) const { return begin_[at(vertex) + 1]; }
+  int32_t head(int32_t arc) const { return head_[at(arc)]; }
+  int64_t capacity(int32_t arc) const { return capacity_[at(arc)]; }
+  /// What may still flow into the vertex that `arc` leaves, from the one that it leads to.
+  int64_t capacity_back(int32_t arc) const { return capacity_[at(twin_[at(arc)])]; }
+  int32_t tail(int32_t arc) const { return head_[at(twin_[at(arc)])]; }
+  size_t vertices() const { return begin_.size() - 1; }
+
+  void push(int32_t arc, int64_t flow) {
+    capacity_[at(arc)] -= flow;
+    capacity_[at(twin_[at(arc)])] += flow;
+  }
+
+ private:
+  std::vector<int32_t> begin_;  // CSR over vertices
+  std::vector<int32_t> head_;   // by arc
+  std::vector<int32_t> twin_;
+  std::vector<int64_t> capacity_;
+};
+
+/// Vertices that `start` reaches over arcs of at least this capacity; against them, when `backwards`.
+std::vector<bool> reach(const Residual& net, int32_t start, int64_t least, bool backwards) {
+  std::vector<bool> reached(net.vertices(), false);
+  std::vector<int32_t> stack = {start};
+  reached[at(start)] = true;
+  while (!stack.empty()) {
+    const int32_t vertex = stack.back();
+    stack.pop_back();
+    for (int32_t arc = net.begin(vertex); arc < net.end(vertex); ++arc) {
+      const int32_t next = net.head(arc);
+      if (reached[at(next)]) continue;
+      if ((backwards ? net.capacity_back(arc) : net.capacity(arc)) < least) continue;
+      reached[at(next)] = true;
+      stack.push_back(next);
+    }
+  }
+  return reached;
+}
+
+class Dinic {
+ public:
+  Dinic(Residual& net, int32_t source, int32_t sink)
+      : net_(net), source_(source), sink_(sink), distance_(net.vertices()), next_(net.vertices()) {}
+
+  /// Returns the flow; the network is left as its residual.
+  int64_t run() {
+    int64_t flow = 0;
+    while (measure()) flow += block();
+    return flow;
+  }
+
+ private:
+  /// Distances to the sink, by breadth. False when the source no longer reaches it.
+  bool measure() {
+    std::fill(distance_.begin(), distance_.end(), -1);
+    distance_[at(sink_)] = 0;
+    queue_.assign(1, sink_);
+    for (size_t i = 0; i < queue_.size() && distance_[at(source_)] < 0; ++i) {
+      const int32_t vertex = queue_[i];
+      for (int32_t arc = net_.begin(vertex); arc < net_.end(vertex); ++arc) {
+        const int32_t before = net_.head(arc);
+        if (distance_[at(before)] >= 0 || net_.capacity_back(arc) == 0) continue;
+        distance_[at(before)] = distance_[at(vertex)] + 1;
+        queue_.push_back(before);
+      }
+    }
+    return distance_[at(source_)] >= 0;
+  }
+
+  bool leads_on(int32_t vertex, int32_t arc) const {
+    return net_.capacity(arc) > 0 && distance_[at(net_.head(arc))] >= 0 &&
+           distance_[at(net_.head(arc))] + 1 == distance_[at(vertex)];
+  }
+
+  /// Fills all shortest paths. `next_` never looks twice at an arc that led nowhere.
+  int64_t block() {
+    for (size_t v = 0; v < next_.size(); ++v) next_[v] = net_.begin(static_cast<int32_t>(v));
+    int64_t total = 0;
+    path_.clear();
+    int32_t vertex = source_;
+    for (;;) {
+      if (vertex == sink_) {
+        total += augment();
+        vertex = path_.empty() ? source_ : net_.head(path_.back());
+        continue;
+      }
+      int32_t& arc = next_[at(vertex)];
+      while (arc < net_.end(vertex) && !leads_on(vertex, arc)) ++arc;
+      if (arc < net_.end(vertex)) {
+        path_.push_back(arc);
+        vertex = net_.head(arc);
+      } else if (path_.empty()) {
+        return total;
+      } else {
+        vertex = net_.tail(path_.back());
+        ++next_[at(vertex)];
+        path_.pop_back();
+      }
+    }
+  }
+
+  /// Sends what fits along the path and shortens it to before the first arc that is full then.
+  int64_t augment() {
+    int64_t flow = kInfiniteCapacity;
+    for (const int32_t arc : path_) flow = std::min(flow, net_.capacity(arc));
+    for (const int32_t arc : path_) net_.push(arc, flow);
+    const auto full = std::find_if(path_.begin(), path_.end(),
+                                   [&](int32_t arc) { return net_.capacity(arc) == 0; });
+    path_.erase(full, path_.end());
+    return flow;
+  }
+
+  Residual& net_;
+  int32_t source_;
+  int32_t sink_;
+  std::vector<int32_t> distance_;  // by vertex: arcs to the sink, -1 unknown
+  std::vector<int32_t> next_;      // by vertex: the arc to try
+  std::vector<int32_t> queue_;
+  std::vector<int32_t> path_;  // arcs from the source
+};
+
+void check(int32_t vertices, const std::vector<FlowEdge>& edges, int32_t source, int32_t sink) {
+  const auto exists = [&](int32_t vertex) { return vertex >= 0 && vertex < vertices; };
+  AG_CHECK(exists(source) && exists(sink) && source != sink, "source and sink");
+  int64_t room = kInfiniteCapacity;
+  for (const FlowEdge& edge : edges) {
+    AG_CHECK(exists(edge.from) && exists(edge.to), "an edge to a vertex that is not there");
+    AG_CHECK(edge.capacity >= 0 && edge.capacity <= kInfiniteCapacity, "a capacity out of range");
+    if (edge.capacity == kInfiniteCapacity) continue;
+    AG_CHECK(edge.capacity < room, "finite capacities that sum to infinity");
+    room -= edge.capacity;
+  }
+}
+
+}  // namespace
+
+FlowCut minimum_cut(int32_t vertices, const std::vector<FlowEdge>& edges, int32_t source,
+                    int32_t sink, NearestTo nearest) {
+  check(vertices, edges, source, sink);
+  Residual net(vertices, edges);
+  if (reach(net, source, kInfiniteCapacity, /*backwards=*/false)[at(sink)]) {
+    return {kInfiniteCapacity, {}};
+  }
+  // With the finite capacities below infinity no infinite edge can fill up.
+  FlowCut cut;
+  cut.capacity = Dinic(net, source, sink).run();
+  if (nearest == NearestTo::source) {
+    cut.on_source_side = reach(net, source, 1, /*backwards=*/false);
+  } else {
+    cut.on_source_side = reach(net, sink, 1, /*backwards=*/true);
+    cut.on_source_side.flip();
+  }
+  return cut;
+}
+
+}  // namespace antegrad

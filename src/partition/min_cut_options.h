@@ -1,0 +1,22 @@
+#pragma once
+
+/// \file
+/// The options of the minimum-cut partition by name, for the command line and for records.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "partition/min_cut.h"
+
+namespace antegrad {
+
+/// "ban_recompute_reductions=true", one an option, in the order of MinCutOptions, with the value that
+/// it has in `options`. `symbols` is not among them, `recomputable_ops` only where it is set.
+std::vector<std::string> settings(const MinCutOptions& options);
+
+/// Sets one option from "NAME=VALUE": `true` or `false`, a number, or operators parted by commas.
+/// Throws OptionError on an unknown name or a value that the option cannot have.
+void apply_setting(MinCutOptions& options, std::string_view setting);
+
+}  // namespace antegrad

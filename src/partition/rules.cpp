@@ -1,0 +1,297 @@
+#include "partition/rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <queue>
+#include <utility>
+
+namespace antegrad {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+/// How many times larger the inputs are than an output that is too small to compute again.
+constexpr int64_t kMuchSmaller = 4;
+/// So many steps of the forward one chain of fusible steps may span.
+constexpr int32_t kLongChain = 100;
+constexpr double kPerStep = 1.1;
+constexpr int32_t kMostSteps = 100;
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+using Steps = const StepGraph&;
+using Options = const MinCutOptions&;
+
+bool always(Options) { return true; }
+bool unless_aggressive(Options options) { return !options.aggressive_recomputation; }
+
+// --- what a step is -----------------------------------------------------------------------------
+
+/// Alive as long as the model: held whether the backward reads it or not. Of what the call overwrites the
+/// backward would need a copy.
+bool is_held_by_model(Steps steps, int32_t step) {
+  const Input* input = steps.input(step);
+  if (!input || input->mutates_data) return false;
+  using enum Source::Kind;
+  return input->source.kind == parameter || input->source.kind == buffer ||
+         input->source.kind == constant;
+}
+
+/// A cast of what the model holds to a smaller type, for use in the call alone.
+bool is_low_precision_weight(Steps steps, int32_t step) {
+  const Node* node = steps.node(step);
+  if (!node || steps[step].value == kNoValue || steps[step].graph_output) return false;
+  const OpTraits& traits = node->op.traits();
+  if (!traits.pointwise || !traits.no_op_when_same_meta || node->inputs.size() != 1) return false;
+  const Value& from = steps.graph().value(node->inputs[0]);
+  const Value& to = steps.graph().value(steps[step].value);
+  return from.kind == ValueKind::tensor && from.storage >= 0 &&
+         byte_size(to.meta.dtype) < byte_size(from.meta.dtype) &&
+         is_held_by_model(steps, steps.of_value(from.storage));
+}
+
+/// The backward reads it, or views of it, where it cannot be fused into what reads it, so that it has
+/// to be written to memory there: then running it again is not free.
+bool is_materialized_in_backward(Steps steps, int32_t step) {
+  std::vector<int32_t> shown = {step};
+  while (!shown.empty()) {
+    const int32_t current = shown.back();
+    shown.pop_back();
+    if (steps[current].graph_output) return true;
+    for (const int32_t user : steps.users(current)) {
+      if (!steps.in_forward(user) && !steps.fusible(current, user)) return true;
+      if (steps.is_view(user)) shown.push_back(user);
+    }
+  }
+  return false;
+}
+
+bool is_much_smaller_than_inputs(Steps steps, int32_t step) {
+  const Node& node = *steps.node(step);
+  int64_t made = 0;
+  int64_t read = 0;
+  for (const ValueId id : node.outputs) made += id == kNoValue ? 0 : steps.bytes(id);
+  for (const ValueId id : node.inputs) read += steps.bytes(id);
+  return made * kMuchSmaller < read;
+}
+
+/// Written to memory in the forward, saved or not.
+bool is_materialized(Steps steps, int32_t step) {
+  if (steps.input(step) || steps[step].graph_output) return true;
+  const auto users = steps.users(step);
+  return !std::all_of(users.begin(), users.end(),
+                      [&](int32_t user) { return steps.fusible(step, user); });
+}
+
+// --- bans of single steps -----------------------------------------------------------------------
+
+struct StepBan {
+  std::string_view name;
+  bool (*is_on)(Options);
+  bool (*applies)(Steps, Options, int32_t step);
+};
+
+constexpr StepBan kStepBans[] = {
+    // These would not give the same again, or act twice.
+    {"random", always,
+     [](Steps steps, Options, int32_t step) { return steps.traits(step).random; }},
+    {"effect", always,
+     [](Steps steps, Options, int32_t step) {
+       const OpTraits& traits = steps.traits(step);
+       return traits.effect || traits.mutates || steps.node(step)->tokens > 0;
+     }},
+    {"collective", always,
+     [](Steps steps, Options, int32_t step) { return steps.traits(step).collective; }},
+    {"nondeterministic", always,
+     [](Steps steps, Options, int32_t step) { return !steps.traits(step).deterministic; }},
+    {"unknown_operator", always,
+     [](Steps steps, Options, int32_t step) {
+       return !steps.traits(step).known && !steps[step].recomputable;
+     }},
+    // These would take time.
+    {"compute_intensive", [](Options options) { return options.ban_recompute_compute_intensive; },
+     [](Steps steps, Options, int32_t step) { return steps.traits(step).compute_intensive; }},
+    {"not_in_allowlist",
+     [](Options options) {
+       return options.ban_recompute_not_in_allowlist && unless_aggressive(options);
+     },
+     [](Steps steps, Options, int32_t step) { return !steps[step].recomputable; }},
+    {"materialized_backward",
+     [](Options options) {
+       return options.ban_recompute_materialized_backward && unless_aggressive(options);
+     },
+     [](Steps steps, Options, int32_t step) { return is_materialized_in_backward(steps, step); }},
+    {"max_dist_from_bw", always,
+     [](Steps steps, Options options, int32_t step) {
+       // Beyond a thousand steps nothing is banned, as in the reference.
+       return steps[step].distance < 1000 && steps[step].distance > options.max_dist_from_bw;
+     }},
+    {"reductions", [](Options options) { return options.ban_recompute_reductions; },
+     [](Steps steps, Options, int32_t step) { return is_much_smaller_than_inputs(steps, step); }},
+};
+
+/// Steps that no rule bans: they cost nothing, or saving them would cost what others save.
+bool is_exempt(Steps steps, Options options, int32_t step) {
+  return steps.is_view(step) ||
+         (options.recompute_low_precision_weights && is_low_precision_weight(steps, step));
+}
+
+std::string_view ban_of(Steps steps, Options options, int32_t step) {
+  if (steps.input(step)) return steps[step].place == Place::backward ? "" : "input";
+  // What only gradients need can move into the backward, and does not run twice then.
+  if (!steps.in_forward(step)) return "";
+  if (steps[step].picks || is_exempt(steps, options, step)) return "";
+  for (const StepBan& ban : kStepBans) {
+    if (ban.is_on(options) && ban.applies(steps, options, step)) return ban.name;
+  }
+  return "";
+}
+
+// --- bans that look at the whole forward --------------------------------------------------------
+
+/// A value read soon and, behind something that cannot be fused, again much later: what reads it
+/// later is not run again, since then nobody could fuse the two readers into one.
+void ban_used_far_apart(Steps steps, Options options, std::string_view name, Bans& bans) {
+  // By step: the first step of the forward behind it that cannot be fused into what leads there.
+  std::vector<int32_t> barrier(at(steps.size()), kNeverRead);
+  for (int32_t step = steps.size(); step-- > 0;) {
+    for (const int32_t user : steps.users(step)) {
+      if (!steps.in_forward(user)) continue;
+      const int32_t found = steps.fusible(step, user) ? barrier[at(user)] : steps[user].order;
+      barrier[at(step)] = std::min(barrier[at(step)], found);
+    }
+  }
+  for (int32_t step = 0; step < steps.size(); ++step) {
+    if (!steps.in_forward(step)) continue;
+    int32_t first_barrier = kNeverRead;
+    for (const int32_t user : steps.users(step)) {
+      if (steps.in_forward(user)) first_barrier = std::min(first_barrier, barrier[at(user)]);
+    }
+    for (const int32_t user : steps.users(step)) {
+      if (steps.in_forward(user) && steps[user].order > first_barrier &&
+          steps.fusible(step, user) && bans[at(user)].empty() && !is_exempt(steps, options, user)) {
+        bans[at(user)] = name;
+      }
+    }
+  }
+}
+
+/// Cuts chains of fusible steps that go on for long, such as residual connections: running them again
+/// would start at the beginning of the model.
+void ban_long_fusible_chains(Steps steps, Options options, std::string_view name, Bans& bans) {
+  std::vector<bool> visited(at(steps.size()), false);
+  std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> chain;
+  for (int32_t start = 0; start < steps.size(); ++start) {
+    if (!steps.in_forward(start)) continue;
+    chain.push(start);
+    while (!chain.empty()) {
+      const int32_t current = chain.top();
+      chain.pop();
+      if (visited[at(current)]) continue;
+      visited[at(current)] = true;
+      if (steps[current].order > steps[start].order + kLongChain && chain.empty()) {
+        if (bans[at(current)].empty() && !is_exempt(steps, options, current)) {
+          bans[at(current)] = name;
+        }
+        break;
+      }
+      for (const int32_t user : steps.users(current)) {
+        if (steps.in_forward(user) && steps.fusible(current, user) && bans[at(user)].empty()) {
+          chain.push(user);
+        }
+      }
+    }
+  }
+}
+
+struct ForwardBan {
+  std::string_view name;
+  bool (*is_on)(Options);
+  void (*apply)(Steps, Options, std::string_view name, Bans&);
+};
+
+constexpr ForwardBan kForwardBans[] = {
+    {"used_far_apart",
+     [](Options options) {
+       return options.ban_recompute_used_far_apart && unless_aggressive(options);
+     },
+     ban_used_far_apart},
+    {"long_fusible_chains",
+     [](Options options) {
+       return options.ban_recompute_long_fusible_chains && unless_aggressive(options);
+     },
+     ban_long_fusible_chains},
+};
+
+// --- weights ------------------------------------------------------------------------------------
+
+double weighed_bytes(Steps steps, Options options, int32_t step) {
+  const ValueId id = steps[step].value;
+  auto bytes = static_cast<double>(steps.is_view(step) ? steps.bytes(id) : steps.storage_bytes(id));
+  if (options.distance_weighting) {
+    // Nearer to the backward is better: less is run again.
+    bytes = std::floor(bytes * std::pow(kPerStep, std::clamp(steps[step].distance, 1, kMostSteps)));
+  }
+  return options.double_unmaterialized && !is_materialized(steps, step) ? bytes * 2 : bytes;
+}
+
+struct WeightRule {
+  std::string_view name;
+  bool (*applies)(Steps, Options, int32_t step);
+  double (*weight)(Steps, Options, int32_t step);
+};
+
+ValueKind kind_of(Steps steps, int32_t step) { return steps.graph().value(steps[step].value).kind; }
+
+double infinite(Steps, Options, int32_t) { return kInfinite; }
+
+constexpr WeightRule kWeightRules[] = {
+    {"several_outputs",
+     [](Steps steps, Options, int32_t step) { return steps[step].value == kNoValue; }, infinite},
+    {"integer",
+     [](Steps steps, Options, int32_t step) { return kind_of(steps, step) == ValueKind::integer; },
+     [](Steps, Options, int32_t) { return 1.0; }},
+    {"floating",
+     [](Steps steps, Options, int32_t step) { return kind_of(steps, step) == ValueKind::floating; },
+     [](Steps, Options, int32_t) { return 4.0; }},
+    {"view",
+     [](Steps steps, Options options, int32_t step) {
+       return options.recompute_views && steps.is_view(step);
+     },
+     infinite},
+    {"low_precision_weight",
+     [](Steps steps, Options options, int32_t step) {
+       return options.recompute_low_precision_weights && is_low_precision_weight(steps, step);
+     },
+     infinite},
+    {"parameter",
+     [](Steps steps, Options options, int32_t step) {
+       const StorageId storage = steps.graph().value(steps[step].value).storage;
+       return options.treat_parameters_as_free_to_save &&
+              is_held_by_model(steps, steps.of_value(storage));
+     },
+     [](Steps, Options, int32_t) { return 0.0; }},
+    {"bytes", [](Steps, Options, int32_t) { return true; }, weighed_bytes},  // the last one
+};
+
+}  // namespace
+
+Bans ban_recomputation(const StepGraph& steps, const MinCutOptions& options) {
+  Bans bans(at(steps.size()));
+  for (int32_t step = 0; step < steps.size(); ++step) bans[at(step)] = ban_of(steps, options, step);
+  for (const ForwardBan& ban : kForwardBans) {
+    if (ban.is_on(options)) ban.apply(steps, options, ban.name, bans);
+  }
+  return bans;
+}
+
+Weight weight_of_saving(const StepGraph& steps, const MinCutOptions& options, int32_t step) {
+  const WeightRule* rule = std::find_if(
+      std::begin(kWeightRules), std::end(kWeightRules) - 1,
+      [&](const WeightRule& candidate) { return candidate.applies(steps, options, step); });
+  return {rule->weight(steps, options, step), rule->name};
+}
+
+}  // namespace antegrad

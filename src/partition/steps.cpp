@@ -1,0 +1,206 @@
+#include "partition/steps.h"
+
+#include <algorithm>
+
+namespace antegrad {
+namespace {
+
+constexpr int64_t kSymbolGuess = 4096;
+const OpTraits kNoTraits;
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+/// What a node returns besides tokens.
+std::span<const ValueId> results(const Node& node) {
+  return {node.outputs.data(), node.outputs.size() - at(node.tokens)};
+}
+
+bool must_run(const Node& node) {
+  return node.tokens > 0 || node.op.traits().collective || node.op.traits().mutates;
+}
+
+}  // namespace
+
+StepGraph::StepGraph(const Graph& graph, const std::vector<int64_t>& symbols,
+                     const std::optional<std::vector<std::string>>& recomputable_ops)
+    : graph_(graph), symbols_(symbols) {
+  symbols_.resize(std::max(symbols.size(), graph.symbols.size()), kSymbolGuess);
+  make_steps();
+  classify(recomputable_ops);
+  place();
+  link();
+  measure();
+}
+
+void StepGraph::make_steps() {
+  std::vector<bool> used(graph_.values.size(), false);
+  for (const Node& node : graph_.nodes) {
+    for (const ValueId id : node.inputs) used[at(id)] = true;
+  }
+  for (const Output& output : graph_.outputs) {
+    if (output.value != kNoValue) used[at(output.value)] = true;
+  }
+  step_of_.assign(graph_.values.size(), -1);
+  const auto add = [&](ValueId value, int32_t node, bool picks) {
+    Step step;
+    step.value = value;
+    step.node = node;
+    step.picks = picks;
+    if (value != kNoValue) step_of_[at(value)] = size();
+    steps_.push_back(step);
+  };
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const ValueId id = graph_.inputs[i].value;
+    if (graph_.value(id).kind == ValueKind::token) continue;
+    add(id, -1, false);
+    steps_.back().input = static_cast<int32_t>(i);
+  }
+  step_of_node_.reserve(graph_.nodes.size());
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const auto node = static_cast<int32_t>(i);
+    const std::span<const ValueId> made = results(graph_.nodes[i]);
+    step_of_node_.push_back(size());
+    if (made.size() == 1 && made[0] != kNoValue) {
+      add(made[0], node, false);
+      continue;
+    }
+    add(kNoValue, node, false);
+    for (const ValueId id : made) {
+      if (id != kNoValue && used[at(id)]) add(id, node, true);
+    }
+  }
+  for (const Output& output : graph_.outputs) {
+    if (output.value == kNoValue || of_value(output.value) < 0) continue;
+    Step& step = steps_[at(of_value(output.value))];
+    step.graph_output = true;
+    step.needed_at_end = step.needed_at_end || output.kind == OutputKind::gradient;
+  }
+}
+
+void StepGraph::classify(const std::optional<std::vector<std::string>>& recomputable_ops) {
+  const auto is_named = [&](const std::string& name) {
+    return std::find(recomputable_ops->begin(), recomputable_ops->end(), name) !=
+           recomputable_ops->end();
+  };
+  for (Step& step : steps_) {
+    if (step.node < 0) continue;
+    const OpInfo& op = graph_.nodes[at(step.node)].op.info();
+    const bool in_list = recomputable_ops ? is_named(op.base_name) : op.traits.fusible();
+    step.recomputable = op.traits.view || (in_list && !op.traits.random);
+    // An output of several has been written to memory already, and can be read from any loop.
+    step.fusible = step.picks || step.recomputable || (op.traits.random && op.traits.fusible());
+  }
+}
+
+void StepGraph::place() {
+  std::vector<bool> needed(graph_.values.size(), false);
+  for (const Output& output : graph_.outputs) {
+    if (of_forward(output.kind) && output.value != kNoValue) needed[at(output.value)] = true;
+  }
+  std::vector<Place> of_node(graph_.nodes.size());
+  for (size_t i = graph_.nodes.size(); i-- > 0;) {
+    const Node& node = graph_.nodes[i];
+    const std::span<const ValueId> made = results(node);
+    const bool for_results =
+        std::any_of(made.begin(), made.end(),
+                    [&](ValueId id) { return id != kNoValue && needed[at(id)]; }) ||
+        (node.phase == Phase::forward && must_run(node));
+    of_node[i] = for_results                    ? Place::forward
+                 : node.phase == Phase::forward ? Place::either
+                                                : Place::backward;
+    if (!for_results) continue;
+    for (const ValueId id : node.inputs) needed[at(id)] = true;
+  }
+  for (const Input& input : graph_.inputs) {
+    const int32_t step = of_value(input.value);
+    if (step < 0 || input.kind == InputKind::tangent) continue;
+    steps_[at(step)].place = needed[at(input.value)] ? Place::forward : Place::either;
+  }
+  for (Step& step : steps_) {
+    if (step.node < 0) continue;
+    step.place = of_node[at(step.node)];
+    // Of the outputs of a node that results need they may need only some.
+    if (step.picks && step.place == Place::forward && !needed[at(step.value)]) {
+      step.place = Place::either;
+    }
+  }
+}
+
+void StepGraph::link() {
+  // Each edge as (made, user), by ascending user.
+  std::vector<std::pair<int32_t, int32_t>> edges;
+  std::vector<int32_t> last_user(steps_.size(), -1);
+  const auto add = [&](int32_t made, int32_t user) {
+    if (made < 0 || last_user[at(made)] == user) return;
+    last_user[at(made)] = user;
+    edges.emplace_back(made, user);
+  };
+  for (int32_t step = 0; step < size(); ++step) {
+    const int32_t node = steps_[at(step)].node;
+    if (node < 0) continue;
+    if (steps_[at(step)].picks) {
+      add(step_of_node_[at(node)], step);
+    } else {
+      for (const ValueId id : graph_.nodes[at(node)].inputs) add(of_value(id), step);
+    }
+  }
+  begin_.assign(steps_.size() + 1, 0);
+  for (const auto& [made, user] : edges) ++begin_[at(made) + 1];
+  for (size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+  users_.resize(edges.size());
+  std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
+  for (const auto& [made, user] : edges) users_[at(next[at(made)]++)] = user;
+}
+
+void StepGraph::measure() {
+  int32_t order = 0;
+  for (Step& step : steps_) {
+    if (step.place == Place::forward) step.order = order++;
+  }
+  for (int32_t i = size(); i-- > 0;) {
+    Step& step = steps_[at(i)];
+    if (step.place != Place::forward) continue;
+    step.distance = kNeverRead;
+    for (const int32_t user : users(i)) {
+      step.distance = std::min(step.distance, steps_[at(user)].distance + 1);
+    }
+  }
+}
+
+std::span<const int32_t> StepGraph::users(int32_t step) const {
+  return {users_.data() + begin_[at(step)], at(begin_[at(step) + 1] - begin_[at(step)])};
+}
+
+const Node* StepGraph::node(int32_t step) const {
+  const int32_t position = steps_[at(step)].node;
+  return position < 0 ? nullptr : &graph_.nodes[at(position)];
+}
+
+const Input* StepGraph::input(int32_t step) const {
+  const int32_t position = steps_[at(step)].input;
+  return position < 0 ? nullptr : &graph_.inputs[at(position)];
+}
+
+const OpTraits& StepGraph::traits(int32_t step) const {
+  const Node* made_by = node(step);
+  return made_by ? made_by->op.traits() : kNoTraits;
+}
+
+bool StepGraph::fusible(int32_t made, int32_t user) const {
+  if (!steps_[at(user)].picks && traits(user).fuses_inputs) return true;
+  return steps_[at(made)].fusible && steps_[at(user)].fusible;
+}
+
+int64_t StepGraph::bytes(ValueId id) const {
+  const Value& value = graph_.value(id);
+  if (value.kind != ValueKind::tensor) return 0;
+  return numel(value.meta).evaluate(symbols_) * byte_size(value.meta.dtype);
+}
+
+int64_t StepGraph::storage_bytes(ValueId id) const {
+  const Value& value = graph_.value(id);
+  if (value.kind != ValueKind::tensor) return 0;
+  return span_bytes(graph_.value(value.storage).meta).evaluate(symbols_);
+}
+
+}  // namespace antegrad

@@ -1,0 +1,96 @@
+#pragma once
+
+/// \file
+/// The joint graph as partitioners weigh it: one step for each input and each node, and where a node
+/// has several outputs, one more for each of them that is used.
+///
+/// That is the granularity of the reference, where such a node returns a tuple and each output is
+/// taken out of it by a node of its own; distances and orders here count as there. Tokens have no
+/// steps: what carries them is never computed again.
+///
+/// Holds a reference to the graph, which must be verified, without dead code, and outlive it.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace antegrad {
+
+/// Where a step runs before anything is decided.
+enum class Place : uint8_t {
+  forward,   ///< results or the threads of tokens need it
+  either,    ///< captured in the forward, but only gradients need it
+  backward,  ///< captured in the backward and of no use to results; tangents
+};
+
+struct Step {
+  ValueId value = kNoValue;  ///< what it makes; kNoValue: a node with several outputs, or none
+  int32_t node = -1;         ///< position in Graph::nodes, or -1
+  int32_t input = -1;        ///< position in Graph::inputs, or -1
+  Place place = Place::backward;
+  bool picks = false;          ///< takes one output of a node with several
+  bool recomputable = false;   ///< of an operator that may be computed again without much thought
+  bool fusible = false;        ///< generated code can compute it in one loop with its neighbours
+  bool graph_output = false;   ///< its value leaves the joint graph
+  bool needed_at_end = false;  ///< its value is a gradient
+  /// Steps to the first one that is not of the forward; 0 for those themselves, kNeverRead when
+  /// there is none.
+  int32_t distance = 0;
+  int32_t order = -1;  ///< number among the steps of the forward; -1 for others
+};
+
+inline constexpr int32_t kNeverRead = 1'000'000'000;
+
+class StepGraph {
+ public:
+  /// `symbols`: what the graph's symbols count as, by SymbolId; those without an entry as 4096.
+  /// `recomputable_ops`: base names that stand in for what OpTraits says is fusible and not random;
+  /// views are recomputable in any case, and what is recomputable is fusible.
+  StepGraph(const Graph& graph, const std::vector<int64_t>& symbols,
+            const std::optional<std::vector<std::string>>& recomputable_ops = {});
+
+  const Graph& graph() const { return graph_; }
+  int32_t size() const { return static_cast<int32_t>(steps_.size()); }
+  /// In an order in which they can run.
+  const Step& operator[](int32_t step) const { return steps_[static_cast<size_t>(step)]; }
+  /// Steps that use what this one makes, each once, ascending.
+  std::span<const int32_t> users(int32_t step) const;
+  /// The step that makes a value, -1 for tokens.
+  int32_t of_value(ValueId id) const { return step_of_[static_cast<size_t>(id)]; }
+
+  const Node* node(int32_t step) const;    ///< null for inputs
+  const Input* input(int32_t step) const;  ///< null for others
+  /// Traits of the node; of nothing known for an input.
+  const OpTraits& traits(int32_t step) const;
+  bool is_view(int32_t step) const { return traits(step).view; }
+  bool in_forward(int32_t step) const { return (*this)[step].place == Place::forward; }
+  /// Whether generated code would compute `user` in one loop with `made`, without writing `made` to
+  /// memory in between.
+  bool fusible(int32_t made, int32_t user) const;
+
+  /// Bytes of the elements of a tensor value; 0 for other values.
+  int64_t bytes(ValueId id) const;
+  /// Bytes of the storage of a tensor value; 0 for other values.
+  int64_t storage_bytes(ValueId id) const;
+
+ private:
+  void make_steps();
+  void classify(const std::optional<std::vector<std::string>>& recomputable_ops);
+  void place();
+  void link();
+  void measure();
+
+  const Graph& graph_;
+  std::vector<int64_t> symbols_;
+  std::vector<Step> steps_;
+  std::vector<int32_t> step_of_;       // by value
+  std::vector<int32_t> step_of_node_;  // by position
+  std::vector<int32_t> begin_;         // users, CSR over steps
+  std::vector<int32_t> users_;
+};
+
+}  // namespace antegrad

@@ -1,0 +1,248 @@
+#include "partition/min_cut.h"
+
+#include <algorithm>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "partition/default_partition.h"
+#include "partition/split.h"
+#include "partition_checks.h"
+#include "passes/cse.h"
+#include "passes/dce.h"
+#include "shrink.h"
+
+namespace antegrad::testing {
+namespace {
+
+constexpr int kCases = 1500;
+constexpr int kSize = 24;
+
+/// Some primals become parameters, which changes what is free.
+Graph with_parameters(Graph graph, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (Input& input : graph.inputs) {
+    if (input.kind != InputKind::primal || random() % 2 == 0) continue;
+    input.source = {Source::Kind::parameter, -1, "p" + std::to_string(input.value)};
+  }
+  return graph;
+}
+
+MinCutOptions random_options(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto coin = [&] { return random() % 2 == 0; };
+  MinCutOptions options;
+  options.ban_recompute_used_far_apart = coin();
+  options.ban_recompute_long_fusible_chains = coin();
+  options.ban_recompute_materialized_backward = coin();
+  options.ban_recompute_not_in_allowlist = coin();
+  options.ban_recompute_reductions = coin();
+  options.ban_recompute_compute_intensive = coin();
+  options.aggressive_recomputation = coin();
+  options.max_dist_from_bw = coin() ? 1000 : static_cast<int32_t>(random() % 4);
+  options.recompute_views = coin();
+  options.treat_parameters_as_free_to_save = coin();
+  options.recompute_low_precision_weights = coin();
+  options.distance_weighting = coin();
+  options.double_unmaterialized = coin();
+  options.never_more_than_default = coin();
+  return options;
+}
+
+/// A number that belongs to the graph, so that a shrunken one is tried as it failed.
+uint64_t seed_of(const Graph& graph) { return graph.nodes.size() * 31 + graph.outputs.size(); }
+
+/// Each value that the backward reads or computes again has one decision, the right way round.
+std::string tells_wrongly(const Partition& partition) {
+  std::vector<ValueId> saved;
+  std::vector<ValueId> computed;
+  for (const Decision& decision : partition.decisions) {
+    if (decision.rule.empty()) return "no rule for %" + std::to_string(decision.value);
+    (decision.saved ? saved : computed).push_back(decision.value);
+  }
+  std::vector<ValueId> expected_saved;
+  for (const Saved& value : partition.saved) expected_saved.push_back(value.value);
+  if (saved != expected_saved) return "saved values are told wrongly";
+  const DefUse uses(partition.backward);
+  for (const ValueId id : saved) {
+    if (uses.use_count(id) == 0 && !uses.is_output[static_cast<size_t>(id)]) {
+      return "nothing needs the saved %" + std::to_string(id);
+    }
+  }
+  for (const ValueId id : computed) {
+    const int32_t producer = uses.producer[static_cast<size_t>(id)];
+    if (producer < 0) return "the backward does not compute %" + std::to_string(id);
+    if (partition.backward.nodes[static_cast<size_t>(producer)].tokens > 0) {
+      return "%" + std::to_string(id) + " is drawn again";
+    }
+  }
+  return "";
+}
+
+/// Bytes that are held for the backward alone: not those of results, and of primals only where the
+/// call overwrites them.
+int64_t extra_bytes(const Partition& partition) {
+  const DefUse uses(partition.forward);
+  int64_t sum = 0;
+  for (const Saved& saved : partition.saved) {
+    const int32_t input = uses.input_position[static_cast<size_t>(saved.value)];
+    const bool held = saved.why == SavedWhy::result ||
+                      (saved.why == SavedWhy::primal &&
+                       !partition.forward.inputs[static_cast<size_t>(input)].mutates_data);
+    if (!held) sum += saved.bytes.constant();
+  }
+  return sum;
+}
+
+TEST(MinCutFuzz, ComputesWhatTheJointGraphComputes) {
+  hold_for_random_graphs(kCases, kSize, [](const Graph& graph) {
+    const Graph joint = dce(cse(dce(with_parameters(graph, seed_of(graph)))));
+    const Partition partition = min_cut_partition(joint);
+    const std::string wrong = splits_wrongly(joint, partition);
+    return wrong.empty() ? tells_wrongly(partition) : wrong;
+  });
+}
+
+TEST(MinCutFuzz, SoItDoesWithAnyOptions) {
+  hold_for_random_graphs(kCases, kSize, [](const Graph& graph) {
+    const uint64_t seed = seed_of(graph);
+    const Graph joint = dce(with_parameters(graph, seed));
+    const Partition partition = min_cut_partition(joint, random_options(seed));
+    const std::string wrong = splits_wrongly(joint, partition);
+    return wrong.empty() ? tells_wrongly(partition) : wrong;
+  });
+}
+
+TEST(MinCutFuzz, SavesNoMoreBytesThanTheDefaultPartition) {
+  hold_for_random_graphs(kCases, kSize, [](const Graph& graph) -> std::string {
+    const uint64_t seed = seed_of(graph);
+    const Graph joint = dce(with_parameters(graph, seed));
+    for (const bool plain : {false, true}) {
+      MinCutOptions options = plain ? MinCutOptions() : random_options(seed);
+      options.never_more_than_default = true;
+      const int64_t ours = extra_bytes(min_cut_partition(joint, options));
+      const int64_t others = extra_bytes(default_partition(joint));
+      if (ours > others) return std::to_string(ours) + " bytes, not " + std::to_string(others);
+    }
+    return "";
+  });
+}
+
+// --- against all saved sets ----------------------------------------------------------------------
+
+/// A joint graph for bytes alone: nodes with one or two outputs of any size make what they like of what
+/// is there, and the backward reads a few values.
+Graph sized_graph(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](size_t below) { return static_cast<size_t>(random() % below); };
+  Graph graph;
+  graph.name = "sized";
+  std::vector<ValueId> values;
+  const auto fresh = [&] {
+    TensorMeta meta;
+    meta.sizes = {static_cast<int64_t>(1 + pick(30))};
+    meta.strides = {1};
+    return graph.add_tensor(std::move(meta));
+  };
+  const auto add_input = [&](InputKind kind) {
+    Input input;
+    input.value = fresh();
+    input.kind = kind;
+    input.index = kind == InputKind::tangent ? 0 : -1;
+    graph.inputs.push_back(input);
+    return input.value;
+  };
+  const auto add_node = [&](Phase phase, std::vector<ValueId> inputs, size_t outputs) {
+    Node node;
+    node.op = Op::intern(outputs == 1 ? "aten::gather.default" : "aten::var_mean.default");
+    node.phase = phase;
+    node.id = static_cast<int32_t>(graph.nodes.size());
+    node.args.assign(inputs.size(), attr::Input{});
+    node.inputs = std::move(inputs);
+    for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(fresh());
+    graph.nodes.push_back(std::move(node));
+    return graph.nodes.back().outputs;
+  };
+  const auto add_output = [&](OutputKind kind, ValueId value) {
+    Output output;
+    output.kind = kind;
+    output.value = value;
+    output.index = kind == OutputKind::gradient ? 0 : -1;
+    graph.outputs.push_back(output);
+  };
+  for (size_t i = 0; i < 1 + pick(3); ++i) values.push_back(add_input(InputKind::primal));
+  const ValueId tangent = add_input(InputKind::tangent);
+  const size_t nodes = 3 + pick(6);
+  for (size_t i = 0; i < nodes; ++i) {
+    std::vector<ValueId> inputs;
+    for (size_t k = 0; k < 1 + pick(3); ++k) {
+      // Late values more often than early ones, so that graphs get deep.
+      inputs.push_back(values[std::max(pick(values.size()), pick(values.size()))]);
+    }
+    const auto made = add_node(Phase::forward, std::move(inputs), 1 + pick(4) / 3);
+    values.insert(values.end(), made.begin(), made.end());
+  }
+  add_output(OutputKind::result, values.back());
+  ValueId gradient = tangent;
+  for (size_t i = 0; i < 1 + pick(4); ++i) {
+    gradient = add_node(Phase::backward, {gradient, values[pick(values.size())]}, 1)[0];
+  }
+  add_output(OutputKind::gradient, gradient);
+  return dce(std::move(graph));
+}
+
+int64_t all_bytes(const Partition& partition) {
+  int64_t sum = 0;
+  for (const Saved& saved : partition.saved) sum += saved.bytes.constant();
+  return sum;
+}
+
+/// Values of the forward that own their storage: what can be saved. Inputs are saved where needed.
+std::vector<ValueId> candidates(const Graph& joint) {
+  std::vector<ValueId> ids;
+  for (const Node& node : joint.nodes) {
+    if (node.phase != Phase::forward) continue;
+    for (const ValueId id : node.outputs) {
+      if (id != kNoValue && joint.value(id).storage == id) ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+/// The fewest bytes of all subsets of `ids`, by trying to split at each.
+int64_t fewest_bytes(const Graph& joint, const std::vector<ValueId>& ids) {
+  int64_t fewest = -1;
+  for (unsigned bits = 0; bits < 1u << ids.size(); ++bits) {
+    std::vector<bool> saved(joint.values.size(), false);
+    for (size_t i = 0; i < ids.size(); ++i) saved[static_cast<size_t>(ids[i])] = (bits >> i) & 1u;
+    const int64_t bytes = all_bytes(split_at(joint, saved));
+    if (fewest < 0 || bytes < fewest) fewest = bytes;
+  }
+  return fewest;
+}
+
+TEST(MinCutFuzz, WithoutBansAndFactorsNoSetOfFewerBytesWouldDo) {
+  MinCutOptions options;
+  options.aggressive_recomputation = true;
+  options.ban_recompute_compute_intensive = false;
+  options.ban_recompute_reductions = false;
+  options.treat_parameters_as_free_to_save = false;
+  options.recompute_low_precision_weights = false;
+  options.distance_weighting = false;
+  options.double_unmaterialized = false;
+  options.never_more_than_default = false;
+  const int cases = long_run() ? 20'000 : 1'000;
+  int against_default = 0;
+  for (int seed = 0; seed < cases; ++seed) {
+    const Graph joint = sized_graph(static_cast<uint64_t>(seed));
+    const std::vector<ValueId> ids = candidates(joint);
+    if (ids.size() > 9) continue;
+    const int64_t fewest = fewest_bytes(joint, ids);
+    ASSERT_EQ(all_bytes(min_cut_partition(joint, options)), fewest) << to_text(joint);
+    against_default += all_bytes(default_partition(joint)) > fewest;
+  }
+  EXPECT_GT(against_default, cases / 4);
+}
+
+}  // namespace
+}  // namespace antegrad::testing

@@ -1,0 +1,85 @@
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <antegrad/error.h>
+
+#include "command.h"
+#include "explain/partition_report.h"
+#include "partition/default_partition.h"
+#include "partition/min_cut_options.h"
+#include "passes/cse.h"
+#include "passes/dce.h"
+#include "passes/no_ops.h"
+#include "passes/size_only_inputs.h"
+
+namespace antegrad::cli {
+namespace {
+
+struct PartitionOptions {
+  std::string file;
+  std::vector<std::string> settings;
+  std::vector<std::string> symbols;
+  bool as_is = false;
+  bool json = false;
+};
+
+void partition(const PartitionOptions& options) {
+  MinCutOptions min_cut;
+  try {
+    for (const std::string& setting : options.settings) apply_setting(min_cut, setting);
+  } catch (const OptionError& error) {
+    throw UsageError(error.what());
+  }
+  Graph graph = read_valid_graph(options.file);
+  if (!is_joint(graph)) {
+    throw GraphError(ErrorText{"a joint graph, with primals and gradients", graph.name, ""});
+  }
+  const ByteRules rules = byte_rules(graph, options.symbols);
+  min_cut.symbols = rules.symbols;
+  const std::string name = graph.name;
+  if (!options.as_is) graph = cse(dce(size_only_inputs(no_ops(std::move(graph)))));
+  graph = dce(std::move(graph));
+  const PartitionReport other =
+      partition_report(default_partition(graph), "default_partition", rules);
+  const PartitionReport report =
+      partition_report(min_cut_partition(std::move(graph), min_cut), name, rules);
+  if (options.json) {
+    std::cout
+        << to_json(report, other).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+        << "\n";
+  } else {
+    std::cout << to_text(report, other);
+  }
+}
+
+}  // namespace
+
+void add_partition(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "partition", "Show what the minimum-cut partition saves and recomputes, and by which rule");
+  auto options = std::make_shared<PartitionOptions>();
+  command->footer(
+      fmt::format("Settings and their defaults:\n  {}\n  recomputable_ops=OP,...\n\n"
+                  "Examples:\n  antegrad partition step.agraph --set "
+                  "aggressive_recomputation=true\n  antegrad partition step.agraph "
+                  "--json | jq .saved_bytes",
+                  fmt::join(settings(MinCutOptions()), "\n  ")));
+  add_graph_file(*command, options->file);
+  command->add_option("--set", options->settings, "A setting, repeatable; they are listed below")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_symbols(*command, options->symbols);
+  command->add_flag("--as-is", options->as_is,
+                    "Remove dead nodes only; without it the graph is simplified first, as when it "
+                    "is compiled");
+  command->add_flag("--json", options->json, "One JSON object instead of tables");
+  command->callback([options] { partition(*options); });
+}
+
+}  // namespace antegrad::cli
