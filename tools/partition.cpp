@@ -11,11 +11,10 @@
 #include "command.h"
 #include "explain/partition_report.h"
 #include "partition/default_partition.h"
+#include "partition/min_cut.h"
 #include "partition/min_cut_options.h"
-#include "passes/cse.h"
 #include "passes/dce.h"
-#include "passes/no_ops.h"
-#include "passes/size_only_inputs.h"
+#include "passes/joint_passes.h"
 
 namespace antegrad::cli {
 namespace {
@@ -40,14 +39,12 @@ void partition(const PartitionOptions& options) {
     throw GraphError(ErrorText{"a joint graph, with primals and gradients", graph.name, ""});
   }
   const ByteRules rules = byte_rules(graph, options.symbols);
-  min_cut.symbols = rules.symbols;
   const std::string name = graph.name;
-  if (!options.as_is) graph = cse(dce(size_only_inputs(no_ops(std::move(graph)))));
-  graph = dce(std::move(graph));
+  graph = options.as_is ? dce(std::move(graph)) : run_joint_passes(std::move(graph), {});
   const PartitionReport other =
       partition_report(default_partition(graph), "default_partition", rules);
   const PartitionReport report =
-      partition_report(min_cut_partition(std::move(graph), min_cut), name, rules);
+      partition_report(min_cut_partition(std::move(graph), min_cut, rules.symbols), name, rules);
   if (options.json) {
     std::cout
         << to_json(report, other).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)

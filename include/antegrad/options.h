@@ -3,8 +3,11 @@
 /// \file
 /// Options of one compiled callable. Values, not global flags: each ag::compile call has its own.
 
+#include <antegrad/partition.h>
+
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace antegrad {
 
@@ -45,6 +48,9 @@ struct Options {
   /// written tensors, generators. A difference is a MismatchError. At least 0.
   int64_t check_against_eager = 0;
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
+  /// Who decides what is saved for the backward and what it computes again.
+  Partitioner partition = Partitioner::as_written;
+  MinCutOptions min_cut;  ///< of Partitioner::min_cut
   /// Check all invariants of the graph after every pass. Costs compile time; on in debug builds.
   bool verify_graphs =
 #ifdef NDEBUG
@@ -78,6 +84,16 @@ struct Options {
   }
   Options& with_cross_check_shapes(CrossCheckShapes value) {
     cross_check_shapes = value;
+    return *this;
+  }
+  Options& with_partition(Partitioner value) {
+    partition = value;
+    return *this;
+  }
+  /// Chooses Partitioner::min_cut as well.
+  Options& with_min_cut(MinCutOptions value = {}) {
+    partition = Partitioner::min_cut;
+    min_cut = std::move(value);
     return *this;
   }
   Options& with_verify_graphs(bool value) {

@@ -31,8 +31,10 @@ struct ProgramReport {
   int64_t forward_nodes = 0;
   int64_t backward_nodes = 0;
   int64_t lifted_tensors = 0;  ///< parameters, buffers, constants found in the callable
-  int64_t saved_tensors = 0;   ///< intermediates kept for backward
-  int64_t saved_bytes = 0;     ///< their bytes; parameters and arguments not counted
+  /// Operators of the forward that run again in the backward, with the number of nodes; views included.
+  std::map<std::string, int64_t> recomputed;
+  int64_t saved_tensors = 0;  ///< intermediates kept for backward
+  int64_t saved_bytes = 0;    ///< their bytes; parameters and arguments not counted
   /// Saved tensors that nobody else holds, so that the backward frees or reuses their memory as soon as it
   /// has read them: value, operator and type, such as "%3 of aten::exp.default: f32[8, 4]".
   std::vector<std::string> donated;

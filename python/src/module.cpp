@@ -34,6 +34,8 @@ void add_reports(py::module_& module) {
       .def_readonly("backward_nodes", &ProgramReport::backward_nodes)
       .def_readonly("lifted_tensors", &ProgramReport::lifted_tensors,
                     "Parameters, buffers and constants that the function holds.")
+      .def_readonly("recomputed", &ProgramReport::recomputed,
+                    "Operators of the forward that run again in the backward, views included.")
       .def_readonly("saved_tensors", &ProgramReport::saved_tensors,
                     "Intermediates kept for backward.")
       .def_readonly("saved_bytes", &ProgramReport::saved_bytes)

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "partition/min_cut_options.h"
 
 namespace antegrad::python {
 namespace {
@@ -58,34 +59,58 @@ Setter one_of(Enum Options::*member, Words<Enum> words) {
   };
 }
 
+// Options of the minimum cut have the names of min_cut_options.h.
+void set_min_cut(Options& options, const char* name, py::handle value) {
+  std::string text;
+  if (py::isinstance<py::bool_>(value)) {
+    text = value.cast<bool>() ? "true" : "false";
+  } else if (py::isinstance<py::int_>(value)) {
+    text = std::to_string(value.cast<int64_t>());
+  } else {
+    text = py::str(",").attr("join")(value).cast<std::string>();
+  }
+  apply_setting(options.min_cut, std::string(name) + "=" + text);
+}
+
 void set_dump_dir(Options& options, const char* /*name*/, py::handle value) {
   options.dump_dir = py::str(value).cast<std::string>();  // a pathlib.Path as well
 }
 
 struct Option {
-  const char* name;
+  std::string name;
   Setter set;
 };
 
-const Option kOptions[] = {
-    {"name", plain(&Options::name)},
-    {"max_programs", plain(&Options::max_programs)},
-    {"on_refusal",
-     one_of(&Options::on_refusal, {{"error", OnRefusal::error}, {"eager", OnRefusal::eager}})},
-    {"audit", one_of(&Options::audit,
-                     {{"off", Audit::off}, {"pow2", Audit::pow2}, {"every", Audit::every}})},
-    {"check_against_eager", plain(&Options::check_against_eager)},
-    {"cross_check_shapes",
-     one_of(&Options::cross_check_shapes, {{"off", CrossCheckShapes::off},
-                                           {"error", CrossCheckShapes::error},
-                                           {"use_kernel", CrossCheckShapes::use_kernel}})},
-    {"verify_graphs", plain(&Options::verify_graphs)},
-    {"dump_dir", set_dump_dir},
-};
+std::vector<Option> all_options() {
+  std::vector<Option> options = {
+      {"name", plain(&Options::name)},
+      {"max_programs", plain(&Options::max_programs)},
+      {"on_refusal",
+       one_of(&Options::on_refusal, {{"error", OnRefusal::error}, {"eager", OnRefusal::eager}})},
+      {"audit", one_of(&Options::audit,
+                       {{"off", Audit::off}, {"pow2", Audit::pow2}, {"every", Audit::every}})},
+      {"check_against_eager", plain(&Options::check_against_eager)},
+      {"cross_check_shapes",
+       one_of(&Options::cross_check_shapes, {{"off", CrossCheckShapes::off},
+                                             {"error", CrossCheckShapes::error},
+                                             {"use_kernel", CrossCheckShapes::use_kernel}})},
+      {"partition", one_of(&Options::partition, {{"as_written", Partitioner::as_written},
+                                                 {"min_cut", Partitioner::min_cut}})},
+      {"verify_graphs", plain(&Options::verify_graphs)},
+      {"dump_dir", set_dump_dir},
+  };
+  for (auto& name : setting_names()) options.push_back({std::move(name), set_min_cut});
+  return options;
+}
+
+const std::vector<Option>& known_options() {
+  static const auto* options = new std::vector<Option>(all_options());
+  return *options;
+}
 
 [[noreturn]] void refuse_name(const std::string& name) {
   py::list names;
-  for (const auto& option : kOptions) names.append(option.name);
+  for (const auto& option : known_options()) names.append(option.name);
   const py::list nearest =
       py::module_::import("difflib").attr("get_close_matches")(name, names, 1, 0.5);
   throw OptionError(ErrorText{
@@ -97,12 +122,13 @@ const Option kOptions[] = {
 
 Options options_from(const py::dict& given) {
   Options options;
+  const auto& all = known_options();
   for (const auto& [key, value] : given) {
     const auto name = py::str(key).cast<std::string>();
-    const auto option = std::find_if(std::begin(kOptions), std::end(kOptions),
+    const auto option = std::find_if(all.begin(), all.end(),
                                      [&](const Option& known) { return known.name == name; });
-    if (option == std::end(kOptions)) refuse_name(name);
-    option->set(options, option->name, value);
+    if (option == all.end()) refuse_name(name);
+    option->set(options, option->name.c_str(), value);
   }
   return options;
 }

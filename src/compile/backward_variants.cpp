@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "compile/joint_passes.h"
 #include "graph/compare.h"
 #include "log/log.h"
 #include "partition/split.h"
 #include "passes/dce.h"
+#include "passes/joint_passes.h"
 #include "passes/reinplace.h"
 #include "runtime/fork_gate.h"
 

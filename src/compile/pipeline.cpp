@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "compile/backward_variants.h"
-#include "compile/joint_passes.h"
 #include "graph/hash.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "log/log.h"
 #include "memory/peak.h"
 #include "partition/default_partition.h"
+#include "partition/min_cut.h"
+#include "passes/joint_passes.h"
 #include "passes/pass_manager.h"
 #include "passes/reinplace.h"
 
@@ -55,6 +56,9 @@ void describe(const Partition& partition, const std::vector<ValueId>& donated,
   const auto timeline = simulate(partition);
   report.forward_nodes = static_cast<int64_t>(partition.forward.nodes.size());
   report.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
+  for (const auto& node : partition.backward.nodes) {
+    if (node.phase == Phase::forward) ++report.recomputed[node.op.name()];
+  }
   report.saved_bytes = timeline.saved_bytes;
   report.predicted_peak_bytes = timeline.peak_bytes;
   for (const auto& saved : partition.saved) {
@@ -89,7 +93,9 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   report.graph_hash = to_string(structural_hash(joint));
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
 
-  auto partition = default_partition(joint);
+  auto partition = options.partition == Partitioner::min_cut
+                       ? min_cut_partition(joint, options.min_cut)
+                       : default_partition(joint);
   // Last: writing in place ends SSA's freedom to move nodes.
   partition.forward = run_pass(
       "reinplace", [](Graph graph) { return reinplace(std::move(graph)); },

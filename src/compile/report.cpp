@@ -17,6 +17,12 @@ std::string milliseconds(double ms) {
   return text;
 }
 
+int64_t sum(const std::map<std::string, int64_t>& counts) {
+  int64_t all = 0;
+  for (const auto& [name, count] : counts) all += count;
+  return all;
+}
+
 // What a cross-check found, where there was one.
 void write_checks(std::ostream& out, const std::map<std::string, ShapeCheck>& checks) {
   if (checks.empty()) return;
@@ -47,7 +53,8 @@ std::ostream& operator<<(std::ostream& out, const Report& report) {
   for (const auto& program : report.programs) {
     out << "  graph " << program.graph_hash << '\n'
         << "    nodes          " << program.joint_nodes << " joint, " << program.forward_nodes
-        << " forward, " << program.backward_nodes << " backward\n"
+        << " forward, " << program.backward_nodes << " backward, of these "
+        << sum(program.recomputed) << " computed again\n"
         << "    lifted         " << program.lifted_tensors << " tensors\n"
         << "    saved          " << program.saved_tensors << " intermediates, "
         << mebibytes(program.saved_bytes) << ", " << program.donated.size()

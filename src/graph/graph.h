@@ -35,7 +35,9 @@ enum class ValueKind : uint8_t {
   tensor,
   integer,  ///< an IntExpr's worth, computed or saved
   floating,
-  token,  ///< orders random draws of one generator, or effects; carries no data
+  /// Orders random draws of one generator, or effects. Carries no data, but one of draws may be saved: then it is
+  /// the state that the generator has there, and a node may draw from it again.
+  token,
 };
 
 /// Metadata of a tensor. `sizes` and `strides` have one entry a dimension; strides and offset count elements.
@@ -114,7 +116,7 @@ struct Input {
   bool mutates_metadata = false;
   bool inner = false;         ///< primal: a view of what is written, whence results came since
   int32_t version_bumps = 0;  ///< primal: by how much the call moves its version counter
-  /// tangent: position among the graph's outputs that it belongs to; generator_token: generator
+  /// tangent: position among the graph's outputs that it belongs to; generator_token, saved token: generator
   int32_t index = -1;
 };
 
@@ -164,7 +166,8 @@ enum class OwnView : uint8_t { none, in_function, without_grad };
 struct Output {
   ValueId value = kNoValue;  ///< kNoValue: undefined (a result or a gradient that is none)
   OutputKind kind = OutputKind::result;
-  int32_t index = -1;  ///< mutated_input, gradient: which input; generator_token: generator
+  int32_t index =
+      -1;  ///< mutated_input, gradient: which input; generator_token, saved token: generator
   OutputAlias alias;
   /// result, base: of the tensor; mutated_input: the call gives the input a history
   bool requires_grad = false;

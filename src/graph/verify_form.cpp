@@ -128,6 +128,8 @@ void tokens_form_threads(Facts& facts) {
   }
   for (const Output& output : graph.outputs) {
     if (output.value == kNoValue || graph.value(output.value).kind != ValueKind::token) continue;
+    // The state that the draw from it began with.
+    if (output.kind == OutputKind::saved) continue;
     if (!use(output.value)) fail(fmt::format("the token %{} is output and used", output.value));
   }
 }

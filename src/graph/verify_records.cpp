@@ -54,11 +54,13 @@ void tokens_have_token_records(Facts& facts) {
     const bool token = graph.value(input.value).kind == ValueKind::token;
     const bool declared =
         input.kind == InputKind::generator_token || input.kind == InputKind::effect_token;
-    if (token != declared) {
+    const bool state = token && input.kind == InputKind::saved;
+    if (token != declared && !state) {
       fail(fmt::format("the input %{} is called {}", input.value,
                        text::word(text::kInputKinds, input.kind)));
     }
-    if (input.kind == InputKind::generator_token && !below(input.index, graph.generators.size())) {
+    if ((state || input.kind == InputKind::generator_token) &&
+        !below(input.index, graph.generators.size())) {
       fail(fmt::format("the input %{} belongs to generator {}", input.value, input.index));
     }
   }
@@ -67,11 +69,12 @@ void tokens_have_token_records(Facts& facts) {
         output.value != kNoValue && graph.value(output.value).kind == ValueKind::token;
     const bool declared =
         output.kind == OutputKind::generator_token || output.kind == OutputKind::effect_token;
-    if (token != declared) {
+    const bool state = token && output.kind == OutputKind::saved;
+    if (token != declared && !state) {
       fail(fmt::format("the output %{} is called {}", output.value,
                        text::word(text::kOutputKinds, output.kind)));
     }
-    if (output.kind == OutputKind::generator_token &&
+    if ((state || output.kind == OutputKind::generator_token) &&
         !below(output.index, graph.generators.size())) {
       fail(fmt::format("the output %{} belongs to generator {}", output.value, output.index));
     }

@@ -156,8 +156,8 @@ std::vector<bool> read_by_backward(const StepGraph& steps) {
 
 class MinCut {
  public:
-  MinCut(const Graph& joint, const MinCutOptions& options)
-      : steps_(joint, options.symbols, options.recomputable_ops),
+  MinCut(const Graph& joint, const MinCutOptions& options, const std::vector<int64_t>& symbols)
+      : steps_(joint, symbols, options.recomputable_ops),
         bans_(ban_recomputation(steps_, options)),
         weights_(bans_.size(), 0),
         weight_rules_(bans_.size()) {
@@ -176,15 +176,25 @@ class MinCut {
     undecided_ = "never_more_than_default";
   }
 
-  /// By value.
-  const std::vector<bool>& saved() const { return saved_; }
+  /// By value. The states that random draws begin with are among them: they are saved where the draw runs again.
+  std::vector<bool> saved() const {
+    std::vector<bool> saved = saved_;
+    for (const Node& node : steps_.graph().nodes) {
+      if (!may_be_replayed(node)) continue;
+      for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
+        saved[at(*token)] = true;
+      }
+    }
+    return saved;
+  }
 
   /// Values that nothing reads are not weighed, nor are tokens.
-  bool weighs(ValueId id) const { return id != kNoValue && steps_.of_value(id) >= 0; }
+  bool weighs(ValueId id) const { return steps_.of_value(id) >= 0; }
 
   /// The rule that decided to save a value, or to compute it again.
   Decision decision(ValueId id, bool saved) const {
     const int32_t step = steps_.of_value(id);
+    if (step < 0) return {id, saved, "generator_state"};
     std::string_view rule;
     if (!saved) {
       if (std::isinf(weights_[at(step)])) rule = weight_rules_[at(step)];
@@ -222,9 +232,10 @@ class MinCut {
 
 }  // namespace
 
-Partition min_cut_partition(Graph joint, const MinCutOptions& options) {
+Partition min_cut_partition(Graph joint, const MinCutOptions& options,
+                            const std::vector<int64_t>& symbols) {
   if (!has_backward(joint)) return default_partition(std::move(joint));
-  const MinCut cut(joint, options);
+  const MinCut cut(joint, options, symbols);
   Partition partition = split_at(std::move(joint), cut.saved());
   // Decisions are told from what the split did; they no longer read the graph, which has moved.
   for (const Saved& saved : partition.saved) {
@@ -233,6 +244,7 @@ Partition min_cut_partition(Graph joint, const MinCutOptions& options) {
   for (const Node& node : partition.backward.nodes) {
     if (node.phase != Phase::forward) continue;
     for (const ValueId id : node.outputs) {
+      if (id == kNoValue || partition.backward.value(id).kind == ValueKind::token) continue;
       if (cut.weighs(id)) partition.decisions.push_back(cut.decision(id, /*saved=*/false));
     }
   }

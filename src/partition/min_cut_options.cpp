@@ -22,6 +22,7 @@ constexpr Switch kSwitches[] = {
     {"ban_recompute_not_in_allowlist", &MinCutOptions::ban_recompute_not_in_allowlist},
     {"ban_recompute_reductions", &MinCutOptions::ban_recompute_reductions},
     {"ban_recompute_compute_intensive", &MinCutOptions::ban_recompute_compute_intensive},
+    {"ban_recompute_random", &MinCutOptions::ban_recompute_random},
     {"aggressive_recomputation", &MinCutOptions::aggressive_recomputation},
     {"recompute_views", &MinCutOptions::recompute_views},
     {"treat_parameters_as_free_to_save", &MinCutOptions::treat_parameters_as_free_to_save},
@@ -59,6 +60,20 @@ std::vector<std::string> settings(const MinCutOptions& options) {
     all.push_back(fmt::format("{}={}", kOperators, fmt::join(*options.recomputable_ops, ",")));
   }
   return all;
+}
+
+std::vector<std::pair<std::string, bool>> switches(const MinCutOptions& options) {
+  std::vector<std::pair<std::string, bool>> all;
+  for (const Switch& entry : kSwitches) all.emplace_back(entry.name, options.*entry.value);
+  return all;
+}
+
+std::vector<std::string> setting_names() {
+  std::vector<std::string> names;
+  for (const Switch& entry : kSwitches) names.emplace_back(entry.name);
+  names.emplace_back(kDistance);
+  names.emplace_back(kOperators);
+  return names;
 }
 
 void apply_setting(MinCutOptions& options, std::string_view setting) {

@@ -24,9 +24,14 @@ enum class SavedWhy : uint8_t {
   intermediate,  ///< the backward reads it
   view_base,     ///< the backward reads only views of it, which it makes again
   size,          ///< an integer or float
+  /// A token, saved as the state of its generator: a random node runs again from it.
+  generator_state,
 };
 
-/// "primal", "result", "intermediate", "view base", "size".
+/// At most so many bytes has the state of a generator (the CPU's is the largest one).
+inline constexpr int64_t kGeneratorStateBytes = 5056;
+
+/// "primal", "result", "intermediate", "view base", "size", "generator state".
 std::string_view name(SavedWhy why);
 
 struct Saved {

@@ -8,6 +8,8 @@
 #include <queue>
 #include <utility>
 
+#include "partition/split.h"
+
 namespace antegrad {
 namespace {
 
@@ -85,6 +87,15 @@ bool is_materialized(Steps steps, int32_t step) {
                       [&](int32_t user) { return steps.fusible(step, user); });
 }
 
+/// A draw whose result takes less than the state that would have to be saved for it.
+bool is_smaller_than_state(Steps steps, Options, int32_t step) {
+  const Node& node = *steps.node(step);
+  if (!node.op.traits().random) return false;
+  int64_t made = 0;
+  for (const ValueId id : node.outputs) made += id == kNoValue ? 0 : steps.bytes(id);
+  return made < kGeneratorStateBytes;
+}
+
 // --- bans of single steps -----------------------------------------------------------------------
 
 struct StepBan {
@@ -95,21 +106,27 @@ struct StepBan {
 
 constexpr StepBan kStepBans[] = {
     // These would not give the same again, or act twice.
-    {"random", always,
-     [](Steps steps, Options, int32_t step) { return steps.traits(step).random; }},
     {"effect", always,
      [](Steps steps, Options, int32_t step) {
-       const OpTraits& traits = steps.traits(step);
-       return traits.effect || traits.mutates || steps.node(step)->tokens > 0;
+       const Node& node = *steps.node(step);
+       const OpTraits& traits = node.op.traits();
+       return traits.effect || traits.mutates || (node.tokens > 0 && !may_be_replayed(node));
      }},
     {"collective", always,
      [](Steps steps, Options, int32_t step) { return steps.traits(step).collective; }},
     {"nondeterministic", always,
-     [](Steps steps, Options, int32_t step) { return !steps.traits(step).deterministic; }},
+     [](Steps steps, Options, int32_t step) {
+       // Memory that nobody has written yet has no bits to keep.
+       const OpTraits& traits = steps.traits(step);
+       return !traits.deterministic && !traits.random && !traits.factory && traits.reads_data;
+     }},
     {"unknown_operator", always,
      [](Steps steps, Options, int32_t step) {
        return !steps.traits(step).known && !steps[step].recomputable;
      }},
+    {"random", [](Options options) { return options.ban_recompute_random; },
+     [](Steps steps, Options, int32_t step) { return steps.traits(step).random; }},
+    {"small_random", always, is_smaller_than_state},
     // These would take time.
     {"compute_intensive", [](Options options) { return options.ban_recompute_compute_intensive; },
      [](Steps steps, Options, int32_t step) { return steps.traits(step).compute_intensive; }},

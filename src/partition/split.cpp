@@ -11,8 +11,8 @@
 namespace antegrad {
 namespace {
 
-constexpr std::array<std::string_view, 5> kWhy = {"primal", "result", "intermediate", "view base",
-                                                  "size"};
+constexpr std::array<std::string_view, 6> kWhy = {"primal",    "result", "intermediate",
+                                                  "view base", "size",   "generator state"};
 
 bool is_token_output(const Output& output) {
   return output.kind == OutputKind::generator_token || output.kind == OutputKind::effect_token;
@@ -28,6 +28,7 @@ class Splitter {
   Splitter(Graph joint, const std::vector<bool>& saved)
       : joint_(std::move(joint)), saved_(saved), producer_(joint_.values.size(), -1) {
     saved_.resize(joint_.values.size(), false);
+    find_generators();
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       for (const ValueId output : joint_.nodes[i].outputs) {
         if (output != kNoValue) producer_[at(output)] = static_cast<int32_t>(i);
@@ -120,6 +121,7 @@ class Splitter {
   void mark_backward_needs() {
     runs_backward_.assign(joint_.nodes.size(), false);
     needed_backward_.assign(joint_.values.size(), false);
+    replayed_.assign(joint_.values.size(), false);
     read_directly_.assign(joint_.values.size(), false);
     for (const Output& output : joint_.outputs) {
       if (output.kind != OutputKind::gradient || output.value == kNoValue) continue;
@@ -136,6 +138,10 @@ class Splitter {
       if (!runs) continue;
       runs_backward_[i] = true;
       for (const ValueId input : node.inputs) {
+        if (on_forward_side(i) && is_token(input)) {
+          replayed_[at(input)] = true;
+          continue;
+        }
         needed_backward_[at(input)] = true;
         if (!node.op.traits().view) read_directly_[at(input)] = true;
       }
@@ -150,10 +156,12 @@ class Splitter {
       return id != kNoValue && needed_backward_[at(id)] && !saved_[at(id)] && !is_token(id);
     });
     if (!missing) return false;
-    if (node.tokens != 0) {
-      throw GraphError(
-          ErrorText{"what random draws and effects give to be saved, since they must not run twice",
-                    "a backward that needs " + node_text(joint_, node), "save it"});
+    const bool has_tokens = std::all_of(node.inputs.end() - node.tokens, node.inputs.end(),
+                                        [&](ValueId token) { return bool(saved_[at(token)]); });
+    if (!has_tokens || (node.tokens != 0 && !may_be_replayed(node))) {
+      throw GraphError(ErrorText{
+          "what effects give to be saved, and what random draws give or the states they began with",
+          "a backward that needs " + node_text(joint_, node), "save it"});
     }
     return true;
   }
@@ -194,6 +202,25 @@ class Splitter {
       if (!on_forward_side(i) || runs_backward_[i]) continue;
       for (const ValueId id : joint_.nodes[i].outputs) {
         if (id != kNoValue && needed_backward_[at(id)] && !is_token(id)) save(id, false);
+      }
+    }
+    for (size_t id = 0; id < replayed_.size(); ++id) {
+      if (!replayed_[id]) continue;
+      report_.push_back(
+          {static_cast<ValueId>(id), kGeneratorStateBytes, SavedWhy::generator_state});
+    }
+  }
+
+  /// Tokens of draws: by value the generator, -1 for other values.
+  void find_generators() {
+    generator_of_.assign(joint_.values.size(), -1);
+    for (const Input& input : joint_.inputs) {
+      if (input.kind == InputKind::generator_token) generator_of_[at(input.value)] = input.index;
+    }
+    for (const Node& node : joint_.nodes) {
+      auto output = node.outputs.end() - node.tokens;
+      for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
+        generator_of_[at(*output++)] = generator_of_[at(*token)];
       }
     }
   }
@@ -245,6 +272,7 @@ class Splitter {
       Output output;
       output.value = saved.value;
       output.kind = OutputKind::saved;
+      output.index = generator_of_[at(saved.value)];
       forward.outputs.push_back(output);
     }
   }
@@ -265,7 +293,12 @@ class Splitter {
       stack_.insert(stack_.end(), inputs.begin(), inputs.end());
     }
     std::sort(missing_.begin(), missing_.end());
-    for (const size_t i : missing_) backward.nodes.push_back(joint_.nodes[i]);
+    for (const size_t i : missing_) {
+      Node& again = backward.nodes.emplace_back(joint_.nodes[i]);
+      // The thread of draws goes on from the forward's token; this one ends here.
+      std::for_each(again.outputs.end() - again.tokens, again.outputs.end(),
+                    [&](ValueId& token) { token = joint_.add_token(); });
+    }
   }
 
   void emit_backward_nodes(Graph& backward) {
@@ -289,6 +322,7 @@ class Splitter {
       Input input;
       input.value = saved.value;
       input.kind = InputKind::saved;
+      input.index = generator_of_[at(saved.value)];
       backward.inputs.push_back(std::move(input));
     }
     for (const Thread& thread : threads_) {
@@ -327,12 +361,14 @@ class Splitter {
 
   Graph joint_;
   std::vector<bool> saved_;
-  std::vector<int32_t> producer_;  // by value: position of its node, -1 for inputs
+  std::vector<int32_t> producer_;      // by value: position of its node, -1 for inputs
+  std::vector<int32_t> generator_of_;  // by value
   std::vector<Thread> threads_;
   std::vector<bool> forward_side_;   // by node: results need it
   std::vector<bool> runs_backward_;  // by node
   std::vector<bool> runs_forward_;   // by node
   std::vector<bool> needed_backward_;
+  std::vector<bool> replayed_;       // by value: tokens from which nodes draw again
   std::vector<bool> read_directly_;  // by value: by other nodes than views
   std::vector<Saved> report_;
   std::vector<bool> emitted_;
@@ -361,6 +397,11 @@ std::string_view name(SavedWhy why) { return kWhy[static_cast<size_t>(why)]; }
 bool has_backward(const Graph& joint) {
   return std::any_of(joint.outputs.begin(), joint.outputs.end(),
                      [](const Output& output) { return output.kind == OutputKind::gradient; });
+}
+
+bool may_be_replayed(const Node& node) {
+  const OpTraits& traits = node.op.traits();
+  return traits.random && !traits.effect && node.tokens > 0;
 }
 
 Partition split_at(Graph joint, const std::vector<bool>& saved) {

@@ -86,7 +86,7 @@ void StepGraph::classify(const std::optional<std::vector<std::string>>& recomput
     if (step.node < 0) continue;
     const OpInfo& op = graph_.nodes[at(step.node)].op.info();
     const bool in_list = recomputable_ops ? is_named(op.base_name) : op.traits.fusible();
-    step.recomputable = op.traits.view || (in_list && !op.traits.random);
+    step.recomputable = op.traits.view || in_list;
     // An output of several has been written to memory already, and can be read from any loop.
     step.fusible = step.picks || step.recomputable || (op.traits.random && op.traits.fusible());
   }

@@ -48,8 +48,7 @@ inline constexpr int32_t kNeverRead = 1'000'000'000;
 class StepGraph {
  public:
   /// `symbols`: what the graph's symbols count as, by SymbolId; those without an entry as 4096.
-  /// `recomputable_ops`: base names that stand in for what OpTraits says is fusible and not random;
-  /// views are recomputable in any case, and what is recomputable is fusible.
+  /// `recomputable_ops`: base names that stand in for what OpTraits says is fusible; views are recomputable in any case, and what is recomputable is fusible.
   StepGraph(const Graph& graph, const std::vector<int64_t>& symbols,
             const std::optional<std::vector<std::string>>& recomputable_ops = {});
 

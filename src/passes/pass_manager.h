@@ -3,7 +3,7 @@
 /// \file
 /// Runs one pass: times it, verifies what it returns, and dumps it on request.
 ///
-/// The list of passes and the reasons for its order are the compiler's (compile/pipeline.cpp); here
+/// The list of passes and the reasons for its order are in joint_passes.cpp and compile/pipeline.cpp; here
 /// is only what happens around each.
 
 #include <filesystem>

@@ -41,6 +41,7 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
         kept.memory.emplace(handed[index]);
         break;
       case SavedSlot::Kind::primal_copy: kept.raw = std::move(copies[next_copy++]); break;
+      case SavedSlot::Kind::generator_state: kept.raw = outputs[index]; break;
       case SavedSlot::Kind::intermediate:
         kept.raw = outputs[index];
         if (slot.shares >= 0) {
@@ -114,8 +115,7 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
       inputs.push_back(std::move(tangents[index]));
     } else {
       const auto& kept = kept_[index];
-      const auto kind = executable_->saved_[index].kind;
-      if (kind == SavedSlot::Kind::primal_copy || kind == SavedSlot::Kind::intermediate) {
+      if (executable_->saved_[index].held_raw()) {
         inputs.push_back(kept.raw);
       } else {
         inputs.push_back(kept.variable.unpack(getptr()));

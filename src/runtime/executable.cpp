@@ -167,7 +167,9 @@ void Executable::read_saved(const Graph& forward) {
     const auto& output = forward.outputs[i];
     if (output.kind != OutputKind::saved) continue;
     saved_values_.push_back(output.value);
-    if (const auto it = primal_of.find(output.value); it != primal_of.end()) {
+    if (forward.value(output.value).kind == ValueKind::token) {
+      saved_.push_back({SavedSlot::Kind::generator_state, static_cast<int32_t>(i)});
+    } else if (const auto it = primal_of.find(output.value); it != primal_of.end()) {
       const auto mutation = mutation_of(it->second);
       const bool mutated = mutation != mutations_.end();
       const bool overwritten = mutated && (mutation->data || mutation->metadata);

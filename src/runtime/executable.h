@@ -30,17 +30,23 @@ namespace antegrad::runtime {
 /// How one value that the forward saves is kept until backward.
 struct SavedSlot {
   enum class Kind : uint8_t {
-    primal,          ///< SavedVariable of primal `index`
-    primal_copy,     ///< clone of primal `index`, which the forward overwrites
-    written_primal,  ///< SavedVariable of primal `index` after the write
-    handed_out,      ///< SavedVariable of tensor `index` that is handed out
-    intermediate,    ///< output `index` of the forward program, held raw
+    primal,           ///< SavedVariable of primal `index`
+    primal_copy,      ///< clone of primal `index`, which the forward overwrites
+    written_primal,   ///< SavedVariable of primal `index` after the write
+    handed_out,       ///< SavedVariable of tensor `index` that is handed out
+    intermediate,     ///< output `index` of the forward program, held raw
+    generator_state,  ///< the same of a saved token
   };
   Kind kind;
   int32_t index;
   /// intermediate: the tensor handed out whose memory it shares, -1 when none
   int32_t shares = -1;
   bool has_our_history = false;  ///< of the tensor that is kept as SavedVariable
+
+  /// Not as a SavedVariable.
+  bool held_raw() const {
+    return kind == Kind::primal_copy || kind == Kind::intermediate || kind == Kind::generator_state;
+  }
 };
 
 /// Thrown by call() before anything is committed: the data answer a question otherwise than the capture

@@ -6,16 +6,19 @@
 
 namespace antegrad::runtime {
 
+at::Generator generator_of(const Graph& graph, const ops::AttrTables& tables, size_t index) {
+  const auto& own = tables.generators.at(index);
+  // Default generators are named after their device.
+  return own.defined()
+             ? own
+             : at::globalContext().defaultGenerator(c10::Device(graph.generators.at(index)));
+}
+
 std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTables& tables) {
   std::vector<at::Generator> generators;
   for (const auto& input : graph.inputs) {
     if (input.kind != InputKind::generator_token) continue;
-    const auto index = static_cast<size_t>(input.index);
-    const auto& own = tables.generators.at(index);
-    // Default generators are named after their device.
-    generators.push_back(own.defined() ? own
-                                       : at::globalContext().defaultGenerator(
-                                             c10::Device(graph.generators.at(index))));
+    generators.push_back(generator_of(graph, tables, static_cast<size_t>(input.index)));
   }
   return generators;
 }

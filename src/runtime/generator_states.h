@@ -13,6 +13,9 @@
 
 namespace antegrad::runtime {
 
+/// The generator of that number, default ones of devices included.
+at::Generator generator_of(const Graph& graph, const ops::AttrTables& tables, size_t index);
+
 /// The generators that a graph draws from, default ones of devices included.
 std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTables& tables);
 

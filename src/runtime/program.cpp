@@ -2,6 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
+#include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -68,13 +69,29 @@ void Program::check(const Instruction& instruction, const torch::jit::Stack& sta
   AG_CHECK(next == instruction.promises.size(), "as many tensors as were promised");
 }
 
-void Program::call(const Instruction& instruction, std::vector<at::Tensor>& registers,
-                   torch::jit::Stack& stack) const {
-  for (const auto& arg : instruction.arguments) stack.push_back(argument(arg, registers));
-  if (instruction.entry->is_twin) {
+void Program::call_kernel(const Instruction& instruction, std::vector<at::Tensor>& registers,
+                          torch::jit::Stack& stack) {
+  if (instruction.draw) {
+    auto& state = registers[static_cast<size_t>(instruction.state)];
+    if (instruction.repeats) {
+      instruction.draw->repeat(stack, state);
+    } else {
+      state = instruction.draw->record(stack);
+    }
+  } else if (instruction.entry->is_twin) {
     call_twin(*instruction.entry, stack);
   } else {
     instruction.entry->handle.callBoxed(stack);
+  }
+}
+
+void Program::call(const Instruction& instruction, std::vector<at::Tensor>& registers,
+                   torch::jit::Stack& stack) const {
+  for (const auto& arg : instruction.arguments) stack.push_back(argument(arg, registers));
+  {
+    std::optional<at::AutoGradMode> as_in_forward;
+    if (instruction.runs_again) as_in_forward.emplace(true);
+    call_kernel(instruction, registers, stack);
   }
   if (!instruction.promises.empty()) check(instruction, stack);
   size_t next = 0;

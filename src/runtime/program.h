@@ -11,12 +11,14 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
 #include "ops/answer.h"
 #include "ops/attrs.h"
 #include "ops/op_table.h"
+#include "runtime/draws.h"
 #include "runtime/kernel_error.h"
 #include "runtime/promise.h"
 
@@ -29,8 +31,9 @@ class Program {
   Program(const Graph& graph, const ops::AttrTables& tables);
 
   /// Runs below autograd and autocast. `inputs` has one tensor for each graph input, in order (undefined
-  /// for tokens); it is consumed, so that a tensor that only the caller passed dies at its last use.
-  /// Returns one tensor for each graph output (undefined for tokens and absent ones). What a kernel
+  /// for tokens, but for a saved one the state of its generator); it is consumed, so that a tensor that only
+  /// the caller passed dies at its last use. Returns one tensor for each graph output (undefined for absent
+  /// ones and tokens, but for a saved one the state). What a kernel
   /// throws is thrown on with operator, node, program and, as far as `line_of` knows it, source line. Throws
   /// ops::UnexpectedAnswer where data are not as the graph assumes.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, const LineFinder& line_of = {}) const;
@@ -57,12 +60,20 @@ class Program {
     std::vector<int32_t> results;  // registers, -1 to drop
     // One a tensor that an operator returns of which more is known than libtorch promises; else empty.
     std::vector<Promise> promises;
+    // A node of the forward in a backward: some kernels (LSTM of oneDNN) do other things with grad mode off.
+    bool runs_again = false;
+    // Of a random operator that the backward repeats, in both programs.
+    std::optional<RepeatableDraw> draw = std::nullopt;
+    int32_t state = -1;  // register of the state that it begins with
+    bool repeats = false;
   };
 
   std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor> inputs) const;
   std::string place_of(const Instruction& instruction, const LineFinder& line_of) const;
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
             torch::jit::Stack& stack) const;
+  static void call_kernel(const Instruction& instruction, std::vector<at::Tensor>& registers,
+                          torch::jit::Stack& stack);
   static void check(const Instruction& instruction, const torch::jit::Stack& stack);
   c10::IValue argument(const Argument& argument, std::vector<at::Tensor>& registers) const;
 

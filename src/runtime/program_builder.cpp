@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/generator_states.h"
 #include "runtime/program.h"
 
 namespace antegrad::runtime {
@@ -10,18 +11,26 @@ namespace antegrad::runtime {
 class ProgramBuilder {
  public:
   ProgramBuilder(const Graph& graph, const ops::AttrTables& tables, Program& program)
-      : graph_(graph), tables_(tables), program_(program), registers_(graph.values.size(), -1) {}
+      : graph_(graph),
+        tables_(tables),
+        program_(program),
+        registers_(graph.values.size(), -1),
+        state_generator_(graph.values.size(), -1),
+        is_backward_(std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                                 [](const Output& o) { return o.kind == OutputKind::gradient; })) {}
 
   void build() {
     find_last_uses();
+    find_states();
     for (const auto& input : graph_.inputs) {
-      const bool used = is_tensor(input.value) && last_use_[index(input.value)] >= 0;
+      const bool used = has_register(input.value) && last_use_[index(input.value)] >= 0;
       program_.inputs_.push_back(used ? register_of(input.value) : -1);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) add(graph_.nodes[i], static_cast<int32_t>(i));
     for (const auto& output : graph_.outputs) {
-      const bool tensor = output.value != kNoValue && is_tensor(output.value);
-      program_.outputs_.push_back(tensor ? register_of(output.value) : -1);
+      const bool present = output.value != kNoValue && has_register(output.value) &&
+                           (is_tensor(output.value) || output.kind == OutputKind::saved);
+      program_.outputs_.push_back(present ? register_of(output.value) : -1);
     }
     program_.register_count_ = next_register_;
   }
@@ -29,6 +38,41 @@ class ProgramBuilder {
  private:
   static size_t index(ValueId value) { return static_cast<size_t>(value); }
   bool is_tensor(ValueId value) const { return graph_.value(value).kind == ValueKind::tensor; }
+
+  // Saved tokens are kept as the states of their generators.
+  bool has_register(ValueId value) const {
+    return is_tensor(value) || state_generator_[index(value)] >= 0;
+  }
+
+  void find_states() {
+    const auto note = [&](const auto& record) {
+      if (record.value != kNoValue && graph_.value(record.value).kind == ValueKind::token) {
+        state_generator_[index(record.value)] = record.index;
+      }
+    };
+    for (const auto& input : graph_.inputs) {
+      if (input.kind == InputKind::saved) note(input);
+    }
+    for (const auto& output : graph_.outputs) {
+      if (output.kind == OutputKind::saved) note(output);
+    }
+  }
+
+  // The draw from a saved token: recorded where the token is saved, repeated where it comes in.
+  void add_draw(const Node& node, Program::Instruction& instruction) {
+    for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
+      const auto generator = state_generator_[index(*token)];
+      if (generator < 0) continue;
+      AG_CHECK(!instruction.draw, "a draw from two generators");
+      instruction.draw.emplace(*instruction.entry,
+                               generator_of(graph_, tables_, static_cast<size_t>(generator)));
+      instruction.state = register_of(*token);
+      instruction.repeats =
+          std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Input& input) {
+            return input.value == *token && input.kind == InputKind::saved;
+          });
+    }
+  }
 
   int32_t register_of(ValueId value) {
     auto& reg = registers_[index(value)];
@@ -65,6 +109,7 @@ class ProgramBuilder {
 
   void add(const Node& node, int32_t node_index) {
     Program::Instruction instruction{&ops::entry_of(node.op), node.id, {}, {}, {}};
+    instruction.runs_again = is_backward_ && node.phase == Phase::forward;
     const auto& kinds = instruction.entry->args;
     if (kinds.size() != node.args.size()) {
       throw GraphError("expected " + std::to_string(kinds.size()) + " arguments for " +
@@ -115,6 +160,7 @@ class ProgramBuilder {
                                                           : Promise(graph_.value(output).meta));
       }
     }
+    add_draw(node, instruction);
     program_.instructions_.push_back(std::move(instruction));
   }
 
@@ -122,6 +168,8 @@ class ProgramBuilder {
   const ops::AttrTables& tables_;
   Program& program_;
   std::vector<int32_t> registers_;
+  std::vector<int32_t> state_generator_;  // by value: of a saved token
+  bool is_backward_;
   std::vector<int32_t> last_use_;
   int32_t next_register_ = 0;
 };

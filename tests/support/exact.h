@@ -201,6 +201,8 @@ struct Leniencies {
   /// Eager's backward throws, because what it saved was written or freed meanwhile; the candidate gives the
   /// gradient of the values that the call saw (compared with eager's, where nothing was written or freed).
   int64_t values_of_the_call = 0;
+  /// The backward computes again from an argument that was written since, and says so.
+  int64_t read_again = 0;
   /// Gradients inside and outside of the region were added in another order.
   int64_t order_of_sums = 0;
   int64_t rounding = 0;   ///< see Case

@@ -6,6 +6,8 @@
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
 
+#include "support/options.h"
+
 namespace antegrad::testing {
 namespace {
 
@@ -116,8 +118,7 @@ void expect_learning_parity(const std::function<Learner(const Setting&)>& make,
   std::vector<Compiled<Function>> steps;
   std::vector<Function> functions;
   for (const auto& function : compiled.functions) {
-    steps.push_back(
-        antegrad::compile(compiled.module, Function(function), Options().with_verify_graphs(true)));
+    steps.push_back(antegrad::compile(compiled.module, Function(function), tested_options()));
     functions.emplace_back([step = steps.back()](const List& in) mutable { return step(in); });
   }
   auto state = generator_state(setting.device);

@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
+#include "support/options.h"
+
 namespace antegrad::testing {
 namespace {
 
@@ -47,8 +49,7 @@ void expect_training_parity(const std::function<Trainee()>& make,
   const auto& expected = *eager.trainee.module;
   const auto& found = *compiled.trainee.module;
   ASSERT_TRUE(same_bits(expected.parameters(), found.parameters()));
-  auto step = antegrad::compile(compiled.trainee.module, compiled.trainee.loss,
-                                Options().with_verify_graphs(true));
+  auto step = antegrad::compile(compiled.trainee.module, compiled.trainee.loss, tested_options());
   compiled.loss = [&](const at::Tensor& x, const at::Tensor& y) { return step(x, y); };
   auto state = generator_state(device);
   for (int i = 0; i < steps; ++i) {
@@ -121,7 +122,7 @@ void expect_same(const Outcome& eager, const Outcome& compiled) {
 }  // namespace
 
 Report expect_function_parity(const Function& fn, const std::vector<at::Tensor>& inputs) {
-  auto step = antegrad::compile(fn, Options().with_verify_graphs(true));
+  auto step = antegrad::compile(fn, tested_options());
   const auto eager = observe(fn, inputs);
   for (int i = 0; i < 2; ++i) {
     expect_same(eager, observe([&](const auto& in) { return step(in); }, inputs));

@@ -4,22 +4,43 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 
 #include "capture/stand_in.h"
 #include "compare.h"
 #include "leaks.h"
 #include "observation.h"
+#include "partition/min_cut_options.h"
 
 namespace antegrad::fuzz {
 
 using Kind = Verdict::Kind;
 
+namespace {
+
+// Rules of the partition at random, the same for a seed; a quarter of the programs has none.
+Options options_of(uint64_t seed) {
+  auto options = Options()
+                     .with_name("fuzz" + std::to_string(seed))
+                     .with_verify_graphs(true)
+                     .with_max_programs(32);
+  std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15U);
+  if (random() % 4 == 0) return options;
+  // From all as they are by default to a coin for each.
+  const auto changed = random() % 3;
+  MinCutOptions min_cut;
+  for (const auto& [name, value] : switches(min_cut)) {
+    if (random() % 4 < changed) apply_setting(min_cut, name + (value ? "=false" : "=true"));
+  }
+  if (changed > 0) min_cut.max_dist_from_bw = static_cast<int32_t>(random() % 6);
+  return options.with_min_cut(std::move(min_cut));
+}
+
+}  // namespace
+
 Subject compiled(const Program& program, const Callable& callable) {
   auto step = std::make_shared<Compiled<Callable>>(
-      antegrad::compile(Callable(callable), Options()
-                                                .with_name("fuzz" + std::to_string(program.seed))
-                                                .with_verify_graphs(true)
-                                                .with_max_programs(32)));
+      antegrad::compile(Callable(callable), options_of(program.seed)));
   return {[step](const List& arguments, const std::vector<int64_t>& flags) {
             return (*step)(arguments, flags);
           },

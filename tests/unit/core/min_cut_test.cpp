@@ -11,8 +11,9 @@ namespace antegrad::testing {
 namespace {
 
 /// "save %2 compute_intensive, compute %3 minimum_cut"
-std::string decisions_of(const std::string& sections, const MinCutOptions& options = {}) {
-  const Partition partition = min_cut_partition(graph_of(sections), options);
+std::string decisions_of(const std::string& sections, const MinCutOptions& options = {},
+                         const std::vector<int64_t>& symbols = {}) {
+  const Partition partition = min_cut_partition(graph_of(sections), options, symbols);
   verify_both(partition);
   std::string text;
   for (const Decision& decision : partition.decisions) {
@@ -531,15 +532,14 @@ outputs
   %4 result
   %6 gradient 0
 )";
-  const auto few = with([](MinCutOptions& options) { options.symbols = {32}; });
-  EXPECT_EQ(decisions_of(graph, few), "save %3 minimum_cut");
-  const auto free_places = [&](const MinCutOptions& options) {
+  EXPECT_EQ(decisions_of(graph, {}, {32}), "save %3 minimum_cut");
+  const auto free_places = [&](const std::vector<int64_t>& symbols) {
     Graph joint = graph_of(graph);
     joint.inputs[1].source = {Source::Kind::buffer, -1, "places"};
-    return saved_text(min_cut_partition(std::move(joint), options));
+    return saved_text(min_cut_partition(std::move(joint), {}, symbols));
   };
   EXPECT_EQ(free_places({}), "%1 primal, %2 intermediate");
-  EXPECT_EQ(free_places(few), "%3 intermediate");
+  EXPECT_EQ(free_places({32}), "%3 intermediate");
 }
 
 // --- the network ---------------------------------------------------------------------------------

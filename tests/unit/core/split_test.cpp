@@ -61,11 +61,113 @@ outputs
   EXPECT_EQ(saved_text(partition), "%0 primal");
 }
 
-TEST(Split, RefusesToDrawTwice) {
+TEST(Split, RefusesToDrawTwiceWithoutTheState) {
   const Graph joint = graph_from_file("dropout.agraph");
   std::vector<bool> saved(joint.values.size(), true);
   saved[3] = saved[5] = false;
-  expect_error<GraphError>([&] { split_at(joint, saved); }, "must not run twice");
+  for (size_t id = 0; id < saved.size(); ++id) {
+    if (joint.values[id].kind == ValueKind::token) saved[id] = false;
+  }
+  expect_error<GraphError>([&] { split_at(joint, saved); }, "or the states they began with");
+}
+
+const std::string kDraws = R"(generators cpu, user:0
+inputs
+  %0: f32[4] primal argument 0 grad
+  %1: token generator 0
+  %2: token generator 1
+  %9: f32[4] tangent 0
+nodes
+  %3: f32[4], %4: token = aten::bernoulli.p(%0, p=0.5, generator=none; %1)
+  %5: f32[4], %6: token = aten::bernoulli.p(%3, p=0.5, generator=generator(1); %2)
+  %7: f32[4], %8: token = aten::bernoulli.p(%5, p=0.5, generator=none; %4)
+  %10: f32[4] = aten::mul.Tensor(%0, %7)
+backward
+  %11: f32[4] = aten::mul.Tensor(%9, %7)
+outputs
+  %10 result grad
+  %8 generator 0
+  %6 generator 1
+  %11 gradient 0
+)";
+
+TEST(Split, ADrawRunsAgainFromItsSavedState) {
+  const Graph joint = graph_of(kDraws);
+  std::vector<bool> saved(joint.values.size(), false);
+  for (size_t id = 0; id < saved.size(); ++id) {
+    saved[id] = joint.values[id].kind == ValueKind::token;
+  }
+  const Partition partition = split_at(joint, saved);
+  verify_both(partition);
+  EXPECT_EQ(saved_text(partition),
+            "%0 primal, %1 generator state, %2 generator state, %4 generator state");
+  // All draws of the forward are there as before, and those of the backward end nowhere.
+  const auto sections = [](const Graph& graph) {
+    const std::string text = to_text(graph);
+    return text.substr(text.find("inputs"));
+  };
+  EXPECT_EQ(sections(partition.forward), R"(inputs
+  %0: f32[4]                          primal argument 0 grad
+  %1: token                           generator 0
+  %2: token                           generator 1
+nodes
+  %3: f32[4], %4: token = aten::bernoulli.p(%0, p=0.5, generator=none; %1)
+  %5: f32[4], %6: token = aten::bernoulli.p(%3, p=0.5, generator=generator(1); %2)
+  %7: f32[4], %8: token = aten::bernoulli.p(%5, p=0.5, generator=none; %4)
+  %10: f32[4] = aten::mul.Tensor(%0, %7)
+outputs
+  %10 result grad
+  %8 generator 0
+  %6 generator 1
+  %0 saved
+  %1 saved 0
+  %2 saved 1
+  %4 saved 0
+)");
+  EXPECT_EQ(sections(partition.backward), R"(inputs
+  %0: f32[4]                          saved
+  %1: token                           saved 0
+  %2: token                           saved 1
+  %4: token                           saved 0
+  %9: f32[4]                          tangent 0
+nodes
+  %3: f32[4], %12: token = aten::bernoulli.p(%0, p=0.5, generator=none; %1)
+  %5: f32[4], %13: token = aten::bernoulli.p(%3, p=0.5, generator=generator(1); %2)
+  %7: f32[4], %14: token = aten::bernoulli.p(%5, p=0.5, generator=none; %4)
+backward
+  %11: f32[4] = aten::mul.Tensor(%9, %7)
+outputs
+  %11 gradient 0
+)");
+  EXPECT_EQ(to_text(parse_graph(to_text(partition.backward))), to_text(partition.backward));
+}
+
+TEST(Split, OnlyStatesOfDrawsThatRunAgainAreSaved) {
+  const Graph joint = graph_of(kDraws);
+  std::vector<bool> saved(joint.values.size(), true);
+  saved[7] = false;
+  const Partition partition = split_at(joint, saved);
+  verify_both(partition);
+  EXPECT_EQ(saved_text(partition), "%5 intermediate, %4 generator state");
+}
+
+TEST(Split, EffectsNeverRunAgain) {
+  const Graph joint = graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %1: token effect
+  %9: f32[4] tangent 0
+nodes
+  %2: f32[4], %3: token = mine::log.default(%0; %1)
+backward
+  %4: f32[4] = aten::mul.Tensor(%9, %2)
+outputs
+  %2 result grad
+  %3 effect
+  %4 gradient 0
+)");
+  std::vector<bool> saved(joint.values.size(), true);
+  saved[2] = false;
+  expect_error<GraphError>([&] { split_at(joint, saved); }, "what effects give to be saved");
 }
 
 TEST(Split, RefusesAResultThatDependsOnATangent) {

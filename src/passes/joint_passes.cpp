@@ -1,4 +1,4 @@
-#include "compile/joint_passes.h"
+#include "passes/joint_passes.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 #include "passes/no_ops.h"
 #include "passes/size_only_inputs.h"
 
-namespace antegrad::compiler {
+namespace antegrad {
 namespace {
 
 struct Pass {
@@ -37,4 +37,4 @@ Graph run_joint_passes(Graph captured, const PassContext& context) {
   return captured;
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad

@@ -6,9 +6,9 @@
 #include "graph/graph.h"
 #include "passes/pass_manager.h"
 
-namespace antegrad::compiler {
+namespace antegrad {
 
 /// Verifies and simplifies a captured joint graph.
 Graph run_joint_passes(Graph captured, const PassContext& context);
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad

@@ -1,0 +1,60 @@
+#pragma once
+
+/// \file
+/// Options of the partition: which tensors the forward saves for the backward, and which are computed again.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace antegrad {
+
+/// Who decides. Gradients have the same bits in any case.
+enum class Partitioner : uint8_t {
+  as_written,  ///< the forward as written; saves what the backward reads (default)
+  min_cut,     ///< computes again what is cheap; MinCutOptions says what that is
+};
+
+/// Rules of the minimum-cut partition. Names and defaults are those of the reference's configuration
+/// (torch/_functorch/config.py); options with another comment are ours. See docs/partition.md. A value.
+struct MinCutOptions {
+  /// Bans: what is banned is not computed again, so it is saved if the backward reads it.
+  bool ban_recompute_used_far_apart = true;
+  bool ban_recompute_long_fusible_chains = true;
+  bool ban_recompute_materialized_backward = true;
+  bool ban_recompute_not_in_allowlist = true;
+  bool ban_recompute_reductions = true;
+  /// Ours; the reference has no switch for these two. A random operator that runs again draws the same
+  /// bits: what is saved is the state that its generator had.
+  bool ban_recompute_compute_intensive = true;
+  bool ban_recompute_random = true;
+  /// Turns off the bans that weigh time against memory: used_far_apart, long_fusible_chains,
+  /// materialized_backward and not_in_allowlist.
+  bool aggressive_recomputation = false;
+  /// In steps from the first that runs in the backward; what is further away is banned.
+  int32_t max_dist_from_bw = 1000;
+
+  /// Views are never saved themselves, since what is saved owns its storage. Where this is off they
+  /// weigh as in the reference, as if they were copies, and their bases are saved for them. (The
+  /// reference has it off.)
+  bool recompute_views = true;
+  /// Parameters, buffers and constants cost nothing to save.
+  bool treat_parameters_as_free_to_save = true;
+  /// Ours: casts of such a tensor to fewer bytes are computed again from it, never saved.
+  bool recompute_low_precision_weights = true;
+  /// Ours; always on in the reference: bytes count 1.1 times for each step away from the backward.
+  bool distance_weighting = true;
+  /// Ours; always on in the reference: bytes count double for values that fusion would never write
+  /// to memory if they were not saved.
+  bool double_unmaterialized = true;
+  /// Ours: where the weights above lead to more saved bytes than the default partition has, plain
+  /// bytes decide.
+  bool never_more_than_default = true;
+
+  /// Base names ("aten::add") that replace the list of recomputable operators, which is: fusible and
+  /// not random.
+  std::optional<std::vector<std::string>> recomputable_ops;
+};
+
+}  // namespace antegrad
