@@ -16,6 +16,15 @@ enum class Partitioner : uint8_t {
   min_cut,     ///< computes again what is cheap; MinCutOptions says what that is
 };
 
+/// What a checkpoint says about the results of an operator between forward and backward.
+enum class Recompute : uint8_t {
+  as_decided,        ///< nothing: the partitioner decides
+  must_save,         ///< kept where the backward needs it
+  prefer_save,       ///< the same, unless a memory budget asks for it
+  prefer_recompute,  ///< computed again, unless keeping it is cheaper (Partitioner::min_cut)
+  must_recompute,    ///< computed again where the backward needs it
+};
+
 /// Rules of the minimum-cut partition. Names and defaults are those of the reference's configuration
 /// (torch/_functorch/config.py); options with another comment are ours. See docs/partition.md. A value.
 struct MinCutOptions {

@@ -32,6 +32,7 @@ bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
   const auto same = [&](ValueId id) { return same_value(a, b, id); };
   return x.op == y.op && x.inputs == y.inputs && x.args == y.args && x.outputs == y.outputs &&
          x.tokens == y.tokens && x.phase == y.phase && x.id == y.id &&
+         x.block == y.block && x.recompute == y.recompute &&
          std::all_of(x.outputs.begin(), x.outputs.end(), same) &&
          std::all_of(x.inputs.begin(), x.inputs.end(), same);
 }
@@ -53,6 +54,7 @@ std::string first_difference(const Graph& a, const Graph& b) {
   if (a.symbols != b.symbols) return "symbols";
   if (a.generators != b.generators) return "generators";
   if (a.opaque_names != b.opaque_names) return "names of opaque objects";
+  if (a.blocks != b.blocks) return "blocks";
   const size_t inputs = std::min(a.inputs.size(), b.inputs.size());
   for (size_t i = 0; i < inputs; ++i) {
     if (!same_input(a, b, a.inputs[i], b.inputs[i]))

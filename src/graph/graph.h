@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include <antegrad/partition.h>
+
 #include "graph/attr.h"
 #include "graph/dtype.h"
 #include "graph/int_expr.h"
@@ -79,6 +81,8 @@ struct Node {
   int32_t tokens = 0;  ///< how many trailing inputs, and as many trailing outputs, are tokens
   Phase phase = Phase::forward;  ///< where it was captured
   int32_t id = -1;               ///< stable number for reports: position in the capture
+  int32_t block = -1;  ///< the innermost checkpoint that it ran in, of Graph::blocks; -1 for none
+  Recompute recompute = Recompute::as_decided;  ///< what that checkpoint says
 };
 
 enum class InputKind : uint8_t { primal, tangent, saved, generator_token, effect_token };
@@ -195,6 +199,7 @@ struct Graph {
   std::vector<std::string> symbols;     ///< names; SymbolId is the index
   std::vector<std::string> generators;  ///< "cpu", "cuda:0", "user:0"
   std::vector<std::string> opaque_names;
+  std::vector<int32_t> blocks;  ///< checkpoints, each by the one around it (-1 for none), which comes before
   std::vector<Value> values;  ///< by ValueId; entries that no node mentions are dead
   std::vector<Input> inputs;
   std::vector<Node> nodes;  ///< in execution order

@@ -18,6 +18,8 @@ class Serialiser {
     strings(graph.symbols);
     strings(graph.generators);
     strings(graph.opaque_names);
+    number(graph.blocks.size());
+    for (const int32_t block : graph.blocks) number(block);
     number(graph.inputs.size());
     for (const Input& input : graph.inputs) {
       value(graph, input.value);
@@ -35,6 +37,8 @@ class Serialiser {
     for (const Node& node : graph.nodes) {
       (*this)(node.op.name());
       number(node.phase);
+      number(node.block);
+      number(node.recompute);
       number(node.tokens);
       number(node.args.size());
       for (const Attr& arg : node.args) attr(arg.value);

@@ -62,6 +62,10 @@ class GraphParser {
     }
     parse_name_list("generators", graph_.generators);
     parse_name_list("opaque", graph_.opaque_names);
+    if (!cursor_.take("blocks")) return;
+    do graph_.blocks.push_back(cursor_.take("none") ? -1 : cursor_.number<int32_t>("a block"));
+    while (cursor_.take(","));
+    cursor_.next_line();
   }
 
   void parse_symbol() {
@@ -284,6 +288,11 @@ class GraphParser {
       cursor_.expect("=");
     }
     parse_call(node);
+    if (cursor_.take("in")) node.block = cursor_.number<int32_t>("a block");
+    if (const auto says = text::from_word<Recompute>(text::kRecompute, cursor_.peek_word())) {
+      node.recompute = *says;
+      cursor_.expect(text::word(text::kRecompute, *says));
+    }
     node.id = cursor_.trailing_number();
     graph_.nodes.push_back(std::move(node));
     cursor_.next_line();

@@ -168,7 +168,12 @@ std::string node_text(const Graph& graph, const Node& node) {
     text += fmt::format("{}%{}", separator, node.inputs[next]);
     separator = ", ";
   }
-  return text + ")";
+  text += ")";
+  if (node.block != -1) text += fmt::format(" in {}", node.block);
+  if (node.recompute != Recompute::as_decided) {
+    text += fmt::format(" {}", text::word(text::kRecompute, node.recompute));
+  }
+  return text;
 }
 
 std::string to_text(const Graph& graph) {
@@ -182,6 +187,9 @@ std::string to_text(const Graph& graph) {
                 [&graph](size_t i) { return word_text(graph.generators[i]); });
   print_line_of(out, "opaque", graph.opaque_names,
                 [&graph](size_t i) { return word_text(graph.opaque_names[i]); });
+  print_line_of(out, "blocks", graph.blocks, [&graph](size_t i) {
+    return graph.blocks[i] == -1 ? std::string("none") : std::to_string(graph.blocks[i]);
+  });
   out += "inputs\n";
   for (const Input& input : graph.inputs) out += "  " + input_text(graph, input) + "\n";
   out += "nodes\n";

@@ -22,6 +22,8 @@ inline constexpr ValueId kMaxValueId = 1 << 20;
 // Each table is indexed by its enum.
 inline constexpr std::array<std::string_view, 4> kValueKinds = {"", "int", "float", "token"};
 inline constexpr std::array<std::string_view, 2> kPhases = {"forward", "backward"};
+inline constexpr std::array<std::string_view, 5> kRecompute = {
+    "", "must_save", "prefer_save", "prefer_recompute", "must_recompute"};
 inline constexpr std::array<std::string_view, 5> kInputKinds = {"primal", "tangent", "saved",
                                                                 "generator", "effect"};
 inline constexpr std::array<std::string_view, 7> kSourceKinds = {

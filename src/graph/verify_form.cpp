@@ -118,9 +118,15 @@ void tokens_form_threads(Facts& facts) {
     used[static_cast<size_t>(token)] = true;
     return !again;
   };
+  std::vector<bool> state(graph.values.size(), false);
+  for (const Input& input : graph.inputs) {
+    if (input.kind == InputKind::saved) state[static_cast<size_t>(input.value)] = true;
+  }
   for (const Node& node : graph.nodes) {
     for (size_t i = node.inputs.size() - static_cast<size_t>(node.tokens); i < node.inputs.size();
          ++i) {
+      // A saved state may be drawn from more than once.
+      if (state[static_cast<size_t>(node.inputs[i])]) continue;
       if (!use(node.inputs[i])) {
         fail(graph, node, fmt::format("the token %{} was used before", node.inputs[i]));
       }
@@ -139,6 +145,21 @@ void draws_and_effects_carry_tokens(Facts& facts) {
     const OpTraits& traits = node.op.traits();
     if ((traits.random || traits.effect) && node.tokens == 0) {
       fail(facts.graph, node, "a random draw or an effect without a token may be moved or lost");
+    }
+  }
+}
+
+void blocks_are_known(Facts& facts) {
+  const Graph& graph = facts.graph;
+  for (size_t i = 0; i < graph.blocks.size(); ++i) {
+    const int32_t around = graph.blocks[i];
+    if (around < -1 || around >= static_cast<int32_t>(i)) {
+      fail(fmt::format("block {} is in block {}, which does not come before", i, around));
+    }
+  }
+  for (const Node& node : graph.nodes) {
+    if (node.block < -1 || node.block >= static_cast<int32_t>(graph.blocks.size())) {
+      fail(graph, node, fmt::format("there is no block {}", node.block));
     }
   }
 }
@@ -209,6 +230,7 @@ constexpr Rule kRules[] = {
     {"tokens stand behind the other inputs and outputs", tokens_stand_last},
     {"a token is used at most once", tokens_form_threads},
     {"random draws and effects carry tokens", draws_and_effects_carry_tokens},
+    {"blocks are known, outer ones first", blocks_are_known},
     {"a tensor has a stride for each size", strides_match_sizes},
     {"every symbol has a name", symbols_are_named},
     {"the forward pass uses nothing of the backward pass", forward_does_not_wait_for_backward},

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "partition/split.h"
+#include "partition/tags.h"
 
 namespace antegrad {
 
@@ -15,6 +16,10 @@ Partition default_partition(Graph joint) {
     for (const ValueId output : node.outputs) {
       if (output != kNoValue) saved[static_cast<size_t>(output)] = false;
     }
+  }
+  const Tags tags(joint);
+  for (size_t id = 0; tags.any() && id < saved.size(); ++id) {
+    if (tags.is_interior(static_cast<ValueId>(id))) saved[id] = false;
   }
   return split_at(std::move(joint), saved);
 }

@@ -7,6 +7,8 @@
 /// view would keep the whole base alive anyway, and saved values must own their storage. Nothing
 /// else is computed twice.
 ///
+/// What checkpoints compute again is not saved (tags.h): each starts from what reached it, as in eager.
+///
 /// Run size_only_inputs() (passes/) and dce() before, so that no tensor is saved for its sizes
 /// alone.
 

@@ -12,6 +12,7 @@
 #include "partition/rules.h"
 #include "partition/split.h"
 #include "partition/steps.h"
+#include "partition/tags.h"
 
 namespace antegrad {
 namespace {
@@ -188,8 +189,10 @@ class MinCut {
     return saved;
   }
 
-  /// Values that nothing reads are not weighed, nor are tokens.
-  bool weighs(ValueId id) const { return steps_.of_value(id) >= 0; }
+  /// Tokens are not weighed, nor are values that nothing reads, nor what the split made.
+  bool weighs(ValueId id) const {
+    return id != kNoValue && at(id) < saved_.size() && steps_.of_value(id) >= 0;
+  }
 
   /// The rule that decided to save a value, or to compute it again.
   Decision decision(ValueId id, bool saved) const {
@@ -244,7 +247,6 @@ Partition min_cut_partition(Graph joint, const MinCutOptions& options,
   for (const Node& node : partition.backward.nodes) {
     if (node.phase != Phase::forward) continue;
     for (const ValueId id : node.outputs) {
-      if (id == kNoValue || partition.backward.value(id).kind == ValueKind::token) continue;
       if (cut.weighs(id)) partition.decisions.push_back(cut.decision(id, /*saved=*/false));
     }
   }

@@ -6,9 +6,10 @@
 #include <iterator>
 #include <limits>
 #include <queue>
+#include <span>
 #include <utility>
 
-#include "partition/split.h"
+#include "partition/tags.h"
 
 namespace antegrad {
 namespace {
@@ -87,6 +88,20 @@ bool is_materialized(Steps steps, int32_t step) {
                       [&](int32_t user) { return steps.fusible(step, user); });
 }
 
+bool runs_again_by_tag(const Node& node) {
+  return node.recompute == Recompute::must_recompute ||
+         node.recompute == Recompute::prefer_recompute;
+}
+
+/// Of a checkpoint, but not interior: what comes after it starts from there.
+bool leaves_checkpoint(Steps steps, Options, int32_t step) {
+  const Node& node = *steps.node(step);
+  return node.recompute == Recompute::must_recompute &&
+         std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+           return id != kNoValue && steps.tags().is_interior(id);
+         });
+}
+
 /// A draw whose result takes less than the state that would have to be saved for it.
 bool is_smaller_than_state(Steps steps, Options, int32_t step) {
   const Node& node = *steps.node(step);
@@ -104,8 +119,8 @@ struct StepBan {
   bool (*applies)(Steps, Options, int32_t step);
 };
 
-constexpr StepBan kStepBans[] = {
-    // These would not give the same again, or act twice.
+/// These would not give the same again, or act twice; or a checkpoint says so.
+constexpr StepBan kFirmBans[] = {
     {"effect", always,
      [](Steps steps, Options, int32_t step) {
        const Node& node = *steps.node(step);
@@ -115,11 +130,20 @@ constexpr StepBan kStepBans[] = {
     {"collective", always,
      [](Steps steps, Options, int32_t step) { return steps.traits(step).collective; }},
     {"nondeterministic", always,
+     [](Steps steps, Options, int32_t step) { return !may_run_again(*steps.node(step)); }},
+    {"must_save", always,
      [](Steps steps, Options, int32_t step) {
-       // Memory that nobody has written yet has no bits to keep.
-       const OpTraits& traits = steps.traits(step);
-       return !traits.deterministic && !traits.random && !traits.factory && traits.reads_data;
+       return steps.node(step)->recompute == Recompute::must_save;
      }},
+    {"prefer_save", always,
+     [](Steps steps, Options, int32_t step) {
+       return steps.node(step)->recompute == Recompute::prefer_save;
+     }},
+    {"leaves_checkpoint", always, leaves_checkpoint},
+};
+
+/// These would take time, or memory: for nodes of which no checkpoint has said what to do.
+constexpr StepBan kWeighedBans[] = {
     {"unknown_operator", always,
      [](Steps steps, Options, int32_t step) {
        return !steps.traits(step).known && !steps[step].recomputable;
@@ -127,7 +151,6 @@ constexpr StepBan kStepBans[] = {
     {"random", [](Options options) { return options.ban_recompute_random; },
      [](Steps steps, Options, int32_t step) { return steps.traits(step).random; }},
     {"small_random", always, is_smaller_than_state},
-    // These would take time.
     {"compute_intensive", [](Options options) { return options.ban_recompute_compute_intensive; },
      [](Steps steps, Options, int32_t step) { return steps.traits(step).compute_intensive; }},
     {"not_in_allowlist",
@@ -140,30 +163,39 @@ constexpr StepBan kStepBans[] = {
        return options.ban_recompute_materialized_backward && unless_aggressive(options);
      },
      [](Steps steps, Options, int32_t step) { return is_materialized_in_backward(steps, step); }},
+    // Where there are checkpoints, neither of the next two, as in the reference.
     {"max_dist_from_bw", always,
      [](Steps steps, Options options, int32_t step) {
        // Beyond a thousand steps nothing is banned, as in the reference.
-       return steps[step].distance < 1000 && steps[step].distance > options.max_dist_from_bw;
+       return !steps.tags().any() && steps[step].distance < 1000 &&
+              steps[step].distance > options.max_dist_from_bw;
      }},
     {"reductions", [](Options options) { return options.ban_recompute_reductions; },
-     [](Steps steps, Options, int32_t step) { return is_much_smaller_than_inputs(steps, step); }},
+     [](Steps steps, Options, int32_t step) {
+       return !steps.tags().any() && is_much_smaller_than_inputs(steps, step);
+     }},
 };
 
-/// Steps that no rule bans: they cost nothing, or saving them would cost what others save.
+/// Steps that only firm rules ban: a checkpoint computes them again, they cost nothing, or saving them would
+/// cost what others save.
 bool is_exempt(Steps steps, Options options, int32_t step) {
-  return steps.is_view(step) ||
+  return steps.is_view(step) || (steps.node(step) && runs_again_by_tag(*steps.node(step))) ||
          (options.recompute_low_precision_weights && is_low_precision_weight(steps, step));
 }
 
 std::string_view ban_of(Steps steps, Options options, int32_t step) {
   if (steps.input(step)) return steps[step].place == Place::backward ? "" : "input";
   // What only gradients need can move into the backward, and does not run twice then.
-  if (!steps.in_forward(step)) return "";
-  if (steps[step].picks || is_exempt(steps, options, step)) return "";
-  for (const StepBan& ban : kStepBans) {
-    if (ban.is_on(options) && ban.applies(steps, options, step)) return ban.name;
-  }
-  return "";
+  if (!steps.in_forward(step) || steps[step].picks || steps.is_view(step)) return "";
+  const auto name_of = [&](std::span<const StepBan> bans) -> std::string_view {
+    for (const StepBan& ban : bans) {
+      if (ban.is_on(options) && ban.applies(steps, options, step)) return ban.name;
+    }
+    return "";
+  };
+  const std::string_view firm = name_of(kFirmBans);
+  if (!firm.empty() || is_exempt(steps, options, step)) return firm;
+  return name_of(kWeighedBans);
 }
 
 // --- bans that look at the whole forward --------------------------------------------------------
@@ -273,6 +305,14 @@ constexpr WeightRule kWeightRules[] = {
     {"floating",
      [](Steps steps, Options, int32_t step) { return kind_of(steps, step) == ValueKind::floating; },
      [](Steps, Options, int32_t) { return 4.0; }},
+    {"must_recompute",
+     [](Steps steps, Options, int32_t step) {
+       // A view is kept as its base.
+       const ValueId id = steps[step].value;
+       const StorageId storage = steps.graph().value(id).storage;
+       return steps.tags().is_interior(storage < 0 ? id : storage);
+     },
+     infinite},
     {"view",
      [](Steps steps, Options options, int32_t step) {
        return options.recompute_views && steps.is_view(step);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 #include <antegrad/error.h>
 
 #include "graph/text.h"
+#include "partition/tags.h"
 
 namespace antegrad {
 namespace {
@@ -26,7 +28,8 @@ size_t at(ValueId id) { return static_cast<size_t>(id); }
 class Splitter {
  public:
   Splitter(Graph joint, const std::vector<bool>& saved)
-      : joint_(std::move(joint)), saved_(saved), producer_(joint_.values.size(), -1) {
+      : joint_(std::move(joint)), saved_(saved), producer_(joint_.values.size(), -1),
+        tags_(joint_) {
     saved_.resize(joint_.values.size(), false);
     find_generators();
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
@@ -248,6 +251,7 @@ class Splitter {
     graph.symbols = joint_.symbols;
     graph.generators = joint_.generators;
     graph.opaque_names = joint_.opaque_names;
+    graph.blocks = joint_.blocks;
     return graph;
   }
 
@@ -277,32 +281,75 @@ class Splitter {
     }
   }
 
-  /// Emits the recomputed nodes that `id` needs and that have not run yet, in joint order.
+  /// Emits the recomputed nodes that `ids` need and that have not run yet, in joint order.
+  ///
+  /// A checkpoint that another one needs on its way, inside of a third, runs for what leaves it only: the
+  /// rest gets values of its own, which die here, and is computed once more when its own backward comes.
   void emit_missing(Graph& backward, const std::vector<ValueId>& ids) {
     missing_.clear();
     stack_.assign(ids.begin(), ids.end());
     while (!stack_.empty()) {
-      const int32_t position = producer_[at(stack_.back())];
+      const ValueId id = stack_.back();
       stack_.pop_back();
-      if (position < 0) continue;
+      const int32_t position = producer_[at(id)];
+      if (position < 0 || there_[at(id)] || is_token(id)) continue;
       const auto i = static_cast<size_t>(position);
-      if (!runs_backward_[i] || emitted_[i] || !on_forward_side(i)) continue;
-      emitted_[i] = true;
+      if (!runs_backward_[i] || emitting_[i] || !on_forward_side(i)) continue;
+      emitting_[i] = true;
       missing_.push_back(i);
       const std::vector<ValueId>& inputs = joint_.nodes[i].inputs;
       stack_.insert(stack_.end(), inputs.begin(), inputs.end());
     }
+    if (missing_.empty()) return;
     std::sort(missing_.begin(), missing_.end());
+    demanding_.clear();
+    for (const ValueId id : ids) demanding_.push_back(tags_.home(id));
+    renamed_.clear();
     for (const size_t i : missing_) {
-      Node& again = backward.nodes.emplace_back(joint_.nodes[i]);
-      // The thread of draws goes on from the forward's token; this one ends here.
-      std::for_each(again.outputs.end() - again.tokens, again.outputs.end(),
-                    [&](ValueId& token) { token = joint_.add_token(); });
+      emitting_[i] = false;
+      emit_again(backward, joint_.nodes[i]);
     }
   }
 
+  void emit_again(Graph& backward, const Node& node) {
+    Node& again = backward.nodes.emplace_back(node);
+    for (ValueId& id : again.inputs) {
+      if (const auto it = renamed_.find(id); it != renamed_.end()) id = it->second;
+    }
+    const int32_t apart = tags_.outermost_apart(node.block, demanding_);
+    for (ValueId& id : again.outputs) {
+      if (id == kNoValue) continue;
+      if (is_token(id)) {
+        // The thread of draws goes on from the forward's token; this one ends here.
+        id = joint_.add_token();
+      } else if (there_[at(id)] || (apart >= 0 && tags_.is_within(tags_.home(id), apart))) {
+        id = rename(id);
+      } else {
+        there_[at(id)] = true;
+      }
+    }
+  }
+
+  /// A value like this one, of its own.
+  ValueId rename(ValueId id) {
+    const auto fresh = static_cast<ValueId>(joint_.values.size());
+    Value value = joint_.value(id);
+    const auto own = [&](int32_t storage) {
+      if (storage == id) return fresh;
+      const auto it = renamed_.find(storage);
+      return it == renamed_.end() ? storage : it->second;
+    };
+    value.storage = own(value.storage);
+    value.alias_class = own(value.alias_class);
+    joint_.values.push_back(std::move(value));
+    renamed_[id] = fresh;
+    return fresh;
+  }
+
   void emit_backward_nodes(Graph& backward) {
-    emitted_.assign(joint_.nodes.size(), false);
+    emitting_.assign(joint_.nodes.size(), false);
+    there_.assign(joint_.values.size(), false);
+    for (const Saved& saved : report_) there_[at(saved.value)] = true;
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       if (!runs_backward_[i] || on_forward_side(i)) continue;
       emit_missing(backward, joint_.nodes[i].inputs);
@@ -371,7 +418,11 @@ class Splitter {
   std::vector<bool> replayed_;       // by value: tokens from which nodes draw again
   std::vector<bool> read_directly_;  // by value: by other nodes than views
   std::vector<Saved> report_;
-  std::vector<bool> emitted_;
+  Tags tags_;
+  std::vector<bool> emitting_;                    // by node
+  std::vector<bool> there_;                       // by value of the joint graph: saved, or computed again
+  std::vector<int32_t> demanding_;                // blocks whose values are asked for
+  std::unordered_map<ValueId, ValueId> renamed_;  // values that die in this emission
   std::vector<size_t> missing_;
   std::vector<ValueId> stack_;
 };
@@ -383,6 +434,7 @@ Partition inference(Graph joint) {
   partition.backward.symbols = joint.symbols;
   partition.backward.generators = joint.generators;
   partition.backward.opaque_names = joint.opaque_names;
+  partition.backward.blocks = joint.blocks;
   partition.forward = std::move(joint);
   partition.forward.name += ".forward";
   std::erase_if(partition.forward.inputs,
@@ -397,11 +449,6 @@ std::string_view name(SavedWhy why) { return kWhy[static_cast<size_t>(why)]; }
 bool has_backward(const Graph& joint) {
   return std::any_of(joint.outputs.begin(), joint.outputs.end(),
                      [](const Output& output) { return output.kind == OutputKind::gradient; });
-}
-
-bool may_be_replayed(const Node& node) {
-  const OpTraits& traits = node.op.traits();
-  return traits.random && !traits.effect && node.tokens > 0;
 }
 
 Partition split_at(Graph joint, const std::vector<bool>& saved) {

@@ -26,9 +26,6 @@ namespace antegrad {
 /// tangent.
 Partition split_at(Graph joint, const std::vector<bool>& saved);
 
-/// Whether the node can run again on saved states of its generators.
-bool may_be_replayed(const Node& node);
-
 /// True when the graph computes gradients.
 bool has_backward(const Graph& joint);
 

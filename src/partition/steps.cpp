@@ -23,7 +23,7 @@ bool must_run(const Node& node) {
 
 StepGraph::StepGraph(const Graph& graph, const std::vector<int64_t>& symbols,
                      const std::optional<std::vector<std::string>>& recomputable_ops)
-    : graph_(graph), symbols_(symbols) {
+    : graph_(graph), tags_(graph), symbols_(symbols) {
   symbols_.resize(std::max(symbols.size(), graph.symbols.size()), kSymbolGuess);
   make_steps();
   classify(recomputable_ops);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "partition/tags.h"
 
 namespace antegrad {
 
@@ -53,6 +54,8 @@ class StepGraph {
             const std::optional<std::vector<std::string>>& recomputable_ops = {});
 
   const Graph& graph() const { return graph_; }
+  /// What checkpoints say.
+  const Tags& tags() const { return tags_; }
   int32_t size() const { return static_cast<int32_t>(steps_.size()); }
   /// In an order in which they can run.
   const Step& operator[](int32_t step) const { return steps_[static_cast<size_t>(step)]; }
@@ -84,6 +87,7 @@ class StepGraph {
   void measure();
 
   const Graph& graph_;
+  Tags tags_;
   std::vector<int64_t> symbols_;
   std::vector<Step> steps_;
   std::vector<int32_t> step_of_;       // by value

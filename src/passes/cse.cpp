@@ -51,6 +51,12 @@ bool stays_ours(const ValueReplacer& replacer, const Node& kept, const Node& dro
   });
 }
 
+/// What a checkpoint computes again is its own: shared with others it would have to be kept.
+bool blocks_allow(const Node& kept, const Node& dropped) {
+  return kept.phase != dropped.phase ||
+         (kept.block == dropped.block && kept.recompute == dropped.recompute);
+}
+
 /// Merging makes the two outputs of each pair one: fine unless both leave the graph.
 bool outputs_allow(const ValueReplacer& replacer, const Node& kept, const Node& dropped) {
   for (size_t i = 0; i < kept.outputs.size(); ++i) {
@@ -82,6 +88,7 @@ Graph cse(Graph graph) {
     for (; earlier != last; ++earlier) {
       const Node& kept = graph.nodes[earlier->second];
       if (same_call(graph, kept, node) && phases_allow(kept, node) &&
+          blocks_allow(kept, node) &&
           outputs_allow(replacer, kept, node) && stays_ours(replacer, kept, node)) {
         break;
       }

@@ -1,0 +1,86 @@
+#include "partition/tags.h"
+
+#include <algorithm>
+
+namespace antegrad {
+namespace {
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+}  // namespace
+
+bool may_be_replayed(const Node& node) {
+  const OpTraits& traits = node.op.traits();
+  return traits.random && !traits.effect && node.tokens > 0;
+}
+
+bool may_run_again(const Node& node) {
+  const OpTraits& traits = node.op.traits();
+  if (traits.effect || traits.mutates || traits.collective) return false;
+  if (node.tokens > 0) return may_be_replayed(node);
+  // Memory that nobody has written yet has no bits to keep.
+  return traits.deterministic || traits.factory || !traits.reads_data;
+}
+
+Tags::Tags(const Graph& joint)
+    : around_(joint.blocks),
+      home_(joint.values.size(), -1),
+      interior_(joint.values.size(), false) {
+  any_ = std::any_of(joint.nodes.begin(), joint.nodes.end(), [](const Node& node) {
+    return node.recompute != Recompute::as_decided;
+  });
+  if (!any_) return;
+  for (const Node& node : joint.nodes) {
+    for (const ValueId id : node.outputs) {
+      if (id != kNoValue) home_[at(id)] = node.block;
+    }
+  }
+  for (const Node& node : joint.nodes) {
+    if (node.phase != Phase::forward) continue;
+    for (const ValueId id : node.inputs) home_[at(id)] = common(home_[at(id)], node.block);
+  }
+  for (const Output& output : joint.outputs) {
+    if (of_forward(output.kind) && output.value != kNoValue) home_[at(output.value)] = -1;
+  }
+  // Views keep their bases: where one goes, the other goes.
+  for (size_t id = 0; id < home_.size(); ++id) {
+    const StorageId base = joint.values[id].storage;
+    if (base >= 0 && at(base) != id && home_[id] != home_[at(base)]) {
+      home_[at(base)] = common(home_[id], home_[at(base)]);
+    }
+  }
+  for (const Node& node : joint.nodes) {
+    const bool again = node.recompute == Recompute::must_recompute && may_run_again(node);
+    for (const ValueId id : node.outputs) {
+      if (id == kNoValue || joint.value(id).kind == ValueKind::token) continue;
+      interior_[at(id)] = again && home_[at(id)] >= 0;
+    }
+  }
+}
+
+bool Tags::is_within(int32_t inner, int32_t outer) const {
+  if (outer < 0) return true;
+  while (inner > outer) inner = around_[at(inner)];
+  return inner == outer;
+}
+
+int32_t Tags::common(int32_t a, int32_t b) const {
+  while (a != b) {
+    // Blocks come after those around them.
+    (a > b ? a : b) = around_[at(std::max(a, b))];
+  }
+  return a;
+}
+
+int32_t Tags::outermost_apart(int32_t block, const std::vector<int32_t>& others) const {
+  int32_t apart = -1;
+  for (; block >= 0; block = around_[at(block)]) {
+    const bool holds = std::any_of(others.begin(), others.end(),
+                                   [&](int32_t other) { return is_within(other, block); });
+    if (holds) break;
+    apart = block;
+  }
+  return apart;
+}
+
+}  // namespace antegrad
