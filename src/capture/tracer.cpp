@@ -402,6 +402,12 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   Recording recording;
   recording.node.op = entry.op;
   recording.node.phase = phase;
+  if (block.number >= 0 && phase == Phase::forward) {
+    recording.node.block = block.number;
+    recording.node.recompute = block.policy != nullptr && *block.policy
+                                   ? (*block.policy)(entry.op.name())
+                                   : Recompute::must_recompute;
+  }
   recording.node.args.reserve(count);
   for (size_t i = 0; i < count; ++i) take_argument(args[i], entry.args[i], recording);
 

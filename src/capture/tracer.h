@@ -106,6 +106,12 @@ class Tracer final : public torch_compat::CarriedBase {
   /// Stand-ins that autograd calls views; some may have died.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> views;
   std::vector<at::Tensor> reshaped_views;  ///< views whose sizes or strides were changed in place
+  /// The checkpoint that the callable is in: what it records belongs to that.
+  struct Block {
+    int32_t number = -1;                                                 ///< of Graph::blocks
+    const std::function<Recompute(std::string_view)>* policy = nullptr;  ///< null: all runs again
+  };
+  Block block;
   bool writing = false;  ///< an operator that writes in place is under way, see InPlace
   /// The node whose source line is wanted, by id, and that line once the node was recorded. For a node of
   /// the backward it is the line of the forward operator whose derivative it belongs to.
