@@ -17,15 +17,13 @@ namespace eager {
 namespace {
 
 // Why a result cannot be given the node as its history, "" when it can.
-std::string obstacle_in(const at::Tensor& result, const Outside& outside,
-                        const torch_compat::GraphMark& mark) {
+std::string obstacle_in(const at::Tensor& result, const torch_compat::GraphMark& mark) {
   if (result.layout() != at::kStrided || !result.has_storage()) {
     return "it returns a tensor that is not strided";
   }
   if (torch_compat::has_forward_gradient(*result.unsafeGetTensorImpl())) {
     return "it is differentiated in forward mode";
   }
-  if (outside.has(result)) return "it returns a view of a tensor from outside";
   if (!result.is_view()) return "";
   const auto base = torch_compat::base_or_self(result);
   const bool is_inner =
@@ -42,9 +40,12 @@ void warn_once(const std::string& obstacle) {
              " (docs/checkpoint.md)");
 }
 
-// What the caller gets instead of the results that were computed inside.
-std::vector<at::Tensor> handed_out(const std::vector<at::Tensor>& leaves, const Results& results,
-                                   const torch_compat::NodePtr& node) {
+// What the caller gets instead of the results that were computed inside, before it has its history.
+struct HandedOut {
+  std::vector<at::Tensor> tensors;
+  std::vector<bool> retains_grad;
+};
+HandedOut without_histories(const std::vector<at::Tensor>& leaves, const Results& results) {
   std::unordered_map<const c10::StorageImpl*, size_t> sharers;
   const auto storage_of = [&](size_t leaf) {
     return leaves[leaf].storage().unsafeGetStorageImpl();
@@ -60,14 +61,13 @@ std::vector<at::Tensor> handed_out(const std::vector<at::Tensor>& leaves, const 
       torch_compat::make_view_of(torch_compat::without_history(result), handed,
                                  torch_compat::MadeBy::function);
     }
-    torch_compat::set_history(handed, node);
-    if (result.retains_grad()) handed.retain_grad();
     by_result.emplace(result.unsafeGetTensorImpl(), std::move(handed));
   }
-  std::vector<at::Tensor> all;
+  HandedOut all;
   for (const auto& leaf : leaves) {
     const auto it = by_result.find(leaf.unsafeGetTensorImpl());
-    all.push_back(it == by_result.end() ? leaf : it->second);
+    all.tensors.push_back(it == by_result.end() ? leaf : it->second);
+    all.retains_grad.push_back(leaf.defined() && leaf.retains_grad());
   }
   return all;
 }
@@ -99,12 +99,12 @@ Leaves checkpoint(const CheckpointOptions& options, const Leaves& arguments,
     const torch_compat::ObserverScope watching(recording->outside);
     leaves = first();
   }
-  const auto results = eager::results_of(leaves.tensors, mark);
+  auto results = eager::results_of(leaves.tensors, mark);
   if (results.edges.empty()) return leaves;
   auto obstacle = recording->outside.finish();
   for (const auto leaf : results.leaves) {
     if (!obstacle.empty()) break;
-    obstacle = eager::obstacle_in(leaves.tensors[leaf], recording->outside, mark);
+    obstacle = eager::obstacle_in(leaves.tensors[leaf], mark);
   }
   if (!obstacle.empty()) {
     eager::warn_once(obstacle);
@@ -116,16 +116,25 @@ Leaves checkpoint(const CheckpointOptions& options, const Leaves& arguments,
     leaving = torch_compat::leaving_edges(results.edges, mark, recording->casts);
   }
   recording->forms = results.forms;
-  recording->slots = eager::slots_for(leaving);
+  for (const auto& edge : leaving) recording->targets.push_back(edge.target);
+  auto handed = eager::without_histories(leaves.tensors, results);
+  // The graph goes, and with it all that holds leaves which the block made for itself.
+  leaves.tensors.clear();
+  results.edges.clear();
+  recording->slots = eager::slots_for(recording->targets);
   torch::autograd::edge_list next_edges;
-  for (size_t i = 0; i < leaving.size(); ++i) {
-    recording->targets.push_back(leaving[i].target);
-    if (recording->slots[i] == next_edges.size()) next_edges.push_back(leaving[i].target);
+  for (size_t i = 0; i < recording->targets.size(); ++i) {
+    if (recording->slots[i] == next_edges.size()) next_edges.push_back(recording->targets[i]);
+    if (recording->slots[i] == torch_compat::kNoSlot) recording->targets[i] = {};
   }
   const auto node = torch_compat::make_node<eager::CheckpointNode>(
                         std::move(recording), arguments.tensors, std::move(next_edges))
                         .first;
-  return {eager::handed_out(leaves.tensors, results, node), std::move(leaves.host)};
+  for (const auto leaf : results.leaves) {
+    torch_compat::set_history(handed.tensors[leaf], node);
+    if (handed.retains_grad[leaf]) handed.tensors[leaf].retain_grad();
+  }
+  return {std::move(handed.tensors), std::move(leaves.host)};
 }
 
 }  // namespace detail

@@ -39,27 +39,26 @@ Results results_of(const std::vector<at::Tensor>& leaves, const torch_compat::Gr
   return results;
 }
 
-std::vector<size_t> slots_for(const std::vector<torch_compat::LeavingEdge>& leaving) {
+std::vector<size_t> slots_for(const std::vector<Edge>& targets) {
   // More would cost memory: a weight that a loop uses a hundred times has a hundred gradients.
   constexpr size_t kMaxApart = 4;
   using Target = std::pair<const torch::autograd::Node*, uint32_t>;
-  const auto target_of = [](const torch_compat::LeavingEdge& edge) {
-    return Target(edge.target.function.get(), edge.target.input_nr);
-  };
+  const auto key = [](const Edge& edge) { return Target(edge.function.get(), edge.input_nr); };
   std::map<Target, size_t> edges;
-  for (const auto& edge : leaving) ++edges[target_of(edge)];
+  for (const auto& target : targets) ++edges[key(target)];
   std::map<Target, size_t> sums;
   std::vector<size_t> slots;
   size_t count = 0;
-  for (const auto& edge : leaving) {
-    const auto target = target_of(edge);
-    if (edges[target] <= kMaxApart) {
+  for (const auto& target : targets) {
+    if (torch_compat::leads_to_unseen_leaf(target)) {
+      slots.push_back(torch_compat::kNoSlot);
+    } else if (edges[key(target)] <= kMaxApart) {
       slots.push_back(count++);
-      continue;
+    } else {
+      const auto [it, is_new] = sums.try_emplace(key(target), count);
+      if (is_new) ++count;
+      slots.push_back(it->second);
     }
-    const auto [it, is_new] = sums.try_emplace(target, count);
-    if (is_new) ++count;
-    slots.push_back(it->second);
   }
   return slots;
 }
@@ -130,9 +129,15 @@ void require_same_forms(const std::vector<ResultForm>& forward,
 
 void require_same_targets(const std::vector<Edge>& forward,
                           const std::vector<torch_compat::LeavingEdge>& now) {
+  const auto is_known = [&](const Edge& edge) {
+    return std::find(forward.begin(), forward.end(), edge) != forward.end();
+  };
   const bool same =
       std::equal(forward.begin(), forward.end(), now.begin(), now.end(),
-                 [](const Edge& a, const torch_compat::LeavingEdge& b) { return a == b.target; });
+                 [&](const Edge& then, const torch_compat::LeavingEdge& edge) {
+                   if (then.is_valid()) return then == edge.target;
+                   return torch_compat::leads_to_leaf(edge.target) && !is_known(edge.target);
+                 });
   if (!same) refuse_other_graph("another autograd graph, whose gradients go elsewhere");
 }
 

@@ -44,10 +44,10 @@ struct Recording {
   torch_compat::Autocast autocast;
   bool autocast_caches = false;
   Outside outside;
-  std::vector<ResultForm> forms;
-  std::vector<torch::autograd::Edge> targets;  ///< of the leaving edges, in order
-  torch_compat::SharedCasts casts;             ///< those among the targets
-  std::vector<size_t> slots;                   ///< by leaving edge: the output of the node
+  std::vector<ResultForm> forms = {};
+  std::vector<torch::autograd::Edge> targets = {};  ///< by leaving edge; none for unseen leaves
+  torch_compat::SharedCasts casts = {};             ///< those among the targets
+  std::vector<size_t> slots = {};                   ///< by leaving edge: the output of the node
 };
 
 /// Runs the block again, and its gradients through it. Its outputs lead where the block's own graph led: the
@@ -78,7 +78,8 @@ class CheckpointNode final : public torch::autograd::Node {
 };
 
 /// The output of the node for each leaving edge. Gradients of one target that arrive along few edges are
-/// handed out one by one, so that they are added to those from elsewhere in the order in which eager adds.
-std::vector<size_t> slots_for(const std::vector<torch_compat::LeavingEdge>& leaving);
+/// handed out one by one, so that they are added to those from elsewhere in the order in which eager adds. None for
+/// leaves that nobody sees once the block's graph is gone, which it must be.
+std::vector<size_t> slots_for(const std::vector<torch::autograd::Edge>& targets);
 
 }  // namespace antegrad::eager

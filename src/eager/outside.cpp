@@ -130,8 +130,6 @@ std::string Outside::finish() {
   return "";
 }
 
-bool Outside::has(const at::Tensor& tensor) const { return used_.contains(storage_of(tensor)); }
-
 void Outside::check_unchanged() const {
   for (const auto& [storage, used] : used_) {
     if (used.written) continue;

@@ -30,8 +30,6 @@ class Outside final : public torch_compat::OpObserver {
 
   /// To be called after the forward. Says why the block cannot run again, "" when it can.
   std::string finish();
-  /// Whether the memory is that of a tensor which the block used and which existed before.
-  bool has(const at::Tensor& tensor) const;
   /// Throws BackwardError when something that the block only read has changed since the forward.
   void check_unchanged() const;
 

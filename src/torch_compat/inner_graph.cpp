@@ -82,6 +82,15 @@ std::vector<LeavingEdge> leaving_edges(const std::vector<Edge>& roots, const Gra
   return leaving;
 }
 
+bool leads_to_leaf(const Edge& edge) {
+  return dynamic_cast<const AccumulateGrad*>(edge.function.get()) != nullptr;
+}
+
+bool leads_to_unseen_leaf(const Edge& edge) {
+  const auto* leaf = dynamic_cast<const AccumulateGrad*>(edge.function.get());
+  return leaf != nullptr && leaf->variable.use_count() == 1;
+}
+
 SharedCasts shared_casts(const std::vector<LeavingEdge>& edges) {
   SharedCasts casts;
   if (!at::autocast::is_autocast_cache_enabled()) return casts;
@@ -148,6 +157,7 @@ std::vector<at::Tensor> run(const InnerRun& inner) {
   std::vector<Edge> sinks(inner.wanted.size());
   Rerouted rerouted(inner.leaving);
   for (size_t i = 0; i < inner.leaving.size(); ++i) {
+    if (inner.slots[i] == kNoSlot) continue;
     const auto& target = inner.leaving[i].target;
     auto& sink = sinks[inner.slots[i]];
     if (!sink.is_valid()) {

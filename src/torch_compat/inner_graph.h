@@ -46,9 +46,16 @@ struct LeavingEdge {
 std::vector<LeavingEdge> leaving_edges(const std::vector<torch::autograd::Edge>& roots,
                                        const GraphMark& mark, const SharedCasts& casts);
 
+/// Whether the edge leads to a leaf.
+bool leads_to_leaf(const torch::autograd::Edge& edge);
+/// Whether it leads to a leaf that the accumulator alone holds: nobody can ask for its gradient.
+bool leads_to_unseen_leaf(const torch::autograd::Edge& edge);
+
 /// Those of the casts at both ends of these edges that autocast would hand out again. To be asked under the
 /// autocast state in which the edges were made.
 SharedCasts shared_casts(const std::vector<LeavingEdge>& edges);
+
+constexpr size_t kNoSlot = static_cast<size_t>(-1);
 
 /// Runs the engine from `roots` and returns what arrives at the leaving edges, summed by slot. Nothing
 /// outside sees it: no accumulation, no hook. Slots that are not wanted stay undefined.
@@ -56,7 +63,7 @@ struct InnerRun {
   std::vector<torch::autograd::Edge> roots;
   std::vector<at::Tensor> tangents;
   std::vector<LeavingEdge> leaving;
-  std::vector<size_t> slots;  ///< by leaving edge
+  std::vector<size_t> slots;  ///< by leaving edge; kNoSlot: what arrives is not asked for
   std::vector<bool> wanted;   ///< by slot
   bool create_graph;          ///< keeps the graph, too
 };

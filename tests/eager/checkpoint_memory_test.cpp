@@ -92,6 +92,19 @@ TEST(CheckpointMemory, GradientsToAccumulateAreAliveForOneBlockAtATime) {
   EXPECT_LT(ours, eager / 3) << "by hand " << by_hand;
 }
 
+TEST(CheckpointMemory, AnArgumentDiesWhenItHasBeenUsedAgain) {
+  const auto x = leaf({kRows, kSize});
+  const MemoryMeter meter;
+  at::Tensor loss;
+  {
+    const auto h = x * 3;
+    loss = checkpoint([](const at::Tensor& h) { return (h * 2).sin(); }, h).sum();
+  }
+  loss.backward();
+  // While sin is differentiated: what it was computed from, its cosine, the product with it.
+  EXPECT_LT(meter.peak_bytes(), 3 * kActivation + kActivation / 2);
+}
+
 TEST(CheckpointMemory, NothingIsLeftAfterTheBackwardPass) {
   const auto block = std::make_shared<Block>();
   const auto x = leaf({kRows, kSize});

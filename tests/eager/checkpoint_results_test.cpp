@@ -197,6 +197,56 @@ TEST(CheckpointResults, MayBeWrittenInPlace) {
       1);
 }
 
+TEST(CheckpointResults, ThatAreOneTensorMayBeWrittenInPlaceToo) {
+  expect_like_eager(
+      [](const Runner& run) {
+        const auto x = leaf({4});
+        const auto [a, b] = run(
+            [](const at::Tensor& x) {
+              const auto y = x.sin();
+              return std::pair{y, y};
+            },
+            x);
+        a.mul_(2);
+        (a * b).sum().backward();
+        return grads({x}) + List{a, b};
+      },
+      1);
+}
+
+TEST(CheckpointResults, CountVersionsWithTheirDetachedAliases) {
+  for (const bool checkpoints : {false, true}) {
+    const Runner run(checkpoints);
+    const auto x = leaf({4});
+    const auto [y, detached] = run(
+        [](const at::Tensor& x) {
+          const auto y = x * 2;
+          return std::pair{y, y.detach()};
+        },
+        x);
+    const auto z = y.sin();
+    detached.add_(1);
+    EXPECT_THROW(z.sum().backward(), c10::Error);
+  }
+}
+
+TEST(CheckpointResults, LeavesThatTheBlockMakesForItself) {
+  // Forces of an energy: a derivative inside, by a leaf that nobody else sees.
+  expect_like_eager(
+      [](const Runner& run) {
+        const auto w = leaf({4});
+        const auto x = leaf({4});
+        const auto block = [w](const at::Tensor& x) {
+          const auto position = x.detach().requires_grad_(true);
+          const auto energy = ((position * w).sin() * x).sum();
+          return torch::autograd::grad({energy}, {position}, {}, true, /*create_graph=*/true)[0];
+        };
+        (run(block, x) * run(block, x * 2)).sum().backward();
+        return grads({w, x});
+      },
+      2);
+}
+
 TEST(CheckpointResults, WithGradModeOffTheBlockJustRuns) {
   expect_like_eager(
       [](const Runner& run) {
@@ -271,12 +321,32 @@ TEST(CheckpointHooks, InsideTheBlockSeeTheRecomputation) {
               });
               auto y = h * h;
               y.register_hook([seen](const at::Tensor& g) { seen->push_back(g.clone()); });
+              y.retain_grad();
               return y;
             },
             x);
         y.sum().backward();
         EXPECT_EQ(seen->size(), 2);
-        return *seen + grads({x});
+        return *seen + grads({x, y});
+      },
+      1);
+}
+
+TEST(CheckpointHooks, WhatNobodyAsksForIsNotComputed) {
+  expect_like_eager(
+      [](const Runner& run) {
+        const auto x = leaf({5}), w = leaf({5});
+        int computed = 0;
+        const auto y = run(
+            [w, &computed](const at::Tensor& x) {
+              const auto v = w.exp();
+              v.register_hook([&computed](const at::Tensor&) { ++computed; });
+              return x.sin() * v;
+            },
+            x);
+        const auto g = torch::autograd::grad({y.sum()}, {x});
+        EXPECT_EQ(computed, 0);
+        return g;
       },
       1);
 }
