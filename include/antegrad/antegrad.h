@@ -4,6 +4,7 @@
 /// antegrad: ahead-of-time autograd for libtorch. This header pulls in everything public, and none of
 /// torch/torch.h.
 
+#include <antegrad/checkpoint.h>
 #include <antegrad/compile.h>
 #include <antegrad/dynamic.h>
 #include <antegrad/error.h>

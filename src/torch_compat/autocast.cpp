@@ -22,4 +22,17 @@ Autocast Autocast::now() {
 AutocastScope::AutocastScope(const Autocast& autocast) : before_(Autocast::now()) { set(autocast); }
 AutocastScope::~AutocastScope() { set(before_); }
 
+bool autocast_caches() { return at::autocast::is_autocast_cache_enabled(); }
+
+AutocastRegion::AutocastRegion(const Autocast& autocast, bool caches)
+    : scope_(autocast), cached_before_(autocast_caches()) {
+  at::autocast::increment_nesting();
+  at::autocast::set_autocast_cache_enabled(caches);
+}
+
+AutocastRegion::~AutocastRegion() {
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_cache_enabled(cached_before_);
+}
+
 }  // namespace antegrad::torch_compat

@@ -32,4 +32,20 @@ class AutocastScope {
   Autocast before_;
 };
 
+/// The same for code that runs again: as under a torch.autocast of its own, casts of parameters that are
+/// made within are forgotten at the end, unless the thread is inside another one.
+class AutocastRegion {
+ public:
+  AutocastRegion(const Autocast& autocast, bool caches);
+  ~AutocastRegion();
+  AutocastRegion(const AutocastRegion&) = delete;
+  AutocastRegion& operator=(const AutocastRegion&) = delete;
+
+ private:
+  AutocastScope scope_;
+  bool cached_before_;
+};
+/// Whether this thread's autocast keeps casts of parameters.
+bool autocast_caches();
+
 }  // namespace antegrad::torch_compat

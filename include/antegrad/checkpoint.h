@@ -1,0 +1,115 @@
+#pragma once
+
+/// \file
+/// ag::checkpoint: activations that are computed again in the backward pass instead of being kept.
+///
+///     auto y = antegrad::checkpoint([=](const at::Tensor& x) { return block->forward(x); }, x);
+///
+/// Results, gradients, hooks, generators and buffers are those of `block->forward(x)`, to the bit;
+/// docs/checkpoint.md has the few places where sums are associated otherwise, and what is refused.
+
+#include <antegrad/error.h>
+#include <antegrad/tree.h>
+
+#include <ATen/core/Generator.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace antegrad {
+
+/// What becomes of the results of an operator between forward and backward.
+enum class Recompute : uint8_t { must_save, prefer_save, prefer_recompute, must_recompute };
+
+struct CheckpointOptions {
+  /// By operator ("aten::mm.default"). Only compiled regions ask; in eager code all is computed again, to the
+  /// same numbers.
+  std::function<Recompute(std::string_view op)> policy;
+  /// Generators of one's own that the block draws from behind the dispatcher's back. Default ones, and
+  /// those that operators receive, are found.
+  std::vector<at::Generator> generators;
+};
+
+namespace detail {
+
+/// Runs the block once more on leaves of arguments.
+using RunAgain = std::function<Leaves(const Leaves& arguments)>;
+
+/// Whether a call of checkpoint() on this thread is more than a call of the function: grad mode is on and no
+/// capture runs.
+bool checkpoints_now();
+
+/// `first` runs the block on the arguments as they are.
+Leaves checkpoint(const CheckpointOptions& options, const Leaves& arguments,
+                  const std::function<Leaves()>& first, RunAgain again);
+
+template <class Fn, class... Args>
+decltype(auto) call_block(Fn& fn, const Args&... args) {
+  if constexpr (requires { fn->forward(args...); }) {
+    return fn->forward(args...);
+  } else {
+    return fn(args...);
+  }
+}
+
+}  // namespace detail
+
+/// fn(args...), whose activations are dropped after the call and computed again when its backward runs, on
+/// the same generator states, autocast state and buffers. `fn` is a callable or a module; arguments and
+/// results are structures by antegrad::tree. A copy of `fn`, made before the call, serves the backward pass;
+/// one that cannot be copied is moved and runs itself each time.
+///
+/// Throws what `fn` throws. Where `fn` does what cannot be computed again (writes in place to tensors that
+/// take part in autograd, returns views of what lies outside) its activations are kept, with a warning.
+/// The backward pass throws BackwardError when something that `fn` read has changed since, or when it computes
+/// another graph than before.
+///
+/// Thread-safe. The backward pass runs `fn` on the thread that evaluates the node.
+template <class Fn, class... Args>
+auto checkpoint(const CheckpointOptions& options, Fn&& fn, const Args&... args) {
+  using Own = std::decay_t<Fn>;
+  using Result = std::decay_t<decltype(detail::call_block(std::declval<Own&>(), args...))>;
+  static_assert(!std::is_void_v<Result>, "antegrad: a checkpointed block returns its results");
+  constexpr bool copies = std::is_copy_constructible_v<Own>;
+  auto own = std::make_shared<Own>(std::forward<Fn>(fn));
+  const auto run = [own](const auto&... values) -> Result {
+    if constexpr (copies) {
+      Own fresh = *own;
+      return detail::call_block(fresh, values...);
+    } else {
+      return detail::call_block(*own, values...);
+    }
+  };
+  if (!detail::checkpoints_now()) return run(args...);
+  Leaves arguments;
+  (tree<Args>::flatten(args, arguments), ...);
+  const auto first = [&] {
+    Leaves results;
+    tree<Result>::flatten(run(args...), results);
+    return results;
+  };
+  auto again = [run](const Leaves& leaves) {
+    LeafReader reader(leaves);
+    const std::tuple<Args...> values{tree<Args>::unflatten(reader)...};
+    Leaves results;
+    tree<Result>::flatten(std::apply(run, values), results);
+    return results;
+  };
+  const auto results = detail::checkpoint(options, arguments, first, std::move(again));
+  LeafReader reader(results);
+  return tree<Result>::unflatten(reader);
+}
+
+template <class Fn, class... Args>
+requires(!std::is_same_v<std::decay_t<Fn>, CheckpointOptions>) auto checkpoint(
+    Fn&& fn, const Args&... args) {
+  return checkpoint(CheckpointOptions{}, std::forward<Fn>(fn), args...);
+}
+
+}  // namespace antegrad

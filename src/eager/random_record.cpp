@@ -1,0 +1,68 @@
+#include "eager/random_record.h"
+
+#include <ATen/Context.h>
+#include <antegrad/error.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+namespace antegrad::eager {
+namespace {
+
+at::Tensor state_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_state(at::Generator generator, const at::Tensor& state) {
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+// States are tensors of bytes on the CPU.
+bool same_state(const at::Tensor& a, const at::Tensor& b) {
+  return a.nbytes() == b.nbytes() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+}  // namespace
+
+void RandomRecord::note(const at::Generator& generator) {
+  const bool known = std::any_of(drawn_.begin(), drawn_.end(),
+                                 [&](const Drawn& drawn) { return drawn.generator == generator; });
+  if (!known) drawn_.push_back({generator, state_of(generator), {}});
+}
+
+void RandomRecord::note_default(c10::Device device) {
+  if (device.is_cpu() || device.is_cuda()) note(at::globalContext().defaultGenerator(device));
+}
+
+void RandomRecord::finish() {
+  for (auto& drawn : drawn_) drawn.after = state_of(drawn.generator);
+  std::erase_if(drawn_, [](const Drawn& drawn) { return same_state(drawn.before, drawn.after); });
+}
+
+RandomReplay::RandomReplay(const RandomRecord& record) : record_(record) {
+  for (const auto& drawn : record_.drawn_) present_.push_back(state_of(drawn.generator));
+  for (const auto& drawn : record_.drawn_) set_state(drawn.generator, drawn.before);
+}
+
+RandomReplay::~RandomReplay() {
+  for (size_t i = 0; i < present_.size(); ++i) {
+    set_state(record_.drawn_[i].generator, present_[i]);
+  }
+}
+
+void RandomReplay::check() const {
+  for (const auto& drawn : record_.drawn_) {
+    if (same_state(state_of(drawn.generator), drawn.after)) continue;
+    throw BackwardError(ErrorText{"a recomputation that draws the random numbers of the forward",
+                                  "a generator in another state after it than after the forward",
+                                  "let the checkpointed block draw the same numbers each time it "
+                                  "runs, and no other thread from "
+                                  "the same generator while it does"});
+  }
+}
+
+}  // namespace antegrad::eager

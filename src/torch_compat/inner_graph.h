@@ -1,0 +1,77 @@
+#pragma once
+
+/// \file
+/// The part of libtorch's autograd graph that a stretch of eager code adds: where it ends, and how to run it
+/// apart from the rest.
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "torch_compat/autocast.h"
+#include "torch_compat/autograd_node.h"
+
+namespace antegrad::torch_compat {
+
+/// A moment in the making of nodes by one thread. Numbers of other threads say nothing.
+struct GraphMark {
+  uint64_t thread;
+  uint64_t sequence;
+
+  static GraphMark now();
+  /// Whether the marking thread made the node after this moment. Never so for the accumulator of a leaf.
+  bool is_before(const torch::autograd::Node& node) const;
+};
+
+/// Nodes that autocast made for a parameter and whose results it hands to all who use the parameter: by the
+/// parameter's accumulator and the dtype of the cast. They lie outside of all stretches: whether a stretch is
+/// the first to need a cast is chance.
+using SharedCasts = std::map<std::pair<const torch::autograd::Node*, c10::ScalarType>, NodePtr>;
+
+/// An edge from a node of the stretch to one outside.
+struct LeavingEdge {
+  torch::autograd::Node* node;
+  size_t output;
+  torch::autograd::Edge target;  ///< of a cast that stands for a shared one: that one
+};
+
+/// The edges that leave the nodes which were made since `mark` and which `roots` lead to, in the order in
+/// which the engine would send gradients along them.
+std::vector<LeavingEdge> leaving_edges(const std::vector<torch::autograd::Edge>& roots,
+                                       const GraphMark& mark, const SharedCasts& casts);
+
+/// Whether the edge leads to a leaf.
+bool leads_to_leaf(const torch::autograd::Edge& edge);
+/// Whether it leads to a leaf that the accumulator alone holds: nobody can ask for its gradient.
+bool leads_to_unseen_leaf(const torch::autograd::Edge& edge);
+
+/// Those of the casts at both ends of these edges that autocast would hand out again. To be asked under the
+/// autocast state in which the edges were made.
+SharedCasts shared_casts(const std::vector<LeavingEdge>& edges);
+
+constexpr size_t kNoSlot = static_cast<size_t>(-1);
+
+/// Runs the engine from `roots` and returns what arrives at the leaving edges, summed by slot. Nothing
+/// outside sees it: no accumulation, no hook. Slots that are not wanted stay undefined.
+struct InnerRun {
+  std::vector<torch::autograd::Edge> roots;
+  std::vector<at::Tensor> tangents;
+  std::vector<LeavingEdge> leaving;
+  std::vector<size_t> slots;  ///< by leaving edge; kNoSlot: what arrives is not asked for
+  std::vector<bool> wanted;   ///< by slot
+  bool create_graph;          ///< keeps the graph, too
+};
+std::vector<at::Tensor> run(const InnerRun& inner);
+
+/// The memory of a tensor under a new tensor without history; they count versions together.
+at::Tensor without_history(const at::Tensor& tensor);
+/// Makes the node what computed the tensor.
+void set_history(const at::Tensor& tensor, const NodePtr& node);
+
+}  // namespace antegrad::torch_compat
