@@ -9,6 +9,7 @@
 /// docs/checkpoint.md has the few places where sums are associated otherwise, and what is refused.
 
 #include <antegrad/error.h>
+#include <antegrad/partition.h>
 #include <antegrad/tree.h>
 
 #include <ATen/core/Generator.h>
@@ -24,12 +25,9 @@
 
 namespace antegrad {
 
-/// What becomes of the results of an operator between forward and backward.
-enum class Recompute : uint8_t { must_save, prefer_save, prefer_recompute, must_recompute };
-
 struct CheckpointOptions {
-  /// By operator ("aten::mm.default"). Only compiled regions ask; in eager code all is computed again, to the
-  /// same numbers.
+  /// What becomes of the results of an operator ("aten::mm.default"; in-place ones are asked for by their functional
+  /// form). Only compiled regions ask; in eager code all is computed again, to the same numbers.
   std::function<Recompute(std::string_view op)> policy;
   /// Generators of one's own that the block draws from behind the dispatcher's back. Default ones, and
   /// those that operators receive, are found.
@@ -40,6 +38,21 @@ namespace detail {
 
 /// Runs the block once more on leaves of arguments.
 using RunAgain = std::function<Leaves(const Leaves& arguments)>;
+
+/// While it lives, what a capture on this thread records is a checkpoint's; nothing where none runs. `options`
+/// must outlive it.
+class CapturedBlock {
+ public:
+  explicit CapturedBlock(const CheckpointOptions& options);
+  ~CapturedBlock();
+  CapturedBlock(const CapturedBlock&) = delete;
+  CapturedBlock& operator=(const CapturedBlock&) = delete;
+
+ private:
+  void* tracer_ = nullptr;
+  int32_t around_ = -1;
+  const std::function<Recompute(std::string_view)>* policy_around_ = nullptr;
+};
 
 /// Whether a call of checkpoint() on this thread is more than a call of the function: grad mode is on and no
 /// capture runs.
@@ -60,6 +73,8 @@ decltype(auto) call_block(Fn& fn, const Args&... args) {
 
 }  // namespace detail
 
+/// Inside a compiled region: a tag on what is recorded, by which the partitioner decides (docs/checkpoint.md).
+///
 /// fn(args...), whose activations are dropped after the call and computed again when its backward runs, on
 /// the same generator states, autocast state and buffers. `fn` is a callable or a module; arguments and
 /// results are structures by antegrad::tree. A copy of `fn`, made before the call, serves the backward pass;
@@ -86,7 +101,10 @@ auto checkpoint(const CheckpointOptions& options, Fn&& fn, const Args&... args) 
       return detail::call_block(*own, values...);
     }
   };
-  if (!detail::checkpoints_now()) return run(args...);
+  if (!detail::checkpoints_now()) {
+    const detail::CapturedBlock block(options);
+    return run(args...);
+  }
   Leaves arguments;
   (tree<Args>::flatten(args, arguments), ...);
   const auto first = [&] {

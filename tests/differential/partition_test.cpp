@@ -1,7 +1,7 @@
 // The minimum-cut partition of what is captured: gradients to the bit, whatever runs again.
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <thread>
 
 #include "support/bits.h"
@@ -81,8 +82,10 @@ std::ostream& operator<<(std::ostream& out, const RandomCase& c) { return out <<
 
 at::Tensor above_zero(const at::Tensor& x) { return x.detach().abs() + 0.1; }
 
-at::Generator& own_generator() {
-  static auto generator = at::detail::createCPUGenerator(17);
+at::Generator own_generator(c10::Device device) {
+  static std::map<c10::DeviceType, at::Generator> all;
+  auto& generator = all[device.type()];
+  if (!generator.defined()) generator = at::globalContext().defaultGenerator(device).clone();
   return generator;
 }
 
@@ -98,22 +101,22 @@ std::vector<RandomCase> random_cases() {
        [](const auto& x) { return std::get<0>(at::native_dropout(x, 0.4, true)); }},
       {"rand", "aten::rand.default",
        [](const auto& x) {
-         return x * at::rand({64, 64});
+         return x * at::rand({64, 64}, x.options());
        }},
       {"randn", "aten::randn.default",
        [](const auto& x) {
-         return x * at::randn({64, 64});
+         return x * at::randn({64, 64}, x.options());
        }},
       {"rand_like", "aten::rand_like.default", [](const auto& x) { return x * at::rand_like(x); }},
       {"randn_like", "aten::randn_like.default",
        [](const auto& x) { return x * at::randn_like(x); }},
       {"randint", "aten::randint.default",
        [](const auto& x) {
-         return x * at::randint(9, {64, 64});
+         return x * at::randint(9, {64, 64}, x.options());
        }},
       {"randint_low", "aten::randint.low",
        [](const auto& x) {
-         return x * at::randint(2, 9, {64, 64});
+         return x * at::randint(2, 9, {64, 64}, x.options());
        }},
       {"randint_like", "aten::randint_like.low_dtype",
        [](const auto& x) { return x * at::randint_like(x.detach(), 1, 5); }},
@@ -134,7 +137,7 @@ std::vector<RandomCase> random_cases() {
        [](const auto& x) { return x * at::poisson(above_zero(x)); }},
       {"randperm", "aten::randperm.default",
        [](const auto& x) {
-         return x * at::randperm(4096).view({64, 64});
+         return x * at::randperm(4096, x.options().dtype(at::kLong)).view({64, 64});
        }},
       {"rrelu", "aten::rrelu_with_noise_functional.default",
        [](const auto& x) { return at::rrelu(x.sin(), 0.1, 0.4, true); }},
@@ -144,10 +147,10 @@ std::vector<RandomCase> random_cases() {
          return at::scaled_dot_product_attention(q, q.sin(), q.cos(), std::nullopt, 0.3, true);
        }},
       {"own_generator", "aten::bernoulli.p",
-       [](const auto& x) { return x * at::bernoulli(x.detach(), 0.4, own_generator()); }},
+       [](const auto& x) { return x * at::bernoulli(x.detach(), 0.4, own_generator(x.device())); }},
       {"own_and_default", "aten::rand.default",
        [](const auto& x) {
-         return x * at::rand({64, 64}) * at::rand({64, 64}, own_generator()) * at::rand({64, 64});
+         return x * at::rand({64, 64}, x.options()) * at::rand({64, 64}, own_generator(x.device()), x.options()) * at::rand({64, 64}, x.options());
        }},
   };
 }
@@ -159,22 +162,20 @@ at::Tensor states() {
       {at::globalContext().defaultGenerator(at::kCPU).get_state(), own_generator().get_state()});
 }
 
-TEST_P(RandomPartition, RunsAgainToTheBit) {
-  const auto& fn = GetParam().fn;
-  auto body = [&](const at::Tensor& x) { return fn(x).sin(); };
+void expect_repeated(const RandomCase& c, c10::Device device) {
+  auto body = [&](const at::Tensor& x) { return c.fn(x).sin(); };
   auto step = compile(body, Options().with_verify_graphs(true).with_min_cut(without_bans()));
-  const auto x = at::randn({64, 64}).requires_grad_();
+  const auto x = at::randn({64, 64}).to(device).requires_grad_();
   const auto observe = [&](auto& call, int seed) {
-    at::manual_seed(seed);
-    own_generator().set_current_seed(seed + 100);
-    List seen;
+    torch::manual_seed(seed);
+    own_generator(device).set_current_seed(seed + 100);
     // Two regions alive at once, and a draw in between.
     const auto first = call(x), second = call(x);
-    at::rand({3});
-    seen = {first.detach(), second.detach(), states()};
+    at::rand({3}, x.device());
+    List seen{first.detach(), second.detach()};
     for (const auto& y : {first, second, first}) {
+      for (auto& state : states(device)) seen.push_back(std::move(state));
       seen.push_back(torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true)[0]);
-      seen.push_back(states());
     }
     return seen;
   };
@@ -184,12 +185,18 @@ TEST_P(RandomPartition, RunsAgainToTheBit) {
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);
   ASSERT_EQ(report.programs.size(), 1U);
+  if (!device.is_cpu()) return;  // other operators there
   const auto& again = report.programs[0].recomputed;
-  if (!GetParam().op.empty()) {
-    EXPECT_TRUE(again.contains(GetParam().op)) << report;
-  }
+  if (!c.op.empty()) EXPECT_TRUE(again.contains(c.op)) << report;
   // What is saved are states, which are nobody's tensors.
   EXPECT_EQ(report.programs[0].saved_bytes, 0) << report;
+}
+
+TEST_P(RandomPartition, RunsAgainToTheBit) {
+  for (const auto device : devices()) {
+    SCOPED_TRACE(device.str());
+    expect_repeated(GetParam(), device);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Operators, RandomPartition, ::testing::ValuesIn(random_cases()),
@@ -199,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(Operators, RandomPartition, ::testing::ValuesIn(random_
 // give anything between 0.3 and 1.3.
 TEST(Partition, AHomogeneousLossHasItsOwnDerivative) {
   at::manual_seed(3);
-  const auto w = (at::rand({64, 64}) + 0.1).requires_grad_();
+  const auto w = (at::rand({64, 64}, x.options()) + 0.1).requires_grad_();
   const auto x = at::rand({4, 32, 64});
   const auto loss = [](const at::Tensor& x, const at::Tensor& w) {
     const auto h = at::dropout(at::matmul(x, w), 0.5, true);
@@ -224,7 +231,7 @@ TEST(Partition, ThreadsThatShareAGeneratorRepeatTheirOwnDraws) {
     return at::dropout(x, 0.5, true) * w;
   };
   auto step = compile(body, Options().with_audit(Audit::off).with_min_cut(without_bans()));
-  const auto x = at::rand({64, 64}) + 0.5;
+  const auto x = at::rand({64, 64}, x.options()) + 0.5;
   step.warmup(x, at::ones({64, 64}).requires_grad_());
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;

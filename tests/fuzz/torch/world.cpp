@@ -3,8 +3,13 @@
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <antegrad/checkpoint.h>
 
+#include <memory>
 #include <optional>
+#include <random>
+#include <string_view>
+#include <vector>
 
 namespace antegrad::fuzz {
 namespace {
@@ -119,10 +124,65 @@ List Interpreter::run(const Statement& statement) {
   return made;
 }
 
+namespace {
+
+// A third of the operators otherwise.
+CheckpointOptions options_for(Recompute some) {
+  CheckpointOptions options;
+  options.policy = [some](std::string_view op) {
+    return op.size() % 3 == 0 ? some : Recompute::must_recompute;
+  };
+  return options;
+}
+
+// Checkpoints that open and close between statements, nested or not; half of the programs have none. Outside of
+// a capture they are nothing.
+class RandomBlocks {
+ public:
+  explicit RandomBlocks(uint64_t seed) : random_(seed * 31 + 7), none_(random_() % 2 == 0) {}
+  ~RandomBlocks() {
+    while (!open_.empty()) open_.pop_back();
+  }
+  RandomBlocks(const RandomBlocks&) = delete;
+  RandomBlocks& operator=(const RandomBlocks&) = delete;
+
+  void next() {
+    if (none_) return;
+    const auto dice = random_() % 8;
+    if (dice < 2 && !open_.empty()) open_.pop_back();
+    if (dice < 1 || dice > 5) {
+      open_.push_back(std::make_unique<detail::CapturedBlock>(kinds()[random_() % kinds().size()]));
+    }
+  }
+
+ private:
+  // Most often all runs again.
+  static const std::vector<CheckpointOptions>& kinds() {
+    static const auto* all = new std::vector<CheckpointOptions>{
+        {},
+        {},
+        options_for(Recompute::as_decided),
+        options_for(Recompute::must_save),
+        options_for(Recompute::prefer_save),
+        options_for(Recompute::prefer_recompute)};
+    return *all;
+  }
+
+  std::mt19937_64 random_;
+  bool none_;
+  std::vector<std::unique_ptr<detail::CapturedBlock>> open_;
+};
+
+}  // namespace
+
 List run(const Program& program, const List& arguments, const List& closures,
          const std::vector<int64_t>& flags) {
   Interpreter interpreter(arguments, closures, flags);
-  for (const auto& statement : program.body) interpreter.run(statement);
+  RandomBlocks blocks(program.seed);
+  for (const auto& statement : program.body) {
+    blocks.next();
+    interpreter.run(statement);
+  }
   List results;
   for (const auto& var : program.results) results.push_back(interpreter.at(var));
   return results;
