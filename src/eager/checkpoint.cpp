@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "eager/checkpoint_node.h"
+#include "runtime/inner_gradients.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
 #include "torch_compat/tracer_context.h"
@@ -72,6 +73,20 @@ HandedOut without_histories(const std::vector<at::Tensor>& leaves, const Results
   return all;
 }
 
+// Has the node refuse to give gradients of results that others were computed from: the way between the two
+// is not in the graph outside.
+void check_inner_gradients(const torch_compat::NodePtr& node, const std::vector<bool>& is_inner) {
+  std::vector<runtime::InnerResult> inner;
+  for (size_t i = 0; i < is_inner.size(); ++i) {
+    if (is_inner[i]) {
+      inner.push_back(
+          {torch_compat::WeakNode(node), static_cast<uint32_t>(i), static_cast<int32_t>(i)});
+    }
+  }
+  if (inner.empty()) return;
+  node->add_tensor_pre_hook(std::make_unique<runtime::InnerGradientCheck>(std::move(inner)));
+}
+
 }  // namespace
 }  // namespace eager
 
@@ -117,6 +132,7 @@ Leaves checkpoint(const CheckpointOptions& options, const Leaves& arguments,
   }
   recording->forms = results.forms;
   for (const auto& edge : leaving) recording->targets.push_back(edge.target);
+  const auto inner = torch_compat::are_inner(results.edges, mark);
   auto handed = eager::without_histories(leaves.tensors, results);
   // The graph goes, and with it all that holds leaves which the block made for itself.
   leaves.tensors.clear();
@@ -130,6 +146,7 @@ Leaves checkpoint(const CheckpointOptions& options, const Leaves& arguments,
   const auto node = torch_compat::make_node<eager::CheckpointNode>(
                         std::move(recording), arguments.tensors, std::move(next_edges))
                         .first;
+  eager::check_inner_gradients(node, inner);
   for (const auto leaf : results.leaves) {
     torch_compat::set_history(handed.tensors[leaf], node);
     if (handed.retains_grad[leaf]) handed.tensors[leaf].retain_grad();

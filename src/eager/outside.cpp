@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "ops/op_table.h"
 #include "torch_compat/autograd_graph.h"
 
 namespace antegrad::eager {
@@ -28,21 +27,6 @@ void each_tensor(const c10::IValue& value, const Visit& visit) {
 const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
                                                   : nullptr;
-}
-
-// Positions of the arguments that the call writes.
-std::vector<size_t> writes_of(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
-  std::vector<size_t> writes;
-  const auto& declared = op.schema().arguments();
-  for (size_t i = 0; i < declared.size(); ++i) {
-    if (declared[i].alias_info() != nullptr && declared[i].alias_info()->isWrite()) {
-      writes.push_back(i);
-    }
-  }
-  if (!writes.empty()) return writes;
-  const auto& entry = ops::entry_of(op);
-  if (entry.policy == ops::Policy::hidden_mutation) return ops::written_arguments(entry, arguments);
-  return writes;
 }
 
 // All bytes of a tensor's storage.
@@ -83,11 +67,30 @@ void Outside::use(const at::Tensor& tensor, bool writes) {
   written_.push_back({tensor, std::move(memory), std::move(before), impl->version_counter()});
 }
 
+const Outside::Writes& Outside::writes_of(const c10::OperatorHandle& op) {
+  const auto [it, is_new] = writes_.try_emplace(&op.schema());
+  auto& writes = it->second;
+  if (!is_new) return writes;
+  const auto& arguments = op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto* alias = arguments[i].alias_info();
+    if (alias != nullptr && alias->isWrite()) writes.declared.push_back(i);
+  }
+  const auto& entry = ops::entry_of(op);
+  if (entry.policy == ops::Policy::hidden_mutation) writes.hidden = &entry;
+  return writes;
+}
+
 void Outside::before(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
   const bool interrupted = std::exchange(interrupted_, true);
-  const auto writes = writes_of(op, arguments);
+  const auto& writes = writes_of(op);
+  const auto hidden = writes.hidden != nullptr ? ops::written_arguments(*writes.hidden, arguments)
+                                               : std::vector<size_t>();
+  const auto contains = [](const std::vector<size_t>& positions, size_t i) {
+    return std::find(positions.begin(), positions.end(), i) != positions.end();
+  };
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const bool is_written = std::find(writes.begin(), writes.end(), i) != writes.end();
+    const bool is_written = contains(writes.declared, i) || contains(hidden, i);
     each_tensor(arguments[i], [&](const at::Tensor& tensor) { use(tensor, is_written); });
     if (arguments[i].isGenerator()) random_.note(arguments[i].toGenerator());
     if (arguments[i].isDevice()) random_.note_default(arguments[i].toDevice());
@@ -112,6 +115,7 @@ void Outside::after(at::ArrayRef<c10::IValue> results) {
 std::string Outside::finish() {
   random_.finish();
   made_inside_.clear();
+  writes_.clear();
   if (interrupted_) return "its operators could not be watched";
   for (auto& written : written_) {
     const auto tensor = std::exchange(written.tensor, at::Tensor());

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "eager/random_record.h"
+#include "ops/op_table.h"
 #include "torch_compat/op_observer.h"
 
 namespace antegrad::eager {
@@ -53,13 +54,21 @@ class Outside final : public torch_compat::OpObserver {
     c10::VariableVersion counter;
   };
 
+  // Positions of arguments that an operator writes.
+  struct Writes {
+    std::vector<size_t> declared;
+    const ops::OpEntry* hidden = nullptr;  // of operators whose schema does not tell all of them
+  };
+
   void use(const at::Tensor& tensor, bool writes);
+  const Writes& writes_of(const c10::OperatorHandle& op);
 
   RandomRecord random_;
   std::unordered_map<const c10::StorageImpl*, WeakStorage> made_inside_;  // until finish()
   std::unordered_map<const c10::StorageImpl*, Used> used_;
   std::vector<Written> written_;
-  int depth_ = 0;             // of operators that call others
+  std::unordered_map<const c10::FunctionSchema*, Writes> writes_;  // until finish()
+  int depth_ = 0;                                                  // of operators that call others
   bool interrupted_ = false;  // libtorch swallows what an observer throws
 };
 

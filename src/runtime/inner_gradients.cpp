@@ -8,12 +8,11 @@ namespace {
 using torch::autograd::variable_list;
 
 [[noreturn]] void refuse() {
-  throw BackwardError(
-      ErrorText{"gradients of arguments and parameters of the compiled region",
-                "a question (grad(), a hook or retain_grad()) for the gradient of a result, or of "
-                "an argument written in place, that other results were computed from inside the "
-                "region",
-                "compute it inside with ag::grad, or compile the two parts separately"});
+  throw BackwardError(ErrorText{
+      "gradients of arguments and parameters of a compiled region or a checkpointed block",
+      "a question (grad(), a hook or retain_grad()) for the gradient of a result, or of "
+      "an argument written in place, that other results were computed from inside",
+      "compute it inside with ag::grad, or make two of the region or block"});
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Gradients that a compiled region does not give: those of a result that other results were computed
+/// Gradients that a compiled region, or a checkpointed block, does not give: those of a result that other results were computed
 /// from.
 ///
 /// A region is one autograd node. Where result `loss` was computed from result `h` inside, the path from

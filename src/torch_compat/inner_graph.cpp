@@ -53,11 +53,11 @@ NodePtr shared(const Node& node, const SharedCasts& casts) {
 
 }  // namespace
 
-std::vector<LeavingEdge> leaving_edges(const std::vector<Edge>& roots, const GraphMark& mark,
-                                       const SharedCasts& casts) {
-  const auto is_inside = [&](const Node& node) {
-    return mark.is_before(node) && !shared(node, casts);
-  };
+namespace {
+
+// All nodes that the roots lead to and that lie inside.
+template <class IsInside>
+std::vector<Node*> nodes_inside(const std::vector<Edge>& roots, const IsInside& is_inside) {
   std::vector<Node*> inside;
   std::unordered_set<const Node*> seen;
   const auto visit = [&](Node* node) {
@@ -67,6 +67,27 @@ std::vector<LeavingEdge> leaving_edges(const std::vector<Edge>& roots, const Gra
   for (size_t i = 0; i < inside.size(); ++i) {
     for (const auto& edge : inside[i]->next_edges()) visit(edge.function.get());
   }
+  return inside;
+}
+
+}  // namespace
+
+std::vector<bool> are_inner(const std::vector<Edge>& roots, const GraphMark& mark) {
+  std::vector<bool> inner(roots.size());
+  for (const auto* node :
+       nodes_inside(roots, [&](const Node& node) { return mark.is_before(node); })) {
+    for (const auto& edge : node->next_edges()) {
+      for (size_t i = 0; i < roots.size(); ++i) inner[i] = inner[i] || roots[i] == edge;
+    }
+  }
+  return inner;
+}
+
+std::vector<LeavingEdge> leaving_edges(const std::vector<Edge>& roots, const GraphMark& mark,
+                                       const SharedCasts& casts) {
+  auto inside = nodes_inside(
+      roots, [&](const Node& node) { return mark.is_before(node) && !shared(node, casts); });
+  const std::unordered_set<const Node*> seen(inside.begin(), inside.end());
   // The engine takes the youngest node that is ready, and a node is younger than what it was computed from.
   std::sort(inside.begin(), inside.end(),
             [](const Node* a, const Node* b) { return a->sequence_nr() > b->sequence_nr(); });

@@ -55,6 +55,9 @@ bool leads_to_unseen_leaf(const torch::autograd::Edge& edge);
 /// autocast state in which the edges were made.
 SharedCasts shared_casts(const std::vector<LeavingEdge>& edges);
 
+/// By root: whether another root was computed from it.
+std::vector<bool> are_inner(const std::vector<torch::autograd::Edge>& roots, const GraphMark& mark);
+
 constexpr size_t kNoSlot = static_cast<size_t>(-1);
 
 /// Runs the engine from `roots` and returns what arrives at the leaving edges, summed by slot. Nothing

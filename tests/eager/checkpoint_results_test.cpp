@@ -307,6 +307,34 @@ TEST(CheckpointHooks, FireOnceWithEagersGradients) {
       1);
 }
 
+TEST(CheckpointHooks, OnResultsThatOthersWereComputedFromAreRefused) {
+  // The cell of an LSTM: h was computed from c inside.
+  const auto block = [](const at::Tensor& x) {
+    const auto c = x.sin();
+    return std::pair{c, c.tanh()};
+  };
+  const auto x = leaf({4});
+  {
+    const auto [c, h] = checkpoint(block, x);
+    EXPECT_THROW(torch::autograd::grad({h.sum() + c.sum()}, {c}), BackwardError);
+  }
+  {
+    const auto [c, h] = checkpoint(block, x);
+    c.register_hook([](const at::Tensor& g) { return g * 2; });
+    EXPECT_THROW((h.sum() + c.sum()).backward(), BackwardError);
+  }
+  EXPECT_FALSE(x.grad().defined());
+  expect_like_eager(
+      [&](const Runner& run) {
+        const auto x = leaf({4});
+        const auto [c, h] = run(block, x);
+        h.register_hook([](const at::Tensor& g) { return g * 2; });
+        (h * c).sum().backward();
+        return grads({x});
+      },
+      1);
+}
+
 TEST(CheckpointHooks, InsideTheBlockSeeTheRecomputation) {
   expect_like_eager(
       [](const Runner& run) {
