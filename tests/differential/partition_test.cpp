@@ -157,9 +157,8 @@ std::vector<RandomCase> random_cases() {
 
 class RandomPartition : public ::testing::TestWithParam<RandomCase> {};
 
-at::Tensor states() {
-  return at::cat(
-      {at::globalContext().defaultGenerator(at::kCPU).get_state(), own_generator().get_state()});
+List states(c10::Device device) {
+  return {generator_state(device), own_generator(device).get_state()};
 }
 
 void expect_repeated(const RandomCase& c, c10::Device device) {
