@@ -31,9 +31,8 @@ bool same_input(const Graph& a, const Graph& b, const Input& x, const Input& y) 
 bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
   const auto same = [&](ValueId id) { return same_value(a, b, id); };
   return x.op == y.op && x.inputs == y.inputs && x.args == y.args && x.outputs == y.outputs &&
-         x.tokens == y.tokens && x.phase == y.phase && x.id == y.id &&
-         x.block == y.block && x.recompute == y.recompute &&
-         std::all_of(x.outputs.begin(), x.outputs.end(), same) &&
+         x.tokens == y.tokens && x.phase == y.phase && x.id == y.id && x.block == y.block &&
+         x.recompute == y.recompute && std::all_of(x.outputs.begin(), x.outputs.end(), same) &&
          std::all_of(x.inputs.begin(), x.inputs.end(), same);
 }
 

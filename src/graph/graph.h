@@ -199,7 +199,8 @@ struct Graph {
   std::vector<std::string> symbols;     ///< names; SymbolId is the index
   std::vector<std::string> generators;  ///< "cpu", "cuda:0", "user:0"
   std::vector<std::string> opaque_names;
-  std::vector<int32_t> blocks;  ///< checkpoints, each by the one around it (-1 for none), which comes before
+  std::vector<int32_t>
+      blocks;  ///< checkpoints, each by the one around it (-1 for none), which comes before
   std::vector<Value> values;  ///< by ValueId; entries that no node mentions are dead
   std::vector<Input> inputs;
   std::vector<Node> nodes;  ///< in execution order

@@ -97,9 +97,8 @@ bool runs_again_by_tag(const Node& node) {
 bool leaves_checkpoint(Steps steps, Options, int32_t step) {
   const Node& node = *steps.node(step);
   return node.recompute == Recompute::must_recompute &&
-         std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-           return id != kNoValue && steps.tags().is_interior(id);
-         });
+         std::none_of(node.outputs.begin(), node.outputs.end(),
+                      [&](ValueId id) { return id != kNoValue && steps.tags().is_interior(id); });
 }
 
 /// A draw whose result takes less than the state that would have to be saved for it.

@@ -28,7 +28,9 @@ size_t at(ValueId id) { return static_cast<size_t>(id); }
 class Splitter {
  public:
   Splitter(Graph joint, const std::vector<bool>& saved)
-      : joint_(std::move(joint)), saved_(saved), producer_(joint_.values.size(), -1),
+      : joint_(std::move(joint)),
+        saved_(saved),
+        producer_(joint_.values.size(), -1),
         tags_(joint_) {
     saved_.resize(joint_.values.size(), false);
     find_generators();
@@ -151,8 +153,7 @@ class Splitter {
     }
   }
 
-  /// A forward node runs again when the backward needs an output of it that is not saved. Then its
-  /// other outputs are there as well, and collect_saved() leaves them out.
+  /// A forward node runs again when the backward needs an output of it that is not saved.
   bool must_recompute(size_t i) {
     const Node& node = joint_.nodes[i];
     const bool missing = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
@@ -202,9 +203,10 @@ class Splitter {
       }
     }
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
-      if (!on_forward_side(i) || runs_backward_[i]) continue;
+      if (!on_forward_side(i)) continue;
       for (const ValueId id : joint_.nodes[i].outputs) {
-        if (id != kNoValue && needed_backward_[at(id)] && !is_token(id)) save(id, false);
+        if (id == kNoValue || !needed_backward_[at(id)] || is_token(id)) continue;
+        if (!runs_backward_[i] || saved_[at(id)]) save(id, false);
       }
     }
     for (size_t id = 0; id < replayed_.size(); ++id) {
@@ -419,9 +421,9 @@ class Splitter {
   std::vector<bool> read_directly_;  // by value: by other nodes than views
   std::vector<Saved> report_;
   Tags tags_;
-  std::vector<bool> emitting_;                    // by node
-  std::vector<bool> there_;                       // by value of the joint graph: saved, or computed again
-  std::vector<int32_t> demanding_;                // blocks whose values are asked for
+  std::vector<bool> emitting_;      // by node
+  std::vector<bool> there_;         // by value of the joint graph: saved, or computed again
+  std::vector<int32_t> demanding_;  // blocks whose values are asked for
   std::unordered_map<ValueId, ValueId> renamed_;  // values that die in this emission
   std::vector<size_t> missing_;
   std::vector<ValueId> stack_;

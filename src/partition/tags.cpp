@@ -23,12 +23,9 @@ bool may_run_again(const Node& node) {
 }
 
 Tags::Tags(const Graph& joint)
-    : around_(joint.blocks),
-      home_(joint.values.size(), -1),
-      interior_(joint.values.size(), false) {
-  any_ = std::any_of(joint.nodes.begin(), joint.nodes.end(), [](const Node& node) {
-    return node.recompute != Recompute::as_decided;
-  });
+    : around_(joint.blocks), home_(joint.values.size(), -1), interior_(joint.values.size(), false) {
+  any_ = std::any_of(joint.nodes.begin(), joint.nodes.end(),
+                     [](const Node& node) { return node.recompute != Recompute::as_decided; });
   if (!any_) return;
   for (const Node& node : joint.nodes) {
     for (const ValueId id : node.outputs) {
@@ -43,10 +40,11 @@ Tags::Tags(const Graph& joint)
     if (of_forward(output.kind) && output.value != kNoValue) home_[at(output.value)] = -1;
   }
   // Views keep their bases: where one goes, the other goes.
-  for (size_t id = 0; id < home_.size(); ++id) {
-    const StorageId base = joint.values[id].storage;
-    if (base >= 0 && at(base) != id && home_[id] != home_[at(base)]) {
-      home_[at(base)] = common(home_[id], home_[at(base)]);
+  for (const Node& node : joint.nodes) {
+    if (node.phase != Phase::forward) continue;
+    for (const ValueId id : node.outputs) {
+      const StorageId base = id == kNoValue ? -1 : joint.value(id).storage;
+      if (base >= 0) home_[at(base)] = common(home_[at(id)], home_[at(base)]);
     }
   }
   for (const Node& node : joint.nodes) {

@@ -87,8 +87,7 @@ Graph cse(Graph graph) {
     auto earlier = first;
     for (; earlier != last; ++earlier) {
       const Node& kept = graph.nodes[earlier->second];
-      if (same_call(graph, kept, node) && phases_allow(kept, node) &&
-          blocks_allow(kept, node) &&
+      if (same_call(graph, kept, node) && phases_allow(kept, node) && blocks_allow(kept, node) &&
           outputs_allow(replacer, kept, node) && stays_ours(replacer, kept, node)) {
         break;
       }

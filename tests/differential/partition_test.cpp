@@ -150,7 +150,9 @@ std::vector<RandomCase> random_cases() {
        [](const auto& x) { return x * at::bernoulli(x.detach(), 0.4, own_generator(x.device())); }},
       {"own_and_default", "aten::rand.default",
        [](const auto& x) {
-         return x * at::rand({64, 64}, x.options()) * at::rand({64, 64}, own_generator(x.device()), x.options()) * at::rand({64, 64}, x.options());
+         return x * at::rand({64, 64}, x.options()) *
+                at::rand({64, 64}, own_generator(x.device()), x.options()) *
+                at::rand({64, 64}, x.options());
        }},
   };
 }
@@ -205,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(Operators, RandomPartition, ::testing::ValuesIn(random_
 // give anything between 0.3 and 1.3.
 TEST(Partition, AHomogeneousLossHasItsOwnDerivative) {
   at::manual_seed(3);
-  const auto w = (at::rand({64, 64}, x.options()) + 0.1).requires_grad_();
+  const auto w = (at::rand({64, 64}) + 0.1).requires_grad_();
   const auto x = at::rand({4, 32, 64});
   const auto loss = [](const at::Tensor& x, const at::Tensor& w) {
     const auto h = at::dropout(at::matmul(x, w), 0.5, true);
@@ -230,7 +232,7 @@ TEST(Partition, ThreadsThatShareAGeneratorRepeatTheirOwnDraws) {
     return at::dropout(x, 0.5, true) * w;
   };
   auto step = compile(body, Options().with_audit(Audit::off).with_min_cut(without_bans()));
-  const auto x = at::rand({64, 64}, x.options()) + 0.5;
+  const auto x = at::rand({64, 64}) + 0.5;
   step.warmup(x, at::ones({64, 64}).requires_grad_());
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;

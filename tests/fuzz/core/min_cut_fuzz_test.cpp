@@ -128,8 +128,7 @@ Graph with_blocks(Graph graph, uint64_t seed) {
     node.block = current;
     if (current < 0) continue;
     const auto policy = random() % 12;
-    node.recompute =
-        policy < 4 ? static_cast<Recompute>(policy + 1) : Recompute::must_recompute;
+    node.recompute = policy < 4 ? static_cast<Recompute>(policy + 1) : Recompute::must_recompute;
   }
   return graph;
 }
@@ -138,7 +137,8 @@ Graph with_blocks(Graph graph, uint64_t seed) {
 std::string keeps_interior(const Graph& joint, const Partition& partition) {
   const Tags tags(joint);
   for (const Saved& saved : partition.saved) {
-    if (tags.is_interior(saved.value)) return "the interior %" + std::to_string(saved.value) + " is saved";
+    if (tags.is_interior(saved.value))
+      return "the interior %" + std::to_string(saved.value) + " is saved";
   }
   return "";
 }

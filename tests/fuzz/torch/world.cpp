@@ -158,13 +158,13 @@ class RandomBlocks {
  private:
   // Most often all runs again.
   static const std::vector<CheckpointOptions>& kinds() {
-    static const auto* all = new std::vector<CheckpointOptions>{
-        {},
-        {},
-        options_for(Recompute::as_decided),
-        options_for(Recompute::must_save),
-        options_for(Recompute::prefer_save),
-        options_for(Recompute::prefer_recompute)};
+    static const auto* all =
+        new std::vector<CheckpointOptions>{{},
+                                           {},
+                                           options_for(Recompute::as_decided),
+                                           options_for(Recompute::must_save),
+                                           options_for(Recompute::prefer_save),
+                                           options_for(Recompute::prefer_recompute)};
     return *all;
   }
 

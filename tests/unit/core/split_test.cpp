@@ -40,7 +40,7 @@ outputs
   EXPECT_EQ(partition.forward.nodes.size(), 3u);
 }
 
-TEST(Split, OutputsOfARecomputedNodeAreNotSavedAsWell) {
+TEST(Split, OutputsOfARecomputedNodeAreSavedAsWellWhereThatIsWanted) {
   const Graph joint = graph_of(R"(inputs
   %0: f32[4] primal argument 0 grad
   %9: f32[4] tangent 0
@@ -58,7 +58,7 @@ outputs
   saved[0] = saved[2] = true;
   const Partition partition = split_at(joint, saved);
   verify_both(partition);
-  EXPECT_EQ(saved_text(partition), "%0 primal");
+  EXPECT_EQ(saved_text(partition), "%0 primal, %2 intermediate");
 }
 
 TEST(Split, RefusesToDrawTwiceWithoutTheState) {

@@ -158,7 +158,8 @@ inputs
   %9: f32[64, 64] tangent 0
 nodes
   %1: f32[64, 64] = aten::sin.default(%0) in 0 must_recompute
-  %2: f32[64, 64] = aten::mm.default(%1, %1) in 0 )" + says + R"(
+  %2: f32[64, 64] = aten::mm.default(%1, %1) in 0 )" +
+                                 says + R"(
   %3: f32[64, 64] = aten::sin.default(%2) in 0 must_recompute
 backward
   %10: f32[64, 64] = aten::mul.Tensor(%9, %2)
@@ -195,6 +196,32 @@ outputs
   %11 gradient 0
 )");
   EXPECT_EQ(saved_text(partition), "%1 view base");
+}
+
+// Mean and deviation are the checkpoint's own, the normalised tensor is what comes out of it.
+TEST(Tags, OneOutputOfANodeLeavesAndAnotherIsComputedAgain) {
+  const Partition partition = partition_of(R"(blocks none
+inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+  %1: f32[4], %2: f32[4] = aten::var_mean.correction(%0, [0], none, true) in 0 must_recompute
+  %3: f32[4] = aten::sin.default(%1)
+backward
+  %10: f32[4] = aten::mul.Tensor(%9, %1)
+  %11: f32[4] = aten::mul.Tensor(%10, %2)
+outputs
+  %3 result grad
+  %11 gradient 0
+)");
+  EXPECT_EQ(saved_text(partition), "%0 primal, %1 intermediate");
+  EXPECT_EQ(backward_nodes(partition), R"(backward
+  %10: f32[4] = aten::mul.Tensor(%9, %1)
+forward
+  %12: f32[4], %2: f32[4] = aten::var_mean.correction(%0, [0], none, true) in 0 must_recompute
+backward
+  %11: f32[4] = aten::mul.Tensor(%10, %2)
+)");
 }
 
 // One cast of a weight for two checkpoints would have to be kept.
