@@ -19,8 +19,6 @@ namespace {
 using examples::GptConfig;
 using nlohmann::json;
 
-constexpr int64_t kBatch = 2;
-
 // What a cold process measures of one model. The first call does what a user's does: capture,
 // compile and run forward.
 json measure_cold(const GptConfig& config) {
@@ -45,16 +43,7 @@ json measure_cold(const GptConfig& config) {
           {"real_kernels", cold.real_kernels},    {"meta_kernels", cold.meta_kernels}};
 }
 
-std::vector<std::string> arguments_of(const GptConfig& config) {
-  std::vector<std::string> arguments;
-  for (const auto value : {int64_t{at::get_num_threads()}, config.vocabulary, config.layers,
-                           config.width, config.heads, config.context, kBatch}) {
-    arguments.push_back(std::to_string(value));
-  }
-  return arguments;
-}
-
-// This program as its own child: --cold and what arguments_of() made. Prints one JSON object.
+// This program as its own child: --cold and what peer_arguments() made. Prints one JSON object.
 int run_cold(char** arguments) {
   const auto number = [&](int i) { return std::stoll(arguments[i]); };
   at::set_num_threads(static_cast<int>(number(0)));
@@ -70,7 +59,7 @@ int run_cold(char** arguments) {
 class ColdRuns {
  public:
   ColdRuns(const std::string& what, const GptConfig& config, int processes) {
-    auto arguments = arguments_of(config);
+    auto arguments = peer_arguments(config);
     arguments.insert(arguments.begin(), "--cold");
     for (int i = 0; i < processes; ++i) {
       note(fmt::format("{}: process {} of {}", what, i + 1, processes));
@@ -92,7 +81,7 @@ void measure_gpt12(Bench& bench) {
   const auto config = gpt12();
   const ColdRuns ours("gpt12", config, bench.rounds(9));
   note("gpt12: torch.compile, about ten seconds");
-  const auto theirs = run_peer("capture.py", arguments_of(config));
+  const auto theirs = run_peer("capture.py", peer_arguments(config));
   const auto peer = [&](const char* name, const char* key) -> std::optional<Peer> {
     if (!theirs) return std::nullopt;
     return Peer{name, theirs->at(key).get<double>()};

@@ -1,9 +1,19 @@
 #include "common/gpt12.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
 #include <torch/utils.h>
 
 namespace antegrad::bench {
+
+std::vector<std::string> peer_arguments(const examples::GptConfig& config) {
+  std::vector<std::string> arguments;
+  for (const auto value : {int64_t{at::get_num_threads()}, config.vocabulary, config.layers,
+                           config.width, config.heads, config.context, kBatch}) {
+    arguments.push_back(std::to_string(value));
+  }
+  return arguments;
+}
 
 Tokens random_tokens(const examples::GptConfig& config, int64_t batch) {
   const auto tokens = [&] {
@@ -13,10 +23,10 @@ Tokens random_tokens(const examples::GptConfig& config, int64_t batch) {
   return {std::move(inputs), tokens()};
 }
 
-CapturedGpt capture_gpt12() {
+CapturedGpt capture_gpt(const examples::GptConfig& config) {
   torch::manual_seed(0);
-  examples::Gpt model(gpt12());
-  const auto tokens = random_tokens(gpt12(), /*batch=*/2);
+  examples::Gpt model(config);
+  const auto tokens = random_tokens(config, kBatch);
   auto tree = std::make_shared<const compiler::ModuleTree>(model.ptr());
   capture::Request request;
   request.name = "gpt12";
