@@ -16,15 +16,11 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 import torch
 from torch._dynamo.utils import compilation_time_metrics
 
-from gpt import Gpt
+from gpt import from_command_line
 
 
 def main():
-    threads, vocabulary, layers, width, heads, context, batch = map(int, sys.argv[1:])
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    model = Gpt(vocabulary, layers, width, heads, context)
-    tokens, targets = (torch.randint(vocabulary, (batch, context)) for _ in range(2))
+    model, tokens, targets = from_command_line(sys.argv[1:])
     compiled = torch.compile(model, backend="aot_eager_decomp_partition")
 
     def forward_ms():

@@ -5,6 +5,15 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
+def from_command_line(words):
+    """Model, tokens and targets for THREADS VOCABULARY LAYERS WIDTH HEADS CONTEXT BATCH."""
+    threads, vocabulary, layers, width, heads, context, batch = map(int, words)
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    model = Gpt(vocabulary, layers, width, heads, context)
+    return model, *(torch.randint(vocabulary, (batch, context)) for _ in range(2))
+
+
 class Block(nn.Module):
     def __init__(self, width, heads):
         super().__init__()

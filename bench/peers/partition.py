@@ -17,7 +17,7 @@ import torch
 from functorch.compile import aot_module, make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from gpt import Gpt
+from gpt import from_command_line
 
 
 def storages_of(nodes):
@@ -28,11 +28,7 @@ def storages_of(nodes):
 
 
 def main():
-    threads, vocabulary, layers, width, heads, context, batch = map(int, sys.argv[1:])
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    model = Gpt(vocabulary, layers, width, heads, context)
-    tokens, targets = (torch.randint(vocabulary, (batch, context)) for _ in range(2))
+    model, tokens, targets = from_command_line(sys.argv[1:])
     found = {}
 
     def partition(joint, *args, **kwargs):

@@ -30,6 +30,7 @@ from antegrad._C import (
     ShapeMismatchError,
     TensorKindError,
 )
+from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile, report
 from antegrad._dynamo import backend
 
@@ -54,6 +55,7 @@ __all__ = [
     "ShapeMismatchError",
     "TensorKindError",
     "backend",
+    "checkpoint",
     "compile",
     "report",
 ]

@@ -15,7 +15,8 @@ def compile(function=None, /, **options):
     (calls 2, 4, 8, ... are captured again and compared).
 
     Options, with their defaults: name="step", max_programs=8, on_refusal="error" or "eager", audit="pow2", "off" or
-    "every", check_against_eager=0, cross_check_shapes="off", "error" or "use_kernel", verify_graphs=False, dump_dir="".
+    "every", check_against_eager=0, cross_check_shapes="off", "error" or "use_kernel", partition="as_written" or "min_cut" and
+    the rules of the latter by name (docs/partition.md), verify_graphs=False, dump_dir="".
 
     Raises OptionError for options, and on calls CaptureError and its kinds, HostStateError, MismatchError, and what the
     function raises; then everything is as it was before the call.

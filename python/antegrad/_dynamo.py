@@ -6,6 +6,7 @@ import weakref
 import torch
 
 from antegrad._C import Function
+from antegrad._checkpoint import tag_checkpoints
 
 # By what torch.compile was given, and by its code: the compiled functions of its graphs, oldest first. Dynamo owns them.
 _functions = weakref.WeakKeyDictionary()
@@ -15,14 +16,14 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     """Makes a compiled function of one of Dynamo's graphs: torch.compile(model, backend="antegrad", options={...}).
 
     It is captured when it is first called, and again for inputs that Dynamo's guards let pass and antegrad's do not
-    (other sizes of a dynamic dimension). The options are those of antegrad.compile.
+    (other sizes of a dynamic dimension). Calls of torch.utils.checkpoint become tags (antegrad.checkpoint). The options are those of antegrad.compile.
     """
     if mode is not None and mode != "default":
         raise TypeError(f"expected mode=None: antegrad has options of its own; found {mode!r}")
     given = dict(options or {})
     given.setdefault("name", "graph")
     # Its frames must not be compiled in turn when it runs to be captured.
-    function = Function(torch._dynamo.disable(graph_module.forward), given)
+    function = Function(torch._dynamo.disable(tag_checkpoints(graph_module).forward), given)
     for key in _keys_of(_called()):
         _functions.setdefault(key, []).append(weakref.ref(function))
     return function

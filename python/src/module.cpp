@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "checkpoint.h"
 #include "errors.h"
 #include "function.h"
 #include "options.h"
@@ -76,6 +77,7 @@ void add_reports(py::module_& module) {
 PYBIND11_MODULE(_C, module) {
   add_errors(module);
   add_reports(module);
+  add_checkpoints(module);
   py::class_<Function>(module, "Function", "A compiled function; see antegrad.compile.")
       .def(py::init([](py::object callable, const py::dict& options) {
              return std::make_unique<Function>(std::move(callable), options_from(options));

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "partition/default_partition.h"
+#include "partition/min_cut_options.h"
 #include "partition/split.h"
 #include "partition/tags.h"
 #include "partition_checks.h"
@@ -33,21 +34,10 @@ MinCutOptions random_options(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto coin = [&] { return random() % 2 == 0; };
   MinCutOptions options;
-  options.ban_recompute_used_far_apart = coin();
-  options.ban_recompute_long_fusible_chains = coin();
-  options.ban_recompute_materialized_backward = coin();
-  options.ban_recompute_not_in_allowlist = coin();
-  options.ban_recompute_reductions = coin();
-  options.ban_recompute_compute_intensive = coin();
-  options.ban_recompute_random = coin();
-  options.aggressive_recomputation = coin();
+  for (const auto& [name, value] : switches(options)) {
+    apply_setting(options, name + (coin() ? "=true" : "=false"));
+  }
   options.max_dist_from_bw = coin() ? 1000 : static_cast<int32_t>(random() % 4);
-  options.recompute_views = coin();
-  options.treat_parameters_as_free_to_save = coin();
-  options.recompute_low_precision_weights = coin();
-  options.distance_weighting = coin();
-  options.double_unmaterialized = coin();
-  options.never_more_than_default = coin();
   return options;
 }
 

@@ -1,0 +1,77 @@
+"""Checkpoints: antegrad.checkpoint anywhere, and torch.utils.checkpoint in Dynamo's graphs."""
+
+import functools
+
+import torch
+from torch.utils.checkpoint import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
+
+from antegrad import _C
+
+_tag = torch.ops.higher_order.tag_activation_checkpoint
+
+
+def checkpoint(function, *args, policy=None, **kwargs):
+    """function(*args, **kwargs), whose activations are dropped after the call and computed again in the backward pass.
+
+    In what antegrad compiles this is a tag on what is recorded: results, gradients and random numbers have the bits that they
+    have without it. Elsewhere it is torch.utils.checkpoint with use_reentrant=False.
+
+    `policy` is a policy of torch.utils.checkpoint.create_selective_checkpoint_contexts: a function of a context and an
+    operator that returns a CheckpointPolicy, or a list of operators to save. When compiled it is given no arguments of the
+    operator, and is asked for in-place operators by their functional form.
+    """
+    if not torch.compiler.is_compiling() and _C.capturing():
+        return _tagged(function, args, kwargs, policy)
+    if policy is not None:
+        kwargs["context_fn"] = functools.partial(create_selective_checkpoint_contexts, policy)
+    return torch_checkpoint(function, *args, use_reentrant=False, **kwargs)
+
+
+def tag_checkpoints(graph_module):
+    """Makes the checkpoints in one of Dynamo's graphs tags for the capture. Changes the graph."""
+    for module in graph_module.modules():
+        if not isinstance(module, torch.fx.GraphModule):
+            continue
+        found = [node for node in module.graph.nodes if node.target is _tag]
+        for node in found:
+            node.target = _run_tagged
+        if found:
+            module.recompile()
+    return graph_module
+
+
+def _run_tagged(body, *args, **kwargs):
+    _, own = _tag.divide_kwargs(kwargs)
+    policy = None
+    if context_fn := body.meta.get("_checkpoint_context_fn"):
+        policy = getattr(context_fn()[0], "policy_fn", None)
+        if policy is None:
+            raise NotImplementedError(
+                "antegrad: expected a context_fn by create_selective_checkpoint_contexts in a compiled checkpoint; "
+                f"found {context_fn}; pass a policy")
+    return _tagged(body, args, own, policy)
+
+
+def _tagged(function, args, kwargs, policy):
+    with _C.CheckpointBlock(None if policy is None else functools.partial(_word_for, _as_function(policy))):
+        return function(*args, **kwargs)
+
+
+def _as_function(policy):
+    if callable(policy):
+        return policy
+    return lambda _, op: CheckpointPolicy.MUST_SAVE if op in policy else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def _word_for(policy, name):
+    """What a policy says of an operator such as "aten::mm.default"; one that only antegrad has is computed again."""
+    space, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    op = getattr(getattr(getattr(torch.ops, space), base, None), overload, None)
+    if op is None:
+        return "must_recompute"
+    says = policy(SelectiveCheckpointContext(is_recompute=False), op)
+    if isinstance(says, bool):  # the older form: whether to save
+        says = CheckpointPolicy.MUST_SAVE if says else CheckpointPolicy.MUST_RECOMPUTE
+    return says.name.lower()
