@@ -2,10 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/nn/modules/rnn.h>
+#include <torch/nn.h>
 #include <torch/utils.h>
 
 #include <atomic>
@@ -26,6 +27,15 @@ int64_t total(const std::map<std::string, int64_t>& counts) {
   for (const auto& [name, count] : counts) sum += count;
   return sum;
 }
+
+class AutocastToBf16 {
+ public:
+  AutocastToBf16() { at::autocast::set_autocast_enabled(at::kCPU, true); }
+  ~AutocastToBf16() {
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+  }
+};
 
 // --- what is saved ---------------------------------------------------------------------------------------
 
@@ -68,6 +78,29 @@ TEST(Partition, AnArgumentThatIsReadAgainMustNotHaveChanged) {
   const auto loss = step(x, w);
   x.zero_();
   EXPECT_THROW(loss.backward(), c10::Error);
+}
+
+// A copy of a weight in fewer bytes is made again from the weight, which is held anyway; and eager saves no less.
+TEST(Partition, LowPrecisionCopiesOfWeightsAreNotSaved) {
+  at::manual_seed(2);
+  torch::nn::Sequential model(torch::nn::Linear(64, 64), torch::nn::GELU(),
+                              torch::nn::Linear(64, 64), torch::nn::GELU(),
+                              torch::nn::Linear(64, 64));
+  const auto x = at::randn({256, 64});
+  const auto body = [&](const at::Tensor& in) {
+    const AutocastToBf16 autocast;
+    return model->forward(in).to(at::kFloat).sin().sum();
+  };
+  auto written = compile(model, body, Options().with_verify_graphs(true));
+  auto cut = compile(model, body, Options().with_verify_graphs(true).with_min_cut());
+  const auto parameters = model->parameters();
+  const auto eager = torch::autograd::grad({body(x)}, parameters);
+  EXPECT_TRUE(same_bits(eager, torch::autograd::grad({written(x)}, parameters)));
+  EXPECT_TRUE(same_bits(eager, torch::autograd::grad({cut(x)}, parameters)));
+  // Gradients go back through the weights of two layers.
+  const int64_t copies = 2 * 64 * 64 * 2;
+  EXPECT_LE(cut.report().programs.at(0).saved_bytes,
+            written.report().programs.at(0).saved_bytes - copies);
 }
 
 // --- random draws ----------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+
 #include "support/options.h"
 
 namespace antegrad::testing {
@@ -118,10 +120,15 @@ void expect_learning_parity(const std::function<Learner(const Setting&)>& make,
   std::vector<Compiled<Function>> steps;
   std::vector<Function> functions;
   for (const auto& function : compiled.functions) {
-    steps.push_back(antegrad::compile(compiled.module, Function(function), tested_options()));
+    const Function body = [function](const List& in) {
+      const TestedBlock block;
+      return function(in);
+    };
+    steps.push_back(antegrad::compile(compiled.module, body, tested_options()));
     functions.emplace_back([step = steps.back()](const List& in) mutable { return step(in); });
   }
   auto state = generator_state(setting.device);
+  if (long_tests()) options.steps = std::max(options.steps, 20);
   for (int i = 0; i < options.steps; ++i) {
     SCOPED_TRACE("step " + std::to_string(i));
     set_generator_state(state, setting.device);

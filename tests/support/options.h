@@ -3,7 +3,10 @@
 /// \file
 /// The options that differential tests compile with.
 
+#include <antegrad/checkpoint.h>
 #include <antegrad/options.h>
+
+#include <optional>
 
 namespace antegrad::testing {
 
@@ -11,6 +14,16 @@ namespace antegrad::testing {
 /// with these settings ("NAME=VALUE", apart by blanks; see partition/min_cut_options.h), so that a whole
 /// suite runs with them.
 Options tested_options();
+
+/// A checkpoint around a tested callable, where ANTEGRAD_TEST_TAGS is set: what its policy says of an operator is
+/// drawn by the operator's name and that number. Nothing outside of a capture.
+class TestedBlock {
+ public:
+  TestedBlock();
+
+ private:
+  std::optional<detail::CapturedBlock> block_;
+};
 
 /// Everything that can run again does: no ban that weighs time against memory.
 MinCutOptions without_bans();
