@@ -18,11 +18,10 @@ bool stands_for_its_memory(const at::Tensor& tensor) {
   return tensor.storage_offset() == 0 && at::has_internal_overlap(tensor) == at::MemOverlap::No;
 }
 
-void require_own_elements(const at::Tensor& tensor) {
+void require_own_elements(const at::Tensor& tensor, const char* found) {
   if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) return;
-  throw MutationError(
-      "", {"written tensors whose elements have memory of their own",
-           "a write to an expanded argument or to a view of one", "pass what was expanded"});
+  throw MutationError("", {"written tensors whose elements have memory of their own", found,
+                           "pass what was expanded"});
 }
 
 struct Part {
@@ -57,6 +56,11 @@ SharedMemory shared_memory(const std::vector<Part>& parts) {
     shared.base = bases[0];
     shared.place = shared.members.at(bases[0].unsafeGetTensorImpl());
     return shared;
+  }
+  // As a view of its memory its gradient would be one for all elements that share a place.
+  for (const auto& part : parts) {
+    if (!part.tensor.requires_grad()) continue;
+    require_own_elements(part.tensor, "a write to memory that an expanded tensor with grad shows");
   }
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t end = 0;
@@ -114,7 +118,9 @@ SharedMemories find_shared_memory(const std::vector<Root>& roots, const SharedMe
     for (const auto* root : members) {
       written |= was_written(*root);
       replaceable &= stands_for_its_memory(root->real);
-      if (was_written(*root)) require_own_elements(root->real);
+      if (was_written(*root)) {
+        require_own_elements(root->real, "a write to an expanded argument or to a view of one");
+      }
       temporary |= is_temporary(*root);
       rebased_view |= root->real.is_view() && has_new_history(*root);
     }

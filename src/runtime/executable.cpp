@@ -1,9 +1,12 @@
 #include "runtime/executable.h"
 
 #include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
 #include <ATen/record_function.h>
 #include <antegrad/error.h>
 #include <c10/core/InferenceMode.h>
@@ -60,6 +63,20 @@ class ForwardRange {
  private:
   at::RecordFunction record_;
 };
+
+// A copy in memory laid out as the original's from the start of its storage: views of it are made again by offsets in
+// that.
+at::Tensor copy_in_place(const at::Tensor& tensor) {
+  const bool plain = tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense();
+  if (plain || at::has_internal_overlap(tensor) != at::MemOverlap::No) return tensor.clone();
+  const auto itemsize = tensor.itemsize();
+  const auto bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), itemsize,
+                                                      static_cast<size_t>(tensor.storage_offset()));
+  const auto memory = at::empty({static_cast<int64_t>(bytes / itemsize)}, tensor.options());
+  auto copy = memory.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  copy.copy_(tensor);
+  return copy;
+}
 
 // The tensor that an alias refers to.
 const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tensor>& primals,
@@ -279,7 +296,7 @@ std::vector<at::Tensor> Executable::copy_overwritten(const std::vector<at::Tenso
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   for (const auto& slot : saved_) {
     if (slot.kind != SavedSlot::Kind::primal_copy) continue;
-    copies.push_back(primals[static_cast<size_t>(slot.index)].clone());
+    copies.push_back(copy_in_place(primals[static_cast<size_t>(slot.index)]));
   }
   return copies;
 }

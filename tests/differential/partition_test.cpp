@@ -103,6 +103,24 @@ TEST(Partition, LowPrecisionCopiesOfWeightsAreNotSaved) {
             written.report().programs.at(0).saved_bytes - copies);
 }
 
+// What the call overwrites is saved as a copy, of which views are made again by offsets in the storage.
+TEST(Partition, ACopyOfAnArgumentThatStartsLateInItsStorageHasItsViewsThere) {
+  const auto body = [](at::Tensor a, const at::Tensor& c) { a.mul_(c); };
+  for (const auto& options : {Options(), Options().with_min_cut()}) {
+    for (const bool gaps : {false, true}) {
+      auto step = compile(body, options);
+      const auto c = at::randn({}).requires_grad_();
+      const auto memory = at::arange(400.0);
+      auto a = at::empty({0}).set_(memory.storage(), 7, {4, 3}, {gaps ? 5 : 3, 1});
+      const auto before = a.clone();
+      step(a, c);
+      const auto gradient = torch::autograd::grad({a.sum()}, {c})[0];
+      EXPECT_TRUE(same_bits(a.detach(), before * c.detach()));
+      EXPECT_TRUE(same_bits(gradient, before.sum())) << gradient << before;
+    }
+  }
+}
+
 // --- random draws ----------------------------------------------------------------------------------------
 
 struct RandomCase {

@@ -80,6 +80,17 @@ TEST(Refusals, AnArgumentThatIsMadeToStartElsewhere) {
   }
 }
 
+// Its gradient would be one for all elements: as a view of its memory it would get their mean.
+TEST(Refusals, AWriteToMemoryThatAnExpandedTensorWithGradShows) {
+  const auto shown = at::randn({1}).expand({3}).detach().requires_grad_();
+  expect_refused<MutationError>(
+      [](const List& a) {
+        a[1].mul_(2);
+        return a[0].sin();
+      },
+      {shown, shown.detach()[0]}, "memory that an expanded tensor with grad shows");
+}
+
 TEST(Refusals, ATensorWithViewsWhoseSizesChange) {
   expect_refused<MutationError>(
       [](const List& a) {
