@@ -46,7 +46,7 @@ def _run_tagged(body, *args, **kwargs):
     policy = None
     if context_fn := body.meta.get("_checkpoint_context_fn"):
         policy = getattr(context_fn()[0], "policy_fn", None)
-        if policy is None:
+        if policy is None:  # other contexts may do anything to the operators that they see, which no tag can say
             raise NotImplementedError(
                 "antegrad: expected a context_fn by create_selective_checkpoint_contexts in a compiled checkpoint; "
                 f"found {context_fn}; pass a policy")

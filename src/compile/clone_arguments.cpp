@@ -8,6 +8,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "torch_compat/storage_state.h"
+
 namespace antegrad::compiler {
 namespace {
 
@@ -46,7 +48,7 @@ class Cloner {
     const at::NoGradGuard no_grad;
     const auto& storage = tensor.storage();
     auto& copy = storages_[storage.unsafeGetStorageImpl()];
-    if (!copy.defined()) copy = bytes_of(storage).clone();
+    if (!copy.defined()) copy = torch_compat::bytes_of(storage).clone();
     return at::empty({0}, tensor.options().requires_grad(false))
         .set_(copy.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
   }

@@ -18,6 +18,7 @@
 #include "compile/clone_arguments.h"
 #include "compile/host_values.h"
 #include "compile/tensor_bits.h"
+#include "runtime/generator_states.h"
 #include "torch_compat/convert.h"
 
 namespace antegrad::compiler {
@@ -153,7 +154,7 @@ Outcome run_trial(const EagerCheck& check, const std::function<Leaves(const Leav
   for (const auto& [name, tensor] : check.held) add(name + " after the call", tensor);
   if (at::GradMode::is_enabled()) add_gradients(leaves.tensors, targets, outcome);
   for (const auto& [name, generator] : check.generators) {
-    add("generator " + name, state_of(generator));
+    add("generator " + name, runtime::state_of(generator));
   }
   at::autocast::clear_cache();
   return outcome;

@@ -1,25 +1,15 @@
 #include "compile/trial_state.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <mutex>
 #include <unordered_set>
 
+#include "runtime/generator_states.h"
+#include "torch_compat/storage_state.h"
+
 namespace antegrad::compiler {
-
-at::Tensor bytes_of(const c10::Storage& storage) {
-  const auto size = static_cast<int64_t>(storage.nbytes());
-  return at::empty({0}, at::TensorOptions().dtype(at::kByte).device(storage.device()))
-      .set_(storage, /*storage_offset=*/0, {size}, {1});
-}
-
-at::Tensor state_of(at::Generator generator) {
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
 
 TrialState::TrialState(const std::vector<NamedTensor>& tensors,
                        const std::vector<NamedGenerator>& generators) {
@@ -37,12 +27,12 @@ TrialState::TrialState(const std::vector<NamedTensor>& tensors,
     saved.output_nr = tensor.output_nr();
     tensors_.push_back(std::move(saved));
     if (!seen_storages.insert(tensor.storage().unsafeGetStorageImpl()).second) continue;
-    auto bytes = bytes_of(tensor.storage());
+    auto bytes = torch_compat::bytes_of(tensor.storage());
     auto copy = bytes.clone();
     storages_.push_back({std::move(bytes), std::move(copy)});
   }
   for (const auto& [name, generator] : generators) {
-    generators_.push_back({generator, state_of(generator)});
+    generators_.push_back({generator, runtime::state_of(generator)});
   }
 }
 
@@ -70,10 +60,7 @@ void TrialState::restore() const {
       version.set_version(saved.version);
     }
   }
-  for (auto [generator, state] : generators_) {
-    const std::lock_guard lock(generator.mutex());
-    generator.set_state(state);
-  }
+  for (const auto& [generator, state] : generators_) runtime::set_state(generator, state);
 }
 
 }  // namespace antegrad::compiler

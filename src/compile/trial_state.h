@@ -54,9 +54,4 @@ class TrialState {
   std::vector<SavedGenerator> generators_;
 };
 
-/// All bytes of a storage, in place; writes through it move no version counter of others.
-at::Tensor bytes_of(const c10::Storage& storage);
-
-at::Tensor state_of(at::Generator generator);
-
 }  // namespace antegrad::compiler

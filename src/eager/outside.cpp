@@ -1,12 +1,11 @@
 #include "eager/outside.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/empty.h>
 #include <antegrad/error.h>
 
 #include <algorithm>
 
-#include "torch_compat/autograd_graph.h"
+#include "torch_compat/storage_state.h"
 
 namespace antegrad::eager {
 namespace {
@@ -27,14 +26,6 @@ void each_tensor(const c10::IValue& value, const Visit& visit) {
 const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
                                                   : nullptr;
-}
-
-// All bytes of a tensor's storage.
-at::Tensor memory_of(const at::Tensor& tensor) {
-  auto memory = at::empty({0}, tensor.options().dtype(at::kByte).requires_grad(false));
-  const auto& storage = tensor.storage();
-  memory.set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
-  return memory;
 }
 
 }  // namespace
@@ -62,7 +53,7 @@ void Outside::use(const at::Tensor& tensor, bool writes) {
   if (!writes || used.written) return;
   used.written = true;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  auto memory = memory_of(tensor);
+  auto memory = torch_compat::bytes_of(tensor.storage());
   auto before = memory.clone();
   written_.push_back({tensor, std::move(memory), std::move(before), impl->version_counter()});
 }

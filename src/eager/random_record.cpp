@@ -4,29 +4,14 @@
 #include <antegrad/error.h>
 
 #include <algorithm>
-#include <cstring>
-#include <mutex>
+
+#include "runtime/generator_states.h"
 
 namespace antegrad::eager {
-namespace {
 
-at::Tensor state_of(at::Generator generator) {
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set_state(at::Generator generator, const at::Tensor& state) {
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
-
-// States are tensors of bytes on the CPU.
-bool same_state(const at::Tensor& a, const at::Tensor& b) {
-  return a.nbytes() == b.nbytes() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
-}  // namespace
+using runtime::same_state;
+using runtime::set_state;
+using runtime::state_of;
 
 void RandomRecord::note(const at::Generator& generator) {
   const bool known = std::any_of(drawn_.begin(), drawn_.end(),

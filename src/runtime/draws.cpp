@@ -3,12 +3,12 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/function_schema.h>
 
-#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/generator_states.h"
 #include "runtime/twin_call.h"
 
 namespace antegrad::runtime {
@@ -49,17 +49,6 @@ std::vector<std::string> names_with_generator(const std::string& overload) {
   return names;
 }
 
-at::Tensor state_of(const at::Generator& generator) {
-  auto held = generator;
-  const std::lock_guard lock(held.mutex());
-  return held.get_state();
-}
-
-bool same_state(const at::Tensor& a, const at::Tensor& b) {
-  return a.nbytes() == b.nbytes() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
 // One repetition at a time on default generators.
 std::mutex& exchange_mutex() {
   static auto* mutex = new std::mutex();
@@ -68,22 +57,17 @@ std::mutex& exchange_mutex() {
 
 class ExchangedState {
  public:
-  ExchangedState(at::Generator generator, const at::Tensor& state)
-      : lock_(exchange_mutex()), generator_(std::move(generator)), before_(state_of(generator_)) {
-    set(state);
+  ExchangedState(const at::Generator& generator, const at::Tensor& state)
+      : lock_(exchange_mutex()), before_({generator}) {
+    set_state(generator, state);
   }
-  ~ExchangedState() { set(before_); }
+  ~ExchangedState() { before_.restore(); }
   ExchangedState(const ExchangedState&) = delete;
   ExchangedState& operator=(const ExchangedState&) = delete;
 
  private:
-  void set(const at::Tensor& state) {
-    const std::lock_guard lock(generator_.mutex());
-    generator_.set_state(state);
-  }
   std::lock_guard<std::mutex> lock_;
-  at::Generator generator_;
-  at::Tensor before_;
+  GeneratorStates before_;
 };
 
 }  // namespace

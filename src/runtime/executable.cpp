@@ -69,10 +69,9 @@ class ForwardRange {
 at::Tensor copy_in_place(const at::Tensor& tensor) {
   const bool plain = tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense();
   if (plain || at::has_internal_overlap(tensor) != at::MemOverlap::No) return tensor.clone();
-  const auto itemsize = tensor.itemsize();
-  const auto bytes = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), itemsize,
-                                                      static_cast<size_t>(tensor.storage_offset()));
-  const auto memory = at::empty({static_cast<int64_t>(bytes / itemsize)}, tensor.options());
+  const auto elements = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(),
+                                                         /*itemsize=*/1, tensor.storage_offset());
+  const auto memory = at::empty({static_cast<int64_t>(elements)}, tensor.options());
   auto copy = memory.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   copy.copy_(tensor);
   return copy;

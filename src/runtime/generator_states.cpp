@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 
+#include <cstring>
 #include <mutex>
 
 namespace antegrad::runtime {
@@ -23,20 +24,28 @@ std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTabl
   return generators;
 }
 
+at::Tensor state_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_state(at::Generator generator, const at::Tensor& state) {
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+bool same_state(const at::Tensor& a, const at::Tensor& b) {
+  return a.nbytes() == b.nbytes() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
 GeneratorStates::GeneratorStates(const std::vector<at::Generator>& generators)
     : generators_(generators) {
-  for (auto& generator : generators_) {
-    const std::lock_guard lock(generator.mutex());
-    states_.push_back(generator.get_state());
-  }
+  for (const auto& generator : generators_) states_.push_back(state_of(generator));
 }
 
 void GeneratorStates::restore() const {
-  for (size_t i = 0; i < generators_.size(); ++i) {
-    auto generator = generators_[i];
-    const std::lock_guard lock(generator.mutex());
-    generator.set_state(states_[i]);
-  }
+  for (size_t i = 0; i < generators_.size(); ++i) set_state(generators_[i], states_[i]);
 }
 
 }  // namespace antegrad::runtime

@@ -51,10 +51,6 @@ NodePtr shared(const Node& node, const SharedCasts& casts) {
   return it == casts.end() ? NodePtr() : it->second;
 }
 
-}  // namespace
-
-namespace {
-
 // All nodes that the roots lead to and that lie inside.
 template <class IsInside>
 std::vector<Node*> nodes_inside(const std::vector<Edge>& roots, const IsInside& is_inside) {

@@ -1,5 +1,7 @@
 #include "torch_compat/storage_state.h"
 
+#include <ATen/ops/empty.h>
+
 #include <optional>
 
 #include "torch_compat/private_member.h"
@@ -17,5 +19,11 @@ void forbid_data(c10::StorageImpl& storage) {
 }
 
 void allow_data(c10::StorageImpl& storage) { storage.*expose(DataForbidden()) = false; }
+
+at::Tensor bytes_of(const c10::Storage& storage) {
+  const auto size = static_cast<int64_t>(storage.nbytes());
+  return at::empty({0}, at::TensorOptions().dtype(at::kByte).device(storage.device()))
+      .set_(storage, /*storage_offset=*/0, {size}, {1});
+}
 
 }  // namespace antegrad::torch_compat
