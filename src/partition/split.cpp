@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
 #include <antegrad/error.h>
 
 #include "graph/text.h"
+#include "partition/dependence.h"
 #include "partition/tags.h"
 
 namespace antegrad {
@@ -27,12 +29,14 @@ size_t at(ValueId id) { return static_cast<size_t>(id); }
 /// Decides where each node goes, then moves the parts of the joint graph there.
 class Splitter {
  public:
-  Splitter(Graph joint, const std::vector<bool>& saved)
+  Splitter(Graph joint, const std::vector<bool>& saved, const Schedule& schedule)
       : joint_(std::move(joint)),
+        schedule_(schedule),
         saved_(saved),
         producer_(joint_.values.size(), -1),
         tags_(joint_) {
     saved_.resize(joint_.values.size(), false);
+    if (schedule_.moves_free_nodes) bound_ = bound_to_backward(joint_);
     find_generators();
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       for (const ValueId output : joint_.nodes[i].outputs) {
@@ -66,7 +70,8 @@ class Splitter {
   }
 
   bool on_forward_side(size_t node) const {
-    return forward_side_[node] || joint_.nodes[node].phase == Phase::forward;
+    return forward_side_[node] || joint_.nodes[node].phase == Phase::forward ||
+           (schedule_.moves_free_nodes && !bound_[node]);
   }
 
   /// Marks what `needed` reaches, from the last node to the first.
@@ -315,9 +320,7 @@ class Splitter {
 
   void emit_again(Graph& backward, const Node& node) {
     Node& again = backward.nodes.emplace_back(node);
-    for (ValueId& id : again.inputs) {
-      if (const auto it = renamed_.find(id); it != renamed_.end()) id = it->second;
-    }
+    for (ValueId& id : again.inputs) id = current(id);
     const int32_t apart = tags_.outermost_apart(node.block, demanding_);
     for (ValueId& id : again.outputs) {
       if (id == kNoValue) continue;
@@ -328,7 +331,25 @@ class Splitter {
         id = rename(id);
       } else {
         there_[at(id)] = true;
+        const ValueId original = id;
+        if (was_there_[at(original)]) id = current_[at(original)] = rename(original);
+        was_there_[at(original)] = true;
       }
+    }
+  }
+
+  /// What stands for a value of the joint graph where the next node is emitted.
+  ValueId current(ValueId id) const {
+    const auto it = renamed_.find(id);
+    return it != renamed_.end() ? it->second : at(id) < current_.size() ? current_[at(id)] : id;
+  }
+
+  /// What the schedule forgets after the node at that position.
+  void forget(size_t position) {
+    while (forgotten_ < schedule_.forget.size() &&
+           schedule_.forget[forgotten_].first <= static_cast<int32_t>(position)) {
+      const ValueId base = schedule_.forget[forgotten_++].second;
+      for (const ValueId id : shown_by_[base]) there_[at(id)] = false;
     }
   }
 
@@ -337,9 +358,7 @@ class Splitter {
     const auto fresh = static_cast<ValueId>(joint_.values.size());
     Value value = joint_.value(id);
     const auto own = [&](int32_t storage) {
-      if (storage == id) return fresh;
-      const auto it = renamed_.find(storage);
-      return it == renamed_.end() ? storage : it->second;
+      return storage == id ? fresh : storage < 0 ? storage : current(storage);
     };
     value.storage = own(value.storage);
     value.alias_class = own(value.alias_class);
@@ -352,16 +371,34 @@ class Splitter {
     emitting_.assign(joint_.nodes.size(), false);
     there_.assign(joint_.values.size(), false);
     for (const Saved& saved : report_) there_[at(saved.value)] = true;
+    was_there_ = there_;
+    current_.resize(joint_.values.size());
+    std::iota(current_.begin(), current_.end(), 0);
+    for (const auto& [position, base] : schedule_.forget) shown_by_[base];
+    for (size_t id = 0; id < joint_.values.size() && !shown_by_.empty(); ++id) {
+      const auto it = shown_by_.find(joint_.values[id].storage);
+      if (it != shown_by_.end()) it->second.push_back(static_cast<ValueId>(id));
+    }
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       if (!runs_backward_[i] || on_forward_side(i)) continue;
       emit_missing(backward, joint_.nodes[i].inputs);
       // Whatever needs nodes by position is done with this one, so it can move.
-      backward.nodes.push_back(std::move(joint_.nodes[i]));
+      renamed_.clear();
+      Node& node = backward.nodes.emplace_back(std::move(joint_.nodes[i]));
+      for (ValueId& id : node.inputs) id = current(id);
+      forget(i);
     }
+    std::vector<ValueId> gradients;
     for (const Output& output : joint_.outputs) {
       if (output.kind == OutputKind::gradient && output.value != kNoValue) {
-        emit_missing(backward, {output.value});
+        gradients.push_back(output.value);
       }
+    }
+    emit_missing(backward, gradients);
+    renamed_.clear();
+    for (Output& output : joint_.outputs) {
+      const bool gradient = output.kind == OutputKind::gradient && output.value != kNoValue;
+      if (gradient) output.value = current(output.value);
     }
   }
 
@@ -409,6 +446,8 @@ class Splitter {
   };
 
   Graph joint_;
+  const Schedule& schedule_;
+  std::vector<bool> bound_;  // by node: to the backward; empty when no nodes move
   std::vector<bool> saved_;
   std::vector<int32_t> producer_;      // by value: position of its node, -1 for inputs
   std::vector<int32_t> generator_of_;  // by value
@@ -423,6 +462,10 @@ class Splitter {
   Tags tags_;
   std::vector<bool> emitting_;      // by node
   std::vector<bool> there_;         // by value of the joint graph: saved, or computed again
+  std::vector<bool> was_there_;     // same: at some time
+  std::vector<ValueId> current_;    // same: what stands for it since it was computed once more
+  std::unordered_map<StorageId, std::vector<ValueId>> shown_by_;  // values of storages to forget
+  size_t forgotten_ = 0;            // entries of the schedule that are done
   std::vector<int32_t> demanding_;  // blocks whose values are asked for
   std::unordered_map<ValueId, ValueId> renamed_;  // values that die in this emission
   std::vector<size_t> missing_;
@@ -453,9 +496,9 @@ bool has_backward(const Graph& joint) {
                      [](const Output& output) { return output.kind == OutputKind::gradient; });
 }
 
-Partition split_at(Graph joint, const std::vector<bool>& saved) {
+Partition split_at(Graph joint, const std::vector<bool>& saved, const Schedule& schedule) {
   if (!has_backward(joint)) return inference(std::move(joint));
-  return Splitter(std::move(joint), saved).split();
+  return Splitter(std::move(joint), saved, schedule).split();
 }
 
 }  // namespace antegrad

@@ -1,0 +1,200 @@
+#include "partition/budget/problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <antegrad/error.h>
+
+#include "graph/text.h"
+#include "partition/dependence.h"
+#include "partition/partition.h"
+#include "partition/tags.h"
+
+namespace antegrad::budget {
+namespace {
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+/// What of the joint graph has a place in the problem.
+class Maker {
+ public:
+  Maker(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules)
+      : joint_(joint), seconds_(seconds), rules_(rules) {
+    AG_CHECK(seconds.size() == joint.nodes.size(), "one time a node");
+  }
+
+  Problem make() {
+    find_dependence();
+    add_operations(/*backward=*/false);
+    problem_.forward_count = static_cast<int32_t>(problem_.operations.size());
+    add_operations(/*backward=*/true);
+    add_edges();
+    add_ends();
+    require();
+    problem_.time = time_without_recomputation();
+    return std::move(problem_);
+  }
+
+ private:
+  bool is_token(ValueId id) const { return joint_.value(id).kind == ValueKind::token; }
+
+  /// The value that stands for this one: the base of a view.
+  ValueId base(ValueId id) const {
+    const Value& value = joint_.value(id);
+    return value.kind == ValueKind::tensor ? value.storage : id;
+  }
+
+  void find_dependence() {
+    backward_ = bound_to_backward(joint_, &depends_);
+    for (const Input& input : joint_.inputs) {
+      if (input.kind == InputKind::tangent) problem_.tangent_bytes += bytes(input.value);
+    }
+    for (const Output& output : joint_.outputs) {
+      if (!of_forward(output.kind) || output.value == kNoValue || !depends_[at(output.value)]) continue;
+      throw GraphError(ErrorText{"results that depend on primals only",
+                                 "one that depends on a tangent: " + value_text(joint_.value(output.value)),
+                                 ""});
+    }
+  }
+
+  int64_t bytes(ValueId id) const {
+    const antegrad::Value& value = joint_.value(id);
+    return value.kind == ValueKind::tensor ? storage_bytes(value.meta, rules_) : 0;
+  }
+
+  using Value = antegrad::Value;
+
+  bool makes_something(const Node& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId id) { return id != kNoValue && !is_token(id) && base(id) == id; });
+  }
+
+  void add_operations(bool backward) {
+    of_value_.resize(joint_.values.size(), -1);
+    for (size_t i = 0; i < joint_.nodes.size(); ++i) {
+      if (backward_[i] != backward) continue;
+      const Node& node = joint_.nodes[i];
+      const OpTraits& traits = node.op.traits();
+      const bool must_run = node.tokens > 0 || traits.collective || traits.mutates || traits.effect;
+      if (!makes_something(node) && !must_run && !(backward && reads_forward(node))) continue;
+      Operation operation;
+      operation.node = static_cast<int32_t>(i);
+      operation.time = traits.view ? 0 : std::llround(seconds_[i] * 1e12);
+      operation.backward = backward;
+      operation.required = backward || must_run;
+      operation.again = !backward && may_run_again(node);
+      operation.state_bytes = node.tokens > 0 && operation.again ? kGeneratorStateBytes * node.tokens : 0;
+      const auto index = static_cast<int32_t>(problem_.operations.size());
+      problem_.operations.push_back(operation);
+      for (const ValueId id : node.outputs) {
+        if (id == kNoValue || is_token(id) || base(id) != id) continue;
+        of_value_[at(id)] = static_cast<int32_t>(problem_.values.size());
+        budget::Value value;
+        value.bytes = bytes(id);
+        value.maker = index;
+        value.id = id;
+        value.always_saved = !backward && (!operation.again || node.recompute == Recompute::must_save);
+        problem_.values.push_back(value);
+        problem_.makes.add(of_value_[at(id)]);
+      }
+      problem_.makes.end_row();
+    }
+  }
+
+  bool reads_forward(const Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+      return !is_token(id) && !depends_[at(id)] && of_value_[at(base(id))] >= 0;
+    });
+  }
+
+  void add_edges() {
+    for (const Operation& operation : problem_.operations) {
+      read_.clear();
+      for (const ValueId id : joint_.nodes[at(operation.node)].inputs) {
+        const int32_t value = is_token(id) ? -1 : of_value_[at(base(id))];
+        if (value >= 0) read_.push_back(value);
+      }
+      std::sort(read_.begin(), read_.end());
+      read_.erase(std::unique(read_.begin(), read_.end()), read_.end());
+      for (const int32_t value : read_) problem_.reads.add(value);
+      problem_.reads.end_row();
+    }
+    problem_.readers = problem_.reads.transposed(static_cast<int32_t>(problem_.values.size()));
+  }
+
+  void add_ends() {
+    for (const Output& output : joint_.outputs) {
+      if (output.value == kNoValue || is_token(output.value)) continue;
+      const int32_t index = of_value_[at(base(output.value))];
+      if (index < 0) continue;
+      budget::Value& value = problem_.values[at(index)];
+      if (handed_out(output.kind)) value.result = true;
+      if (output.kind == OutputKind::gradient) value.gradient = true;
+      if (output.kind == OutputKind::mutated_input) value.written_back = true;
+    }
+  }
+
+  void require() {
+    std::vector<bool> needed(problem_.values.size());
+    for (size_t i = 0; i < needed.size(); ++i) {
+      needed[i] = problem_.values[i].result || problem_.values[i].written_back;
+    }
+    for (int32_t i = problem_.forward_count; i-- > 0;) {
+      Operation& operation = problem_.operations[at(i)];
+      for (const int32_t value : problem_.makes[i]) operation.required |= needed[at(value)];
+      if (!operation.required) continue;
+      for (const int32_t value : problem_.reads[i]) needed[at(value)] = true;
+    }
+  }
+
+  int64_t time_without_recomputation() const {
+    std::vector<bool> needed(problem_.values.size());
+    for (size_t i = 0; i < needed.size(); ++i) needed[i] = problem_.values[i].gradient;
+    int64_t sum = 0;
+    for (auto i = static_cast<int32_t>(problem_.operations.size()); i-- > 0;) {
+      const auto makes = problem_.makes[i];
+      const bool runs = problem_.operation(i).required ||
+                        std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(needed[at(v)]); });
+      if (!runs) continue;
+      sum += problem_.operation(i).time;
+      for (const int32_t value : problem_.reads[i]) needed[at(value)] = true;
+    }
+    return sum;
+  }
+
+  const Graph& joint_;
+  const std::vector<double>& seconds_;
+  const ByteRules& rules_;
+  Problem problem_;
+  std::vector<bool> depends_;      // by value of the graph: on a tangent
+  std::vector<bool> backward_;     // by node
+  std::vector<int32_t> of_value_;  // by value of the graph; -1: free, or a view
+  std::vector<int32_t> read_;
+};
+
+}  // namespace
+
+Rows Rows::transposed(int32_t columns) const {
+  Rows result;
+  result.begin_.assign(at(columns) + 1, 0);
+  for (const int32_t item : items_) ++result.begin_[at(item) + 1];
+  for (size_t i = 1; i < result.begin_.size(); ++i) result.begin_[i] += result.begin_[i - 1];
+  result.items_.resize(items_.size());
+  std::vector<int32_t> next(result.begin_.begin(), result.begin_.end() - 1);
+  for (int32_t row = 0; row < rows(); ++row) {
+    for (const int32_t item : (*this)[row]) result.items_[at(next[at(item)]++)] = row;
+  }
+  return result;
+}
+
+bool Problem::is_choice(int32_t index) const {
+  const Value& v = value(index);
+  return !v.result && !v.always_saved && !operation(v.maker).backward;
+}
+
+Problem make_problem(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules) {
+  return Maker(joint, seconds, rules).make();
+}
+
+}  // namespace antegrad::budget

@@ -1,0 +1,32 @@
+#include "partition/dependence.h"
+
+#include <algorithm>
+
+namespace antegrad {
+
+std::vector<bool> bound_to_backward(const Graph& joint, std::vector<bool>* values) {
+  std::vector<bool> own;
+  std::vector<bool>& depends = values ? *values : own;
+  depends.assign(joint.values.size(), false);
+  std::vector<bool> bound(joint.nodes.size(), false);
+  const auto is_token = [&](ValueId id) { return joint.value(id).kind == ValueKind::token; };
+  for (const Input& input : joint.inputs) {
+    if (input.kind == InputKind::tangent) depends[static_cast<size_t>(input.value)] = true;
+  }
+  for (size_t i = 0; i < joint.nodes.size(); ++i) {
+    const Node& node = joint.nodes[i];
+    const OpTraits& traits = node.op.traits();
+    const bool stays = node.phase == Phase::backward &&
+                       (node.tokens > 0 || traits.collective || traits.mutates);
+    bound[i] = stays || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+                 return !is_token(id) && depends[static_cast<size_t>(id)];
+               });
+    if (!bound[i]) continue;
+    for (const ValueId id : node.outputs) {
+      if (id != kNoValue && !is_token(id)) depends[static_cast<size_t>(id)] = true;
+    }
+  }
+  return bound;
+}
+
+}  // namespace antegrad

@@ -1,0 +1,17 @@
+#pragma once
+
+/// \file
+/// What of a joint graph has to run in the backward.
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace antegrad {
+
+/// By node: it depends on a tangent, or was captured in the backward and has effects, draws or writes, which
+/// keep their place. All other nodes could run in the forward. Of the graph's values those that such nodes make,
+/// and tangents, are marked in `values` where it is not null.
+std::vector<bool> bound_to_backward(const Graph& joint, std::vector<bool>* values = nullptr);
+
+}  // namespace antegrad
