@@ -40,6 +40,7 @@ OpTraits traits_of(uint32_t flags) {
   traits.reshape = flags & kReshape;
   traits.fuses = flags & kFuses;
   traits.fuses_inputs = flags & kFusesInputs;
+  traits.gathers = flags & kGathers;
   return traits;
 }
 

@@ -31,6 +31,7 @@ enum OpFlag : uint32_t {
   kReshape = 1 << 12,
   kFuses = 1 << 13,
   kFusesInputs = 1 << 14,
+  kGathers = 1 << 15,
 };
 
 struct OpRow {

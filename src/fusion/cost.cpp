@@ -1,0 +1,71 @@
+#include "fusion/cost.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "graph/op_flops.h"
+
+namespace antegrad {
+namespace {
+
+int64_t plus(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
+}
+
+/// Memory as it comes: reading it would be an error.
+bool makes_fresh_memory(const OpTraits& traits) {
+  return !traits.deterministic && !traits.random && (traits.factory || !traits.reads_data);
+}
+
+}  // namespace
+
+int64_t moved_bytes(const Value& value, const std::vector<int64_t>& symbols) {
+  if (value.kind != ValueKind::tensor) return 0;
+  int64_t elements = 1;
+  for (size_t i = 0; i < value.meta.sizes.size(); ++i) {
+    const int64_t size = value.meta.sizes[i].evaluate(symbols);
+    // Along a stride of 0 lies one element, unless there is none.
+    const bool repeats = i < value.meta.strides.size() && value.meta.strides[i] == IntExpr(0);
+    const int64_t distinct = repeats ? std::min<int64_t>(size, 1) : size;
+    if (__builtin_mul_overflow(elements, distinct, &elements)) {
+      elements = std::numeric_limits<int64_t>::max() / 16;
+    }
+  }
+  return elements * byte_size(value.meta.dtype);
+}
+
+NodeCost node_cost(const Graph& graph, const Node& node, const std::vector<int64_t>& symbols) {
+  const OpTraits& traits = node.op.traits();
+  if (traits.view || makes_fresh_memory(traits)) return {};
+  NodeCost cost;
+  cost.flops = op_flops(graph, node, symbols);
+  int64_t written = 0;
+  for (const ValueId id : node.outputs) {
+    if (id != kNoValue) written = plus(written, moved_bytes(graph.value(id), symbols));
+  }
+  cost.bytes = written;
+  if (!traits.reads_data) return cost;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const auto here = node.inputs.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(node.inputs.begin(), here, *here) != here) continue;
+    const int64_t all = moved_bytes(graph.value(*here), symbols);
+    cost.bytes = plus(cost.bytes, traits.gathers && i == 0 ? std::min(all, written) : all);
+  }
+  return cost;
+}
+
+std::optional<Machine> machine_named(std::string_view name) {
+  if (name == "gpu") return kGpu;
+  if (name == "cpu") return kCpu;
+  return {};
+}
+
+double seconds(const NodeCost& cost, const Machine& machine) {
+  if (cost == NodeCost{}) return 0;
+  return std::max(static_cast<double>(cost.flops) / machine.flops_per_second,
+                  static_cast<double>(cost.bytes) / machine.bytes_per_second) +
+         machine.seconds_per_node;
+}
+
+}  // namespace antegrad
