@@ -327,12 +327,17 @@ class Splitter {
       if (is_token(id)) {
         // The thread of draws goes on from the forward's token; this one ends here.
         id = joint_.add_token();
-      } else if (there_[at(id)] || (apart >= 0 && tags_.is_within(tags_.home(id), apart))) {
-        id = rename(id);
+      } else if (apart >= 0 && tags_.is_within(tags_.home(id), apart)) {
+        id = renamed_[id] = another(id);
+      } else if (there_[at(id)]) {
+        id = another(id);  // nothing reads it: the one that is there serves
       } else {
         there_[at(id)] = true;
         const ValueId original = id;
-        if (was_there_[at(original)]) id = current_[at(original)] = rename(original);
+        const StorageId storage = joint_.value(original).storage;
+        if (was_there_[at(original)] || (storage >= 0 && current(storage) != storage)) {
+          id = current_[at(original)] = another(original);
+        }
         was_there_[at(original)] = true;
       }
     }
@@ -354,7 +359,7 @@ class Splitter {
   }
 
   /// A value like this one, of its own.
-  ValueId rename(ValueId id) {
+  ValueId another(ValueId id) {
     const auto fresh = static_cast<ValueId>(joint_.values.size());
     Value value = joint_.value(id);
     const auto own = [&](int32_t storage) {
@@ -363,7 +368,6 @@ class Splitter {
     value.storage = own(value.storage);
     value.alias_class = own(value.alias_class);
     joint_.values.push_back(std::move(value));
-    renamed_[id] = fresh;
     return fresh;
   }
 

@@ -1,0 +1,207 @@
+#include "partition/budget/frontier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "partition/budget/checkpoints.h"
+#include "partition/budget/price.h"
+#include "partition/budget/search.h"
+#include "partition/budget/segments.h"
+
+namespace antegrad::budget {
+namespace {
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+/// How much is tried.
+struct Recipe {
+  int sweep_depth;
+  int checkpoint_depth;
+  std::vector<int32_t> segments;
+  SegmentLimits compositions;
+  int32_t rungs;
+  int64_t descent_limit;
+  int64_t exchange_limit;
+  int64_t window_limit;  ///< at every second rung
+};
+
+const Recipe kQuick{5, 3, {2, 3, 4, 6, 8, 12, 16, 24, 32}, {14, 8}, 48, 4000, 2000, 0};
+const Recipe kThorough{7, 5, {2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48}, {28, 16}, 64, 20000, 20000, 8000};
+
+class Builder {
+ public:
+  Builder(const Problem& problem, const FrontierOptions& options)
+      : problem_(problem),
+        options_(options),
+        recipe_(options.effort == Effort::quick ? kQuick : kThorough),
+        simulator_(problem) {
+    frontier_.floor = peak_floor(problem);
+    eager_.assign(problem.values.size(), kRecompute);
+    for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
+      const auto readers = problem.readers[v];
+      const bool read = problem.value(v).gradient ||
+                        std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
+                          return reader >= problem.forward_count;
+                        });
+      if (read && problem.value(v).maker < problem.forward_count) eager_[at(v)] = kSave;
+    }
+    frontier_.eager_peak = simulator_.set(eager_).peak;
+    frontier_.archive = Archive(frontier_.eager_peak);
+  }
+
+  Frontier build() {
+    Search search(simulator_, frontier_.archive);
+    search.start(eager_, frontier_.eager_peak);
+    if (search.choices().empty()) return finish(search);
+    make_ladder();
+    collect(search);
+    tell(0.2);
+    climb_down(search);
+    tell(0.5);
+    push_floor(search);
+    refine(search);
+    return finish(search);
+  }
+
+ private:
+  Frontier finish(const Search& search) {
+    frontier_.measured = search.measured();
+    tell(1);
+    return std::move(frontier_);
+  }
+
+  void tell(double done) const {
+    if (options_.progress) options_.progress(done);
+  }
+
+  /// Budgets from the floor to the eager peak, each the same factor above the one before.
+  void make_ladder() {
+    const double low = static_cast<double>(std::max<int64_t>(frontier_.floor, 1));
+    const double high = static_cast<double>(frontier_.eager_peak);
+    for (int32_t i = recipe_.rungs; i-- > 0;) {
+      ladder_.push_back(std::llround(low * std::pow(high / low, static_cast<double>(i) / (recipe_.rungs - 1))));
+    }
+    ladder_.erase(std::unique(ladder_.begin(), ladder_.end()), ladder_.end());
+  }
+
+  /// Plans to start from.
+  void collect(Search& search) {
+    PriceCuts cuts(problem_);
+    family_ = cuts.sweep(cuts.bytes(), recipe_.sweep_depth);
+    sweep_ = family_.size();
+    for (const Crossing crossing : {Crossing::all, Crossing::soon}) {
+      for (Plan& plan : checkpoint_plans(problem_, search, cuts, crossing, recipe_.segments,
+                                         recipe_.checkpoint_depth)) {
+        family_.push_back(std::move(plan));
+      }
+    }
+    const std::vector<Plan> sweep(family_.begin(), family_.begin() + static_cast<std::ptrdiff_t>(sweep_));
+    std::vector<int64_t> budgets;
+    for (size_t i = 0; i < ladder_.size(); i += 3) budgets.push_back(ladder_[i]);
+    for (Plan& plan : segment_plans(simulator_, search, sweep, budgets, recipe_.compositions)) {
+      family_.push_back(std::move(plan));
+    }
+    for (const Plan& plan : family_) search.start(plan, frontier_.eager_peak);
+  }
+
+  /// Greedy descents: one that goes on from rung to rung, and one from the best that is known at each.
+  void climb_down(Search& search) {
+    search.start(eager_, frontier_.eager_peak);
+    Plan plan = eager_;
+    for (const int64_t rung : ladder_) {
+      search.start(plan, rung);
+      if (!search.descend(recipe_.descent_limit)) break;
+      plan = simulator_.plan();
+      search.use_room(recipe_.descent_limit);
+    }
+    for (const int64_t rung : ladder_) {
+      search.start(eager_, rung);
+      if (!search.descend(recipe_.descent_limit)) break;
+      search.use_room(recipe_.descent_limit);
+    }
+    for (const int64_t rung : ladder_) improve(search, rung);
+  }
+
+  void improve(Search& search, int64_t rung) {
+    const std::optional<PlanPoint> known = frontier_.archive.at_most(rung);
+    if (!known) return;
+    search.start(*known->plan, rung);
+    search.use_room(recipe_.descent_limit);
+    search.exchange(recipe_.exchange_limit, 12);
+  }
+
+  /// From the smallest plan that is known to still smaller ones.
+  void push_floor(Search& search) {
+    for (int round = 0; round < 4; ++round) {
+      const PlanPoint smallest = frontier_.archive.smallest();
+      for (const double share : {0.99, 0.97, 0.94}) {
+        const auto budget = std::max(frontier_.floor,
+                                     static_cast<int64_t>(share * static_cast<double>(smallest.peak)));
+        search.start(*smallest.plan, budget);
+        if (search.descend(recipe_.descent_limit)) search.use_room(recipe_.descent_limit);
+      }
+      if (frontier_.archive.smallest().peak == smallest.peak) break;
+    }
+  }
+
+  void refine(Search& search) {
+    if (recipe_.window_limit == 0) return;
+    std::vector<const Plan*> family;
+    for (const Plan& plan : family_) family.push_back(&plan);
+    for (size_t i = 0; i < ladder_.size(); i += 2) {
+      const std::optional<PlanPoint> known = frontier_.archive.at_most(ladder_[i]);
+      if (!known) break;
+      search.start(*known->plan, ladder_[i]);
+      search.search_windows(recipe_.window_limit, i, family);
+      search.exchange(recipe_.exchange_limit, 12);
+      tell(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(ladder_.size()));
+    }
+    for (const int64_t rung : ladder_) improve(search, rung);
+  }
+
+  const Problem& problem_;
+  const FrontierOptions& options_;
+  const Recipe& recipe_;
+  Simulator simulator_;
+  Frontier frontier_;
+  Plan eager_;
+  std::vector<Plan> family_;
+  size_t sweep_ = 0;
+  std::vector<int64_t> ladder_;  // budgets, largest first
+};
+
+}  // namespace
+
+int64_t peak_floor(const Problem& problem) {
+  int64_t results = 0;
+  for (const Value& value : problem.values) {
+    if (value.result) results += value.bytes;
+  }
+  int64_t gradients = 0;
+  int64_t made_results = 0;
+  int64_t floor = 0;
+  for (int32_t o = 0; o < static_cast<int32_t>(problem.operations.size()); ++o) {
+    const bool backward = problem.operation(o).backward;
+    int64_t live = backward ? results + gradients + problem.tangent_bytes : made_results;
+    for (const int32_t v : problem.reads[o]) {
+      const Value& value = problem.value(v);
+      const bool counted = value.result || (backward && value.gradient && problem.operation(value.maker).backward);
+      if (!counted) live += value.bytes;
+    }
+    for (const int32_t v : problem.makes[o]) live += problem.value(v).bytes;
+    if (backward || problem.operation(o).required) floor = std::max(floor, live);
+    for (const int32_t v : problem.makes[o]) {
+      const Value& value = problem.value(v);
+      if (value.result) made_results += value.bytes;
+      if (value.gradient && backward) gradients += value.bytes;
+    }
+  }
+  return floor;
+}
+
+Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {
+  return Builder(problem, options).build();
+}
+
+}  // namespace antegrad::budget

@@ -1,0 +1,44 @@
+#pragma once
+
+/// \file
+/// The frontier of a graph: for each peak the fastest plan that was found, built once by a fixed recipe.
+///
+/// Recipe (docs/budget.md): plans for all prices, checkpoints, and compositions of segments; then, along a fixed
+/// ladder of budgets from the largest peak to the smallest, greedy descents, exchanges and searches in windows. Seeds
+/// and limits are fixed, and limits count measurements, so that a graph has one frontier on every machine; a
+/// budget only picks from it, so that lower budgets never give higher peaks or faster steps.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "partition/budget/archive.h"
+#include "partition/budget/problem.h"
+
+namespace antegrad::budget {
+
+enum class Effort : uint8_t {
+  quick,     ///< while compiling
+  thorough,  ///< once for a graph that trains for long
+};
+
+struct FrontierOptions {
+  Effort effort = Effort::quick;
+  /// Told now and then how far it is, from 0 to 1.
+  std::function<void(double)> progress;
+};
+
+struct Frontier {
+  int64_t eager_peak = 0;   ///< when all that the backward reads is saved
+  int64_t floor = 0;        ///< no plan gets below
+  int64_t measured = 0;     ///< plans that were measured
+  Archive archive{1};
+};
+
+/// Bytes that no plan gets below: what one operation reads and makes, with results, tangents and the gradients before it.
+int64_t peak_floor(const Problem& problem);
+
+Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {});
+
+}  // namespace antegrad::budget

@@ -1,0 +1,119 @@
+#include "partition/budget/price.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace antegrad::budget {
+namespace {
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+constexpr double kLowestPrice = 1e-4;  // picoseconds a byte
+constexpr double kHighestPrice = 1e10;
+
+}  // namespace
+
+// Vertices: operations of the forward, then values, then source and sink.
+PriceCuts::PriceCuts(const Problem& problem) : problem_(problem) {
+  const auto values = static_cast<int32_t>(problem.values.size());
+  const int32_t forward = problem.forward_count;
+  const int32_t source = forward + values;
+  const int32_t sink = source + 1;
+  demanded_.assign(problem.values.size(), false);
+  for (int32_t v = 0; v < values; ++v) {
+    const Value& value = problem.value(v);
+    bytes_.push_back(value.bytes);
+    const auto readers = problem.readers[v];
+    demanded_[at(v)] = value.gradient || std::any_of(readers.begin(), readers.end(),
+                                                      [&](int32_t reader) { return reader >= forward; });
+  }
+  for (int32_t o = 0; o < forward; ++o) {
+    const Operation& operation = problem.operation(o);
+    const int64_t again = !operation.again ? kInfiniteCapacity : operation.required ? operation.time : 0;
+    if (again > 0) edges_.push_back({source, o, again});
+    for (const int32_t v : problem.makes[o]) {
+      if (problem.value(v).result) continue;
+      priced_.emplace_back(edges_.size(), v);
+      edges_.push_back({o, forward + v, 0});
+    }
+    for (const int32_t v : problem.reads[o]) {
+      if (!problem.value(v).result) edges_.push_back({forward + v, o, kInfiniteCapacity});
+    }
+  }
+  for (int32_t v = 0; v < values; ++v) {
+    const bool here = problem.value(v).maker < forward && !problem.value(v).result;
+    if (here && demanded_[at(v)]) edges_.push_back({forward + v, sink, kInfiniteCapacity});
+  }
+}
+
+void PriceCuts::drop_useless(Plan& plan) const {
+  std::vector<bool> used = demanded_;
+  for (int32_t o = problem_.forward_count; o-- > 0;) {
+    const auto makes = problem_.makes[o];
+    const bool runs = std::any_of(makes.begin(), makes.end(), [&](int32_t v) {
+      return used[at(v)] && plan[at(v)] != kSave && !problem_.value(v).result;
+    });
+    for (const int32_t v : makes) {
+      if (!used[at(v)]) plan[at(v)] = kRecompute;
+    }
+    if (!runs) continue;
+    for (const int32_t v : problem_.reads[o]) used[at(v)] = true;
+  }
+}
+
+PriceCuts::Cut PriceCuts::solve(double price, const std::vector<int64_t>& bytes) {
+  // Saving never costs more than computing everything again.
+  const auto most = static_cast<double>(problem_.time + 1);
+  for (const auto& [edge, value] : priced_) {
+    const double cost = std::min(most, price * static_cast<double>(bytes[at(value)]));
+    edges_[edge].capacity = problem_.value(value).always_saved ? 0 : 1 + std::llround(cost);
+  }
+  const auto vertices = static_cast<int32_t>(problem_.values.size()) + problem_.forward_count + 2;
+  const FlowCut cut =
+      minimum_cut(vertices, edges_, vertices - 2, vertices - 1, NearestTo::source);
+  Cut result;
+  result.plan.assign(problem_.values.size(), kRecompute);
+  for (const auto& [edge, value] : priced_) {
+    const bool separated = cut.on_source_side[at(edges_[edge].from)] &&
+                           !cut.on_source_side[at(edges_[edge].to)];
+    if (separated) result.plan[at(value)] = kSave;
+  }
+  for (int32_t o = 0; o < problem_.forward_count; ++o) {
+    if (!cut.on_source_side[at(o)] && problem_.operation(o).required) {
+      result.time += problem_.operation(o).time;
+    }
+  }
+  drop_useless(result.plan);
+  for (size_t v = 0; v < bytes.size(); ++v) {
+    if (result.plan[v] == kSave) result.saved += bytes[v];
+  }
+  return result;
+}
+
+Plan PriceCuts::cut(double price, const std::vector<int64_t>& bytes) {
+  return solve(price, bytes).plan;
+}
+
+/// Looks where the two plans cost the same: what is cheaper there lies between them.
+void PriceCuts::between(const Cut& low, const Cut& high, const std::vector<int64_t>& bytes, int depth,
+                        std::vector<Plan>& plans) {
+  if (depth == 0 || high.saved >= low.saved || high.time <= low.time) return;
+  const double price =
+      static_cast<double>(high.time - low.time) / static_cast<double>(low.saved - high.saved);
+  const Cut middle = solve(price, bytes);
+  if (middle.saved >= low.saved || middle.saved <= high.saved) return;
+  between(low, middle, bytes, depth - 1, plans);
+  plans.push_back(middle.plan);
+  between(middle, high, bytes, depth - 1, plans);
+}
+
+std::vector<Plan> PriceCuts::sweep(const std::vector<int64_t>& bytes, int depth) {
+  const Cut low = solve(kLowestPrice, bytes);
+  const Cut high = solve(kHighestPrice, bytes);
+  std::vector<Plan> plans = {low.plan};
+  between(low, high, bytes, depth, plans);
+  if (high.plan != low.plan) plans.push_back(high.plan);
+  return plans;
+}
+
+}  // namespace antegrad::budget

@@ -1,0 +1,48 @@
+#pragma once
+
+/// \file
+/// The best plan when each saved byte has a price: a minimum cut, exact as long as peaks do not count.
+///
+/// A cut pays the time of each operation that runs again and the price of each byte that is saved. Sweeping the
+/// price gives the plans from which the search starts (docs/budget.md). They save bytes as well as can be, not
+/// peaks: in a chain, computing its last value again computes all of it at once.
+
+#include <cstdint>
+#include <vector>
+
+#include "partition/budget/simulator.h"
+#include "partition/max_flow.h"
+
+namespace antegrad::budget {
+
+class PriceCuts {
+ public:
+  explicit PriceCuts(const Problem& problem);
+
+  /// Bytes of each value; to be changed for values that shall be saved at no price.
+  const std::vector<int64_t>& bytes() const { return bytes_; }
+
+  /// The plan at that price, in picoseconds a byte.
+  Plan cut(double price, const std::vector<int64_t>& bytes);
+  /// Plans for all prices, those that save most first; at most about 2^`depth` of them.
+  std::vector<Plan> sweep(const std::vector<int64_t>& bytes, int depth = 6);
+
+ private:
+  struct Cut {
+    Plan plan;
+    int64_t saved = 0;  ///< bytes, as weighed
+    int64_t time = 0;   ///< picoseconds of what runs again
+  };
+  Cut solve(double price, const std::vector<int64_t>& bytes);
+  void between(const Cut& low, const Cut& high, const std::vector<int64_t>& bytes, int depth,
+               std::vector<Plan>& plans);
+  void drop_useless(Plan& plan) const;
+
+  const Problem& problem_;
+  std::vector<int64_t> bytes_;
+  std::vector<bool> demanded_;  // by value: the backward reads it
+  std::vector<FlowEdge> edges_;
+  std::vector<std::pair<size_t, int32_t>> priced_;  // edge, value
+};
+
+}  // namespace antegrad::budget

@@ -1,0 +1,306 @@
+#include "partition/budget/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+
+namespace antegrad::budget {
+namespace {
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+bool is_within(const Measure& measure) { return measure.excess <= 0; }
+
+}  // namespace
+
+Search::Search(Simulator& simulator, Archive& archive) : simulator_(simulator), archive_(archive) {
+  const Problem& problem = simulator.problem();
+  // Only what the backward reads, or what that is computed from, is worth deciding.
+  std::vector<bool> matters(problem.values.size(), false);
+  for (auto o = static_cast<int32_t>(problem.operations.size()); o-- > 0;) {
+    const auto makes = problem.makes[o];
+    const bool read = problem.operation(o).backward ||
+                      std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(matters[at(v)]); });
+    if (!read) continue;
+    for (const int32_t value : problem.reads[o]) matters[at(value)] = true;
+  }
+  for (size_t v = 0; v < problem.values.size(); ++v) {
+    if (problem.values[v].gradient) matters[v] = true;
+  }
+  std::vector<std::vector<int32_t>> crossing(at(problem.forward_count));
+  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
+    if (!matters[at(v)] || !problem.is_choice(v)) continue;
+    choices_.push_back(v);
+    int32_t last = -1;
+    for (const int32_t reader : problem.readers[v]) {
+      if (reader < problem.forward_count) last = std::max(last, reader);
+    }
+    for (int32_t p = problem.value(v).maker; p < last; ++p) crossing[at(p)].push_back(v);
+  }
+  for (const auto& row : crossing) {
+    for (const int32_t value : row) crossing_.add(value);
+    crossing_.end_row();
+  }
+}
+
+Measure Search::probe(std::span<const Change> changes) {
+  ++measured_;
+  const Measure measure = simulator_.probe(changes);
+  archive_.offer(measure, simulator_.plan(), changes);
+  return measure;
+}
+
+Measure Search::apply(std::span<const Change> changes) {
+  ++measured_;
+  const Measure measure = simulator_.apply(changes);
+  archive_.offer(measure, simulator_.plan());
+  return measure;
+}
+
+Measure Search::start(const Plan& plan, int64_t budget) {
+  ++measured_;
+  simulator_.set_budget(budget);
+  const Measure measure = simulator_.set(plan);
+  archive_.offer(measure, simulator_.plan());
+  return measure;
+}
+
+template <class Each>
+void Search::for_each_alternative(int32_t value, Each each) const {
+  const Choice now = choice(value);
+  if (now != kSave) each(kSave);
+  if (now != kRecompute) each(kRecompute);
+  if (window_ != 0 && !is_window(now)) each(window_);
+}
+
+/// Excess that a change takes away, for the time that it takes more. Not above 0: of no use.
+double Search::score(const Measure& measure) const {
+  const Measure now = simulator_.measure();
+  const double less = now.excess - measure.excess;
+  if (!(less > 0)) return 0;
+  const auto more = static_cast<double>(measure.extra - now.extra);
+  return more <= 0 ? 1e20 + less : less / (more + 1000);
+}
+
+/// When no single change helps: saves all that is alive at one place of the forward.
+bool Search::save_a_crossing() {
+  double best = 0;
+  std::vector<Change> chosen;
+  std::vector<Change> changes;
+  for (int32_t p = 0; p < crossing_.rows(); ++p) {
+    changes.clear();
+    for (const int32_t value : crossing_[p]) {
+      if (may_change(value) && choice(value) != kSave) changes.push_back({value, kSave});
+    }
+    if (changes.empty()) continue;
+    const double found = score(probe(changes));
+    if (found <= best) continue;
+    best = found;
+    chosen = changes;
+  }
+  if (chosen.empty()) return false;
+  apply(chosen);
+  return true;
+}
+
+bool Search::descend(int64_t limit) {
+  const int64_t end = measured_ + limit;
+  int64_t stamp = 0;
+  while (!is_within(simulator_.measure())) {
+    if (measured_ >= end) return false;
+    std::vector<Move> moves;
+    for (const int32_t value : choices_) {
+      if (!may_change(value) || simulator_.problem().value(value).bytes == 0) continue;
+      for_each_alternative(value, [&](Choice other) {
+        const double found = score(probe({value, other}));
+        if (found > 0) moves.push_back({found, value, other, stamp});
+      });
+    }
+    if (moves.empty()) {
+      if (!save_a_crossing()) return false;
+      continue;
+    }
+    // Scores are looked at anew only when they come first.
+    std::priority_queue<Move> queue(std::less<Move>(), std::move(moves));
+    while (!queue.empty() && !is_within(simulator_.measure()) && measured_ < end) {
+      Move move = queue.top();
+      queue.pop();
+      if (choice(move.value) == move.choice) continue;
+      if (move.stamp == stamp) {
+        apply({move.value, move.choice});
+        ++stamp;
+        continue;
+      }
+      move.score = score(probe({move.value, move.choice}));
+      move.stamp = stamp;
+      if (move.score > 0) queue.push(move);
+    }
+  }
+  return true;
+}
+
+void Search::use_room(int64_t limit) {
+  const int64_t end = measured_ + limit;
+  const auto gain = [&](const Measure& measure) {
+    return is_within(measure) ? simulator_.measure().extra - measure.extra : int64_t{-1};
+  };
+  for (int round = 0; round < 3 && measured_ < end; ++round) {
+    // What is saved for nothing makes room.
+    for (const int32_t value : choices_) {
+      if (!may_change(value) || choice(value) != kSave || measured_ >= end) continue;
+      if (simulator_.problem().value(value).bytes == 0) continue;
+      if (gain(probe({value, kRecompute})) >= 0) apply({value, kRecompute});
+    }
+    std::priority_queue<Move> queue;
+    for (const int32_t value : choices_) {
+      if (!may_change(value)) continue;
+      for_each_alternative(value, [&](Choice other) {
+        const int64_t found = gain(probe({value, other}));
+        if (found > 0) queue.push({static_cast<double>(found), value, other, 0});
+      });
+    }
+    bool any = false;
+    int64_t stamp = 0;
+    while (!queue.empty() && measured_ < end) {
+      Move move = queue.top();
+      queue.pop();
+      if (choice(move.value) == move.choice) continue;
+      if (move.stamp != stamp) {
+        const int64_t found = gain(probe({move.value, move.choice}));
+        if (found <= 0) continue;
+        move.score = static_cast<double>(found);
+        move.stamp = stamp;
+        if (!queue.empty() && move < queue.top()) {
+          queue.push(move);
+          continue;
+        }
+      }
+      apply({move.value, move.choice});
+      ++stamp;
+      any = true;
+    }
+    if (!any) return;
+  }
+}
+
+void Search::exchange(int64_t limit, int width) {
+  const int64_t end = measured_ + limit;
+  if (!is_within(simulator_.measure())) return;
+  for (bool better = true; better && measured_ < end;) {
+    better = false;
+    const int64_t now = simulator_.measure().extra;
+    struct Priced {
+      int64_t extra;
+      int32_t value;
+      bool operator<(const Priced& o) const { return extra != o.extra ? extra < o.extra : value < o.value; }
+    };
+    std::vector<Priced> removals;
+    std::vector<Priced> additions;
+    for (const int32_t value : choices_) {
+      if (choice(value) == kSave) {
+        if (simulator_.problem().value(value).bytes == 0 || !simulator_.is_used(value)) continue;
+        removals.push_back({probe({value, kRecompute}).extra - now, value});
+      } else if (const Measure measure = probe({value, kSave}); measure.extra < now) {
+        additions.push_back({measure.extra - now, value});
+      }
+    }
+    std::sort(removals.begin(), removals.end());
+    std::sort(additions.begin(), additions.end());
+    for (const Priced& addition : additions) {
+      if (measured_ >= end) return;
+      if (choice(addition.value) == kSave) continue;
+      std::vector<Change> changes = {{addition.value, kSave}};
+      Measure reached = probe(changes);
+      const int64_t best = simulator_.measure().extra;
+      if (reached.extra >= best) continue;
+      if (is_within(reached)) {
+        apply(changes);
+        better = true;
+        continue;
+      }
+      int tries = 0;
+      for (const Priced& removal : removals) {
+        if (choice(removal.value) != kSave || removal.value == addition.value) continue;
+        if (removal.extra >= best - reached.extra || tries++ >= width) break;
+        changes.push_back({removal.value, kRecompute});
+        const Measure found = probe(changes);
+        if (is_within(found) && found.extra < best) {
+          apply(changes);
+          better = true;
+          break;
+        }
+        // What helps without sufficing stays, and the next one comes on top.
+        if (found.extra < best && found.excess < reached.excess) {
+          reached = found;
+        } else {
+          changes.pop_back();
+        }
+      }
+    }
+  }
+}
+
+void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<const Plan*>& family) {
+  if (!is_within(simulator_.measure()) || choices_.empty()) return;
+  const int64_t end = measured_ + limit;
+  std::mt19937_64 random(seed);
+  const auto pick = [&](size_t below) { return static_cast<size_t>(random() % below); };
+  const Problem& problem = simulator_.problem();
+  const auto forward = static_cast<double>(problem.forward_count);
+  Plan best = simulator_.plan();
+  Measure best_measure = simulator_.measure();
+  std::vector<Change> changes;
+  while (measured_ < end) {
+    changes.clear();
+    allowed_.assign(problem.values.size(), false);
+    if (pick(3) == 0) {
+      // One or two values change sides; all others may follow.
+      allowed_.assign(problem.values.size(), true);
+      for (size_t k = 1 + pick(2); k > 0; --k) {
+        const int32_t value = choices_[pick(choices_.size())];
+        changes.push_back({value, choice(value) == kSave ? kRecompute : kSave});
+        allowed_[at(value)] = false;
+      }
+    } else {
+      const double spread = static_cast<double>(pick(1000)) / 1000;
+      const auto length = static_cast<int32_t>(std::max(3.0, forward * (0.03 + 0.25 * spread * spread)));
+      const auto from = static_cast<int32_t>(pick(at(problem.forward_count)));
+      const int32_t to = std::min(problem.forward_count - 1, from + length);
+      const int32_t first = std::max(0, to - length);
+      const size_t mode = pick(3);
+      const Plan* other = family.empty() ? nullptr : family[pick(family.size())];
+      for (const int32_t value : choices_) {
+        const int32_t position = problem.value(value).maker;
+        if (position < first || position > to) continue;
+        allowed_[at(value)] = true;
+        Choice to_be = choice(value);
+        if (mode == 0) {
+          const auto readers = problem.readers[value];
+          const bool read = std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
+            return reader >= problem.forward_count;
+          });
+          to_be = read ? kSave : kRecompute;
+        } else if (mode == 1 && other) {
+          to_be = (*other)[at(value)];
+        } else if (pick(4) == 0) {
+          to_be = window_ != 0 && pick(2) == 0 ? window_ : to_be == kSave ? kRecompute : kSave;
+        }
+        if (to_be != choice(value)) changes.push_back({value, to_be});
+      }
+      for (size_t k = choices_.size() / 20 + 1; k > 0; --k) allowed_[at(choices_[pick(choices_.size())])] = true;
+    }
+    apply(changes);
+    if (descend(end - measured_)) use_room(end - measured_);
+    const Measure found = simulator_.measure();
+    if (is_within(found) && found.extra <= best_measure.extra) {
+      best = simulator_.plan();
+      best_measure = found;
+    } else {
+      simulator_.set(best);
+    }
+  }
+  allowed_.clear();
+  simulator_.set(best);
+}
+
+}  // namespace antegrad::budget

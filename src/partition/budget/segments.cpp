@@ -1,0 +1,225 @@
+#include "partition/budget/segments.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace antegrad::budget {
+namespace {
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+constexpr size_t kMostStates = 60;
+constexpr double kLongestSegment = 0.6;  // of the forward's time
+
+/// One way to run the forward from one cut point to another.
+struct Segment {
+  int64_t peak;   ///< inside, above what was saved before
+  int64_t saved;  ///< bytes
+  int64_t time;
+  size_t plan;    ///< of the family
+};
+
+struct State {
+  int64_t saved;
+  int64_t time;
+  size_t from;  ///< cut point before
+  size_t state; ///< its state
+  size_t plan;
+};
+
+class Composer {
+ public:
+  Composer(Simulator& simulator, const Search& search, const std::vector<Plan>& family,
+           const SegmentLimits& limits)
+      : simulator_(simulator), problem_(simulator.problem()), search_(search), limits_(limits) {
+    int64_t time = 0;
+    for (int32_t p = 0; p < problem_.forward_count; ++p) {
+      time += problem_.operation(p).time;
+      until_.push_back(time);
+    }
+    choose_plans(family);
+    choose_cut_points();
+    simulate_segments();
+  }
+
+  std::optional<Plan> compose(int64_t budget) const {
+    std::vector<std::vector<State>> states(points_.size());
+    states[0] = {{0, 0, 0, 0, 0}};
+    for (size_t i = 0; i + 1 < points_.size(); ++i) {
+      prune(states[i]);
+      for (size_t j = i + 1; j < points_.size(); ++j) {
+        for (const Segment& segment : segments_[i][j]) {
+          for (size_t k = 0; k < states[i].size(); ++k) {
+            const State& state = states[i][k];
+            if (state.saved + segment.peak > budget) continue;
+            states[j].push_back({state.saved + segment.saved, state.time + segment.time, i, k, segment.plan});
+          }
+        }
+      }
+    }
+    if (states.back().empty()) return std::nullopt;
+    State state = *std::min_element(states.back().begin(), states.back().end(),
+                                    [](const State& a, const State& b) { return a.time < b.time; });
+    Plan plan(problem_.values.size(), kRecompute);
+    for (size_t j = points_.size() - 1; j > 0;) {
+      set_inside(plan, state.from, j, family_[state.plan]);
+      const size_t from = state.from;
+      if (from > 0) state = states[from][state.state];
+      j = from;
+    }
+    return plan;
+  }
+
+ private:
+  bool is_read_in_backward(int32_t value) const {
+    const auto readers = problem_.readers[value];
+    return problem_.value(value).gradient ||
+           std::any_of(readers.begin(), readers.end(),
+                       [&](int32_t reader) { return reader >= problem_.forward_count; });
+  }
+
+  void choose_plans(const std::vector<Plan>& family) {
+    eager_.assign(problem_.values.size(), kRecompute);
+    for (const int32_t value : search_.choices()) {
+      if (is_read_in_backward(value)) eager_[at(value)] = kSave;
+    }
+    family_ = {Plan(problem_.values.size(), kRecompute), eager_};
+    const size_t wanted = at(std::max(1, limits_.plans - 2));
+    const size_t stride = std::max<size_t>(1, family.size() / wanted);
+    for (size_t i = 0; i < family.size(); i += stride) family_.push_back(family[i]);
+  }
+
+  /// The place with the fewest bytes across it in each of so many parts of equal time. -1 stands for the start.
+  void choose_cut_points() {
+    points_ = {-1};
+    const int64_t whole = until_.back();
+    int32_t p = 0;
+    for (int32_t i = 0; i < limits_.cut_points; ++i) {
+      int32_t best = -1;
+      int64_t fewest = 0;
+      for (; p < problem_.forward_count - 1 && until_[at(p)] <= whole / limits_.cut_points * (i + 1); ++p) {
+        int64_t bytes = 0;
+        for (const int32_t value : search_.crossing(p)) bytes += problem_.value(value).bytes;
+        if (best >= 0 && bytes >= fewest) continue;
+        best = p;
+        fewest = bytes;
+      }
+      if (best >= 0) points_.push_back(best);
+    }
+    points_.push_back(problem_.forward_count - 1);
+  }
+
+  bool is_inside(int32_t value, size_t from, size_t to) const {
+    const int32_t position = problem_.value(value).maker;
+    return position > points_[from] && position <= points_[to];
+  }
+
+  /// Decisions of `plan` for what is made between two cut points; what crosses the later one is saved.
+  void set_inside(Plan& into, size_t from, size_t to, const Plan& plan) const {
+    for (const int32_t value : search_.choices()) {
+      if (is_inside(value, from, to)) into[at(value)] = plan[at(value)];
+    }
+    save_crossing(into, to);
+  }
+
+  void save_crossing(Plan& plan, size_t point) const {
+    if (point == 0 || point + 1 == points_.size()) return;
+    for (const int32_t value : search_.crossing(points_[point])) plan[at(value)] = kSave;
+  }
+
+  void simulate_segments() {
+    segments_.resize(points_.size());
+    const int64_t whole = until_.back();
+    for (size_t i = 0; i + 1 < points_.size(); ++i) {
+      segments_[i].resize(points_.size());
+      const int64_t start = i == 0 ? 0 : until_[at(points_[i])];
+      for (size_t j = i + 1; j < points_.size(); ++j) {
+        const auto time = static_cast<double>(until_[at(points_[j])] - start);
+        const bool is_long = time > kLongestSegment * static_cast<double>(whole);
+        if (is_long && j > i + 1 && points_.size() > 6) continue;
+        simulate_segment(i, j);
+      }
+    }
+  }
+
+  void simulate_segment(size_t from, size_t to) {
+    int32_t first = problem_.backward_count();
+    int32_t last = -1;
+    for (const int32_t value : search_.choices()) {
+      if (!is_inside(value, from, to)) continue;
+      for (const int32_t reader : problem_.readers[value]) {
+        if (reader < problem_.forward_count) continue;
+        first = std::min(first, reader - problem_.forward_count);
+        last = std::max(last, reader - problem_.forward_count);
+      }
+    }
+    if (last < 0) return;
+    std::set<Plan> seen;
+    for (size_t f = 0; f < family_.size(); ++f) {
+      Plan plan = eager_;
+      set_inside(plan, from, to, family_[f]);
+      save_crossing(plan, from);
+      if (!seen.insert(plan).second) continue;
+      const Measure measure = simulator_.set(plan);
+      if (measure.peak == kHopeless.peak) continue;
+      int64_t peak = 0;
+      for (const Step& step : simulator_.steps()) {
+        if (step.slot >= first && step.slot <= last) peak = std::max(peak, step.live);
+      }
+      int64_t before = 0;
+      int64_t saved = 0;
+      for (const int32_t value : search_.choices()) {
+        if (plan[at(value)] != kSave) continue;
+        if (is_inside(value, from, to)) saved += problem_.value(value).bytes;
+        if (problem_.value(value).maker <= points_[from]) before += problem_.value(value).bytes;
+      }
+      segments_[from][to].push_back({peak - before, saved, measure.extra, f});
+    }
+  }
+
+  /// Leaves states of which none is better in both, and not too many.
+  static void prune(std::vector<State>& states) {
+    std::sort(states.begin(), states.end(), [](const State& a, const State& b) {
+      return std::pair(a.saved, a.time) < std::pair(b.saved, b.time);
+    });
+    std::vector<State> kept;
+    for (const State& state : states) {
+      if (kept.empty() || state.time < kept.back().time) kept.push_back(state);
+    }
+    if (kept.size() > kMostStates) {
+      const size_t stride = kept.size() / kMostStates + 1;
+      std::vector<State> thin;
+      for (size_t i = 0; i < kept.size(); i += stride) thin.push_back(kept[i]);
+      thin.push_back(kept.back());
+      kept = std::move(thin);
+    }
+    states = std::move(kept);
+  }
+
+  Simulator& simulator_;
+  const Problem& problem_;
+  const Search& search_;
+  SegmentLimits limits_;
+  std::vector<int64_t> until_;   // time of the forward up to there
+  Plan eager_;                   // saves all that the backward reads
+  std::vector<Plan> family_;
+  std::vector<int32_t> points_;  // places of the forward, from -1 to the last
+  std::vector<std::vector<std::vector<Segment>>> segments_;  // by cut points
+};
+
+}  // namespace
+
+std::vector<Plan> segment_plans(Simulator& simulator, const Search& search, const std::vector<Plan>& family,
+                                const std::vector<int64_t>& budgets, const SegmentLimits& limits) {
+  std::vector<Plan> plans;
+  if (simulator.problem().forward_count < 4) return plans;
+  const Composer composer(simulator, search, family, limits);
+  for (const int64_t budget : budgets) {
+    if (std::optional<Plan> plan = composer.compose(budget)) plans.push_back(std::move(*plan));
+  }
+  return plans;
+}
+
+}  // namespace antegrad::budget
