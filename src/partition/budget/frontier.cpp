@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "partition/budget/checkpoints.h"
@@ -14,7 +15,8 @@ namespace {
 
 size_t at(int32_t index) { return static_cast<size_t>(index); }
 
-/// How much is tried.
+/// How much is tried. Limits of single searches count measurements; those of all of them together count
+/// Simulator::work(), about 30 ns each.
 struct Recipe {
   int sweep_depth;
   int checkpoint_depth;
@@ -23,18 +25,22 @@ struct Recipe {
   int32_t rungs;
   int64_t descent_limit;
   int64_t exchange_limit;
-  int64_t window_limit;  ///< at every second rung
+  int64_t window_limit;
+  int pushes;
+  std::vector<Choice> windows;
+  int64_t work;
 };
 
-const Recipe kQuick{5, 3, {2, 3, 4, 6, 8, 12, 16, 24, 32}, {14, 8}, 48, 4000, 2000, 0};
-const Recipe kThorough{7, 5, {2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48}, {28, 16}, 64, 20000, 20000, 8000};
+const Recipe kQuick{5, 3, {2, 3, 4, 6, 8, 12, 16, 24, 32}, {14, 8}, 48, 4000, 2000, 1500, 6, {16, 4}, 14'000'000};
+const Recipe kThorough{7,     5,     {2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48}, {28, 16}, 64, 20000, 20000, 8000, 20, {16, 8, 4, 2},
+                       80'000'000};
 
 class Builder {
  public:
   Builder(const Problem& problem, const FrontierOptions& options)
       : problem_(problem),
         options_(options),
-        recipe_(options.effort == Effort::quick ? kQuick : kThorough),
+        recipe_(options.effort == Effort::quick ? &kQuick : &kThorough),
         simulator_(problem) {
     frontier_.floor = peak_floor(problem);
     eager_.assign(problem.values.size(), kRecompute);
@@ -51,22 +57,38 @@ class Builder {
   }
 
   Frontier build() {
+    simulator_.set_most_extra(problem_.time * 3 / 2);
     Search search(simulator_, frontier_.archive);
     search.start(eager_, frontier_.eager_peak);
     if (search.choices().empty()) return finish(search);
     make_ladder();
     collect(search);
-    tell(0.2);
-    climb_down(search);
-    tell(0.5);
-    push_floor(search);
-    refine(search);
+    for (const Recipe* recipe : {&kQuick, &kThorough}) {
+      recipe_ = recipe;
+      const int64_t start = simulator_.work();
+      // Large graphs get more, but not in proportion.
+      const double size = std::clamp(static_cast<double>(problem_.values.size()) / 600, 1.0, 4.0);
+      const double work = size * static_cast<double>(recipe_->work);
+      const auto within = [&](double share) {
+        search.set_work_limit(start + static_cast<int64_t>(share * work));
+      };
+      within(0.35);
+      climb_down(search);
+      within(0.65);
+      push_floor(search);
+      forget(search);
+      within(0.85);
+      fill_gaps(search);
+      within(1);
+      refine(search);
+      if (options_.effort == Effort::quick) break;
+    }
     return finish(search);
   }
 
  private:
   Frontier finish(const Search& search) {
-    frontier_.measured = search.measured();
+    frontier_.measured = search.measured(); frontier_.work = simulator_.work();
     tell(1);
     return std::move(frontier_);
   }
@@ -79,8 +101,11 @@ class Builder {
   void make_ladder() {
     const double low = static_cast<double>(std::max<int64_t>(frontier_.floor, 1));
     const double high = static_cast<double>(frontier_.eager_peak);
-    for (int32_t i = recipe_.rungs; i-- > 0;) {
-      ladder_.push_back(std::llround(low * std::pow(high / low, static_cast<double>(i) / (recipe_.rungs - 1))));
+    // Large graphs have fewer rungs: each costs more.
+    const auto rungs = static_cast<int32_t>(
+        std::clamp<size_t>(at(recipe_->rungs) * 600 / std::max<size_t>(problem_.values.size(), 1), 12, at(recipe_->rungs)));
+    for (int32_t i = rungs; i-- > 0;) {
+      ladder_.push_back(std::llround(low * std::pow(high / low, static_cast<double>(i) / (rungs - 1))));
     }
     ladder_.erase(std::unique(ladder_.begin(), ladder_.end()), ladder_.end());
   }
@@ -88,18 +113,18 @@ class Builder {
   /// Plans to start from.
   void collect(Search& search) {
     PriceCuts cuts(problem_);
-    family_ = cuts.sweep(cuts.bytes(), recipe_.sweep_depth);
+    family_ = cuts.sweep(cuts.bytes(), recipe_->sweep_depth);
     sweep_ = family_.size();
     for (const Crossing crossing : {Crossing::all, Crossing::soon}) {
-      for (Plan& plan : checkpoint_plans(problem_, search, cuts, crossing, recipe_.segments,
-                                         recipe_.checkpoint_depth)) {
+      for (Plan& plan : checkpoint_plans(problem_, search, cuts, crossing, recipe_->segments,
+                                         recipe_->checkpoint_depth)) {
         family_.push_back(std::move(plan));
       }
     }
     const std::vector<Plan> sweep(family_.begin(), family_.begin() + static_cast<std::ptrdiff_t>(sweep_));
     std::vector<int64_t> budgets;
     for (size_t i = 0; i < ladder_.size(); i += 3) budgets.push_back(ladder_[i]);
-    for (Plan& plan : segment_plans(simulator_, search, sweep, budgets, recipe_.compositions)) {
+    for (Plan& plan : segment_plans(simulator_, search, sweep, budgets, recipe_->compositions)) {
       family_.push_back(std::move(plan));
     }
     for (const Plan& plan : family_) search.start(plan, frontier_.eager_peak);
@@ -110,51 +135,112 @@ class Builder {
     search.start(eager_, frontier_.eager_peak);
     Plan plan = eager_;
     for (const int64_t rung : ladder_) {
+      if (search.is_spent()) return;
       search.start(plan, rung);
-      if (!search.descend(recipe_.descent_limit)) break;
+      if (!search.descend(recipe_->descent_limit)) break;
       plan = simulator_.plan();
-      search.use_room(recipe_.descent_limit);
+      search.use_room(recipe_->descent_limit);
     }
     for (const int64_t rung : ladder_) {
+      if (search.is_spent()) return;
       search.start(eager_, rung);
-      if (!search.descend(recipe_.descent_limit)) break;
-      search.use_room(recipe_.descent_limit);
+      if (!search.descend(recipe_->descent_limit)) break;
+      search.use_room(recipe_->descent_limit);
     }
     for (const int64_t rung : ladder_) improve(search, rung);
   }
 
   void improve(Search& search, int64_t rung) {
     const std::optional<PlanPoint> known = frontier_.archive.at_most(rung);
-    if (!known) return;
+    if (!known || search.is_spent()) return;
     search.start(*known->plan, rung);
-    search.use_room(recipe_.descent_limit);
-    search.exchange(recipe_.exchange_limit, 12);
+    search.use_room(recipe_->descent_limit);
+    search.exchange(recipe_->exchange_limit, 12);
   }
 
-  /// From the smallest plan that is known to still smaller ones.
+  /// From the smallest plan that is known to still smaller ones, until none comes.
   void push_floor(Search& search) {
-    for (int round = 0; round < 4; ++round) {
+    for (int round = 0; round < recipe_->pushes; ++round) {
       const PlanPoint smallest = frontier_.archive.smallest();
-      for (const double share : {0.99, 0.97, 0.94}) {
+      if (smallest.peak <= frontier_.floor || search.is_spent()) return;
+      for (const double share : {0.995, 0.98, 0.95}) {
         const auto budget = std::max(frontier_.floor,
                                      static_cast<int64_t>(share * static_cast<double>(smallest.peak)));
         search.start(*smallest.plan, budget);
-        if (search.descend(recipe_.descent_limit)) search.use_room(recipe_.descent_limit);
+        if (search.descend(recipe_->descent_limit)) search.use_room(recipe_->descent_limit);
       }
-      if (frontier_.archive.smallest().peak == smallest.peak) break;
+      if (frontier_.archive.smallest().peak == smallest.peak) return;
     }
   }
 
-  void refine(Search& search) {
-    if (recipe_.window_limit == 0) return;
+  /// Near the smallest peaks: values that ran again do not wait for late uses, but run once more.
+  void forget(Search& search) {
+    for (const Choice window : recipe_->windows) {
+      search.set_window(window);
+      for (int32_t back = 0; back < 8; back += 2) {
+        const auto first = std::find_if(ladder_.begin(), ladder_.end(), [&](int64_t rung) {
+          return rung < frontier_.archive.smallest().peak;
+        });
+        const auto from = first - std::min<std::ptrdiff_t>(back, first - ladder_.begin());
+        const std::optional<PlanPoint> known = from == ladder_.end() ? std::nullopt : frontier_.archive.at_most(*from);
+        Plan plan = known ? *known->plan : *frontier_.archive.smallest().plan;
+        for (Choice& choice : plan) {
+          if (choice != kSave) choice = window;
+        }
+        for (auto rung = from; rung != ladder_.end() && !search.is_spent(); ++rung) {
+          search.start(plan, *rung);
+          if (!search.descend(recipe_->descent_limit)) break;
+          search.use_room(recipe_->descent_limit);
+          plan = simulator_.plan();
+        }
+      }
+      push_floor(search);
+    }
+    search.set_window(0);
+  }
+
+  /// Where neighbours on the frontier are far apart in time: looks for plans between them.
+  void fill_gaps(Search& search) {
+    std::set<int64_t> tried;
+    while (!search.is_spent()) {
+      const std::vector<PlanPoint> points = frontier_.archive.points();
+      size_t widest = points.size();
+      int64_t gap = problem_.time / 2000;
+      for (size_t i = 1; i < points.size(); ++i) {
+        const int64_t between = points[i].extra - points[i - 1].extra;
+        if (between <= gap || tried.count(middle(points, i))) continue;
+        gap = between;
+        widest = i;
+      }
+      if (widest == points.size()) return;
+      const int64_t budget = middle(points, widest);
+      tried.insert(budget);
+      search.start(*points[widest].plan, budget);
+      search.use_room(recipe_->descent_limit);
+      search.exchange(recipe_->exchange_limit, 12);
+      search.start(*points[widest - 1].plan, budget);
+      if (search.descend(recipe_->descent_limit)) search.use_room(recipe_->descent_limit);
+      search_windows(search, budget, recipe_->window_limit / 2);
+    }
+  }
+
+  static int64_t middle(const std::vector<PlanPoint>& points, size_t i) {
+    return (points[i - 1].peak + points[i].peak) / 2;
+  }
+
+  void search_windows(Search& search, int64_t budget, int64_t limit) {
+    const std::optional<PlanPoint> known = frontier_.archive.at_most(budget);
+    if (!known) return;
     std::vector<const Plan*> family;
     for (const Plan& plan : family_) family.push_back(&plan);
-    for (size_t i = 0; i < ladder_.size(); i += 2) {
-      const std::optional<PlanPoint> known = frontier_.archive.at_most(ladder_[i]);
-      if (!known) break;
-      search.start(*known->plan, ladder_[i]);
-      search.search_windows(recipe_.window_limit, i, family);
-      search.exchange(recipe_.exchange_limit, 12);
+    search.start(*known->plan, budget);
+    search.search_windows(limit, static_cast<uint64_t>(budget), family);
+    search.exchange(recipe_->exchange_limit, 12);
+  }
+
+  void refine(Search& search) {
+    for (size_t i = 0; i < ladder_.size() && !search.is_spent(); i += 2) {
+      search_windows(search, ladder_[i], recipe_->window_limit);
       tell(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(ladder_.size()));
     }
     for (const int64_t rung : ladder_) improve(search, rung);
@@ -162,7 +248,7 @@ class Builder {
 
   const Problem& problem_;
   const FrontierOptions& options_;
-  const Recipe& recipe_;
+  const Recipe* recipe_;
   Simulator simulator_;
   Frontier frontier_;
   Plan eager_;

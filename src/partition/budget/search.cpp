@@ -107,7 +107,7 @@ bool Search::descend(int64_t limit) {
   const int64_t end = measured_ + limit;
   int64_t stamp = 0;
   while (!is_within(simulator_.measure())) {
-    if (measured_ >= end) return false;
+    if (!goes_on(end)) return false;
     std::vector<Move> moves;
     for (const int32_t value : choices_) {
       if (!may_change(value) || simulator_.problem().value(value).bytes == 0) continue;
@@ -122,7 +122,7 @@ bool Search::descend(int64_t limit) {
     }
     // Scores are looked at anew only when they come first.
     std::priority_queue<Move> queue(std::less<Move>(), std::move(moves));
-    while (!queue.empty() && !is_within(simulator_.measure()) && measured_ < end) {
+    while (!queue.empty() && !is_within(simulator_.measure()) && goes_on(end)) {
       Move move = queue.top();
       queue.pop();
       if (choice(move.value) == move.choice) continue;
@@ -144,10 +144,10 @@ void Search::use_room(int64_t limit) {
   const auto gain = [&](const Measure& measure) {
     return is_within(measure) ? simulator_.measure().extra - measure.extra : int64_t{-1};
   };
-  for (int round = 0; round < 3 && measured_ < end; ++round) {
+  for (int round = 0; round < 3 && goes_on(end); ++round) {
     // What is saved for nothing makes room.
     for (const int32_t value : choices_) {
-      if (!may_change(value) || choice(value) != kSave || measured_ >= end) continue;
+      if (!may_change(value) || choice(value) != kSave || !goes_on(end)) continue;
       if (simulator_.problem().value(value).bytes == 0) continue;
       if (gain(probe({value, kRecompute})) >= 0) apply({value, kRecompute});
     }
@@ -161,7 +161,7 @@ void Search::use_room(int64_t limit) {
     }
     bool any = false;
     int64_t stamp = 0;
-    while (!queue.empty() && measured_ < end) {
+    while (!queue.empty() && goes_on(end)) {
       Move move = queue.top();
       queue.pop();
       if (choice(move.value) == move.choice) continue;
@@ -186,7 +186,7 @@ void Search::use_room(int64_t limit) {
 void Search::exchange(int64_t limit, int width) {
   const int64_t end = measured_ + limit;
   if (!is_within(simulator_.measure())) return;
-  for (bool better = true; better && measured_ < end;) {
+  for (bool better = true; better && goes_on(end);) {
     better = false;
     const int64_t now = simulator_.measure().extra;
     struct Priced {
@@ -207,7 +207,7 @@ void Search::exchange(int64_t limit, int width) {
     std::sort(removals.begin(), removals.end());
     std::sort(additions.begin(), additions.end());
     for (const Priced& addition : additions) {
-      if (measured_ >= end) return;
+      if (!goes_on(end)) return;
       if (choice(addition.value) == kSave) continue;
       std::vector<Change> changes = {{addition.value, kSave}};
       Measure reached = probe(changes);
@@ -240,6 +240,14 @@ void Search::exchange(int64_t limit, int width) {
   }
 }
 
+void Search::go_back_to(const Plan& plan) {
+  std::vector<Change> changes;
+  for (const int32_t value : choices_) {
+    if (choice(value) != plan[at(value)]) changes.push_back({value, plan[at(value)]});
+  }
+  simulator_.apply(changes);
+}
+
 void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<const Plan*>& family) {
   if (!is_within(simulator_.measure()) || choices_.empty()) return;
   const int64_t end = measured_ + limit;
@@ -250,7 +258,7 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<cons
   Plan best = simulator_.plan();
   Measure best_measure = simulator_.measure();
   std::vector<Change> changes;
-  while (measured_ < end) {
+  while (goes_on(end)) {
     changes.clear();
     allowed_.assign(problem.values.size(), false);
     if (pick(3) == 0) {
@@ -296,11 +304,11 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<cons
       best = simulator_.plan();
       best_measure = found;
     } else {
-      simulator_.set(best);
+      go_back_to(best);
     }
   }
   allowed_.clear();
-  simulator_.set(best);
+  go_back_to(best);
 }
 
 }  // namespace antegrad::budget

@@ -28,6 +28,10 @@ class Search {
   /// What values may become beside kSave and kRecompute; 0 for nothing.
   void set_window(Choice window) { window_ = window; }
 
+  /// Searches end when the simulator's work has reached this.
+  void set_work_limit(int64_t work) { work_limit_ = work; }
+  bool is_spent() const { return simulator_.work() >= work_limit_; }
+
   Measure start(const Plan& plan, int64_t budget);
 
   /// Changes the simulator's plan one value at a time until nothing is over the budget. False when that does not
@@ -52,6 +56,7 @@ class Search {
     }
   };
 
+  bool goes_on(int64_t end) const { return measured_ < end && !is_spent(); }
   Measure probe(std::span<const Change> changes);
   Measure probe(Change change) { return probe(std::span(&change, 1)); }
   Measure apply(std::span<const Change> changes);
@@ -64,6 +69,7 @@ class Search {
   void for_each_alternative(int32_t value, Each each) const;
   double score(const Measure& measure) const;
   bool save_a_crossing();
+  void go_back_to(const Plan& plan);
 
   Simulator& simulator_;
   Archive& archive_;
@@ -72,6 +78,7 @@ class Search {
   std::vector<bool> allowed_;  // by value; empty: all
   Choice window_ = 0;
   int64_t measured_ = 0;
+  int64_t work_limit_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace antegrad::budget

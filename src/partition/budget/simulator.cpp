@@ -20,6 +20,7 @@ Simulator::Simulator(const Problem& problem)
       state_value_(at(problem.forward_count), -1),
       runs_(at(problem.forward_count)),
       in_forward_(at(problem.forward_count), 0),
+      forward_step_(at(problem.forward_count) + 1, 0),
       stamp_choice_(problem.values.size(), 0),
       stamp_operation_(at(problem.forward_count), 0),
       stamp_queued_(at(problem.forward_count), 0),
@@ -37,21 +38,28 @@ Simulator::Simulator(const Problem& problem)
   for (size_t v = 0; v < problem.values.size(); ++v) {
     if (problem.values[v].always_saved) plan_[v] = kSave;
   }
-  add_static_pieces();
+  add_static_lives();
   set(plan_);
 }
 
-void Simulator::add_static_pieces() {
+/// What the backward makes lives from when it is made to its last use, whatever the plan.
+void Simulator::add_static_lives() {
+  slot_made_.assign(at(slots_), 0);
+  slot_freed_.assign(at(slots_), 0);
   for (int32_t o = forward_count_; o < static_cast<int32_t>(problem_.operations.size()); ++o) {
-    const Key begin = key_of_slot(o - forward_count_);
-    for (const int32_t value : problem_.makes[o]) {
-      Key end = begin;
-      for (const int32_t reader : problem_.readers[value]) {
-        end = std::max(end, key_of_slot(reader - forward_count_));
-      }
-      if (problem_.value(value).gradient || problem_.value(value).result) end = kNever;
-      pieces_[at(value)] = {{begin, end}};
+    const int32_t slot = o - forward_count_;
+    for (const int32_t v : problem_.makes[o]) {
+      const auto bytes = static_cast<double>(problem_.value(v).bytes);
+      slot_made_[at(slot)] += bytes;
+      if (problem_.value(v).gradient || problem_.value(v).result) continue;
+      int32_t last = slot;
+      for (const int32_t reader : problem_.readers[v]) last = std::max(last, reader - forward_count_);
+      slot_freed_[at(last)] += bytes;
     }
+  }
+  for (int32_t v = 0; v < static_cast<int32_t>(bytes_.size()); ++v) {
+    const bool of_forward = at(v) >= problem_.values.size() || problem_.value(v).maker < forward_count_;
+    if (of_forward && bytes_[at(v)] != 0) moving_.push_back(v);
   }
 }
 
@@ -260,9 +268,14 @@ bool Simulator::propagate(std::span<const Change> changes) {
     if (same_runs && same_forward) continue;
     const int64_t more = static_cast<int64_t>(again.size()) - static_cast<int64_t>(before.size());
     new_run_count_ += more;
-    if (new_run_count_ > kMostRuns * static_cast<int64_t>(problem_.operations.size())) return false;
     new_extra_ += problem_.operation(operation).time *
                   (more + int64_t{in_forward(operation)} - int64_t{in_forward_[at(operation)] != 0});
+    const bool too_much = new_extra_ > most_extra_ ||
+                          new_run_count_ > kMostRuns * static_cast<int64_t>(problem_.operations.size());
+    if (too_much) {
+      work_ += static_cast<int64_t>(changed_.size());
+      return false;
+    }
     for (const int32_t value : problem_.reads[operation]) push(problem_.value(value).maker);
   }
   return true;
@@ -306,15 +319,18 @@ void Simulator::sum_range(size_t begin, size_t end, double delta, double& peak, 
 /// Where a key is among the steps: the first step that is not before it.
 int32_t Simulator::step_of(Key key) const {
   const Key row = forward_count_ + 1;
-  if (key < row) {
-    return static_cast<int32_t>(
-        std::lower_bound(keys_.begin(), keys_.begin() + slot_begin_[0], key) - keys_.begin());
-  }
+  if (key < row) return forward_step_[static_cast<size_t>(key)];
   const Key slot = key / row - 2;
   if (slot < 0) return slot_begin_[0] - 1;
-  const auto from = keys_.begin() + slot_begin_[static_cast<size_t>(slot)];
-  const auto to = keys_.begin() + slot_begin_[static_cast<size_t>(slot) + 1];
-  return static_cast<int32_t>(std::lower_bound(from, to, key) - keys_.begin());
+  int32_t step = slot_begin_[static_cast<size_t>(slot)];
+  const int32_t end = slot_begin_[static_cast<size_t>(slot) + 1];
+  if (key - (slot + 2) * row == forward_count_) return slot == slots_ - 1 ? end : end - 1;
+  if (end - step > 16) {
+    return static_cast<int32_t>(std::lower_bound(keys_.begin() + step, keys_.begin() + end, key) -
+                                keys_.begin());
+  }
+  while (step < end && keys_[at(step)] < key) ++step;
+  return step;
 }
 
 /// The measure with the changes that were propagated.
@@ -330,21 +346,21 @@ Measure Simulator::evaluate() {
     const Range range = new_pieces_[at(value)];
     const std::span<const Piece> after{arena_pieces_.data() + range.begin, at(range.count)};
     const std::span<const Piece> before = pieces_[at(value)];
-    size_t same = 0;
-    while (same < before.size() && same < after.size() && before[same] == after[same]) ++same;
-    for (size_t i = same; i < before.size(); ++i) {
-      const bool moved_end = i == same && i < after.size() && before[i].begin == after[i].begin;
-      if (moved_end) {
-        // Only its end moves.
-        if (before[i].end != kNever) events_.push_back({2 * before[i].end + 1, bytes, 0});
-        if (after[i].end != kNever) events_.push_back({2 * after[i].end + 1, -bytes, 0});
-        continue;
+    size_t a = 0;
+    size_t b = 0;
+    while (a < after.size() || b < before.size()) {
+      if (b == before.size() || (a < after.size() && after[a].begin < before[b].begin)) {
+        add(after[a++], bytes);
+      } else if (a == after.size() || before[b].begin < after[a].begin) {
+        add(before[b++], -bytes);
+      } else {
+        if (after[a].end != before[b].end) {
+          if (before[b].end != kNever) events_.push_back({2 * before[b].end + 1, bytes, 0});
+          if (after[a].end != kNever) events_.push_back({2 * after[a].end + 1, -bytes, 0});
+        }
+        ++a;
+        ++b;
       }
-      add(before[i], -bytes);
-    }
-    for (size_t i = same; i < after.size(); ++i) {
-      if (i == same && i < before.size() && before[i].begin == after[i].begin) continue;
-      add(after[i], bytes);
     }
   };
   for (const int32_t operation : changed_) {
@@ -368,6 +384,7 @@ Measure Simulator::evaluate() {
       }
     }
   }
+  work_ += static_cast<int64_t>(changed_.size() + events_.size()) + 8;
   std::sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
     return a.pos != b.pos ? a.pos < b.pos : a.kind < b.kind;
   });
@@ -420,8 +437,10 @@ void Simulator::take_over() {
 void Simulator::rebuild() {
   keys_.clear();
   for (int32_t o = 0; o < forward_count_; ++o) {
+    forward_step_[at(o)] = static_cast<int32_t>(keys_.size());
     if (in_forward_[at(o)]) keys_.push_back(o);
   }
+  forward_step_[at(forward_count_)] = static_cast<int32_t>(keys_.size());
   keys_.push_back(key_of_end());
   keys_.push_back(key_of_start());
   const auto head = static_cast<int32_t>(keys_.size());
@@ -444,12 +463,19 @@ void Simulator::rebuild() {
   made_.assign(count, 0);
   freed_.assign(count, 0);
   made_[at(head) - 1] = static_cast<double>(problem_.tangent_bytes);
-  for (size_t v = 0; v < pieces_.size(); ++v) {
-    for (const Piece& piece : pieces_[v]) {
-      made_[at(step_of(piece.begin))] += bytes_[v];
-      if (piece.end != kNever) freed_[at(step_of(piece.end))] += bytes_[v];
+  for (size_t slot = 0; slot + 1 < slot_begin_.size(); ++slot) {
+    const size_t last = at(slot_begin_[slot + 1]) - 1;
+    made_[last] += slot_made_[slot];
+    freed_[last] += slot_freed_[slot];
+  }
+  for (const int32_t value : moving_) {
+    const double bytes = bytes_[at(value)];
+    for (const Piece& piece : pieces_[at(value)]) {
+      made_[at(step_of(piece.begin))] += bytes;
+      if (piece.end != kNever) freed_[at(step_of(piece.end))] += bytes;
     }
   }
+  work_ += static_cast<int64_t>(count) / 8;
   live_.resize(count);
   after_.resize(count);
   const size_t blocks = (count + kBlock - 1) / kBlock;

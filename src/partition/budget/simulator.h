@@ -63,6 +63,9 @@ class Simulator {
   /// What counts as excess from now on.
   void set_budget(int64_t bytes);
 
+  /// Changes that take more than this many picoseconds in all are hopeless from now on.
+  void set_most_extra(int64_t picoseconds) { most_extra_ = picoseconds; }
+
   Measure set(const Plan& plan);
   Measure measure() const { return measure_; }
   /// What the plan would measure with these changes.
@@ -71,6 +74,9 @@ class Simulator {
   /// Changes the plan.
   Measure apply(std::span<const Change> changes);
   Measure apply(Change change) { return apply(std::span(&change, 1)); }
+
+  /// Grows with the work of all calls, the same on every machine.
+  int64_t work() const { return work_; }
 
   /// In the order in which they run. Slot i of the backward is its operation i with what runs again before it;
   /// the last one is what gradients need at the end.
@@ -120,7 +126,7 @@ class Simulator {
   std::span<const int32_t> runs(int32_t operation) const;
   bool in_forward(int32_t operation) const;
 
-  void add_static_pieces();
+  void add_static_lives();
   void push(int32_t operation);
   void schedule(int32_t operation);
   void schedule_backward(int32_t operation, std::span<const int32_t> makes);
@@ -141,12 +147,17 @@ class Simulator {
   Measure measure_;
   std::vector<double> bytes_;          // by value, then by state of an operation
   std::vector<int32_t> state_value_;   // by operation of the forward, -1: none
+  std::vector<int32_t> moving_;        // values of the forward with bytes, states
+  std::vector<double> slot_made_, slot_freed_;  // by slot: bytes of values that the backward makes
   int64_t run_count_ = 0;
+  int64_t work_ = 0;
+  int64_t most_extra_ = std::numeric_limits<int64_t>::max();
 
   // The plan as it is.
   std::vector<std::vector<int32_t>> runs_;   // by operation of the forward
   std::vector<char> in_forward_;             // by operation of the forward
   std::vector<std::vector<Piece>> pieces_;   // by value
+  std::vector<int32_t> forward_step_;        // by operation of the forward: steps before it
   std::vector<Key> keys_;                    // by step
   std::vector<double> live_;                 // by step: while it runs
   std::vector<double> after_;                // by step: after what it reads last is freed
