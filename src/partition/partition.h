@@ -10,6 +10,7 @@
 /// backward.
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -47,6 +48,17 @@ struct Decision {
   std::string_view rule;  ///< the name of the rule that decided it; lives for ever
 };
 
+/// How the backward runs what it computes again. By default all that was captured in the backward runs where it
+/// was recorded, and what ran again stays until its last use.
+struct Schedule {
+  /// Nodes of the backward that depend on no tangent count as nodes of the forward (dependence.h): these may be
+  /// saved, and run again just before their first use. Checkpoints say nothing.
+  bool planned = false;
+  /// By Node::id, ascending: values that are forgotten after this node of the backward, with their views, and
+  /// computed once more where they are needed later.
+  std::vector<std::pair<int32_t, ValueId>> forget;
+};
+
 struct Partition {
   Graph forward;
   Graph backward;
@@ -54,6 +66,8 @@ struct Partition {
   /// Saved values first, in their order, then computed ones in theirs. Empty from partitioners that
   /// have nothing to decide.
   std::vector<Decision> decisions;
+  /// With which the backward was made; other backwards of the same forward take it too.
+  Schedule schedule;
 };
 
 /// The memory that one step of the two graphs takes; see memory/peak.h.

@@ -22,6 +22,14 @@ bool is_token_output(const Output& output) {
   return output.kind == OutputKind::generator_token || output.kind == OutputKind::effect_token;
 }
 
+void drop_tags(Graph& graph) {
+  graph.blocks.clear();
+  for (Node& node : graph.nodes) {
+    node.block = -1;
+    node.recompute = Recompute::as_decided;
+  }
+}
+
 bool must_run(const Node& node) { return node.op.traits().collective || node.op.traits().mutates; }
 
 size_t at(ValueId id) { return static_cast<size_t>(id); }
@@ -34,9 +42,9 @@ class Splitter {
         schedule_(schedule),
         saved_(saved),
         producer_(joint_.values.size(), -1),
-        tags_(joint_) {
+        tags_(schedule.planned ? (drop_tags(joint_), joint_) : joint_) {
     saved_.resize(joint_.values.size(), false);
-    if (schedule_.moves_free_nodes) bound_ = bound_to_backward(joint_);
+    if (schedule_.planned) bound_ = bound_to_backward(joint_);
     find_generators();
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       for (const ValueId output : joint_.nodes[i].outputs) {
@@ -71,7 +79,7 @@ class Splitter {
 
   bool on_forward_side(size_t node) const {
     return forward_side_[node] || joint_.nodes[node].phase == Phase::forward ||
-           (schedule_.moves_free_nodes && !bound_[node]);
+           (schedule_.planned && !bound_[node]);
   }
 
   /// Marks what `needed` reaches, from the last node to the first.
@@ -349,12 +357,12 @@ class Splitter {
     return it != renamed_.end() ? it->second : at(id) < current_.size() ? current_[at(id)] : id;
   }
 
-  /// What the schedule forgets after the node at that position.
-  void forget(size_t position) {
-    while (forgotten_ < schedule_.forget.size() &&
-           schedule_.forget[forgotten_].first <= static_cast<int32_t>(position)) {
-      const ValueId base = schedule_.forget[forgotten_++].second;
-      for (const ValueId id : shown_by_[base]) there_[at(id)] = false;
+  /// What the schedule forgets after a node.
+  void forget(const Node& node) {
+    auto it = std::lower_bound(schedule_.forget.begin(), schedule_.forget.end(),
+                               std::pair(node.id, ValueId{kNoValue}));
+    for (; it != schedule_.forget.end() && it->first == node.id; ++it) {
+      for (const ValueId id : shown_by_[it->second]) there_[at(id)] = false;
     }
   }
 
@@ -378,7 +386,7 @@ class Splitter {
     was_there_ = there_;
     current_.resize(joint_.values.size());
     std::iota(current_.begin(), current_.end(), 0);
-    for (const auto& [position, base] : schedule_.forget) shown_by_[base];
+    for (const auto& [node, base] : schedule_.forget) shown_by_[base];
     for (size_t id = 0; id < joint_.values.size() && !shown_by_.empty(); ++id) {
       const auto it = shown_by_.find(joint_.values[id].storage);
       if (it != shown_by_.end()) it->second.push_back(static_cast<ValueId>(id));
@@ -390,7 +398,7 @@ class Splitter {
       renamed_.clear();
       Node& node = backward.nodes.emplace_back(std::move(joint_.nodes[i]));
       for (ValueId& id : node.inputs) id = current(id);
-      forget(i);
+      forget(node);
     }
     std::vector<ValueId> gradients;
     for (const Output& output : joint_.outputs) {
@@ -469,7 +477,6 @@ class Splitter {
   std::vector<bool> was_there_;     // same: at some time
   std::vector<ValueId> current_;    // same: what stands for it since it was computed once more
   std::unordered_map<StorageId, std::vector<ValueId>> shown_by_;  // values of storages to forget
-  size_t forgotten_ = 0;            // entries of the schedule that are done
   std::vector<int32_t> demanding_;  // blocks whose values are asked for
   std::unordered_map<ValueId, ValueId> renamed_;  // values that die in this emission
   std::vector<size_t> missing_;
@@ -502,7 +509,9 @@ bool has_backward(const Graph& joint) {
 
 Partition split_at(Graph joint, const std::vector<bool>& saved, const Schedule& schedule) {
   if (!has_backward(joint)) return inference(std::move(joint));
-  return Splitter(std::move(joint), saved, schedule).split();
+  Partition partition = Splitter(std::move(joint), saved, schedule).split();
+  partition.schedule = schedule;
+  return partition;
 }
 
 }  // namespace antegrad

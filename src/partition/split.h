@@ -12,24 +12,12 @@
 /// The joint graph must be verified and without dead code. Ownership: takes it by value, so that
 /// the backward graph takes over its storage.
 
-#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
 #include "partition/partition.h"
 
 namespace antegrad {
-
-/// How the backward runs what it computes again. By default all that was captured in the backward runs where it
-/// was recorded, and what ran again stays until its last use.
-struct Schedule {
-  /// Whether nodes of the backward that depend on no tangent count as nodes of the forward (dependence.h): these
-  /// may be saved, and run again just before their first use.
-  bool moves_free_nodes = false;
-  /// By position in Graph::nodes of nodes of the backward, ascending: values that are forgotten after it, with
-  /// their views, and computed once more where they are needed later.
-  std::vector<std::pair<int32_t, ValueId>> forget;
-};
 
 /// `saved[id]` says whether value `id` is to be saved; of tokens those that nodes which may be replayed
 /// take. Values that the backward turns out not to

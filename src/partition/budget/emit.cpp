@@ -1,6 +1,7 @@
 #include "partition/budget/emit.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "partition/split.h"
@@ -11,7 +12,7 @@ namespace {
 size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// Appends when a value is forgotten: after each slot that made or used it and that no other use follows soon.
-void forget(const Simulator& simulator, int32_t value, int32_t window,
+void forget(const Graph& joint, const Simulator& simulator, int32_t value, int32_t window,
             std::vector<std::pair<int32_t, ValueId>>& forgotten) {
   const Problem& problem = simulator.problem();
   const std::vector<int32_t> uses = simulator.uses(value);
@@ -21,7 +22,8 @@ void forget(const Simulator& simulator, int32_t value, int32_t window,
   for (const int32_t slot : touched) {
     const auto next = std::upper_bound(uses.begin(), uses.end(), slot);
     if (next == uses.end() || *next - slot <= window) continue;
-    forgotten.emplace_back(problem.operation(problem.forward_count + slot).node, problem.value(value).id);
+    const int32_t node = problem.operation(problem.forward_count + slot).node;
+    forgotten.emplace_back(joint.nodes[at(node)].id, problem.value(value).id);
   }
 }
 
@@ -30,26 +32,20 @@ void forget(const Simulator& simulator, int32_t value, int32_t window,
 Partition emit(Graph joint, const Simulator& simulator) {
   const Problem& problem = simulator.problem();
   const Plan& plan = simulator.plan();
-  // The plan decides what checkpoints would.
-  joint.blocks.clear();
-  for (Node& node : joint.nodes) {
-    node.block = -1;
-    node.recompute = Recompute::as_decided;
-  }
   std::vector<bool> saved(joint.values.size(), false);
   for (size_t id = 0; id < saved.size(); ++id) {
     saved[id] = joint.values[id].kind == ValueKind::token;  // states of draws that run again
   }
   for (const Input& input : joint.inputs) saved[at(input.value)] = true;
   Schedule schedule;
-  schedule.moves_free_nodes = true;
+  schedule.planned = true;
   for (size_t v = 0; v < problem.values.size(); ++v) {
     const Value& value = problem.values[v];
     const auto index = static_cast<int32_t>(v);
     if (value.result || value.always_saved || plan[v] == kSave) {
       saved[at(value.id)] = true;
     } else if (is_window(plan[v]) && problem.is_choice(index)) {
-      forget(simulator, index, plan[v], schedule.forget);
+      forget(joint, simulator, index, plan[v], schedule.forget);
     }
   }
   std::sort(schedule.forget.begin(), schedule.forget.end());
