@@ -12,6 +12,7 @@
 ///
 /// Error objects are values: one may be read on several threads at once and passed between them.
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -99,6 +100,17 @@ class ShapeMismatchError : public CaptureError {
 /// A stand-in outlived its capture, or changed something that outlives it.
 class EscapeError : public CaptureError {
   using CaptureError::CaptureError;
+};
+
+/// No plan fits into the memory budget that was asked for. Asking for smallest_bytes() works.
+class BudgetError : public Error {
+ public:
+  BudgetError(int64_t smallest_bytes, const ErrorText& text)
+      : Error(text), smallest_bytes_(smallest_bytes) {}
+  int64_t smallest_bytes() const noexcept { return smallest_bytes_; }
+
+ private:
+  int64_t smallest_bytes_;
 };
 
 /// The backward pass was asked for something that a compiled region does not give: a second

@@ -16,8 +16,8 @@ std::vector<bool> bound_to_backward(const Graph& joint, std::vector<bool>* value
   for (size_t i = 0; i < joint.nodes.size(); ++i) {
     const Node& node = joint.nodes[i];
     const OpTraits& traits = node.op.traits();
-    const bool stays = node.phase == Phase::backward &&
-                       (node.tokens > 0 || traits.collective || traits.mutates);
+    const bool stays =
+        node.phase == Phase::backward && (node.tokens > 0 || traits.collective || traits.mutates);
     bound[i] = stays || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
                  return !is_token(id) && depends[static_cast<size_t>(id)];
                });

@@ -472,12 +472,12 @@ class Splitter {
   std::vector<bool> read_directly_;  // by value: by other nodes than views
   std::vector<Saved> report_;
   Tags tags_;
-  std::vector<bool> emitting_;      // by node
-  std::vector<bool> there_;         // by value of the joint graph: saved, or computed again
-  std::vector<bool> was_there_;     // same: at some time
-  std::vector<ValueId> current_;    // same: what stands for it since it was computed once more
+  std::vector<bool> emitting_;    // by node
+  std::vector<bool> there_;       // by value of the joint graph: saved, or computed again
+  std::vector<bool> was_there_;   // same: at some time
+  std::vector<ValueId> current_;  // same: what stands for it since it was computed once more
   std::unordered_map<StorageId, std::vector<ValueId>> shown_by_;  // values of storages to forget
-  std::vector<int32_t> demanding_;  // blocks whose values are asked for
+  std::vector<int32_t> demanding_;                // blocks whose values are asked for
   std::unordered_map<ValueId, ValueId> renamed_;  // values that die in this emission
   std::vector<size_t> missing_;
   std::vector<ValueId> stack_;

@@ -25,13 +25,13 @@ bool Archive::is_better(const Measure& measure, const PlanPoint& than) const {
 void Archive::offer(const Measure& measure, const Plan& plan, std::span<const Change> changes) {
   ++offers_;
   if (measure.peak == kHopeless.peak) return;
-  const bool smaller =
-      !smallest_.plan || measure.peak < smallest_.peak ||
-      (measure.peak == smallest_.peak && measure.extra < smallest_.extra);
+  const bool smaller = !smallest_.plan || measure.peak < smallest_.peak ||
+                       (measure.peak == smallest_.peak && measure.extra < smallest_.extra);
   size_t step = step_of(measure.peak);
   if (!smaller && !is_better(measure, best_[step])) return;
   auto changed = std::make_shared<Plan>(plan);
-  for (const Change& change : changes) (*changed)[static_cast<size_t>(change.value)] = change.choice;
+  for (const Change& change : changes)
+    (*changed)[static_cast<size_t>(change.value)] = change.choice;
   const PlanPoint point{measure.peak, measure.extra, std::move(changed)};
   if (smaller) smallest_ = point;
   for (; step < best_.size() && is_better(measure, best_[step]); ++step) best_[step] = point;

@@ -34,7 +34,9 @@ class Places {
     for (int32_t i = 1; i < segments; ++i) {
       const double center = whole * i / segments;
       const double half = whole / segments / 2;
-      const auto distance = [&](int32_t p) { return std::abs(static_cast<double>(until_[at(p)]) - center); };
+      const auto distance = [&](int32_t p) {
+        return std::abs(static_cast<double>(until_[at(p)]) - center);
+      };
       int32_t best = -1;
       for (int32_t p = 0; p < problem_.forward_count; ++p) {
         if (distance(p) > half) continue;
@@ -58,7 +60,8 @@ class Places {
     for (const int32_t value : search_.crossing(place)) {
       const auto readers = problem_.readers[value];
       const bool soon = std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
-        return reader > place && reader <= place + length + length / 2 + 1 && reader < problem_.forward_count;
+        return reader > place && reader <= place + length + length / 2 + 1 &&
+               reader < problem_.forward_count;
       });
       if (crossing_ == Crossing::all || soon) values.push_back(value);
     }
@@ -74,7 +77,8 @@ class Places {
 }  // namespace
 
 std::vector<Plan> checkpoint_plans(const Problem& problem, const Search& search, PriceCuts& cuts,
-                                   Crossing crossing, const std::vector<int32_t>& segments, int depth) {
+                                   Crossing crossing, const std::vector<int32_t>& segments,
+                                   int depth) {
   std::vector<Plan> plans;
   const Places places(problem, search, crossing);
   std::vector<int32_t> before;

@@ -31,8 +31,18 @@ struct Recipe {
   int64_t work;
 };
 
-const Recipe kQuick{5, 3, {2, 3, 4, 6, 8, 12, 16, 24, 32}, {14, 8}, 48, 4000, 2000, 1500, 6, {16, 4}, 14'000'000};
-const Recipe kThorough{7,     5,     {2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48}, {28, 16}, 64, 20000, 20000, 8000, 20, {16, 8, 4, 2},
+const Recipe kQuick{
+    5, 3, {2, 3, 4, 6, 8, 12, 16, 24, 32}, {14, 8}, 48, 4000, 2000, 1500, 6, {16, 4}, 14'000'000};
+const Recipe kThorough{7,
+                       5,
+                       {2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48},
+                       {28, 16},
+                       64,
+                       20000,
+                       20000,
+                       8000,
+                       20,
+                       {16, 8, 4, 2},
                        80'000'000};
 
 class Builder {
@@ -88,7 +98,8 @@ class Builder {
 
  private:
   Frontier finish(const Search& search) {
-    frontier_.measured = search.measured(); frontier_.work = simulator_.work();
+    frontier_.measured = search.measured();
+    frontier_.work = simulator_.work();
     tell(1);
     return std::move(frontier_);
   }
@@ -103,9 +114,11 @@ class Builder {
     const double high = static_cast<double>(frontier_.eager_peak);
     // Large graphs have fewer rungs: each costs more.
     const auto rungs = static_cast<int32_t>(
-        std::clamp<size_t>(at(recipe_->rungs) * 600 / std::max<size_t>(problem_.values.size(), 1), 12, at(recipe_->rungs)));
+        std::clamp<size_t>(at(recipe_->rungs) * 600 / std::max<size_t>(problem_.values.size(), 1),
+                           12, at(recipe_->rungs)));
     for (int32_t i = rungs; i-- > 0;) {
-      ladder_.push_back(std::llround(low * std::pow(high / low, static_cast<double>(i) / (rungs - 1))));
+      ladder_.push_back(
+          std::llround(low * std::pow(high / low, static_cast<double>(i) / (rungs - 1))));
     }
     ladder_.erase(std::unique(ladder_.begin(), ladder_.end()), ladder_.end());
   }
@@ -121,7 +134,8 @@ class Builder {
         family_.push_back(std::move(plan));
       }
     }
-    const std::vector<Plan> sweep(family_.begin(), family_.begin() + static_cast<std::ptrdiff_t>(sweep_));
+    const std::vector<Plan> sweep(family_.begin(),
+                                  family_.begin() + static_cast<std::ptrdiff_t>(sweep_));
     std::vector<int64_t> budgets;
     for (size_t i = 0; i < ladder_.size(); i += 3) budgets.push_back(ladder_[i]);
     for (Plan& plan : segment_plans(simulator_, search, sweep, budgets, recipe_->compositions)) {
@@ -164,8 +178,8 @@ class Builder {
       const PlanPoint smallest = frontier_.archive.smallest();
       if (smallest.peak <= frontier_.floor || search.is_spent()) return;
       for (const double share : {0.995, 0.98, 0.95}) {
-        const auto budget = std::max(frontier_.floor,
-                                     static_cast<int64_t>(share * static_cast<double>(smallest.peak)));
+        const auto budget = std::max(
+            frontier_.floor, static_cast<int64_t>(share * static_cast<double>(smallest.peak)));
         search.start(*smallest.plan, budget);
         if (search.descend(recipe_->descent_limit)) search.use_room(recipe_->descent_limit);
       }
@@ -182,7 +196,8 @@ class Builder {
           return rung < frontier_.archive.smallest().peak;
         });
         const auto from = first - std::min<std::ptrdiff_t>(back, first - ladder_.begin());
-        const std::optional<PlanPoint> known = from == ladder_.end() ? std::nullopt : frontier_.archive.at_most(*from);
+        const std::optional<PlanPoint> known =
+            from == ladder_.end() ? std::nullopt : frontier_.archive.at_most(*from);
         Plan plan = known ? *known->plan : *frontier_.archive.smallest().plan;
         for (Choice& choice : plan) {
           if (choice != kSave) choice = window;
@@ -272,7 +287,8 @@ int64_t peak_floor(const Problem& problem) {
     int64_t live = backward ? results + gradients + problem.tangent_bytes : made_results;
     for (const int32_t v : problem.reads[o]) {
       const Value& value = problem.value(v);
-      const bool counted = value.result || (backward && value.gradient && problem.operation(value.maker).backward);
+      const bool counted =
+          value.result || (backward && value.gradient && problem.operation(value.maker).backward);
       if (!counted) live += value.bytes;
     }
     for (const int32_t v : problem.makes[o]) live += problem.value(v).bytes;

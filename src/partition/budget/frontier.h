@@ -30,9 +30,9 @@ struct FrontierOptions {
 };
 
 struct Frontier {
-  int64_t eager_peak = 0;   ///< when all that the backward reads is saved
-  int64_t floor = 0;        ///< no plan gets below
-  int64_t measured = 0;     ///< plans that were measured
+  int64_t eager_peak = 0;  ///< when all that the backward reads is saved
+  int64_t floor = 0;       ///< no plan gets below
+  int64_t measured = 0;    ///< plans that were measured
   int64_t work = 0;
   Archive archive{1};
 };

@@ -24,12 +24,15 @@ PriceCuts::PriceCuts(const Problem& problem) : problem_(problem) {
     const Value& value = problem.value(v);
     bytes_.push_back(value.bytes);
     const auto readers = problem.readers[v];
-    demanded_[at(v)] = value.gradient || std::any_of(readers.begin(), readers.end(),
-                                                      [&](int32_t reader) { return reader >= forward; });
+    demanded_[at(v)] =
+        value.gradient || std::any_of(readers.begin(), readers.end(),
+                                      [&](int32_t reader) { return reader >= forward; });
   }
   for (int32_t o = 0; o < forward; ++o) {
     const Operation& operation = problem.operation(o);
-    const int64_t again = !operation.again ? kInfiniteCapacity : operation.required ? operation.time : 0;
+    const int64_t again = !operation.again     ? kInfiniteCapacity
+                          : operation.required ? operation.time
+                                               : 0;
     if (again > 0) edges_.push_back({source, o, again});
     for (const int32_t v : problem.makes[o]) {
       if (problem.value(v).result) continue;
@@ -69,13 +72,12 @@ PriceCuts::Cut PriceCuts::solve(double price, const std::vector<int64_t>& bytes)
     edges_[edge].capacity = problem_.value(value).always_saved ? 0 : 1 + std::llround(cost);
   }
   const auto vertices = static_cast<int32_t>(problem_.values.size()) + problem_.forward_count + 2;
-  const FlowCut cut =
-      minimum_cut(vertices, edges_, vertices - 2, vertices - 1, NearestTo::source);
+  const FlowCut cut = minimum_cut(vertices, edges_, vertices - 2, vertices - 1, NearestTo::source);
   Cut result;
   result.plan.assign(problem_.values.size(), kRecompute);
   for (const auto& [edge, value] : priced_) {
-    const bool separated = cut.on_source_side[at(edges_[edge].from)] &&
-                           !cut.on_source_side[at(edges_[edge].to)];
+    const bool separated =
+        cut.on_source_side[at(edges_[edge].from)] && !cut.on_source_side[at(edges_[edge].to)];
     if (separated) result.plan[at(value)] = kSave;
   }
   for (int32_t o = 0; o < problem_.forward_count; ++o) {
@@ -95,8 +97,8 @@ Plan PriceCuts::cut(double price, const std::vector<int64_t>& bytes) {
 }
 
 /// Looks where the two plans cost the same: what is cheaper there lies between them.
-void PriceCuts::between(const Cut& low, const Cut& high, const std::vector<int64_t>& bytes, int depth,
-                        std::vector<Plan>& plans) {
+void PriceCuts::between(const Cut& low, const Cut& high, const std::vector<int64_t>& bytes,
+                        int depth, std::vector<Plan>& plans) {
   if (depth == 0 || high.saved >= low.saved || high.time <= low.time) return;
   const double price =
       static_cast<double>(high.time - low.time) / static_cast<double>(low.saved - high.saved);

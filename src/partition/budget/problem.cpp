@@ -51,10 +51,11 @@ class Maker {
       if (input.kind == InputKind::tangent) problem_.tangent_bytes += bytes(input.value);
     }
     for (const Output& output : joint_.outputs) {
-      if (!of_forward(output.kind) || output.value == kNoValue || !depends_[at(output.value)]) continue;
-      throw GraphError(ErrorText{"results that depend on primals only",
-                                 "one that depends on a tangent: " + value_text(joint_.value(output.value)),
-                                 ""});
+      if (!of_forward(output.kind) || output.value == kNoValue || !depends_[at(output.value)])
+        continue;
+      throw GraphError(ErrorText{
+          "results that depend on primals only",
+          "one that depends on a tangent: " + value_text(joint_.value(output.value)), ""});
     }
   }
 
@@ -66,8 +67,9 @@ class Maker {
   using Value = antegrad::Value;
 
   bool makes_something(const Node& node) const {
-    return std::any_of(node.outputs.begin(), node.outputs.end(),
-                       [&](ValueId id) { return id != kNoValue && !is_token(id) && base(id) == id; });
+    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+      return id != kNoValue && !is_token(id) && base(id) == id;
+    });
   }
 
   void add_operations(bool backward) {
@@ -84,7 +86,8 @@ class Maker {
       operation.backward = backward;
       operation.required = backward || must_run;
       operation.again = !backward && may_run_again(node);
-      operation.state_bytes = node.tokens > 0 && operation.again ? kGeneratorStateBytes * node.tokens : 0;
+      operation.state_bytes =
+          node.tokens > 0 && operation.again ? kGeneratorStateBytes * node.tokens : 0;
       const auto index = static_cast<int32_t>(problem_.operations.size());
       problem_.operations.push_back(operation);
       for (const ValueId id : node.outputs) {
@@ -94,7 +97,8 @@ class Maker {
         value.bytes = bytes(id);
         value.maker = index;
         value.id = id;
-        value.always_saved = !backward && (!operation.again || node.recompute == Recompute::must_save);
+        value.always_saved =
+            !backward && (!operation.again || node.recompute == Recompute::must_save);
         problem_.values.push_back(value);
         problem_.makes.add(of_value_[at(id)]);
       }
@@ -154,8 +158,9 @@ class Maker {
     int64_t sum = 0;
     for (auto i = static_cast<int32_t>(problem_.operations.size()); i-- > 0;) {
       const auto makes = problem_.makes[i];
-      const bool runs = problem_.operation(i).required ||
-                        std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(needed[at(v)]); });
+      const bool runs =
+          problem_.operation(i).required ||
+          std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(needed[at(v)]); });
       if (!runs) continue;
       sum += problem_.operation(i).time;
       for (const int32_t value : problem_.reads[i]) needed[at(value)] = true;
@@ -193,7 +198,8 @@ bool Problem::is_choice(int32_t index) const {
   return !v.result && !v.always_saved && !operation(v.maker).backward;
 }
 
-Problem make_problem(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules) {
+Problem make_problem(const Graph& joint, const std::vector<double>& seconds,
+                     const ByteRules& rules) {
   return Maker(joint, seconds, rules).make();
 }
 

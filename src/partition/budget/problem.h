@@ -52,7 +52,7 @@ struct Value {
 };
 
 struct Operation {
-  int64_t time = 0;  ///< picoseconds, so that sums are exact
+  int64_t time = 0;       ///< picoseconds, so that sums are exact
   bool backward = false;  ///< depends on a tangent, or must run in the backward
   bool required = false;  ///< runs in the forward whatever is saved
   bool again = true;      ///< may run once more, with the same result
@@ -72,13 +72,9 @@ struct Problem {
   int64_t tangent_bytes = 0;  ///< there during the whole backward
   int64_t time = 0;           ///< picoseconds of forward and backward when nothing runs twice
 
-  int32_t backward_count() const {
-    return static_cast<int32_t>(operations.size()) - forward_count;
-  }
+  int32_t backward_count() const { return static_cast<int32_t>(operations.size()) - forward_count; }
   const Value& value(int32_t index) const { return values[static_cast<size_t>(index)]; }
-  const Operation& operation(int32_t index) const {
-    return operations[static_cast<size_t>(index)];
-  }
+  const Operation& operation(int32_t index) const { return operations[static_cast<size_t>(index)]; }
   /// A value of the forward that a plan may save or not.
   bool is_choice(int32_t value) const;
 };

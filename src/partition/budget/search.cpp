@@ -19,8 +19,9 @@ Search::Search(Simulator& simulator, Archive& archive) : simulator_(simulator), 
   std::vector<bool> matters(problem.values.size(), false);
   for (auto o = static_cast<int32_t>(problem.operations.size()); o-- > 0;) {
     const auto makes = problem.makes[o];
-    const bool read = problem.operation(o).backward ||
-                      std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(matters[at(v)]); });
+    const bool read =
+        problem.operation(o).backward ||
+        std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(matters[at(v)]); });
     if (!read) continue;
     for (const int32_t value : problem.reads[o]) matters[at(value)] = true;
   }
@@ -192,7 +193,9 @@ void Search::exchange(int64_t limit, int width) {
     struct Priced {
       int64_t extra;
       int32_t value;
-      bool operator<(const Priced& o) const { return extra != o.extra ? extra < o.extra : value < o.value; }
+      bool operator<(const Priced& o) const {
+        return extra != o.extra ? extra < o.extra : value < o.value;
+      }
     };
     std::vector<Priced> removals;
     std::vector<Priced> additions;
@@ -271,7 +274,8 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<cons
       }
     } else {
       const double spread = static_cast<double>(pick(1000)) / 1000;
-      const auto length = static_cast<int32_t>(std::max(3.0, forward * (0.03 + 0.25 * spread * spread)));
+      const auto length =
+          static_cast<int32_t>(std::max(3.0, forward * (0.03 + 0.25 * spread * spread)));
       const auto from = static_cast<int32_t>(pick(at(problem.forward_count)));
       const int32_t to = std::min(problem.forward_count - 1, from + length);
       const int32_t first = std::max(0, to - length);
@@ -295,7 +299,8 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<cons
         }
         if (to_be != choice(value)) changes.push_back({value, to_be});
       }
-      for (size_t k = choices_.size() / 20 + 1; k > 0; --k) allowed_[at(choices_[pick(choices_.size())])] = true;
+      for (size_t k = choices_.size() / 20 + 1; k > 0; --k)
+        allowed_[at(choices_[pick(choices_.size())])] = true;
     }
     apply(changes);
     if (descend(end - measured_)) use_room(end - measured_);

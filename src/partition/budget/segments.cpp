@@ -18,14 +18,14 @@ struct Segment {
   int64_t peak;   ///< inside, above what was saved before
   int64_t saved;  ///< bytes
   int64_t time;
-  size_t plan;    ///< of the family
+  size_t plan;  ///< of the family
 };
 
 struct State {
   int64_t saved;
   int64_t time;
-  size_t from;  ///< cut point before
-  size_t state; ///< its state
+  size_t from;   ///< cut point before
+  size_t state;  ///< its state
   size_t plan;
 };
 
@@ -54,7 +54,8 @@ class Composer {
           for (size_t k = 0; k < states[i].size(); ++k) {
             const State& state = states[i][k];
             if (state.saved + segment.peak > budget) continue;
-            states[j].push_back({state.saved + segment.saved, state.time + segment.time, i, k, segment.plan});
+            states[j].push_back(
+                {state.saved + segment.saved, state.time + segment.time, i, k, segment.plan});
           }
         }
       }
@@ -99,7 +100,9 @@ class Composer {
     for (int32_t i = 0; i < limits_.cut_points; ++i) {
       int32_t best = -1;
       int64_t fewest = 0;
-      for (; p < problem_.forward_count - 1 && until_[at(p)] <= whole / limits_.cut_points * (i + 1); ++p) {
+      for (;
+           p < problem_.forward_count - 1 && until_[at(p)] <= whole / limits_.cut_points * (i + 1);
+           ++p) {
         int64_t bytes = 0;
         for (const int32_t value : search_.crossing(p)) bytes += problem_.value(value).bytes;
         if (best >= 0 && bytes >= fewest) continue;
@@ -202,8 +205,8 @@ class Composer {
   const Problem& problem_;
   const Search& search_;
   SegmentLimits limits_;
-  std::vector<int64_t> until_;   // time of the forward up to there
-  Plan eager_;                   // saves all that the backward reads
+  std::vector<int64_t> until_;  // time of the forward up to there
+  Plan eager_;                  // saves all that the backward reads
   std::vector<Plan> family_;
   std::vector<int32_t> points_;  // places of the forward, from -1 to the last
   std::vector<std::vector<std::vector<Segment>>> segments_;  // by cut points
@@ -211,7 +214,8 @@ class Composer {
 
 }  // namespace
 
-std::vector<Plan> segment_plans(Simulator& simulator, const Search& search, const std::vector<Plan>& family,
+std::vector<Plan> segment_plans(Simulator& simulator, const Search& search,
+                                const std::vector<Plan>& family,
                                 const std::vector<int64_t>& budgets, const SegmentLimits& limits) {
   std::vector<Plan> plans;
   if (simulator.problem().forward_count < 4) return plans;

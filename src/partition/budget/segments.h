@@ -22,7 +22,9 @@ struct SegmentLimits {
 };
 
 /// One plan for each budget that such a composition reaches.
-std::vector<Plan> segment_plans(Simulator& simulator, const Search& search, const std::vector<Plan>& family,
-                                const std::vector<int64_t>& budgets, const SegmentLimits& limits = {});
+std::vector<Plan> segment_plans(Simulator& simulator, const Search& search,
+                                const std::vector<Plan>& family,
+                                const std::vector<int64_t>& budgets,
+                                const SegmentLimits& limits = {});
 
 }  // namespace antegrad::budget

@@ -53,12 +53,14 @@ void Simulator::add_static_lives() {
       slot_made_[at(slot)] += bytes;
       if (problem_.value(v).gradient || problem_.value(v).result) continue;
       int32_t last = slot;
-      for (const int32_t reader : problem_.readers[v]) last = std::max(last, reader - forward_count_);
+      for (const int32_t reader : problem_.readers[v])
+        last = std::max(last, reader - forward_count_);
       slot_freed_[at(last)] += bytes;
     }
   }
   for (int32_t v = 0; v < static_cast<int32_t>(bytes_.size()); ++v) {
-    const bool of_forward = at(v) >= problem_.values.size() || problem_.value(v).maker < forward_count_;
+    const bool of_forward =
+        at(v) >= problem_.values.size() || problem_.value(v).maker < forward_count_;
     if (of_forward && bytes_[at(v)] != 0) moving_.push_back(v);
   }
 }
@@ -181,9 +183,9 @@ void Simulator::schedule(int32_t operation) {
 /// its outputs live then.
 void Simulator::schedule_backward(int32_t operation, std::span<const int32_t> makes) {
   struct Output {
-    size_t next = 0;       // demand
-    int32_t last = -1;     // slot in which it was last made or used; -1: it is not there
-    bool again = false;    // is computed again where it is not there
+    size_t next = 0;     // demand
+    int32_t last = -1;   // slot in which it was last made or used; -1: it is not there
+    bool again = false;  // is computed again where it is not there
     int32_t window = std::numeric_limits<int32_t>::max();
   };
   constexpr size_t kFew = 8;
@@ -268,10 +270,11 @@ bool Simulator::propagate(std::span<const Change> changes) {
     if (same_runs && same_forward) continue;
     const int64_t more = static_cast<int64_t>(again.size()) - static_cast<int64_t>(before.size());
     new_run_count_ += more;
-    new_extra_ += problem_.operation(operation).time *
-                  (more + int64_t{in_forward(operation)} - int64_t{in_forward_[at(operation)] != 0});
-    const bool too_much = new_extra_ > most_extra_ ||
-                          new_run_count_ > kMostRuns * static_cast<int64_t>(problem_.operations.size());
+    new_extra_ += problem_.operation(operation).time * (more + int64_t{in_forward(operation)} -
+                                                        int64_t{in_forward_[at(operation)] != 0});
+    const bool too_much =
+        new_extra_ > most_extra_ ||
+        new_run_count_ > kMostRuns * static_cast<int64_t>(problem_.operations.size());
     if (too_much) {
       work_ += static_cast<int64_t>(changed_.size());
       return false;
@@ -283,7 +286,8 @@ bool Simulator::propagate(std::span<const Change> changes) {
 
 // --- live bytes -----------------------------------------------------------------------------------
 
-void Simulator::sum_range(size_t begin, size_t end, double delta, double& peak, double& excess) const {
+void Simulator::sum_range(size_t begin, size_t end, double delta, double& peak,
+                          double& excess) const {
   const double room = budget_ - delta;
   double most = 0;
   double over = 0;
@@ -367,7 +371,8 @@ Measure Simulator::evaluate() {
     for (const int32_t value : problem_.makes[operation]) compare(value);
     if (state_value_[at(operation)] >= 0) compare(state_value_[at(operation)]);
     if (in_forward(operation) != bool(in_forward_[at(operation)])) {
-      events_.push_back({2 * Key{operation}, 0, static_cast<int8_t>(in_forward(operation) ? 2 : 1)});
+      events_.push_back(
+          {2 * Key{operation}, 0, static_cast<int8_t>(in_forward(operation) ? 2 : 1)});
     }
     const auto after = runs(operation);
     const std::vector<int32_t>& before = runs_[at(operation)];

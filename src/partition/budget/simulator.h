@@ -37,8 +37,8 @@ using Plan = std::vector<Choice>;
 
 struct Measure {
   int64_t peak = 0;
-  int64_t extra = 0;   ///< picoseconds more than when nothing runs twice
-  double excess = 0;   ///< bytes over the budget, summed over all steps
+  int64_t extra = 0;  ///< picoseconds more than when nothing runs twice
+  double excess = 0;  ///< bytes over the budget, summed over all steps
 };
 /// Of a plan that runs things again and again: its measure is not worked out.
 inline constexpr Measure kHopeless{std::numeric_limits<int64_t>::max(),
@@ -148,25 +148,25 @@ class Simulator {
   double budget_ = 0;
   Plan plan_;
   Measure measure_;
-  std::vector<double> bytes_;          // by value, then by state of an operation
-  std::vector<int32_t> state_value_;   // by operation of the forward, -1: none
-  std::vector<int32_t> moving_;        // values of the forward with bytes, states
+  std::vector<double> bytes_;                   // by value, then by state of an operation
+  std::vector<int32_t> state_value_;            // by operation of the forward, -1: none
+  std::vector<int32_t> moving_;                 // values of the forward with bytes, states
   std::vector<double> slot_made_, slot_freed_;  // by slot: bytes of values that the backward makes
   int64_t run_count_ = 0;
   int64_t work_ = 0;
   int64_t most_extra_ = std::numeric_limits<int64_t>::max();
 
   // The plan as it is.
-  std::vector<std::vector<int32_t>> runs_;   // by operation of the forward
-  std::vector<char> in_forward_;             // by operation of the forward
-  std::vector<std::vector<Piece>> pieces_;   // by value
-  std::vector<int32_t> forward_step_;        // by operation of the forward: steps before it
-  std::vector<Key> keys_;                    // by step
-  std::vector<double> live_;                 // by step: while it runs
-  std::vector<double> after_;                // by step: after what it reads last is freed
-  std::vector<int32_t> slot_begin_;          // by slot: its first step
+  std::vector<std::vector<int32_t>> runs_;  // by operation of the forward
+  std::vector<char> in_forward_;            // by operation of the forward
+  std::vector<std::vector<Piece>> pieces_;  // by value
+  std::vector<int32_t> forward_step_;       // by operation of the forward: steps before it
+  std::vector<Key> keys_;                   // by step
+  std::vector<double> live_;                // by step: while it runs
+  std::vector<double> after_;               // by step: after what it reads last is freed
+  std::vector<int32_t> slot_begin_;         // by slot: its first step
   std::vector<double> block_max_, block_min_, block_sum_;
-  std::vector<double> made_, freed_;         // scratch, by step
+  std::vector<double> made_, freed_;  // scratch, by step
   std::vector<int32_t> step_operation_;
 
   // What a change would make of it: entries are valid where the stamp is that of the change.
@@ -175,14 +175,14 @@ class Simulator {
   std::vector<Choice> new_choice_;
   std::vector<Range> new_runs_;
   std::vector<char> new_in_forward_;
-  std::vector<Range> new_pieces_;      // by value
+  std::vector<Range> new_pieces_;  // by value
   std::vector<int32_t> arena_runs_;
   std::vector<Piece> arena_pieces_;
-  std::vector<int32_t> queue_;         // heap of operations, last ones first
-  std::vector<int32_t> changed_;       // operations that were scheduled anew
+  std::vector<int32_t> queue_;    // heap of operations, last ones first
+  std::vector<int32_t> changed_;  // operations that were scheduled anew
   std::vector<Event> events_;
-  std::vector<std::vector<Demand>> demands_;        // by output of the operation at hand
-  std::vector<std::vector<Piece>> output_pieces_;   // same
+  std::vector<std::vector<Demand>> demands_;       // by output of the operation at hand
+  std::vector<std::vector<Piece>> output_pieces_;  // same
   int64_t new_extra_ = 0;
   int64_t new_run_count_ = 0;
 };

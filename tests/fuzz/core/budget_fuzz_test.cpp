@@ -31,7 +31,8 @@ Problem problem_of(const Graph& graph) {
 }
 
 Choice random_choice(std::mt19937_64& random) {
-  const Choice choices[] = {budget::kSave, budget::kSave, budget::kRecompute, budget::kRecompute, 1, 3};
+  const Choice choices[] = {
+      budget::kSave, budget::kSave, budget::kRecompute, budget::kRecompute, 1, 3};
   return choices[random() % std::size(choices)];
 }
 
@@ -53,13 +54,15 @@ TEST(BudgetFuzz, WhatIsSimulatedRuns) {
       if (std::string wrong = splits_wrongly(graph, partition); !wrong.empty()) return wrong;
       const int64_t peak = simulate(partition).peak_bytes;
       if (peak != measure.peak) {
-        return "the plan says " + std::to_string(measure.peak) + ", the graphs take " + std::to_string(peak) +
-               "\n" + to_text(partition.forward) + to_text(partition.backward);
+        return "the plan says " + std::to_string(measure.peak) + ", the graphs take " +
+               std::to_string(peak) + "\n" + to_text(partition.forward) +
+               to_text(partition.backward);
       }
       int64_t time = 0;
       std::vector<int64_t> by_id(graph.nodes.size() + 1000, 0);
       for (const budget::Operation& operation : problem.operations) {
-        by_id.at(static_cast<size_t>(graph.nodes[static_cast<size_t>(operation.node)].id)) = operation.time;
+        by_id.at(static_cast<size_t>(graph.nodes[static_cast<size_t>(operation.node)].id)) =
+            operation.time;
       }
       for (const Graph* half : {&partition.forward, &partition.backward}) {
         for (const Node& node : half->nodes) time += by_id.at(static_cast<size_t>(node.id));
@@ -102,7 +105,8 @@ TEST(BudgetFuzz, ChangesMeasureAsPlansMadeAnew) {
       }
       const Measure probed = simulator.probe(changes);
       Plan changed = plan;
-      for (const Change& change : changes) changed[static_cast<size_t>(change.value)] = change.choice;
+      for (const Change& change : changes)
+        changed[static_cast<size_t>(change.value)] = change.choice;
       const Measure wanted = anew.set(changed);
       if (!same(probed, wanted)) return "probed " + text(probed) + ", made anew " + text(wanted);
       if (i % 2 == 0) continue;

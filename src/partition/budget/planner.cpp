@@ -1,0 +1,105 @@
+#include "partition/budget/planner.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <antegrad/error.h>
+
+#include "fusion/cost.h"
+#include "partition/budget/emit.h"
+
+namespace antegrad::budget {
+namespace {
+
+std::string_view rule_of(const Problem& problem, int32_t index, Choice choice) {
+  const Value& value = problem.value(index);
+  if (value.result) return "result";
+  if (!problem.operation(value.maker).again) return "runs once";
+  if (value.always_saved) return "must_save";
+  if (choice == kSave) return "saved_for_budget";
+  return is_window(choice) ? "recomputed_and_forgotten" : "recomputed_for_budget";
+}
+
+}  // namespace
+
+Planner::Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
+                 const FrontierOptions& options)
+    : joint_(joint),
+      problem_(make_problem(joint, seconds, rules)),
+      frontier_(build_frontier(problem_, options)) {}
+
+PlanPoint Planner::pick(int64_t budget) const {
+  if (std::optional<PlanPoint> point = frontier_.archive.at_most(budget)) return *std::move(point);
+  const int64_t smallest = frontier_.archive.smallest().peak;
+  throw BudgetError(
+      smallest,
+      ErrorText{fmt::format(
+                    "a memory budget of at least {} bytes, the smallest for which a plan is known",
+                    smallest),
+                fmt::format("a budget of {} bytes", budget),
+                frontier_.floor < smallest
+                    ? fmt::format("raise the budget; the thorough effort may find smaller plans, "
+                                  "but none below {} bytes",
+                                  frontier_.floor)
+                    : "raise the budget, or make the largest tensors smaller"});
+}
+
+Partition Planner::partition(const PlanPoint& point) const {
+  Simulator simulator(problem_);
+  simulator.set(*point.plan);
+  Partition partition = emit(joint_, simulator);
+  for (const Saved& saved : partition.saved) {
+    const bool free = saved.why == SavedWhy::primal || saved.why == SavedWhy::result;
+    partition.decisions.push_back({saved.value, true, free ? name(saved.why) : "saved_for_budget"});
+  }
+  for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
+    const Value& value = problem_.value(v);
+    if (problem_.operation(value.maker).backward || simulator.runs_again(value.maker).empty())
+      continue;
+    const Choice choice = (*point.plan)[static_cast<size_t>(v)];
+    if (choice == kSave || value.result || !simulator.is_used(v)) continue;
+    partition.decisions.push_back({value.id, false, rule_of(problem_, v, choice)});
+  }
+  return partition;
+}
+
+std::vector<Reason> Planner::reasons(const PlanPoint& point) const {
+  Simulator simulator(problem_);
+  const Measure now = simulator.set(*point.plan);
+  std::vector<Reason> reasons;
+  for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
+    const Value& value = problem_.value(v);
+    if (problem_.operation(value.maker).backward || !simulator.is_used(v)) continue;
+    Reason reason;
+    reason.value = v;
+    reason.decided = problem_.is_choice(v);
+    reason.choice = reason.decided ? (*point.plan)[static_cast<size_t>(v)] : kSave;
+    reason.rule = rule_of(problem_, v, reason.choice);
+    reason.runs = static_cast<int64_t>(simulator.runs_again(value.maker).size());
+    if (reason.decided) {
+      const Measure other = simulator.probe({v, reason.choice == kSave ? kRecompute : kSave});
+      reason.other_peak = other.peak - now.peak;
+      reason.other_extra = other.extra - now.extra;
+    }
+    reasons.push_back(reason);
+  }
+  return reasons;
+}
+
+std::vector<double> roofline(const Graph& graph, const ByteRules& rules) {
+  const bool on_gpu =
+      std::any_of(graph.values.begin(), graph.values.end(), [](const antegrad::Value& value) {
+        return value.kind == ValueKind::tensor && value.meta.device.kind == DeviceKind::cuda;
+      });
+  std::vector<double> times;
+  times.reserve(graph.nodes.size());
+  for (const Node& node : graph.nodes) {
+    times.push_back(seconds(node_cost(graph, node, rules.symbols), on_gpu ? kGpu : kCpu));
+  }
+  return times;
+}
+
+}  // namespace antegrad::budget
