@@ -234,13 +234,13 @@ TEST_F(CudaGraphs, ACheckpointDrawsAgainCompiledAndInEagerCode) {
   EXPECT_TRUE(step.report().programs.at(0).recomputed.contains("aten::native_dropout.default"));
 }
 
-// The second call of the audit falls into the capture, the second is the first call at all.
-TEST_F(CudaGraphs, WhatCapturesACallableWorksInAGraph) {
+// The audit's second capture falls into that of the graph; or the first call does.
+TEST_F(CudaGraphs, ACallableMayBeCapturedWhileAGraphIs) {
   const auto fn = draws().back().fn;
   const auto x = leaf({64, 65});
-  for (const int warmups : {1, 0}) {
+  on_side_stream(1, [&] { run(fn, x, {x}); });
+  for (const int warmups : {3, 1, 0}) {
     SCOPED_TRACE(warmups);
-    if (warmups == 0) run(fn, x, {x});
     auto step = compile(fn, everything_runs_again());
     expect_replays_of(fn, step, x, {x}, {}, warmups);
     EXPECT_EQ(step.report().eager_calls, 0);
@@ -273,7 +273,7 @@ TEST_F(CudaGraphs, ForwardAndBackwardInDifferentGraphsAreRefused) {
                    "captured into another CUDA graph");
     CudaGraph again([&] { y = step(x); });
     expect_refused(backward, "and a backward in none");
-    y = step(x);
+    on_side_stream(1, [&] { y = step(x); });
     expect_refused([&] { CudaGraph graph(backward); }, "ran before the capture");
     // Nothing is left behind.
     expect_replays_of(draw.fn, step, x, {x});
@@ -282,20 +282,24 @@ TEST_F(CudaGraphs, ForwardAndBackwardInDifferentGraphsAreRefused) {
 
 // Nothing is drawn again there: two graphs are as good as one.
 TEST_F(CudaGraphs, SavedDrawsMayBeReadInAnotherGraph) {
-  const auto fn = draws().front().fn;
-  const auto x = leaf({64, 65});
-  auto step = compile(fn, Options().with_verify_graphs(true));
-  on_side_stream(3, [&] { run(step, x, {x}); });
-  at::Tensor y, gradient;
-  CudaGraph forward([&] { y = step(x); });
-  CudaGraph backward([&] { gradient = torch::autograd::grad({y.sum()}, {x})[0]; },
-                     {.memory_of = &forward});
-  torch::manual_seed(3);
-  const auto expected = run(fn, x, {x});
-  torch::manual_seed(3);
-  forward.replay();
-  backward.replay();
-  EXPECT_TRUE(same_bits(expected, {y.detach(), gradient}));
+  for (const auto& draw : draws()) {
+    for (const auto& options : {Options(), Options().with_min_cut()}) {
+      SCOPED_TRACE(draw.name);
+      const auto x = leaf({64, 65});
+      auto step = compile(draw.fn, Options(options).with_verify_graphs(true));
+      on_side_stream(3, [&] { run(step, x, {x}); });
+      at::Tensor y, gradient;
+      CudaGraph forward([&] { y = step(x); });
+      CudaGraph backward([&] { gradient = torch::autograd::grad({y.sum()}, {x})[0]; },
+                         {.memory_of = &forward});
+      torch::manual_seed(3);
+      const auto expected = run(draw.fn, x, {x});
+      torch::manual_seed(3);
+      forward.replay();
+      backward.replay();
+      EXPECT_TRUE(same_bits(expected, {y.detach(), gradient}));
+    }
+  }
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct CudaGraphUse {
 /// A captured graph and the memory of what it computed.
 class CudaGraph {
  public:
-  /// Runs `work` on a stream of its own, which is captured meanwhile. Rethrows what it throws, with the capture
+  /// Runs `work` on a side stream, which is captured meanwhile. Rethrows what it throws, with the capture
   /// ended.
   explicit CudaGraph(const std::function<void()>& work, const CudaGraphUse& use = {});
   ~CudaGraph();
@@ -34,7 +34,7 @@ class CudaGraph {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Runs it a number of times on a side stream, as one does before a capture.
+/// Runs it a number of times on the stream that captures use, as one does before a capture.
 void on_side_stream(int times, const std::function<void()>& work);
 
 }  // namespace antegrad::testing

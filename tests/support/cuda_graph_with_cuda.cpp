@@ -8,6 +8,16 @@
 
 namespace antegrad::testing {
 
+namespace {
+
+// One for all, as torch.cuda.graph has it: the backward pass of a node runs on the stream of its forward.
+c10::cuda::CUDAStream side_stream() {
+  static const auto stream = c10::cuda::getStreamFromPool();
+  return stream;
+}
+
+}  // namespace
+
 struct CudaGraph::Impl {
   at::cuda::CUDAGraph graph;
 };
@@ -17,7 +27,7 @@ CudaGraph::CudaGraph(const std::function<void()>& work, const CudaGraphUse& use)
   c10::cuda::device_synchronize();
   auto& graph = impl_->graph;
   {
-    const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
+    const c10::cuda::CUDAStreamGuard stream(side_stream());
     for (const auto& generator : use.generators) graph.register_generator_state(generator);
     graph.capture_begin(use.memory_of == nullptr ? c10::MempoolId_t{0, 0}
                                                  : use.memory_of->impl_->graph.pool());
@@ -45,7 +55,7 @@ void CudaGraph::replay() {
 void on_side_stream(int times, const std::function<void()>& work) {
   c10::cuda::device_synchronize();
   {
-    const c10::cuda::CUDAStreamGuard stream(c10::cuda::getStreamFromPool());
+    const c10::cuda::CUDAStreamGuard stream(side_stream());
     for (int i = 0; i < times; ++i) work();
   }
   c10::cuda::device_synchronize();
