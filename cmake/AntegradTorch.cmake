@@ -39,6 +39,13 @@ if(TARGET caffe2::mkl AND NOT MKL_FOUND)
   set_property(TARGET caffe2::mkl PROPERTY INTERFACE_LINK_DIRECTORIES "")
 endif()
 
+# Files with this end exist twice: with CUDA in the libtorch that was found, and without.
+if(TARGET torch_cuda)
+  set(antegrad_other_sources "_without_cuda[.]cpp$")
+else()
+  set(antegrad_other_sources "_with_cuda[.]cpp$")
+endif()
+
 add_library(antegrad_torch INTERFACE)
 # By target names: TORCH_LIBRARIES holds absolute paths, which an installed package must not.
 target_link_libraries(antegrad_torch INTERFACE torch torch_library c10)

@@ -114,7 +114,8 @@ class BudgetError : public Error {
 };
 
 /// The backward pass was asked for something that a compiled region does not give: a second
-/// derivative, a second pass after the buffers were freed, a tangent that was left undefined.
+/// derivative, a second pass after the buffers were freed, a tangent that was left undefined, random draws
+/// repeated in another CUDA graph than that of the forward.
 class BackwardError : public Error {
   using Error::Error;
 };

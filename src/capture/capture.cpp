@@ -19,6 +19,7 @@
 #include "capture/untouched.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/keys.h"
+#include "torch_compat/stream_capture.h"
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
@@ -367,7 +368,9 @@ void require_seeds_of_others(const Request& request, const std::vector<Snapshot>
                              const SharedMemories& known, const Captured& captured) {
   std::list<GeneratorUnderTest> own;
   for (const auto& generator : captured.tables.generators) {
-    if (generator.defined()) own.emplace_back(generator);
+    // In a CUDA graph libtorch itself refuses another seed.
+    if (!generator.defined() || torch_compat::in_stream_capture(generator)) continue;
+    own.emplace_back(generator);
   }
   if (own.empty()) return;
   Captured again;

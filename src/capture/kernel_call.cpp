@@ -18,6 +18,7 @@
 #include "capture/stand_in.h"
 #include "capture/storage.h"
 #include "shapes/compare.h"
+#include "torch_compat/generator_state.h"
 #include "torch_compat/keys.h"
 
 namespace antegrad::capture {
@@ -77,13 +78,9 @@ class PrivateGenerators {
  public:
   explicit PrivateGenerators(c10::Device device)
       : generator_(at::globalContext().defaultGenerator(device)) {
-    const std::lock_guard lock(generator_.mutex());
-    state_ = generator_.get_state();
+    state_ = torch_compat::state_of(generator_);
   }
-  ~PrivateGenerators() {
-    const std::lock_guard lock(generator_.mutex());
-    generator_.set_state(state_);
-  }
+  ~PrivateGenerators() { torch_compat::put_back(generator_, state_); }
 
  private:
   at::Generator generator_;

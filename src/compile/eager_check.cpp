@@ -18,8 +18,8 @@
 #include "compile/clone_arguments.h"
 #include "compile/host_values.h"
 #include "compile/tensor_bits.h"
-#include "runtime/generator_states.h"
 #include "torch_compat/convert.h"
+#include "torch_compat/generator_state.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -154,7 +154,7 @@ Outcome run_trial(const EagerCheck& check, const std::function<Leaves(const Leav
   for (const auto& [name, tensor] : check.held) add(name + " after the call", tensor);
   if (at::GradMode::is_enabled()) add_gradients(leaves.tensors, targets, outcome);
   for (const auto& [name, generator] : check.generators) {
-    add("generator " + name, runtime::state_of(generator));
+    add("generator " + name, torch_compat::state_of(generator));
   }
   at::autocast::clear_cache();
   return outcome;

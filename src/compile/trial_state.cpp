@@ -6,7 +6,7 @@
 
 #include <unordered_set>
 
-#include "runtime/generator_states.h"
+#include "torch_compat/generator_state.h"
 #include "torch_compat/storage_state.h"
 
 namespace antegrad::compiler {
@@ -32,7 +32,7 @@ TrialState::TrialState(const std::vector<NamedTensor>& tensors,
     storages_.push_back({std::move(bytes), std::move(copy)});
   }
   for (const auto& [name, generator] : generators) {
-    generators_.push_back({generator, runtime::state_of(generator)});
+    generators_.push_back({generator, torch_compat::state_of(generator)});
   }
 }
 
@@ -60,7 +60,7 @@ void TrialState::restore() const {
       version.set_version(saved.version);
     }
   }
-  for (const auto& [generator, state] : generators_) runtime::set_state(generator, state);
+  for (const auto& [generator, state] : generators_) torch_compat::put_back(generator, state);
 }
 
 }  // namespace antegrad::compiler

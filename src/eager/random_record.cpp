@@ -5,13 +5,14 @@
 
 #include <algorithm>
 
-#include "runtime/generator_states.h"
+#include "torch_compat/generator_state.h"
 
 namespace antegrad::eager {
 
-using runtime::same_state;
-using runtime::set_state;
-using runtime::state_of;
+using torch_compat::put_back;
+using torch_compat::same_state;
+using torch_compat::set_state;
+using torch_compat::state_of;
 
 void RandomRecord::note(const at::Generator& generator) {
   const bool known = std::any_of(drawn_.begin(), drawn_.end(),
@@ -35,7 +36,7 @@ RandomReplay::RandomReplay(const RandomRecord& record) : record_(record) {
 
 RandomReplay::~RandomReplay() {
   for (size_t i = 0; i < present_.size(); ++i) {
-    set_state(record_.drawn_[i].generator, present_[i]);
+    put_back(record_.drawn_[i].generator, present_[i]);
   }
 }
 

@@ -197,7 +197,7 @@ constexpr bool of_forward(OutputKind kind) {
 struct Graph {
   std::string name;
   std::vector<std::string> symbols;     ///< names; SymbolId is the index
-  std::vector<std::string> generators;  ///< "cpu", "cuda:0", "user:0"
+  std::vector<std::string> generators;  ///< "cpu", "cuda:0"; the user's "user:0:cpu"
   std::vector<std::string> opaque_names;
   std::vector<int32_t>
       blocks;  ///< checkpoints, each by the one around it (-1 for none), which comes before

@@ -5,16 +5,29 @@ namespace {
 
 constexpr int64_t kGranules[] = {/*cpu*/ 64, /*cuda*/ 512, /*meta*/ 0, /*other*/ 64};
 
+int64_t rounded(int64_t bytes, DeviceKind device, const ByteRules& rules) {
+  const int64_t granule =
+      rules.granule > 0 ? rules.granule : kGranules[static_cast<size_t>(device)];
+  return (bytes + granule - 1) / granule * granule;
+}
+
 }  // namespace
 
 int64_t storage_bytes(const TensorMeta& meta, const ByteRules& rules) {
-  const int64_t by_device = kGranules[static_cast<size_t>(meta.device.kind)];
-  if (by_device == 0) return 0;
+  if (kGranules[static_cast<size_t>(meta.device.kind)] == 0) return 0;
   const int64_t span = span_bytes(meta).evaluate(rules.symbols);
   if (span == 0) return 0;
-  const int64_t granule = rules.granule > 0 ? rules.granule : by_device;
   const int64_t bytes = span + meta.offset.evaluate(rules.symbols) * byte_size(meta.dtype);
-  return (bytes + granule - 1) / granule * granule;
+  return rounded(bytes, meta.device.kind, rules);
+}
+
+int64_t state_bytes(std::string_view generator) {
+  const bool on_cpu = generator == "cpu" || generator.ends_with(":cpu");
+  return on_cpu ? kGeneratorStateBytes : 0;
+}
+
+int64_t state_bytes(std::string_view generator, const ByteRules& rules) {
+  return rounded(state_bytes(generator), DeviceKind::cpu, rules);
 }
 
 }  // namespace antegrad

@@ -1,9 +1,11 @@
 #pragma once
 
 /// \file
-/// How many bytes a tensor takes from the allocator: the one place that knows about rounding.
+/// How many bytes a tensor, or the saved state of a generator, takes from the allocator: the one place that knows
+/// about rounding.
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -22,5 +24,14 @@ struct ByteRules {
 /// Bytes, rounded, of the storage of a tensor that owns it. 0 when it is empty or on the meta
 /// device.
 int64_t storage_bytes(const TensorMeta& meta, const ByteRules& rules);
+
+/// Bytes of the state of a generator on the CPU, which is the largest one.
+inline constexpr int64_t kGeneratorStateBytes = 5056;
+
+/// Bytes, not rounded, of the state of a generator, by its name in Graph::generators: on the CPU it is memory as
+/// that of tensors is. 0 for generators elsewhere, whose states are a few bytes on the CPU.
+int64_t state_bytes(std::string_view generator);
+/// The same, rounded.
+int64_t state_bytes(std::string_view generator, const ByteRules& rules);
 
 }  // namespace antegrad

@@ -73,6 +73,30 @@ std::vector<bool> inputs_of(const Graph& graph, InputKind kind) {
   return result;
 }
 
+/// States of generators that the forward saves, or that the backward has from it, each by its token.
+template <class Record, class Kind>
+std::vector<StorageLife> states_of(const Graph& graph, const std::vector<Record>& records,
+                                   Kind saved, const ByteRules& rules) {
+  std::vector<StorageLife> lives;
+  std::vector<int32_t> life_of(graph.values.size(), -1);  // by token
+  for (const Record& record : records) {
+    if (record.kind != saved || record.value == kNoValue) continue;
+    if (graph.value(record.value).kind != ValueKind::token) continue;
+    life_of[static_cast<size_t>(record.value)] = static_cast<int32_t>(lives.size());
+    const std::string& generator = graph.generators[static_cast<size_t>(record.index)];
+    lives.push_back({record.value, -1, -1, state_bytes(generator, rules)});
+  }
+  if (lives.empty()) return lives;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
+      const int32_t life = life_of[static_cast<size_t>(*token)];
+      if (life >= 0) lives[static_cast<size_t>(life)].last = static_cast<int32_t>(i);
+    }
+  }
+  return lives;
+}
+
 }  // namespace
 
 Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& rules) {
@@ -81,13 +105,18 @@ Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& 
   Simulation simulation(timeline);
 
   const std::vector<bool> results = storages_of(forward, handed_out);
-  const std::vector<bool> saved =
+  std::vector<bool> saved =
       storages_of(forward, [](OutputKind kind) { return kind == OutputKind::saved; });
   const std::vector<bool> primals = inputs_of(forward, InputKind::primal);
   const auto has = [](const std::vector<bool>& set, StorageId storage) {
     return set[static_cast<size_t>(storage)];
   };
-  const std::vector<StorageLife> forward_lives = liveness(forward, rules);
+  std::vector<StorageLife> forward_lives = liveness(forward, rules);
+  for (StorageLife state : states_of(forward, forward.outputs, OutputKind::saved, rules)) {
+    state.first = state.last;  // taken where the draw begins
+    saved[static_cast<size_t>(state.storage)] = true;
+    forward_lives.push_back(state);
+  }
   simulation.run(forward, Phase::forward, forward_lives, [&](const StorageLife& life) {
     return !has(primals, life.storage) && !has(results, life.storage) && !has(saved, life.storage);
   });
@@ -108,7 +137,10 @@ Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& 
     }
   }
   const std::vector<bool> tangents = inputs_of(backward, InputKind::tangent);
-  const std::vector<StorageLife> backward_lives = liveness(backward, rules);
+  std::vector<StorageLife> backward_lives = liveness(backward, rules);
+  for (const StorageLife& state : states_of(backward, backward.inputs, InputKind::saved, rules)) {
+    backward_lives.push_back(state);
+  }
   for (const StorageLife& life : backward_lives) {
     if (has(tangents, life.storage)) simulation.allocate(life.bytes);
   }

@@ -8,7 +8,7 @@
 ///  - Primals are alive at entry and count nothing, saved or not.
 ///  - Results stay until the end of backward: the caller holds them.
 ///  - What is written back to inputs lives until the end of the forward.
-///  - A saved value lives until its last use in the backward.
+///  - A saved value lives until its last use in the backward, the state of a generator as well.
 ///  - Tangents count from the start of the backward to its end: whoever called it holds them.
 ///  - Gradients count until the end, as if `.grad` were undefined before.
 ///  - A node's outputs are allocated while its inputs are alive; outputs that nothing uses are

@@ -56,7 +56,8 @@ at::Scalar to_scalar(const attr::Scalar& scalar, const std::vector<int64_t>& sym
 
 int32_t generator_index(const at::Generator& generator, c10::Device device, Graph& graph,
                         AttrTables& tables) {
-  const auto name = generator.defined() ? "user:" + std::to_string(tables.generators.size())
+  const auto name = generator.defined() ? "user:" + std::to_string(tables.generators.size()) + ":" +
+                                              to_string(torch_compat::to_device(generator.device()))
                                         : to_string(torch_compat::to_device(device));
   for (size_t i = 0; i < tables.generators.size(); ++i) {
     const bool same =

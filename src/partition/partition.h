@@ -29,15 +29,12 @@ enum class SavedWhy : uint8_t {
   generator_state,
 };
 
-/// At most so many bytes has the state of a generator (the CPU's is the largest one).
-inline constexpr int64_t kGeneratorStateBytes = 5056;
-
 /// "primal", "result", "intermediate", "view base", "size", "generator state".
 std::string_view name(SavedWhy why);
 
 struct Saved {
   ValueId value = kNoValue;
-  IntExpr bytes = 0;  ///< of its storage, not rounded; 0 for sizes
+  IntExpr bytes = 0;  ///< of its storage or state, not rounded; 0 for sizes
   SavedWhy why = SavedWhy::intermediate;
 };
 

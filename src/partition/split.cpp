@@ -224,8 +224,9 @@ class Splitter {
     }
     for (size_t id = 0; id < replayed_.size(); ++id) {
       if (!replayed_[id]) continue;
+      const std::string& generator = joint_.generators[at(generator_of_[id])];
       report_.push_back(
-          {static_cast<ValueId>(id), kGeneratorStateBytes, SavedWhy::generator_state});
+          {static_cast<ValueId>(id), state_bytes(generator), SavedWhy::generator_state});
     }
   }
 

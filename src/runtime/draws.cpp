@@ -10,6 +10,8 @@
 
 #include "runtime/generator_states.h"
 #include "runtime/twin_call.h"
+#include "torch_compat/generator_state.h"
+#include "torch_compat/stream_capture.h"
 
 namespace antegrad::runtime {
 namespace {
@@ -59,7 +61,7 @@ class ExchangedState {
  public:
   ExchangedState(const at::Generator& generator, const at::Tensor& state)
       : lock_(exchange_mutex()), before_({generator}) {
-    set_state(generator, state);
+    torch_compat::set_state(generator, state);
   }
   ~ExchangedState() { before_.restore(); }
   ExchangedState(const ExchangedState&) = delete;
@@ -86,6 +88,11 @@ RepeatableDraw::RepeatableDraw(const ops::OpEntry& entry, at::Generator generato
   }
 }
 
+// Not in a CUDA graph: it would not know the copy, or know it as another generator.
+bool RepeatableDraw::on_copies() const {
+  return position_ >= 0 && !torch_compat::in_stream_capture(generator_);
+}
+
 void RepeatableDraw::run(torch::jit::Stack& stack) const {
   if (entry_.is_twin) {
     call_twin(entry_, stack);
@@ -105,8 +112,8 @@ void RepeatableDraw::run_with(torch::jit::Stack& stack, const at::Generator& gen
 }
 
 at::Tensor RepeatableDraw::record(torch::jit::Stack& stack) const {
-  if (position_ < 0) {
-    auto state = state_of(generator_);
+  if (!on_copies()) {
+    auto state = torch_compat::state_of(generator_);
     run(stack);
     return state;
   }
@@ -124,7 +131,7 @@ at::Tensor RepeatableDraw::record(torch::jit::Stack& stack) const {
     }
     run_with(stack, own);
     const std::lock_guard lock(shared.mutex());
-    if (same_state(shared.get_state(), state)) {
+    if (torch_compat::same_state(shared.get_state(), state)) {
       shared.set_state(own.get_state());
       return state;
     }
@@ -133,7 +140,7 @@ at::Tensor RepeatableDraw::record(torch::jit::Stack& stack) const {
 }
 
 void RepeatableDraw::repeat(torch::jit::Stack& stack, const at::Tensor& state) const {
-  if (position_ < 0) {
+  if (!on_copies()) {
     const ExchangedState exchanged(generator_, state);
     run(stack);
     return;
@@ -144,7 +151,7 @@ void RepeatableDraw::repeat(torch::jit::Stack& stack, const at::Tensor& state) c
     const std::lock_guard lock(shared.mutex());
     own = shared.clone();
   }
-  own.set_state(state);
+  torch_compat::set_state(own, state);
   run_with(stack, own);
 }
 

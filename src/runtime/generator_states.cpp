@@ -2,8 +2,7 @@
 
 #include <ATen/Context.h>
 
-#include <cstring>
-#include <mutex>
+#include "torch_compat/generator_state.h"
 
 namespace antegrad::runtime {
 
@@ -24,28 +23,15 @@ std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTabl
   return generators;
 }
 
-at::Tensor state_of(at::Generator generator) {
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set_state(at::Generator generator, const at::Tensor& state) {
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
-
-bool same_state(const at::Tensor& a, const at::Tensor& b) {
-  return a.nbytes() == b.nbytes() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-}
-
 GeneratorStates::GeneratorStates(const std::vector<at::Generator>& generators)
     : generators_(generators) {
-  for (const auto& generator : generators_) states_.push_back(state_of(generator));
+  for (const auto& generator : generators_) states_.push_back(torch_compat::state_of(generator));
 }
 
 void GeneratorStates::restore() const {
-  for (size_t i = 0; i < generators_.size(); ++i) set_state(generators_[i], states_[i]);
+  for (size_t i = 0; i < generators_.size(); ++i) {
+    torch_compat::put_back(generators_[i], states_[i]);
+  }
 }
 
 }  // namespace antegrad::runtime

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// States of random generators, so that a call that fails leaves them as they were.
+/// The generators of a graph, and their states, so that a call that fails leaves them as they were.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -19,16 +19,11 @@ at::Generator generator_of(const Graph& graph, const ops::AttrTables& tables, si
 /// The generators that a graph draws from, default ones of devices included.
 std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTables& tables);
 
-/// The state of a generator, bytes on the CPU; takes its lock.
-at::Tensor state_of(at::Generator generator);
-/// Gives it that state; takes its lock.
-void set_state(at::Generator generator, const at::Tensor& state);
-bool same_state(const at::Tensor& a, const at::Tensor& b);
-
 /// What some generators were like when this was made.
 class GeneratorStates {
  public:
   explicit GeneratorStates(const std::vector<at::Generator>& generators);
+  /// Lets those of a CUDA graph be whose capture is over, or has failed.
   void restore() const;
 
  private:

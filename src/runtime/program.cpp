@@ -6,6 +6,8 @@
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <utility>
+
 #include "runtime/twin_call.h"
 
 namespace antegrad::runtime {
@@ -74,7 +76,7 @@ void Program::call_kernel(const Instruction& instruction, std::vector<at::Tensor
   if (instruction.draw) {
     auto& state = registers[static_cast<size_t>(instruction.state)];
     if (instruction.repeats) {
-      instruction.draw->repeat(stack, state);
+      instruction.draw->repeat(stack, instruction.state_dies ? std::exchange(state, {}) : state);
     } else {
       state = instruction.draw->record(stack);
     }

@@ -66,6 +66,7 @@ class Program {
     std::optional<RepeatableDraw> draw = std::nullopt;
     int32_t state = -1;  // register of the state that it begins with
     bool repeats = false;
+    bool state_dies = false;  // nothing reads it after a repetition
   };
 
   std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor> inputs) const;

@@ -59,7 +59,7 @@ class ProgramBuilder {
   }
 
   // The draw from a saved token: recorded where the token is saved, repeated where it comes in.
-  void add_draw(const Node& node, Program::Instruction& instruction) {
+  void add_draw(const Node& node, int32_t node_index, Program::Instruction& instruction) {
     for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
       const auto generator = state_generator_[index(*token)];
       if (generator < 0) continue;
@@ -67,6 +67,7 @@ class ProgramBuilder {
       instruction.draw.emplace(*instruction.entry,
                                generator_of(graph_, tables_, static_cast<size_t>(generator)));
       instruction.state = register_of(*token);
+      instruction.state_dies = last_use_[index(*token)] == node_index;
       instruction.repeats =
           std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Input& input) {
             return input.value == *token && input.kind == InputKind::saved;
@@ -160,7 +161,7 @@ class ProgramBuilder {
                                                           : Promise(graph_.value(output).meta));
       }
     }
-    add_draw(node, instruction);
+    add_draw(node, node_index, instruction);
     program_.instructions_.push_back(std::move(instruction));
   }
 

@@ -33,5 +33,15 @@ outputs
   EXPECT_EQ(bytes(6, {}), 192);  // strides reach over 41 elements
 }
 
+TEST(StateBytes, AreMemoryOnTheCpuOnly) {
+  EXPECT_EQ(state_bytes("cpu"), kGeneratorStateBytes);
+  EXPECT_EQ(state_bytes("user:2:cpu"), kGeneratorStateBytes);
+  EXPECT_EQ(state_bytes("cuda:0"), 0);
+  EXPECT_EQ(state_bytes("user:0:cuda:0"), 0);
+  EXPECT_EQ(state_bytes("cpu", {}), 5056);
+  EXPECT_EQ(state_bytes("cpu", {{}, 1000}), 6000);
+  EXPECT_EQ(state_bytes("cuda:0", {}), 0);
+}
+
 }  // namespace
 }  // namespace antegrad::testing

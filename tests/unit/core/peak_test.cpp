@@ -4,6 +4,7 @@
 
 #include "graphs.h"
 #include "partition/default_partition.h"
+#include "partition/split.h"
 
 namespace antegrad::testing {
 namespace {
@@ -114,6 +115,52 @@ TEST(Peak, AnEmptyGraphNeedsNothing) {
   EXPECT_EQ(timeline.peak_bytes, 0);
   EXPECT_EQ(timeline.peak_position, -1);
   EXPECT_TRUE(timeline.points.empty());
+}
+
+std::string two_draws(const std::string& generators) {
+  return "generators " + generators + R"(
+inputs
+  %0: f32[2048] primal argument 0 grad
+  %1: token generator 0
+  %2: token generator 1
+  %9: f32[2048] tangent 0
+nodes
+  %3: f32[2048], %4: token = aten::bernoulli.p(%0, p=0.5, generator=none; %1)  # 0
+  %5: f32[2048] = aten::mul.Tensor(%0, %3)  # 1
+  %6: f32[2048], %7: token = aten::bernoulli.p(%5, p=0.5, generator=generator(1); %2)  # 2
+  %8: f32[2048] = aten::mul.Tensor(%5, %6)  # 3
+backward
+  %10: f32[2048] = aten::mul.Tensor(%9, %6)  # 4
+  %11: f32[2048] = aten::mul.Tensor(%10, %3)  # 5
+outputs
+  %8 result grad
+  %4 generator 0
+  %7 generator 1
+  %11 gradient 0
+)";
+}
+
+TEST(Peak, CountsStatesOfGeneratorsThatAreSaved) {
+  const auto live = [](const std::string& generators) {
+    Graph joint = graph_of(two_draws(generators));
+    std::vector<bool> saved(joint.values.size(), false);
+    saved[0] = saved[1] = saved[2] = true;
+    const Timeline timeline = simulate(split_at(std::move(joint), saved));
+    auto bytes = live_bytes(timeline);
+    bytes.push_back(timeline.saved_bytes);
+    return bytes;
+  };
+  // A tensor, and a state on the CPU. The backward makes all of the forward again, beginning with result, tangent and
+  // states; each state dies with its draw.
+  constexpr int64_t t = 8192, s = kGeneratorStateBytes;
+  EXPECT_EQ(live("cpu, user:1:cpu"),
+            (std::vector<int64_t>{s + t, s + 2 * t, 2 * s + 2 * t, 2 * s + 3 * t, 2 * s + 3 * t,
+                                  s + 4 * t, s + 5 * t, 5 * t, 5 * t, 2 * s}));
+  EXPECT_EQ(live("cuda:0, user:1:cuda:0"),
+            (std::vector<int64_t>{t, 2 * t, 2 * t, 3 * t, 3 * t, 4 * t, 5 * t, 5 * t, 5 * t, 0}));
+  EXPECT_EQ(live("cuda:0, user:1:cpu"),
+            (std::vector<int64_t>{t, 2 * t, s + 2 * t, s + 3 * t, s + 3 * t, s + 4 * t, s + 5 * t,
+                                  5 * t, 5 * t, s}));
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST(Split, RefusesToDrawTwiceWithoutTheState) {
   expect_error<GraphError>([&] { split_at(joint, saved); }, "or the states they began with");
 }
 
-const std::string kDraws = R"(generators cpu, user:0
+const std::string kDraws = R"(generators cpu, user:1:cpu
 inputs
   %0: f32[4] primal argument 0 grad
   %1: token generator 0
