@@ -13,6 +13,7 @@ namespace {
 struct StatsOptions {
   std::string file;
   bool json = false;
+  bool fusion = false;
   std::vector<std::string> symbols;
 };
 
@@ -21,6 +22,7 @@ void stats(const StatsOptions& options) {
   const ByteRules rules = byte_rules(graph, options.symbols);
   GraphStats found = graph_stats(graph, rules);
   if (is_joint(graph)) found.partition = partition_stats(partition_of(graph), rules);
+  if (options.fusion) found.fusion = fusion_stats(graph, rules.symbols);
   if (options.json) {
     std::cout << to_json(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
@@ -40,6 +42,8 @@ void add_stats(CLI::App& app) {
       "--symbol s1=128");
   add_graph_file(*command, options->file);
   command->add_flag("--json", options->json, "One JSON object instead of tables");
+  command->add_flag("--fusion", options->fusion,
+                    "Also which nodes would form one kernel, and what that would save");
   add_symbols(*command, options->symbols);
   command->callback([options] { stats(*options); });
 }

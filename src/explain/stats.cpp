@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "explain/line_chart.h"
+#include "fusion/cost.h"
+#include "fusion/groups.h"
 #include "graph/text.h"
 
 namespace antegrad {
@@ -84,7 +87,82 @@ std::string table_of_saved(const PartitionStats& partition) {
   return text;
 }
 
+constexpr size_t kLargestGroups = 10;
+
+std::string bytes_of(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+/// Operators of a group in the graph's order, repeated ones counted.
+std::string ops_text(const Graph& graph, const FusionGroup& group) {
+  std::string text;
+  for (size_t i = 0; i < group.nodes.size();) {
+    const auto name_at = [&](size_t k) -> const std::string& {
+      return graph.nodes[static_cast<size_t>(group.nodes[k])].op.info().base_name;
+    };
+    size_t end = i + 1;
+    while (end < group.nodes.size() && name_at(end) == name_at(i)) ++end;
+    text += (text.empty() ? "" : ", ") + name_at(i);
+    if (end - i > 1) text += fmt::format(" {}x", end - i);
+    i = end;
+  }
+  return text;
+}
+
+std::string table_of_groups(const FusionStats& fusion) {
+  std::string text = fmt::format(
+      "\nfusion groups: {} kernels, {} of them generated (none is yet: nodes run one by one)\n"
+      "  would read and write {} instead of {}; intermediates of {} would not be written\n",
+      fusion.kernels, fusion.generated, bytes_of(fusion.bytes), bytes_of(fusion.bytes_unfused),
+      bytes_of(fusion.bytes_vanished));
+  if (fusion.largest.empty()) return text;
+  text += fmt::format("\n  {:>10} {:>10} {:>10} {:>6}  {}\n", "vanish", "read", "written", "nodes",
+                      "operators");
+  for (const GroupStats& group : fusion.largest) {
+    text += fmt::format("  {:>10} {:>10} {:>10} {:>6}  {}\n", bytes_of(group.bytes_vanished),
+                        bytes_of(group.bytes_read), bytes_of(group.bytes_written), group.nodes,
+                        group.text);
+  }
+  return text;
+}
+
+nlohmann::json json_of(const FusionStats& fusion) {
+  nlohmann::json largest = nlohmann::json::array();
+  for (const GroupStats& group : fusion.largest) {
+    largest.push_back({{"operators", group.text},
+                       {"nodes", group.nodes},
+                       {"bytes_read", group.bytes_read},
+                       {"bytes_written", group.bytes_written},
+                       {"bytes_vanished", group.bytes_vanished}});
+  }
+  return {{"kernels", fusion.kernels},
+          {"generated", fusion.generated},
+          {"bytes", fusion.bytes},
+          {"bytes_vanished", fusion.bytes_vanished},
+          {"bytes_unfused", fusion.bytes_unfused},
+          {"largest", std::move(largest)}};
+}
+
 }  // namespace
+
+FusionStats fusion_stats(const Graph& graph, const std::vector<int64_t>& symbols) {
+  const FusionGroups found = fusion_groups(graph, symbols);
+  FusionStats stats;
+  stats.kernels = static_cast<int64_t>(found.groups.size());
+  for (const Node& node : graph.nodes) stats.bytes_unfused += node_cost(graph, node, symbols).bytes;
+  for (const FusionGroup& group : found.groups) {
+    if (group.generated) ++stats.generated;
+    stats.bytes += group.bytes_read + group.bytes_written;
+    stats.bytes_vanished += group.bytes_vanished;
+    if (group.nodes.size() < 2) continue;
+    stats.largest.push_back({ops_text(graph, group), static_cast<int64_t>(group.nodes.size()),
+                             group.bytes_read, group.bytes_written, group.bytes_vanished});
+  }
+  std::stable_sort(
+      stats.largest.begin(), stats.largest.end(), [](const GroupStats& a, const GroupStats& b) {
+        return std::pair(a.bytes_vanished, a.nodes) > std::pair(b.bytes_vanished, b.nodes);
+      });
+  stats.largest.resize(std::min(stats.largest.size(), kLargestGroups));
+  return stats;
+}
 
 PartitionStats partition_stats(const Partition& partition, const ByteRules& rules) {
   const Graph& forward = partition.forward;
@@ -147,6 +225,7 @@ std::string to_text(const GraphStats& stats) {
       stats.forward_nodes, stats.backward_nodes, bytes_text(static_cast<double>(stats.made_bytes)));
   if (!stats.ops.empty()) text += table_of_ops(stats);
   if (stats.partition) text += table_of_saved(*stats.partition);
+  if (stats.fusion) text += table_of_groups(*stats.fusion);
   return text;
 }
 
@@ -164,6 +243,7 @@ nlohmann::json to_json(const GraphStats& stats) {
                          {"input_bytes", stats.input_bytes},
                          {"made_bytes", stats.made_bytes},
                          {"ops", std::move(ops)}};
+  if (stats.fusion) json["fusion"] = json_of(*stats.fusion);
   if (!stats.partition) return json;
   const PartitionStats& partition = *stats.partition;
   nlohmann::json saved = nlohmann::json::array();

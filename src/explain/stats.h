@@ -44,6 +44,26 @@ struct PartitionStats {
   std::vector<SavedTensor> saved;  ///< the largest first
 };
 
+/// One kernel of several nodes.
+struct GroupStats {
+  std::string text;   ///< its nodes in the graph's order: "aten::mul, aten::relu 2x"
+  int64_t nodes = 0;  ///< views included
+  int64_t bytes_read = 0;
+  int64_t bytes_written = 0;
+  int64_t bytes_vanished = 0;  ///< of intermediates that are not written
+};
+
+/// What fusion groups (fusion/groups.h) would make of a graph. Nothing runs them yet.
+struct FusionStats {
+  int64_t kernels = 0;    ///< all groups
+  int64_t generated = 0;  ///< those that would be generated code
+  int64_t bytes = 0;      ///< read and written by all groups
+  int64_t bytes_vanished = 0;
+  int64_t bytes_unfused = 0;  ///< what the nodes read and write one by one
+  std::vector<GroupStats>
+      largest;  ///< of several nodes, by bytes that vanish, then by nodes; at most 10
+};
+
 struct GraphStats {
   std::string name;
   int64_t inputs = 0;
@@ -54,11 +74,14 @@ struct GraphStats {
   int64_t made_bytes = 0;    ///< of all storages that nodes make
   std::vector<OpCount> ops;  ///< the most frequent first
   std::optional<PartitionStats> partition;
+  std::optional<FusionStats> fusion;
 };
 
-/// Without `partition`, which the caller adds when it has one.
+/// Without `partition` and `fusion`, which the caller adds when it has them.
 GraphStats graph_stats(const Graph& graph, const ByteRules& rules = {});
 PartitionStats partition_stats(const Partition& partition, const ByteRules& rules = {});
+/// `symbols`: values of the graph's symbols, by SymbolId.
+FusionStats fusion_stats(const Graph& graph, const std::vector<int64_t>& symbols = {});
 
 /// A table for people.
 std::string to_text(const GraphStats& stats);

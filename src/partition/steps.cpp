@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fusion/fusing.h"
+
 namespace antegrad {
 namespace {
 
@@ -85,10 +87,11 @@ void StepGraph::classify(const std::optional<std::vector<std::string>>& recomput
   for (Step& step : steps_) {
     if (step.node < 0) continue;
     const OpInfo& op = graph_.nodes[at(step.node)].op.info();
-    const bool in_list = recomputable_ops ? is_named(op.base_name) : op.traits.fusible();
+    const bool generated = fusing_of(op.traits).generated;
+    const bool in_list = recomputable_ops ? is_named(op.base_name) : generated;
     step.recomputable = op.traits.view || in_list;
     // An output of several has been written to memory already, and can be read from any loop.
-    step.fusible = step.picks || step.recomputable || (op.traits.random && op.traits.fusible());
+    step.fusible = step.picks || step.recomputable || (op.traits.random && generated);
   }
 }
 
@@ -187,8 +190,11 @@ const OpTraits& StepGraph::traits(int32_t step) const {
 }
 
 bool StepGraph::fusible(int32_t made, int32_t user) const {
-  if (!steps_[at(user)].picks && traits(user).fuses_inputs) return true;
-  return steps_[at(made)].fusible && steps_[at(user)].fusible;
+  const auto of_step = [&](int32_t step) {
+    return Fusing{steps_[at(step)].fusible,
+                  !steps_[at(step)].picks && fusing_of(traits(step)).takes_any};
+  };
+  return may_fuse(of_step(made), of_step(user));
 }
 
 int64_t StepGraph::bytes(ValueId id) const {

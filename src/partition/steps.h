@@ -71,7 +71,7 @@ class StepGraph {
   bool is_view(int32_t step) const { return traits(step).view; }
   bool in_forward(int32_t step) const { return (*this)[step].place == Place::forward; }
   /// Whether generated code would compute `user` in one loop with `made`, without writing `made` to
-  /// memory in between.
+  /// memory in between: the rule of fusion/fusing.h, by which fusion groups are made too.
   bool fusible(int32_t made, int32_t user) const;
 
   /// Bytes of the elements of a tensor value; 0 for other values.

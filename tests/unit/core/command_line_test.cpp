@@ -89,6 +89,15 @@ TEST(CommandLine, StatsAreJsonOnRequest) {
   EXPECT_EQ(json["default_partition"]["saved"][0]["bytes"], 192);
 }
 
+TEST(CommandLine, StatsShowFusionGroupsOnRequest) {
+  expect(run("stats " + kViews + " --symbol s0=8 --fusion"), 0, "fusion groups: ");
+  const Outcome outcome = run("stats --json --fusion " + kMlp);
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_GT(json["fusion"]["kernels"], 0);
+  EXPECT_LE(json["fusion"]["bytes"], json["fusion"]["bytes_unfused"]);
+}
+
 TEST(CommandLine, PartitionShowsDecisionsAndTheirRules) {
   const std::string llama = std::string(ANTEGRAD_TEST_DATA) + "/reference/llama.agraph";
   expect(run("partition " + llama), 0, "compute_intensive");

@@ -50,5 +50,25 @@ TEST(Stats, TextAndJsonSayTheSame) {
   EXPECT_NE(text.find("aten::split.Tensor"), std::string::npos);
 }
 
+TEST(Stats, SayWhichNodesWouldBeOneKernel) {
+  const Graph graph = graph_of(
+      "inputs\n  %0: f32[8] primal argument 0\nnodes\n"
+      "  %1: f32[8] = aten::neg.default(%0)\n  %2: f32[8] = aten::neg.default(%1)\n"
+      "  %3: f32[8] = aten::exp.default(%2)\n  %4: f32[] = aten::dot.default(%3, %3)\n"
+      "outputs\n  %4 result\n");
+  GraphStats stats = graph_stats(graph);
+  EXPECT_FALSE(to_json(stats).contains("fusion"));
+  stats.fusion = fusion_stats(graph);
+  EXPECT_EQ(stats.fusion->kernels, 2);
+  EXPECT_EQ(stats.fusion->generated, 1);
+  EXPECT_EQ(stats.fusion->bytes_vanished, 2 * 32);
+  EXPECT_EQ(stats.fusion->bytes, 2 * 32 + 32 + 4);
+  EXPECT_EQ(stats.fusion->bytes_unfused, 3 * 2 * 32 + 32 + 4);
+  ASSERT_EQ(stats.fusion->largest.size(), 1u);
+  EXPECT_EQ(stats.fusion->largest[0].text, "aten::neg 2x, aten::exp");
+  EXPECT_EQ(to_json(stats)["fusion"]["largest"][0]["bytes_read"], 32);
+  EXPECT_NE(to_text(stats).find("aten::neg 2x, aten::exp"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace antegrad::testing

@@ -1,0 +1,57 @@
+#pragma once
+
+/// \file
+/// A directed acyclic graph whose vertices are contracted one edge after the other and which stays acyclic:
+/// what merges nodes into kernels.
+///
+/// Keeps a topological order of the contracted vertices and repairs it locally, as Pearce and Kelly do for edges that
+/// are put in (A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs, 2007). A contraction looks only at
+/// vertices between the two in that order, and at no more than a limit: beyond it, it is refused as if it made a cycle.
+/// So time is linear in vertices and edges, times that limit at worst.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace antegrad {
+
+struct OrderEdge {
+  int32_t from = 0;
+  int32_t to = 0;        ///< > from
+  bool between = false;  ///< its two ends must not become one vertex
+};
+
+class ContractedOrder {
+ public:
+  /// Vertices are 0 to `vertices` - 1, in a topological order. Throws InternalError on an edge that goes back.
+  ContractedOrder(int32_t vertices, const std::vector<OrderEdge>& edges, int32_t limit = 1000);
+
+  /// The vertex that stands for all that `vertex` was contracted with.
+  int32_t find(int32_t vertex);
+  /// Makes one vertex of two that an edge joins. False, and nothing changes, when an edge with `between` set joins them
+  /// too, another path leads from one to the other, or finding out would take more than the limit. True when they
+  /// are one already.
+  bool contract(int32_t a, int32_t b);
+  /// Where a vertex stands in the order; the same for all that it was contracted with. Positions are not dense.
+  int32_t position(int32_t vertex) { return position_[index(find(vertex))]; }
+
+ private:
+  struct Neighbour {
+    int32_t vertex = 0;
+    bool between = false;
+  };
+  static size_t index(int32_t vertex) { return static_cast<size_t>(vertex); }
+  bool kept_apart(int32_t from, int32_t to);
+  bool search(int32_t start, int32_t other, bool forward, std::vector<int32_t>& found);
+  void unite(int32_t from, int32_t to, int32_t position);
+
+  std::vector<int32_t> parent_;
+  std::vector<int32_t> position_;  // by vertex that stands for others
+  std::vector<std::vector<Neighbour>> after_;
+  std::vector<std::vector<Neighbour>> before_;
+  std::vector<int32_t> seen_;  // by vertex: the last search that met it
+  int32_t searches_ = 0;
+  int32_t limit_;
+};
+
+}  // namespace antegrad

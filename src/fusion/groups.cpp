@@ -1,0 +1,336 @@
+#include "fusion/groups.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "fusion/contracted_order.h"
+#include "fusion/cost.h"
+#include "fusion/fusing.h"
+#include "fusion/loops.h"
+
+namespace antegrad {
+namespace {
+
+constexpr int32_t kLargestGroup = 64;
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+/// Sizes and strides without dimensions that hold one element in memory.
+std::pair<Shape, Shape> dims_in_memory(const TensorMeta& meta) {
+  std::pair<Shape, Shape> dims;
+  for (size_t i = 0; i < meta.sizes.size(); ++i) {
+    if (meta.sizes[i] == IntExpr(1) || meta.strides[i] == IntExpr(0)) continue;
+    dims.first.push_back(meta.sizes[i]);
+    dims.second.push_back(meta.strides[i]);
+  }
+  return dims;
+}
+
+/// Whether `view` shows all elements of `base` in its order, some of them perhaps repeated.
+bool keeps_order(const TensorMeta& base, const TensorMeta& view) {
+  if (!(base.offset == view.offset)) return false;
+  const auto of_base = dims_in_memory(base);
+  const auto of_view = dims_in_memory(view);
+  if (of_base == of_view) return true;
+  const auto in_a_row = [](const std::pair<Shape, Shape>& dims) {
+    return dims.second == contiguous_strides(dims.first);
+  };
+  const auto elements = [](const std::pair<Shape, Shape>& dims) {
+    IntExpr product = 1;
+    for (const IntExpr& size : dims.first) product = product * size;
+    return product;
+  };
+  return in_a_row(of_base) && in_a_row(of_view) && elements(of_base) == elements(of_view);
+}
+
+/// A value as kernels see it: what made its elements, through views that only show them.
+struct Seen {
+  int32_t maker = -1;       ///< position of a node that is no such view; -1: an input
+  ValueId made = kNoValue;  ///< the value that it made
+  bool reordered = false;
+  bool other_phase = false;  ///< one of the views is not of its maker's phase
+};
+
+class Grouping {
+ public:
+  Grouping(const Graph& graph, const std::vector<int64_t>& symbols)
+      : graph_(graph),
+        symbols_(symbols),
+        seen_(graph.values.size()),
+        readers_(graph.values.size()),
+        kept_(graph.values.size(), false),
+        transparent_(graph.nodes.size(), false) {
+    look_through_views();
+    for (const Node& node : graph.nodes) loops_.push_back(loops_of(graph, node, symbols));
+    in_group_.assign(graph.nodes.size(), 1);
+    reordered_.assign(graph.nodes.size(), false);
+  }
+
+  FusionGroups run() {
+    ContractedOrder order(static_cast<int32_t>(graph_.nodes.size()), dependences());
+    std::stable_sort(pairs_.begin(), pairs_.end(),
+                     [](const Pair& a, const Pair& b) { return a.bytes > b.bytes; });
+    members_.resize(graph_.nodes.size());
+    for (size_t i = 0; i < members_.size(); ++i) members_[i] = {static_cast<int32_t>(i)};
+    for (const Pair& pair : pairs_) join(order, pair);
+    return result(order);
+  }
+
+ private:
+  struct Pair {
+    int32_t made = 0;
+    int32_t user = 0;
+    int64_t bytes = 0;
+    bool reordered = false;
+  };
+
+  const Node& node(int32_t position) const { return graph_.nodes[at(position)]; }
+
+  bool only_shows(const Node& node) const {
+    const OpTraits& traits = node.op.traits();
+    if (!traits.view || !traits.no_op_when_same_meta || node.inputs.size() != 1) return false;
+    const Value& base = graph_.value(node.inputs[0]);
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+      return id == kNoValue || (graph_.value(id).kind == ValueKind::tensor &&
+                                graph_.value(id).meta.dtype == base.meta.dtype);
+    });
+  }
+
+  void look_through_views() {
+    for (const Input& input : graph_.inputs) seen_[at(input.value)].made = input.value;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& here = graph_.nodes[i];
+      transparent_[i] = only_shows(here);
+      for (const ValueId id : here.outputs) {
+        if (id == kNoValue) continue;
+        if (transparent_[i]) {
+          Seen seen = seen_[at(here.inputs[0])];
+          seen.reordered |= !keeps_order(graph_.value(here.inputs[0]).meta, graph_.value(id).meta);
+          seen.other_phase |= seen.maker >= 0 && node(seen.maker).phase != here.phase;
+          seen_[at(id)] = seen;
+        } else {
+          seen_[at(id)] = {static_cast<int32_t>(i), id};
+        }
+      }
+      if (transparent_[i]) continue;
+      for (const ValueId id : here.inputs) {
+        std::vector<int32_t>& readers = readers_[at(seen_[at(id)].made)];
+        const auto position = static_cast<int32_t>(i);
+        if (readers.empty() || readers.back() != position) readers.push_back(position);
+      }
+    }
+    for (const Output& output : graph_.outputs) {
+      if (output.value != kNoValue) kept_[at(seen_[at(output.value)].made)] = true;
+    }
+  }
+
+  /// Whether the rules for pairs allow that `user` reads its input `input` in the loop that makes it.
+  bool may_share(int32_t user, size_t input) const {
+    const Seen& seen = seen_[at(node(user).inputs[input])];
+    const Node& maker = node(seen.maker);
+    const Node& reader = node(user);
+    const Value& made = graph_.value(seen.made);
+    if (made.kind != ValueKind::tensor || !loops_[at(seen.maker)] || !loops_[at(user)])
+      return false;
+    if (!may_fuse(fusing_of(maker.op.traits()), fusing_of(reader.op.traits()))) return false;
+    if (maker.phase != reader.phase || seen.other_phase) return false;
+    if (!(made.meta.device == device_of(reader))) return false;
+    if (reader.op.traits().gathers && input == 0) return false;
+    if (loops_[at(seen.maker)]->columns) return false;
+    return !seen.reordered || (readers_[at(seen.made)].size() == 1 && !kept_[at(seen.made)]);
+  }
+
+  /// Of its first tensor output.
+  Device device_of(const Node& node) const {
+    for (const ValueId id : node.outputs) {
+      if (id != kNoValue && graph_.value(id).kind == ValueKind::tensor) {
+        return graph_.value(id).meta.device;
+      }
+    }
+    return {};
+  }
+
+  /// Edges between nodes that are no mere views. Notes the pairs that may be joined.
+  std::vector<OrderEdge> dependences() {
+    std::vector<OrderEdge> edges;
+    std::vector<std::vector<int32_t>> touched(graph_.values.size());  // by storage
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (transparent_[i]) continue;
+      const auto user = static_cast<int32_t>(i);
+      const Node& here = graph_.nodes[i];
+      for (size_t input = 0; input < here.inputs.size(); ++input) {
+        const Seen& seen = seen_[at(here.inputs[input])];
+        if (seen.maker < 0) continue;
+        const bool token = graph_.value(seen.made).kind == ValueKind::token;
+        const bool shares = !token && may_share(user, input);
+        edges.push_back({seen.maker, user, !token && !shares});
+        if (!shares) continue;
+        pairs_.push_back(
+            {seen.maker, user, moved_bytes(graph_.value(seen.made), symbols_), seen.reordered});
+      }
+      order_writes(user, touched, edges);
+    }
+    return edges;
+  }
+
+  /// What writes memory runs behind all that touched it, and before all that will.
+  void order_writes(int32_t user, std::vector<std::vector<int32_t>>& touched,
+                    std::vector<OrderEdge>& edges) const {
+    for (const ValueId id : node(user).inputs) {
+      const StorageId storage = graph_.value(id).storage;
+      if (graph_.value(id).kind != ValueKind::tensor || storage < 0) continue;
+      std::vector<int32_t>& before = touched[at(storage)];
+      if (node(user).op.traits().mutates) {
+        for (const int32_t other : before) {
+          if (other != user) edges.push_back({other, user, true});
+        }
+        before.clear();
+      } else if (!before.empty() && node(before.front()).op.traits().mutates) {
+        if (before.front() != user) edges.push_back({before.front(), user, true});
+      }
+      if (before.empty() || before.back() != user) before.push_back(user);
+    }
+  }
+
+  void join(ContractedOrder& order, const Pair& pair) {
+    const int32_t made = order.find(pair.made);
+    const int32_t user = order.find(pair.user);
+    if (made == user) return;
+    if (in_group_[at(made)] + in_group_[at(user)] > kLargestGroup) return;
+    const bool reordered = reordered_[at(made)] || reordered_[at(user)] || pair.reordered;
+    std::optional<Loops> loops = common_loops(*loops_[at(made)], *loops_[at(user)], reordered);
+    if (!loops && broadcasts_into(*loops_[at(made)], *loops_[at(user)]) &&
+        read_only_by(order, made, user) && !(reordered && loops_[at(user)]->reduces)) {
+      loops = loops_[at(user)];
+    }
+    if (!loops || !order.contract(made, user)) return;
+    const int32_t root = order.find(made);
+    loops_[at(root)] = loops;
+    in_group_[at(root)] = in_group_[at(made)] + in_group_[at(user)];
+    reordered_[at(root)] = reordered;
+    std::vector<int32_t>& kept = members_[at(root)];
+    std::vector<int32_t>& moved = members_[at(root == made ? user : made)];
+    kept.insert(kept.end(), moved.begin(), moved.end());
+    moved.clear();
+  }
+
+  /// Whether nothing but these two groups reads what the first makes.
+  bool read_only_by(ContractedOrder& order, int32_t made, int32_t user) const {
+    for (const int32_t member : members_[at(made)]) {
+      for (const ValueId id : node(member).outputs) {
+        if (id == kNoValue || graph_.value(id).kind != ValueKind::tensor) continue;
+        if (kept_[at(id)]) return false;
+        for (const int32_t reader : readers_[at(id)]) {
+          const int32_t group = order.find(reader);
+          if (group != made && group != user) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  FusionGroups result(ContractedOrder& order) const {
+    std::vector<std::pair<int32_t, int32_t>> by_position;  // where it runs, what stands for it
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto position = static_cast<int32_t>(i);
+      if (!transparent_[i] && runs(position) && order.find(position) == position) {
+        by_position.emplace_back(order.position(position), position);
+      }
+    }
+    std::sort(by_position.begin(), by_position.end());
+    FusionGroups found;
+    found.of_node.assign(graph_.nodes.size(), -1);
+    for (const auto& [place, root] : by_position) {
+      FusionGroup group;
+      group.nodes = members_[at(root)];
+      group.generated = loops_[at(root)].has_value();
+      for (const int32_t member : group.nodes) {
+        found.of_node[at(member)] = static_cast<int32_t>(found.groups.size());
+      }
+      found.groups.push_back(std::move(group));
+    }
+    place_views(found);
+    for (FusionGroup& group : found.groups) {
+      std::sort(group.nodes.begin(), group.nodes.end());
+      count_bytes(found, group);
+    }
+    return found;
+  }
+
+  /// Memory that is only allocated, and views that change how elements are read, start no kernel.
+  bool runs(int32_t position) const {
+    return !node(position).op.traits().view &&
+           (loops_[at(position)] || !(node_cost(graph_, node(position), symbols_) == NodeCost{}) ||
+            node(position).op.traits().effect || node(position).op.traits().collective);
+  }
+
+  void place_views(FusionGroups& found) const {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!transparent_[i]) continue;
+      const Seen& seen = seen_[at(graph_.nodes[i].inputs[0])];
+      const int32_t maker = seen.maker;
+      if (maker < 0 || !loops_[at(maker)]) continue;
+      if (seen.other_phase || node(maker).phase != graph_.nodes[i].phase) continue;
+      const int32_t group = found.of_node[at(maker)];
+      found.of_node[i] = group;
+      found.groups[at(group)].nodes.push_back(static_cast<int32_t>(i));
+    }
+  }
+
+  void count_bytes(const FusionGroups& found, FusionGroup& group) const {
+    const int32_t self = found.of_node[at(group.nodes.front())];
+    const auto outside = [&](int32_t position) { return found.of_node[at(position)] != self; };
+    std::vector<std::pair<ValueId, int64_t>> reads;
+    for (const int32_t member : group.nodes) {
+      if (transparent_[at(member)]) continue;
+      int64_t made_here = 0;
+      for (const ValueId id : node(member).outputs) {
+        if (id == kNoValue) continue;
+        const int64_t bytes = moved_bytes(graph_.value(id), symbols_);
+        made_here += bytes;
+        const auto& readers = readers_[at(id)];
+        const bool written = !group.generated || kept_[at(id)] ||
+                             std::any_of(readers.begin(), readers.end(), outside);
+        (written ? group.bytes_written : group.bytes_vanished) += bytes;
+      }
+      const OpTraits& traits = node(member).op.traits();
+      if (!traits.reads_data) continue;
+      for (size_t i = 0; i < node(member).inputs.size(); ++i) {
+        const ValueId id = node(member).inputs[i];
+        const Seen& seen = seen_[at(id)];
+        if (seen.maker >= 0 && !outside(seen.maker)) continue;
+        int64_t bytes = moved_bytes(graph_.value(id), symbols_);
+        if (traits.gathers && i == 0) bytes = std::min(bytes, made_here);
+        reads.emplace_back(seen.made, bytes);
+      }
+    }
+    std::sort(reads.begin(), reads.end());
+    for (size_t i = 0; i < reads.size(); ++i) {
+      // Of what is read in several ways the one that reads most, which sorting put last.
+      if (i + 1 == reads.size() || reads[i + 1].first != reads[i].first) {
+        group.bytes_read += reads[i].second;
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<int64_t>& symbols_;
+  std::vector<Seen> seen_;                     // by value
+  std::vector<std::vector<int32_t>> readers_;  // by value that a node or an input made
+  std::vector<bool> kept_;                     // by such a value: an output shows it
+  std::vector<bool> transparent_;              // by position
+  std::vector<std::optional<Loops>> loops_;    // by position; of a group at what stands for it
+  std::vector<int32_t> in_group_;
+  std::vector<bool> reordered_;
+  std::vector<std::vector<int32_t>> members_;
+  std::vector<Pair> pairs_;
+};
+
+}  // namespace
+
+FusionGroups fusion_groups(const Graph& graph, const std::vector<int64_t>& symbols) {
+  return Grouping(graph, symbols).run();
+}
+
+}  // namespace antegrad

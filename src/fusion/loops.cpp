@@ -1,0 +1,121 @@
+#include "fusion/loops.h"
+
+#include <algorithm>
+
+#include "fusion/fusing.h"
+
+namespace antegrad {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+Sizes sizes_of(const Value& value, const std::vector<int64_t>& symbols) {
+  Sizes sizes;
+  for (const IntExpr& size : value.meta.sizes) sizes.push_back(size.evaluate(symbols));
+  return sizes;
+}
+
+int64_t count(const Sizes& sizes) {
+  int64_t elements = 1;
+  for (const int64_t size : sizes) {
+    if (__builtin_mul_overflow(elements, size, &elements)) return 0;
+  }
+  return elements;
+}
+
+/// Elements that each tensor output has; nothing when they differ, or there is none.
+std::optional<int64_t> elements_made(const Graph& graph, const Node& node,
+                                     const std::vector<int64_t>& symbols) {
+  std::optional<int64_t> made;
+  for (const ValueId id : node.outputs) {
+    if (id == kNoValue || graph.value(id).kind == ValueKind::token) continue;
+    if (graph.value(id).kind != ValueKind::tensor) return {};
+    const int64_t here = count(sizes_of(graph.value(id), symbols));
+    if (here == 0 || (made && *made != here)) return {};
+    made = here;
+  }
+  return made;
+}
+
+/// By dimension, whether it is reduced: argument 1 of all reductions that have dimensions. Nothing when a
+/// graph does not tell.
+std::optional<std::vector<bool>> reduced_dims(const Node& node, size_t rank) {
+  if (node.args.size() < 2) return {};
+  std::vector<int64_t> dims;
+  if (node.args[1].is<IntExpr>()) {
+    dims.push_back(node.args[1].as<IntExpr>().maybe_constant().value_or(0));
+  } else if (node.args[1].is<Shape>()) {
+    for (const IntExpr& dim : node.args[1].as<Shape>()) {
+      dims.push_back(dim.maybe_constant().value_or(0));
+    }
+  } else {
+    return {};
+  }
+  std::vector<bool> reduced(rank, false);
+  for (const int64_t dim : dims) {
+    const int64_t place = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
+    if (place < 0 || place >= static_cast<int64_t>(rank)) return {};
+    reduced[static_cast<size_t>(place)] = true;
+  }
+  return reduced;
+}
+
+std::optional<Loops> reduction_loops(const Graph& graph, const Node& node, int64_t made,
+                                     const std::vector<int64_t>& symbols) {
+  if (node.inputs.size() != 1 || graph.value(node.inputs[0]).kind != ValueKind::tensor) return {};
+  const Sizes sizes = sizes_of(graph.value(node.inputs[0]), symbols);
+  const int64_t read = count(sizes);
+  if (read == 0 || read % made != 0) return {};
+  const Loops rows{made, read / made, true, false};
+  if (made == 1) return rows;
+  const auto reduced = reduced_dims(node, sizes.size());
+  if (!reduced) return {};
+  // Dimensions of size 1 are where one likes.
+  std::vector<bool> order;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != 1) order.push_back((*reduced)[i]);
+  }
+  if (std::is_sorted(order.begin(), order.end())) return rows;
+  if (std::is_sorted(order.rbegin(), order.rend())) return Loops{made, read / made, true, true};
+  return {};
+}
+
+bool makes_whole_numbers(const Graph& graph, const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+    return id != kNoValue && graph.value(id).kind == ValueKind::tensor &&
+           !is_floating(graph.value(id).meta.dtype);
+  });
+}
+
+}  // namespace
+
+std::optional<Loops> loops_of(const Graph& graph, const Node& node,
+                              const std::vector<int64_t>& symbols) {
+  const OpTraits& traits = node.op.traits();
+  if (!fusing_of(traits).generated || traits.view || traits.mutates || traits.effect) return {};
+  const bool from_nothing = traits.factory || !traits.reads_data;
+  if (from_nothing && !traits.deterministic && !traits.random) return {};
+  if (from_nothing && traits.random && makes_whole_numbers(graph, node)) return {};
+  const auto made = elements_made(graph, node, symbols);
+  if (!made) return {};
+  if (traits.reduction) return reduction_loops(graph, node, *made, symbols);
+  return Loops{*made, 1, false, false};
+}
+
+std::optional<Loops> common_loops(const Loops& a, const Loops& b, bool apart) {
+  if ((a.reduces || b.reduces) && apart) return {};
+  if (a.reduces && b.reduces) {
+    const bool same = a.rows == b.rows && a.depth == b.depth && a.columns == b.columns;
+    return same ? std::optional(a) : std::nullopt;
+  }
+  const Loops& reduction = a.reduces ? a : b;
+  const Loops& other = a.reduces ? b : a;
+  const bool fits = other.rows == reduction.rows || other.rows == reduction.elements();
+  return fits ? std::optional(reduction) : std::nullopt;
+}
+
+bool broadcasts_into(const Loops& small, const Loops& large) {
+  return !small.reduces && small.rows < large.elements() && large.elements() % small.rows == 0;
+}
+
+}  // namespace antegrad

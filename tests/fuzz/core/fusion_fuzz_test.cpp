@@ -1,0 +1,155 @@
+#include "fusion/groups.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "fusion/cost.h"
+#include "graph/verify.h"
+#include "partition/steps.h"
+#include "passes/dce.h"
+#include "shrink.h"
+
+namespace antegrad::testing {
+namespace {
+
+constexpr int kCases = 1500;
+constexpr int kSize = 24;
+
+/// By position: which later nodes read, at one or several removes, what it makes. Brute force.
+std::vector<std::vector<bool>> reach(const Graph& graph) {
+  const size_t count = graph.nodes.size();
+  std::vector<std::vector<bool>> reaches(count, std::vector<bool>(count, false));
+  const DefUse uses(graph);
+  for (size_t user = 0; user < count; ++user) {
+    for (const ValueId id : graph.nodes[user].inputs) {
+      const int32_t made = uses.producer[static_cast<size_t>(id)];
+      if (made < 0) continue;
+      for (size_t before = 0; before < count; ++before) {
+        const bool leads_there =
+            before == static_cast<size_t>(made) || reaches[before][static_cast<size_t>(made)];
+        if (leads_there) reaches[before][user] = true;
+      }
+    }
+  }
+  return reaches;
+}
+
+std::string leaves_and_comes_back(const Graph& graph, const FusionGroups& found) {
+  const auto reaches = reach(graph);
+  const size_t count = graph.nodes.size();
+  for (size_t between = 0; between < count; ++between) {
+    for (size_t g = 0; g < found.groups.size(); ++g) {
+      if (found.of_node[between] == static_cast<int32_t>(g)) continue;
+      bool from = false;
+      bool to = false;
+      for (const int32_t member : found.groups[g].nodes) {
+        from = from || reaches[static_cast<size_t>(member)][between];
+        to = to || reaches[between][static_cast<size_t>(member)];
+      }
+      if (from && to) {
+        return "node " + std::to_string(graph.nodes[between].id) + " lies between nodes of a group";
+      }
+    }
+  }
+  return "";
+}
+
+/// What a group reads of others comes from groups before it, through nodes of none as well.
+std::string runs_too_early(const Graph& graph, const FusionGroups& found) {
+  std::vector<int32_t> ready(graph.values.size(), -1);  // the last group that it is made of
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    int32_t last = -1;
+    for (const ValueId id : graph.nodes[i].inputs)
+      last = std::max(last, ready[static_cast<size_t>(id)]);
+    const int32_t own = found.of_node[i];
+    if (own >= 0 && last > own) return "a group runs before what it reads";
+    for (const ValueId id : graph.nodes[i].outputs) {
+      if (id != kNoValue) ready[static_cast<size_t>(id)] = std::max(last, own);
+    }
+  }
+  return "";
+}
+
+/// Each two nodes of a group of which one reads the other's result are a pair for the partitioners too.
+std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
+  const StepGraph steps(graph, {});
+  const DefUse uses(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& user = graph.nodes[i];
+    for (const ValueId id : user.inputs) {
+      const int32_t made = uses.producer[static_cast<size_t>(id)];
+      if (graph.value(id).kind != ValueKind::tensor || made < 0) continue;
+      if (found.of_node[i] < 0 || found.of_node[i] != found.of_node[static_cast<size_t>(made)])
+        continue;
+      if (user.phase != graph.nodes[static_cast<size_t>(made)].phase)
+        return "two phases in a group";
+      for (const ValueId output : user.outputs) {
+        if (output == kNoValue || steps.of_value(output) < 0) continue;
+        if (!steps.fusible(steps.of_value(id), steps.of_value(output))) {
+          return "%" + std::to_string(id) + " and its reader are no pair";
+        }
+      }
+    }
+  }
+  return "";
+}
+
+/// Vanished is what one group makes of which no other node touches the storage, and no output.
+std::string counts_wrongly(const Graph& graph, const FusionGroups& found) {
+  std::vector<std::optional<int32_t>> only(
+      graph.values.size());  // by storage: the group that touches it
+  std::vector<bool> shared(graph.values.size(), false);
+  const auto touch = [&](ValueId id, int32_t group) {
+    if (id == kNoValue || graph.value(id).kind != ValueKind::tensor) return;
+    const auto storage = static_cast<size_t>(graph.value(id).storage);
+    if (group < 0 || only[storage].value_or(group) != group) shared[storage] = true;
+    only[storage] = group;
+  };
+  for (const Input& input : graph.inputs) touch(input.value, -1);
+  for (const Output& output : graph.outputs) touch(output.value, -1);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId id : graph.nodes[i].inputs) touch(id, found.of_node[i]);
+    for (const ValueId id : graph.nodes[i].outputs) touch(id, found.of_node[i]);
+  }
+  int64_t expected = 0;
+  for (const Node& node : graph.nodes) {
+    for (const ValueId id : node.outputs) {
+      if (id == kNoValue || graph.value(id).storage != id || shared[static_cast<size_t>(id)])
+        continue;
+      const int32_t group = only[static_cast<size_t>(id)].value_or(-1);
+      if (group >= 0 && found.groups[static_cast<size_t>(group)].generated) {
+        expected += moved_bytes(graph.value(id));
+      }
+    }
+  }
+  int64_t counted = 0;
+  for (const FusionGroup& group : found.groups) counted += group.bytes_vanished;
+  return counted == expected
+             ? ""
+             : std::to_string(counted) + " bytes vanish, not " + std::to_string(expected);
+}
+
+TEST(FusionFuzz, GroupsCanRunAndAgreeWithPairs) {
+  int64_t nodes = 0;
+  int64_t in_larger_groups = 0;
+  hold_for_random_graphs(kCases, kSize, [&](const Graph& random) -> std::string {
+    const Graph graph = dce(random);
+    const FusionGroups found = fusion_groups(graph);
+    nodes += static_cast<int64_t>(graph.nodes.size());
+    for (const FusionGroup& group : found.groups) {
+      if (group.nodes.size() > 1) in_larger_groups += static_cast<int64_t>(group.nodes.size());
+    }
+    for (const auto& check :
+         {leaves_and_comes_back, runs_too_early, joins_other_pairs, counts_wrongly}) {
+      if (const std::string wrong = check(graph, found); !wrong.empty()) return wrong;
+    }
+    return "";
+  });
+  // The graphs are of a kind that fuses.
+  EXPECT_GT(in_larger_groups, nodes / 4) << in_larger_groups << " of " << nodes;
+}
+
+}  // namespace
+}  // namespace antegrad::testing
