@@ -29,4 +29,20 @@ std::vector<bool> bound_to_backward(const Graph& joint, std::vector<bool>* value
   return bound;
 }
 
+std::vector<int32_t> generators_of_tokens(const Graph& joint) {
+  std::vector<int32_t> generator_of(joint.values.size(), -1);
+  for (const Input& input : joint.inputs) {
+    if (input.kind == InputKind::generator_token) {
+      generator_of[static_cast<size_t>(input.value)] = input.index;
+    }
+  }
+  for (const Node& node : joint.nodes) {
+    auto output = node.outputs.end() - node.tokens;
+    for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
+      generator_of[static_cast<size_t>(*output++)] = generator_of[static_cast<size_t>(*token)];
+    }
+  }
+  return generator_of;
+}
+
 }  // namespace antegrad

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What of a joint graph has to run in the backward.
+/// Who depends on what in a joint graph: on tangents, on a generator.
 
 #include <vector>
 
@@ -13,5 +13,8 @@ namespace antegrad {
 /// keep their place. All other nodes could run in the forward. Of the graph's values those that such nodes make,
 /// and tangents, are marked in `values` where it is not null.
 std::vector<bool> bound_to_backward(const Graph& joint, std::vector<bool>* values = nullptr);
+
+/// By value: the generator whose draws a token orders, an index into Graph::generators; -1 for other values.
+std::vector<int32_t> generators_of_tokens(const Graph& joint);
 
 }  // namespace antegrad

@@ -45,7 +45,7 @@ class Splitter {
         tags_(schedule.planned ? (drop_tags(joint_), joint_) : joint_) {
     saved_.resize(joint_.values.size(), false);
     if (schedule_.planned) bound_ = bound_to_backward(joint_);
-    find_generators();
+    generator_of_ = generators_of_tokens(joint_);
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       for (const ValueId output : joint_.nodes[i].outputs) {
         if (output != kNoValue) producer_[at(output)] = static_cast<int32_t>(i);
@@ -227,20 +227,6 @@ class Splitter {
       const std::string& generator = joint_.generators[at(generator_of_[id])];
       report_.push_back(
           {static_cast<ValueId>(id), state_bytes(generator), SavedWhy::generator_state});
-    }
-  }
-
-  /// Tokens of draws: by value the generator, -1 for other values.
-  void find_generators() {
-    generator_of_.assign(joint_.values.size(), -1);
-    for (const Input& input : joint_.inputs) {
-      if (input.kind == InputKind::generator_token) generator_of_[at(input.value)] = input.index;
-    }
-    for (const Node& node : joint_.nodes) {
-      auto output = node.outputs.end() - node.tokens;
-      for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
-        generator_of_[at(*output++)] = generator_of_[at(*token)];
-      }
     }
   }
 

@@ -46,6 +46,7 @@ class Maker {
   }
 
   void find_dependence() {
+    generator_of_ = generators_of_tokens(joint_);
     backward_ = bound_to_backward(joint_, &depends_);
     for (const Input& input : joint_.inputs) {
       if (input.kind == InputKind::tangent) problem_.tangent_bytes += bytes(input.value);
@@ -86,8 +87,7 @@ class Maker {
       operation.backward = backward;
       operation.required = backward || must_run;
       operation.again = !backward && may_run_again(node);
-      operation.state_bytes =
-          node.tokens > 0 && operation.again ? kGeneratorStateBytes * node.tokens : 0;
+      if (operation.again) operation.state_bytes = states(node);
       const auto index = static_cast<int32_t>(problem_.operations.size());
       problem_.operations.push_back(operation);
       for (const ValueId id : node.outputs) {
@@ -104,6 +104,16 @@ class Maker {
       }
       problem_.makes.end_row();
     }
+  }
+
+  /// Bytes of the states that a node draws from.
+  int64_t states(const Node& node) const {
+    int64_t sum = 0;
+    for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
+      const int32_t generator = generator_of_[at(*token)];
+      if (generator >= 0) sum += state_bytes(joint_.generators[at(generator)], rules_);
+    }
+    return sum;
   }
 
   bool reads_forward(const Node& node) const {
@@ -172,9 +182,10 @@ class Maker {
   const std::vector<double>& seconds_;
   const ByteRules& rules_;
   Problem problem_;
-  std::vector<bool> depends_;      // by value of the graph: on a tangent
-  std::vector<bool> backward_;     // by node
-  std::vector<int32_t> of_value_;  // by value of the graph; -1: free, or a view
+  std::vector<int32_t> generator_of_;  // by value of the graph
+  std::vector<bool> depends_;          // by value of the graph: on a tangent
+  std::vector<bool> backward_;         // by node
+  std::vector<int32_t> of_value_;      // by value of the graph; -1: free, or a view
   std::vector<int32_t> read_;
 };
 

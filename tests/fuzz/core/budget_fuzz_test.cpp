@@ -25,9 +25,7 @@ Problem problem_of(const Graph& graph) {
   std::mt19937_64 random(graph.nodes.size());
   std::vector<double> seconds(graph.nodes.size());
   for (double& s : seconds) s = static_cast<double>(random() % 1000) * 1e-6;
-  Problem problem = budget::make_problem(graph, seconds);
-  for (budget::Operation& operation : problem.operations) operation.state_bytes = 0;
-  return problem;
+  return budget::make_problem(graph, seconds);
 }
 
 Choice random_choice(std::mt19937_64& random) {
