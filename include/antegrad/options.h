@@ -51,6 +51,7 @@ struct Options {
   /// Who decides what is saved for the backward and what it computes again.
   Partitioner partition = Partitioner::as_written;
   MinCutOptions min_cut;  ///< of Partitioner::min_cut
+  BudgetOptions budget;   ///< of Partitioner::budget
   /// Check all invariants of the graph after every pass. Costs compile time; on in debug builds.
   bool verify_graphs =
 #ifdef NDEBUG
@@ -94,6 +95,12 @@ struct Options {
   Options& with_min_cut(MinCutOptions value = {}) {
     partition = Partitioner::min_cut;
     min_cut = std::move(value);
+    return *this;
+  }
+  /// Chooses Partitioner::budget as well: with_memory_budget(512_MiB). Above 0.
+  Options& with_memory_budget(int64_t bytes, BudgetEffort effort = BudgetEffort::quick) {
+    partition = Partitioner::budget;
+    budget = {bytes, effort};
     return *this;
   }
   Options& with_verify_graphs(bool value) {

@@ -14,6 +14,31 @@ namespace antegrad {
 enum class Partitioner : uint8_t {
   as_written,  ///< the forward as written; saves what the backward reads (default)
   min_cut,     ///< computes again what is cheap; MinCutOptions says what that is
+  budget,      ///< what keeps a step within BudgetOptions::bytes and takes least time for that
+};
+
+inline namespace literals {
+/// 512_MiB is 536,870,912 bytes.
+constexpr int64_t operator""_KiB(unsigned long long n) { return static_cast<int64_t>(n) << 10; }
+constexpr int64_t operator""_MiB(unsigned long long n) { return static_cast<int64_t>(n) << 20; }
+constexpr int64_t operator""_GiB(unsigned long long n) { return static_cast<int64_t>(n) << 30; }
+}  // namespace literals
+
+/// How long a plan for a memory budget is looked for. Limits count steps of the search, never time: the same graph
+/// gets the same plan on every machine.
+enum class BudgetEffort : uint8_t {
+  quick,     ///< about half a second for a GPT of 12 layers (default)
+  thorough,  ///< some seconds: a few tenths of a percent faster, and smaller budgets
+};
+
+/// A limit on the memory that one forward and backward take. See docs/budget.md. A value.
+struct BudgetOptions {
+  /// Of the peak: the most bytes alive through the device's allocator between entry of the call and end of the
+  /// backward, less those alive at entry; gradients included, as if `.grad` were undefined. A budget that no plan keeps is a
+  /// BudgetError, which names the smallest that works.
+  int64_t bytes = 0;
+  BudgetEffort effort = BudgetEffort::quick;
+  friend bool operator==(const BudgetOptions&, const BudgetOptions&) = default;
 };
 
 /// What a checkpoint says about the results of an operator between forward and backward.

@@ -38,6 +38,14 @@ struct ProgramReport {
   /// Saved tensors that nobody else holds, so that the backward frees or reuses their memory as soon as it
   /// has read them: value, operator and type, such as "%3 of aten::exp.default: f32[8, 4]".
   std::vector<std::string> donated;
+  /// Partitioner::budget: what was asked for, the peak when all that the backward reads is saved, the smallest that a
+  /// plan is known for, and how much longer the plan's step is than without recomputation, by the model of the search
+  /// (docs/budget.md). 0 otherwise.
+  int64_t memory_budget_bytes = 0;
+  int64_t eager_peak_bytes = 0;
+  int64_t smallest_budget_bytes = 0;
+  double recompute_share = 0;
+  double planning_ms = 0;            ///< part of compile_ms
   int64_t predicted_peak_bytes = 0;  ///< of one forward and backward, see docs/architecture.md
   double capture_ms = 0;             ///< running the callable on stand-ins
   double compile_ms = 0;             ///< everything after: passes, partition, programs

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "graph/byte_text.h"
 #include "partition/min_cut_options.h"
 
 namespace antegrad::python {
@@ -72,6 +74,25 @@ void set_min_cut(Options& options, const char* name, py::handle value) {
   apply_setting(options.min_cut, std::string(name) + "=" + text);
 }
 
+// Chooses the partition by a budget as well.
+void set_memory_budget(Options& options, const char* name, py::handle value) {
+  std::optional<int64_t> bytes;
+  if (py::isinstance<py::int_>(value) && !py::isinstance<py::bool_>(value)) {
+    bytes = value.cast<int64_t>();
+  } else if (py::isinstance<py::str>(value)) {
+    bytes = bytes_from_text(value.cast<std::string>());
+  }
+  if (!bytes) refuse_value(name, "a number of bytes, or a text such as '512MiB',", value);
+  options.with_memory_budget(*bytes, options.budget.effort);
+}
+
+void set_budget_effort(Options& options, const char* name, py::handle value) {
+  const auto word = py::isinstance<py::str>(value) ? value.cast<std::string>() : "";
+  if (word != "quick" && word != "thorough")
+    refuse_value(name, "one of 'quick', 'thorough'", value);
+  options.budget.effort = word == "quick" ? BudgetEffort::quick : BudgetEffort::thorough;
+}
+
 void set_dump_dir(Options& options, const char* /*name*/, py::handle value) {
   options.dump_dir = py::str(value).cast<std::string>();  // a pathlib.Path as well
 }
@@ -95,7 +116,10 @@ std::vector<Option> all_options() {
                                              {"error", CrossCheckShapes::error},
                                              {"use_kernel", CrossCheckShapes::use_kernel}})},
       {"partition", one_of(&Options::partition, {{"as_written", Partitioner::as_written},
-                                                 {"min_cut", Partitioner::min_cut}})},
+                                                 {"min_cut", Partitioner::min_cut},
+                                                 {"budget", Partitioner::budget}})},
+      {"memory_budget", set_memory_budget},
+      {"budget_effort", set_budget_effort},
       {"verify_graphs", plain(&Options::verify_graphs)},
       {"dump_dir", set_dump_dir},
   };

@@ -25,6 +25,15 @@ Graph forward_part(const Graph& joint) {
   return graph;
 }
 
+// By value.
+std::vector<bool> saved_by(const Graph& forward) {
+  std::vector<bool> saved(forward.values.size(), false);
+  for (const auto& output : forward.outputs) {
+    if (output.kind == OutputKind::saved) saved[static_cast<size_t>(output.value)] = true;
+  }
+  return saved;
+}
+
 bool is_usual(const ops::BackwardForm& form) {
   return form.autocast == torch_compat::Autocast() &&
          std::all_of(form.tangents.begin(), form.tangents.end(),
@@ -66,10 +75,10 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
 }  // namespace
 
 BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first,
-                                   std::vector<bool> saved, Recapture recapture,
-                                   PassContext context)
+                                   const Partition& usual, Recapture recapture, PassContext context)
     : raw_(std::move(raw)),
-      saved_(std::move(saved)),
+      saved_(saved_by(usual.forward)),
+      schedule_(usual.schedule),
       recapture_(std::move(recapture)),
       context_(std::move(context)) {
   for (const auto& output : first.graph.outputs) {
@@ -132,7 +141,10 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
   if (joint.error) refuse_failed(joint.error, key.wanted);
   Graph backward;
   try {
-    backward = split_at(for_wanted(joint.graph, receivers_, key.wanted), saved_).backward;
+    // What is forgotten when belongs to the nodes of the usual backward.
+    const auto schedule =
+        is_usual(key.form) ? schedule_ : Schedule{.planned = schedule_.planned, .forget = {}};
+    backward = split_at(for_wanted(joint.graph, receivers_, key.wanted), saved_, schedule).backward;
   } catch (const GraphError& error) {
     throw BackwardError(ErrorText{"a backward that needs what the forward saved", error.what(),
                                   "run backward from the results that are usual"});

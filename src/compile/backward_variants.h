@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "capture/capture.h"
+#include "partition/partition.h"
 #include "passes/pass_manager.h"
 #include "runtime/backward_program.h"
 
@@ -34,9 +35,8 @@ class BackwardVariants {
     std::exception_ptr error;  ///< why there is no backward
   };
 
-  /// `first` is the joint graph of the usual form; `raw` the same as captured; `saved` by value: what
-  /// the forward saves.
-  BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, std::vector<bool> saved,
+  /// `first` is the joint graph of the usual form; `raw` the same as captured; `usual`: its partition.
+  BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, const Partition& usual,
                    Recapture recapture, PassContext context);
 
   /// Values that a releasing backward may write over (known once the forward is prepared).
@@ -54,7 +54,8 @@ class BackwardVariants {
   PassContext next_context();
 
   const std::shared_ptr<const Graph> raw_;
-  const std::vector<bool> saved_;
+  const std::vector<bool> saved_;  // by value
+  const Schedule schedule_;
   const Recapture recapture_;
   const PassContext context_;
   std::vector<int32_t> receivers_;  // primals that gradients are for

@@ -227,6 +227,11 @@ void CompiledFunction::State::note_recompile(const Call& call) {
 CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
                                    std::shared_ptr<const torch::nn::Module> module, Options options)
     : state_(std::make_shared<State>()) {
+  if (options.partition == Partitioner::budget && options.budget.bytes < 1) {
+    throw OptionError(ErrorText{"a memory budget above 0 bytes",
+                                std::to_string(options.budget.bytes),
+                                "set one with with_memory_budget(512_MiB)"});
+  }
   if (options.max_programs < 1) {
     throw OptionError(ErrorText{"max_programs of at least 1", std::to_string(options.max_programs),
                                 "raise it, or do not compile the callable"});

@@ -1,5 +1,6 @@
 #include "compile/pipeline.h"
 
+#include <antegrad/error.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -11,8 +12,10 @@
 #include "graph/verify.h"
 #include "log/log.h"
 #include "memory/peak.h"
+#include "partition/budget/planner.h"
 #include "partition/default_partition.h"
 #include "partition/min_cut.h"
+#include "partition/split.h"
 #include "passes/joint_passes.h"
 #include "passes/pass_manager.h"
 #include "passes/reinplace.h"
@@ -26,14 +29,6 @@ std::vector<Output> gradients_of(const Graph& joint) {
     if (output.kind == OutputKind::gradient) gradients.push_back(output);
   }
   return gradients;
-}
-
-std::vector<bool> saved_by(const Graph& forward) {
-  std::vector<bool> saved(forward.values.size(), false);
-  for (const auto& output : forward.outputs) {
-    if (output.kind == OutputKind::saved) saved[static_cast<size_t>(output.value)] = true;
-  }
-  return saved;
 }
 
 std::vector<std::string> donated_texts(const Graph& forward, const std::vector<ValueId>& donated) {
@@ -71,6 +66,36 @@ void describe(const Partition& partition, const std::vector<ValueId>& donated,
   });
 }
 
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+Partition partition_for_budget(const Graph& joint, const BudgetOptions& options,
+                               ProgramReport& report) {
+  const auto start = std::chrono::steady_clock::now();
+  const budget::Planner planner(joint, budget::roofline(joint), {}, {options.effort, {}});
+  report.memory_budget_bytes = options.bytes;
+  report.eager_peak_bytes = planner.frontier().eager_peak;
+  report.smallest_budget_bytes = planner.frontier().archive.smallest().peak;
+  const auto point = planner.pick(options.bytes);
+  report.recompute_share =
+      static_cast<double>(point.extra) / static_cast<double>(planner.problem().time);
+  auto partition = planner.partition(point);
+  report.planning_ms = milliseconds_since(start);
+  return partition;
+}
+
+Partition partition_joint(const Graph& joint, const Options& options, ProgramReport& report) {
+  if (!has_backward(joint)) return default_partition(joint);
+  switch (options.partition) {
+    case Partitioner::as_written: return default_partition(joint);
+    case Partitioner::min_cut: return min_cut_partition(joint, options.min_cut);
+    case Partitioner::budget: return partition_for_budget(joint, options.budget, report);
+  }
+  AG_CHECK(false, "no such partitioner");
+}
+
 }  // namespace
 
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
@@ -93,9 +118,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   report.graph_hash = to_string(structural_hash(joint));
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
 
-  auto partition = options.partition == Partitioner::min_cut
-                       ? min_cut_partition(joint, options.min_cut)
-                       : default_partition(joint);
+  auto partition = partition_joint(joint, options, report);
   // Last: writing in place ends SSA's freedom to move nodes.
   partition.forward = run_pass(
       "reinplace", [](Graph graph) { return reinplace(std::move(graph)); },
@@ -105,7 +128,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw),
       BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error},
-      saved_by(partition.forward), std::move(later.recapture), context);
+      partition, std::move(later.recapture), context);
   const auto executable = std::make_shared<runtime::Executable>(
       partition.forward, captured.tables, gradients,
       [variants](const runtime::BackwardKey& key) { return variants->make(key); },
@@ -120,8 +143,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   }
   describe(partition, donated, report);
   compiled.executable = executable;
-  report.compile_ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  report.compile_ms = milliseconds_since(start);
   return compiled;
 }
 

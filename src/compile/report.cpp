@@ -23,6 +23,18 @@ int64_t sum(const std::map<std::string, int64_t>& counts) {
   return all;
 }
 
+// What a budget came to, where there was one.
+void write_budget(std::ostream& out, const ProgramReport& program) {
+  if (program.memory_budget_bytes == 0) return;
+  char share[32];
+  std::snprintf(share, sizeof share, "%.2f %%", 100 * program.recompute_share);
+  out << "    memory budget  " << mebibytes(program.memory_budget_bytes) << " of "
+      << mebibytes(program.eager_peak_bytes) << " without recomputation; smallest known "
+      << mebibytes(program.smallest_budget_bytes) << '\n'
+      << "    recomputation  " << share << " of the step, by estimate; planned in "
+      << milliseconds(program.planning_ms) << '\n';
+}
+
 // What a cross-check found, where there was one.
 void write_checks(std::ostream& out, const std::map<std::string, ShapeCheck>& checks) {
   if (checks.empty()) return;
@@ -65,6 +77,7 @@ std::ostream& operator<<(std::ostream& out, const Report& report) {
         << "    shapes         " << program.shape_functions << " by shape functions, "
         << program.meta_kernels << " by Meta kernels, " << program.real_kernels
         << " by real kernels on zeros\n";
+    write_budget(out, program);
     write_checks(out, program.shape_checks);
   }
   return out;

@@ -50,7 +50,7 @@ class Builder {
   Builder(const Problem& problem, const FrontierOptions& options)
       : problem_(problem),
         options_(options),
-        recipe_(options.effort == Effort::quick ? &kQuick : &kThorough),
+        recipe_(options.effort == BudgetEffort::quick ? &kQuick : &kThorough),
         simulator_(problem) {
     frontier_.floor = peak_floor(problem);
     eager_.assign(problem.values.size(), kRecompute);
@@ -91,7 +91,7 @@ class Builder {
       fill_gaps(search);
       within(1);
       refine(search);
-      if (options_.effort == Effort::quick) break;
+      if (options_.effort == BudgetEffort::quick) break;
     }
     return finish(search);
   }

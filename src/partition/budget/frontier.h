@@ -13,18 +13,15 @@
 #include <optional>
 #include <vector>
 
+#include <antegrad/partition.h>
+
 #include "partition/budget/archive.h"
 #include "partition/budget/problem.h"
 
 namespace antegrad::budget {
 
-enum class Effort : uint8_t {
-  quick,     ///< while compiling
-  thorough,  ///< once for a graph that trains for long
-};
-
 struct FrontierOptions {
-  Effort effort = Effort::quick;
+  BudgetEffort effort = BudgetEffort::quick;
   /// Told now and then how far it is, from 0 to 1.
   std::function<void(double)> progress;
 };
