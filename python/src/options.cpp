@@ -86,6 +86,13 @@ void set_memory_budget(Options& options, const char* name, py::handle value) {
   options.with_memory_budget(*bytes, options.budget.effort);
 }
 
+void set_memory_share(Options& options, const char* name, py::handle value) {
+  if (!py::isinstance<py::float_>(value) && !py::isinstance<py::int_>(value)) {
+    refuse_value(name, "a number between 0 and 1", value);
+  }
+  options.with_memory_share(value.cast<double>(), options.budget.effort);
+}
+
 void set_budget_effort(Options& options, const char* name, py::handle value) {
   const auto word = py::isinstance<py::str>(value) ? value.cast<std::string>() : "";
   if (word != "quick" && word != "thorough")
@@ -119,6 +126,7 @@ std::vector<Option> all_options() {
                                                  {"min_cut", Partitioner::min_cut},
                                                  {"budget", Partitioner::budget}})},
       {"memory_budget", set_memory_budget},
+      {"memory_share", set_memory_share},
       {"budget_effort", set_budget_effort},
       {"verify_graphs", plain(&Options::verify_graphs)},
       {"dump_dir", set_dump_dir},

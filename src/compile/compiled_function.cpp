@@ -224,14 +224,25 @@ void CompiledFunction::State::note_recompile(const Call& call) {
   log(Artifact::recompile, [&] { return options.name + ": " + why; });
 }
 
+namespace {
+
+void check_budget(const BudgetOptions& budget) {
+  if (budget.share) {
+    if (*budget.share >= 0 && *budget.share <= 1) return;
+    throw OptionError(ErrorText{"a share of memory between 0 and 1", std::to_string(*budget.share),
+                                "0 takes least memory, 1 recomputes nothing"});
+  }
+  if (budget.bytes >= 1) return;
+  throw OptionError(ErrorText{"a memory budget above 0 bytes", std::to_string(budget.bytes),
+                              "set one with with_memory_budget(512_MiB)"});
+}
+
+}  // namespace
+
 CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
                                    std::shared_ptr<const torch::nn::Module> module, Options options)
     : state_(std::make_shared<State>()) {
-  if (options.partition == Partitioner::budget && options.budget.bytes < 1) {
-    throw OptionError(ErrorText{"a memory budget above 0 bytes",
-                                std::to_string(options.budget.bytes),
-                                "set one with with_memory_budget(512_MiB)"});
-  }
+  if (options.partition == Partitioner::budget) check_budget(options.budget);
   if (options.max_programs < 1) {
     throw OptionError(ErrorText{"max_programs of at least 1", std::to_string(options.max_programs),
                                 "raise it, or do not compile the callable"});

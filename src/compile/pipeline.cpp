@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "compile/backward_variants.h"
@@ -19,6 +20,7 @@
 #include "passes/joint_passes.h"
 #include "passes/pass_manager.h"
 #include "passes/reinplace.h"
+#include "runtime/scratch.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -46,9 +48,10 @@ std::vector<std::string> donated_texts(const Graph& forward, const std::vector<V
 }
 
 void describe(const Partition& partition, const std::vector<ValueId>& donated,
-              ProgramReport& report) {
+              const ByteRules& rules, ProgramReport& report) {
   report.donated = donated_texts(partition.forward, donated);
-  const auto timeline = simulate(partition);
+  const auto timeline = simulate(partition, rules);
+  if (getenv("DBG")) for (auto& pt : timeline.points) fprintf(stderr, "T %d %s %ld scratch %ld\n", pt.node_id, pt.op.name().c_str(), pt.live, scratch_bytes(pt.node_id, rules));
   report.forward_nodes = static_cast<int64_t>(partition.forward.nodes.size());
   report.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
   for (const auto& node : partition.backward.nodes) {
@@ -72,13 +75,17 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 Partition partition_for_budget(const Graph& joint, const BudgetOptions& options,
-                               ProgramReport& report) {
+                               const ByteRules& rules, ProgramReport& report) {
   const auto start = std::chrono::steady_clock::now();
-  const budget::Planner planner(joint, budget::roofline(joint), {}, {options.effort, {}});
-  report.memory_budget_bytes = options.bytes;
-  report.eager_peak_bytes = planner.frontier().eager_peak;
-  report.smallest_budget_bytes = planner.frontier().archive.smallest().peak;
-  const auto point = planner.pick(options.bytes);
+  const budget::Planner planner(joint, budget::roofline(joint), rules, {options.effort, {}});
+  const auto most = planner.frontier().eager_peak;
+  const auto least = planner.frontier().archive.smallest().peak;
+  report.eager_peak_bytes = most;
+  report.smallest_budget_bytes = least;
+  report.memory_budget_bytes =
+      options.share ? least + std::llround(*options.share * static_cast<double>(most - least))
+                    : options.bytes;
+  const auto point = planner.pick(report.memory_budget_bytes);
   report.recompute_share =
       static_cast<double>(point.extra) / static_cast<double>(planner.problem().time);
   auto partition = planner.partition(point);
@@ -86,12 +93,13 @@ Partition partition_for_budget(const Graph& joint, const BudgetOptions& options,
   return partition;
 }
 
-Partition partition_joint(const Graph& joint, const Options& options, ProgramReport& report) {
+Partition partition_joint(const Graph& joint, const Options& options, const ByteRules& rules,
+                          ProgramReport& report) {
   if (!has_backward(joint)) return default_partition(joint);
   switch (options.partition) {
     case Partitioner::as_written: return default_partition(joint);
     case Partitioner::min_cut: return min_cut_partition(joint, options.min_cut);
-    case Partitioner::budget: return partition_for_budget(joint, options.budget, report);
+    case Partitioner::budget: return partition_for_budget(joint, options.budget, rules, report);
   }
   AG_CHECK(false, "no such partitioner");
 }
@@ -118,7 +126,11 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   report.graph_hash = to_string(structural_hash(joint));
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
 
-  auto partition = partition_joint(joint, options, report);
+  ByteRules rules;
+  if (options.partition == Partitioner::budget && has_backward(joint)) {
+    rules.scratch = runtime::measure_scratch(joint, captured.tables);
+  }
+  auto partition = partition_joint(joint, options, rules, report);
   // Last: writing in place ends SSA's freedom to move nodes.
   partition.forward = run_pass(
       "reinplace", [](Graph graph) { return reinplace(std::move(graph)); },
@@ -141,7 +153,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
         std::move(partition.backward), context);
     executable->add_backward(executable->usual_key(), {partition.backward, captured.tables});
   }
-  describe(partition, donated, report);
+  describe(partition, donated, rules, report);
   compiled.executable = executable;
   report.compile_ms = milliseconds_since(start);
   return compiled;

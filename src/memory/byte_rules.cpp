@@ -30,4 +30,9 @@ int64_t state_bytes(std::string_view generator, const ByteRules& rules) {
   return rounded(state_bytes(generator), DeviceKind::cpu, rules);
 }
 
+int64_t scratch_bytes(int32_t node_id, const ByteRules& rules) {
+  const auto index = static_cast<size_t>(node_id);
+  return node_id >= 0 && index < rules.scratch.size() ? rules.scratch[index] : 0;
+}
+
 }  // namespace antegrad

@@ -19,7 +19,12 @@ struct ByteRules {
   /// the CPU (c10 aligns blocks to 64 bytes) and 512 on CUDA (the caching allocator's smallest
   /// block).
   int64_t granule = 0;
+  /// Bytes that a node's kernel takes while it runs, beyond what it returns, by Node::id. Missing entries: none.
+  std::vector<int64_t> scratch = {};
 };
+
+/// Bytes of scratch memory of the node of that id.
+int64_t scratch_bytes(int32_t node_id, const ByteRules& rules);
 
 /// Bytes, rounded, of the storage of a tensor that owns it. 0 when it is empty or on the meta
 /// device.

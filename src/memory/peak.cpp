@@ -23,7 +23,7 @@ class Simulation {
   /// `freed_here(life)` says whether a storage that dies in the graph is the graph's to free.
   template <class FreedHere>
   void run(const Graph& graph, Phase pass, const std::vector<StorageLife>& lives,
-           FreedHere freed_here) {
+           const ByteRules& rules, FreedHere freed_here) {
     const size_t count = graph.nodes.size();
     std::vector<int64_t> made(count, 0);
     std::vector<int64_t> dying(count + 1, 0);
@@ -35,11 +35,12 @@ class Simulation {
     for (size_t i = 0; i < count; ++i) {
       const Node& node = graph.nodes[i];
       live_ += made[i];
-      if (live_ > timeline_.peak_bytes) {
-        timeline_.peak_bytes = live_;
+      const int64_t running = live_ + scratch_bytes(node.id, rules);
+      if (running > timeline_.peak_bytes) {
+        timeline_.peak_bytes = running;
         timeline_.peak_position = static_cast<int32_t>(timeline_.points.size());
       }
-      timeline_.points.push_back({node.id, live_, node.op, pass});
+      timeline_.points.push_back({node.id, running, node.op, pass});
       live_ -= dying[i];
     }
     live_ -= dying[count];
@@ -117,7 +118,7 @@ Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& 
     saved[static_cast<size_t>(state.storage)] = true;
     forward_lives.push_back(state);
   }
-  simulation.run(forward, Phase::forward, forward_lives, [&](const StorageLife& life) {
+  simulation.run(forward, Phase::forward, forward_lives, rules, [&](const StorageLife& life) {
     return !has(primals, life.storage) && !has(results, life.storage) && !has(saved, life.storage);
   });
   for (const StorageLife& life : forward_lives) {
@@ -144,7 +145,7 @@ Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& 
   for (const StorageLife& life : backward_lives) {
     if (has(tangents, life.storage)) simulation.allocate(life.bytes);
   }
-  simulation.run(backward, Phase::backward, backward_lives,
+  simulation.run(backward, Phase::backward, backward_lives, rules,
                  [&](const StorageLife& life) { return !has(of_caller, life.storage); });
   return timeline;
 }

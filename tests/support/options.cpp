@@ -12,6 +12,9 @@ namespace antegrad::testing {
 
 Options tested_options() {
   auto options = Options().with_verify_graphs(true);
+  if (const char* share = std::getenv("ANTEGRAD_TEST_BUDGET")) {
+    return options.with_memory_share(std::atof(share));
+  }
   const char* settings = std::getenv("ANTEGRAD_TEST_MIN_CUT");
   if (settings == nullptr) return options;
   MinCutOptions min_cut;

@@ -292,6 +292,7 @@ int64_t peak_floor(const Problem& problem) {
       if (!counted) live += value.bytes;
     }
     for (const int32_t v : problem.makes[o]) live += problem.value(v).bytes;
+    live += problem.operation(o).scratch;
     if (backward || problem.operation(o).required) floor = std::max(floor, live);
     for (const int32_t v : problem.makes[o]) {
       const Value& value = problem.value(v);

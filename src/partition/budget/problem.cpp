@@ -84,6 +84,7 @@ class Maker {
       Operation operation;
       operation.node = static_cast<int32_t>(i);
       operation.time = traits.view ? 0 : std::llround(seconds_[i] * 1e12);
+      operation.scratch = scratch_bytes(node.id, rules_);
       operation.backward = backward;
       operation.required = backward || must_run;
       operation.again = !backward && may_run_again(node);

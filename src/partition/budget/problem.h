@@ -58,7 +58,8 @@ struct Operation {
   bool again = true;      ///< may run once more, with the same result
   /// Kept from the forward for it to run again: the states of its generators.
   int64_t state_bytes = 0;
-  int32_t node = -1;  ///< position in Graph::nodes
+  int64_t scratch = 0;  ///< bytes that its kernel takes while it runs
+  int32_t node = -1;    ///< position in Graph::nodes
 };
 
 struct Problem {

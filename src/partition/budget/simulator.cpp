@@ -370,9 +370,10 @@ Measure Simulator::evaluate() {
   for (const int32_t operation : changed_) {
     for (const int32_t value : problem_.makes[operation]) compare(value);
     if (state_value_[at(operation)] >= 0) compare(state_value_[at(operation)]);
+    const auto scratch = static_cast<double>(problem_.operation(operation).scratch);
     if (in_forward(operation) != bool(in_forward_[at(operation)])) {
       events_.push_back(
-          {2 * Key{operation}, 0, static_cast<int8_t>(in_forward(operation) ? 2 : 1)});
+          {2 * Key{operation}, scratch, static_cast<int8_t>(in_forward(operation) ? 2 : 1)});
     }
     const auto after = runs(operation);
     const std::vector<int32_t>& before = runs_[at(operation)];
@@ -380,7 +381,7 @@ Measure Simulator::evaluate() {
     size_t b = 0;
     while (a < after.size() || b < before.size()) {
       if (b == before.size() || (a < after.size() && after[a] < before[b])) {
-        events_.push_back({2 * key_of(after[a++], operation), 0, 2});
+        events_.push_back({2 * key_of(after[a++], operation), scratch, 2});
       } else if (a == after.size() || before[b] < after[a]) {
         events_.push_back({2 * key_of(before[b++], operation), 0, 1});
       } else {
@@ -411,7 +412,7 @@ Measure Simulator::evaluate() {
     } else if (event.kind == 1) {
       ++next;
     } else {
-      const double live = (next == 0 ? 0 : after_[next - 1]) + delta;
+      const double live = (next == 0 ? 0 : after_[next - 1]) + delta + event.bytes;
       peak = std::max(peak, live);
       excess += std::max(0.0, live - budget_);
     }
@@ -465,6 +466,17 @@ void Simulator::rebuild() {
   for (int32_t slot = 0; slot < slots_ - 1; ++slot) keys_[at(next[at(slot)])] = key_of_slot(slot);
 
   const size_t count = keys_.size();
+  scratch_.assign(count, 0);
+  for (int32_t o = 0; o < forward_count_; ++o) {
+    const auto scratch = static_cast<double>(problem_.operation(o).scratch);
+    if (scratch == 0) continue;
+    if (in_forward_[at(o)]) scratch_[at(forward_step_[at(o)])] = scratch;
+    for (const int32_t slot : runs_[at(o)]) scratch_[at(step_of(key_of(slot, o)))] = scratch;
+  }
+  for (int32_t slot = 0; slot < slots_ - 1; ++slot) {
+    scratch_[at(slot_begin_[at(slot) + 1]) - 1] =
+        static_cast<double>(problem_.operation(forward_count_ + slot).scratch);
+  }
   made_.assign(count, 0);
   freed_.assign(count, 0);
   made_[at(head) - 1] = static_cast<double>(problem_.tangent_bytes);
@@ -490,11 +502,12 @@ void Simulator::rebuild() {
   double live = 0;
   for (size_t i = 0; i < count; ++i) {
     live += made_[i];
-    live_[i] = live;
+    const double running = live + scratch_[i];
+    live_[i] = running;
     const size_t block = i / kBlock;
-    block_max_[block] = std::max(block_max_[block], live);
-    block_min_[block] = std::min(block_min_[block], live);
-    block_sum_[block] += live;
+    block_max_[block] = std::max(block_max_[block], running);
+    block_min_[block] = std::min(block_min_[block], running);
+    block_sum_[block] += running;
     live -= freed_[i];
     after_[i] = live;
   }
