@@ -53,6 +53,21 @@ enum class Recompute : uint8_t {
   must_recompute,    ///< computed again where the backward needs it
 };
 
+/// How a memory budget that is a ratio chooses what to keep, of what takes time to compute again: the knapsack of the
+/// reference's `activation_memory_budget_solver`.
+enum class BudgetSolver : uint8_t {
+  dp,      ///< dynamic programming over ten thousandths of the range (default)
+  greedy,  ///< what saves most time a byte first, as long as it fits
+  ilp,     ///< the best choice to the byte, by Cbc where antegrad was built with it
+};
+
+/// What computing an operator again counts for it.
+enum class RuntimeEstimator : uint8_t {
+  flops,    ///< floating-point operations, at least 1 (default)
+  testing,  ///< 1 for each
+  profile,  ///< seconds that each took
+};
+
 /// Rules of the minimum-cut partition. Names and defaults are those of the reference's configuration
 /// (torch/_functorch/config.py); options with another comment are ours. See docs/partition.md. A value.
 struct MinCutOptions {

@@ -116,6 +116,7 @@ struct StepBan {
   std::string_view name;
   bool (*is_on)(Options);
   bool (*applies)(Steps, Options, int32_t step);
+  bool lifted_by_budget = false;
 };
 
 /// These would not give the same again, or act twice; or a checkpoint says so.
@@ -137,7 +138,8 @@ constexpr StepBan kFirmBans[] = {
     {"prefer_save", always,
      [](Steps steps, Options, int32_t step) {
        return steps.node(step)->recompute == Recompute::prefer_save;
-     }},
+     },
+     /*lifted_by_budget=*/true},
     {"leaves_checkpoint", always, leaves_checkpoint},
 };
 
@@ -148,31 +150,37 @@ constexpr StepBan kWeighedBans[] = {
        return !steps.traits(step).known && !steps[step].recomputable;
      }},
     {"random", [](Options options) { return options.ban_recompute_random; },
-     [](Steps steps, Options, int32_t step) { return steps.traits(step).random; }},
+     [](Steps steps, Options, int32_t step) { return steps.traits(step).random; },
+     /*lifted_by_budget=*/true},
     {"small_random", always, is_smaller_than_state},
     {"compute_intensive", [](Options options) { return options.ban_recompute_compute_intensive; },
-     [](Steps steps, Options, int32_t step) { return steps.traits(step).compute_intensive; }},
+     [](Steps steps, Options, int32_t step) { return steps.traits(step).compute_intensive; },
+     /*lifted_by_budget=*/true},
     {"not_in_allowlist",
      [](Options options) {
        return options.ban_recompute_not_in_allowlist && unless_aggressive(options);
      },
-     [](Steps steps, Options, int32_t step) { return !steps[step].recomputable; }},
+     [](Steps steps, Options, int32_t step) { return !steps[step].recomputable; },
+     /*lifted_by_budget=*/true},
     {"materialized_backward",
      [](Options options) {
        return options.ban_recompute_materialized_backward && unless_aggressive(options);
      },
-     [](Steps steps, Options, int32_t step) { return is_materialized_in_backward(steps, step); }},
+     [](Steps steps, Options, int32_t step) { return is_materialized_in_backward(steps, step); },
+     /*lifted_by_budget=*/true},
     // Where there are checkpoints, neither of the next two, as in the reference.
     {"max_dist_from_bw", always,
      [](Steps steps, Options options, int32_t step) {
        // Beyond a thousand steps nothing is banned, as in the reference.
        return !steps.tags().any() && steps[step].distance < 1000 &&
               steps[step].distance > options.max_dist_from_bw;
-     }},
+     },
+     /*lifted_by_budget=*/true},
     {"reductions", [](Options options) { return options.ban_recompute_reductions; },
      [](Steps steps, Options, int32_t step) {
        return !steps.tags().any() && is_much_smaller_than_inputs(steps, step);
-     }},
+     },
+     /*lifted_by_budget=*/true},
 };
 
 /// Steps that only firm rules ban: a checkpoint computes them again, they cost nothing, or saving them would
@@ -341,6 +349,16 @@ Bans ban_recomputation(const StepGraph& steps, const MinCutOptions& options) {
     if (ban.is_on(options)) ban.apply(steps, options, ban.name, bans);
   }
   return bans;
+}
+
+bool may_lift_ban(const StepGraph& steps, const MinCutOptions& options, int32_t step) {
+  if (!steps.in_forward(step) || steps.input(step)) return false;
+  const auto is_held = [&](std::span<const StepBan> bans) {
+    return std::any_of(bans.begin(), bans.end(), [&](const StepBan& ban) {
+      return !ban.lifted_by_budget && ban.is_on(options) && ban.applies(steps, options, step);
+    });
+  };
+  return !is_held(kFirmBans) && !is_held(kWeighedBans);
 }
 
 Weight weight_of_saving(const StepGraph& steps, const MinCutOptions& options, int32_t step) {

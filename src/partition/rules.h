@@ -17,6 +17,11 @@ namespace antegrad {
 using Bans = std::vector<std::string_view>;
 Bans ban_recomputation(const StepGraph& steps, const MinCutOptions& options);
 
+/// Whether a memory budget may have the node run again although some rule bans that: the rule saves time, and the
+/// node gives the same bits again. Not for operators of which nothing is known, and draws that are smaller than the
+/// state that would be saved for them.
+bool may_lift_ban(const StepGraph& steps, const MinCutOptions& options, int32_t step);
+
 struct Weight {
   double bytes = 0;  ///< infinite: cannot be saved
   std::string_view rule;

@@ -54,6 +54,8 @@ class StepGraph {
             const std::optional<std::vector<std::string>>& recomputable_ops = {});
 
   const Graph& graph() const { return graph_; }
+  /// What the graph's symbols count as, by SymbolId.
+  const std::vector<int64_t>& symbols() const { return symbols_; }
   /// What checkpoints say.
   const Tags& tags() const { return tags_; }
   int32_t size() const { return static_cast<int32_t>(steps_.size()); }

@@ -43,6 +43,9 @@ VARIANTS = (
     min_cut(recompute_views=True),
     min_cut(treat_parameters_as_free_to_save=False),
     min_cut(max_dist_from_bw=2),
+    *(min_cut(activation_memory_budget=budget) for budget in (0.0, 0.1, 0.25, 0.5, 0.75)),
+    min_cut(activation_memory_budget=0.25, activation_memory_budget_solver="greedy"),
+    min_cut(activation_memory_budget=0.25, activation_memory_budget_runtime_estimator="testing"),
 )
 
 

@@ -98,6 +98,14 @@ TEST(CommandLine, StatsShowFusionGroupsOnRequest) {
   EXPECT_LE(json["fusion"]["bytes"], json["fusion"]["bytes_unfused"]);
 }
 
+TEST(CommandLine, PartitionTakesABudgetFromZeroToOne) {
+  const std::string gpt = std::string(ANTEGRAD_TEST_DATA) + "/reference/gpt.agraph";
+  expect(run("partition " + gpt + " --budget-ratio 0.25 --solver greedy"), 0, "memory_budget");
+  expect(run("partition " + gpt + " --budget-ratio 0.25 --estimator testing"), 0, "memory_budget");
+  expect(run("partition " + gpt + " --budget-ratio 1.5"), 2, "a memory budget from 0 to 1");
+  expect(run("partition " + gpt + " --budget-ratio 0.5 --solver best"), 2, "--solver");
+}
+
 TEST(CommandLine, PartitionShowsDecisionsAndTheirRules) {
   const std::string llama = std::string(ANTEGRAD_TEST_DATA) + "/reference/llama.agraph";
   expect(run("partition " + llama), 0, "compute_intensive");

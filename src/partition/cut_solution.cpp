@@ -1,0 +1,265 @@
+#include "partition/cut_solution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <antegrad/error.h>
+
+#include "partition/max_flow.h"
+#include "partition/tags.h"
+
+namespace antegrad {
+namespace {
+
+constexpr int32_t kSource = 0;  // the forward: what is not run again
+constexpr int32_t kSink = 1;    // the backward: what must be there
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+/// The network: each step has two vertices, one for running it in the backward and one for having
+/// what it makes there. The edge between them is cut when the value is saved. Vertices that are on
+/// one side in any case are that side, so that only open questions remain.
+class Network {
+ public:
+  Network(const StepGraph& steps, const Bans& bans, const std::vector<double>& weights)
+      : steps_(steps), weights_(weights), run_(weights.size()), have_(weights.size()) {
+    merge(bans);
+    connect();
+  }
+
+  /// By step: whether what it makes is saved.
+  std::vector<bool> cut() const {
+    const FlowCut cut = minimum_cut(vertices_, edges_, kSource, kSink, NearestTo::sink);
+    AG_CHECK(cut.capacity < kInfiniteCapacity, "what cannot be saved cannot be run again either");
+    std::vector<bool> saved(run_.size());
+    for (size_t i = 0; i < run_.size(); ++i) {
+      saved[i] = cut.on_source_side[at(run_[i])] && !cut.on_source_side[at(have_[i])];
+    }
+    return saved;
+  }
+
+ private:
+  /// Gives steps their vertices, from the last to the first: what the backward needs for certain
+  /// spreads to what it is made of.
+  void merge(const Bans& bans) {
+    for (int32_t step = steps_.size(); step-- > 0;) {
+      if (steps_[step].place == Place::backward) {
+        run_[at(step)] = have_[at(step)] = kSink;
+        continue;
+      }
+      const auto users = steps_.users(step);
+      const bool needed =
+          steps_[step].needed_at_end ||
+          std::any_of(users.begin(), users.end(), [&](int32_t u) { return run_[at(u)] == kSink; });
+      have_[at(step)] = needed ? kSink : vertices_++;
+      if (!bans[at(step)].empty()) {
+        run_[at(step)] = kSource;
+      } else if (std::isinf(weights_[at(step)])) {
+        run_[at(step)] = have_[at(step)];
+      } else {
+        run_[at(step)] = vertices_++;
+      }
+    }
+  }
+
+  void connect() {
+    double total = 0;
+    for (const double weight : weights_) total += std::isinf(weight) ? 0 : weight;
+    // Sums have to stay below infinity; bytes that need this are far beyond any memory.
+    const double largest = static_cast<double>(kInfiniteCapacity / 2);
+    const double scale = total < largest ? 1 : largest / total;
+    for (int32_t step = 0; step < steps_.size(); ++step) {
+      const double weight = weights_[at(step)];
+      add(run_[at(step)], have_[at(step)],
+          std::isinf(weight) ? kInfiniteCapacity : static_cast<int64_t>(weight * scale));
+      for (const int32_t user : steps_.users(step)) {
+        add(have_[at(step)], run_[at(user)], kInfiniteCapacity);
+      }
+    }
+  }
+
+  void add(int32_t from, int32_t to, int64_t capacity) {
+    // Nothing flows back into the source or on from the sink; between these two all is decided.
+    if (from == to || from == kSink || to == kSource) return;
+    if (from == kSource && to == kSink && capacity < kInfiniteCapacity) return;
+    edges_.push_back({from, to, capacity});
+  }
+
+  const StepGraph& steps_;
+  const std::vector<double>& weights_;
+  std::vector<int32_t> run_;   // by step
+  std::vector<int32_t> have_;  // by step
+  int32_t vertices_ = 2;
+  std::vector<FlowEdge> edges_;
+};
+
+}  // namespace
+
+/// What is saved, by bytes that nobody holds anyway. A primal that the call overwrites is saved as a
+/// copy.
+class SavedBytes {
+ public:
+  explicit SavedBytes(const StepGraph& steps)
+      : steps_(steps), held_(steps.graph().values.size(), false) {
+    for (const Input& input : steps.graph().inputs) held_[at(input.value)] = !input.mutates_data;
+    for (const Output& output : steps.graph().outputs) {
+      if (!handed_out(output.kind) || output.value == kNoValue) continue;
+      const StorageId storage = steps.graph().value(output.value).storage;
+      if (storage >= 0) held_[at(storage)] = true;
+    }
+  }
+
+  int64_t of(StorageId storage) const {
+    return held_[at(storage)] ? 0 : steps_.storage_bytes(storage);
+  }
+  int64_t of(const std::vector<bool>& saved) const {
+    int64_t sum = 0;
+    for (size_t id = 0; id < saved.size(); ++id) {
+      if (saved[id]) sum += of(static_cast<StorageId>(id));
+    }
+    return sum;
+  }
+
+ private:
+  const StepGraph& steps_;
+  std::vector<bool> held_;  // by storage
+};
+
+namespace {
+
+/// The values to save for these steps: for a view its base.
+std::vector<bool> storages(const StepGraph& steps, const std::vector<bool>& saved_steps) {
+  std::vector<bool> saved(steps.graph().values.size(), false);
+  for (int32_t step = 0; step < steps.size(); ++step) {
+    if (!saved_steps[at(step)]) continue;
+    const ValueId id = steps[step].value;
+    const StorageId storage = steps.graph().value(id).storage;
+    saved[at(storage >= 0 ? storage : id)] = true;
+  }
+  return saved;
+}
+
+/// What default_partition() saves.
+std::vector<bool> read_by_backward(const StepGraph& steps) {
+  std::vector<bool> read(at(steps.size()), false);
+  for (int32_t step = 0; step < steps.size(); ++step) {
+    if (steps[step].place == Place::backward || steps[step].value == kNoValue) continue;
+    const auto users = steps.users(step);
+    read[at(step)] =
+        steps[step].needed_at_end || std::any_of(users.begin(), users.end(), [&](int32_t user) {
+          return steps[user].place == Place::backward;
+        });
+  }
+  return storages(steps, read);
+}
+
+/// Rules that a budget put in place of others.
+constexpr std::string_view kBudget = "memory_budget";
+
+}  // namespace
+
+CutSolution::CutSolution(const StepGraph& steps, const MinCutOptions& options,
+                         const Lifting& lifting)
+    : steps_(steps),
+      bans_(ban_recomputation(steps, options)),
+      weights_(bans_.size(), 0),
+      weight_rules_(bans_.size()) {
+  for (int32_t step = 0; step < steps_.size(); ++step) {
+    if (steps_[step].place == Place::backward) continue;
+    const Weight weight = weight_of_saving(steps_, options, step);
+    weights_[at(step)] = weight.bytes;
+    weight_rules_[at(step)] = weight.rule;
+  }
+  lift(options, lifting);
+  cut();
+  if (!options.never_more_than_default || lifting.all) return;
+  const SavedBytes bytes(steps_);
+  if (bytes.of(saved_) <= bytes.of(read_by_backward(steps_))) return;
+  weigh_plainly(bytes);
+  cut();
+  undecided_ = "never_more_than_default";
+}
+
+void CutSolution::lift(const MinCutOptions& options, const Lifting& lifting) {
+  if (!lifting.all && lifting.steps.empty()) return;
+  lifted_.assign(bans_.size(), false);
+  for (int32_t step = 0; step < steps_.size(); ++step) {
+    if (bans_[at(step)].empty() || (!lifting.all && !lifting.steps[at(step)])) continue;
+    if (!may_lift_ban(steps_, options, step)) continue;
+    bans_[at(step)] = {};
+    lifted_[at(step)] = true;
+  }
+  if (!lifting.all) return;
+  // Nothing else is saved, not even what would take less than what it is made of.
+  int32_t maker = -1;
+  for (int32_t step = 0; step < steps_.size(); ++step) {
+    if (!steps_[step].picks) maker = step;
+    const bool must_be_saved = !bans_[at(step)].empty() || !bans_[at(maker)].empty();
+    if (must_be_saved || steps_.input(step) || steps_[step].place == Place::backward) continue;
+    if (std::isinf(weights_[at(step)])) continue;
+    weights_[at(step)] = std::numeric_limits<double>::infinity();
+    weight_rules_[at(step)] = kBudget;
+  }
+}
+
+void CutSolution::cut() {
+  saved_steps_ = Network(steps_, bans_, weights_).cut();
+  saved_ = storages(steps_, saved_steps_);
+}
+
+void CutSolution::weigh_plainly(const SavedBytes& bytes) {
+  for (int32_t step = 0; step < steps_.size(); ++step) {
+    double& weight = weights_[at(step)];
+    if (std::isinf(weight) || steps_[step].place == Place::backward) continue;
+    const StorageId storage = steps_.graph().value(steps_[step].value).storage;
+    weight = storage < 0 ? 0 : static_cast<double>(bytes.of(storage));
+    if (!steps_.is_view(step)) continue;
+    weight = std::numeric_limits<double>::infinity();
+    weight_rules_[at(step)] = "view";
+  }
+}
+
+std::vector<bool> CutSolution::saved() const {
+  std::vector<bool> saved = saved_;
+  for (const Node& node : steps_.graph().nodes) {
+    if (!may_be_replayed(node)) continue;
+    for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
+      saved[at(*token)] = true;
+    }
+  }
+  return saved;
+}
+
+void CutSolution::tell_decisions(Partition& partition) const {
+  for (const Saved& saved : partition.saved) {
+    partition.decisions.push_back(decision(saved.value, /*saved=*/true));
+  }
+  for (const Node& node : partition.backward.nodes) {
+    if (node.phase != Phase::forward) continue;
+    for (const ValueId id : node.outputs) {
+      // Tokens are not weighed, nor are values that nothing reads, nor what the split made.
+      if (id == kNoValue || at(id) >= saved_.size() || steps_.of_value(id) < 0) continue;
+      partition.decisions.push_back(decision(id, /*saved=*/false));
+    }
+  }
+}
+
+Decision CutSolution::decision(ValueId id, bool saved) const {
+  const int32_t step = steps_.of_value(id);
+  if (step < 0) return {id, saved, "generator_state"};
+  // An output of several is banned with the step that makes them all, the one before the first.
+  int32_t maker = step;
+  while (steps_[maker].picks) --maker;
+  std::string_view rule;
+  if (saved) {
+    rule = bans_[at(step)].empty() ? bans_[at(maker)] : bans_[at(step)];
+  } else if (!lifted_.empty() && lifted_[at(maker)]) {
+    rule = kBudget;
+  } else if (std::isinf(weights_[at(step)])) {
+    rule = weight_rules_[at(step)];
+  }
+  return {id, saved, rule.empty() ? undecided_ : rule};
+}
+
+}  // namespace antegrad

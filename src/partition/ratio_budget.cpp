@@ -1,0 +1,194 @@
+#include "partition/ratio_budget.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <antegrad/error.h>
+
+#include "graph/op_flops.h"
+#include "partition/cut_solution.h"
+#include "partition/default_partition.h"
+#include "partition/knapsack.h"
+#include "partition/split.h"
+#include "partition/steps.h"
+
+namespace antegrad {
+namespace {
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+/// Bytes of what is saved as the reference adds them up: inputs too, and a view beside its base where both are saved.
+int64_t bytes_of(const StepGraph& steps, const CutSolution& solution) {
+  int64_t sum = 0;
+  for (int32_t step = 0; step < steps.size(); ++step) {
+    const ValueId id = steps[step].value;
+    if (solution.saved_steps()[at(step)] && id != kNoValue) sum += steps.bytes(id);
+  }
+  return sum;
+}
+
+int64_t bytes_of_primals(const StepGraph& steps) {
+  int64_t sum = 0;
+  for (const Input& input : steps.graph().inputs) {
+    if (input.kind == InputKind::primal) sum += steps.bytes(input.value);
+  }
+  return sum;
+}
+
+MinCutOptions without_bans(MinCutOptions options, bool allowlist) {
+  options.ban_recompute_used_far_apart = false;
+  options.ban_recompute_long_fusible_chains = false;
+  options.ban_recompute_materialized_backward = false;
+  if (!allowlist) options.ban_recompute_not_in_allowlist = false;
+  return options;
+}
+
+/// The cut by the usual rules, and what there is to choose from when it may cost time.
+class RatioChoice {
+ public:
+  RatioChoice(const StepGraph& steps, const RatioBudget& budget, const MinCutOptions& options)
+      : steps_(steps),
+        budget_(budget),
+        options_(options),
+        usual_(steps, options),
+        least_bytes_(bytes_of_primals(steps)),
+        range_(bytes_of(steps, usual_) - least_bytes_) {}
+
+  /// The reference calls it a range only if there is one.
+  bool has_range() const { return range_ > 0; }
+
+  /// Where saved values lie in the range.
+  double place(const CutSolution& solution) const {
+    return static_cast<double>(bytes_of(steps_, solution) - least_bytes_) /
+           static_cast<double>(range_);
+  }
+
+  CutSolution solve() {
+    if (budget_.ratio == 0) return all_lifted();
+    if (budget_.ratio == 1 || !has_range()) return usual_;
+    for (const bool allowlist : {true, false}) {
+      CutSolution cheap(steps_, without_bans(options_, allowlist));
+      if (place(cheap) < budget_.ratio) return cheap;
+    }
+    return solve_knapsack_at(budget_.ratio).first;
+  }
+
+  /// The third step alone; and the time that it gives up.
+  std::pair<CutSolution, double> solve_knapsack_at(double ratio) {
+    list_items();
+    if (steps_of_items_.empty()) return {all_lifted(), 0};
+    items_.capacity = ratio * static_cast<double>(range_);
+    const std::vector<bool> kept = solve_knapsack(items_, budget_.solver);
+    Lifting lifting;
+    lifting.steps.assign(at(steps_.size()), false);
+    double given_up = 0;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      if (kept[i]) continue;
+      lifting.steps[at(steps_of_items_[i])] = true;
+      given_up += items_.items[i].value;
+    }
+    return {CutSolution(steps_, aggressive(), lifting), given_up};
+  }
+
+ private:
+  MinCutOptions aggressive() const { return without_bans(options_, /*allowlist=*/false); }
+  CutSolution all_lifted() const {
+    Lifting lifting;
+    lifting.all = true;
+    return CutSolution(steps_, aggressive(), lifting);
+  }
+
+  /// Nodes that a rule keeps from running again, of which the backward needs something, the largest first.
+  void list_items() {
+    if (!items_.items.empty()) return;
+    const MinCutOptions options = aggressive();
+    const CutSolution solution(steps_, options);
+    for (int32_t step = 0; step < steps_.size(); ++step) {
+      const bool is_banned =
+          !solution.bans()[at(step)].empty() && may_lift_ban(steps_, options, step);
+      if (is_banned && steps_[step].distance < kNeverRead) steps_of_items_.push_back(step);
+    }
+    std::stable_sort(steps_of_items_.begin(), steps_of_items_.end(),
+                     [&](int32_t a, int32_t b) { return bytes_made(a) > bytes_made(b); });
+    for (const int32_t step : steps_of_items_)
+      items_.items.push_back({bytes_made(step), time(step)});
+    items_.range = range_;
+  }
+
+  int64_t bytes_made(int32_t step) const {
+    int64_t sum = 0;
+    for (const ValueId id : steps_.node(step)->outputs)
+      sum += id == kNoValue ? 0 : steps_.bytes(id);
+    return sum;
+  }
+
+  double time(int32_t step) const {
+    const int32_t position = steps_[step].node;
+    if (budget_.estimator == RuntimeEstimator::profile) return budget_.seconds[at(position)];
+    if (budget_.estimator == RuntimeEstimator::testing) return 1;
+    const int64_t flops = op_flops(steps_.graph(), *steps_.node(step), steps_.symbols());
+    return static_cast<double>(std::max<int64_t>(flops, 1));
+  }
+
+  const StepGraph& steps_;
+  const RatioBudget& budget_;
+  const MinCutOptions& options_;
+  CutSolution usual_;
+  int64_t least_bytes_;
+  int64_t range_;
+  Knapsack items_;
+  std::vector<int32_t> steps_of_items_;
+};
+
+void check(const Graph& joint, const RatioBudget& budget) {
+  if (!(budget.ratio >= 0 && budget.ratio <= 1)) {
+    throw OptionError(
+        ErrorText{"a memory budget from 0 to 1", fmt::format("{}", budget.ratio), ""});
+  }
+  if (budget.estimator == RuntimeEstimator::profile &&
+      budget.seconds.size() != joint.nodes.size()) {
+    throw OptionError(ErrorText{fmt::format("the seconds of {} nodes", joint.nodes.size()),
+                                fmt::format("{} numbers", budget.seconds.size()), ""});
+  }
+  if (budget.solver == BudgetSolver::ilp) require_ilp_solver();
+}
+
+}  // namespace
+
+Partition ratio_budget_partition(Graph joint, const RatioBudget& budget,
+                                 const MinCutOptions& options,
+                                 const std::vector<int64_t>& symbols) {
+  check(joint, budget);
+  if (!has_backward(joint)) return default_partition(std::move(joint));
+  const StepGraph steps(joint, symbols, options.recomputable_ops);
+  const CutSolution solution = RatioChoice(steps, budget, options).solve();
+  Partition partition = split_at(std::move(joint), solution.saved());
+  solution.tell_decisions(partition);
+  return partition;
+}
+
+std::vector<RatioPoint> ratio_curve(const Graph& joint, const RatioBudget& budget,
+                                    const MinCutOptions& options,
+                                    const std::vector<int64_t>& symbols, int32_t steps) {
+  check(joint, budget);
+  if (!has_backward(joint)) return {};
+  const StepGraph graph(joint, symbols, options.recomputable_ops);
+  RatioChoice choice(graph, budget, options);
+  if (!choice.has_range()) return {};
+  std::vector<RatioPoint> points;
+  for (int32_t i = 0; i <= steps; ++i) {
+    RatioPoint point;
+    point.ratio = static_cast<double>(i) / steps;
+    const auto [solution, given_up] = choice.solve_knapsack_at(point.ratio);
+    point.recomputed = given_up;
+    point.memory = choice.place(solution);
+    point.saved_bytes = bytes_of(graph, solution);
+    points.push_back(point);
+  }
+  return points;
+}
+
+}  // namespace antegrad
