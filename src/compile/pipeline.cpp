@@ -51,7 +51,6 @@ void describe(const Partition& partition, const std::vector<ValueId>& donated,
               const ByteRules& rules, ProgramReport& report) {
   report.donated = donated_texts(partition.forward, donated);
   const auto timeline = simulate(partition, rules);
-  if (getenv("DBG")) for (auto& pt : timeline.points) fprintf(stderr, "T %d %s %ld scratch %ld\n", pt.node_id, pt.op.name().c_str(), pt.live, scratch_bytes(pt.node_id, rules));
   report.forward_nodes = static_cast<int64_t>(partition.forward.nodes.size());
   report.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
   for (const auto& node : partition.backward.nodes) {

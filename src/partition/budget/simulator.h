@@ -166,8 +166,8 @@ class Simulator {
   std::vector<double> after_;               // by step: after what it reads last is freed
   std::vector<int32_t> slot_begin_;         // by slot: its first step
   std::vector<double> block_max_, block_min_, block_sum_;
-  std::vector<double> scratch_;        // by step: of its kernel
-  std::vector<double> made_, freed_;   // by step, while live bytes are worked out
+  std::vector<double> scratch_;       // by step: of its kernel
+  std::vector<double> made_, freed_;  // by step, while live bytes are worked out
   std::vector<int32_t> step_operation_;
 
   // What a change would make of it: entries are valid where the stamp is that of the change.
