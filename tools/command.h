@@ -35,6 +35,7 @@ void add_explain(CLI::App& app);
 void add_pareto(CLI::App& app);
 void add_timeline(CLI::App& app);
 void add_replay(CLI::App& app);
+void add_import(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_stats(CLI::App& app);
 

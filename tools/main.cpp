@@ -22,6 +22,7 @@ constexpr const char* kExamples = R"(Examples:
   antegrad timeline step.agraph --budget 200MiB -o memory.svg
   antegrad explain step.agraph --budget 50% --record decided.agraph
   antegrad replay decided.agraph                the same decisions again?
+  antegrad import gpt2.json.gz -o gpt2.agraph   a graph that PyTorch exported
   antegrad draw step.agraph -o step.svg         a picture (needs graphviz)
   antegrad draw step.agraph --partition | dot -Tpdf -o step.pdf
 
@@ -44,6 +45,7 @@ int run(int argc, char** argv) {
   add_pareto(app);
   add_timeline(app);
   add_replay(app);
+  add_import(app);
   try {
     app.parse(argc, argv);
     std::cout.flush();

@@ -256,8 +256,20 @@ TEST(CommandLine, ReplayTellsWhetherDecisionsAreTheSame) {
   expect(run("explain --record x.agraph " + kLlama), 2, "--record needs a --budget");
 }
 
+TEST(CommandLine, ImportedGraphsCanBePlanned) {
+  const std::string exported = std::string(ANTEGRAD_TEST_DATA) + "/joint/mlp2_small.json.gz";
+  const OutputFile file("imported.agraph");
+  expect(run("import " + exported + " -o " + file.path), 0, " nodes, ");
+  expect(run("verify " + file.path), 0, ": valid");
+  expect(run("explain --as-is --budget 90% " + file.path), 0, ": a plan for ");
+  expect(run("import " + exported), 0, "antegrad.graph 1 ");
+  expect(run("import /no/such/file"), 2, "/no/such/file");
+  expect(run("import " + kMlp), 1, "expected");
+  expect(run("import " + exported + " -o /no/such/folder/x"), 2, "cannot write");
+}
+
 TEST(CommandLine, HelpAndVersionAreNoErrors) {
-  for (const std::string command : {"explain", "pareto", "timeline", "replay"}) {
+  for (const std::string command : {"explain", "pareto", "timeline", "replay", "import"}) {
     expect(run(command + " --help"), 0, "Examples:\n  antegrad ");
   }
   expect(run("--help"), 0, "Examples:");
