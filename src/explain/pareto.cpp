@@ -111,9 +111,10 @@ ParetoPoint measure(const budget::Planner& planner, const Partition& partition,
 }
 
 std::string to_text(const Pareto& pareto, size_t most) {
-  std::string text = fmt::format(
-      "{}: {} points; no plan gets below {}; a step takes {} without recomputation\n", pareto.name,
-      pareto.points.size(), precise(pareto.floor), time_text(seconds(pareto.step)));
+  std::string text =
+      fmt::format("{}: {} point{}; no plan gets below {}; a step takes {} without recomputation\n",
+                  pareto.name, pareto.points.size(), pareto.points.size() == 1 ? "" : "s",
+                  precise(pareto.floor), time_text(seconds(pareto.step)));
   const std::string head =
       fmt::format("\n  {:>12} {:>10} {:>12} {:>10}\n", "peak", "of eager", "recompute", "of step");
   text += head;

@@ -113,7 +113,8 @@ std::string to_text(const Replayed& replayed) {
                               replayed.now.recomputed.size(),
                               precise_bytes_text(static_cast<double>(replayed.now.peak)));
   }
-  text += fmt::format("{} differences in {}:\n", replayed.differences.size(), replayed.name);
+  const size_t count = replayed.differences.size();
+  text += fmt::format("{} difference{} in {}:\n", count, count == 1 ? "" : "s", replayed.name);
   for (const std::string& difference : replayed.differences) text += "  " + difference + "\n";
   return text;
 }

@@ -250,7 +250,7 @@ TEST(CommandLine, ReplayTellsWhetherDecisionsAreTheSame) {
   ASSERT_NE(peak, std::string::npos);
   text.insert(peak + 14, "1");
   std::ofstream(file.path) << text;
-  expect(run("replay " + file.path), 1, "1 differences in llama:\n  the peak was 1");
+  expect(run("replay " + file.path), 1, "1 difference in llama:\n  the peak was 1");
   expect(run("replay " + kLlama), 1, "a graph file that ends with a record");
   expect(run("replay /no/such/file"), 2, "cannot read");
   expect(run("explain --record x.agraph " + kLlama), 2, "--record needs a --budget");
