@@ -53,15 +53,7 @@ class Builder {
         recipe_(options.effort == BudgetEffort::quick ? &kQuick : &kThorough),
         simulator_(problem) {
     frontier_.floor = peak_floor(problem);
-    eager_.assign(problem.values.size(), kRecompute);
-    for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
-      const auto readers = problem.readers[v];
-      const bool read = problem.value(v).gradient ||
-                        std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
-                          return reader >= problem.forward_count;
-                        });
-      if (read && problem.value(v).maker < problem.forward_count) eager_[at(v)] = kSave;
-    }
+    eager_ = eager_plan(problem);
     frontier_.eager_peak = simulator_.set(eager_).peak;
     frontier_.archive = Archive(frontier_.eager_peak);
   }
@@ -73,12 +65,12 @@ class Builder {
     if (search.choices().empty()) return finish(search);
     make_ladder();
     collect(search);
+    work_ahead_ = work_of(kQuick);
+    if (options_.effort == BudgetEffort::thorough) work_ahead_ += work_of(kThorough);
     for (const Recipe* recipe : {&kQuick, &kThorough}) {
       recipe_ = recipe;
       const int64_t start = simulator_.work();
-      // Large graphs get more, but not in proportion.
-      const double size = std::clamp(static_cast<double>(problem_.values.size()) / 600, 1.0, 4.0);
-      const double work = size * static_cast<double>(recipe_->work);
+      const double work = work_of(*recipe_);
       const auto within = [&](double share) {
         search.set_work_limit(start + static_cast<int64_t>(share * work));
       };
@@ -104,9 +96,18 @@ class Builder {
     return std::move(frontier_);
   }
 
+  /// Large graphs get more, but not in proportion.
+  double work_of(const Recipe& recipe) const {
+    const double size = std::clamp(static_cast<double>(problem_.values.size()) / 600, 1.0, 4.0);
+    return size * static_cast<double>(recipe.work);
+  }
+
   void tell(double done) const {
     if (options_.progress) options_.progress(done);
   }
+
+  /// Recipes may leave work undone, and what comes before them counts too: an estimate that only grows.
+  void tell() const { tell(std::min(1.0, static_cast<double>(simulator_.work()) / work_ahead_)); }
 
   /// Budgets from the floor to the eager peak, each the same factor above the one before.
   void make_ladder() {
@@ -150,6 +151,7 @@ class Builder {
     Plan plan = eager_;
     for (const int64_t rung : ladder_) {
       if (search.is_spent()) return;
+      tell();
       search.start(plan, rung);
       if (!search.descend(recipe_->descent_limit)) break;
       plan = simulator_.plan();
@@ -157,6 +159,7 @@ class Builder {
     }
     for (const int64_t rung : ladder_) {
       if (search.is_spent()) return;
+      tell();
       search.start(eager_, rung);
       if (!search.descend(recipe_->descent_limit)) break;
       search.use_room(recipe_->descent_limit);
@@ -167,6 +170,7 @@ class Builder {
   void improve(Search& search, int64_t rung) {
     const std::optional<PlanPoint> known = frontier_.archive.at_most(rung);
     if (!known || search.is_spent()) return;
+    tell();
     search.start(*known->plan, rung);
     search.use_room(recipe_->descent_limit);
     search.exchange(recipe_->exchange_limit, 12);
@@ -175,6 +179,7 @@ class Builder {
   /// From the smallest plan that is known to still smaller ones, until none comes.
   void push_floor(Search& search) {
     for (int round = 0; round < recipe_->pushes; ++round) {
+      tell();
       const PlanPoint smallest = frontier_.archive.smallest();
       if (smallest.peak <= frontier_.floor || search.is_spent()) return;
       for (const double share : {0.995, 0.98, 0.95}) {
@@ -230,6 +235,7 @@ class Builder {
       if (widest == points.size()) return;
       const int64_t budget = middle(points, widest);
       tried.insert(budget);
+      tell();
       search.start(*points[widest].plan, budget);
       search.use_room(recipe_->descent_limit);
       search.exchange(recipe_->exchange_limit, 12);
@@ -256,7 +262,7 @@ class Builder {
   void refine(Search& search) {
     for (size_t i = 0; i < ladder_.size() && !search.is_spent(); i += 2) {
       search_windows(search, ladder_[i], recipe_->window_limit);
-      tell(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(ladder_.size()));
+      tell();
     }
     for (const int64_t rung : ladder_) improve(search, rung);
   }
@@ -269,6 +275,7 @@ class Builder {
   Plan eager_;
   std::vector<Plan> family_;
   size_t sweep_ = 0;
+  double work_ahead_ = 1;
   std::vector<int64_t> ladder_;  // budgets, largest first
 };
 
@@ -301,6 +308,21 @@ int64_t peak_floor(const Problem& problem) {
     }
   }
   return floor;
+}
+
+Plan eager_plan(const Problem& problem) {
+  // What no result needs runs in the backward, where it was captured: it is not saved, and what it reads is.
+  const auto in_forward = [&](int32_t operation) {
+    return operation < problem.forward_count && problem.operation(operation).required;
+  };
+  Plan plan(problem.values.size(), kRecompute);
+  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
+    const auto readers = problem.readers[v];
+    const bool read =
+        problem.value(v).gradient || !std::all_of(readers.begin(), readers.end(), in_forward);
+    if (read && in_forward(problem.value(v).maker)) plan[at(v)] = kSave;
+  }
+  return plan;
 }
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {

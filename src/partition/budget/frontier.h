@@ -22,7 +22,7 @@ namespace antegrad::budget {
 
 struct FrontierOptions {
   BudgetEffort effort = BudgetEffort::quick;
-  /// Told now and then how far it is, from 0 to 1.
+  /// Told now and then how far it is, from 0 to 1, on the thread that builds.
   std::function<void(double)> progress;
 };
 
@@ -36,6 +36,9 @@ struct Frontier {
 
 /// Bytes that no plan gets below: what one operation reads and makes, with results, tangents and the gradients before it.
 int64_t peak_floor(const Problem& problem);
+
+/// Saves all that the backward reads: what runs without a budget.
+Plan eager_plan(const Problem& problem);
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {});
 
