@@ -92,9 +92,10 @@ budget::PlanPoint Planned::point() const {
 PartitionChoice Planned::choice() const {
   PartitionChoice choice;
   choice.partitioner = Partitioner::budget;
-  choice.budget = {budget_.value_or(0), effort_};
+  choice.budget.bytes = budget_.value_or(0);
+  choice.budget.effort = effort_;
   choice.machine = machine_;
-  choice.symbols = rules_.symbols;
+  choice.rules = rules_;
   choice.simplify = simplify_;
   return choice;
 }

@@ -22,9 +22,10 @@ constexpr std::array<std::string_view, 3> kPartitioners = {"as_written", "min_cu
 constexpr std::array<std::string_view, 2> kEfforts = {"quick", "thorough"};
 
 /// Fields that to_text() writes itself, in this order; others are the caller's.
-constexpr const char* kFields[] = {"antegrad", "partitioner", "settings",  "budget_bytes",
-                                   "effort",   "machine",     "symbols",   "simplify",
-                                   "saved",    "recomputed",  "peak_bytes"};
+constexpr size_t kMostNodes = 100'000'000;
+constexpr const char* kFields[] = {"antegrad", "partitioner", "settings",   "budget_bytes",
+                                   "effort",   "machine",     "symbols",    "scratch",
+                                   "simplify", "saved",       "recomputed", "peak_bytes"};
 
 template <class Enum, size_t N>
 Enum from_word(const std::array<std::string_view, N>& words, const std::string& word) {
@@ -65,7 +66,12 @@ json json_of(const PartitionRecord& record) {
     object["effort"] = word_of(kEfforts, choice.budget.effort);
     if (!choice.machine.empty()) object["machine"] = choice.machine;
   }
-  if (!choice.symbols.empty()) object["symbols"] = choice.symbols;
+  if (!choice.rules.symbols.empty()) object["symbols"] = choice.rules.symbols;
+  json scratch = json::array();
+  for (size_t id = 0; id < choice.rules.scratch.size(); ++id) {
+    if (choice.rules.scratch[id] != 0) scratch.push_back({id, choice.rules.scratch[id]});
+  }
+  if (!scratch.empty()) object["scratch"] = std::move(scratch);
   object["simplify"] = choice.simplify;
   object["saved"] = record.saved;
   object["recomputed"] = json::array();
@@ -92,9 +98,7 @@ PartitionRecord make_record(const Partition& partition, const PartitionChoice& c
   for (const auto& [id, run] : runs) {
     if (run.second > 1) record.recomputed[run.first] = run.second - 1;
   }
-  ByteRules rules;
-  rules.symbols = choice.symbols;
-  record.peak = simulate(partition, rules).peak_bytes;
+  record.peak = simulate(partition, choice.rules).peak_bytes;
   return record;
 }
 
@@ -134,7 +138,14 @@ PartitionRecord parse_record(std::string_view text) {
           from_word<BudgetEffort>(kEfforts, object.at("effort").get<std::string>());
       choice.machine = object.value("machine", "");
     }
-    choice.symbols = object.value("symbols", std::vector<int64_t>());
+    choice.rules.symbols = object.value("symbols", std::vector<int64_t>());
+    for (const json& pair : object.value("scratch", json::array())) {
+      const auto id = pair.at(0).get<size_t>();
+      if (id >= kMostNodes)
+        throw GraphError(ErrorText{"node ids in \"scratch\"", std::to_string(id), ""});
+      choice.rules.scratch.resize(std::max(choice.rules.scratch.size(), id + 1), 0);
+      choice.rules.scratch[id] = pair.at(1).get<int64_t>();
+    }
     choice.simplify = object.at("simplify").get<bool>();
     record.saved = object.at("saved").get<std::vector<ValueId>>();
     std::sort(record.saved.begin(), record.saved.end());

@@ -29,7 +29,7 @@ struct PartitionChoice {
   BudgetOptions budget;   ///< of Partitioner::budget
   std::string
       machine;  ///< of Partitioner::budget, for machine_named(); empty: see budget::machine_of()
-  std::vector<int64_t> symbols;  ///< values of the graph's symbols
+  ByteRules rules;  ///< values of the graph's symbols, and scratch memory of its nodes
   /// The graph in the file is as it was captured: run_joint_passes() come before the partition. Or else only dce().
   bool simplify = true;
 };

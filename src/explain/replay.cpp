@@ -26,9 +26,7 @@ Partition plan_for_budget(const Graph& joint, const PartitionChoice& choice) {
       choice.machine.empty() ? std::string(budget::machine_of(joint)) : choice.machine;
   const std::optional<Machine> found = machine_named(machine);
   if (!found) throw OptionError(ErrorText{"the machine cpu or gpu", machine, ""});
-  ByteRules rules;
-  rules.symbols = choice.symbols;
-  const budget::Planner planner(joint, budget::roofline(joint, *found, rules), rules,
+  const budget::Planner planner(joint, budget::roofline(joint, *found, choice.rules), choice.rules,
                                 {choice.budget.effort, {}});
   return planner.partition(planner.pick(choice.budget.bytes));
 }
@@ -77,7 +75,7 @@ Partition partition_by(Graph joint, const PartitionChoice& choice) {
   switch (choice.partitioner) {
     case Partitioner::as_written: return default_partition(std::move(joint));
     case Partitioner::min_cut:
-      return min_cut_partition(std::move(joint), choice.min_cut, choice.symbols);
+      return min_cut_partition(std::move(joint), choice.min_cut, choice.rules.symbols);
     case Partitioner::budget: return plan_for_budget(joint, choice);
   }
   AG_CHECK(false, "no such partitioner");

@@ -277,7 +277,7 @@ class GraphParser {
     const std::string_view text = rest.substr(0, rest.find_last_not_of(" \t\r\n") + 1);
     if (!text.starts_with('{')) cursor_.fail("a JSON object");
     try {
-      static_cast<void>(nlohmann::json::parse(text));
+      [[maybe_unused]] const auto parsed = nlohmann::json::parse(text);
     } catch (const nlohmann::json::exception& error) {
       cursor_.fail_at(cursor_.position(), "a JSON object", error.what());
     }

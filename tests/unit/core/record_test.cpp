@@ -15,7 +15,8 @@ PartitionChoice budget_choice() {
   choice.partitioner = Partitioner::budget;
   choice.budget = {1 << 20, BudgetEffort::thorough};
   choice.machine = "gpu";
-  choice.symbols = {8, 16};
+  choice.rules.symbols = {8, 16};
+  choice.rules.scratch = {0, 0, 512};
   choice.simplify = false;
   return choice;
 }
@@ -33,7 +34,8 @@ TEST(Record, ComesBackFromItsText) {
   EXPECT_EQ(again.choice.partitioner, Partitioner::budget);
   EXPECT_EQ(again.choice.budget, record.choice.budget);
   EXPECT_EQ(again.choice.machine, "gpu");
-  EXPECT_EQ(again.choice.symbols, record.choice.symbols);
+  EXPECT_EQ(again.choice.rules.symbols, record.choice.rules.symbols);
+  EXPECT_EQ(again.choice.rules.scratch, record.choice.rules.scratch);
   EXPECT_FALSE(again.choice.simplify);
   EXPECT_EQ(again.saved, record.saved);
   EXPECT_EQ(again.recomputed, record.recomputed);
