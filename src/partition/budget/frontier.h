@@ -4,7 +4,8 @@
 /// The frontier of a graph: for each peak the fastest plan that was found, built once by a fixed recipe.
 ///
 /// Recipe (docs/budget.md): plans for all prices, checkpoints, and compositions of segments; then, along a fixed
-/// ladder of budgets from the largest peak to the smallest, greedy descents, exchanges and searches in windows. Seeds
+/// ladder of budgets from the largest peak to the smallest, greedy descents, exchanges and searches in windows. Graphs
+/// with few values to decide are solved (partition/budget/exact.h) as far as a limit allows. Seeds
 /// and limits are fixed, and limits count measurements, so that a graph has one frontier on every machine; a
 /// budget only picks from it, so that lower budgets never give higher peaks or faster steps.
 
