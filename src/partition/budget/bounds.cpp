@@ -140,7 +140,9 @@ void Bounds::hold_values(const Plan& decided) {
           const Slot made = choice == kOpen ? need.first_sure : late_[at(o)];
           const Key begin = key_of(made, o);
           hold(begin, need.last_sure, value.bytes);
-          if (choice == kOpen) gap_of_[at(v)] = {v, std::max(end + 1, o), begin - 1};
+          if (choice == kOpen) {
+            gap_of_[at(v)] = {v, std::max(end + 1, o), std::min(begin - 1, need.last_sure)};
+          }
           if (run >= begin && run <= need.last_sure) continue;
         }
       }
