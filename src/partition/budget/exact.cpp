@@ -31,7 +31,7 @@ class Solver {
         budget_(budget),
         bounds_(problem),
         simulator_(problem) {
-    Archive unused(1);
+    Archive unused;
     choices_ = Search(simulator_, unused).choices();
     std::stable_sort(choices_.begin(), choices_.end(), [&](int32_t a, int32_t b) {
       return problem.value(a).bytes > problem.value(b).bytes;

@@ -72,7 +72,6 @@ class Builder {
       if (read && problem.value(v).maker < problem.forward_count) eager_[at(v)] = kSave;
     }
     frontier_.eager_peak = simulator_.set(eager_).peak;
-    frontier_.archive = Archive(frontier_.eager_peak);
   }
 
   Frontier build() {

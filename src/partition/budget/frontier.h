@@ -35,7 +35,7 @@ struct Frontier {
   int64_t floor = 0;       ///< no plan gets below
   int64_t measured = 0;    ///< plans that were measured
   int64_t work = 0;
-  Archive archive{1};
+  Archive archive;
 };
 
 /// Bytes that no plan gets below: what one operation reads and makes, with results, tangents and the gradients before it.

@@ -44,7 +44,7 @@ void hold_for_problems(int cases, const std::function<std::string(const Problem&
 
 std::vector<int32_t> choices_of(const Problem& problem) {
   Simulator simulator(problem);
-  Archive archive(1);
+  Archive archive;
   return Search(simulator, archive).choices();
 }
 

@@ -28,7 +28,7 @@ Problem problem_of(const Graph& graph) {
 
 std::vector<int32_t> choices_of(const Problem& problem) {
   Simulator simulator(problem);
-  Archive archive(1);
+  Archive archive;
   return Search(simulator, archive).choices();
 }
 
