@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "partition/budget/checkpoints.h"
+#include "partition/budget/exact.h"
 #include "partition/budget/price.h"
 #include "partition/budget/search.h"
 #include "partition/budget/segments.h"
@@ -14,6 +15,11 @@ namespace antegrad::budget {
 namespace {
 
 size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+/// With more values to decide nothing is proven within such limits.
+constexpr size_t kMostToProve = 64;
+/// Budgets for which a proof is tried.
+constexpr int64_t kProofs = 128;
 
 /// How much is tried. Limits of single searches count measurements; those of all of them together count
 /// Simulator::work(), about 30 ns each.
@@ -29,10 +35,12 @@ struct Recipe {
   int pushes;
   std::vector<Choice> windows;
   int64_t work;
+  int64_t proofs;  ///< bounds of partial plans, for a graph of a hundred operations
 };
 
 const Recipe kQuick{
-    5, 3, {2, 3, 4, 6, 8, 12, 16, 24, 32}, {14, 8}, 48, 4000, 2000, 1500, 6, {16, 4}, 14'000'000};
+    5,          3,     {2, 3, 4, 6, 8, 12, 16, 24, 32}, {14, 8}, 48, 4000, 2000, 1500, 6, {16, 4},
+    14'000'000, 20'000};
 const Recipe kThorough{7,
                        5,
                        {2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48},
@@ -43,7 +51,8 @@ const Recipe kThorough{7,
                        8000,
                        20,
                        {16, 8, 4, 2},
-                       80'000'000};
+                       80'000'000,
+                       400'000};
 
 class Builder {
  public:
@@ -55,7 +64,6 @@ class Builder {
     frontier_.floor = peak_floor(problem);
     eager_ = eager_plan(problem);
     frontier_.eager_peak = simulator_.set(eager_).peak;
-    frontier_.archive = Archive(frontier_.eager_peak);
   }
 
   Frontier build() {
@@ -76,6 +84,7 @@ class Builder {
       };
       within(0.35);
       climb_down(search);
+      prove(search);
       within(0.65);
       push_floor(search);
       forget(search);
@@ -90,7 +99,7 @@ class Builder {
 
  private:
   Frontier finish(const Search& search) {
-    frontier_.measured = search.measured();
+    frontier_.measured += search.measured();
     frontier_.work = simulator_.work();
     tell(1);
     return std::move(frontier_);
@@ -242,6 +251,30 @@ class Builder {
       search.start(*points[widest - 1].plan, budget);
       if (search.descend(recipe_->descent_limit)) search.use_room(recipe_->descent_limit);
       search_windows(search, budget, recipe_->window_limit / 2);
+    }
+  }
+
+  /// Small graphs are solved: from the largest peak down, the fastest plan, and where there is none faster for
+  /// still less, on from there.
+  void prove(const Search& search) {
+    if (search.choices().size() > kMostToProve) return;
+    const auto sides = static_cast<double>(problem_.forward_count) * problem_.backward_count();
+    int64_t left =
+        static_cast<int64_t>(static_cast<double>(recipe_->proofs) * std::min(1.0, 2500 / sides));
+    const auto take = [&](const ExactAnswer& answer) {
+      left -= answer.measured;
+      frontier_.measured += answer.measured;
+      if (answer.best)
+        frontier_.archive.offer({answer.best->peak, answer.best->extra, 0}, *answer.best->plan);
+      return answer.best;
+    };
+    take(smallest_exactly(problem_, {left / 4}, frontier_.archive.smallest()));
+    const int64_t lowest = frontier_.archive.smallest().peak;
+    const int64_t step = std::max<int64_t>(1, (frontier_.eager_peak - lowest) / kProofs);
+    for (int64_t budget = frontier_.eager_peak; budget >= lowest && left > 0;) {
+      const auto best =
+          take(solve_exactly(problem_, budget, {left / 3}, frontier_.archive.at_most(budget)));
+      budget = std::min(budget - step, best ? best->peak - 1 : budget);
     }
   }
 

@@ -26,11 +26,8 @@ namespace antegrad::budget {
 using Choice = uint8_t;
 inline constexpr Choice kRecompute = 0;  ///< computed again when it is first needed, then kept
 inline constexpr Choice kSave = 255;
-/// Not decided yet: there when it is needed, without taking memory for that. With windows aside, a plan measures
-/// no less when such a value is decided, neither peak nor time.
-inline constexpr Choice kOpen = 254;
 /// Any other: computed again, and forgotten while so many operations of the backward do not need it.
-constexpr bool is_window(Choice choice) { return choice > kRecompute && choice < kOpen; }
+constexpr bool is_window(Choice choice) { return choice > kRecompute && choice < kSave; }
 
 /// By value of the problem. Only those of Problem::is_choice() matter.
 using Plan = std::vector<Choice>;
