@@ -18,7 +18,7 @@ using Kind = Verdict::Kind;
 
 namespace {
 
-// Rules of the partition at random, the same for a seed; a quarter of the programs has none.
+// Rules of the partition at random, or a memory budget, the same for a seed; a quarter of the programs has none.
 Options options_of(uint64_t seed) {
   auto options = Options()
                      .with_name("fuzz" + std::to_string(seed))
@@ -26,6 +26,7 @@ Options options_of(uint64_t seed) {
                      .with_max_programs(32);
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15U);
   if (random() % 4 == 0) return options;
+  if (random() % 3 == 0) return options.with_memory_share(static_cast<double>(random() % 5) / 4);
   // From all as they are by default to a coin for each.
   const auto changed = random() % 3;
   MinCutOptions min_cut;
