@@ -1,5 +1,6 @@
 // What partitioners take: on the joint graphs of GPTs of 12 and 120 layers, simplified as the pipeline does it,
-// beside the reference; and on generated graphs of ten and of a hundred thousand nodes.
+// beside the reference; and on generated graphs of ten and of a hundred thousand nodes. What a plan for a byte budget
+// takes, on the former.
 
 #include <optional>
 #include <string>
@@ -14,6 +15,8 @@
 #include "common/gpt12.h"
 #include "common/harness.h"
 #include "memory/peak.h"
+#include "partition/budget/planner.h"
+#include "partition/budget/price.h"
 #include "partition/default_partition.h"
 #include "partition/min_cut.h"
 #include "passes/dce.h"
@@ -59,6 +62,24 @@ void measure(Bench& bench, const std::string& name, const Graph& joint, int roun
       default_bytes / kMiB, "saved_mib");
 }
 
+/// From the graph to a forward and a backward within 70 % of the eager peak, and the sweep of prices in it.
+void measure_budget(Bench& bench, const std::string& name, const Graph& joint, int rounds) {
+  const auto add = [&](const char* metric, double limit, const auto& call) {
+    bench.add({name, metric, time_us(rounds, /*calls=*/1, call) / 1e3, "ms", {}, limit});
+  };
+  const std::vector<double> seconds = budget::roofline(joint);
+  const budget::Problem problem = budget::make_problem(joint, seconds);
+  add("price_sweep_ms", 100, [&] {
+    budget::PriceCuts cuts(problem);
+    benchmark::DoNotOptimize(cuts.sweep(cuts.bytes()));
+  });
+  add("plan_for_budget_ms", 500, [&] {
+    const budget::Planner planner(joint, seconds);
+    const auto budget = static_cast<double>(planner.frontier().eager_peak) * 0.7;
+    benchmark::DoNotOptimize(planner.partition(planner.pick(static_cast<int64_t>(budget))));
+  });
+}
+
 void run(Bench& bench) {
   const auto gpt = [&](const char* name, const examples::GptConfig& config, int rounds,
                        double limit) {
@@ -66,8 +87,9 @@ void run(Bench& bench) {
     const auto theirs = run_peer("partition.py", peer_arguments(config));
     const Graph joint = run_joint_passes(capture_gpt(config).captured.joint, {});
     measure(bench, name, joint, bench.rounds(rounds), limit, theirs);
+    return joint;
   };
-  gpt("gpt12", gpt12(), 100, 10);
+  measure_budget(bench, "gpt12", gpt("gpt12", gpt12(), 100, 10), bench.rounds(10));
   // Narrow: nodes are what counts, and the layers have to fit in memory.
   gpt("gpt120", {.vocabulary = 1000, .layers = 120, .width = 64, .heads = 4, .context = 32}, 20,
       200);

@@ -2,6 +2,7 @@
 
 find_package(fmt REQUIRED)
 find_package(xxhash REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(GTest REQUIRED)

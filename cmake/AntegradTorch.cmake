@@ -68,7 +68,7 @@ target_compile_options(antegrad_torch_build INTERFACE ${OpenMP_CXX_FLAGS})
 target_link_options(antegrad_torch_build INTERFACE ${OpenMP_CXX_FLAGS})
 target_link_libraries(antegrad_torch_build INTERFACE
   antegrad_compiler antegrad_torch
-  fmt::fmt spdlog::spdlog xxhash::xxhash nlohmann_json::nlohmann_json CLI11::CLI11)
+  fmt::fmt spdlog::spdlog xxhash::xxhash ZLIB::ZLIB nlohmann_json::nlohmann_json CLI11::CLI11)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 sees uninitialised memory in libtorch's SmallVector when it inlines it; it says so, and no more.
   target_compile_options(antegrad_torch_build INTERFACE -Wno-error=maybe-uninitialized)

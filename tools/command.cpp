@@ -48,8 +48,17 @@ void add_symbols(CLI::App& command, std::vector<std::string>& symbols) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-Graph read_graph(const std::string& file) {
-  return parse_graph(read_text(file), file == "-" ? "standard input" : file);
+Graph read_graph(const std::string& file) { return read_graph_file(file).graph; }
+
+GraphFile read_graph_file(const std::string& file) {
+  return parse_graph_file(read_text(file), file == "-" ? "standard input" : file);
+}
+
+void write_text(const std::string& file, const std::string& text) {
+  std::ofstream stream(file, std::ios::binary);
+  stream << text;
+  stream.close();
+  if (!stream) throw UsageError(fmt::format("cannot write {}", file));
 }
 
 Graph read_valid_graph(const std::string& file) {

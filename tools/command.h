@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "graph/graph.h"
+#include "graph/graph_file.h"
 #include "memory/byte_rules.h"
 #include "partition/partition.h"
 
@@ -30,6 +31,11 @@ class UsageError : public std::runtime_error {
 void add_print(CLI::App& app);
 void add_draw(CLI::App& app);
 void add_partition(CLI::App& app);
+void add_explain(CLI::App& app);
+void add_pareto(CLI::App& app);
+void add_timeline(CLI::App& app);
+void add_replay(CLI::App& app);
+void add_import(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_stats(CLI::App& app);
 
@@ -44,6 +50,12 @@ Graph read_graph(const std::string& file);
 
 /// The same, verified: what is not valid throws InternalError with the rule that it breaks.
 Graph read_valid_graph(const std::string& file);
+
+/// The graph in `file` with its record, when it has one.
+GraphFile read_graph_file(const std::string& file);
+
+/// Writes a whole file. Throws UsageError when it cannot.
+void write_text(const std::string& file, const std::string& text);
 
 /// True for a graph with primals and gradients, which can be split into forward and backward.
 bool is_joint(const Graph& graph);

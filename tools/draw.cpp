@@ -1,7 +1,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -13,6 +12,7 @@
 
 #include "command.h"
 #include "explain/dot.h"
+#include "planning.h"
 
 extern char** environ;
 
@@ -20,7 +20,7 @@ namespace antegrad::cli {
 namespace {
 
 struct DrawOptions {
-  std::string file;
+  PlanOptions plan;
   std::string output;
   bool partition = false;
 };
@@ -72,18 +72,22 @@ std::string format_of(const std::string& output) {
       fmt::format("expected a file that ends in .dot, .svg, .png or .pdf; found {}", output));
 }
 
+std::string dot_of(const DrawOptions& options) {
+  if (!options.plan.budget.empty()) {
+    const Planned planned(options.plan);
+    return to_dot(planned.planner().partition(planned.point()));
+  }
+  Graph graph = read_valid_graph(options.plan.file);
+  return options.partition ? to_dot(partition_of(std::move(graph))) : to_dot(graph);
+}
+
 void draw(const DrawOptions& options) {
   const std::string format = options.output.empty() ? "dot" : format_of(options.output);
-  Graph graph = read_valid_graph(options.file);
-  const std::string dot =
-      options.partition ? to_dot(partition_of(std::move(graph))) : to_dot(graph);
+  const std::string dot = dot_of(options);
   if (options.output.empty()) {
     std::cout << dot;
   } else if (format == "dot") {
-    std::ofstream file(options.output, std::ios::binary);
-    file << dot;
-    file.close();
-    if (!file) throw UsageError(fmt::format("cannot write {}", options.output));
+    write_text(options.output, dot);
   } else {
     const int status = run_with_input({"dot", "-T" + format, "-o", options.output}, dot);
     if (status != 0) {
@@ -100,14 +104,21 @@ void add_draw(CLI::App& app) {
   auto options = std::make_shared<DrawOptions>();
   command->footer(
       "Examples:\n  antegrad draw step.agraph -o step.svg\n  antegrad draw step.agraph --partition "
-      "| dot -Tpdf -o step.pdf");
-  add_graph_file(*command, options->file);
+      "| dot -Tpdf -o step.pdf\n  antegrad draw step.agraph --budget 50% -o step.svg");
+  add_graph_file(*command, options->plan.file);
   command->add_option(
       "-o,--output", options->output,
       "Where to: .svg, .png and .pdf need graphviz; .dot does not. Without it DOT goes to "
       "standard output");
   command->add_flag("--partition", options->partition,
                     "Draw the forward and the backward of the default partition");
+  add_budget_options(*command, options->plan);
+  command->get_option("--budget")
+      ->description(
+          "Draw the forward and the backward of the plan for a memory budget: with B, KiB, MiB or "
+          "GiB, "
+          "or a percentage of the eager peak");
+  command->get_option("--partition")->excludes("--budget");
   command->callback([options] { draw(*options); });
 }
 

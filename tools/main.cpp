@@ -17,10 +17,17 @@ constexpr const char* kExamples = R"(Examples:
   antegrad stats step.agraph --json             counts, bytes, what would be saved and why
   antegrad stats step.agraph --symbol s0=32     the same of a graph with a symbolic size
   antegrad partition step.agraph                what a minimum cut saves, recomputes, and why
+  antegrad explain step.agraph --budget 50%     what a plan for a memory budget keeps, and why
+  antegrad pareto step.agraph -o pareto.svg     what every budget costs
+  antegrad timeline step.agraph --budget 200MiB -o memory.svg
+  antegrad explain step.agraph --budget 50% --record decided.agraph
+  antegrad replay decided.agraph                the same decisions again?
+  antegrad import gpt2.json.gz -o gpt2.agraph   a graph that PyTorch exported
   antegrad draw step.agraph -o step.svg         a picture (needs graphviz)
   antegrad draw step.agraph --partition | dot -Tpdf -o step.pdf
 
-Exit codes: 0 well, 1 the graph is malformed or invalid, 2 wrong usage.)";
+Exit codes: 0 well; 1 the graph is malformed or invalid, no plan fits the budget, or a replay differs;
+2 wrong usage.)";
 
 int run(int argc, char** argv) {
   using namespace antegrad::cli;
@@ -34,10 +41,17 @@ int run(int argc, char** argv) {
   add_stats(app);
   add_draw(app);
   add_partition(app);
+  add_explain(app);
+  add_pareto(app);
+  add_timeline(app);
+  add_replay(app);
+  add_import(app);
   try {
     app.parse(argc, argv);
     std::cout.flush();
     return std::cout ? kOk : kUsage;
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kOk : kUsage;
   } catch (const UsageError& error) {

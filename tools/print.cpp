@@ -15,13 +15,13 @@ struct PrintOptions {
 };
 
 void print(const PrintOptions& options) {
-  Graph graph = read_graph(options.file);
+  GraphFile file = read_graph_file(options.file);
   if (options.part == "joint") {
-    std::cout << to_text(graph);
+    std::cout << to_text(file);
     return;
   }
-  verify(graph);
-  const Partition partition = partition_of(std::move(graph));
+  verify(file.graph);
+  const Partition partition = partition_of(std::move(file.graph));
   std::cout << to_text(options.part == "forward" ? partition.forward : partition.backward);
 }
 

@@ -54,6 +54,7 @@ class CompiledFunction {
   /// Drops all programs: none knows the new guard's value.
   void add_guard(HostGuard guard);
   Report report() const;
+  void save_graph(const std::string& file) const;
   void reset();
 
  private:
@@ -150,6 +151,10 @@ class Compiled {
   void reset() { function_.reset(); }
   /// A snapshot; waits for a capture that runs. May run beside calls.
   Report report() const { return function_.report(); }
+  /// Writes the graph of the newest program with a record of how it was partitioned, for the `antegrad` command line
+  /// (docs/command-line.md): explain, pareto, timeline, draw, replay. Throws InputError when there is no program
+  /// yet and when the file cannot be written.
+  void save_graph(const std::string& file) const { function_.save_graph(file); }
 
  private:
   template <class... Args>

@@ -16,9 +16,11 @@ def compile(function=None, /, **options):
 
     Options, with their defaults: name="step", max_programs=8, on_refusal="error" or "eager", audit="pow2", "off" or
     "every", check_against_eager=0, cross_check_shapes="off", "error" or "use_kernel", partition="as_written" or "min_cut" and
-    the rules of the latter by name (docs/partition.md), verify_graphs=False, dump_dir="".
+    the rules of the latter by name (docs/partition.md), verify_graphs=False, dump_dir="", and memory_budget="512MiB" (a number
+    of bytes, or such a text) or memory_share (0 for as little memory as possible, 1 for no recomputation), with
+    budget_effort="quick" or "thorough" (docs/budget.md).
 
-    Raises OptionError for options, and on calls CaptureError and its kinds, HostStateError, MismatchError, and what the
+    Raises OptionError for options, and on calls BudgetError, CaptureError and its kinds, HostStateError, MismatchError, and what the
     function raises; then everything is as it was before the call.
     """
     if function is None:

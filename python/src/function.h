@@ -24,6 +24,9 @@ class Function {
   void guard(py::object read);
 
   Report report() const { return function_.report(); }
+  void save_graph(const py::object& file) const {
+    function_.save_graph(py::str(file).cast<std::string>());  // a pathlib.Path as well
+  }
   void reset();
   const py::object& callable() const { return callable_->object; }
 

@@ -43,6 +43,15 @@ void add_reports(py::module_& module) {
       .def_readonly(
           "donated", &ProgramReport::donated,
           "Saved tensors whose memory the backward frees or reuses once it has read them.")
+      .def_readonly("memory_budget_bytes", &ProgramReport::memory_budget_bytes,
+                    "What was asked for; 0 without a budget.")
+      .def_readonly("eager_peak_bytes", &ProgramReport::eager_peak_bytes,
+                    "With a budget: the peak when nothing is computed again.")
+      .def_readonly("smallest_budget_bytes", &ProgramReport::smallest_budget_bytes,
+                    "With a budget: the smallest that a plan is known for.")
+      .def_readonly("recompute_share", &ProgramReport::recompute_share,
+                    "With a budget: how much longer a step takes, by estimate.")
+      .def_readonly("planning_ms", &ProgramReport::planning_ms, "Part of compile_ms.")
       .def_readonly("predicted_peak_bytes", &ProgramReport::predicted_peak_bytes,
                     "Of one forward and backward.")
       .def_readonly("capture_ms", &ProgramReport::capture_ms)
@@ -92,6 +101,9 @@ PYBIND11_MODULE(_C, module) {
            "value selects or captures another program.")
       .def("report", &Function::report, py::call_guard<py::gil_scoped_release>(),
            "What the function did so far.")
+      .def("save_graph", &Function::save_graph, py::arg("file"),
+           "Writes the newest program's graph, with how it was partitioned, for the antegrad "
+           "command line.")
       .def("reset", &Function::reset, "Forgets all programs; the next call captures again.")
       .def_property_readonly("__wrapped__", &Function::callable, "The function itself.");
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "explain/line_chart.h"
+#include "graph/byte_text.h"
 
 namespace antegrad {
 namespace {
@@ -59,9 +60,8 @@ std::string memory_chart_svg(const std::vector<MemorySeries>& series, const std:
   std::vector<Series> lines;
   for (const auto& memory : series) {
     lines.push_back(memory_line(memory));
-    if (!memory.backward_ms || options.divider) continue;
-    options.divider = memory.backward_ms;
-    options.divider_label = "backward";
+    if (!memory.backward_ms || !options.guides.empty()) continue;
+    options.guides.push_back({true, *memory.backward_ms, "backward"});
   }
   return line_chart(lines, options);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 
 #include "capture/capture.h"
@@ -15,6 +16,7 @@
 #include "compile/pipeline.h"
 #include "graph/text.h"
 #include "log/log.h"
+#include "partition/split.h"
 #include "runtime/fork_gate.h"
 #include "runtime/published.h"
 
@@ -144,10 +146,10 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
            std::to_string(lifted) + " lifted tensors, " + std::to_string(call.declared.size()) +
            " declared guards";
   });
-  return std::shared_ptr<const Entry>(
-      new Entry{std::move(guards), call.declared, std::move(questions),
-                std::move(compiled.executable), std::move(result_host), std::move(raw),
-                std::move(tables), std::move(modules), std::move(compiled.report)});
+  return std::shared_ptr<const Entry>(new Entry{
+      std::move(guards), call.declared, std::move(questions), std::move(compiled.executable),
+      std::move(result_host), std::move(raw), std::move(tables), std::move(modules),
+      std::move(compiled.report), std::move(compiled.record)});
 }
 
 std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& call,
@@ -238,6 +240,21 @@ void check_budget(const BudgetOptions& budget) {
 }
 
 }  // namespace
+
+void CompiledFunction::save_graph(const std::string& file) const {
+  const auto programs = state_->programs.load();
+  if (programs->entries.empty()) {
+    throw InputError(ErrorText{"a compiled callable that was called, or warmed up",
+                               "one without a program", "call warmup() with arguments first"});
+  }
+  const auto& entry = *programs->entries.back();
+  const auto& raw = *entry.raw;
+  std::ofstream stream(file, std::ios::binary);
+  stream << to_text(has_backward(raw) ? GraphFile{raw, to_text(entry.record)} : GraphFile{raw, ""});
+  stream.close();
+  if (!stream)
+    throw InputError(ErrorText{"a file that can be written", file, "make its folder first"});
+}
 
 CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
                                    std::shared_ptr<const torch::nn::Module> module, Options options)

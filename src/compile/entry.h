@@ -11,6 +11,7 @@
 #include "antegrad/tree.h"
 #include "compile/guards.h"
 #include "compile/module_tree.h"
+#include "explain/record.h"
 #include "ops/answer.h"
 #include "ops/attrs.h"
 #include "runtime/executable.h"
@@ -30,6 +31,7 @@ struct Entry {
   ops::AttrTables tables;
   std::shared_ptr<const ModuleTree> modules;
   ProgramReport report;
+  PartitionRecord record;                  ///< how `raw` was partitioned
   mutable std::atomic<int64_t> calls = 0;  ///< that ran this program
 };
 

@@ -51,7 +51,6 @@ void describe(const Partition& partition, const std::vector<ValueId>& donated,
               const ByteRules& rules, ProgramReport& report) {
   report.donated = donated_texts(partition.forward, donated);
   const auto timeline = simulate(partition, rules);
-  if (getenv("DBG")) for (auto& pt : timeline.points) fprintf(stderr, "T %d %s %ld scratch %ld\n", pt.node_id, pt.op.name().c_str(), pt.live, scratch_bytes(pt.node_id, rules));
   report.forward_nodes = static_cast<int64_t>(partition.forward.nodes.size());
   report.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
   for (const auto& node : partition.backward.nodes) {
@@ -126,11 +125,17 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   report.graph_hash = to_string(structural_hash(joint));
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
 
-  ByteRules rules;
+  PartitionChoice choice;
+  choice.partitioner = options.partition;
+  choice.min_cut = options.min_cut;
+  choice.budget = options.budget;
   if (options.partition == Partitioner::budget && has_backward(joint)) {
-    rules.scratch = runtime::measure_scratch(joint, captured.tables);
+    choice.rules.scratch = runtime::measure_scratch(joint, captured.tables);
   }
+  const auto& rules = choice.rules;
   auto partition = partition_joint(joint, options, rules, report);
+  choice.budget.bytes = report.memory_budget_bytes;
+  compiled.record = make_record(partition, choice);
   // Last: writing in place ends SSA's freedom to move nodes.
   partition.forward = run_pass(
       "reinplace", [](Graph graph) { return reinplace(std::move(graph)); },

@@ -10,6 +10,7 @@
 #include "antegrad/report.h"
 #include "capture/capture.h"
 #include "compile/capture_call.h"
+#include "explain/record.h"
 #include "runtime/executable.h"
 
 namespace antegrad::compiler {
@@ -17,6 +18,7 @@ namespace antegrad::compiler {
 struct CompiledProgram {
   std::shared_ptr<const runtime::Executable> executable;
   ProgramReport report;
+  PartitionRecord record;  ///< of the partition, for replaying
 };
 
 /// Consumes the captured graph; `raw` is a copy of it. `later` captures the callable again when a backward

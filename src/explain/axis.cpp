@@ -5,24 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "explain/time_text.h"
+#include "graph/byte_text.h"
+
 namespace antegrad {
 namespace {
-
-struct ByteUnit {
-  double bytes;
-  const char* name;
-};
-
-constexpr ByteUnit kByteUnits[] = {
-    {1024.0 * 1024 * 1024, "GiB"}, {1024.0 * 1024, "MiB"}, {1024.0, "KiB"}, {1.0, "B"}};
-
-/// The largest unit of which there are at least four, so that two digits tell neighbours apart.
-const ByteUnit& unit_for(double bytes) {
-  for (const ByteUnit& unit : kByteUnits) {
-    if (bytes >= 4 * unit.bytes) return unit;
-  }
-  return kByteUnits[std::size(kByteUnits) - 1];
-}
 
 double round_step(double rough) {
   const double power = std::pow(10, std::floor(std::log10(rough)));
@@ -54,8 +41,12 @@ std::string Axis::label(double value) const {
 Axis make_axis(double low, double high, AxisUnit unit, int max_ticks) {
   Axis axis;
   if (unit == AxisUnit::bytes) {
-    const ByteUnit& chosen = unit_for(std::max(std::abs(low), std::abs(high)));
+    const ByteUnit& chosen = byte_unit(std::max(std::abs(low), std::abs(high)));
     axis.scale = chosen.bytes;
+    axis.unit = chosen.name;
+  } else if (unit == AxisUnit::seconds) {
+    const TimeUnit& chosen = time_unit(std::max(std::abs(low), std::abs(high)));
+    axis.scale = chosen.seconds;
     axis.unit = chosen.name;
   } else if (unit == AxisUnit::percent) {
     axis.scale = 0.01;
@@ -74,13 +65,6 @@ Axis make_axis(double low, double high, AxisUnit unit, int max_ticks) {
   axis.to = std::ceil(high / step - 1e-9) * step * axis.scale;
   axis.step = step * axis.scale;
   return axis;
-}
-
-std::string bytes_text(double bytes) {
-  const ByteUnit& unit = unit_for(std::abs(bytes));
-  const double shown = bytes / unit.bytes;
-  return fmt::format("{:.{}f} {}", shown, unit.bytes == 1 || std::abs(shown) >= 100 ? 0 : 1,
-                     unit.name);
 }
 
 }  // namespace antegrad

@@ -1,6 +1,7 @@
 #include "explain/dot.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -72,13 +73,15 @@ class DotWriter {
   }
   void close_frame() { out_ += "  }\n"; }
 
-  void node(const std::string& id, const Graph& graph, const Node& node) {
+  /// `again`: it ran before.
+  void node(const std::string& id, const Graph& graph, const Node& node, bool again) {
     std::string label = escaped(short_name(node.op.name()));
     for (const ValueId output : node.outputs) {
       if (output == kNoValue || graph.value(output).kind == ValueKind::token) continue;
       label += fmt::format("\\n%{} {}", output, escaped(value_text(graph.value(output))));
     }
-    out_ += fmt::format("  \"{}\" [label=\"{}\", {}];\n", id, label, look(node.op.traits()));
+    out_ += fmt::format("  \"{}\" [label=\"{}\", {}{}];\n", id, label, look(node.op.traits()),
+                        again ? ", color=\"#d9600a\", penwidth=2" : "");
   }
 
   void input(const std::string& id, const Graph& graph, const Input& input) {
@@ -128,6 +131,17 @@ class GraphWriter {
         joint_(prefix_.empty()),
         uses_(graph) {}
 
+  /// Nodes of the backward that ran in the forward are drawn as such; views are not.
+  void mark_again(const Graph& forward) {
+    std::set<int32_t> ran;
+    for (const Node& node : forward.nodes) {
+      if (node.id >= 0 && !node.op.traits().view) ran.insert(node.id);
+    }
+    for (const Node& node : graph_.nodes) {
+      if (ran.count(node.id) != 0) again_.insert(node.id);
+    }
+  }
+
   std::string node_id(size_t node) const { return fmt::format("{}n{}", prefix_, node); }
   std::string input_id(size_t input) const { return fmt::format("{}i{}", prefix_, input); }
   std::string output_id(size_t output) const { return fmt::format("{}o{}", prefix_, output); }
@@ -141,7 +155,8 @@ class GraphWriter {
 
   void nodes(Phase phase) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (graph_.nodes[i].phase == phase) out_.node(node_id(i), graph_, graph_.nodes[i]);
+      const Node& node = graph_.nodes[i];
+      if (node.phase == phase) out_.node(node_id(i), graph_, node, again_.count(node.id) != 0);
     }
   }
   void all_nodes() {
@@ -194,6 +209,7 @@ class GraphWriter {
   std::string prefix_;
   bool joint_;
   DefUse uses_;
+  std::set<int32_t> again_;  // by Node::id
 };
 
 }  // namespace
@@ -216,6 +232,7 @@ std::string to_dot(const Partition& partition) {
   DotWriter out(partition.forward.name);
   GraphWriter forward(out, partition.forward, "f");
   GraphWriter backward(out, partition.backward, "b");
+  backward.mark_again(partition.forward);
   out.open_frame("forward", "forward");
   forward.all_nodes();
   out.close_frame();

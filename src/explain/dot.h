@@ -14,7 +14,8 @@ namespace antegrad {
 /// forward is drawn bold.
 std::string to_dot(const Graph& graph);
 
-/// The two graphs of a partition. Saved values are boxes between the frames, drawn bold.
+/// The two graphs of a partition. Saved values are boxes between the frames, drawn bold; nodes of the backward that ran
+/// in the forward have an orange border.
 std::string to_dot(const Partition& partition);
 
 }  // namespace antegrad

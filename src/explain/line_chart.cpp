@@ -23,6 +23,7 @@ constexpr Colour kColours[] = {{"#1f6fd0", "#6aa9f4"}, {"#d9600a", "#f59b52"},
 // Widths of letters are not known here; this is a fair guess for 12 px sans-serif.
 constexpr double kLetter = 6.6;
 constexpr double kLegendRow = 20;
+constexpr double kLabelRow = 15;
 
 std::string escaped(std::string_view text) {
   std::string result;
@@ -63,9 +64,16 @@ class Chart {
   std::string draw() {
     lay_out();
     open();
+    bands();
     grid();
-    divider();
-    for (size_t i = 0; i < series_.size(); ++i) line(i);
+    for (const Guide& guide : options_.guides) draw_guide(guide);
+    // Dashes over a line leave it to be seen, a line over dashes does not.
+    for (const bool dashed : {false, true}) {
+      for (size_t i = 0; i < series_.size(); ++i) {
+        if (series_[i].dashed == dashed) line(i);
+      }
+    }
+    for (const Guide& guide : options_.guides) label_guide(guide);
     for (size_t i = 0; i < series_.size(); ++i) points(i);
     legend();
     return out_ + "</svg>\n";
@@ -87,13 +95,15 @@ class Chart {
     }
     x.default_to(0, 1);
     y.default_to(0, 1);
-    if (options_.divider) x.include(*options_.divider);
+    for (const Guide& guide : options_.guides) (guide.vertical ? x : y).include(guide.at);
     if (options_.y_from_zero) y.include(0);
-    x_ = make_axis(x.low, x.high, options_.x_unit, std::max(2, options_.width / 110));
+    x_ = make_axis(x.low, x.high, options_.x_unit, std::max(2, options_.width / 90));
     y_ = make_axis(y.low, y.high, options_.y_unit, std::max(2, options_.height / 60));
     // The line may use the whole width: the x axis ends where the data end.
-    x_.from = x.high > x.low ? x.low : x_.from;
-    x_.to = x.high > x.low ? x.high : x_.to;
+    if (x.high > x.low) {
+      x_.from = x.low - options_.x_margin * (x.high - x.low);
+      x_.to = x.high + options_.x_margin * (x.high - x.low);
+    }
 
     lay_out_legend();
     size_t widest = 0;
@@ -108,8 +118,11 @@ class Chart {
     double x = 16;
     double y = options_.title.empty() ? 22 : 46;
     const double start = y;
-    for (const Series& series : series_) {
-      const double width = 34 + kLetter * static_cast<double>(series.name.size());
+    std::vector<std::string_view> names;
+    for (const Series& series : series_) names.push_back(series.name);
+    if (!options_.bands.empty()) names.push_back(options_.bands_label);
+    for (const std::string_view name : names) {
+      const double width = 34 + kLetter * static_cast<double>(name.size());
       if (x > 16 && x + width > options_.width - 16) {
         x = 16;
         y += kLegendRow;
@@ -117,7 +130,7 @@ class Chart {
       legend_.push_back({x, y});
       x += width + 14;
     }
-    legend_bottom_ = series_.empty() ? start - kLegendRow : y;
+    legend_bottom_ = names.empty() ? start - kLegendRow : y;
   }
 
   void open() {
@@ -130,7 +143,11 @@ class Chart {
         "fill: #33383f; }\n"
         ".title { font-size: 15px; font-weight: 600; fill: #14171a; }\n"
         ".page { fill: #ffffff; }\n.grid { stroke: #e3e6ea; }\n.axis { stroke: #8b939c; }\n"
-        ".divider { stroke: #8b939c; stroke-dasharray: 2 4; }\n"
+        ".guide { stroke: #6e7781; stroke-dasharray: 2 4; stroke-width: 1.4; }\n"
+        ".band { fill: #d9600a; fill-opacity: 0.10; }\n"
+        ".label { paint-order: stroke; stroke: #ffffff; stroke-width: 4; stroke-linejoin: round; "
+        "}\n"
+        ".hit { fill-opacity: 0; }\n"
         ".line { fill: none; stroke-width: 1.8; stroke-linejoin: round; }\n"
         ".dashed { stroke-dasharray: 6 4; }\n.ring { fill: none; stroke-width: 2; }\n";
     for (size_t i = 0; i < std::size(kColours); ++i) {
@@ -140,8 +157,8 @@ class Chart {
     out_ +=
         "@media (prefers-color-scheme: dark) {\ntext { fill: #c9d1d9; }\n.title { fill: #f0f3f6; "
         "}\n"
-        ".page { fill: #14181d; }\n.grid { stroke: #2b3138; }\n.axis, .divider { stroke: #7d8590; "
-        "}\n";
+        ".page { fill: #14181d; }\n.grid { stroke: #2b3138; }\n.axis, .guide { stroke: #7d8590; "
+        "}\n.band { fill: #f59b52; fill-opacity: 0.13; }\n.label { stroke: #14181d; }\n";
     for (size_t i = 0; i < std::size(kColours); ++i) {
       out_ += fmt::format(".s{0} {{ stroke: {1}; }} .d{0} {{ fill: {1}; }}\n", i, kColours[i].dark);
     }
@@ -192,12 +209,54 @@ class Chart {
         middle, escaped(label));
   }
 
-  void divider() {
-    if (!options_.divider) return;
-    const double x = x_.pixel(*options_.divider);
-    stroke(x, y_.pixel_from, x, y_.pixel_to, "divider");
+  void bands() {
+    for (const Band& band : options_.bands) {
+      const double from = x_.pixel(band.from);
+      rectangle(from, y_.pixel_to, std::max(1.0, x_.pixel(band.to) - from),
+                y_.pixel_from - y_.pixel_to);
+    }
+  }
+
+  void rectangle(double x, double y, double width, double height) {
+    out_ += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" class=\"band\"/>\n", x,
+        y, width, height);
+  }
+
+  void draw_guide(const Guide& guide) {
+    if (guide.vertical) {
+      stroke(x_.pixel(guide.at), y_.pixel_from, x_.pixel(guide.at), y_.pixel_to, "guide");
+    } else {
+      stroke(x_.pixel_from, y_.pixel(guide.at), x_.pixel_to, y_.pixel(guide.at), "guide");
+    }
+  }
+
+  /// Beside the line, away from the nearer edge; below other labels that it would cover.
+  void label_guide(const Guide& guide) {
+    if (!guide.vertical) {
+      label(x_.pixel_to - 4, y_.pixel(guide.at) - 5, guide.label, "end");
+      return;
+    }
+    const double x = x_.pixel(guide.at);
     const bool left = x > (x_.pixel_from + x_.pixel_to) / 2;
-    text(left ? x - 6 : x + 6, y_.pixel_to + 10, options_.divider_label, left ? "end" : "start");
+    label(left ? x - 6 : x + 6, y_.pixel_to + 10, guide.label, left ? "end" : "start");
+  }
+
+  /// A text over the lines, moved down until it covers no other one.
+  void label(double x, double y, const std::string& content, std::string_view anchor) {
+    const double width = kLetter * static_cast<double>(content.size());
+    const double from = anchor == "end" ? x - width : anchor == "middle" ? x - width / 2 : x;
+    const auto covers = [&](const Box& box) {
+      return from < box.x + box.width && box.x < from + width && std::abs(y - box.y) < kLabelRow;
+    };
+    for (size_t tries = 0; tries < labels_.size(); ++tries) {
+      const auto covered = std::find_if(labels_.begin(), labels_.end(), covers);
+      if (covered == labels_.end()) break;
+      if (covered->content == content) return;
+      y = covered->y + kLabelRow;
+    }
+    labels_.push_back({from, y, width, content});
+    text(x, y, content, anchor, "label");
   }
 
   /// The path of a series. Long ones keep the first, lowest, highest and last point of each pixel.
@@ -246,25 +305,52 @@ class Chart {
   void points(size_t index) {
     const Series& series = series_[index];
     const auto circle = [&](size_t i, double radius, const std::string& style) {
-      out_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" class=\"{}\"/>\n",
+      out_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" class=\"{}\"",
                           x_.pixel(series.x[i]), y_.pixel(series.y[i]), radius, style);
+      out_ += i < series.titles.size()
+                  ? fmt::format("><title>{}</title></circle>\n", escaped(series.titles[i]))
+                  : "/>\n";
     };
-    for (size_t i = 0; series.dots && i < length(series); ++i) {
-      if (is_drawn(series, i)) circle(i, 2.5, fmt::format("d{}", colour(index)));
+    const bool alone = length(series) == 1;
+    for (size_t i = 0; i < length(series); ++i) {
+      if (!is_drawn(series, i)) continue;
+      if (series.dots) circle(i, alone ? 5 : 2.5, fmt::format("d{}", colour(index)));
+      // A dot is too small to meet with the mouse.
+      if (!alone && i < series.titles.size()) circle(i, 5, "hit");
     }
-    if (series.mark && *series.mark < length(series) && is_drawn(series, *series.mark)) {
-      circle(*series.mark, 5, fmt::format("ring s{}", colour(index)));
-    }
+    if (!series.mark || *series.mark >= length(series) || !is_drawn(series, *series.mark)) return;
+    circle(*series.mark, 5, fmt::format("ring s{}", colour(index)));
+    if (series.mark_label.empty()) return;
+    const double x = x_.pixel(series.x[*series.mark]);
+    const bool left = x > (x_.pixel_from + x_.pixel_to) / 2;
+    label(left ? x - 9 : x + 9, y_.pixel(series.y[*series.mark]) - 7, series.mark_label,
+          left ? "end" : "start");
   }
 
   void legend() {
     for (size_t i = 0; i < series_.size(); ++i) {
       const auto [x, y] = legend_[i];
-      stroke(x, y - 4, x + 22, y - 4,
-             fmt::format("line s{}{}", colour(i), series_[i].dashed ? " dashed" : ""));
+      if (series_[i].dots && length(series_[i]) == 1) {
+        out_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\" class=\"d{}\"/>\n", x + 15,
+                            y - 4, colour(i));
+      } else {
+        stroke(x, y - 4, x + 22, y - 4,
+               fmt::format("line s{}{}", colour(i), series_[i].dashed ? " dashed" : ""));
+      }
       text(x + 28, y, series_[i].name, "start");
     }
+    if (options_.bands.empty()) return;
+    const auto [x, y] = legend_.back();
+    rectangle(x, y - 11, 22, 14);
+    text(x + 28, y, options_.bands_label, "start");
   }
+
+  struct Box {
+    double x;
+    double y;
+    double width;
+    std::string content;
+  };
 
   const std::vector<Series>& series_;
   const ChartOptions& options_;
@@ -272,6 +358,7 @@ class Chart {
   Axis y_;
   std::vector<std::pair<double, double>> legend_;
   double legend_bottom_ = 0;
+  std::vector<Box> labels_;
   std::string out_;
 };
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "explain/line_chart.h"
 #include "explain/stats.h"
+#include "graph/byte_text.h"
 #include "graph/text.h"
 
 namespace antegrad {

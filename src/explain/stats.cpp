@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "explain/line_chart.h"
 #include "fusion/cost.h"
 #include "fusion/groups.h"
+#include "graph/byte_text.h"
 #include "graph/text.h"
 
 namespace antegrad {

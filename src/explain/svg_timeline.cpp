@@ -1,38 +1,70 @@
 #include "explain/svg_timeline.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "explain/line_chart.h"
+#include "graph/byte_text.h"
 
 namespace antegrad {
+namespace {
+
+/// More would make the picture large, and lie too close for a mouse.
+constexpr size_t kMostTitles = 3000;
+
+/// "mm" of "aten::mm.default".
+std::string short_name(std::string name) {
+  if (name.starts_with("aten::")) name.erase(0, 6);
+  if (name.ends_with(".default")) name.erase(name.size() - 8);
+  return name;
+}
+
+}  // namespace
 
 LiveSeries live_series(std::string name, const Timeline& timeline) {
   LiveSeries series;
   series.name = std::move(name);
+  std::set<int32_t> ran;  // nodes
+  bool open = false;      // the last stretch of series.again may go on
   for (size_t i = 0; i < timeline.points.size(); ++i) {
     const Timeline::Point& point = timeline.points[i];
     series.live.push_back(point.live);
+    series.ops.push_back(point.op.name());
     if (point.pass == Phase::backward && !series.backward_start) series.backward_start = i;
+    if (point.op.traits().view) continue;
+    const bool again = !ran.insert(point.node_id).second && point.node_id >= 0;
+    if (again && !open) series.again.emplace_back(i, i);
+    if (again) series.again.back().second = i + 1;
+    open = again;
   }
   return series;
 }
 
-std::string timeline_svg(const std::vector<LiveSeries>& series, const std::string& title) {
+std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOptions& timeline) {
   const bool one_length = std::all_of(series.begin(), series.end(), [&](const LiveSeries& s) {
     return s.live.size() == series.front().live.size();
   });
+  const bool stretched = timeline.stretched && !one_length;
   ChartOptions options;
-  options.title = title;
+  options.title = timeline.title;
   options.y_label = "memory alive";
   options.y_unit = AxisUnit::bytes;
-  options.x_label = one_length ? "position in the step" : "course of the step";
-  options.x_unit = one_length ? AxisUnit::plain : AxisUnit::percent;
+  options.x_label = stretched ? "course of the step" : "position in the step";
+  options.x_unit = stretched ? AxisUnit::percent : AxisUnit::plain;
+  options.bands_label = "runs again";
+  if (timeline.budget) {
+    const auto bytes = static_cast<double>(*timeline.budget);
+    options.guides.push_back({false, bytes, "budget " + precise_bytes_text(bytes)});
+  }
+  bool divided = false;
   std::vector<Series> lines;
   for (const LiveSeries& live : series) {
     const auto count = static_cast<double>(std::max<size_t>(live.live.size(), 1));
     const auto place = [&](size_t i) {
-      return one_length ? static_cast<double>(i) : static_cast<double>(i) / count;
+      return stretched ? static_cast<double>(i) / count : static_cast<double>(i);
     };
     Series line;
     line.steps = true;
@@ -40,6 +72,10 @@ std::string timeline_svg(const std::vector<LiveSeries>& series, const std::strin
     for (size_t i = 0; i < live.live.size(); ++i) {
       line.x.push_back(place(i));
       line.y.push_back(static_cast<double>(live.live[i]));
+      if (i < live.ops.size() && live.live.size() <= kMostTitles) {
+        line.titles.push_back(
+            fmt::format("{}: {}, {}", i, short_name(live.ops[i]), bytes_text(line.y.back())));
+      }
     }
     if (!live.live.empty()) {
       // The last one lasts as long as the others.
@@ -51,10 +87,14 @@ std::string timeline_svg(const std::vector<LiveSeries>& series, const std::strin
       const auto peak = std::max_element(line.y.begin(), line.y.end());
       line.mark = static_cast<size_t>(peak - line.y.begin());
       line.name += ", peak " + bytes_text(*peak);
+      if (*line.mark < live.ops.size()) line.mark_label = short_name(live.ops[*line.mark]);
     }
-    if (live.backward_start && !options.divider) {
-      options.divider = place(*live.backward_start);
-      options.divider_label = "backward";
+    if (live.backward_start && !divided) {
+      divided = true;
+      options.guides.push_back({true, place(*live.backward_start), "backward"});
+    }
+    if (&live == &series.back()) {
+      for (const auto& [from, to] : live.again) options.bands.push_back({place(from), place(to)});
     }
     lines.push_back(std::move(line));
   }

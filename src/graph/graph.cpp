@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include <antegrad/error.h>
@@ -118,6 +120,15 @@ std::vector<int32_t> DefUse::users(ValueId value) const {
 int32_t DefUse::use_count(ValueId value) const {
   const auto v = static_cast<size_t>(value);
   return begin_[v + 1] - begin_[v];
+}
+
+void number_nodes(Graph& graph) {
+  std::unordered_set<int32_t> ids;
+  const bool unique = std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return node.id >= 0 && ids.insert(node.id).second;
+  });
+  if (unique) return;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].id = static_cast<int32_t>(i);
 }
 
 }  // namespace antegrad

@@ -214,6 +214,9 @@ struct Graph {
   ValueId add_token();
 };
 
+/// Gives each node its position as id, unless all have ids of their own.
+void number_nodes(Graph& graph);
+
 /// Who produces and who uses each value of a graph; indices into Graph::nodes, -1 for graph inputs.
 struct DefUse {
   explicit DefUse(const Graph& graph);

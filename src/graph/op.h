@@ -40,6 +40,7 @@ struct OpTraits {
   bool fuses = false;                 ///< neither pointwise nor a view, and still fusible()
   bool fuses_inputs = false;  ///< what computes its inputs can write straight into its output
   bool gathers = false;       ///< reads no more elements of input 0 than it returns
+  bool oversized = false;     ///< its kernel may return little in much memory; programs copy it out
   bool reshape = false;       ///< view: input 0's elements in row-major order; argument 1, when it
                               ///< is the last one, is the new size
 

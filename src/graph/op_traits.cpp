@@ -41,6 +41,7 @@ OpTraits traits_of(uint32_t flags) {
   traits.fuses = flags & kFuses;
   traits.fuses_inputs = flags & kFusesInputs;
   traits.gathers = flags & kGathers;
+  traits.oversized = flags & kOversized;
   return traits;
 }
 

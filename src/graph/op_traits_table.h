@@ -32,6 +32,7 @@ enum OpFlag : uint32_t {
   kFuses = 1 << 13,
   kFusesInputs = 1 << 14,
   kGathers = 1 << 15,
+  kOversized = 1 << 16,
 };
 
 struct OpRow {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <antegrad/error.h>
 
@@ -21,7 +22,7 @@ class GraphParser {
  public:
   GraphParser(std::string_view text, const std::string& origin) : cursor_(text, origin) {}
 
-  Graph parse() {
+  GraphFile parse() {
     cursor_.peek();
     if (cursor_.at_line_end()) cursor_.next_line();
     parse_header();
@@ -31,9 +32,16 @@ class GraphParser {
     start_section("nodes");
     parse_nodes();
     start_section("outputs");
-    while (!cursor_.at_end()) parse_output();
+    std::string record;
+    while (!cursor_.at_end() && record.empty()) {
+      if (cursor_.take("record")) {
+        record = parse_record();
+      } else {
+        parse_output();
+      }
+    }
     check_mentions();
-    return std::move(graph_);
+    return {std::move(graph_), std::move(record)};
   }
 
  private:
@@ -262,6 +270,20 @@ class GraphParser {
     cursor_.next_line();
   }
 
+  /// The rest of the text: one JSON object.
+  std::string parse_record() {
+    cursor_.next_line();
+    const std::string_view rest = cursor_.rest();
+    const std::string_view text = rest.substr(0, rest.find_last_not_of(" \t\r\n") + 1);
+    if (!text.starts_with('{')) cursor_.fail("a JSON object");
+    try {
+      [[maybe_unused]] const auto parsed = nlohmann::json::parse(text);
+    } catch (const nlohmann::json::exception& error) {
+      cursor_.fail_at(cursor_.position(), "a JSON object", error.what());
+    }
+    return std::string(text);
+  }
+
   // --- nodes ------------------------------------------------------------------------------------
 
   void parse_nodes() {
@@ -381,6 +403,10 @@ class GraphParser {
 }  // namespace
 
 Graph parse_graph(std::string_view text, const std::string& origin) {
+  return GraphParser(text, origin).parse().graph;
+}
+
+GraphFile parse_graph_file(std::string_view text, const std::string& origin) {
   return GraphParser(text, origin).parse();
 }
 

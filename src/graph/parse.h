@@ -11,11 +11,15 @@
 #include <string_view>
 
 #include "graph/graph.h"
+#include "graph/graph_file.h"
 
 namespace antegrad {
 
 /// The graph that `text` describes. Throws GraphError with line and column; `origin` names the text
-/// there, e.g. its file.
+/// there, e.g. its file. A record at its end is checked for its form and left out.
 Graph parse_graph(std::string_view text, const std::string& origin = "graph");
+
+/// The same with the record.
+GraphFile parse_graph_file(std::string_view text, const std::string& origin = "graph");
 
 }  // namespace antegrad

@@ -211,4 +211,9 @@ std::string to_text(const Graph& graph) {
   return out;
 }
 
+std::string to_text(const GraphFile& file) {
+  return file.record.empty() ? to_text(file.graph)
+                             : to_text(file.graph) + "record\n" + file.record + "\n";
+}
+
 }  // namespace antegrad

@@ -9,11 +9,15 @@
 #include <string>
 
 #include "graph/graph.h"
+#include "graph/graph_file.h"
 
 namespace antegrad {
 
 /// The whole graph; ends with a newline.
 std::string to_text(const Graph& graph);
+
+/// The same with the record behind it, when there is one.
+std::string to_text(const GraphFile& file);
 
 /// One node on one line, without indentation and newline.
 std::string node_text(const Graph& graph, const Node& node);

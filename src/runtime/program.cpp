@@ -3,6 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -87,6 +88,12 @@ void Program::call_kernel(const Instruction& instruction, std::vector<at::Tensor
   }
 }
 
+// The tensor in memory of its own size: some kernels write their result into a large intermediate.
+at::Tensor in_own_memory(at::Tensor tensor) {
+  if (!tensor.defined() || tensor.storage().nbytes() <= tensor.nbytes()) return tensor;
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
+}
+
 void Program::call(const Instruction& instruction, std::vector<at::Tensor>& registers,
                    torch::jit::Stack& stack) const {
   for (const auto& arg : instruction.arguments) stack.push_back(argument(arg, registers));
@@ -99,7 +106,9 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   size_t next = 0;
   const auto store = [&](at::Tensor tensor) {
     const auto reg = instruction.results.at(next++);
-    if (reg >= 0) registers[static_cast<size_t>(reg)] = std::move(tensor);
+    if (reg < 0) return;
+    registers[static_cast<size_t>(reg)] =
+        instruction.oversized ? in_own_memory(std::move(tensor)) : std::move(tensor);
   };
   for (auto& value : stack) {
     if (value.isTensor()) {

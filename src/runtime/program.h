@@ -60,6 +60,7 @@ class Program {
     std::vector<int32_t> results;  // registers, -1 to drop
     // One a tensor that an operator returns of which more is known than libtorch promises; else empty.
     std::vector<Promise> promises;
+    bool oversized = false;  // OpTraits::oversized
     // A node of the forward in a backward: some kernels (LSTM of oneDNN) do other things with grad mode off.
     bool runs_again = false;
     // Of a random operator that the backward repeats, in both programs.

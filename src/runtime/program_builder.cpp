@@ -111,6 +111,7 @@ class ProgramBuilder {
   void add(const Node& node, int32_t node_index) {
     Program::Instruction instruction{&ops::entry_of(node.op), node.id, {}, {}, {}};
     instruction.runs_again = is_backward_ && node.phase == Phase::forward;
+    instruction.oversized = node.op.traits().oversized;
     const auto& kinds = instruction.entry->args;
     if (kinds.size() != node.args.size()) {
       throw GraphError("expected " + std::to_string(kinds.size()) + " arguments for " +

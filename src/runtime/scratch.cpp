@@ -207,7 +207,6 @@ std::vector<int64_t> measure_scratch(const Graph& graph, const ops::AttrTables& 
   if (is_captured(graph)) return scratch;
   const GeneratorStates states(generators_of(graph, tables));
   for (const auto& node : graph.nodes) {
-    if (getenv("DBG") && !needs_none(graph, node) && !may_run(graph, node)) fprintf(stderr, "SKIP %s\n", node_text(graph, node).c_str());
     if (needs_none(graph, node) || !may_run(graph, node)) continue;
     const auto alone = single(graph, node);
     auto device = c10::DeviceType::CPU;
@@ -230,7 +229,6 @@ std::vector<int64_t> measure_scratch(const Graph& graph, const ops::AttrTables& 
       known().add(key, *bytes);
     }
     scratch[static_cast<size_t>(node.id)] = *bytes;
-    if (getenv("DBG")) fprintf(stderr, "%s %ld\n", node_text(graph, node).c_str(), *bytes);
   }
   states.restore();
   return scratch;

@@ -1,6 +1,5 @@
 """tests/tools/fx_to_agraph.py: what it writes is the reference's joint graph, to the bit."""
 
-import gzip
 import json
 import os
 import pathlib
@@ -23,7 +22,6 @@ from agraph import Unsupported  # noqa: E402
 from fx_graph import convert, meta_of  # noqa: E402
 from fx_to_agraph import MODELS, convert_model, write  # noqa: E402
 from joint_graph import capture, with_budget  # noqa: E402
-from json_graph import read_json  # noqa: E402
 
 
 def text_of(model, args, name="test"):
@@ -215,51 +213,3 @@ def test_the_command_line_verifies_what_is_written(tmp_path):
 def test_unknown_models(name, message, tmp_path):
     done = run("model", name, "--out", tmp_path)
     assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
-
-
-EXPORTED = {
-    "name": "tiny", "params": 1, "storages": [32, 32, 4, 32, 4, 8, 32], "fw_out": [5], "bw_out": [7, -1],
-    "nodes": [
-        {"n": "primals_1", "k": "primal", "op": "placeholder", "in": [], "o": [[0, [2, 4], "float32"]]},
-        {"n": "primals_2", "k": "primal", "op": "placeholder", "in": [], "o": [[1, [2, 4], "float32"]]},
-        {"n": "tangents_1", "k": "tangent", "op": "placeholder", "in": [], "o": [[2, [], "float32"]]},
-        {"n": "drop", "k": "op", "op": "aten.native_dropout.default", "tags": ["rnd"], "in": [0],
-         "o": [[3, [2, 4], "float32"], [5, [2, 4], "bool"]]},
-        {"n": "getitem", "k": "op", "op": "getitem:1", "in": [3], "o": [[5, [2, 4], "bool"]]},
-        {"n": "sum_1", "k": "op", "op": "aten.sum.default", "in": [1], "o": [[4, [], "float32"]]},
-        {"n": "expand", "k": "op", "op": "aten.expand.default", "tags": ["view"], "in": [2],
-         "o": [[2, [2, 4], "float32"]]},
-        {"n": "mul", "k": "op", "op": "aten.mul.Tensor", "in": [6, 4], "o": [[6, [2, 4], "float32"]]},
-    ],
-    "ref": {"default": {"saved": ["getitem"]}, "1.0": {"saved": ["getitem"]}, "0.5": {"saved": ["primals_1"]}},
-}
-
-
-def test_json_is_imported(tmp_path):
-    file = tmp_path / "tiny.json.gz"
-    file.write_bytes(gzip.compress(json.dumps(EXPORTED).encode()))
-    write(tmp_path, *read_json(file))
-    lines = [" ".join(line.split()) for line in (tmp_path / "tiny.agraph").read_text().splitlines()]
-    assert lines[1:] == [
-        'antegrad.graph 1 "tiny"', "generators cpu", "inputs",
-        '%0: f32[2, 4] primal parameter "primals_1" grad # primals_1', "%1: f32[2, 4] primal argument 0 # primals_2",
-        "%2: token generator 0", "%3: f32[] tangent 0 # tangents_1",
-        "nodes", "%4: f32[2, 4], %5: bool[2, 4], %6: token = aten::native_dropout.default(%0; %2) # 0 drop(-, getitem)",
-        "%7: f32[] = aten::sum.default(%1) # 1 sum_1", "backward",
-        "%8: f32[2, 4] &3 = aten::expand.default(%3) # 2 expand",
-        "%9: f32[2, 4] = aten::mul.Tensor(%8, %5) # 3 mul",
-        "outputs", "%7 result grad", "%6 generator 0", "%9 gradient 0",
-    ]
-    default, min_cut, budget = json.loads((tmp_path / "tiny.saved.json").read_text())["partitions"]
-    assert (default["saved"], default["saved_bytes"]) == ({"getitem": 5}, 8)
-    assert (min_cut["partitioner"], min_cut["options"]) == (
-        "min_cut_rematerialization_partition", {"treat_parameters_as_free_to_save": False})
-    assert (budget["options"]["activation_memory_budget"], budget["saved_bytes"]) == (0.5, 0)
-
-
-def test_other_json_is_refused(tmp_path):
-    file = tmp_path / "other.json.gz"
-    for content in (b"no gzip", gzip.compress(b"[]"), gzip.compress(b"{")):
-        file.write_bytes(content)
-        with pytest.raises(Unsupported, match="expected"):
-            read_json(file)

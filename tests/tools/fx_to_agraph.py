@@ -5,7 +5,6 @@
     fx_to_agraph.py model gpt mine:small --out DIR          built-in models, or a function in a module of yours that
                                                             returns an nn.Module and the tuple of its arguments
     fx_to_agraph.py all --out DIR                           all built-in models
-    fx_to_agraph.py import-json FILE.json.gz --out DIR      graphs that were exported as JSON before
 
 Each graph becomes DIR/NAME.agraph and DIR/NAME.saved.json; docs/graph-format.md describes both. The same model gives
 the same bytes.
@@ -21,7 +20,6 @@ import torch
 from agraph import Unsupported
 from fx_graph import convert
 from joint_graph import DEFAULTS, VARIANTS, capture, with_budget
-from json_graph import read_json
 from small_models import MODELS
 
 
@@ -80,19 +78,13 @@ def main():
     some.add_argument("--budget", type=float, action="append", default=[],
                       help="what is saved under this activation_memory_budget too; may be given again")
     every = commands.add_parser("all", help="all built-in models, with other options of the minimum cut too")
-    imported = commands.add_parser("import-json", help="graphs that were exported as JSON")
-    imported.add_argument("names", nargs="+", metavar="FILE", type=pathlib.Path)
-    for command in (some, every, imported):
+    for command in (some, every):
         command.add_argument("--out", required=True, type=pathlib.Path, metavar="DIR")
     arguments = parser.parse_args()
     if arguments.command == "list":
         print("\n".join(MODELS))
         return 0
     try:
-        if arguments.command == "import-json":
-            for file in arguments.names:
-                write(arguments.out, *read_json(file))
-            return 0
         if arguments.command == "all":
             names, more = MODELS, VARIANTS
         else:

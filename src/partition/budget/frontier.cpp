@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "partition/budget/checkpoints.h"
+#include "partition/budget/exact.h"
 #include "partition/budget/price.h"
 #include "partition/budget/search.h"
 #include "partition/budget/segments.h"
@@ -14,6 +15,11 @@ namespace antegrad::budget {
 namespace {
 
 size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+/// With more values to decide nothing is proven within such limits.
+constexpr size_t kMostToProve = 64;
+/// Budgets for which a proof is tried.
+constexpr int64_t kProofs = 128;
 
 /// How much is tried. Limits of single searches count measurements; those of all of them together count
 /// Simulator::work(), about 30 ns each.
@@ -29,10 +35,12 @@ struct Recipe {
   int pushes;
   std::vector<Choice> windows;
   int64_t work;
+  int64_t proofs;  ///< bounds of partial plans, for a graph of a hundred operations
 };
 
 const Recipe kQuick{
-    5, 3, {2, 3, 4, 6, 8, 12, 16, 24, 32}, {14, 8}, 48, 4000, 2000, 1500, 6, {16, 4}, 14'000'000};
+    5,          3,     {2, 3, 4, 6, 8, 12, 16, 24, 32}, {14, 8}, 48, 4000, 2000, 1500, 6, {16, 4},
+    14'000'000, 20'000};
 const Recipe kThorough{7,
                        5,
                        {2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48},
@@ -43,7 +51,8 @@ const Recipe kThorough{7,
                        8000,
                        20,
                        {16, 8, 4, 2},
-                       80'000'000};
+                       80'000'000,
+                       400'000};
 
 class Builder {
  public:
@@ -53,17 +62,8 @@ class Builder {
         recipe_(options.effort == BudgetEffort::quick ? &kQuick : &kThorough),
         simulator_(problem) {
     frontier_.floor = peak_floor(problem);
-    eager_.assign(problem.values.size(), kRecompute);
-    for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
-      const auto readers = problem.readers[v];
-      const bool read = problem.value(v).gradient ||
-                        std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
-                          return reader >= problem.forward_count;
-                        });
-      if (read && problem.value(v).maker < problem.forward_count) eager_[at(v)] = kSave;
-    }
+    eager_ = eager_plan(problem);
     frontier_.eager_peak = simulator_.set(eager_).peak;
-    frontier_.archive = Archive(frontier_.eager_peak);
   }
 
   Frontier build() {
@@ -73,17 +73,18 @@ class Builder {
     if (search.choices().empty()) return finish(search);
     make_ladder();
     collect(search);
+    work_ahead_ = work_of(kQuick);
+    if (options_.effort == BudgetEffort::thorough) work_ahead_ += work_of(kThorough);
     for (const Recipe* recipe : {&kQuick, &kThorough}) {
       recipe_ = recipe;
       const int64_t start = simulator_.work();
-      // Large graphs get more, but not in proportion.
-      const double size = std::clamp(static_cast<double>(problem_.values.size()) / 600, 1.0, 4.0);
-      const double work = size * static_cast<double>(recipe_->work);
+      const double work = work_of(*recipe_);
       const auto within = [&](double share) {
         search.set_work_limit(start + static_cast<int64_t>(share * work));
       };
       within(0.35);
       climb_down(search);
+      prove(search);
       within(0.65);
       push_floor(search);
       forget(search);
@@ -98,15 +99,24 @@ class Builder {
 
  private:
   Frontier finish(const Search& search) {
-    frontier_.measured = search.measured();
+    frontier_.measured += search.measured();
     frontier_.work = simulator_.work();
     tell(1);
     return std::move(frontier_);
   }
 
+  /// Large graphs get more, but not in proportion.
+  double work_of(const Recipe& recipe) const {
+    const double size = std::clamp(static_cast<double>(problem_.values.size()) / 600, 1.0, 4.0);
+    return size * static_cast<double>(recipe.work);
+  }
+
   void tell(double done) const {
     if (options_.progress) options_.progress(done);
   }
+
+  /// Recipes may leave work undone, and what comes before them counts too: an estimate that only grows.
+  void tell() const { tell(std::min(1.0, static_cast<double>(simulator_.work()) / work_ahead_)); }
 
   /// Budgets from the floor to the eager peak, each the same factor above the one before.
   void make_ladder() {
@@ -150,6 +160,7 @@ class Builder {
     Plan plan = eager_;
     for (const int64_t rung : ladder_) {
       if (search.is_spent()) return;
+      tell();
       search.start(plan, rung);
       if (!search.descend(recipe_->descent_limit)) break;
       plan = simulator_.plan();
@@ -157,6 +168,7 @@ class Builder {
     }
     for (const int64_t rung : ladder_) {
       if (search.is_spent()) return;
+      tell();
       search.start(eager_, rung);
       if (!search.descend(recipe_->descent_limit)) break;
       search.use_room(recipe_->descent_limit);
@@ -167,6 +179,7 @@ class Builder {
   void improve(Search& search, int64_t rung) {
     const std::optional<PlanPoint> known = frontier_.archive.at_most(rung);
     if (!known || search.is_spent()) return;
+    tell();
     search.start(*known->plan, rung);
     search.use_room(recipe_->descent_limit);
     search.exchange(recipe_->exchange_limit, 12);
@@ -175,6 +188,7 @@ class Builder {
   /// From the smallest plan that is known to still smaller ones, until none comes.
   void push_floor(Search& search) {
     for (int round = 0; round < recipe_->pushes; ++round) {
+      tell();
       const PlanPoint smallest = frontier_.archive.smallest();
       if (smallest.peak <= frontier_.floor || search.is_spent()) return;
       for (const double share : {0.995, 0.98, 0.95}) {
@@ -230,12 +244,37 @@ class Builder {
       if (widest == points.size()) return;
       const int64_t budget = middle(points, widest);
       tried.insert(budget);
+      tell();
       search.start(*points[widest].plan, budget);
       search.use_room(recipe_->descent_limit);
       search.exchange(recipe_->exchange_limit, 12);
       search.start(*points[widest - 1].plan, budget);
       if (search.descend(recipe_->descent_limit)) search.use_room(recipe_->descent_limit);
       search_windows(search, budget, recipe_->window_limit / 2);
+    }
+  }
+
+  /// Small graphs are solved: from the largest peak down, the fastest plan, and where there is none faster for
+  /// still less, on from there.
+  void prove(const Search& search) {
+    if (search.choices().size() > kMostToProve) return;
+    const auto sides = static_cast<double>(problem_.forward_count) * problem_.backward_count();
+    int64_t left =
+        static_cast<int64_t>(static_cast<double>(recipe_->proofs) * std::min(1.0, 2500 / sides));
+    const auto take = [&](const ExactAnswer& answer) {
+      left -= answer.measured;
+      frontier_.measured += answer.measured;
+      if (answer.best)
+        frontier_.archive.offer({answer.best->peak, answer.best->extra, 0}, *answer.best->plan);
+      return answer.best;
+    };
+    take(smallest_exactly(problem_, {left / 4}, frontier_.archive.smallest()));
+    const int64_t lowest = frontier_.archive.smallest().peak;
+    const int64_t step = std::max<int64_t>(1, (frontier_.eager_peak - lowest) / kProofs);
+    for (int64_t budget = frontier_.eager_peak; budget >= lowest && left > 0;) {
+      const auto best =
+          take(solve_exactly(problem_, budget, {left / 3}, frontier_.archive.at_most(budget)));
+      budget = std::min(budget - step, best ? best->peak - 1 : budget);
     }
   }
 
@@ -256,7 +295,7 @@ class Builder {
   void refine(Search& search) {
     for (size_t i = 0; i < ladder_.size() && !search.is_spent(); i += 2) {
       search_windows(search, ladder_[i], recipe_->window_limit);
-      tell(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(ladder_.size()));
+      tell();
     }
     for (const int64_t rung : ladder_) improve(search, rung);
   }
@@ -269,6 +308,7 @@ class Builder {
   Plan eager_;
   std::vector<Plan> family_;
   size_t sweep_ = 0;
+  double work_ahead_ = 1;
   std::vector<int64_t> ladder_;  // budgets, largest first
 };
 
@@ -301,6 +341,21 @@ int64_t peak_floor(const Problem& problem) {
     }
   }
   return floor;
+}
+
+Plan eager_plan(const Problem& problem) {
+  // What no result needs runs in the backward, where it was captured: it is not saved, and what it reads is.
+  const auto in_forward = [&](int32_t operation) {
+    return operation < problem.forward_count && problem.operation(operation).required;
+  };
+  Plan plan(problem.values.size(), kRecompute);
+  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
+    const auto readers = problem.readers[v];
+    const bool read =
+        problem.value(v).gradient || !std::all_of(readers.begin(), readers.end(), in_forward);
+    if (read && in_forward(problem.value(v).maker)) plan[at(v)] = kSave;
+  }
+  return plan;
 }
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {

@@ -4,7 +4,8 @@
 /// The frontier of a graph: for each peak the fastest plan that was found, built once by a fixed recipe.
 ///
 /// Recipe (docs/budget.md): plans for all prices, checkpoints, and compositions of segments; then, along a fixed
-/// ladder of budgets from the largest peak to the smallest, greedy descents, exchanges and searches in windows. Seeds
+/// ladder of budgets from the largest peak to the smallest, greedy descents, exchanges and searches in windows. Graphs
+/// with few values to decide are solved (partition/budget/exact.h) as far as a limit allows. Seeds
 /// and limits are fixed, and limits count measurements, so that a graph has one frontier on every machine; a
 /// budget only picks from it, so that lower budgets never give higher peaks or faster steps.
 
@@ -22,7 +23,7 @@ namespace antegrad::budget {
 
 struct FrontierOptions {
   BudgetEffort effort = BudgetEffort::quick;
-  /// Told now and then how far it is, from 0 to 1.
+  /// Told now and then how far it is, from 0 to 1, on the thread that builds.
   std::function<void(double)> progress;
 };
 
@@ -31,11 +32,14 @@ struct Frontier {
   int64_t floor = 0;       ///< no plan gets below
   int64_t measured = 0;    ///< plans that were measured
   int64_t work = 0;
-  Archive archive{1};
+  Archive archive;
 };
 
 /// Bytes that no plan gets below: what one operation reads and makes, with results, tangents and the gradients before it.
 int64_t peak_floor(const Problem& problem);
+
+/// Saves all that the backward reads: what runs without a budget.
+Plan eager_plan(const Problem& problem);
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {});
 

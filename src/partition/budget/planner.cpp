@@ -8,7 +8,7 @@
 
 #include <antegrad/error.h>
 
-#include "fusion/cost.h"
+#include "graph/byte_text.h"
 #include "partition/budget/emit.h"
 
 namespace antegrad::budget {
@@ -21,6 +21,11 @@ std::string_view rule_of(const Problem& problem, int32_t index, Choice choice) {
   if (value.always_saved) return "must_save";
   if (choice == kSave) return "saved_for_budget";
   return is_window(choice) ? "recomputed_and_forgotten" : "recomputed_for_budget";
+}
+
+/// "4718592 bytes (4.500 MiB)"
+std::string in_words(int64_t bytes) {
+  return fmt::format("{} bytes ({})", bytes, precise_bytes_text(static_cast<double>(bytes)));
 }
 
 }  // namespace
@@ -36,15 +41,22 @@ PlanPoint Planner::pick(int64_t budget) const {
   const int64_t smallest = frontier_.archive.smallest().peak;
   throw BudgetError(
       smallest,
-      ErrorText{fmt::format(
-                    "a memory budget of at least {} bytes, the smallest for which a plan is known",
-                    smallest),
-                fmt::format("a budget of {} bytes", budget),
-                frontier_.floor < smallest
-                    ? fmt::format("raise the budget; the thorough effort may find smaller plans, "
-                                  "but none below {} bytes",
-                                  frontier_.floor)
-                    : "raise the budget, or make the largest tensors smaller"});
+      ErrorText{
+          fmt::format("a memory budget of at least {}, the smallest for which a plan is known",
+                      in_words(smallest)),
+          "a budget of " + in_words(budget),
+          frontier_.floor < smallest
+              ? fmt::format("raise the budget; the thorough effort may find smaller plans, "
+                            "but none below {}",
+                            in_words(frontier_.floor))
+              : "raise the budget, or make the largest tensors smaller"});
+}
+
+PlanPoint Planner::eager() const {
+  auto plan = std::make_shared<Plan>(eager_plan(problem_));
+  Simulator simulator(problem_);
+  const Measure measure = simulator.set(*plan);
+  return {measure.peak, measure.extra, std::move(plan)};
 }
 
 Partition Planner::partition(const PlanPoint& point) const {
@@ -79,6 +91,7 @@ std::vector<Reason> Planner::reasons(const PlanPoint& point) const {
     reason.choice = reason.decided ? (*point.plan)[static_cast<size_t>(v)] : kSave;
     reason.rule = rule_of(problem_, v, reason.choice);
     reason.runs = static_cast<int64_t>(simulator.runs_again(value.maker).size());
+    reason.moved = !simulator.runs_in_forward(value.maker);
     if (reason.decided) {
       const Measure other = simulator.probe({v, reason.choice == kSave ? kRecompute : kSave});
       reason.other_peak = other.peak - now.peak;
@@ -89,17 +102,25 @@ std::vector<Reason> Planner::reasons(const PlanPoint& point) const {
   return reasons;
 }
 
-std::vector<double> roofline(const Graph& graph, const ByteRules& rules) {
+std::string_view machine_of(const Graph& graph) {
   const bool on_gpu =
       std::any_of(graph.values.begin(), graph.values.end(), [](const antegrad::Value& value) {
         return value.kind == ValueKind::tensor && value.meta.device.kind == DeviceKind::cuda;
       });
+  return on_gpu ? "gpu" : "cpu";
+}
+
+std::vector<double> roofline(const Graph& graph, const Machine& machine, const ByteRules& rules) {
   std::vector<double> times;
   times.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) {
-    times.push_back(seconds(node_cost(graph, node, rules.symbols), on_gpu ? kGpu : kCpu));
+    times.push_back(seconds(node_cost(graph, node, rules.symbols), machine));
   }
   return times;
+}
+
+std::vector<double> roofline(const Graph& graph, const ByteRules& rules) {
+  return roofline(graph, *machine_named(machine_of(graph)), rules);
 }
 
 }  // namespace antegrad::budget

@@ -72,7 +72,7 @@ Choice Simulator::choice(int32_t value) const {
 }
 
 bool Simulator::is_saved(int32_t value) const {
-  return problem_.value(value).always_saved || choice(value) >= kOpen;
+  return problem_.value(value).always_saved || choice(value) == kSave;
 }
 
 std::span<const int32_t> Simulator::runs(int32_t operation) const {
@@ -150,7 +150,7 @@ void Simulator::schedule(int32_t operation) {
     Key end = operation;
     if (value.result) {
       end = kNever;
-    } else if (is_saved(makes[k]) && choice(makes[k]) != kOpen && !demands_[k].empty()) {
+    } else if (is_saved(makes[k]) && !demands_[k].empty()) {
       for (const Demand& demand : demands_[k]) end = std::max(end, demand.key);
     } else {
       for (const int32_t reader : problem_.readers[makes[k]]) {

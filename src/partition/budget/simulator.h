@@ -26,11 +26,8 @@ namespace antegrad::budget {
 using Choice = uint8_t;
 inline constexpr Choice kRecompute = 0;  ///< computed again when it is first needed, then kept
 inline constexpr Choice kSave = 255;
-/// Not decided yet: there when it is needed, without taking memory for that. With windows aside, a plan measures
-/// no less when such a value is decided, neither peak nor time.
-inline constexpr Choice kOpen = 254;
 /// Any other: computed again, and forgotten while so many operations of the backward do not need it.
-constexpr bool is_window(Choice choice) { return choice > kRecompute && choice < kOpen; }
+constexpr bool is_window(Choice choice) { return choice > kRecompute && choice < kSave; }
 
 /// By value of the problem. Only those of Problem::is_choice() matter.
 using Plan = std::vector<Choice>;
@@ -166,8 +163,8 @@ class Simulator {
   std::vector<double> after_;               // by step: after what it reads last is freed
   std::vector<int32_t> slot_begin_;         // by slot: its first step
   std::vector<double> block_max_, block_min_, block_sum_;
-  std::vector<double> scratch_;        // by step: of its kernel
-  std::vector<double> made_, freed_;   // by step, while live bytes are worked out
+  std::vector<double> scratch_;       // by step: of its kernel
+  std::vector<double> made_, freed_;  // by step, while live bytes are worked out
   std::vector<int32_t> step_operation_;
 
   // What a change would make of it: entries are valid where the stamp is that of the change.

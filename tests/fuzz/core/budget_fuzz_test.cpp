@@ -26,7 +26,8 @@ ByteRules rules_of(const Graph& graph) {
   ByteRules rules;
   for (const Node& node : graph.nodes) {
     rules.scratch.resize(std::max(rules.scratch.size(), static_cast<size_t>(node.id) + 1), 0);
-    if (node.id % 3 == 0 && !node.op.traits().view) rules.scratch[static_cast<size_t>(node.id)] = 40 * (node.id % 5);
+    if (node.id % 3 == 0 && !node.op.traits().view)
+      rules.scratch[static_cast<size_t>(node.id)] = 40 * (node.id % 5);
   }
   return rules;
 }

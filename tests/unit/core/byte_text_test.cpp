@@ -19,5 +19,14 @@ TEST(ByteText, RefusesOtherTexts) {
   }
 }
 
+TEST(ByteText, WritesTheUnitThatSuits) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(4096), "4.0 KiB");
+  EXPECT_EQ(bytes_text(512.0 * 1024 * 1024), "512 MiB");
+  EXPECT_EQ(precise_bytes_text(0), "0 B");
+  EXPECT_EQ(precise_bytes_text(4711.0 * 1024 * 1024), "4.601 GiB");
+  EXPECT_EQ(precise_bytes_text(512.0 * 1024 * 1024), "512.0 MiB");
+}
+
 }  // namespace
 }  // namespace antegrad

@@ -144,7 +144,142 @@ TEST(CommandLine, ExplainsThatGraphvizIsMissing) {
   expect(outcome, 2, "install graphviz");
 }
 
+const std::string kLlama = std::string(ANTEGRAD_TEST_DATA) + "/reference/llama.agraph";
+
+/// A file that is removed with it.
+struct OutputFile {
+  explicit OutputFile(const std::string& name)
+      : path((std::filesystem::temp_directory_path() / ("antegrad_cli_" + name)).string()) {
+    std::filesystem::remove(path);
+  }
+  ~OutputFile() { std::filesystem::remove(path); }
+  std::string text() const {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string path;
+};
+
+TEST(CommandLine, ExplainShowsThePlanForABudget) {
+  const Outcome outcome = run("explain --budget 60% " + kLlama);
+  expect(outcome, 0, "llama: a plan for 1062 KiB (quick search, times of a cpu)");
+  expect(outcome, 0, "recomputed_for_budget");
+  expect(outcome, 0, "smaller ones of");
+  expect(outcome, 0, "The next smaller plan peaks at");
+  EXPECT_EQ(outcome.out.find('\r'), std::string::npos);  // no progress where nobody looks
+  const Outcome all = run("explain --all --machine gpu --effort quick --budget 1MiB " + kLlama);
+  expect(all, 0, "llama: a plan for 1024 KiB (quick search, times of a gpu)");
+  EXPECT_EQ(all.out.find("smaller ones of"), std::string::npos);
+  expect(run("explain " + kLlama), 0, "llama: the plan without a budget");
+  expect(run("explain --as-is " + kMlp), 0, "as_written");
+  expect(run("explain --symbol s0=8 " + kViews), 0, "views: the plan without a budget");
+}
+
+TEST(CommandLine, ExplainIsJsonOnRequest) {
+  const Outcome outcome = run("explain --json --budget 1048576 " + kLlama);
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["budget_bytes"], 1048576);
+  EXPECT_LE(json["peak_bytes"], 1048576);
+  EXPECT_GT(json["values"].size(), 30u);
+  EXPECT_GT(json["recompute_us"], 0);
+}
+
+TEST(CommandLine, BudgetsThatCannotBeAreTold) {
+  expect(run("explain --budget 10KiB " + kLlama), 1, "a memory budget of at least ");
+  expect(run("timeline -o x.svg --budget 1% " + kLlama), 1, "a memory budget of at least ");
+  for (const std::string size : {"much", "0", "-5MiB", "12XiB", "%", "-3%", "0%", "5%%"}) {
+    expect(run("explain --budget=" + size + " " + kMlp), 2, "expected a budget such as 200MiB");
+  }
+  expect(run("explain --effort huge " + kMlp), 2, "--effort");
+  expect(run("explain --machine abacus " + kMlp), 2, "--machine");
+  expect(run("explain /no/such/file"), 2, "cannot read /no/such/file");
+  expect(run("explain " + kViews), 2, "--symbol s0=8");
+  expect(run("explain /dev/null"), 1, "expected \"antegrad.graph\"");
+  const std::string half = std::string(ANTEGRAD_CLI) + " print --part forward " + kMlp + " | ";
+  for (const std::string command : {"explain -", "pareto -", "timeline - -o x.svg"}) {
+    expect(run("verify " + kMlp + " && " + half + ANTEGRAD_CLI + " " + command), 1,
+           "expected a joint graph");
+  }
+}
+
+TEST(CommandLine, ParetoIsATableOrAFile) {
+  const Outcome table = run("pareto --budget 60% " + kLlama);
+  for (const char* part : {"eager", "smallest known", "minimum cut", "chosen", "of step"}) {
+    expect(table, 0, part);
+  }
+  const OutputFile svg("pareto.svg");
+  expect(run("pareto " + kLlama + " -o " + svg.path), 0, "");
+  EXPECT_NE(svg.text().find("fastest plans"), std::string::npos);
+  const OutputFile json("pareto.json");
+  expect(run("pareto " + kLlama + " -o " + json.path), 0, "");
+  EXPECT_GT(nlohmann::json::parse(json.text())["points"].size(), 20u);
+  const OutputFile csv("pareto.csv");
+  expect(run("pareto " + kLlama + " -o " + csv.path), 0, "");
+  EXPECT_EQ(csv.text().find("peak_bytes,recompute_us,share\n"), 0u);
+  expect(run("pareto " + kLlama + " -o points.txt"), 2, "ends in .svg, .json or .csv");
+  expect(run("pareto " + kMlp + " -o /no/such/folder/p.svg"), 2, "cannot write");
+}
+
+TEST(CommandLine, TimelineDrawsPartitionsOverOneAnother) {
+  const OutputFile svg("timeline.svg");
+  const std::string to = " -o " + svg.path;
+  expect(run("timeline " + kLlama + to), 0, "");
+  EXPECT_NE(svg.text().find("as written, peak 1771 KiB"), std::string::npos);
+  expect(run("timeline --partition min_cut " + kLlama + to), 0, "");
+  EXPECT_NE(svg.text().find("minimum cut, peak 1449 KiB"), std::string::npos);
+  expect(run("timeline --budget 1MiB " + kLlama + to), 0, "");
+  for (const char* part :
+       {"without a budget, peak", "planned, peak", "budget 1024 KiB", "runs again"}) {
+    EXPECT_NE(svg.text().find(part), std::string::npos) << part;
+  }
+  expect(run("timeline --budget 1MiB --partition min_cut " + kLlama + to), 2, "excludes");
+  expect(run("timeline --partition nobody " + kLlama + to), 2, "--partition");
+  expect(run("timeline " + kLlama), 2, "--output is required");
+  expect(run("timeline " + kLlama + " -o picture.png"), 2, "ends in .svg");
+}
+
+TEST(CommandLine, DrawsThePlanForABudget) {
+  const Outcome outcome = run("draw --budget 1MiB " + kLlama);
+  expect(outcome, 0, "cluster_backward");
+  expect(outcome, 0, "saved");
+  expect(run("draw --budget 1B " + kLlama), 1, "a memory budget of at least ");
+  expect(run("draw --budget 1MiB --partition " + kLlama), 2, "excludes");
+}
+
+TEST(CommandLine, ReplayTellsWhetherDecisionsAreTheSame) {
+  const OutputFile file("decided.agraph");
+  expect(run("explain --budget 60% " + kLlama + " --record " + file.path), 0, "a plan for");
+  expect(run("replay " + file.path), 0, "same: ");
+  expect(run("verify " + file.path), 0, "llama: valid");
+  expect(run("print " + file.path), 0, "\nrecord\n{\n  \"antegrad\": ");
+  std::string text = file.text();
+  const size_t peak = text.find("\"peak_bytes\": ");
+  ASSERT_NE(peak, std::string::npos);
+  text.insert(peak + 14, "1");
+  std::ofstream(file.path) << text;
+  expect(run("replay " + file.path), 1, "1 difference in llama:\n  the peak was 1");
+  expect(run("replay " + kLlama), 1, "a graph file that ends with a record");
+  expect(run("replay /no/such/file"), 2, "cannot read");
+  expect(run("explain --record x.agraph " + kLlama), 2, "--record needs a --budget");
+}
+
+TEST(CommandLine, ImportedGraphsCanBePlanned) {
+  const std::string exported = std::string(ANTEGRAD_TEST_DATA) + "/joint/mlp2_small.json.gz";
+  const OutputFile file("imported.agraph");
+  expect(run("import " + exported + " -o " + file.path), 0, " nodes, ");
+  expect(run("verify " + file.path), 0, ": valid");
+  expect(run("explain --as-is --budget 90% " + file.path), 0, ": a plan for ");
+  expect(run("import " + exported), 0, "antegrad.graph 1 ");
+  expect(run("import /no/such/file"), 2, "/no/such/file");
+  expect(run("import " + kMlp), 1, "expected");
+  expect(run("import " + exported + " -o /no/such/folder/x"), 2, "cannot write");
+}
+
 TEST(CommandLine, HelpAndVersionAreNoErrors) {
+  for (const std::string command : {"explain", "pareto", "timeline", "replay", "import"}) {
+    expect(run(command + " --help"), 0, "Examples:\n  antegrad ");
+  }
   expect(run("--help"), 0, "Examples:");
   expect(run("draw --help"), 0, "--partition");
   expect(run("partition --help"), 0, "max_dist_from_bw=1000");

@@ -4,6 +4,7 @@
 
 #include "graphs.h"
 #include "partition/default_partition.h"
+#include "partition/split.h"
 
 namespace antegrad::testing {
 namespace {
@@ -28,6 +29,27 @@ TEST(Dot, APartitionDrawsSavedValuesBetweenTheFrames) {
   EXPECT_TRUE(contains(dot, "label=\"saved\\n%7 f32[16, 32]\", penwidth=2.5"));
   EXPECT_TRUE(contains(dot, "\"fn2\" -> \"bi2\" [penwidth=2.5"));
   EXPECT_FALSE(contains(dot, "\"bn1\" -> \"bn2\" [penwidth"));
+}
+
+TEST(Dot, WhatRunsAgainHasABorder) {
+  const Graph graph = graph_of(R"(inputs
+  %0: f32[8] primal argument 0 grad
+  %9: f32[8] tangent 0
+nodes
+  %1: f32[8] = aten::exp.default(%0)                                 # 0
+backward
+  %2: f32[8] = aten::mul.Tensor(%9, %1)                              # 1
+outputs
+  %1 result
+  %2 gradient 0
+)");
+  const auto drawn = [&](ValueId saved) {
+    std::vector<bool> set(graph.values.size(), false);
+    set[static_cast<size_t>(saved)] = true;
+    return to_dot(split_at(graph, set));
+  };
+  EXPECT_NE(drawn(0).find("penwidth=2]"), std::string::npos);
+  EXPECT_EQ(drawn(1).find("penwidth=2]"), std::string::npos);
 }
 
 TEST(Dot, EscapesNamesAndDotsTokens) {

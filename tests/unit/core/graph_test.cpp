@@ -73,5 +73,19 @@ outputs
   EXPECT_FALSE(uses.is_output[2]);
 }
 
+TEST(Graph, NodesAreNumberedUnlessAllHaveIdsOfTheirOwn) {
+  Graph graph;
+  for (const int32_t id : {7, 3}) {
+    graph.nodes.emplace_back();
+    graph.nodes.back().id = id;
+  }
+  number_nodes(graph);
+  EXPECT_EQ(graph.nodes[0].id, 7);
+  graph.nodes[1].id = 7;
+  number_nodes(graph);
+  EXPECT_EQ(graph.nodes[0].id, 0);
+  EXPECT_EQ(graph.nodes[1].id, 1);
+}
+
 }  // namespace
 }  // namespace antegrad::testing

@@ -70,12 +70,6 @@ TEST(Axis, BytesGetTheUnitThatSuitsThem) {
   EXPECT_EQ(make_axis(0, 80e9, AxisUnit::bytes, 7).unit, "GiB");
 }
 
-TEST(Axis, BytesInWords) {
-  EXPECT_EQ(bytes_text(0), "0 B");
-  EXPECT_EQ(bytes_text(4096), "4.0 KiB");
-  EXPECT_EQ(bytes_text(512.0 * 1024 * 1024), "512 MiB");
-}
-
 TEST(LineChart, ShowsEverySeriesWithItsName) {
   ChartOptions options;
   options.title = "Loss";
@@ -89,6 +83,39 @@ TEST(LineChart, ShowsEverySeriesWithItsName) {
     EXPECT_NE(svg.find(word), std::string::npos) << word;
   }
   EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
+}
+
+TEST(LineChart, GuidesBandsAndTitlesAreDrawn) {
+  ChartOptions options;
+  options.guides = {{true, 1, "here"}, {true, 1.01, "close by"}, {false, 2, "limit <"}};
+  options.bands = {{0.5, 0.8}};
+  options.bands_label = "shaded";
+  Series frontier = line("frontier", {0, 1, 2}, {3, 2, 1});
+  frontier.dots = true;
+  frontier.titles = {"first & best", "second", "third"};
+  Series mark = line("chosen", {1}, {2});
+  mark.dots = true;
+  mark.titles = {"the one"};
+  const std::string svg = line_chart({frontier, mark}, options);
+  expect_well_formed(svg);
+  EXPECT_EQ(count(svg, "class=\"guide\""), 3u);
+  EXPECT_EQ(count(svg, "class=\"band\""), 2u);  // and in the legend
+  EXPECT_EQ(count(svg, "<title>first &amp; best</title>"),
+            2u);  // the dot, and what is easy to meet
+  EXPECT_EQ(count(svg, "<title>the one</title>"), 1u);
+  EXPECT_EQ(count(svg, "r=\"5\" class=\"d1\""), 2u);  // in the chart and in the legend
+  // Labels that would cover one another stand below one another.
+  const auto y_of = [&](const std::string& label) {
+    const std::string before = svg.substr(0, svg.find(">" + label + "<"));
+    return std::stod(before.substr(before.rfind(" y=\"") + 4));
+  };
+  EXPECT_GE(y_of("close by") - y_of("here"), 12);
+}
+
+TEST(LineChart, TimesHaveTheUnitThatSuitsThem) {
+  EXPECT_EQ(make_axis(0, 0.5, AxisUnit::seconds, 6).unit, "ms");
+  EXPECT_EQ(make_axis(0, 3e-6, AxisUnit::seconds, 6).unit, "us");
+  EXPECT_EQ(make_axis(0, 0, AxisUnit::seconds, 6).unit, "s");
 }
 
 TEST(LineChart, EscapesWhatUsersWrite) {

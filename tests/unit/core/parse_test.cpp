@@ -91,5 +91,24 @@ TEST(Parse, ReadsTheGraphsThatComeWithTheTests) {
   }
 }
 
+TEST(Parse, ARecordAtTheEndComesBackAsText) {
+  const Graph graph = graph_from_file("mlp.agraph");
+  const GraphFile file{graph, "{\n  \"a # b\": [1, 2]\n}"};
+  const GraphFile again = parse_graph_file(to_text(file));
+  EXPECT_EQ(again.record, file.record);
+  expect_same(again.graph, graph);
+  expect_same(parse_graph(to_text(file)), graph);
+  EXPECT_EQ(parse_graph_file(to_text(graph)).record, "");
+  EXPECT_EQ(to_text(GraphFile{graph, ""}), to_text(graph));
+}
+
+TEST(Parse, ARecordIsOneJsonObject) {
+  const std::string graph = to_text(graph_from_file("mlp.agraph"));
+  for (const char* record : {"record\n", "record {}\n", "record\n[1]\n", "record\n{\"a\": }\n",
+                             "record\n{} {}\n", "record\n{}\nrecord\n{}\n"}) {
+    expect_error<GraphError>([&] { parse_graph(graph + record); }, "expected");
+  }
+}
+
 }  // namespace
 }  // namespace antegrad::testing

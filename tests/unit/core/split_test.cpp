@@ -151,6 +151,79 @@ TEST(Split, OnlyStatesOfDrawsThatRunAgainAreSaved) {
   EXPECT_EQ(saved_text(partition), "%5 intermediate, %4 generator state");
 }
 
+/// The second output of a node is missing, so that the node runs again; the first one is saved, and what is made of it
+/// views the saved one.
+TEST(Split, AViewIsOfTheSavedValueAndNotOfTheCopyThatIsMadeBesides) {
+  const Graph joint = graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+  %1: f32[4], %2: f32[4] = aten::frexp.Tensor(%0)
+  %3: f32[4] &1 = aten::detach.default(%1)
+  %4: f32[4] = aten::add.Tensor(%1, %2, scalar(1))
+backward
+  %5: f32[4] = aten::addcmul.default(%9, %2, %3, scalar(1))
+outputs
+  %4 result
+  %5 gradient 0
+)");
+  std::vector<bool> saved(joint.values.size(), false);
+  saved[0] = saved[1] = true;
+  const Partition partition = split_at(joint, saved);
+  verify_both(partition);
+  EXPECT_EQ(node_list(partition.backward),
+            "%10: f32[4], %2: f32[4] = aten::frexp.Tensor(%0)\n"
+            "%3: f32[4] &1 = aten::detach.default(%1)\n"
+            "%5: f32[4] = aten::addcmul.default(%9, %2, %3, scalar(1))\n");
+}
+
+/// A value that two nodes of the backward read, itself or by the view %2, and that is forgotten between them.
+Partition forgotten_between(const std::string& first, const std::string& second) {
+  const Graph joint = graph_of(R"(inputs
+  %0: f32[4] primal argument 0 grad
+  %9: f32[4] tangent 0
+nodes
+  %1: f32[4] = aten::cos.default(%0)
+  %2: f32[4] &1 = aten::detach.default(%1)
+  %3: f32[4] = aten::relu.default(%1)
+backward
+  %4: f32[4] = aten::mul.Tensor(%9, )" +
+                               first + R"()  # 7
+  %5: f32[4] = aten::mul.Tensor(%4, )" +
+                               second + R"()
+outputs
+  %3 result
+  %5 gradient 0
+)");
+  std::vector<bool> saved(joint.values.size(), false);
+  saved[0] = true;
+  Schedule schedule;
+  schedule.planned = true;
+  schedule.forget = {{7, 1}};
+  Partition partition = split_at(joint, saved, schedule);
+  verify_both(partition);
+  return partition;
+}
+
+TEST(Split, WhatIsForgottenIsComputedOnceMoreWithItsViews) {
+  EXPECT_EQ(node_list(forgotten_between("%2", "%2").backward),
+            "%1: f32[4] = aten::cos.default(%0)\n"
+            "%2: f32[4] &1 = aten::detach.default(%1)\n"
+            "%4: f32[4] = aten::mul.Tensor(%9, %2)\n"
+            "%10: f32[4] = aten::cos.default(%0)\n"
+            "%11: f32[4] &10 = aten::detach.default(%10)\n"
+            "%5: f32[4] = aten::mul.Tensor(%4, %11)\n");
+}
+
+TEST(Split, AViewThatIsMadeLateIsOfTheBaseThatWasComputedOnceMore) {
+  EXPECT_EQ(node_list(forgotten_between("%1", "%2").backward),
+            "%1: f32[4] = aten::cos.default(%0)\n"
+            "%4: f32[4] = aten::mul.Tensor(%9, %1)\n"
+            "%10: f32[4] = aten::cos.default(%0)\n"
+            "%11: f32[4] &10 = aten::detach.default(%10)\n"
+            "%5: f32[4] = aten::mul.Tensor(%4, %11)\n");
+}
+
 TEST(Split, EffectsNeverRunAgain) {
   const Graph joint = graph_of(R"(inputs
   %0: f32[4] primal argument 0 grad

@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <string>
 
 #include "capture/stand_in.h"
+#include "ops/op_table.h"
 #include "ops/own_kernels.h"
 #include "shapes/compare.h"
 #include "shapes/shape_call.h"
@@ -55,7 +57,11 @@ class CrossCheck {
  public:
   CrossCheck(const shapes::Entry& entry, const c10::OperatorHandle& op, c10::Device device,
              uint64_t seed)
-      : entry_(entry), random_(seed, device), schema_(op.schema()), kernel_(ops::kernel_of(op)) {}
+      : entry_(entry),
+        random_(seed, device),
+        schema_(op.schema()),
+        kernel_(ops::kernel_of(op)),
+        graph_op_(ops::entry_of(op).op) {}
 
   /// One sample; the message of a disagreement, or nothing.
   std::string step(Tally& tally) {
@@ -90,14 +96,47 @@ class CrossCheck {
     const std::string wrong = shapes::difference(call.outputs(), shapes::specs_of(stack));
     if (!wrong.empty()) return wrong + ", for " + given;
     ++tally.answered;
+    if (!graph_op_.traits().oversized && returns_too_much(arguments, stack)) {
+      return "returns more memory than its results show, for " + given +
+             " (see OpTraits::oversized)";
+    }
     return "";
   }
 
  private:
+  // Whether a result lies in memory of its own that is larger than it needs: no peak could be foretold.
+  static bool returns_too_much(const testing::Arguments& arguments,
+                               const std::vector<c10::IValue>& results) {
+    std::set<const void*> given;
+    const auto visit = [](const c10::IValue& value, const auto& each) {
+      if (value.isTensor()) each(value.toTensor());
+      if (value.isTensorList()) {
+        for (const at::Tensor& t : value.toTensorList()) each(t);
+      }
+    };
+    for (const auto& value : arguments) {
+      visit(value, [&](const at::Tensor& t) {
+        if (t.defined()) given.insert(t.storage().unsafeGetStorageImpl());
+      });
+    }
+    bool too_much = false;
+    for (const auto& value : results) {
+      visit(value, [&](const at::Tensor& t) {
+        if (!t.defined() || given.count(t.storage().unsafeGetStorageImpl()) > 0) return;
+        int64_t last = t.numel() == 0 ? 0 : t.storage_offset() + 1;
+        for (int64_t d = 0; t.numel() > 0 && d < t.dim(); ++d)
+          last += (t.size(d) - 1) * t.stride(d);
+        too_much |= static_cast<int64_t>(t.storage().nbytes()) > last * t.element_size() + 64;
+      });
+    }
+    return too_much;
+  }
+
   const shapes::Entry& entry_;
   testing::RandomTensors random_;
   const c10::FunctionSchema& schema_;
   c10::OperatorHandle kernel_;  // the one that programs call
+  Op graph_op_;
 };
 
 uint64_t seed_of_run() {

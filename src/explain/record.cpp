@@ -1,0 +1,164 @@
+#include "explain/record.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <antegrad/error.h>
+
+#include "memory/peak.h"
+#include "partition/min_cut_options.h"
+
+namespace antegrad {
+namespace {
+
+using nlohmann::json;
+
+// Indexed by their enums.
+constexpr std::array<std::string_view, 3> kPartitioners = {"as_written", "min_cut", "budget"};
+constexpr std::array<std::string_view, 2> kEfforts = {"quick", "thorough"};
+
+/// Fields that to_text() writes itself, in this order; others are the caller's.
+constexpr size_t kMostNodes = 100'000'000;
+constexpr const char* kFields[] = {"antegrad", "partitioner", "settings",   "budget_bytes",
+                                   "effort",   "machine",     "symbols",    "scratch",
+                                   "simplify", "saved",       "recomputed", "peak_bytes"};
+
+template <class Enum, size_t N>
+Enum from_word(const std::array<std::string_view, N>& words, const std::string& word) {
+  const auto it = std::find(words.begin(), words.end(), word);
+  if (it == words.end()) {
+    throw GraphError(
+        ErrorText{fmt::format("one of the words {} in the record", fmt::join(words, ", ")), word,
+                  "was it written by a newer version?"});
+  }
+  return static_cast<Enum>(it - words.begin());
+}
+
+template <class Enum, size_t N>
+std::string word_of(const std::array<std::string_view, N>& words, Enum value) {
+  return std::string(words[static_cast<size_t>(value)]);
+}
+
+/// Runs of each node in both halves, by Node::id, and which value stands for it.
+void count_runs(const Graph& half, std::map<int32_t, std::pair<ValueId, int64_t>>& runs) {
+  for (const Node& node : half.nodes) {
+    if (node.op.traits().view) continue;
+    const auto output = std::find_if(node.outputs.begin(), node.outputs.end(),
+                                     [](ValueId id) { return id != kNoValue; });
+    if (output == node.outputs.end()) continue;
+    // The first run has the values of the joint graph, later ones may have values of their own.
+    ++runs.emplace(node.id, std::pair(*output, int64_t{0})).first->second.second;
+  }
+}
+
+json json_of(const PartitionRecord& record) {
+  const PartitionChoice& choice = record.choice;
+  json object = record.more;
+  object["antegrad"] = record.version;
+  object["partitioner"] = word_of(kPartitioners, choice.partitioner);
+  if (choice.partitioner == Partitioner::min_cut) object["settings"] = settings(choice.min_cut);
+  if (choice.partitioner == Partitioner::budget) {
+    object["budget_bytes"] = choice.budget.bytes;
+    object["effort"] = word_of(kEfforts, choice.budget.effort);
+    if (!choice.machine.empty()) object["machine"] = choice.machine;
+  }
+  if (!choice.rules.symbols.empty()) object["symbols"] = choice.rules.symbols;
+  json scratch = json::array();
+  for (size_t id = 0; id < choice.rules.scratch.size(); ++id) {
+    if (choice.rules.scratch[id] != 0) scratch.push_back({id, choice.rules.scratch[id]});
+  }
+  if (!scratch.empty()) object["scratch"] = std::move(scratch);
+  object["simplify"] = choice.simplify;
+  object["saved"] = record.saved;
+  object["recomputed"] = json::array();
+  for (const auto& [value, count] : record.recomputed) {
+    object["recomputed"].push_back({value, count});
+  }
+  object["peak_bytes"] = record.peak;
+  return object;
+}
+
+}  // namespace
+
+std::string_view library_version() { return ANTEGRAD_VERSION; }
+
+PartitionRecord make_record(const Partition& partition, const PartitionChoice& choice) {
+  PartitionRecord record;
+  record.version = library_version();
+  record.choice = choice;
+  for (const Saved& saved : partition.saved) record.saved.push_back(saved.value);
+  std::sort(record.saved.begin(), record.saved.end());
+  std::map<int32_t, std::pair<ValueId, int64_t>> runs;
+  count_runs(partition.forward, runs);
+  count_runs(partition.backward, runs);
+  for (const auto& [id, run] : runs) {
+    if (run.second > 1) record.recomputed[run.first] = run.second - 1;
+  }
+  record.peak = simulate(partition, choice.rules).peak_bytes;
+  return record;
+}
+
+std::string to_text(const PartitionRecord& record) {
+  json object = json_of(record);
+  std::string text = "{";
+  const auto add = [&](const std::string& name, const json& value) {
+    text += fmt::format("{}\n  {}: {}", text.size() == 1 ? "" : ",", json(name).dump(),
+                        value.dump(-1, ' ', false, json::error_handler_t::replace));
+  };
+  for (const char* field : kFields) {
+    const auto it = object.find(field);
+    if (it == object.end()) continue;
+    add(field, *it);
+    object.erase(it);
+  }
+  for (const auto& [name, value] : object.items()) add(name, value);
+  return text + "\n}";
+}
+
+PartitionRecord parse_record(std::string_view text) {
+  try {
+    json object = json::parse(text);
+    PartitionRecord record;
+    record.version = object.at("antegrad").get<std::string>();
+    PartitionChoice& choice = record.choice;
+    choice.partitioner =
+        from_word<Partitioner>(kPartitioners, object.at("partitioner").get<std::string>());
+    if (choice.partitioner == Partitioner::min_cut) {
+      for (const json& setting : object.at("settings")) {
+        apply_setting(choice.min_cut, setting.get<std::string>());
+      }
+    }
+    if (choice.partitioner == Partitioner::budget) {
+      choice.budget.bytes = object.at("budget_bytes").get<int64_t>();
+      choice.budget.effort =
+          from_word<BudgetEffort>(kEfforts, object.at("effort").get<std::string>());
+      choice.machine = object.value("machine", "");
+    }
+    choice.rules.symbols = object.value("symbols", std::vector<int64_t>());
+    for (const json& pair : object.value("scratch", json::array())) {
+      const auto id = pair.at(0).get<size_t>();
+      if (id >= kMostNodes)
+        throw GraphError(ErrorText{"node ids in \"scratch\"", std::to_string(id), ""});
+      choice.rules.scratch.resize(std::max(choice.rules.scratch.size(), id + 1), 0);
+      choice.rules.scratch[id] = pair.at(1).get<int64_t>();
+    }
+    choice.simplify = object.at("simplify").get<bool>();
+    record.saved = object.at("saved").get<std::vector<ValueId>>();
+    std::sort(record.saved.begin(), record.saved.end());
+    for (const json& pair : object.at("recomputed")) {
+      record.recomputed[pair.at(0).get<ValueId>()] = pair.at(1).get<int64_t>();
+    }
+    record.peak = object.at("peak_bytes").get<int64_t>();
+    for (const char* field : kFields) object.erase(field);
+    record.more = std::move(object);
+    return record;
+  } catch (const json::exception& error) {
+    throw GraphError(ErrorText{"a record as docs/graph-format.md describes it", error.what(), ""});
+  }
+}
+
+}  // namespace antegrad

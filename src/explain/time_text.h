@@ -1,0 +1,21 @@
+#pragma once
+
+/// \file
+/// Seconds as the charts and reports write them.
+
+#include <string>
+
+namespace antegrad {
+
+struct TimeUnit {
+  double seconds;
+  const char* name;  ///< "ms"
+};
+
+/// The largest unit of which there is at least one.
+const TimeUnit& time_unit(double seconds);
+
+/// "12.3 ms", "450 us", "0 s".
+std::string time_text(double seconds);
+
+}  // namespace antegrad

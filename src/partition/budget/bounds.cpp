@@ -1,0 +1,222 @@
+#include "partition/budget/bounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace antegrad::budget {
+
+Bounds::Bounds(const Problem& problem)
+    : problem_(problem),
+      forward_count_(problem.forward_count),
+      slots_(problem.backward_count() + 1),
+      direct_(problem.values.size()),
+      fixed_live_(at(key_of(slots_, 0)), 0),
+      fixed_steps_(at(key_of(slots_, 0)), 0),
+      runs_once_(at(problem.forward_count), 0),
+      prices_(problem.values.size(), 0),
+      needs_(problem.values.size()),
+      early_(at(problem.forward_count)),
+      late_(at(problem.forward_count)),
+      surely_forward_(at(problem.forward_count)),
+      gap_of_(problem.values.size()) {
+  live_.resize(fixed_live_.size());
+  std::vector<char> needed(problem.values.size(), 0);
+  // Between the passes: the forward ends, the backward starts.
+  fixed_steps_[at(forward_count_)] = fixed_steps_[at(forward_count_) + 1] = 1;
+  live_.assign(live_.size(), 0);
+  hold(forward_count_ + 1, last_key(), problem.tangent_bytes);
+  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
+    const Value& value = problem.value(v);
+    Need& need = direct_[at(v)];
+    Key last = -1;
+    for (const int32_t reader : problem.readers[v]) {
+      if (reader < forward_count_) continue;
+      need.first_sure = std::min(need.first_sure, reader - forward_count_);
+      last = std::max(last, key_of(reader - forward_count_, forward_count_));
+    }
+    if (value.maker >= forward_count_) {
+      const Key made = key_of(value.maker - forward_count_, forward_count_);
+      const bool stays = value.gradient || value.result;
+      hold(made, stays ? last_key() : std::max(made, last), value.bytes);
+      continue;
+    }
+    if (value.gradient) {
+      need.first_sure = std::min(need.first_sure, slots_ - 1);
+      last = last_key();
+    }
+    need.first_possible = need.first_sure;
+    need.last_sure = last;
+    needed[at(v)] = need.first_sure < kNever ? 1 : 0;
+  }
+  for (Slot slot = 0; slot + 1 < slots_; ++slot) {
+    fixed_steps_[at(key_of(slot, forward_count_))] = 1;
+  }
+  fixed_live_.swap(live_);
+  for (int32_t o = forward_count_; o-- > 0;) {
+    const auto makes = problem.makes[o];
+    bool runs = problem.operation(o).required;
+    int64_t bytes = 0;
+    for (const int32_t v : makes) {
+      runs = runs || needed[at(v)];
+      bytes += problem.value(v).bytes;
+    }
+    runs_once_[at(o)] = runs ? 1 : 0;
+    for (const int32_t v : problem.reads[o]) needed[at(v)] |= runs ? 1 : 0;
+    for (const int32_t v : makes) {
+      if (!problem.is_choice(v) || problem.value(v).bytes == 0) continue;
+      prices_[at(v)] = static_cast<double>(problem.operation(o).time) / static_cast<double>(bytes);
+      by_price_.push_back(v);
+    }
+  }
+  std::stable_sort(by_price_.begin(), by_price_.end(),
+                   [&](int32_t a, int32_t b) { return prices_[at(a)] < prices_[at(b)]; });
+}
+
+/// Whatever reads the value has been looked at.
+void Bounds::find_needs(int32_t value) {
+  Need need = direct_[at(value)];
+  for (const int32_t reader : problem_.readers[value]) {
+    if (reader >= forward_count_) break;
+    need.first_possible = std::min(need.first_possible, early_[at(reader)]);
+    if (late_[at(reader)] == kNever) continue;
+    need.first_sure = std::min(need.first_sure, late_[at(reader)]);
+    need.last_sure = std::max(need.last_sure, key_of(early_[at(reader)], reader));
+  }
+  needs_[at(value)] = need;
+}
+
+void Bounds::find_runs(const Plan& decided) {
+  steps_ = fixed_steps_;
+  for (int32_t o = forward_count_; o-- > 0;) {
+    Slot early = kNever;
+    Slot late = kNever;
+    bool forward = problem_.operation(o).required;
+    for (const int32_t v : problem_.makes[o]) {
+      find_needs(v);
+      const Need& need = needs_[at(v)];
+      const bool saved = !may_run_again(v, decided[at(v)]);
+      if (saved && need.first_sure < kNever) forward = true;
+      for (const int32_t reader : problem_.readers[v]) {
+        if (reader < forward_count_ && surely_forward_[at(reader)]) forward = true;
+      }
+      if (saved) continue;
+      early = std::min(early, need.first_possible);
+      if (decided[at(v)] != kOpen) late = std::min(late, need.first_sure);
+    }
+    early_[at(o)] = early;
+    late_[at(o)] = late;
+    surely_forward_[at(o)] = forward ? 1 : 0;
+    if (forward) steps_[at(o)] = 1;
+    if (late < kNever && early == late) steps_[at(key_of(late, o))] = 1;
+  }
+}
+
+void Bounds::hold_values(const Plan& decided) {
+  live_ = fixed_live_;
+  for (int32_t o = 0; o < forward_count_; ++o) {
+    const bool forward = surely_forward_[at(o)];
+    const bool again = late_[at(o)] < kNever;
+    const Key run = again && early_[at(o)] == late_[at(o)] ? key_of(late_[at(o)], o) : -1;
+    if (again) hold(o, key_of(early_[at(o)], o), problem_.operation(o).state_bytes);
+    for (const int32_t v : problem_.makes[o]) {
+      const Value& value = problem_.value(v);
+      const Need& need = needs_[at(v)];
+      const Choice choice = decided[at(v)];
+      gap_of_[at(v)] = {v, 0, -1};
+      Key end = o - 1;  // of its life in the forward
+      if (forward) {
+        end = value.written_back ? forward_count_ : o;
+        for (const int32_t reader : problem_.readers[v]) {
+          if (reader < forward_count_ && surely_forward_[at(reader)]) end = std::max(end, reader);
+        }
+      }
+      if (value.result) {
+        hold(o, last_key(), value.bytes);
+      } else if (!may_run_again(v, choice)) {
+        hold(o, std::max(end, need.last_sure), value.bytes);
+      } else {
+        hold(o, end, value.bytes);
+        if (need.first_sure < kNever) {
+          const Slot made = choice == kOpen ? need.first_sure : late_[at(o)];
+          const Key begin = key_of(made, o);
+          hold(begin, need.last_sure, value.bytes);
+          if (choice == kOpen) {
+            gap_of_[at(v)] = {v, std::max(end + 1, o), std::min(begin - 1, need.last_sure)};
+          }
+          if (run >= begin && run <= need.last_sure) continue;
+        }
+      }
+      // What an operation makes besides is there while it runs.
+      if (run >= 0) hold(run, run, value.bytes);
+    }
+  }
+  for (size_t i = 1; i < live_.size(); ++i) live_[i] += live_[i - 1];
+}
+
+int64_t Bounds::extra_of_runs() const {
+  int64_t extra = 0;
+  for (int32_t o = 0; o < forward_count_; ++o) {
+    const int64_t runs = (late_[at(o)] < kNever ? 1 : 0) + (surely_forward_[at(o)] ? 1 : 0);
+    if (runs > 1) extra += problem_.operation(o).time;
+  }
+  return extra;
+}
+
+/// Where not all open values fit beside each other, those that cost least for their bytes run again, at least: the
+/// most that this takes at one step.
+int64_t Bounds::extra_to_fit(int64_t budget) {
+  filled_.assign(live_.size() + 1, 0);
+  gaps_.clear();
+  for (const int32_t v : by_price_) {
+    const Gap gap = gap_of_[at(v)];
+    if (gap.end < gap.begin) continue;
+    filled_[at(gap.begin)] += problem_.value(v).bytes;
+    filled_[at(gap.end) + 1] -= problem_.value(v).bytes;
+    gaps_.push_back(gap);
+  }
+  double most = 0;
+  int64_t filled = 0;
+  for (Key key = 0; key <= last_key(); ++key) {
+    filled += filled_[at(key)];
+    int64_t over = live_[at(key)] + filled - budget;
+    if (!steps_[at(key)] || over <= 0) continue;
+    // What runs again anyway, or not in the forward, costs nothing.
+    const auto each = [&](bool costs, auto take) {
+      for (const Gap& gap : gaps_) {
+        if (key < gap.begin || key > gap.end) continue;
+        const int32_t maker = problem_.value(gap.value).maker;
+        if (costs != (surely_forward_[at(maker)] && late_[at(maker)] == kNever)) continue;
+        const int64_t bytes = std::min(over, problem_.value(gap.value).bytes);
+        take(gap.value, bytes);
+        over -= bytes;
+        if (over == 0) return;
+      }
+    };
+    double time = 0;
+    each(false, [](int32_t, int64_t) {});
+    if (over > 0) {
+      each(true, [&](int32_t value, int64_t bytes) {
+        time += prices_[at(value)] * static_cast<double>(bytes);
+      });
+    }
+    most = std::max(most, time);
+  }
+  // Sums of products: rounded down by more than their error.
+  return std::max<int64_t>(0, static_cast<int64_t>(most * (1 - 1e-9)) - 1);
+}
+
+Bound Bounds::of(const Plan& decided, int64_t budget) {
+  find_runs(decided);
+  hold_values(decided);
+  Bound bound;
+  for (size_t key = 0; key < live_.size(); ++key) {
+    if (steps_[key]) bound.peak = std::max(bound.peak, live_[key]);
+  }
+  bound.extra = extra_of_runs();
+  if (bound.peak <= budget && budget < std::numeric_limits<int64_t>::max()) {
+    bound.extra += extra_to_fit(budget);
+  }
+  return bound;
+}
+
+}  // namespace antegrad::budget

@@ -1,0 +1,107 @@
+#pragma once
+
+/// \file
+/// What every plan costs at least that agrees with some decisions: bounds for the search for a best plan.
+///
+/// Two plans enclose all that may become of the open values: in one they are saved, and operations run again as late
+/// as they ever do; in the other they are computed again, and operations run as early as they ever do. What is alive,
+/// and which steps there are, whatever lies between these, counts. When nothing is open the two are the same and the
+/// bounds are what the plan measures, so they are an independent account of what the simulator says.
+///
+/// (The plan in which open values take no memory is no bound: to compute one more value again moves others to an
+/// earlier slot, where there may be more room for what they need.)
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "partition/budget/problem.h"
+#include "partition/budget/simulator.h"
+
+namespace antegrad::budget {
+
+/// Not decided yet.
+inline constexpr Choice kOpen = 254;
+
+struct Bound {
+  int64_t peak = 0;
+  int64_t extra = 0;  ///< picoseconds, as in Measure
+};
+
+class Bounds {
+ public:
+  /// The problem must outlive it.
+  explicit Bounds(const Problem& problem);
+
+  /// Of all plans without windows in which open values (kOpen) are decided. `extra` is that of plans within the budget.
+  Bound of(const Plan& decided, int64_t budget = std::numeric_limits<int64_t>::max());
+
+  // Of the decisions that were looked at last:
+
+  /// Whether some plan among them needs the value in the backward, so that deciding it matters.
+  bool may_be_needed(int32_t value) const { return needs_[at(value)].first_possible < kNever; }
+  /// Whether all of them do.
+  bool is_needed(int32_t value) const { return needs_[at(value)].first_sure < kNever; }
+
+ private:
+  using Slot = int32_t;
+  using Key = int32_t;  ///< orders all steps, as in the simulator
+  static constexpr Slot kNever = std::numeric_limits<Slot>::max();
+
+  /// When the backward needs a value: in the first slot between `first_possible` and `first_sure`, last at `last_sure`
+  /// or later.
+  struct Need {
+    Slot first_possible = kNever;
+    Slot first_sure = kNever;
+    Key last_sure = -1;
+  };
+
+  static size_t at(int32_t index) { return static_cast<size_t>(index); }
+  Key key_of(Slot slot, int32_t operation) const {
+    return (slot + 2) * (forward_count_ + 1) + operation;
+  }
+  Key last_key() const { return static_cast<Key>(live_.size()) - 1; }
+  bool may_run_again(int32_t value, Choice choice) const {
+    return choice != kSave && !problem_.value(value).always_saved && !problem_.value(value).result;
+  }
+  void hold(Key begin, Key end, int64_t bytes) {
+    if (end < begin) return;
+    live_[at(begin)] += bytes;
+    if (end < last_key()) live_[at(end) + 1] -= bytes;
+  }
+  void find_needs(int32_t value);
+  void find_runs(const Plan& decided);
+  void hold_values(const Plan& decided);
+  int64_t extra_of_runs() const;
+  int64_t extra_to_fit(int64_t budget);
+
+  const Problem& problem_;
+  int32_t forward_count_;
+  Slot slots_;                ///< of the backward, one more for gradients that the forward makes
+  std::vector<Need> direct_;  // by value: of the backward's own operations
+  std::vector<int64_t> fixed_live_;  // by key, changes: tangents and what the backward makes
+  std::vector<char> fixed_steps_;    // by key
+  std::vector<char> runs_once_;      // by operation of the forward: at least, whatever the plan
+  std::vector<int32_t> by_price_;    // choices, those with the least time for their bytes first
+  std::vector<double>
+      prices_;  // by value: picoseconds of its operation for each byte of what it makes
+
+  // Of the decisions at hand.
+  std::vector<Need> needs_;           // by value
+  std::vector<Slot> early_, late_;    // by operation of the forward: between which it runs again
+  std::vector<char> surely_forward_;  // by operation of the forward
+  std::vector<int64_t> live_;         // by key
+  std::vector<char> steps_;           // by key
+  /// From when to when an open value takes memory only if it is saved.
+  struct Gap {
+    int32_t value;
+    Key begin;
+    Key end;
+  };
+  std::vector<Gap> gaps_;        // in the order of by_price_
+  std::vector<Gap> gap_of_;      // by value
+  std::vector<int64_t> filled_;  // by key: bytes of all gaps
+};
+
+}  // namespace antegrad::budget

@@ -1,0 +1,312 @@
+/// \file
+/// Parts of byte budgets against slow and simple accounts of the same on random graphs.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "partition/budget/frontier.h"
+#include "partition/budget/price.h"
+#include "partition/budget/search.h"
+#include "passes/dce.h"
+#include "random_network.h"
+#include "shrink.h"
+
+namespace antegrad::testing {
+namespace {
+
+using namespace budget;
+
+constexpr int kCases = 400;
+constexpr int kSize = 24;
+
+Problem problem_of(const Graph& raw) {
+  const Graph graph = dce(raw);
+  std::mt19937_64 random(graph.nodes.size());
+  std::vector<double> seconds(graph.nodes.size());
+  for (double& s : seconds) s = static_cast<double>(random() % 1000) * 1e-6;
+  ByteRules rules;
+  rules.granule = 1;
+  return make_problem(graph, seconds, rules);
+}
+
+/// Of random graphs, whose backward reads at random, and random networks.
+void hold_for_problems(int cases, const std::function<std::string(const Problem&)>& violation) {
+  const auto of_graph = [&](const Graph& graph) { return violation(problem_of(graph)); };
+  hold_for_random_graphs(cases, kSize, of_graph);
+  for (int seed = 0; seed < cases; ++seed) {
+    const Graph network = RandomNetwork(static_cast<uint64_t>(seed)).joint(1 + seed % kSize);
+    ASSERT_EQ(of_graph(network), "") << "network of seed " << seed;
+  }
+}
+
+std::vector<int32_t> choices_of(const Problem& problem) {
+  Simulator simulator(problem);
+  Archive archive;
+  return Search(simulator, archive).choices();
+}
+
+Plan random_plan(const Problem& problem, std::mt19937_64& random, bool windows) {
+  const Choice choices[] = {kSave, kRecompute, 2};
+  Plan plan(problem.values.size());
+  for (Choice& choice : plan) choice = choices[random() % (windows ? 3 : 2)];
+  return plan;
+}
+
+/// Runs a plan without windows step by step, forward in time, and keeps a set of what is in memory.
+class SlowMachine {
+ public:
+  SlowMachine(const Problem& problem, const Plan& plan) : problem_(problem), plan_(plan) {
+    list_backward();
+    list_forward();
+    run();
+  }
+  int64_t peak = 0;
+  int64_t time = 0;
+  std::vector<int64_t> live;  ///< while each step runs
+
+ private:
+  struct Todo {
+    int32_t operation;  // -1: nothing runs
+    bool again;
+  };
+
+  bool is_saved(int32_t v) const {
+    return problem_.value(v).result || problem_.value(v).always_saved ||
+           plan_[static_cast<size_t>(v)] == kSave;
+  }
+  bool of_forward(int32_t v) const { return problem_.value(v).maker < problem_.forward_count; }
+
+  /// Before each operation of the backward: what it needs and is not there, with what that needs.
+  void list_backward() {
+    std::set<int32_t> there;
+    const auto need = [&](const std::vector<int32_t>& values) {
+      std::set<int32_t> missing;
+      std::vector<int32_t> open = values;
+      while (!open.empty()) {
+        const int32_t v = open.back();
+        open.pop_back();
+        if (!of_forward(v)) continue;
+        if (is_saved(v)) {
+          used_.insert(v);
+          continue;
+        }
+        if (there.count(v) != 0 || !missing.insert(problem_.value(v).maker).second) continue;
+        const auto reads = problem_.reads[problem_.value(v).maker];
+        open.insert(open.end(), reads.begin(), reads.end());
+      }
+      for (const int32_t o : missing) {
+        backward_.push_back({o, true});
+        for (const int32_t v : problem_.makes[o]) there.insert(v);
+      }
+    };
+    const auto count = static_cast<int32_t>(problem_.operations.size());
+    for (int32_t o = problem_.forward_count; o < count; ++o) {
+      const auto reads = problem_.reads[o];
+      need({reads.begin(), reads.end()});
+      backward_.push_back({o, false});
+    }
+    std::vector<int32_t> gradients;
+    for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
+      if (problem_.value(v).gradient) gradients.push_back(v);
+    }
+    need(gradients);
+  }
+
+  void list_forward() {
+    std::set<int32_t> wanted = used_;
+    for (int32_t o = problem_.forward_count; o-- > 0;) {
+      const auto makes = problem_.makes[o];
+      const bool runs =
+          problem_.operation(o).required ||
+          std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return wanted.count(v) != 0; });
+      if (!runs) continue;
+      forward_.insert(forward_.begin(), {o, false});
+      for (const int32_t v : problem_.reads[o]) wanted.insert(v);
+    }
+  }
+
+  void run() {
+    std::vector<Todo> steps = forward_;
+    const size_t end = steps.size();
+    steps.push_back({-1, false});
+    steps.push_back({-1, false});
+    steps.insert(steps.end(), backward_.begin(), backward_.end());
+    // Each run of an operation makes new copies; who reads which, and when last?
+    struct Copy {
+      int64_t bytes;
+      size_t from, to;
+    };
+    std::vector<Copy> copies;
+    std::map<int32_t, size_t> first, latest;  // copy of a value: of the forward, of the last run
+    for (size_t t = 0; t < steps.size(); ++t) {
+      const int32_t o = steps[t].operation;
+      if (o < 0) continue;
+      time += problem_.operation(o).time;
+      const bool in_backward = t > end;
+      for (const int32_t v : problem_.reads[o]) {
+        const bool kept = !in_backward || (of_forward(v) && is_saved(v));
+        Copy& copy = copies[kept ? first.at(v) : latest.at(v)];
+        copy.to = std::max(copy.to, t);
+      }
+      for (const int32_t v : problem_.makes[o]) {
+        latest[v] = copies.size();
+        if (!in_backward) first[v] = copies.size();
+        copies.push_back({problem_.value(v).bytes, t, t});
+        const bool returned = !steps[t].again && problem_.value(v).result;
+        if (returned) copies.back().to = steps.size();
+        if (problem_.value(v).written_back && !in_backward) {
+          copies.back().to = std::max(copies.back().to, end);
+        }
+      }
+      if (steps[t].again && problem_.operation(o).state_bytes > 0) {
+        // The state is kept from when the forward drew to when it is drawn from again.
+        const auto drawn = std::find_if(steps.begin(), steps.end(),
+                                        [&](const Todo& step) { return step.operation == o; });
+        copies.push_back(
+            {problem_.operation(o).state_bytes, static_cast<size_t>(drawn - steps.begin()), t});
+      }
+    }
+    for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
+      if (!problem_.value(v).gradient) continue;
+      const bool kept = of_forward(v) && is_saved(v);
+      copies[kept ? first.at(v) : latest.at(v)].to = steps.size();
+    }
+    copies.push_back({problem_.tangent_bytes, end + 1, steps.size()});
+    for (size_t t = 0; t < steps.size(); ++t) {
+      int64_t bytes = 0;
+      for (const Copy& copy : copies) bytes += copy.from <= t && t <= copy.to ? copy.bytes : 0;
+      live.push_back(bytes);
+      peak = std::max(peak, bytes);
+    }
+  }
+
+  const Problem& problem_;
+  const Plan& plan_;
+  std::set<int32_t> used_;  // of the forward, by the backward, and saved
+  std::vector<Todo> forward_, backward_;
+};
+
+TEST(BudgetPartsFuzz, TheSimulatorSaysWhatASlowMachineDoes) {
+  hold_for_problems(kCases, [](const Problem& problem) -> std::string {
+    std::mt19937_64 random(problem.values.size());
+    Simulator simulator(problem);
+    for (int i = 0; i < 5; ++i) {
+      const Plan plan = random_plan(problem, random, /*windows=*/false);
+      const Measure measure = simulator.set(plan);
+      const SlowMachine slow(problem, plan);
+      if (measure.peak != slow.peak || problem.time + measure.extra != slow.time) {
+        return std::to_string(measure.peak) + " B, " + std::to_string(measure.extra) +
+               " ps more; by the slow machine " + std::to_string(slow.peak) + " B, " +
+               std::to_string(slow.time - problem.time);
+      }
+      std::vector<int64_t> live;
+      for (const Step& step : simulator.steps()) live.push_back(step.live);
+      if (live != slow.live) return "other bytes on the way";
+    }
+    return "";
+  });
+}
+
+TEST(BudgetPartsFuzz, NoPlanIsBelowTheFloor) {
+  hold_for_problems(kCases, [](const Problem& problem) -> std::string {
+    const int64_t floor = peak_floor(problem);
+    const std::vector<int32_t> choices = choices_of(problem);
+    std::mt19937_64 random(problem.values.size());
+    Simulator simulator(problem);
+    const auto check = [&](const Plan& plan) -> std::string {
+      const int64_t peak = simulator.set(plan).peak;
+      return peak >= floor ? ""
+                           : "a plan of " + std::to_string(peak) + " B below the floor of " +
+                                 std::to_string(floor);
+    };
+    for (int i = 0; i < 10; ++i) {
+      const std::string wrong = check(random_plan(problem, random, /*windows=*/true));
+      if (!wrong.empty()) return wrong;
+    }
+    Plan plan(problem.values.size(), kRecompute);
+    for (size_t bits = 0; choices.size() <= 8 && bits < (size_t{1} << choices.size()); ++bits) {
+      for (size_t i = 0; i < choices.size(); ++i) {
+        plan[static_cast<size_t>(choices[i])] = (bits >> i & 1) != 0 ? kSave : kRecompute;
+      }
+      if (std::string wrong = check(plan); !wrong.empty()) return wrong;
+    }
+    return "";
+  });
+}
+
+/// What a cut pays: the price of what is saved, and the time of what runs again beside the forward.
+struct Additive {
+  int64_t bytes = 0;
+  int64_t time = 0;
+};
+
+Additive additive(const Problem& problem, const Plan& plan) {
+  std::vector<bool> needed(problem.values.size(), false);
+  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
+    const auto readers = problem.readers[v];
+    needed[static_cast<size_t>(v)] =
+        problem.value(v).gradient || std::any_of(readers.begin(), readers.end(), [&](int32_t o) {
+          return o >= problem.forward_count;
+        });
+  }
+  Additive sum;
+  for (int32_t o = problem.forward_count; o-- > 0;) {
+    bool again = false;
+    for (const int32_t v : problem.makes[o]) {
+      if (!needed[static_cast<size_t>(v)] || !problem.is_choice(v)) continue;
+      if (plan[static_cast<size_t>(v)] == kSave) {
+        sum.bytes += problem.value(v).bytes;
+      } else {
+        again = true;
+      }
+    }
+    if (!again) continue;
+    if (problem.operation(o).required) sum.time += problem.operation(o).time;
+    for (const int32_t v : problem.reads[o]) needed[static_cast<size_t>(v)] = true;
+  }
+  return sum;
+}
+
+TEST(BudgetPartsFuzz, CutsForAPriceAreTheCheapestPlans) {
+  hold_for_problems(kCases, [](const Problem& problem) -> std::string {
+    const std::vector<int32_t> choices = choices_of(problem);
+    if (choices.size() > 10) return "";
+    std::vector<Additive> all;
+    Plan plan(problem.values.size(), kRecompute);
+    for (size_t bits = 0; bits < (size_t{1} << choices.size()); ++bits) {
+      for (size_t i = 0; i < choices.size(); ++i) {
+        plan[static_cast<size_t>(choices[i])] = (bits >> i & 1) != 0 ? kSave : kRecompute;
+      }
+      all.push_back(additive(problem, plan));
+    }
+    // Prices are rounded to picoseconds, and a save costs one more.
+    const auto slack = 2.0 * static_cast<double>(choices.size()) + 1;
+    PriceCuts cuts(problem);
+    for (const double price : {1e-2, 1e3, 1e5, 1e6, 3e6, 1e7, 1e8}) {
+      const auto cost = [&](const Additive& sum) {
+        return price * static_cast<double>(sum.bytes) + static_cast<double>(sum.time);
+      };
+      double least = cost(all[0]);
+      for (const Additive& sum : all) least = std::min(least, cost(sum));
+      const double found = cost(additive(problem, cuts.cut(price, cuts.bytes())));
+      if (found > least + slack) {
+        return "at " + std::to_string(price) + " a byte " + std::to_string(found) + ", best " +
+               std::to_string(least);
+      }
+    }
+    // A sweep goes from what saves most to what saves least.
+    Additive before = additive(problem, cuts.sweep(cuts.bytes()).front());
+    for (const Plan& swept : cuts.sweep(cuts.bytes())) {
+      const Additive sum = additive(problem, swept);
+      if (sum.bytes > before.bytes || sum.time < before.time) return "a sweep that turns round";
+      before = sum;
+    }
+    return "";
+  });
+}
+
+}  // namespace
+}  // namespace antegrad::testing

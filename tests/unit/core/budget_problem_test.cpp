@@ -1,0 +1,101 @@
+#include "partition/budget/problem.h"
+
+#include <gtest/gtest.h>
+
+#include <antegrad/error.h>
+
+#include "graphs.h"
+
+namespace antegrad::testing {
+namespace {
+
+using budget::Problem;
+using budget::Rows;
+
+std::vector<std::vector<int32_t>> lists(const Rows& rows) {
+  std::vector<std::vector<int32_t>> result;
+  for (int32_t row = 0; row < rows.rows(); ++row) {
+    result.emplace_back(rows[row].begin(), rows[row].end());
+  }
+  return result;
+}
+
+Rows rows_of(const std::vector<std::vector<int32_t>>& lists) {
+  Rows rows;
+  for (const auto& list : lists) {
+    for (const int32_t item : list) rows.add(item);
+    rows.end_row();
+  }
+  return rows;
+}
+
+TEST(BudgetRows, AreListsOfNumbers) {
+  EXPECT_EQ(Rows().rows(), 0);
+  const std::vector<std::vector<int32_t>> wanted = {{3, 1}, {}, {2}, {}};
+  EXPECT_EQ(lists(rows_of(wanted)), wanted);
+}
+
+TEST(BudgetRows, TransposedHoldRowsByItem) {
+  const Rows rows = rows_of({{3, 1}, {}, {1}, {0, 3}});
+  EXPECT_EQ(lists(rows.transposed(5)),
+            (std::vector<std::vector<int32_t>>{{3}, {0, 2}, {}, {0, 3}, {}}));
+  EXPECT_EQ(lists(Rows().transposed(2)), (std::vector<std::vector<int32_t>>{{}, {}}));
+}
+
+/// A draw with two outputs, a view, a value of the backward that depends on no tangent, a written input.
+const char* const kGraph = R"(generators cpu
+inputs
+  %0: f32[4] primal argument 0 grad mutates_data
+  %1: token generator 0
+  %9: f32[4] tangent 0
+nodes
+  %2: f32[4], %3: bool[4], %4: token = aten::native_dropout.default(%0, 0.5, true; %1)
+  %5: f32[2, 2] &2 = aten::view.default(%2, [2, 2])
+  %6: f32[2, 2] = aten::cos.default(%5)
+  %7: f32[4] = aten::neg.default(%2)
+backward
+  %8: f32[2, 2] = aten::sin.default(%5)
+  %10: f32[2, 2] = aten::mul.Tensor(%9, %8)
+  %11: f32[2, 2] = aten::mul.Tensor(%10, %3)
+outputs
+  %6 result grad
+  %7 mutated 0
+  %4 generator 0
+  %11 gradient 0
+)";
+
+TEST(BudgetProblem, HasStoragesAndWhatComputesThem) {
+  const Graph graph = graph_of(kGraph);
+  ByteRules rules;
+  rules.granule = 1;
+  const Problem problem =
+      budget::make_problem(graph, {1e-6, 5e-6, 2e-6, 3e-6, 4e-6, 6e-6, 7e-6}, rules);
+  // The view has vanished, and the sine counts as forward.
+  ASSERT_EQ(problem.operations.size(), 6u);
+  EXPECT_EQ(problem.forward_count, 4);
+  std::vector<ValueId> ids;
+  for (const budget::Value& value : problem.values) ids.push_back(value.id);
+  EXPECT_EQ(ids, (std::vector<ValueId>{2, 3, 6, 7, 8, 10, 11}));
+  EXPECT_EQ(problem.values[0].bytes, 16);
+  EXPECT_EQ(problem.values[1].bytes, 4);
+  EXPECT_EQ(lists(problem.makes),
+            (std::vector<std::vector<int32_t>>{{0, 1}, {2}, {3}, {4}, {5}, {6}}));
+  EXPECT_EQ(lists(problem.reads),
+            (std::vector<std::vector<int32_t>>{{}, {0}, {0}, {0}, {4}, {1, 5}}));
+  EXPECT_EQ(lists(problem.readers),
+            (std::vector<std::vector<int32_t>>{{1, 2, 3}, {5}, {}, {}, {4}, {5}, {}}));
+  EXPECT_EQ(problem.tangent_bytes, 16);
+  EXPECT_EQ(problem.time, 23'000'000);
+  EXPECT_EQ(problem.operation(0).state_bytes, state_bytes("cpu"));
+  EXPECT_TRUE(problem.operation(2).required);
+  EXPECT_FALSE(problem.operation(3).required);
+  EXPECT_TRUE(problem.value(2).result);
+  EXPECT_TRUE(problem.value(3).written_back);
+  EXPECT_TRUE(problem.value(6).gradient);
+  EXPECT_TRUE(problem.is_choice(0));
+  EXPECT_FALSE(problem.is_choice(2));
+  EXPECT_FALSE(problem.is_choice(5));
+}
+
+}  // namespace
+}  // namespace antegrad::testing

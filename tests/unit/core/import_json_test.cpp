@@ -1,0 +1,170 @@
+#include "explain/import_json.h"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <antegrad/error.h>
+
+#include "graph/parse.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "reference_files.h"
+
+namespace antegrad::testing {
+namespace {
+
+const std::string kData = ANTEGRAD_TEST_DATA;
+
+ImportedGraph import_file(const std::string& name) {
+  const std::string file = kData + "/joint/" + name + ".json.gz";
+  return import_json(read_maybe_gzipped(file), file);
+}
+
+std::vector<std::string> exported_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kData + "/joint")) {
+    if (entry.path().extension() == ".gz") names.push_back(entry.path().stem().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(ImportJson, ReadsEveryExportedGraph) {
+  EXPECT_EQ(exported_names().size(), 14u);
+  for (const std::string& name : exported_names()) {
+    const ImportedGraph imported = import_file(name);
+    EXPECT_EQ(imported.graph.name, name);
+    EXPECT_NO_THROW(verify(imported.graph)) << name;
+    EXPECT_EQ(imported.reference.size(), 7u) << name;
+  }
+}
+
+/// tests/data/reference/exported holds most of the same graphs in our textual form, converted by another program, and
+/// what the reference saves of them.
+TEST(ImportJson, SaysWhatAnotherConverterSays) {
+  int compared = 0;
+  for (const std::string& name : exported_names()) {
+    const std::string other = "reference/exported/" + name;
+    if (!std::filesystem::exists(kData + "/" + other + ".agraph")) continue;
+    const ImportedGraph imported = import_file(name);
+    EXPECT_EQ(to_text(imported.graph), to_text(parse_graph(text_of(other + ".agraph"), name)));
+    const auto saved = nlohmann::json::parse(text_of(other + ".saved.json"));
+    for (const auto& partition : saved["partitions"]) {
+      std::string budget = "default";
+      if (partition["partitioner"] != "default_partition") {
+        budget = partition["options"].value("activation_memory_budget", nlohmann::json(1.0)).dump();
+      }
+      std::set<ValueId> expected;
+      for (const auto& [node, value] : partition["saved"].items())
+        expected.insert(value.get<int>());
+      const auto found = std::find_if(imported.reference.begin(), imported.reference.end(),
+                                      [&](const auto& entry) { return entry.first == budget; });
+      ASSERT_NE(found, imported.reference.end()) << name << " " << budget;
+      EXPECT_EQ(std::set<ValueId>(found->second.begin(), found->second.end()), expected)
+          << name << " " << budget;
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, 13);
+}
+
+/// A draw of which the first output is unused; a view of a tangent; a gradient that is none.
+const char* const kTiny = R"({
+  "name": "tiny", "params": 1, "storages": [32, 32, 4, 32, 4, 8, 32], "fw_out": [5], "bw_out": [7, -1],
+  "nodes": [
+    {"n": "primals_1", "k": "primal", "op": "placeholder", "in": [], "o": [[0, [2, 4], "float32"]]},
+    {"n": "primals_2", "k": "primal", "op": "placeholder", "in": [], "o": [[1, [2, 4], "float32"]]},
+    {"n": "tangents_1", "k": "tangent", "op": "placeholder", "in": [], "o": [[2, [], "float32"]]},
+    {"n": "drop", "k": "op", "op": "aten.native_dropout.default", "tags": ["rnd"], "in": [0],
+     "o": [[3, [2, 4], "float32"], [5, [2, 4], "bool"]]},
+    {"n": "getitem", "k": "op", "op": "getitem:1", "in": [3], "o": [[5, [2, 4], "bool"]]},
+    {"n": "sum_1", "k": "op", "op": "aten.sum.default", "in": [1], "o": [[4, [], "float32"]]},
+    {"n": "expand", "k": "op", "op": "aten.expand.default", "tags": ["view"], "in": [2],
+     "o": [[2, [2, 4], "float32"]]},
+    {"n": "mul", "k": "op", "op": "aten.mul.Tensor", "in": [6, 4], "o": [[6, [2, 4], "float32"]]}
+  ],
+  "ref": {"default": {"saved": ["getitem"]}, "0.5": {"saved": ["primals_1"]}}
+})";
+
+TEST(ImportJson, KeepsDrawsViewsAndUnusedOutputs) {
+  const ImportedGraph imported = import_json(kTiny, "tiny.json");
+  const Graph expected = parse_graph(R"(antegrad.graph 1 "tiny"
+generators cpu
+inputs
+  %0: f32[2, 4] primal parameter "primals_1" grad
+  %1: f32[2, 4] primal argument 0
+  %2: token generator 0
+  %3: f32[] tangent 0
+nodes
+  %4: f32[2, 4], %5: bool[2, 4], %6: token = aten::native_dropout.default(%0; %2)  # 0
+  %7: f32[] = aten::sum.default(%1)  # 1
+backward
+  %8: f32[2, 4] &3 = aten::expand.default(%3)  # 2
+  %9: f32[2, 4] = aten::mul.Tensor(%8, %5)  # 3
+outputs
+  %7 result grad
+  %6 generator 0
+  %9 gradient 0
+)");
+  EXPECT_EQ(to_text(imported.graph), to_text(expected));
+  const std::vector<std::pair<std::string, std::vector<ValueId>>> saved = {{"0.5", {0}},
+                                                                           {"default", {5}}};
+  EXPECT_EQ(imported.reference, saved);
+}
+
+TEST(ImportJson, RefusesWhatIsNoSuchGraph) {
+  const auto changed = [](const std::string& from, const std::string& to) {
+    std::string text = kTiny;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  for (const std::string& text :
+       {std::string("{"), std::string("[]"), changed("\"params\"", "\"parameters\""),
+        changed("aten.mul.Tensor", "mine"), changed("float32", "quint8"),
+        changed("\"in\": [6, 4]", "\"in\": [6, 40]"), changed("\"in\": [6, 4]", "\"in\": [6, 7]"),
+        changed("\"in\": [6, 4]", "\"in\": [6, -4]"), changed("getitem:1", "getitem:2"),
+        changed("getitem:1", "getitem:x"), changed("[\"getitem\"]", "[\"nobody\"]"),
+        changed("\"fw_out\": [5]", "\"fw_out\": []")}) {
+    try {
+      import_json(text, "tiny.json");
+      ADD_FAILURE() << text;
+    } catch (const GraphError& error) {
+      EXPECT_NE(std::string(error.what()).find("tiny.json"), std::string::npos) << error.what();
+    }
+  }
+}
+
+class Files : public ::testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path); }
+  void write(const std::string& bytes) const { std::ofstream(path, std::ios::binary) << bytes; }
+  const std::string path =
+      (std::filesystem::temp_directory_path() / "antegrad_import_json_test").string();
+};
+
+TEST_F(Files, AreReadPlainOrGzipped) {
+  write("plain text");
+  EXPECT_EQ(read_maybe_gzipped(path), "plain text");
+  write("");
+  EXPECT_EQ(read_maybe_gzipped(path), "");
+  EXPECT_EQ(read_maybe_gzipped(kData + "/joint/mlp2_small.json.gz").front(), '{');
+}
+
+TEST_F(Files, ThatCannotBeReadAreRefused) {
+  std::ifstream stream(kData + "/joint/mlp2_small.json.gz", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(stream)), {});
+  write(bytes.substr(0, bytes.size() / 2));
+  EXPECT_THROW(read_maybe_gzipped(path), InputError);
+  std::string broken = bytes;
+  broken[broken.size() / 2] = static_cast<char>(broken[broken.size() / 2] ^ 0x55);
+  write(broken);
+  EXPECT_THROW(read_maybe_gzipped(path), InputError);
+  EXPECT_THROW(read_maybe_gzipped(path + ".nowhere"), InputError);
+  EXPECT_THROW(read_maybe_gzipped(kData), InputError);
+}
+
+}  // namespace
+}  // namespace antegrad::testing

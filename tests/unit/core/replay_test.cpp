@@ -1,0 +1,106 @@
+#include "explain/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <antegrad/error.h>
+
+#include "planned_graphs.h"
+
+namespace antegrad::testing {
+namespace {
+
+/// A graph with the record of what `choice` leads to.
+GraphFile recorded(const Graph& graph, const PartitionChoice& choice) {
+  return {graph, to_text(make_record(partition_by(graph, choice), choice))};
+}
+
+PartitionChoice choice_of(Partitioner partitioner, int64_t budget = 0) {
+  PartitionChoice choice;
+  choice.partitioner = partitioner;
+  choice.budget.bytes = budget;
+  return choice;
+}
+
+TEST(Replay, EveryPartitionerDecidesTheSameAgain) {
+  const Graph graph = graph_from_file("reference/llama.agraph");
+  const PlannedGraph planned(graph);
+  const int64_t half = planned.planner.frontier().eager_peak / 2;
+  for (const PartitionChoice& choice :
+       {choice_of(Partitioner::as_written), choice_of(Partitioner::min_cut),
+        choice_of(Partitioner::budget, half),
+        choice_of(Partitioner::budget, planned.planner.frontier().archive.smallest().peak)}) {
+    // Through the text, as from a file.
+    const GraphFile file = parse_graph_file(to_text(recorded(graph, choice)));
+    const Replayed replayed = replay(file);
+    EXPECT_TRUE(replayed.differences.empty()) << to_text(replayed);
+    EXPECT_EQ(to_text(replayed).find("same: "), 0u);
+    EXPECT_EQ(replayed.now.peak, replayed.then.peak);
+  }
+}
+
+TEST(Replay, TheRecordOfAPlanSaysWhatItRecomputes) {
+  const PlannedGraph planned(chain_graph(12));
+  const auto& smallest = planned.planner.frontier().archive.smallest();
+  PartitionChoice choice = choice_of(Partitioner::budget, smallest.peak);
+  const PartitionRecord record = make_record(planned.planner.partition(smallest), choice);
+  EXPECT_EQ(record.peak, smallest.peak);
+  budget::Simulator simulator(planned.planner.problem());
+  simulator.set(*smallest.plan);
+  std::map<ValueId, int64_t> runs;
+  for (const budget::Value& value : planned.planner.problem().values) {
+    if (planned.planner.problem().operation(value.maker).backward) continue;
+    const auto again = static_cast<int64_t>(simulator.runs_again(value.maker).size());
+    if (again > 0) runs[value.id] = again;
+  }
+  EXPECT_FALSE(runs.empty());
+  EXPECT_EQ(record.recomputed, runs);
+}
+
+TEST(Replay, NamesEachDecisionThatChanged) {
+  const Graph graph = graph_from_file("reference/llama.agraph");
+  const GraphFile file = recorded(graph, choice_of(Partitioner::min_cut));
+  PartitionRecord changed = parse_record(file.record);
+  const ValueId unsaved = changed.saved.back();
+  const ValueId fewer = changed.recomputed.begin()->first;
+  changed.saved.pop_back();
+  changed.saved.push_back(1 << 19);
+  changed.recomputed[fewer] += 2;
+  changed.peak += 64;
+  changed.version = "0.0.1";
+  const Replayed replayed = replay({graph, to_text(changed)});
+  ASSERT_EQ(replayed.differences.size(), 4u) << to_text(replayed);
+  const std::string text = to_text(replayed);
+  for (const std::string& part :
+       {std::string("recorded by version 0.0.1"), std::string("4 differences in llama"),
+        std::string("%524288, which the graph does not have: was saved, is not now"),
+        fmt::format("%{} ", unsaved), std::string(": is saved now, was not"),
+        fmt::format("%{} ", fewer), std::string(": was recomputed 3 times, is 1 times now"),
+        std::string("the peak was ")}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  }
+}
+
+TEST(Replay, OtherOptionsGiveOtherDecisions) {
+  const Graph graph = graph_from_file("reference/llama.agraph");
+  PartitionRecord record = parse_record(recorded(graph, choice_of(Partitioner::min_cut)).record);
+  record.choice.min_cut.aggressive_recomputation = true;
+  EXPECT_FALSE(replay({graph, to_text(record)}).differences.empty());
+}
+
+TEST(Replay, ThereMustBeARecordAndAJointGraph) {
+  const Graph graph = graph_from_file("mlp.agraph");
+  expect_error<GraphError>([&] { replay({graph, ""}); }, "a graph file that ends with a record");
+  const PartitionChoice choice = choice_of(Partitioner::as_written);
+  GraphFile file = recorded(graph, choice);
+  file.graph = partition_by(graph, choice).forward;
+  expect_error<GraphError>([&] { replay(file); }, "a joint graph");
+  PartitionChoice other = choice_of(Partitioner::budget, 1 << 20);
+  other.machine = "abacus";
+  expect_error<OptionError>([&] { partition_by(graph, other); }, "abacus");
+  other.machine = "";
+  other.budget.bytes = 1;
+  EXPECT_THROW(partition_by(graph, other), BudgetError);
+}
+
+}  // namespace
+}  // namespace antegrad::testing

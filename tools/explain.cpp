@@ -1,0 +1,69 @@
+#include <iostream>
+#include <limits>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "explain/budget_report.h"
+#include "explain/record.h"
+#include "graph/text.h"
+#include "planning.h"
+
+namespace antegrad::cli {
+namespace {
+
+struct ExplainOptions {
+  PlanOptions plan;
+  std::string record;
+  bool all = false;
+  bool json = false;
+};
+
+constexpr size_t kShown = 30;
+
+void explain(const ExplainOptions& options) {
+  if (!options.record.empty() && options.plan.budget.empty()) {
+    throw UsageError("--record needs a --budget: without one nothing is decided");
+  }
+  const Planned planned(options.plan);
+  const budget::PlanPoint point = planned.point();
+  BudgetReport report = budget_report(planned.planner(), point, planned.budget());
+  report.how = planned.how();
+  if (!options.record.empty()) {
+    const PartitionRecord record =
+        make_record(planned.planner().partition(point), planned.choice());
+    write_text(options.record, to_text(GraphFile{planned.captured(), to_text(record)}));
+  }
+  if (options.json) {
+    std::cout << to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+              << "\n";
+  } else {
+    std::cout << to_text(report, options.all ? std::numeric_limits<size_t>::max() : kShown);
+  }
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "explain",
+      "Say what a plan for a memory budget saves and recomputes, why, and what it costs");
+  auto options = std::make_shared<ExplainOptions>();
+  command->footer(
+      "Without --budget the plan is that which saves all that the backward reads.\n\n"
+      "Examples:\n  antegrad explain step.agraph --budget 200MiB\n"
+      "  antegrad explain step.agraph --budget 50% --effort thorough --all\n"
+      "  antegrad explain step.agraph --budget 1.5GiB --json | jq .recompute_us\n"
+      "  antegrad explain step.agraph --budget 200MiB --record decided.agraph");
+  add_plan_options(*command, options->plan);
+  command->add_flag("--all", options->all, "All tensors, not only the largest 30");
+  command->add_flag("--json", options->json, "One JSON object instead of tables");
+  command
+      ->add_option("--record", options->record,
+                   "Also write the graph with what was decided, for antegrad replay")
+      ->type_name("FILE");
+  command->callback([options] { explain(*options); });
+}
+
+}  // namespace antegrad::cli

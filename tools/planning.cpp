@@ -1,0 +1,121 @@
+#include "planning.h"
+
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <antegrad/error.h>
+
+#include "command.h"
+#include "graph/byte_text.h"
+#include "passes/dce.h"
+#include "passes/joint_passes.h"
+#include "progress.h"
+
+namespace antegrad::cli {
+namespace {
+
+struct Budget {
+  double share = 0;   ///< of the eager peak, where it is above 0
+  int64_t bytes = 0;  ///< or else this
+};
+
+Budget budget_from(const std::string& text) {
+  if (text.ends_with('%')) {
+    double percent = 0;
+    const char* end = text.data() + text.size() - 1;
+    const auto [stop, error] = std::from_chars(text.data(), end, percent);
+    if (error == std::errc() && stop == end && percent > 0 && percent <= 1e6)
+      return {percent / 100, 0};
+  } else if (const auto bytes = bytes_from_text(text); bytes && *bytes > 0) {
+    return {0, *bytes};
+  }
+  throw UsageError(fmt::format(
+      "expected a budget such as 200MiB, 1.5GiB, or 50% of the eager peak; found {}", text));
+}
+
+}  // namespace
+
+void add_plan_options(CLI::App& command, PlanOptions& options) {
+  add_graph_file(command, options.file);
+  add_budget_options(command, options);
+}
+
+void add_budget_options(CLI::App& command, PlanOptions& options) {
+  command
+      .add_option("--budget", options.budget,
+                  "Most bytes alive during forward and backward: with B, KiB, MiB or GiB, or a "
+                  "percentage of the eager peak")
+      ->type_name("SIZE");
+  command.add_option("--effort", options.effort, "How long to look for plans: quick or thorough")
+      ->check(CLI::IsMember({"quick", "thorough"}))
+      ->type_name("EFFORT")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--machine", options.machine,
+          "Whose times count: cpu or gpu; without it, by the devices of the graph's tensors")
+      ->check(CLI::IsMember({"cpu", "gpu"}))
+      ->type_name("MACHINE");
+  add_symbols(command, options.symbols);
+  command.add_flag("--as-is", options.as_is,
+                   "Remove dead nodes only; without it the graph is simplified first, as when it "
+                   "is compiled");
+}
+
+Planned::Planned(const PlanOptions& options)
+    : effort_(options.effort == "quick" ? BudgetEffort::quick : BudgetEffort::thorough),
+      simplify_(!options.as_is) {
+  std::optional<Budget> budget;
+  if (!options.budget.empty()) budget = budget_from(options.budget);
+  captured_ = read_joint_graph(options.file);
+  rules_ = byte_rules(captured_, options.symbols);
+  joint_ = simplified(captured_, options.as_is);
+  machine_ = options.machine.empty() ? budget::machine_of(joint_) : options.machine;
+  const std::vector<double> times = budget::roofline(joint_, *machine_named(machine_), rules_);
+  Progress progress("looking for plans");
+  planner_ = std::make_unique<budget::Planner>(
+      joint_, times, rules_,
+      budget::FrontierOptions{effort_, [&](double done) { progress.show(done); }});
+  if (!budget) return;
+  const auto eager = static_cast<double>(planner_->frontier().eager_peak);
+  budget_ =
+      budget->share > 0 ? static_cast<int64_t>(std::floor(budget->share * eager)) : budget->bytes;
+}
+
+budget::PlanPoint Planned::point() const {
+  return budget_ ? planner_->pick(*budget_) : planner_->eager();
+}
+
+PartitionChoice Planned::choice() const {
+  PartitionChoice choice;
+  choice.partitioner = Partitioner::budget;
+  choice.budget.bytes = budget_.value_or(0);
+  choice.budget.effort = effort_;
+  choice.machine = machine_;
+  choice.rules = rules_;
+  choice.simplify = simplify_;
+  return choice;
+}
+
+std::string Planned::how() const {
+  return fmt::format("{} search, times of a {}",
+                     effort_ == BudgetEffort::quick ? "quick" : "thorough", machine_);
+}
+
+Graph read_joint_graph(const std::string& file) {
+  Graph graph = read_valid_graph(file);
+  if (!is_joint(graph)) {
+    throw GraphError(ErrorText{"a joint graph, with primals and gradients", graph.name, ""});
+  }
+  number_nodes(graph);
+  return graph;
+}
+
+Graph simplified(Graph joint, bool as_is) {
+  return as_is ? dce(std::move(joint)) : run_joint_passes(std::move(joint), {});
+}
+
+}  // namespace antegrad::cli
