@@ -1,39 +1,31 @@
-// Trains two byte-level GPTs on real text from the same seed, one eagerly and one compiled by
-// antegrad, and compares: losses and parameters must be equal to the bit. Exit status: 0 when they
-// are, 1 when they part, 2 when it could not run.
+// Trains three byte-level GPTs on real text from the same seed, one eagerly, one compiled by antegrad and one
+// compiled with half of eager's memory, and compares: losses and parameters must be equal to the bit. Exit status: 0
+// when they are, 1 when they part, 2 when it could not run.
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/equal.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/charts.h>
 #include <fmt/format.h>
-#include <torch/optim/adamw.h>
-#include <torch/utils.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 
-#include "common/measure.h"
-#include "common/models.h"
-#include "common/progress.h"
 #include "common/table.h"
 #include "common/text_data.h"
+#include "common/training_run.h"
 
 namespace antegrad::examples {
 namespace {
 
 struct Settings {
-  GptConfig model{.dropout = 0.1};
-  int64_t steps = 250;
-  int64_t batch = 8;
-  double learning_rate = 1e-3;
-  double weight_decay = 0.1;
-  uint64_t seed = 1;
+  TrainingSettings training;
   int threads = 0;  // as many as libtorch takes by itself
   std::string text;
   std::filesystem::path out = "out/demo";
@@ -42,84 +34,54 @@ struct Settings {
 constexpr size_t kMaxTextBytes = size_t{8} << 20;
 constexpr int kMeasuredSteps = 5;
 
-using Loss = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
+/// The three runs that are compared.
+struct Runs {
+  TrainingRun eager, compiled, budgeted;
+  FeasibleBudget budget;
 
-/// One of the two runs: its model, its optimizer, and libtorch's generator as this run left it.
-class Run {
- public:
-  Run(const Settings& settings, bool compiled)
-      : model_(seeded_model(settings)),
-        optimizer_(
-            model_->parameters(),
-            torch::optim::AdamWOptions(settings.learning_rate).weight_decay(settings.weight_decay)),
-        loss_([this](at::Tensor x, at::Tensor y) { return model_->loss(x, y); }),
-        compiled_loss_(compile(model_, loss_, Options().with_name("train_gpt"))),
-        step_(compiled ? Loss(compiled_loss_) : loss_) {
-    generator_state = default_generator().get_state();
-  }
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
-
-  void train_step(const Batch& batch) {
-    default_generator().set_state(generator_state);
-    const Stopwatch watch;
-    optimizer_.zero_grad();
-    const auto loss = step_(batch.inputs, batch.targets);
-    loss.backward();
-    optimizer_.step();
-    losses.push_back(loss.item<double>());
-    step_ms.push_back(watch.milliseconds());
-    generator_state = default_generator().get_state();
-    tokens.add(static_cast<double>(batch.inputs.numel()), step_ms.back() / 1e3);
-  }
-
-  StepMemory measure_step(const Batch& batch) {
-    clear_gradients(*model_);
-    return measure_memory([&] { return step_(batch.inputs, batch.targets); });
-  }
-
-  std::vector<at::Tensor> parameters() const { return model_->parameters(); }
-  Report report() const { return compiled_loss_.report(); }
-
-  std::vector<double> losses;
-  std::vector<double> step_ms;
-  at::Tensor generator_state;
-  Rate tokens;
-  StepMemory memory;  // of a step after the last
-
- private:
-  static at::Generator default_generator() { return at::detail::getDefaultCPUGenerator(); }
-  static Gpt seeded_model(const Settings& settings) {
-    torch::manual_seed(settings.seed);
-    return Gpt(settings.model);
-  }
-
-  Gpt model_;
-  torch::optim::AdamW optimizer_;
-  Loss loss_;
-  Compiled<Loss> compiled_loss_;
-  Loss step_;
+  std::array<TrainingRun*, 3> all() { return {&eager, &compiled, &budgeted}; }
 };
 
-/// Step by step in turn, so that whatever else happens on the machine meets both.
-void train(const Settings& settings, const Corpus& corpus, Run& eager, Run& compiled) {
-  BatchSampler batches(corpus, settings.batch, settings.model.context, settings.seed);
-  Progress progress("train", settings.steps);
-  for (int64_t i = 0; i < settings.steps; ++i) {
+BatchSampler sampler(const Settings& settings, const Corpus& corpus) {
+  const auto& training = settings.training;
+  return {corpus, training.batch, training.model.context, training.seed};
+}
+
+/// Half of what eager takes, in whole mebibytes, or the least that works.
+FeasibleBudget half_of_eager(const Settings& settings, const Corpus& corpus) {
+  const auto batch = sampler(settings, corpus).next();
+  TrainingRun eager("eager", settings.training, {});
+  eager.measure_step(batch);  // what libtorch allocates once
+  const auto mebibytes = (eager.measure_step(batch).peak_bytes / 2 + (1_MiB / 2)) / 1_MiB;
+  auto budget = feasible_budget(settings.training, batch, std::max<int64_t>(mebibytes, 1) * 1_MiB);
+  if (budget.is_smallest) budget.bytes = (budget.bytes + 1_MiB - 1) / 1_MiB * 1_MiB;
+  return budget;
+}
+
+std::string budget_text(const Runs& runs) {
+  return fmt::format("{} MiB", runs.budget.bytes / 1_MiB);
+}
+
+/// Step by step in turn, so that whatever else happens on the machine meets all.
+void train(const Settings& settings, const Corpus& corpus, Runs& runs) {
+  auto batches = sampler(settings, corpus);
+  const auto steps = settings.training.steps;
+  Progress progress("train", steps);
+  for (int64_t i = 0; i < steps; ++i) {
     const auto batch = batches.next();
-    eager.train_step(batch);
-    compiled.train_step(batch);
-    progress.update(i + 1,
-                    fmt::format("loss {:.3f}  eager {}, compiled {} tok/s", compiled.losses.back(),
-                                short_number(eager.tokens.per_second()),
-                                short_number(compiled.tokens.per_second())));
+    std::string rates;
+    for (auto* run : runs.all()) {
+      run->train_step(batch);
+      rates += fmt::format("{} {} {}", rates.empty() ? "" : ",", run->name,
+                           short_number(run->tokens.per_second()));
+    }
+    progress.update(i + 1, fmt::format("loss {:.3f} {} tok/s", runs.compiled.losses.back(), rates));
   }
 }
 
 /// The quickest of a few steps is the one that other programs on the machine disturbed least.
-void measure(const Settings& settings, const Corpus& corpus, Run& run) {
-  BatchSampler batches(corpus, settings.batch, settings.model.context, settings.seed);
-  const auto batch = batches.next();
+void measure(const Settings& settings, const Corpus& corpus, TrainingRun& run) {
+  const auto batch = sampler(settings, corpus).next();
   for (int i = 0; i < kMeasuredSteps; ++i) {
     auto memory = run.measure_step(batch);
     if (i == 0 || memory.milliseconds < run.memory.milliseconds) run.memory = std::move(memory);
@@ -141,7 +103,7 @@ struct Comparison {
   }
 };
 
-Comparison compare(const Run& eager, const Run& compiled) {
+Comparison compare(const TrainingRun& eager, const TrainingRun& compiled) {
   Comparison result;
   for (size_t i = 0; i < eager.losses.size(); ++i) {
     const auto a = eager.losses[i], b = compiled.losses[i];
@@ -160,65 +122,105 @@ Comparison compare(const Run& eager, const Run& compiled) {
   return result;
 }
 
-std::string verdict_on(const Comparison& comparison) {
-  if (comparison.equal()) {
-    return "Equal to the bit: every loss, all parameters, the generator's state.\n";
+std::string verdict_on(const Runs& runs, const Comparison& compiled, const Comparison& budgeted) {
+  if (compiled.equal() && budgeted.equal()) {
+    return fmt::format(
+        "Equal to the bit, eager, compiled and compiled within {}: every loss, all parameters, the "
+        "generator's state.\n",
+        budget_text(runs));
   }
-  std::string text = "DIFFERENT: the compiled run is not what eager does.";
-  if (comparison.losses_that_differ > 0) {
-    text += fmt::format(" {} losses differ, the first at step {}.", comparison.losses_that_differ,
-                        comparison.first_difference);
+  std::string text;
+  for (const auto& [run, comparison] :
+       {std::pair(&runs.compiled, &compiled), std::pair(&runs.budgeted, &budgeted)}) {
+    if (comparison->equal()) continue;
+    text += fmt::format("DIFFERENT: the run '{}' is not what eager does.", run->name);
+    if (comparison->losses_that_differ > 0) {
+      text += fmt::format(" {} losses differ, the first at step {}.",
+                          comparison->losses_that_differ, comparison->first_difference);
+    }
+    if (comparison->eager_calls > 0) text += " Some calls ran eagerly.";
+    text += "\n";
   }
-  if (comparison.eager_calls > 0) text += " Some calls ran eagerly.";
-  return text + "\n";
+  return text;
 }
 
-std::string ratio(double compiled, double eager) {
-  return eager > 0 ? fmt::format("{:.3f}", compiled / eager) : "";
+std::string ratio(double value, double eager) {
+  return eager > 0 ? fmt::format("{:.3f}", value / eager) : "";
 }
 
-Table results_table(const Settings& settings, const Run& eager, const Run& compiled,
-                    const Comparison& comparison) {
-  Table table({"", "eager", "compiled", "compiled / eager"});
-  const auto tokens = static_cast<double>(settings.batch * settings.model.context);
-  const auto a = median(eager.step_ms), b = median(compiled.step_ms);
-  table.add({"final loss", fmt::format("{:.6f}", eager.losses.back()),
-             fmt::format("{:.6f}", compiled.losses.back())});
-  table.add({"largest difference of losses", "",
-             fmt::format("{:g}", comparison.largest_loss_difference)});
-  table.add(
-      {"parameters that differ", "",
-       fmt::format("{} of {}", comparison.parameters_that_differ, eager.parameters().size())});
-  table.add({"generator state", "", comparison.generators_equal ? "equal" : "differs"});
-  table.add(
-      {"step, median", fmt::format("{:.2f} ms", a), fmt::format("{:.2f} ms", b), ratio(b, a)});
-  table.add(
-      {"tokens/s", short_number(1e3 * tokens / a), short_number(1e3 * tokens / b), ratio(a, b)});
-  const auto bytes = [&](const char* title, int64_t of_eager, int64_t of_compiled) {
-    table.add({title, format_bytes(of_eager), format_bytes(of_compiled),
-               ratio(static_cast<double>(of_compiled), static_cast<double>(of_eager))});
+Table results_table(const Settings& settings, const Runs& runs, const Comparison& compiled,
+                    const Comparison& budgeted) {
+  const auto &a = runs.eager, &b = runs.compiled, &c = runs.budgeted;
+  Table table({"", a.name, b.name, c.name, b.name + " / " + a.name, c.name + " / " + a.name});
+  const auto loss = [](const TrainingRun& run) { return fmt::format("{:.6f}", run.losses.back()); };
+  table.add({"final loss", loss(a), loss(b), loss(c)});
+  const auto beside_eager = [&](const char* title, const auto& text_of) {
+    table.add({title, "", text_of(compiled), text_of(budgeted)});
   };
-  bytes("peak memory of a step, measured", eager.memory.peak_bytes, compiled.memory.peak_bytes);
-  bytes("held between forward and backward", eager.memory.held_bytes, compiled.memory.held_bytes);
+  beside_eager("largest difference of losses", [](const Comparison& comparison) {
+    return fmt::format("{:g}", comparison.largest_loss_difference);
+  });
+  beside_eager("parameters that differ", [&](const Comparison& comparison) {
+    return fmt::format("{} of {}", comparison.parameters_that_differ, a.parameters().size());
+  });
+  beside_eager("generator state", [](const Comparison& comparison) {
+    return comparison.generators_equal ? "equal" : "differs";
+  });
+  const auto row = [&](const char* title, const auto& value_of, const auto& text_of) {
+    const double of_a = value_of(a), of_b = value_of(b), of_c = value_of(c);
+    table.add(
+        {title, text_of(of_a), text_of(of_b), text_of(of_c), ratio(of_b, of_a), ratio(of_c, of_a)});
+  };
+  const auto step_ms = [](const TrainingRun& run) { return median(run.step_ms); };
+  const auto& training = settings.training;
+  const auto tokens = static_cast<double>(training.batch * training.model.context);
+  row("step, median", step_ms, [](double ms) { return fmt::format("{:.2f} ms", ms); });
+  row(
+      "tokens/s", [&](const TrainingRun& run) { return 1e3 * tokens / step_ms(run); },
+      short_number);
+  table.add({"memory budget of a step", "", "", budget_text(runs)});
+  const auto bytes = [](double value) { return format_bytes(static_cast<int64_t>(value)); };
+  row(
+      "peak memory of a step, measured",
+      [](const TrainingRun& run) { return static_cast<double>(run.memory.peak_bytes); }, bytes);
+  row(
+      "held between forward and backward",
+      [](const TrainingRun& run) { return static_cast<double>(run.memory.held_bytes); }, bytes);
   return table;
 }
 
-Table program_table(const Report& report) {
-  Table table({"compiled program", ""});
-  for (const auto& program : report.programs) {
-    table.add({"capture", fmt::format("{:.1f} ms", program.capture_ms)});
-    table.add({"passes, partition, programs", fmt::format("{:.1f} ms", program.compile_ms)});
-    table.add({"nodes: joint", std::to_string(program.joint_nodes)});
-    table.add({"nodes: forward", std::to_string(program.forward_nodes)});
-    table.add({"nodes: backward", std::to_string(program.backward_nodes)});
-    table.add({"parameters and buffers found", std::to_string(program.lifted_tensors)});
-    table.add({"tensors saved for backward", std::to_string(program.saved_tensors)});
-    table.add({"bytes saved for backward", format_bytes(program.saved_bytes)});
-    table.add({"predicted peak", format_bytes(program.predicted_peak_bytes)});
-    table.add({"real kernels run to learn shapes", std::to_string(program.real_kernels)});
-  }
-  table.add({"compiled calls", std::to_string(report.compiled_calls)});
-  table.add({"eager calls", std::to_string(report.eager_calls)});
+/// One column a run; each has one program.
+Table program_table(const Runs& runs) {
+  const auto compiled = runs.compiled.report(), budgeted = runs.budgeted.report();
+  Table table({"compiled program", runs.compiled.name, runs.budgeted.name});
+  const auto row = [&](const char* title, const auto& text_of) {
+    const auto text = [&](const Report& report) {
+      return report.programs.empty() ? std::string() : std::string(text_of(report.programs[0]));
+    };
+    table.add({title, text(compiled), text(budgeted)});
+  };
+  using Program = ProgramReport;
+  const auto ms = [](double value) { return fmt::format("{:.1f} ms", value); };
+  const auto number = [](int64_t value) { return std::to_string(value); };
+  row("capture", [&](const Program& p) { return ms(p.capture_ms); });
+  row("passes, partition, programs", [&](const Program& p) { return ms(p.compile_ms); });
+  row("of this, plan for the budget",
+      [&](const Program& p) { return p.memory_budget_bytes > 0 ? ms(p.planning_ms) : ""; });
+  row("nodes: joint", [&](const Program& p) { return number(p.joint_nodes); });
+  row("nodes: forward", [&](const Program& p) { return number(p.forward_nodes); });
+  row("nodes: backward", [&](const Program& p) { return number(p.backward_nodes); });
+  row("nodes: computed again", [&](const Program& p) {
+    int64_t nodes = 0;
+    for (const auto& [op, count] : p.recomputed) nodes += count;
+    return number(nodes);
+  });
+  row("parameters and buffers found", [&](const Program& p) { return number(p.lifted_tensors); });
+  row("tensors saved for backward", [&](const Program& p) { return number(p.saved_tensors); });
+  row("bytes saved for backward", [](const Program& p) { return format_bytes(p.saved_bytes); });
+  row("predicted peak", [](const Program& p) { return format_bytes(p.predicted_peak_bytes); });
+  row("real kernels run to learn shapes", [&](const Program& p) { return number(p.real_kernels); });
+  table.add({"compiled calls", number(compiled.compiled_calls), number(budgeted.compiled_calls)});
+  table.add({"eager calls", number(compiled.eager_calls), number(budgeted.eager_calls)});
   return table;
 }
 
@@ -234,33 +236,45 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!file.flush()) fail_to_write(path);
 }
 
-std::string loss_chart(const Run& eager, const Run& compiled) {
-  std::vector<double> steps(eager.losses.size());
+std::string loss_chart(const Runs& runs) {
+  std::vector<double> steps(runs.eager.losses.size());
   std::iota(steps.begin(), steps.end(), 1);
+  const auto series = [&](const TrainingRun& run, bool dashed) {
+    return ChartSeries{run.name, steps, run.losses, dashed};
+  };
   return line_chart_svg(
-      {{"eager", steps, eager.losses}, {"compiled", steps, compiled.losses, /*dashed=*/true}},
+      {series(runs.eager, false), series(runs.compiled, true), series(runs.budgeted, true)},
       {"Training loss", "step", "loss"});
 }
 
-std::string memory_chart(const Run& eager, const Run& compiled) {
-  const auto series = [](const char* name, const StepMemory& memory, bool dashed) {
-    return MemorySeries{name, memory.timeline, dashed, memory.backward_ms};
+std::string memory_chart(const Runs& runs) {
+  const auto series = [](const TrainingRun& run, bool dashed) {
+    return MemorySeries{run.name, run.memory.timeline, dashed, run.memory.backward_ms};
   };
   return memory_chart_svg(
-      {series("eager", eager.memory, false), series("compiled", compiled.memory, true)},
+      {series(runs.eager, false), series(runs.compiled, true), series(runs.budgeted, false)},
       "Live memory of one training step, measured");
 }
 
 std::string describe(const Settings& settings, const Corpus& corpus, int64_t parameters) {
-  const auto& model = settings.model;
+  const auto& training = settings.training;
+  const auto& model = training.model;
   return fmt::format(
       "GPT: {} layers, width {}, {} heads, context {}, dropout {}: {} parameters.\n"
       "Text: {}, {}.\n"
       "{} steps of {} x {} tokens, AdamW, learning rate {}, seed {}, {} threads.\n",
       model.layers, model.width, model.heads, model.context, model.dropout,
       short_number(static_cast<double>(parameters)), corpus.source,
-      format_bytes(static_cast<int64_t>(corpus.bytes.size())), settings.steps, settings.batch,
-      model.context, settings.learning_rate, settings.seed, at::get_num_threads());
+      format_bytes(static_cast<int64_t>(corpus.bytes.size())), training.steps, training.batch,
+      model.context, training.learning_rate, training.seed, at::get_num_threads());
+}
+
+std::string budget_remark(const Runs& runs) {
+  const auto budget = budget_text(runs);
+  return runs.budget.is_smallest
+             ? fmt::format("No plan is known for half of eager's peak; the smallest is for {}.\n",
+                           budget)
+             : fmt::format("The budget of {} is half of eager's peak.\n", budget);
 }
 
 int run_all(const Settings& settings) {
@@ -271,47 +285,57 @@ int run_all(const Settings& settings) {
   const auto corpus = read_corpus(
       settings.text.empty() ? torch_package_folder() : std::filesystem::path(settings.text),
       kMaxTextBytes);
-  const auto head = describe(settings, corpus, parameter_count(*Gpt(settings.model)));
+  auto head = describe(settings, corpus, parameter_count(*Gpt(settings.training.model)));
+  const auto budget = half_of_eager(settings, corpus);
+  const auto options = Options().with_name("train_gpt");
+  Runs runs{{"eager", settings.training, {}},
+            {"compiled", settings.training, options},
+            {fmt::format("in {} MiB", budget.bytes / 1_MiB), settings.training,
+             Options(options).with_memory_budget(budget.bytes)},
+            budget};
+  head += budget_remark(runs);
   fmt::print("{}\n", head);
 
-  Run eager(settings, /*compiled=*/false), compiled(settings, /*compiled=*/true);
-  train(settings, corpus, eager, compiled);
-  const auto comparison = compare(eager, compiled);
-  measure(settings, corpus, eager);
-  measure(settings, corpus, compiled);
-  const auto results = results_table(settings, eager, compiled, comparison);
-  const auto program = program_table(compiled.report());
+  train(settings, corpus, runs);
+  const auto compiled = compare(runs.eager, runs.compiled);
+  const auto budgeted = compare(runs.eager, runs.budgeted);
+  for (auto* run : runs.all()) measure(settings, corpus, *run);
+  const auto results = results_table(settings, runs, compiled, budgeted);
+  const auto program = program_table(runs);
 
-  const auto verdict = verdict_on(comparison);
+  const auto verdict = verdict_on(runs, compiled, budgeted);
   const auto text = results.text() + "\n" + program.text() + "\n" + verdict;
   fmt::print("\n{}", text);
 
-  write_file(settings.out / "loss.svg", loss_chart(eager, compiled));
-  write_file(settings.out / "memory.svg", memory_chart(eager, compiled));
+  write_file(settings.out / "loss.svg", loss_chart(runs));
+  write_file(settings.out / "memory.svg", memory_chart(runs));
   write_file(settings.out / "report.txt", head + "\n" + text);
-  write_file(settings.out / "report.md", "# Training a GPT, eager and compiled\n\n" + head + "\n" +
-                                             results.markdown() + "\n" + program.markdown() + "\n" +
-                                             verdict +
-                                             "\n![loss](loss.svg)\n\n![memory](memory.svg)\n");
+  write_file(settings.out / "report.md",
+             "# Training a GPT, eager, compiled and within a memory budget\n\n" + head + "\n" +
+                 results.markdown() + "\n" + program.markdown() + "\n" + verdict +
+                 "\n![loss](loss.svg)\n\n![memory](memory.svg)\n");
   fmt::print("Written to {}: report.txt, report.md, loss.svg, memory.svg\n", settings.out.string());
-  return comparison.equal() ? 0 : 1;
+  return compiled.equal() && budgeted.equal() ? 0 : 1;
 }
 
 int run_main(int argc, char** argv) {
   Settings settings;
+  auto& training = settings.training;
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
   const CLI::Range probability(0.0, 0.99);
-  CLI::App app("Trains a byte-level GPT eagerly and compiled, and compares the two.", "train_gpt");
+  CLI::App app(
+      "Trains a byte-level GPT eagerly, compiled, and compiled with half the memory, and compares.",
+      "train_gpt");
   app.option_defaults()->always_capture_default();
-  app.add_option("--steps", settings.steps, "training steps")->check(count);
-  app.add_option("--layers", settings.model.layers, "transformer blocks")->check(count);
-  app.add_option("--width", settings.model.width, "width of the model")->check(count);
-  app.add_option("--heads", settings.model.heads, "attention heads")->check(count);
-  app.add_option("--context", settings.model.context, "bytes in a sequence")->check(count);
-  app.add_option("--batch", settings.batch, "sequences in a step")->check(count);
-  app.add_option("--dropout", settings.model.dropout, "probability")->check(probability);
-  app.add_option("--lr", settings.learning_rate, "learning rate")->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", settings.seed, "of weights, dropout and batches");
+  app.add_option("--steps", training.steps, "training steps")->check(count);
+  app.add_option("--layers", training.model.layers, "transformer blocks")->check(count);
+  app.add_option("--width", training.model.width, "width of the model")->check(count);
+  app.add_option("--heads", training.model.heads, "attention heads")->check(count);
+  app.add_option("--context", training.model.context, "bytes in a sequence")->check(count);
+  app.add_option("--batch", training.batch, "sequences in a step")->check(count);
+  app.add_option("--dropout", training.model.dropout, "probability")->check(probability);
+  app.add_option("--lr", training.learning_rate, "learning rate")->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", training.seed, "of weights, dropout and batches");
   app.add_option("--text", settings.text,
                  "a text file, or a folder of Python sources; default: those of torch");
   app.add_option("--out", settings.out, "folder for report and charts");

@@ -6,10 +6,10 @@
 
 namespace antegrad::bench {
 
-std::vector<std::string> peer_arguments(const examples::GptConfig& config) {
+std::vector<std::string> peer_arguments(const examples::GptConfig& config, int64_t batch) {
   std::vector<std::string> arguments;
   for (const auto value : {int64_t{at::get_num_threads()}, config.vocabulary, config.layers,
-                           config.width, config.heads, config.context, kBatch}) {
+                           config.width, config.heads, config.context, batch}) {
     arguments.push_back(std::to_string(value));
   }
   return arguments;

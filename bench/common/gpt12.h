@@ -42,7 +42,7 @@ struct CapturedGpt {
 CapturedGpt capture_gpt(const examples::GptConfig& config);
 inline CapturedGpt capture_gpt12() { return capture_gpt(gpt12()); }
 
-/// What scripts in bench/peers take for it: threads, the configuration, the batch of captures.
-std::vector<std::string> peer_arguments(const examples::GptConfig& config);
+/// What scripts in bench/peers take for it: threads, the configuration, the batch.
+std::vector<std::string> peer_arguments(const examples::GptConfig& config, int64_t batch = kBatch);
 
 }  // namespace antegrad::bench

@@ -69,15 +69,18 @@ GptImpl::GptImpl(const GptConfig& config) : config_(config) {
   nn::init::normal_(positions_, 0, 0.02);
 }
 
-at::Tensor GptImpl::forward(const at::Tensor& tokens) {
+at::Tensor GptImpl::forward(const at::Tensor& tokens, const CallBlock& call) {
   const auto positions = positions_.narrow(/*dim=*/0, /*start=*/0, tokens.size(1));
   auto h = drop_->forward(embedding_->forward(tokens) + positions);
-  for (const auto& block : *blocks_) h = block->as<GptBlockImpl>()->forward(h);
+  for (const auto& block : *blocks_) {
+    h = call([block](const at::Tensor& x) { return block->as<GptBlockImpl>()->forward(x); }, h);
+  }
   return F::linear(norm_->forward(h), embedding_->weight);
 }
 
-at::Tensor GptImpl::loss(const at::Tensor& tokens, const at::Tensor& targets) {
-  return F::cross_entropy(forward(tokens).view({-1, config_.vocabulary}), targets.view(-1));
+at::Tensor GptImpl::loss(const at::Tensor& tokens, const at::Tensor& targets,
+                         const CallBlock& call) {
+  return F::cross_entropy(forward(tokens, call).view({-1, config_.vocabulary}), targets.view(-1));
 }
 
 MlpImpl::MlpImpl(const MlpConfig& config) {
@@ -90,10 +93,24 @@ MlpImpl::MlpImpl(const MlpConfig& config) {
   }
 }
 
-at::Tensor MlpImpl::forward(const at::Tensor& x) { return layers_->forward(x); }
+at::Tensor MlpImpl::forward(const at::Tensor& x, const CallBlock& call) {
+  constexpr size_t kModules = 4;  // of a layer
+  auto h = x;
+  for (size_t first = 0; first < layers_->size(); first += kModules) {
+    const auto layer = [modules = layers_.ptr(), first](const at::Tensor& in) {
+      auto out = in;
+      for (size_t i = 0; i < kModules; ++i) {
+        out = (modules->begin() + static_cast<std::ptrdiff_t>(first + i))->forward(out);
+      }
+      return out;
+    };
+    h = call(layer, h);
+  }
+  return h;
+}
 
-at::Tensor MlpImpl::loss(const at::Tensor& x, const at::Tensor& targets) {
-  return F::mse_loss(forward(x), targets);
+at::Tensor MlpImpl::loss(const at::Tensor& x, const at::Tensor& targets, const CallBlock& call) {
+  return F::mse_loss(forward(x, call), targets);
 }
 
 CnnImpl::CnnImpl(const CnnConfig& config) {

@@ -2,7 +2,8 @@
 
 /// \file
 /// The models of the examples, benchmarks and tests: ordinary libtorch modules that know nothing of
-/// antegrad. Each takes its inputs and targets and returns a scalar loss.
+/// antegrad. Each takes its inputs and targets and returns a scalar loss; those of blocks or layers also take how
+/// these are called.
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -16,6 +17,8 @@
 
 #include <cstdint>
 #include <vector>
+
+#include "common/blocks.h"
 
 namespace antegrad::examples {
 
@@ -50,9 +53,10 @@ class GptImpl : public torch::nn::Module {
  public:
   explicit GptImpl(const GptConfig& config);
   /// [batch, time] token numbers to [batch, time, vocabulary] logits.
-  at::Tensor forward(const at::Tensor& tokens);
+  at::Tensor forward(const at::Tensor& tokens, const CallBlock& call = call_directly);
   /// Mean cross entropy of the logits against `targets`, shaped like `tokens`.
-  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets);
+  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets,
+                  const CallBlock& call = call_directly);
 
   const GptConfig& config() const { return config_; }
 
@@ -76,8 +80,9 @@ struct MlpConfig {
 class MlpImpl : public torch::nn::Module {
  public:
   explicit MlpImpl(const MlpConfig& config);
-  at::Tensor forward(const at::Tensor& x);
-  at::Tensor loss(const at::Tensor& x, const at::Tensor& targets);
+  at::Tensor forward(const at::Tensor& x, const CallBlock& call = call_directly);
+  at::Tensor loss(const at::Tensor& x, const at::Tensor& targets,
+                  const CallBlock& call = call_directly);
 
  private:
   torch::nn::Sequential layers_ = nullptr;

@@ -1,0 +1,295 @@
+// Training steps within memory budgets: what they take in bytes and in time, beside eager, eager with a checkpoint
+// around every block, and the reference's activation_memory_budget.
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <antegrad/antegrad.h>
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/child.h"
+#include "common/gpt12.h"
+#include "common/harness.h"
+#include "common/measure.h"
+#include "common/models.h"
+#include "common/resnet.h"
+
+namespace antegrad::bench {
+namespace {
+
+using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
+
+/// What a measured peak may have of its budget, and how far a prediction may be from what is measured.
+constexpr double kMostOfBudget = 1.02, kPredictionError = 0.05;
+
+double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+/// A model, a batch for it, and how often its steps are timed.
+struct Subject {
+  std::string name;
+  std::shared_ptr<torch::nn::Module> module;
+  Loss loss;
+  Loss checkpointed;  // the same with a checkpoint around every block
+  at::Tensor x, y;
+  int rounds = 0;
+  int peer_seconds = 0;
+  std::vector<std::string> peer_words;  // which model it is, for peers/budget.py
+};
+
+/// What a step took within one budget.
+struct Point {
+  double peak_mib = 0, step_ms = 0, recompute_ms = 0;
+};
+
+Compiled<Loss> compiled(const Subject& subject, Options options) {
+  // Without the audit: it captures again in some calls, which is no part of a step.
+  options.with_name(subject.name).with_audit(Audit::off);
+  return compile(subject.module, subject.loss, std::move(options));
+}
+
+ProgramReport report_of(const Compiled<Loss>& function) {
+  const auto report = function.report();
+  AG_CHECK(report.eager_calls == 0, "a compiled call ran eagerly");
+  return report.programs.at(0);
+}
+
+template <class Function>
+void step(const Subject& subject, Function& function) {
+  examples::clear_gradients(*subject.module);
+  function(subject.x, subject.y).backward();
+}
+
+template <class Function>
+int64_t peak_bytes(const Subject& subject, Function& function) {
+  examples::clear_gradients(*subject.module);
+  return examples::measure_memory([&] { return function(subject.x, subject.y); }).peak_bytes;
+}
+
+class BudgetBench {
+ public:
+  BudgetBench(Bench& bench, Subject subject)
+      : bench_(bench), subject_(std::move(subject)), plain_(compiled(subject_, Options())) {}
+
+  void run() {
+    without_budget();
+    find_range();
+    const int budgets = bench_.quick() ? 5 : 12;
+    for (int i = budgets - 1; i >= 0; --i) {
+      within(least_ + (most_ - least_) * i / (budgets - 1));
+    }
+    sum_up();
+    beside_checkpoints();
+    beside_reference();
+  }
+
+ private:
+  void add(const std::string& where, const char* metric, double value, const char* unit,
+           std::optional<Peer> peer = {}, std::optional<double> limit = {}) {
+    bench_.add({subject_.name + where, metric, value, unit, std::move(peer), limit});
+  }
+
+  void without_budget() {
+    const auto pair = time_pairs(
+        subject_.name, bench_.rounds(subject_.rounds), [&] { step(subject_, plain_); },
+        [&] { step(subject_, subject_.loss); });
+    eager_peak_mib_ = mib(peak_bytes(subject_, subject_.loss));
+    points_.push_back({mib(peak_bytes(subject_, plain_)), pair.first_ms, 0});
+    add("", "step_ms", pair.first_ms, "ms", Peer{"eager", pair.second_ms});
+    add("", "measured_peak", points_[0].peak_mib, "MiB", Peer{"eager", eager_peak_mib_});
+  }
+
+  /// From the smallest budget that has a plan to the peak at which nothing is computed again.
+  void find_range() {
+    auto function = compiled(subject_, Options().with_memory_share(0));
+    function.warmup(subject_.x, subject_.y);
+    const auto program = report_of(function);
+    least_ = program.smallest_budget_bytes;
+    most_ = program.eager_peak_bytes;
+  }
+
+  void within(int64_t budget) {
+    const auto where = fmt::format("@{:.1f}MiB", mib(budget));
+    auto function = compiled(subject_, Options().with_memory_budget(budget));
+    const auto pair = time_pairs(
+        subject_.name + where, bench_.rounds(subject_.rounds), [&] { step(subject_, function); },
+        [&] { step(subject_, plain_); });
+    const auto peak = mib(peak_bytes(subject_, function));
+    const auto program = report_of(function);
+    const auto predicted = mib(program.predicted_peak_bytes);
+    const auto error = std::abs(predicted - peak) / peak;
+    add(where, "measured_peak", peak, "MiB", Peer{"eager", eager_peak_mib_},
+        kMostOfBudget * mib(budget));
+    add(where, "predicted_peak", predicted, "MiB", Peer{"measured", peak});
+    add(where, "prediction_error", error, "", {}, kPredictionError);
+    add(where, "step_ms", pair.first_ms, "ms", Peer{"compiled without a budget", pair.second_ms});
+    add(where, "recompute_ms", pair.difference_ms, "ms");
+    if (points_.size() > 1 && peak > points_.back().peak_mib) ++rises_;
+    worst_of_budget_ = std::max(worst_of_budget_, peak / mib(budget));
+    worst_error_ = std::max(worst_error_, error);
+    planning_ms_.push_back(program.planning_ms);
+    points_.push_back({peak, pair.first_ms, pair.difference_ms});
+  }
+
+  void sum_up() {
+    add("", "smallest_peak", points_.back().peak_mib, "MiB", Peer{"eager", eager_peak_mib_});
+    add("", "largest_peak_of_budget", worst_of_budget_, "", {}, kMostOfBudget);
+    add("", "largest_prediction_error", worst_error_, "", {}, kPredictionError);
+    add("", "peaks_that_rise", rises_, "", {}, 0);
+    add("", "planning_ms", examples::median(planning_ms_), "ms");
+  }
+
+  /// In the memory that eager takes with a checkpoint around every block.
+  void beside_checkpoints() {
+    const auto theirs = peak_bytes(subject_, subject_.checkpointed);
+    if (theirs < least_) {
+      note(
+          fmt::format("{}: no plan for the {:.1f} MiB of checkpoints; the smallest one, {:.1f} MiB",
+                      subject_.name, mib(theirs), mib(least_)));
+    }
+    auto function = compiled(subject_, Options().with_memory_budget(std::max(theirs, least_)));
+    const std::string where = "@checkpoints", peer = "eager, a checkpoint a block";
+    const auto pair = time_pairs(
+        subject_.name + where, bench_.rounds(3 * subject_.rounds),
+        [&] { step(subject_, function); }, [&] { step(subject_, subject_.checkpointed); });
+    add(where, "measured_peak", mib(peak_bytes(subject_, function)), "MiB", Peer{peer, mib(theirs)},
+        kMostOfBudget * mib(theirs));
+    add(where, "step_ms", pair.first_ms, "ms", Peer{peer, pair.second_ms});
+    add(where, "ratio_to_checkpoints", pair.ratio, "", {},
+        subject_.name == "gpt" ? std::optional(1.0) : std::nullopt);
+  }
+
+  /// Each of the reference's budgets, and of ours the one that takes no more memory and least time.
+  void beside_reference() {
+    note(subject_.name + ": the reference's budgets");
+    std::vector<std::string> words = {std::to_string(bench_.quick() ? 5 : 21),
+                                      std::to_string(subject_.peer_seconds)};
+    words.insert(words.end(), subject_.peer_words.begin(), subject_.peer_words.end());
+    const auto found = run_peer("budget.py", words);
+    if (!found) return;
+    if (const auto& missing = found->at("not_measured"); !missing.empty()) {
+      note(fmt::format("{}: the reference's budgets {} took too long", subject_.name,
+                       missing.dump()));
+    }
+    for (const auto& theirs : found->at("points")) {
+      const auto budget = theirs.at("budget").get<double>();
+      const auto peak = theirs.at("peak_mib").get<double>();
+      const auto* ours = fastest_within(peak);
+      if (ours == nullptr) {
+        note(fmt::format("{}: the reference's budget {} takes {:.1f} MiB, less than any of ours",
+                         subject_.name, budget, peak));
+        continue;
+      }
+      const auto where = fmt::format("@reference_{:.2f}", budget);
+      const auto beside = [&](const char* key) {
+        return Peer{"activation_memory_budget", theirs.at(key).get<double>()};
+      };
+      add(where, "measured_peak", ours->peak_mib, "MiB", beside("peak_mib"));
+      add(where, "step_ms", ours->step_ms, "ms", beside("step_ms"));
+      add(where, "recompute_ms", ours->recompute_ms, "ms", beside("recompute_ms"));
+    }
+  }
+
+  const Point* fastest_within(double peak) const {
+    const Point* best = nullptr;
+    for (const auto& point : points_) {
+      if (point.peak_mib > peak) continue;
+      if (best == nullptr || point.recompute_ms < best->recompute_ms) best = &point;
+    }
+    return best;
+  }
+
+  Bench& bench_;
+  Subject subject_;
+  Compiled<Loss> plain_;
+  int64_t least_ = 0, most_ = 0;  // budgets
+  double eager_peak_mib_ = 0;
+  std::vector<Point> points_;  // the first one without a budget
+  int rises_ = 0;
+  double worst_of_budget_ = 0, worst_error_ = 0;
+  std::vector<double> planning_ms_;
+};
+
+template <class Model>
+Subject subject_of(std::string name, Model model, at::Tensor x, at::Tensor y) {
+  const auto checkpoints = [](const examples::Block& block, const at::Tensor& in) {
+    return checkpoint(block, in);
+  };
+  Subject subject;
+  subject.name = std::move(name);
+  subject.module = model.ptr();
+  subject.loss = [model](at::Tensor a, at::Tensor b) mutable { return model->loss(a, b); };
+  subject.checkpointed = [model, checkpoints](at::Tensor a, at::Tensor b) mutable {
+    return model->loss(a, b, checkpoints);
+  };
+  subject.x = std::move(x);
+  subject.y = std::move(y);
+  return subject;
+}
+
+std::vector<std::string> words(std::string model, const std::vector<int64_t>& numbers) {
+  std::vector<std::string> all = {std::move(model), std::to_string(at::get_num_threads())};
+  for (const auto number : numbers) all.push_back(std::to_string(number));
+  return all;
+}
+
+/// The GPT and the MLP of bench_step.
+Subject gpt() {
+  torch::manual_seed(0);
+  const examples::GptConfig config{
+      .vocabulary = 512, .layers = 6, .width = 384, .heads = 6, .context = 256};
+  constexpr int64_t kSequences = 8;
+  const auto tokens = random_tokens(config, kSequences);
+  auto subject = subject_of("gpt", examples::Gpt(config), tokens.inputs, tokens.targets);
+  subject.rounds = 3;
+  subject.peer_seconds = 60;
+  subject.peer_words = peer_arguments(config, kSequences);
+  subject.peer_words.insert(subject.peer_words.begin(), "gpt");
+  return subject;
+}
+
+Subject resnet() {
+  torch::manual_seed(0);
+  const examples::ResNetConfig config;
+  constexpr int64_t kImages = 64, kImage = 32;
+  auto subject =
+      subject_of("resnet", examples::ResNet(config), at::randn({kImages, 3, kImage, kImage}),
+                 at::randint(config.classes, {kImages}, at::kLong));
+  subject.rounds = 7;
+  subject.peer_seconds = 30;
+  subject.peer_words = words("resnet", {kImages, kImage, config.classes, config.blocks});
+  for (const auto width : config.widths) subject.peer_words.push_back(std::to_string(width));
+  return subject;
+}
+
+Subject mlp() {
+  torch::manual_seed(0);
+  const examples::MlpConfig config;
+  constexpr int64_t kRows = 4096;
+  auto subject = subject_of("mlp", examples::Mlp(config), at::randn({kRows, config.width}),
+                            at::randn({kRows, config.width}));
+  subject.rounds = 3;
+  subject.peer_seconds = 30;
+  subject.peer_words = words("mlp", {kRows, config.layers, config.width});
+  subject.peer_words.push_back(fmt::format("{}", config.dropout));
+  return subject;
+}
+
+}  // namespace
+}  // namespace antegrad::bench
+
+int main(int argc, char** argv) {
+  using namespace antegrad::bench;
+  return run_bench([&] {
+    Bench bench("budget", argc, argv);
+    for (const auto& make : {gpt, resnet, mlp}) BudgetBench(bench, make()).run();
+  });
+}

@@ -1,0 +1,49 @@
+"""The MLP and the residual network of examples/common, in Python, for peers."""
+
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Mlp(nn.Module):
+    def __init__(self, layers, width, dropout):
+        super().__init__()
+        layer = lambda: (nn.LayerNorm(width), nn.Linear(width, width), nn.GELU("tanh"), nn.Dropout(dropout))
+        self.layers = nn.Sequential(*(module for _ in range(layers) for module in layer()))
+
+    def forward(self, x, targets):
+        return F.mse_loss(self.layers(x), targets)
+
+
+def convolution(inputs, outputs, kernel, stride=1):
+    return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+
+
+class ResidualBlock(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.first, self.first_norm = convolution(inputs, outputs, 3, stride), nn.BatchNorm2d(outputs)
+        self.second, self.second_norm = convolution(outputs, outputs, 3), nn.BatchNorm2d(outputs)
+        self.shortcut = None
+        if stride != 1 or inputs != outputs:
+            self.shortcut, self.shortcut_norm = convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)
+
+    def forward(self, x):
+        branch = self.second_norm(self.second(F.relu(self.first_norm(self.first(x)))))
+        return F.relu(branch + (x if self.shortcut is None else self.shortcut_norm(self.shortcut(x))))
+
+
+class ResNet(nn.Module):
+    def __init__(self, classes, blocks, widths):
+        super().__init__()
+        self.stem, self.stem_norm = convolution(3, widths[0], 3), nn.BatchNorm2d(widths[0])
+        inputs = [widths[0], *(width for width in widths for _ in range(blocks))]
+        self.blocks = nn.ModuleList(
+            ResidualBlock(before, after, 2 if i > 0 and i % blocks == 0 else 1)
+            for i, (before, after) in enumerate(zip(inputs, inputs[1:])))
+        self.classifier = nn.Linear(widths[-1], classes)
+
+    def forward(self, images, classes):
+        h = F.relu(self.stem_norm(self.stem(images)))
+        for block in self.blocks:
+            h = block(h)
+        return F.cross_entropy(self.classifier(h.mean((2, 3))), classes)
