@@ -79,12 +79,12 @@ const std::vector<Goal> kGoals = {
 };
 
 struct EffortName {
-  Effort effort;
+  BudgetEffort effort;
   const char* name;
   double points;  // percentage points that answers may lie above the prototypes' ones
 };
-constexpr EffortName kEfforts[] = {{Effort::quick, "quick", 1.0},
-                                   {Effort::thorough, "thorough", 0.3}};
+constexpr EffortName kEfforts[] = {{BudgetEffort::quick, "quick", 1.0},
+                                   {BudgetEffort::thorough, "thorough", 0.3}};
 
 /// A partition that the reference chose.
 struct Cut {
@@ -151,7 +151,7 @@ class Case {
       compare(answer, answer.at * static_cast<double>(frontier_.eager_peak), {});
     }
     std::optional<double> limit;
-    if (effort_.effort == Effort::thorough) limit = 1.02 * goal.smallest;
+    if (effort_.effort == BudgetEffort::thorough) limit = 1.02 * goal.smallest;
     add("", "smallest_mib", static_cast<double>(frontier_.archive.smallest().peak) / kMiB, "MiB",
         limit, goal.smallest);
   }

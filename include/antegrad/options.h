@@ -100,13 +100,13 @@ struct Options {
   /// Chooses Partitioner::budget as well: with_memory_budget(512_MiB). Above 0.
   Options& with_memory_budget(int64_t bytes, BudgetEffort effort = BudgetEffort::quick) {
     partition = Partitioner::budget;
-    budget = {bytes, {}, effort};
+    budget = {bytes, effort};
     return *this;
   }
   /// The same, between the smallest peak that a plan is known for (0) and the peak without recomputation (1).
   Options& with_memory_share(double share, BudgetEffort effort = BudgetEffort::quick) {
     partition = Partitioner::budget;
-    budget = {0, share, effort};
+    budget = {0, effort, share};
     return *this;
   }
   Options& with_verify_graphs(bool value) {

@@ -37,10 +37,10 @@ struct BudgetOptions {
   /// backward, less those alive at entry; gradients included, as if `.grad` were undefined. A budget that no plan keeps is a
   /// BudgetError, which names the smallest that works.
   int64_t bytes = 0;
+  BudgetEffort effort = BudgetEffort::quick;
   /// Instead of bytes: where between the smallest peak that a plan is known for (0) and the peak without
   /// recomputation (1).
   std::optional<double> share = {};
-  BudgetEffort effort = BudgetEffort::quick;
   friend bool operator==(const BudgetOptions&, const BudgetOptions&) = default;
 };
 

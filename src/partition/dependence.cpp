@@ -4,6 +4,29 @@
 
 namespace antegrad {
 
+namespace {
+
+std::vector<bool> needed_for_results(const Graph& joint) {
+  std::vector<bool> needed(joint.values.size(), false);
+  for (const Output& output : joint.outputs) {
+    if (of_forward(output.kind) && output.value != kNoValue) {
+      needed[static_cast<size_t>(output.value)] = true;
+    }
+  }
+  std::vector<bool> nodes(joint.nodes.size(), false);
+  for (size_t i = joint.nodes.size(); i-- > 0;) {
+    const std::vector<ValueId>& outputs = joint.nodes[i].outputs;
+    nodes[i] = std::any_of(outputs.begin(), outputs.end(), [&](ValueId id) {
+      return id != kNoValue && needed[static_cast<size_t>(id)];
+    });
+    if (!nodes[i]) continue;
+    for (const ValueId id : joint.nodes[i].inputs) needed[static_cast<size_t>(id)] = true;
+  }
+  return nodes;
+}
+
+}  // namespace
+
 std::vector<bool> bound_to_backward(const Graph& joint, std::vector<bool>* values) {
   std::vector<bool> own;
   std::vector<bool>& depends = values ? *values : own;
@@ -13,11 +36,10 @@ std::vector<bool> bound_to_backward(const Graph& joint, std::vector<bool>* value
   for (const Input& input : joint.inputs) {
     if (input.kind == InputKind::tangent) depends[static_cast<size_t>(input.value)] = true;
   }
+  const std::vector<bool> for_results = needed_for_results(joint);
   for (size_t i = 0; i < joint.nodes.size(); ++i) {
     const Node& node = joint.nodes[i];
-    const OpTraits& traits = node.op.traits();
-    const bool stays =
-        node.phase == Phase::backward && (node.tokens > 0 || traits.collective || traits.mutates);
+    const bool stays = node.phase == Phase::backward && !node.op.traits().view && !for_results[i];
     bound[i] = stays || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
                  return !is_token(id) && depends[static_cast<size_t>(id)];
                });

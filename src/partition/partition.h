@@ -48,8 +48,8 @@ struct Decision {
 /// How the backward runs what it computes again. By default all that was captured in the backward runs where it
 /// was recorded, and what ran again stays until its last use.
 struct Schedule {
-  /// Nodes of the backward that depend on no tangent count as nodes of the forward (dependence.h): these may be
-  /// saved, and run again just before their first use. Checkpoints say nothing.
+  /// Views of forward values that were captured in the backward run just before their first use (dependence.h), like
+  /// all that runs again; and checkpoints say nothing.
   bool planned = false;
   /// By Node::id, ascending: values that are forgotten after this node of the backward, with their views, and
   /// computed once more where they are needed later.

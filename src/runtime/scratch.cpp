@@ -73,7 +73,8 @@ bool may_run(const Graph& graph, const Node& node) {
   const auto& traits = node.op.traits();
   if (traits.effect || traits.collective || traits.mutates) return false;
   const auto& entry = ops::entry_of(node.op);
-  if (entry.custom || entry.is_twin) return false;
+  // What it returns depends on data, or it is not libtorch's.
+  if (entry.custom || entry.is_twin || entry.policy == ops::Policy::dynamic_outputs) return false;
   for (const auto* list : {&node.inputs, &node.outputs}) {
     for (const auto id : *list) {
       if (id == kNoValue) continue;

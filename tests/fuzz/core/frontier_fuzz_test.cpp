@@ -46,7 +46,7 @@ struct Gaps {
   std::vector<double> peak;
   int unproven = 0;
 
-  void measure(const Problem& problem, Effort effort, const std::string& name) {
+  void measure(const Problem& problem, BudgetEffort effort, const std::string& name) {
     if (problem.time == 0) return;
     const Frontier frontier = build_frontier(problem, {effort, {}});
     const PlanPoint& found = frontier.archive.smallest();
@@ -85,13 +85,13 @@ struct Gaps {
   }
 };
 
-class FrontierFuzz : public ::testing::TestWithParam<Effort> {
+class FrontierFuzz : public ::testing::TestWithParam<BudgetEffort> {
  protected:
   std::string name(const std::string& graphs) const {
-    return graphs + (GetParam() == Effort::quick ? ", quick" : ", thorough");
+    return graphs + (GetParam() == BudgetEffort::quick ? ", quick" : ", thorough");
   }
   /// Thorough frontiers take a tenth of a second each.
-  int graphs() const { return long_run() ? 1000 : GetParam() == Effort::quick ? 120 : 15; }
+  int graphs() const { return long_run() ? 1000 : GetParam() == BudgetEffort::quick ? 120 : 15; }
 };
 
 TEST_P(FrontierFuzz, IsNearTheBestForRandomNetworks) {
@@ -109,7 +109,7 @@ TEST_P(FrontierFuzz, IsNearTheBestForRandomNetworks) {
 /// With so many values to decide the frontier proves nothing itself.
 TEST_P(FrontierFuzz, IsNearTheBestForLargerNetworks) {
   Gaps gaps;
-  for (int seed = 0; seed < (long_run() ? 60 : GetParam() == Effort::quick ? 4 : 0); ++seed) {
+  for (int seed = 0; seed < (long_run() ? 60 : GetParam() == BudgetEffort::quick ? 4 : 0); ++seed) {
     const Graph graph = dce(RandomNetwork(static_cast<uint64_t>(seed)).joint(100 + 7 * seed % 51));
     gaps.measure(problem_of(graph, random_seconds(graph, static_cast<uint64_t>(seed))), GetParam(),
                  "seed " + std::to_string(seed));
@@ -140,9 +140,10 @@ TEST_P(FrontierFuzz, IsNearTheBestForSmallModels) {
   gaps.expect_small(name("small models"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Efforts, FrontierFuzz, ::testing::Values(Effort::quick, Effort::thorough),
+INSTANTIATE_TEST_SUITE_P(Efforts, FrontierFuzz,
+                         ::testing::Values(BudgetEffort::quick, BudgetEffort::thorough),
                          [](const auto& info) {
-                           return info.param == Effort::quick ? "Quick" : "Thorough";
+                           return info.param == BudgetEffort::quick ? "Quick" : "Thorough";
                          });
 
 }  // namespace
