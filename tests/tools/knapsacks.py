@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random knapsacks with what the reference's solvers keep of them.
 
-    knapsacks.py --out tests/data/reference/knapsacks.json
+    knapsacks.py --out tests/data/knapsacks.json
 
 One object a line: `weights` in bytes, `values`, `range` (the bytes that a budget of 1 stands for), `ratio`, and the items
 that `dp` and `greedy` of torch._functorch._activation_checkpointing.knapsack keep. Values are whole and small, so that the
