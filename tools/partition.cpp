@@ -1,8 +1,7 @@
 #include <iostream>
-#include <map>
 #include <memory>
-#include <optional>
-#include <utility>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,64 +11,92 @@
 
 #include "command.h"
 #include "explain/partition_report.h"
+#include "explain/record.h"
+#include "graph/byte_text.h"
+#include "graph/text.h"
+#include "partition/choice.h"
 #include "partition/default_partition.h"
-#include "partition/min_cut.h"
 #include "partition/min_cut_options.h"
 #include "partition/ratio_budget.h"
-#include "passes/dce.h"
-#include "passes/joint_passes.h"
+#include "planning.h"
 
 namespace antegrad::cli {
 namespace {
+
+constexpr int32_t kPoints = 20;
 
 struct PartitionOptions {
   std::string file;
   std::vector<std::string> settings;
   std::vector<std::string> symbols;
-  std::optional<double> ratio;
+  std::string ratio;
   std::string solver = "dp";
   std::string estimator = "flops";
+  std::string record;
+  bool curve = false;
   bool as_is = false;
   bool json = false;
 };
 
-const std::map<std::string, BudgetSolver> kSolvers = {
-    {"dp", BudgetSolver::dp}, {"greedy", BudgetSolver::greedy}, {"ilp", BudgetSolver::ilp}};
-const std::map<std::string, RuntimeEstimator> kEstimators = {
-    {"flops", RuntimeEstimator::flops}, {"testing", RuntimeEstimator::testing}};
-
-Partition partition_with(Graph graph, const PartitionOptions& options, const MinCutOptions& min_cut,
-                         const ByteRules& rules) {
-  if (!options.ratio) return min_cut_partition(std::move(graph), min_cut, rules.symbols);
-  RatioBudget budget;
-  budget.ratio = *options.ratio;
-  budget.solver = kSolvers.at(options.solver);
-  budget.estimator = kEstimators.at(options.estimator);
+/// --set, and the options that are short for it.
+MinCutOptions min_cut_from(const PartitionOptions& options) {
+  MinCutOptions min_cut;
   try {
-    return ratio_budget_partition(std::move(graph), budget, min_cut, rules.symbols);
+    apply_setting(min_cut, "activation_memory_budget_solver=" + options.solver);
+    apply_setting(min_cut, "activation_memory_budget_runtime_estimator=" + options.estimator);
+    if (!options.ratio.empty()) apply_setting(min_cut, "activation_memory_budget=" + options.ratio);
+    for (const std::string& setting : options.settings) apply_setting(min_cut, setting);
+    check_ratio(min_cut);
   } catch (const OptionError& error) {
     throw UsageError(error.what());
+  }
+  return min_cut;
+}
+
+void show_curve(const Graph& joint, const PartitionChoice& choice, bool json) {
+  const std::vector<RatioPoint> points = ratio_curve(joint, choice.min_cut, choice.rules.symbols,
+                                                     kPoints, seconds_by_position(joint, choice));
+  if (json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const RatioPoint& point : points) {
+      list.push_back({{"ratio", point.ratio},
+                      {"recomputed", point.recomputed},
+                      {"memory", point.memory},
+                      {"saved_bytes", point.saved_bytes}});
+    }
+    std::cout << list.dump(2) << "\n";
+    return;
+  }
+  if (points.empty()) {
+    std::cout << "no range: the minimum cut saves no more than the inputs\n";
+    return;
+  }
+  std::cout << fmt::format("{:>6}  {:>12}  {:>12}  {:>8}\n", "ratio", "saved", "recomputed",
+                           "of range");
+  for (const RatioPoint& point : points) {
+    std::cout << fmt::format("{:>6.2f}  {:>12}  {:>12.5g}  {:>7.1f}%\n", point.ratio,
+                             bytes_text(static_cast<double>(point.saved_bytes)), point.recomputed,
+                             100 * point.memory);
   }
 }
 
 void partition(const PartitionOptions& options) {
-  MinCutOptions min_cut;
-  try {
-    for (const std::string& setting : options.settings) apply_setting(min_cut, setting);
-  } catch (const OptionError& error) {
-    throw UsageError(error.what());
+  PartitionChoice choice;
+  choice.partitioner = Partitioner::min_cut;
+  choice.min_cut = min_cut_from(options);
+  choice.simplify = !options.as_is;
+  const Graph captured = read_joint_graph(options.file);
+  choice.rules = byte_rules(captured, options.symbols);
+  const Graph joint = simplified(captured, options.as_is);
+  if (options.curve) return show_curve(joint, choice, options.json);
+  const Partition decided = partition_for(joint, choice).partition;
+  if (!options.record.empty()) {
+    const std::string record = to_text(make_record(decided, choice));
+    write_text(options.record, to_text(GraphFile{captured, record}));
   }
-  Graph graph = read_valid_graph(options.file);
-  if (!is_joint(graph)) {
-    throw GraphError(ErrorText{"a joint graph, with primals and gradients", graph.name, ""});
-  }
-  const ByteRules rules = byte_rules(graph, options.symbols);
-  const std::string name = graph.name;
-  graph = options.as_is ? dce(std::move(graph)) : run_joint_passes(std::move(graph), {});
   const PartitionReport other =
-      partition_report(default_partition(graph), "default_partition", rules);
-  const PartitionReport report =
-      partition_report(partition_with(std::move(graph), options, min_cut, rules), name, rules);
+      partition_report(default_partition(joint), "default_partition", choice.rules);
+  const PartitionReport report = partition_report(decided, captured.name, choice.rules);
   if (options.json) {
     std::cout
         << to_json(report, other).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
@@ -89,7 +116,7 @@ void add_partition(CLI::App& app) {
       "Settings and their defaults:\n  {}\n  recomputable_ops=OP,...\n\n"
       "Examples:\n  antegrad partition step.agraph --set "
       "aggressive_recomputation=true\n  antegrad partition step.agraph --budget-ratio 0.5 --solver "
-      "greedy\n  antegrad partition step.agraph "
+      "greedy\n  antegrad partition step.agraph --curve\n  antegrad partition step.agraph "
       "--json | jq .saved_bytes",
       fmt::join(settings(MinCutOptions()), "\n  ")));
   add_graph_file(*command, options->file);
@@ -97,16 +124,25 @@ void add_partition(CLI::App& app) {
       ->type_name("NAME=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--budget-ratio", options->ratio,
-                      "Memory budget from 0 (inputs only) to 1 (what the minimum cut saves)");
+  command
+      ->add_option("--budget-ratio", options->ratio,
+                   "Memory budget from 0 (inputs only) to 1 (what the minimum cut saves)")
+      ->type_name("RATIO");
   command->add_option("--solver", options->solver, "With --budget-ratio: what chooses")
       ->check(CLI::IsMember({"dp", "greedy", "ilp"}))
       ->capture_default_str();
   command
       ->add_option("--estimator", options->estimator,
                    "With --budget-ratio: what computing a node again counts")
-      ->check(CLI::IsMember({"flops", "testing"}))
+      ->check(CLI::IsMember({"flops", "testing", "profile"}))
       ->capture_default_str();
+  command->add_flag("--curve", options->curve,
+                    "What budgets from 0 to 1 would save and compute again, one a line, for "
+                    "--solver and --estimator");
+  command
+      ->add_option("--record", options->record,
+                   "Also write the graph with what was decided, for antegrad replay")
+      ->type_name("FILE");
   add_symbols(*command, options->symbols);
   command->add_flag("--as-is", options->as_is,
                     "Remove dead nodes only; without it the graph is simplified first, as when it "

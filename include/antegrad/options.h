@@ -97,16 +97,35 @@ struct Options {
     min_cut = std::move(value);
     return *this;
   }
+  /// The reference's memory budget, a ratio of what the minimum cut saves (MinCutOptions). Chooses Partitioner::min_cut as
+  /// well.
+  Options& with_activation_memory_budget(double ratio, BudgetSolver solver = BudgetSolver::dp,
+                                         RuntimeEstimator estimator = RuntimeEstimator::flops) {
+    partition = Partitioner::min_cut;
+    min_cut.activation_memory_budget = ratio;
+    min_cut.activation_memory_budget_solver = solver;
+    min_cut.activation_memory_budget_runtime_estimator = estimator;
+    return *this;
+  }
   /// Chooses Partitioner::budget as well: with_memory_budget(512_MiB). Above 0.
   Options& with_memory_budget(int64_t bytes, BudgetEffort effort = BudgetEffort::quick) {
     partition = Partitioner::budget;
-    budget = {bytes, effort};
+    budget.bytes = bytes;
+    budget.effort = effort;
+    budget.share.reset();
     return *this;
   }
   /// The same, between the smallest peak that a plan is known for (0) and the peak without recomputation (1).
   Options& with_memory_share(double share, BudgetEffort effort = BudgetEffort::quick) {
     partition = Partitioner::budget;
-    budget = {0, effort, share};
+    budget.bytes = 0;
+    budget.effort = effort;
+    budget.share = share;
+    return *this;
+  }
+  /// Plans for a memory budget weigh times that were measured (BudgetOptions::profile).
+  Options& with_budget_profile(bool value = true) {
+    budget.profile = value;
     return *this;
   }
   Options& with_verify_graphs(bool value) {

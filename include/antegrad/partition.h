@@ -41,6 +41,9 @@ struct BudgetOptions {
   /// Instead of bytes: where between the smallest peak that a plan is known for (0) and the peak without
   /// recomputation (1).
   std::optional<double> share = {};
+  /// Operators are run once and timed at compile time, for the times that plans weigh (kept for the process), instead of
+  /// a roofline of the machine. Plans then differ from run to run as times do.
+  bool profile = false;
   friend bool operator==(const BudgetOptions&, const BudgetOptions&) = default;
 };
 
@@ -65,7 +68,7 @@ enum class BudgetSolver : uint8_t {
 enum class RuntimeEstimator : uint8_t {
   flops,    ///< floating-point operations, at least 1 (default)
   testing,  ///< 1 for each
-  profile,  ///< seconds that each took
+  profile,  ///< seconds: each kind of call is run and timed once in a process
 };
 
 /// Rules of the minimum-cut partition. Names and defaults are those of the reference's configuration
@@ -107,6 +110,12 @@ struct MinCutOptions {
   /// Base names ("aten::add") that replace the list of recomputable operators, which is: fusible and
   /// not random.
   std::optional<std::vector<std::string>> recomputable_ops;
+
+  /// How much of what the rules above save may stay saved, from 0 (nothing but inputs) to 1 (all; default). Bytes of
+  /// saved tensors, not of a peak, and a wish: docs/partition.md. For a limit that holds see BudgetOptions.
+  double activation_memory_budget = 1;
+  BudgetSolver activation_memory_budget_solver = BudgetSolver::dp;
+  RuntimeEstimator activation_memory_budget_runtime_estimator = RuntimeEstimator::flops;
 };
 
 }  // namespace antegrad

@@ -68,10 +68,18 @@ void set_min_cut(Options& options, const char* name, py::handle value) {
     text = value.cast<bool>() ? "true" : "false";
   } else if (py::isinstance<py::int_>(value)) {
     text = std::to_string(value.cast<int64_t>());
+  } else if (py::isinstance<py::float_>(value) || py::isinstance<py::str>(value)) {
+    text = py::str(value).cast<std::string>();
   } else {
     text = py::str(",").attr("join")(value).cast<std::string>();
   }
   apply_setting(options.min_cut, std::string(name) + "=" + text);
+}
+
+// Chooses the partition by rules as well.
+void set_activation_memory_budget(Options& options, const char* name, py::handle value) {
+  set_min_cut(options, name, value);
+  options.partition = Partitioner::min_cut;
 }
 
 // Chooses the partition by a budget as well.
@@ -98,6 +106,11 @@ void set_budget_effort(Options& options, const char* name, py::handle value) {
   if (word != "quick" && word != "thorough")
     refuse_value(name, "one of 'quick', 'thorough'", value);
   options.budget.effort = word == "quick" ? BudgetEffort::quick : BudgetEffort::thorough;
+}
+
+void set_budget_profile(Options& options, const char* name, py::handle value) {
+  if (!py::isinstance<py::bool_>(value)) refuse_value(name, kExpected<bool>, value);
+  options.budget.profile = value.cast<bool>();
 }
 
 void set_dump_dir(Options& options, const char* /*name*/, py::handle value) {
@@ -128,10 +141,14 @@ std::vector<Option> all_options() {
       {"memory_budget", set_memory_budget},
       {"memory_share", set_memory_share},
       {"budget_effort", set_budget_effort},
+      {"budget_profile", set_budget_profile},
       {"verify_graphs", plain(&Options::verify_graphs)},
       {"dump_dir", set_dump_dir},
   };
-  for (auto& name : setting_names()) options.push_back({std::move(name), set_min_cut});
+  for (auto& name : setting_names()) {
+    const bool budget = name == "activation_memory_budget";
+    options.push_back({std::move(name), budget ? set_activation_memory_budget : set_min_cut});
+  }
   return options;
 }
 

@@ -16,6 +16,7 @@
 #include "compile/pipeline.h"
 #include "graph/text.h"
 #include "log/log.h"
+#include "partition/ratio_budget.h"
 #include "partition/split.h"
 #include "runtime/fork_gate.h"
 #include "runtime/published.h"
@@ -260,6 +261,7 @@ CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
                                    std::shared_ptr<const torch::nn::Module> module, Options options)
     : state_(std::make_shared<State>()) {
   if (options.partition == Partitioner::budget) check_budget(options.budget);
+  if (options.partition == Partitioner::min_cut) check_ratio(options.min_cut);
   if (options.max_programs < 1) {
     throw OptionError(ErrorText{"max_programs of at least 1", std::to_string(options.max_programs),
                                 "raise it, or do not compile the callable"});

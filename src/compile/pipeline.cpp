@@ -1,10 +1,8 @@
 #include "compile/pipeline.h"
 
-#include <antegrad/error.h>
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cmath>
 #include <utility>
 
 #include "compile/backward_variants.h"
@@ -13,13 +11,12 @@
 #include "graph/verify.h"
 #include "log/log.h"
 #include "memory/peak.h"
-#include "partition/budget/planner.h"
-#include "partition/default_partition.h"
-#include "partition/min_cut.h"
+#include "partition/choice.h"
 #include "partition/split.h"
 #include "passes/joint_passes.h"
 #include "passes/pass_manager.h"
 #include "passes/reinplace.h"
+#include "runtime/kernel_times.h"
 #include "runtime/scratch.h"
 
 namespace antegrad::compiler {
@@ -73,34 +70,34 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-Partition partition_for_budget(const Graph& joint, const BudgetOptions& options,
-                               const ByteRules& rules, ProgramReport& report) {
-  const auto start = std::chrono::steady_clock::now();
-  const budget::Planner planner(joint, budget::roofline(joint), rules, {options.effort, {}});
-  const auto most = planner.frontier().eager_peak;
-  const auto least = planner.frontier().archive.smallest().peak;
-  report.eager_peak_bytes = most;
-  report.smallest_budget_bytes = least;
-  report.memory_budget_bytes =
-      options.share ? least + std::llround(*options.share * static_cast<double>(most - least))
-                    : options.bytes;
-  const auto point = planner.pick(report.memory_budget_bytes);
-  report.recompute_share =
-      static_cast<double>(point.extra) / static_cast<double>(planner.problem().time);
-  auto partition = planner.partition(point);
-  report.planning_ms = milliseconds_since(start);
-  return partition;
+void describe(const PlannedBudget& planned, double milliseconds, ProgramReport& report) {
+  report.memory_budget_bytes = planned.bytes;
+  report.eager_peak_bytes = planned.eager_peak;
+  report.smallest_budget_bytes = planned.smallest;
+  report.recompute_share = planned.recompute_share;
+  report.planning_ms = milliseconds;
 }
 
-Partition partition_joint(const Graph& joint, const Options& options, const ByteRules& rules,
-                          ProgramReport& report) {
-  if (!has_backward(joint)) return default_partition(joint);
-  switch (options.partition) {
-    case Partitioner::as_written: return default_partition(joint);
-    case Partitioner::min_cut: return min_cut_partition(joint, options.min_cut);
-    case Partitioner::budget: return partition_for_budget(joint, options.budget, rules, report);
+// The partition that the options ask for, with what was measured for it; what was chosen goes into `choice`.
+Partition partition_joint(const Graph& joint, const ops::AttrTables& tables, const Options& options,
+                          PartitionChoice& choice, ProgramReport& report) {
+  choice.partitioner = options.partition;
+  choice.min_cut = options.min_cut;
+  choice.budget = options.budget;
+  if (has_backward(joint)) {
+    if (options.partition == Partitioner::budget) {
+      choice.rules.scratch = runtime::measure_scratch(joint, tables);
+    }
+    if (wants_seconds(choice)) choice.seconds = runtime::measure_seconds(joint, tables);
   }
-  AG_CHECK(false, "no such partitioner");
+  const auto start = std::chrono::steady_clock::now();
+  auto [partition, planned] = partition_for(joint, choice);
+  if (planned) {
+    describe(*planned, milliseconds_since(start), report);
+    choice.budget.bytes = planned->bytes;
+    choice.budget.share.reset();
+  }
+  return std::move(partition);
 }
 
 }  // namespace
@@ -126,15 +123,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
 
   PartitionChoice choice;
-  choice.partitioner = options.partition;
-  choice.min_cut = options.min_cut;
-  choice.budget = options.budget;
-  if (options.partition == Partitioner::budget && has_backward(joint)) {
-    choice.rules.scratch = runtime::measure_scratch(joint, captured.tables);
-  }
-  const auto& rules = choice.rules;
-  auto partition = partition_joint(joint, options, rules, report);
-  choice.budget.bytes = report.memory_budget_bytes;
+  auto partition = partition_joint(joint, captured.tables, options, choice, report);
   compiled.record = make_record(partition, choice);
   // Last: writing in place ends SSA's freedom to move nodes.
   partition.forward = run_pass(
@@ -158,7 +147,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
         std::move(partition.backward), context);
     executable->add_backward(executable->usual_key(), {partition.backward, captured.tables});
   }
-  describe(partition, donated, rules, report);
+  describe(partition, donated, choice.rules, report);
   compiled.executable = executable;
   report.compile_ms = milliseconds_since(start);
   return compiled;

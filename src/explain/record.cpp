@@ -23,9 +23,9 @@ constexpr std::array<std::string_view, 2> kEfforts = {"quick", "thorough"};
 
 /// Fields that to_text() writes itself, in this order; others are the caller's.
 constexpr size_t kMostNodes = 100'000'000;
-constexpr const char* kFields[] = {"antegrad", "partitioner", "settings",   "budget_bytes",
-                                   "effort",   "machine",     "symbols",    "scratch",
-                                   "simplify", "saved",       "recomputed", "peak_bytes"};
+constexpr const char* kFields[] = {
+    "antegrad", "partitioner", "settings", "budget_bytes", "effort",     "machine",   "symbols",
+    "scratch",  "seconds",     "simplify", "saved",        "recomputed", "peak_bytes"};
 
 template <class Enum, size_t N>
 Enum from_word(const std::array<std::string_view, N>& words, const std::string& word) {
@@ -55,6 +55,20 @@ void count_runs(const Graph& half, std::map<int32_t, std::pair<ValueId, int64_t>
   }
 }
 
+/// Pairs of a node's id and a number; `missing` stands for the others.
+template <class Number>
+void read_by_node(const json& object, const char* field, std::vector<Number>& numbers,
+                  Number missing) {
+  for (const json& pair : object.value(field, json::array())) {
+    const auto id = pair.at(0).get<size_t>();
+    if (id >= kMostNodes) {
+      throw GraphError(ErrorText{fmt::format("node ids in \"{}\"", field), std::to_string(id), ""});
+    }
+    numbers.resize(std::max(numbers.size(), id + 1), missing);
+    numbers[id] = pair.at(1).get<Number>();
+  }
+}
+
 json json_of(const PartitionRecord& record) {
   const PartitionChoice& choice = record.choice;
   json object = record.more;
@@ -72,6 +86,11 @@ json json_of(const PartitionRecord& record) {
     if (choice.rules.scratch[id] != 0) scratch.push_back({id, choice.rules.scratch[id]});
   }
   if (!scratch.empty()) object["scratch"] = std::move(scratch);
+  json seconds = json::array();
+  for (size_t id = 0; id < choice.seconds.size(); ++id) {
+    if (choice.seconds[id] >= 0) seconds.push_back({id, choice.seconds[id]});
+  }
+  if (!seconds.empty()) object["seconds"] = std::move(seconds);
   object["simplify"] = choice.simplify;
   object["saved"] = record.saved;
   object["recomputed"] = json::array();
@@ -139,13 +158,9 @@ PartitionRecord parse_record(std::string_view text) {
       choice.machine = object.value("machine", "");
     }
     choice.rules.symbols = object.value("symbols", std::vector<int64_t>());
-    for (const json& pair : object.value("scratch", json::array())) {
-      const auto id = pair.at(0).get<size_t>();
-      if (id >= kMostNodes)
-        throw GraphError(ErrorText{"node ids in \"scratch\"", std::to_string(id), ""});
-      choice.rules.scratch.resize(std::max(choice.rules.scratch.size(), id + 1), 0);
-      choice.rules.scratch[id] = pair.at(1).get<int64_t>();
-    }
+    read_by_node(object, "scratch", choice.rules.scratch, int64_t{0});
+    read_by_node(object, "seconds", choice.seconds, -1.0);
+    choice.budget.profile = choice.partitioner == Partitioner::budget && !choice.seconds.empty();
     choice.simplify = object.at("simplify").get<bool>();
     record.saved = object.at("saved").get<std::vector<ValueId>>();
     std::sort(record.saved.begin(), record.saved.end());

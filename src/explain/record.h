@@ -12,27 +12,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include <antegrad/partition.h>
-
 #include "graph/graph.h"
+#include "partition/choice.h"
 #include "partition/partition.h"
 
 namespace antegrad {
 
 /// The version of the library, "0.1.0".
 std::string_view library_version();
-
-/// All that decides about a partition, but for the graph.
-struct PartitionChoice {
-  Partitioner partitioner = Partitioner::as_written;
-  MinCutOptions min_cut;  ///< of Partitioner::min_cut
-  BudgetOptions budget;   ///< of Partitioner::budget
-  std::string
-      machine;  ///< of Partitioner::budget, for machine_named(); empty: see budget::machine_of()
-  ByteRules rules;  ///< values of the graph's symbols, and scratch memory of its nodes
-  /// The graph in the file is as it was captured: run_joint_passes() come before the partition. Or else only dce().
-  bool simplify = true;
-};
 
 struct PartitionRecord {
   std::string version;  ///< of the library that made it

@@ -11,25 +11,12 @@
 #include "graph/byte_text.h"
 #include "graph/text.h"
 #include "graph/verify.h"
-#include "partition/budget/planner.h"
-#include "partition/default_partition.h"
-#include "partition/min_cut.h"
 #include "partition/split.h"
 #include "passes/dce.h"
 #include "passes/joint_passes.h"
 
 namespace antegrad {
 namespace {
-
-Partition plan_for_budget(const Graph& joint, const PartitionChoice& choice) {
-  const std::string machine =
-      choice.machine.empty() ? std::string(budget::machine_of(joint)) : choice.machine;
-  const std::optional<Machine> found = machine_named(machine);
-  if (!found) throw OptionError(ErrorText{"the machine cpu or gpu", machine, ""});
-  const budget::Planner planner(joint, budget::roofline(joint, *found, choice.rules), choice.rules,
-                                {choice.budget.effort, {}});
-  return planner.partition(planner.pick(choice.budget.bytes));
-}
 
 std::string value_of(const Graph& graph, ValueId id) {
   const bool known = id >= 0 && static_cast<size_t>(id) < graph.values.size();
@@ -72,13 +59,7 @@ Partition partition_by(Graph joint, const PartitionChoice& choice) {
   }
   number_nodes(joint);
   joint = choice.simplify ? run_joint_passes(std::move(joint), {}) : dce(std::move(joint));
-  switch (choice.partitioner) {
-    case Partitioner::as_written: return default_partition(std::move(joint));
-    case Partitioner::min_cut:
-      return min_cut_partition(std::move(joint), choice.min_cut, choice.rules.symbols);
-    case Partitioner::budget: return plan_for_budget(joint, choice);
-  }
-  AG_CHECK(false, "no such partitioner");
+  return partition_for(joint, choice).partition;
 }
 
 Replayed replay(const GraphFile& file) {

@@ -22,8 +22,10 @@ namespace antegrad {
 
 /// `symbols`: what the graph's symbols count as, by SymbolId; those without an entry as 4096.
 /// The result has a decision for each value that the backward reads from the forward or computes
-/// again. A graph without gradients gives what default_partition() gives.
+/// again. A graph without gradients gives what default_partition() gives. For `seconds` and what is thrown see
+/// ratio_cut() (ratio_budget.h).
 Partition min_cut_partition(Graph joint, const MinCutOptions& options = {},
-                            const std::vector<int64_t>& symbols = {});
+                            const std::vector<int64_t>& symbols = {},
+                            const std::vector<double>& seconds = {});
 
 }  // namespace antegrad

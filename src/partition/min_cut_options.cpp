@@ -1,6 +1,13 @@
 #include "partition/min_cut_options.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <iterator>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,12 +17,27 @@
 namespace antegrad {
 namespace {
 
-struct Switch {
+/// Words for the values of an enum, in their order.
+template <class Enum>
+constexpr std::array<std::string_view, 3> kWords;
+template <>
+constexpr std::array<std::string_view, 3> kWords<BudgetSolver> = {"dp", "greedy", "ilp"};
+template <>
+constexpr std::array<std::string_view, 3> kWords<RuntimeEstimator> = {"flops", "testing",
+                                                                      "profile"};
+
+using Operators = std::optional<std::vector<std::string>>;
+
+struct Entry {
   std::string_view name;
-  bool MinCutOptions::*value;
+  std::variant<bool MinCutOptions::*, int32_t MinCutOptions::*, double MinCutOptions::*,
+               BudgetSolver MinCutOptions::*, RuntimeEstimator MinCutOptions::*,
+               Operators MinCutOptions::*>
+      member;
 };
 
-constexpr Switch kSwitches[] = {
+// clang-format off
+constexpr Entry kEntries[] = {
     {"ban_recompute_used_far_apart", &MinCutOptions::ban_recompute_used_far_apart},
     {"ban_recompute_long_fusible_chains", &MinCutOptions::ban_recompute_long_fusible_chains},
     {"ban_recompute_materialized_backward", &MinCutOptions::ban_recompute_materialized_backward},
@@ -30,9 +52,13 @@ constexpr Switch kSwitches[] = {
     {"distance_weighting", &MinCutOptions::distance_weighting},
     {"double_unmaterialized", &MinCutOptions::double_unmaterialized},
     {"never_more_than_default", &MinCutOptions::never_more_than_default},
+    {"max_dist_from_bw", &MinCutOptions::max_dist_from_bw},
+    {"recomputable_ops", &MinCutOptions::recomputable_ops},
+    {"activation_memory_budget", &MinCutOptions::activation_memory_budget},
+    {"activation_memory_budget_solver", &MinCutOptions::activation_memory_budget_solver},
+    {"activation_memory_budget_runtime_estimator", &MinCutOptions::activation_memory_budget_runtime_estimator},
 };
-constexpr std::string_view kDistance = "max_dist_from_bw";
-constexpr std::string_view kOperators = "recomputable_ops";
+// clang-format on
 
 [[noreturn]] void refuse(std::string_view setting, const std::string& expected) {
   throw OptionError(ErrorText{expected, fmt::format("\"{}\"", setting), ""});
@@ -48,31 +74,81 @@ std::vector<std::string> split(std::string_view words) {
   return parts;
 }
 
+// A value as text.
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(int32_t value) { return fmt::format("{}", value); }
+std::string text_of(double value) { return fmt::format("{}", value); }
+std::string text_of(const Operators& value) { return fmt::format("{}", fmt::join(*value, ",")); }
+template <class Enum>
+requires std::is_enum_v<Enum> std::string text_of(Enum value) {
+  return std::string(kWords<Enum>[static_cast<size_t>(value)]);
+}
+
+// Text as a value: what was expected where it is none.
+using Expected = std::string;
+
+template <class Number>
+bool is_number(std::string_view text, Number& value) {
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end;
+}
+
+Expected read(std::string_view text, bool& value) {
+  if (text != "true" && text != "false") return "true or false";
+  value = text == "true";
+  return "";
+}
+Expected read(std::string_view text, int32_t& value) {
+  return is_number(text, value) && value >= 0 ? "" : "NUMBER, from 0 on";
+}
+Expected read(std::string_view text, double& value) {
+  return is_number(text, value) && value >= 0 && value <= 1 ? "" : "NUMBER, from 0 to 1";
+}
+Expected read(std::string_view text, Operators& value) {
+  value = split(text);
+  return "";
+}
+template <class Enum>
+requires std::is_enum_v<Enum> Expected read(std::string_view text, Enum& value) {
+  const auto& words = kWords<Enum>;
+  const auto it = std::find(words.begin(), words.end(), text);
+  if (it == words.end()) return fmt::format("one of {}", fmt::join(words, ", "));
+  value = static_cast<Enum>(it - words.begin());
+  return "";
+}
+
 }  // namespace
 
 std::vector<std::string> settings(const MinCutOptions& options) {
   std::vector<std::string> all;
-  for (const Switch& entry : kSwitches) {
-    all.push_back(fmt::format("{}={}", entry.name, options.*entry.value));
-  }
-  all.push_back(fmt::format("{}={}", kDistance, options.max_dist_from_bw));
-  if (options.recomputable_ops) {
-    all.push_back(fmt::format("{}={}", kOperators, fmt::join(*options.recomputable_ops, ",")));
+  for (const Entry& entry : kEntries) {
+    if (entry.member == decltype(entry.member)(&MinCutOptions::recomputable_ops) &&
+        !options.recomputable_ops) {
+      continue;
+    }
+    std::visit(
+        [&](auto member) {
+          all.push_back(fmt::format("{}={}", entry.name, text_of(options.*member)));
+        },
+        entry.member);
   }
   return all;
 }
 
 std::vector<std::pair<std::string, bool>> switches(const MinCutOptions& options) {
   std::vector<std::pair<std::string, bool>> all;
-  for (const Switch& entry : kSwitches) all.emplace_back(entry.name, options.*entry.value);
+  for (const Entry& entry : kEntries) {
+    if (const auto* member = std::get_if<bool MinCutOptions::*>(&entry.member)) {
+      all.emplace_back(entry.name, options.**member);
+    }
+  }
   return all;
 }
 
 std::vector<std::string> setting_names() {
   std::vector<std::string> names;
-  for (const Switch& entry : kSwitches) names.emplace_back(entry.name);
-  names.emplace_back(kDistance);
-  names.emplace_back(kOperators);
+  for (const Entry& entry : kEntries) names.emplace_back(entry.name);
   return names;
 }
 
@@ -80,28 +156,21 @@ void apply_setting(MinCutOptions& options, std::string_view setting) {
   const size_t equals = setting.find('=');
   if (equals == std::string_view::npos) refuse(setting, "NAME=VALUE");
   const std::string_view name = setting.substr(0, equals);
-  const std::string_view value = setting.substr(equals + 1);
-  for (const Switch& entry : kSwitches) {
-    if (entry.name != name) continue;
-    if (value != "true" && value != "false") refuse(setting, fmt::format("{}=true or false", name));
-    options.*entry.value = value == "true";
-    return;
-  }
-  if (name == kDistance) {
-    int32_t steps = 0;
-    const char* end = value.data() + value.size();
-    const auto [stop, error] = std::from_chars(value.data(), end, steps);
-    if (error != std::errc() || stop != end || steps < 0) {
-      refuse(setting, fmt::format("{}=NUMBER, from 0 on", name));
-    }
-    options.max_dist_from_bw = steps;
-  } else if (name == kOperators) {
-    options.recomputable_ops = split(value);
-  } else {
+  const auto* entry = std::find_if(std::begin(kEntries), std::end(kEntries),
+                                   [&](const Entry& known) { return known.name == name; });
+  if (entry == std::end(kEntries)) {
     MinCutOptions defaults;
     defaults.recomputable_ops.emplace();
     refuse(setting, fmt::format("one of {}", fmt::join(settings(defaults), ", ")));
   }
+  std::visit(
+      [&](auto member) {
+        auto value = options.*member;
+        const Expected expected = read(setting.substr(equals + 1), value);
+        if (!expected.empty()) refuse(setting, fmt::format("{}={}", name, expected));
+        options.*member = std::move(value);
+      },
+      entry->member);
 }
 
 }  // namespace antegrad

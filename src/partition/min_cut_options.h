@@ -22,7 +22,7 @@ std::vector<std::string> setting_names();
 /// Name and value of those that are true or false.
 std::vector<std::pair<std::string, bool>> switches(const MinCutOptions& options);
 
-/// Sets one option from "NAME=VALUE": `true` or `false`, a number, or operators parted by commas.
+/// Sets one option from "NAME=VALUE": `true` or `false`, a number, a word, or operators parted by commas.
 /// Throws OptionError on an unknown name or a value that the option cannot have.
 void apply_setting(MinCutOptions& options, std::string_view setting);
 

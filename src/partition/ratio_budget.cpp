@@ -49,10 +49,11 @@ MinCutOptions without_bans(MinCutOptions options, bool allowlist) {
 /// The cut by the usual rules, and what there is to choose from when it may cost time.
 class RatioChoice {
  public:
-  RatioChoice(const StepGraph& steps, const RatioBudget& budget, const MinCutOptions& options)
+  RatioChoice(const StepGraph& steps, const MinCutOptions& options,
+              const std::vector<double>& seconds)
       : steps_(steps),
-        budget_(budget),
         options_(options),
+        seconds_(seconds),
         usual_(steps, options),
         least_bytes_(bytes_of_primals(steps)),
         range_(bytes_of(steps, usual_) - least_bytes_) {}
@@ -67,13 +68,14 @@ class RatioChoice {
   }
 
   CutSolution solve() {
-    if (budget_.ratio == 0) return all_lifted();
-    if (budget_.ratio == 1 || !has_range()) return usual_;
+    const double ratio = options_.activation_memory_budget;
+    if (ratio == 0) return all_lifted();
+    if (!has_range()) return usual_;
     for (const bool allowlist : {true, false}) {
       CutSolution cheap(steps_, without_bans(options_, allowlist));
-      if (place(cheap) < budget_.ratio) return cheap;
+      if (place(cheap) < ratio) return cheap;
     }
-    return solve_knapsack_at(budget_.ratio).first;
+    return solve_knapsack_at(ratio).first;
   }
 
   /// The third step alone; and the time that it gives up.
@@ -81,7 +83,7 @@ class RatioChoice {
     list_items();
     if (steps_of_items_.empty()) return {all_lifted(), 0};
     items_.capacity = ratio * static_cast<double>(range_);
-    const std::vector<bool> kept = solve_knapsack(items_, budget_.solver);
+    const std::vector<bool> kept = solve_knapsack(items_, options_.activation_memory_budget_solver);
     Lifting lifting;
     lifting.steps.assign(at(steps_.size()), false);
     double given_up = 0;
@@ -127,15 +129,16 @@ class RatioChoice {
 
   double time(int32_t step) const {
     const int32_t position = steps_[step].node;
-    if (budget_.estimator == RuntimeEstimator::profile) return budget_.seconds[at(position)];
-    if (budget_.estimator == RuntimeEstimator::testing) return 1;
+    const RuntimeEstimator estimator = options_.activation_memory_budget_runtime_estimator;
+    if (estimator == RuntimeEstimator::profile) return seconds_[at(position)];
+    if (estimator == RuntimeEstimator::testing) return 1;
     const int64_t flops = op_flops(steps_.graph(), *steps_.node(step), steps_.symbols());
     return static_cast<double>(std::max<int64_t>(flops, 1));
   }
 
   const StepGraph& steps_;
-  const RatioBudget& budget_;
   const MinCutOptions& options_;
+  const std::vector<double>& seconds_;
   CutSolution usual_;
   int64_t least_bytes_;
   int64_t range_;
@@ -143,40 +146,42 @@ class RatioChoice {
   std::vector<int32_t> steps_of_items_;
 };
 
-void check(const Graph& joint, const RatioBudget& budget) {
-  if (!(budget.ratio >= 0 && budget.ratio <= 1)) {
-    throw OptionError(
-        ErrorText{"a memory budget from 0 to 1", fmt::format("{}", budget.ratio), ""});
-  }
-  if (budget.estimator == RuntimeEstimator::profile &&
-      budget.seconds.size() != joint.nodes.size()) {
+void check(const Graph& joint, const MinCutOptions& options, const std::vector<double>& seconds) {
+  check_ratio(options);
+  if (options.activation_memory_budget_runtime_estimator == RuntimeEstimator::profile &&
+      seconds.size() != joint.nodes.size()) {
     throw OptionError(ErrorText{fmt::format("the seconds of {} nodes", joint.nodes.size()),
-                                fmt::format("{} numbers", budget.seconds.size()), ""});
+                                fmt::format("{} numbers", seconds.size()), ""});
   }
-  if (budget.solver == BudgetSolver::ilp) require_ilp_solver();
 }
 
 }  // namespace
 
-Partition ratio_budget_partition(Graph joint, const RatioBudget& budget,
-                                 const MinCutOptions& options,
-                                 const std::vector<int64_t>& symbols) {
-  check(joint, budget);
-  if (!has_backward(joint)) return default_partition(std::move(joint));
-  const StepGraph steps(joint, symbols, options.recomputable_ops);
-  const CutSolution solution = RatioChoice(steps, budget, options).solve();
-  Partition partition = split_at(std::move(joint), solution.saved());
-  solution.tell_decisions(partition);
-  return partition;
+void check_ratio(const MinCutOptions& options) {
+  const double ratio = options.activation_memory_budget;
+  if (!(ratio >= 0 && ratio <= 1)) {
+    throw OptionError(
+        ErrorText{"an activation_memory_budget from 0 to 1", fmt::format("{}", ratio), ""});
+  }
+  if (ratio != 1 && options.activation_memory_budget_solver == BudgetSolver::ilp) {
+    require_ilp_solver();
+  }
 }
 
-std::vector<RatioPoint> ratio_curve(const Graph& joint, const RatioBudget& budget,
-                                    const MinCutOptions& options,
-                                    const std::vector<int64_t>& symbols, int32_t steps) {
-  check(joint, budget);
+CutSolution ratio_cut(const StepGraph& steps, const MinCutOptions& options,
+                      const std::vector<double>& seconds) {
+  if (options.activation_memory_budget == 1) return CutSolution(steps, options);
+  check(steps.graph(), options, seconds);
+  return RatioChoice(steps, options, seconds).solve();
+}
+
+std::vector<RatioPoint> ratio_curve(const Graph& joint, const MinCutOptions& options,
+                                    const std::vector<int64_t>& symbols, int32_t steps,
+                                    const std::vector<double>& seconds) {
+  check(joint, options, seconds);
   if (!has_backward(joint)) return {};
   const StepGraph graph(joint, symbols, options.recomputable_ops);
-  RatioChoice choice(graph, budget, options);
+  RatioChoice choice(graph, options, seconds);
   if (!choice.has_range()) return {};
   std::vector<RatioPoint> points;
   for (int32_t i = 0; i <= steps; ++i) {

@@ -21,26 +21,22 @@
 
 #include <antegrad/partition.h>
 
-#include "partition/partition.h"
+#include "graph/graph.h"
+#include "partition/cut_solution.h"
+#include "partition/steps.h"
 
 namespace antegrad {
 
-struct RatioBudget {
-  double ratio = 1;  ///< from 0 to 1
-  BudgetSolver solver = BudgetSolver::dp;
-  RuntimeEstimator estimator = RuntimeEstimator::flops;
-  /// RuntimeEstimator::profile: seconds by position in Graph::nodes.
-  std::vector<double> seconds = {};
-};
+/// Throws OptionError on a ratio out of range and on a solver that is not there.
+void check_ratio(const MinCutOptions& options);
 
-/// Decides as above. A ratio of 1 gives what min_cut_partition() gives. Values that a lifted ban has computed again
-/// have the rule "memory_budget". What must not run twice (docs/partition.md: effect to leaves_checkpoint, prefer_save
-/// excepted; unknown_operator, small_random) is saved under any ratio.
-/// `symbols`: as min_cut_partition(). Throws OptionError on a ratio out of range, a solver that is not there, or a
-/// profile of another length than the nodes.
-Partition ratio_budget_partition(Graph joint, const RatioBudget& budget,
-                                 const MinCutOptions& options = {},
-                                 const std::vector<int64_t>& symbols = {});
+/// What is saved under MinCutOptions::activation_memory_budget, decided as above; at 1 what the rules alone save. Values
+/// that a lifted ban has computed again have the rule "memory_budget". What must not run twice (docs/partition.md: effect
+/// to leaves_checkpoint, prefer_save excepted; unknown_operator, small_random) is saved under any ratio.
+/// `seconds`: by position in Graph::nodes, for RuntimeEstimator::profile. Throws what check_ratio()
+/// throws, and OptionError on seconds of another length than the nodes.
+CutSolution ratio_cut(const StepGraph& steps, const MinCutOptions& options,
+                      const std::vector<double>& seconds = {});
 
 struct RatioPoint {
   double ratio = 0;
@@ -52,9 +48,9 @@ struct RatioPoint {
 
 /// The reference's picture of what a ratio buys: the knapsack of step 3 for the ratios 0, 1/steps, ..., 1, without
 /// the shortcuts 1 and 2. Empty for a graph without gradients, and for one whose minimum cut saves no more bytes than
-/// its primals have. `budget.ratio` is not read.
-std::vector<RatioPoint> ratio_curve(const Graph& joint, const RatioBudget& budget,
-                                    const MinCutOptions& options = {},
-                                    const std::vector<int64_t>& symbols = {}, int32_t steps = 20);
+/// its primals have. The ratio in `options` is not read; `symbols` as in min_cut_partition().
+std::vector<RatioPoint> ratio_curve(const Graph& joint, const MinCutOptions& options = {},
+                                    const std::vector<int64_t>& symbols = {}, int32_t steps = 20,
+                                    const std::vector<double>& seconds = {});
 
 }  // namespace antegrad

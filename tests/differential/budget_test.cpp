@@ -8,6 +8,7 @@
 #include <torch/nn.h>
 #include <torch/utils.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -133,6 +134,40 @@ TEST_P(Budget, HoldsFromTheSmallestToTheLargest) {
   }
 }
 
+TEST_P(Budget, HoldsByMeasuredTimesToo) {
+  const auto wanted = step(subject_.loss);
+  for (const double share : {0.0, 0.5}) {
+    auto function = compiled(Options().with_memory_share(share).with_budget_profile());
+    const Loss call = [&](at::Tensor a, at::Tensor b) { return function(a, b); };
+    EXPECT_TRUE(same_bits(wanted, step(call)));
+    const auto report = function.report();
+    ASSERT_EQ(report.eager_calls, 0);
+    EXPECT_LE(static_cast<double>(peak(call)),
+              1.02 * static_cast<double>(report.programs.at(0).memory_budget_bytes));
+  }
+}
+
+// The reference's ratio of saved bytes, with all that may choose.
+TEST_P(Budget, ARatioSavesLess) {
+  const auto wanted = step(subject_.loss);
+  for (const auto estimator :
+       {RuntimeEstimator::flops, RuntimeEstimator::testing, RuntimeEstimator::profile}) {
+    for (const auto solver : {BudgetSolver::dp, BudgetSolver::greedy}) {
+      int64_t above = std::numeric_limits<int64_t>::max();
+      for (const double ratio : {1.0, 0.5, 0.0}) {
+        SCOPED_TRACE(ratio);
+        auto function = compiled(Options().with_activation_memory_budget(ratio, solver, estimator));
+        const Loss call = [&](at::Tensor a, at::Tensor b) { return function(a, b); };
+        EXPECT_TRUE(same_bits(wanted, step(call)));
+        const auto report = function.report();
+        ASSERT_EQ(report.eager_calls, 0);
+        EXPECT_LT(report.programs.at(0).saved_bytes, above);
+        above = report.programs.at(0).saved_bytes;
+      }
+    }
+  }
+}
+
 TEST_P(Budget, WithinHalfTheWayIsLessThanEager) {
   auto function = compiled(Options().with_memory_share(0.5));
   const Loss call = [&](at::Tensor a, at::Tensor b) { return function(a, b); };
@@ -182,6 +217,8 @@ TEST(BudgetOptions, RefuseWhatIsNoBudget) {
   EXPECT_THROW(compile(body, Options().with_memory_budget(0)), OptionError);
   EXPECT_THROW(compile(body, Options().with_memory_budget(-1_MiB)), OptionError);
   EXPECT_THROW(compile(body, Options().with_memory_share(1.5)), OptionError);
+  EXPECT_THROW(compile(body, Options().with_activation_memory_budget(-0.5)), OptionError);
+  EXPECT_THROW(compile(body, Options().with_activation_memory_budget(std::nan(""))), OptionError);
 }
 
 // Nothing to differentiate: nothing to keep for a backward, and no budget to miss.

@@ -25,7 +25,8 @@ def arguments():
 
 
 @pytest.mark.parametrize("options", [{"memory_share": 0.0}, {"memory_share": 0.5}, {"memory_budget": "1GiB"},
-                                     {"memory_budget": 1 << 30, "budget_effort": "thorough"}])
+                                     {"memory_budget": 1 << 30, "budget_effort": "thorough"},
+                                     {"memory_share": 0.5, "budget_profile": True}])
 def test_gradients_are_those_of_eager(arguments, options):
     step = antegrad.compile(loss, **options)
     for wanted, found in zip(gradients(loss, *arguments), gradients(step, *arguments)):
@@ -34,6 +35,20 @@ def test_gradients_are_those_of_eager(arguments, options):
     assert report.eager_calls == 0
     assert report.programs[0].memory_budget_bytes > 0
     assert report.programs[0].smallest_budget_bytes <= report.programs[0].eager_peak_bytes
+
+
+@pytest.mark.parametrize("estimator", ["flops", "testing", "profile"])
+@pytest.mark.parametrize("solver", ["dp", "greedy"])
+def test_the_ratio_of_the_reference(arguments, solver, estimator):
+    saved = []
+    for ratio in [0.0, 0.5, 1.0]:
+        step = antegrad.compile(loss, activation_memory_budget=ratio, activation_memory_budget_solver=solver,
+                                activation_memory_budget_runtime_estimator=estimator)
+        for wanted, found in zip(gradients(loss, *arguments), gradients(step, *arguments)):
+            assert same(wanted, found)
+        assert step.report().eager_calls == 0
+        saved.append(step.report().programs[0].saved_bytes)
+    assert saved[0] < saved[1] < saved[2]
 
 
 def test_a_budget_that_is_too_small_names_the_smallest(arguments):
@@ -50,7 +65,10 @@ def test_torch_compile_takes_a_budget(arguments):
 
 
 @pytest.mark.parametrize("options", [{"memory_budget": "many"}, {"memory_budget": -1}, {"memory_budget": True},
-                                     {"memory_share": 2.0}, {"memory_share": "half"}, {"budget_effort": "huge"}])
+                                     {"memory_share": 2.0}, {"memory_share": "half"}, {"budget_effort": "huge"},
+                                     {"budget_profile": 1}, {"activation_memory_budget": 1.5},
+                                     {"activation_memory_budget": "half"},
+                                     {"activation_memory_budget_solver": "best"}])
 def test_bad_values_are_refused(options):
     with pytest.raises(antegrad.OptionError):
         antegrad.compile(loss, **options)

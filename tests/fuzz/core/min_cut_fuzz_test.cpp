@@ -7,7 +7,6 @@
 
 #include "partition/default_partition.h"
 #include "partition/min_cut_options.h"
-#include "partition/ratio_budget.h"
 #include "partition/split.h"
 #include "partition/tags.h"
 #include "partition_checks.h"
@@ -107,10 +106,11 @@ TEST(MinCutFuzz, SoItDoesUnderBudgets) {
   hold_for_random_graphs(kCases, kSize, [](const Graph& graph) {
     const uint64_t seed = seed_of(graph);
     const Graph joint = dce(with_parameters(graph, seed));
-    RatioBudget budget;
-    budget.ratio = static_cast<double>(seed % 5) / 4;
-    budget.solver = seed % 2 == 0 ? BudgetSolver::dp : BudgetSolver::greedy;
-    const Partition partition = ratio_budget_partition(joint, budget, random_options(seed));
+    MinCutOptions options = random_options(seed);
+    options.activation_memory_budget = static_cast<double>(seed % 5) / 4;
+    options.activation_memory_budget_solver =
+        seed % 2 == 0 ? BudgetSolver::dp : BudgetSolver::greedy;
+    const Partition partition = min_cut_partition(joint, options);
     const std::string wrong = splits_wrongly(joint, partition);
     return wrong.empty() ? tells_wrongly(partition) : wrong;
   });
@@ -162,7 +162,9 @@ TEST(MinCutFuzz, CheckpointsComputeWhatTheJointGraphComputes) {
       if (std::string wrong = keeps_interior(joint, partition); !wrong.empty()) return wrong;
       if (!min_cut) continue;
       if (std::string wrong = tells_wrongly(partition); !wrong.empty()) return wrong;
-      const Partition least = ratio_budget_partition(joint, {0}, random_options(seed));
+      MinCutOptions options = random_options(seed);
+      options.activation_memory_budget = 0;
+      const Partition least = min_cut_partition(joint, options);
       if (std::string wrong = splits_wrongly(joint, least); !wrong.empty()) return wrong;
       if (std::string wrong = keeps_interior(joint, least); !wrong.empty()) return wrong;
     }

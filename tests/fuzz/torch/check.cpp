@@ -33,6 +33,10 @@ Options options_of(uint64_t seed) {
   for (const auto& [name, value] : switches(min_cut)) {
     if (random() % 4 < changed) apply_setting(min_cut, name + (value ? "=false" : "=true"));
   }
+  if (random() % 4 == 0) {
+    min_cut.activation_memory_budget = static_cast<double>(random() % 4) / 4;
+    if (random() % 2 == 0) min_cut.activation_memory_budget_solver = BudgetSolver::greedy;
+  }
   if (changed > 0) min_cut.max_dist_from_bw = static_cast<int32_t>(random() % 6);
   return options.with_min_cut(std::move(min_cut));
 }

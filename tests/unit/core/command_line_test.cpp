@@ -102,7 +102,11 @@ TEST(CommandLine, PartitionTakesABudgetFromZeroToOne) {
   const std::string gpt = std::string(ANTEGRAD_TEST_DATA) + "/reference/gpt.agraph";
   expect(run("partition " + gpt + " --budget-ratio 0.25 --solver greedy"), 0, "memory_budget");
   expect(run("partition " + gpt + " --budget-ratio 0.25 --estimator testing"), 0, "memory_budget");
-  expect(run("partition " + gpt + " --budget-ratio 1.5"), 2, "a memory budget from 0 to 1");
+  expect(run("partition " + gpt + " --budget-ratio 1.5"), 2,
+         "activation_memory_budget=NUMBER, from 0 to 1");
+  expect(run("partition " + gpt + " --budget-ratio 0.5 --estimator profile"), 0, "memory_budget");
+  expect(run("partition " + gpt + " --curve"), 0, "of range");
+  expect(run("partition " + gpt + " --curve --json"), 0, "\"saved_bytes\"");
   expect(run("partition " + gpt + " --budget-ratio 0.5 --solver best"), 2, "--solver");
 }
 

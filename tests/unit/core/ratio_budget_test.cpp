@@ -51,9 +51,18 @@ std::string saved_of(const Partition& partition) {
   return text;
 }
 
+MinCutOptions at_ratio(double ratio, BudgetSolver solver = BudgetSolver::dp,
+                       RuntimeEstimator estimator = RuntimeEstimator::flops) {
+  MinCutOptions options;
+  options.activation_memory_budget = ratio;
+  options.activation_memory_budget_solver = solver;
+  options.activation_memory_budget_runtime_estimator = estimator;
+  return options;
+}
+
 std::string saved_at(double ratio, BudgetSolver solver = BudgetSolver::dp,
                      RuntimeEstimator estimator = RuntimeEstimator::flops) {
-  const Partition partition = ratio_budget_partition(graph_of(kTwo), {ratio, solver, estimator});
+  const Partition partition = min_cut_partition(graph_of(kTwo), at_ratio(ratio, solver, estimator));
   verify_both(partition);
   return saved_of(partition);
 }
@@ -86,16 +95,16 @@ TEST(RatioBudget, TheIntegerProgramDecidesAsWell) {
 
 TEST(RatioBudget, AProfileCountsWhereItIsGiven) {
   const Graph graph = graph_of(kTwo);
-  RatioBudget budget{0.9, BudgetSolver::dp, RuntimeEstimator::profile,
-                     std::vector<double>(graph.nodes.size(), 1e-6)};
-  budget.seconds[0] = 1;
-  EXPECT_EQ(saved_of(ratio_budget_partition(graph, budget)), "%4");
-  budget.seconds[2] = 2;
-  EXPECT_EQ(saved_of(ratio_budget_partition(graph, budget)), "%6");
+  const MinCutOptions options = at_ratio(0.9, BudgetSolver::dp, RuntimeEstimator::profile);
+  std::vector<double> seconds(graph.nodes.size(), 1e-6);
+  seconds[0] = 1;
+  EXPECT_EQ(saved_of(min_cut_partition(graph, options, {}, seconds)), "%4");
+  seconds[2] = 2;
+  EXPECT_EQ(saved_of(min_cut_partition(graph, options, {}, seconds)), "%6");
 }
 
 TEST(RatioBudget, DecisionsNameTheBudgetWhereItDecided) {
-  const Partition partition = ratio_budget_partition(graph_of(kTwo), {0.3});
+  const Partition partition = min_cut_partition(graph_of(kTwo), at_ratio(0.3));
   std::string text;
   for (const Decision& decision : partition.decisions) {
     if (decision.rule == "memory_budget") text += "%" + std::to_string(decision.value);
@@ -128,7 +137,7 @@ outputs
   %6 generator 0
   %12 gradient 0
 )";
-  const Partition partition = ratio_budget_partition(graph_of(sections), {0});
+  const Partition partition = min_cut_partition(graph_of(sections), at_ratio(0));
   verify_both(partition);
   // %4 as the state of the generator, from which %5 is drawn again.
   EXPECT_EQ(saved_text(partition),
@@ -136,7 +145,7 @@ outputs
 }
 
 TEST(RatioBudget, ACurveGoesFromInputsToTheMinimumCut) {
-  const std::vector<RatioPoint> curve = ratio_curve(graph_of(kTwo), {});
+  const std::vector<RatioPoint> curve = ratio_curve(graph_of(kTwo));
   ASSERT_EQ(curve.size(), 21u);
   EXPECT_EQ(curve.front().ratio, 0);
   EXPECT_EQ(curve.back().ratio, 1);
@@ -151,26 +160,26 @@ TEST(RatioBudget, ACurveGoesFromInputsToTheMinimumCut) {
     EXPECT_LE(curve[i].recomputed, curve[i - 1].recomputed);
     EXPECT_DOUBLE_EQ(curve[i].ratio, static_cast<double>(i) / 20);
   }
-  EXPECT_EQ(ratio_curve(graph_of(kTwo), {}, {}, {}, 4).size(), 5u);
+  EXPECT_EQ(ratio_curve(graph_of(kTwo), {}, {}, 4).size(), 5u);
 }
 
 TEST(RatioBudget, WithoutGradientsThereIsNothingToDecide) {
   const std::string sections =
       "inputs\n  %0: f32[4] primal argument 0\nnodes\n  %1: f32[4] = aten::neg.default(%0)\n"
       "outputs\n  %1 result\n";
-  EXPECT_TRUE(ratio_curve(graph_of(sections), {}).empty());
-  EXPECT_EQ(ratio_budget_partition(graph_of(sections), {0.5}).forward.nodes.size(), 1u);
+  EXPECT_TRUE(ratio_curve(graph_of(sections)).empty());
+  EXPECT_EQ(min_cut_partition(graph_of(sections), at_ratio(0.5)).forward.nodes.size(), 1u);
 }
 
 TEST(RatioBudget, WrongOptionsSaySo) {
   for (const double ratio : {-0.1, 1.1, std::nan(""), std::numeric_limits<double>::infinity()}) {
-    expect_error<OptionError>([&] { ratio_budget_partition(graph_of(kTwo), {ratio}); },
-                              "a memory budget from 0 to 1");
+    expect_error<OptionError>([&] { min_cut_partition(graph_of(kTwo), at_ratio(ratio)); },
+                              "activation_memory_budget from 0 to 1");
   }
   expect_error<OptionError>(
       [] {
-        ratio_budget_partition(graph_of(kTwo),
-                               {0.5, BudgetSolver::dp, RuntimeEstimator::profile, {1.0}});
+        min_cut_partition(graph_of(kTwo),
+                          at_ratio(0.5, BudgetSolver::dp, RuntimeEstimator::profile), {}, {1.0});
       },
       "the seconds of 11 nodes");
 }

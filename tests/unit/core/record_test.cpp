@@ -16,7 +16,9 @@ PartitionChoice budget_choice() {
   choice.budget = {1 << 20, BudgetEffort::thorough};
   choice.machine = "gpu";
   choice.rules.symbols = {8, 16};
+  choice.budget.profile = true;
   choice.rules.scratch = {0, 0, 512};
+  choice.seconds = {-1, 0.25, 0};
   choice.simplify = false;
   return choice;
 }
@@ -36,6 +38,7 @@ TEST(Record, ComesBackFromItsText) {
   EXPECT_EQ(again.choice.machine, "gpu");
   EXPECT_EQ(again.choice.rules.symbols, record.choice.rules.symbols);
   EXPECT_EQ(again.choice.rules.scratch, record.choice.rules.scratch);
+  EXPECT_EQ(again.choice.seconds, record.choice.seconds);
   EXPECT_FALSE(again.choice.simplify);
   EXPECT_EQ(again.saved, record.saved);
   EXPECT_EQ(again.recomputed, record.recomputed);
@@ -70,6 +73,7 @@ TEST(Record, ABadOneIsRefused) {
   expect_error<GraphError>([&] { parse_record(with("partitioner", "best")); }, "best");
   expect_error<GraphError>([&] { parse_record(with("effort", 3)); }, "docs/graph-format.md");
   expect_error<GraphError>([&] { parse_record(with("recomputed", {1, 2})); }, "record");
+  expect_error<GraphError>([&] { parse_record(with("seconds", {{2000000000, 1.0}})); }, "seconds");
   expect_error<GraphError>([&] { parse_record("{}"); }, "antegrad");
   expect_error<GraphError>([&] { parse_record("[]"); }, "record");
 }

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "graphs.h"
+#include "partition/min_cut.h"
 #include "partition/min_cut_options.h"
-#include "partition/ratio_budget.h"
 #include "partitions.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
@@ -76,18 +76,6 @@ const std::map<std::string, Expected> kExpected = {
     {"exported/unet", {5}},
 };
 
-RatioBudget budget_of(const nlohmann::json& options) {
-  RatioBudget budget;
-  budget.ratio = options["activation_memory_budget"];
-  if (options.value("activation_memory_budget_solver", "dp") == "greedy") {
-    budget.solver = BudgetSolver::greedy;
-  }
-  if (options.value("activation_memory_budget_runtime_estimator", "flops") == "testing") {
-    budget.estimator = RuntimeEstimator::testing;
-  }
-  return budget;
-}
-
 class ReferenceRatio : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ReferenceRatio, SavesTheSameUnlessWritten) {
@@ -104,9 +92,10 @@ TEST_P(ReferenceRatio, SavesTheSameUnlessWritten) {
     MinCutOptions options;
     options.recompute_views = false;
     for (const auto& [option, value] : changed.items()) {
-      if (!option.starts_with("activation_")) apply_setting(options, option + "=" + value.dump());
+      apply_setting(options,
+                    option + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
     }
-    const Partition partition = ratio_budget_partition(simplified, budget_of(changed), options);
+    const Partition partition = min_cut_partition(simplified, options);
     verify_both(partition);
     std::set<StorageId> ours;
     std::set<StorageId> theirs;

@@ -4,6 +4,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/graph.h"
 #include "planned_graphs.h"
 
 namespace antegrad::testing {
@@ -35,6 +36,29 @@ TEST(Replay, EveryPartitionerDecidesTheSameAgain) {
     EXPECT_TRUE(replayed.differences.empty()) << to_text(replayed);
     EXPECT_EQ(to_text(replayed).find("same: "), 0u);
     EXPECT_EQ(replayed.now.peak, replayed.then.peak);
+  }
+}
+
+TEST(Replay, RatiosAndMeasuredTimesAreOfTheRecord) {
+  Graph graph = graph_from_file("reference/llama.agraph");
+  number_nodes(graph);
+  PartitionChoice ratio = choice_of(Partitioner::min_cut);
+  ratio.min_cut.activation_memory_budget = 0.4;
+  ratio.min_cut.activation_memory_budget_runtime_estimator = RuntimeEstimator::profile;
+  PartitionChoice timed = choice_of(
+      Partitioner::budget, PlannedGraph(graph).planner.frontier().archive.smallest().peak * 5 / 4);
+  timed.budget.profile = true;
+  // Times unlike those of any machine: later nodes take longer.
+  for (PartitionChoice* choice : {&ratio, &timed}) {
+    for (size_t id = 0; id < graph.nodes.size(); ++id) {
+      choice->seconds.push_back(id % 7 == 0 ? -1 : 1e-5 * static_cast<double>(id));
+    }
+    const GraphFile file = parse_graph_file(to_text(recorded(graph, *choice)));
+    EXPECT_TRUE(replay(file).differences.empty());
+    PartitionRecord without = parse_record(file.record);
+    without.choice.seconds.clear();
+    const Replayed replayed = replay({graph, to_text(without)});
+    EXPECT_FALSE(replayed.differences.empty()) << to_text(replayed);
   }
 }
 

@@ -1,0 +1,167 @@
+#include "runtime/kernel_trials.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/hash.h"
+#include "graph/text.h"
+#include "log/log.h"
+#include "ops/op_table.h"
+#include "runtime/generator_states.h"
+#include "torch_compat/convert.h"
+#include "torch_compat/stream_capture.h"
+
+namespace antegrad::runtime {
+namespace {
+
+bool all_static(const TensorMeta& meta) {
+  const auto constant = [](const IntExpr& e) { return e.is_constant(); };
+  return std::all_of(meta.sizes.begin(), meta.sizes.end(), constant) &&
+         std::all_of(meta.strides.begin(), meta.strides.end(), constant);
+}
+
+bool may_run(const Graph& graph, const Node& node) {
+  const auto& traits = node.op.traits();
+  if (traits.effect || traits.collective || traits.mutates) return false;
+  const auto& entry = ops::entry_of(node.op);
+  // What it returns depends on data, or it is not libtorch's.
+  if (entry.custom || entry.is_twin || entry.policy == ops::Policy::dynamic_outputs) return false;
+  for (const auto* list : {&node.inputs, &node.outputs}) {
+    for (const auto id : *list) {
+      if (id == kNoValue) continue;
+      const auto& value = graph.value(id);
+      if (value.kind != ValueKind::tensor && value.kind != ValueKind::token) return false;
+      if (value.kind == ValueKind::tensor && !all_static(value.meta)) return false;
+    }
+  }
+  return true;
+}
+
+// The node alone, its inputs as arguments.
+Graph single(const Graph& graph, const Node& node) {
+  Graph alone;
+  alone.name = "scratch";
+  alone.generators = graph.generators;
+  alone.opaque_names = graph.opaque_names;
+  Node copy = node;
+  copy.id = 0;
+  copy.block = -1;
+  copy.phase = Phase::forward;
+  copy.recompute = Recompute::as_decided;
+  std::map<ValueId, ValueId> there;
+  const auto add_input = [&](ValueId id) {
+    if (const auto it = there.find(id); it != there.end()) return it->second;
+    Input input;
+    if (graph.value(id).kind == ValueKind::token) {
+      input.value = alone.add_token();
+      input.kind = InputKind::generator_token;
+      input.index = static_cast<int32_t>(alone.inputs.size());
+    } else {
+      auto meta = graph.value(id).meta;
+      meta.offset = 0;
+      input.value = alone.add_tensor(std::move(meta));
+    }
+    alone.inputs.push_back(input);
+    return there[id] = input.value;
+  };
+  for (auto& id : copy.inputs) id = add_input(id);
+  for (auto& id : copy.outputs) {
+    if (id == kNoValue) continue;
+    const bool token = graph.value(id).kind == ValueKind::token;
+    id = token ? alone.add_token() : alone.add_tensor(graph.value(id).meta);
+    if (token) continue;
+    Output output;
+    output.value = id;
+    alone.outputs.push_back(output);
+  }
+  alone.nodes.push_back(std::move(copy));
+  return alone;
+}
+
+std::vector<at::Tensor> zeros_for(const Graph& alone) {
+  std::vector<at::Tensor> inputs;
+  for (const auto& input : alone.inputs) {
+    if (!is_tensor(alone, input.value)) {
+      inputs.emplace_back();
+      continue;
+    }
+    const auto& meta = alone.value(input.value).meta;
+    const auto options = at::TensorOptions()
+                             .dtype(torch_compat::to_scalar_type(meta.dtype))
+                             .device(torch_compat::to_c10_device(meta.device));
+    inputs.push_back(at::empty_strided(torch_compat::to_ints(meta.sizes),
+                                       torch_compat::to_ints(meta.strides), options)
+                         .zero_());
+  }
+  return inputs;
+}
+
+// What runs now would go into the user's CUDA graph.
+bool is_captured(const Graph& graph) {
+  for (const auto& value : graph.values) {
+    if (value.kind != ValueKind::tensor || value.meta.device.kind != DeviceKind::cuda) continue;
+    const auto device = torch_compat::to_c10_device(value.meta.device);
+    return torch_compat::in_stream_capture(at::globalContext().defaultGenerator(device));
+  }
+  return false;
+}
+
+c10::Device device_of(const Graph& alone) {
+  for (const auto& value : alone.values) {
+    if (value.kind == ValueKind::tensor && value.meta.device.kind == DeviceKind::cuda) {
+      return torch_compat::to_c10_device(value.meta.device);
+    }
+  }
+  return c10::kCPU;
+}
+
+}  // namespace
+
+bool is_tensor(const Graph& graph, ValueId id) {
+  return id != kNoValue && graph.value(id).kind == ValueKind::tensor;
+}
+
+std::optional<int64_t> KernelTrials::known(const std::string& call) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = found_.find(call);
+  return it == found_.end() ? std::nullopt : std::optional(it->second);
+}
+
+int64_t KernelTrials::look(const Graph& alone, const ops::AttrTables& tables,
+                           const std::string& operator_name) {
+  const auto call = to_string(structural_hash(alone)) + "/" + std::to_string(at::get_num_threads());
+  if (const auto number = known(call)) return *number;
+  int64_t number = -1;
+  try {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    number = trial_(Program(alone, tables), zeros_for(alone), device_of(alone));
+  } catch (const std::exception& error) {
+    log(Artifact::memory,
+        [&] { return name_ + " of " + operator_name + " is not known: " + error.what(); });
+  }
+  const std::lock_guard lock(mutex_);
+  found_.emplace(call, number);
+  return number;
+}
+
+std::vector<int64_t> KernelTrials::of(const Graph& graph, const ops::AttrTables& tables,
+                                      bool (*skip)(const Graph& graph, const Node& node)) {
+  int32_t last = -1;
+  for (const auto& node : graph.nodes) last = std::max(last, node.id);
+  std::vector<int64_t> numbers(static_cast<size_t>(last + 1), -1);
+  if (is_captured(graph)) return numbers;
+  const GeneratorStates states(generators_of(graph, tables));
+  for (const auto& node : graph.nodes) {
+    if (skip(graph, node) || !may_run(graph, node)) continue;
+    numbers[static_cast<size_t>(node.id)] = look(single(graph, node), tables, node.op.name());
+  }
+  states.restore();
+  return numbers;
+}
+
+}  // namespace antegrad::runtime
