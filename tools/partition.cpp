@@ -1,6 +1,8 @@
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -24,6 +26,12 @@ namespace antegrad::cli {
 namespace {
 
 constexpr int32_t kPoints = 20;
+
+/// What a ratio counts as recomputed.
+const std::map<RuntimeEstimator, std::string_view> kUnits = {
+    {RuntimeEstimator::flops, "flop"},
+    {RuntimeEstimator::testing, "nodes"},
+    {RuntimeEstimator::profile, "seconds"}};
 
 struct PartitionOptions {
   std::string file;
@@ -71,8 +79,10 @@ void show_curve(const Graph& joint, const PartitionChoice& choice, bool json) {
     std::cout << "no range: the minimum cut saves no more than the inputs\n";
     return;
   }
-  std::cout << fmt::format("{:>6}  {:>12}  {:>12}  {:>8}\n", "ratio", "saved", "recomputed",
-                           "of range");
+  std::cout << fmt::format(
+      "{:>6}  {:>12}  {:>12}  {:>8}\n", "ratio", "saved",
+      std::string(kUnits.at(choice.min_cut.activation_memory_budget_runtime_estimator)) + " again",
+      "of range");
   for (const RatioPoint& point : points) {
     std::cout << fmt::format("{:>6.2f}  {:>12}  {:>12.5g}  {:>7.1f}%\n", point.ratio,
                              bytes_text(static_cast<double>(point.saved_bytes)), point.recomputed,

@@ -10,6 +10,7 @@
 
 #include "graph/byte_text.h"
 #include "partition/budget/emit.h"
+#include "partition/budget/frontier_cache.h"
 
 namespace antegrad::budget {
 namespace {
@@ -34,21 +35,21 @@ Planner::Planner(const Graph& joint, const std::vector<double>& seconds, const B
                  const FrontierOptions& options)
     : joint_(joint),
       problem_(make_problem(joint, seconds, rules)),
-      frontier_(build_frontier(problem_, options)) {}
+      frontier_(frontier_of(problem_, options)) {}
 
 PlanPoint Planner::pick(int64_t budget) const {
-  if (std::optional<PlanPoint> point = frontier_.archive.at_most(budget)) return *std::move(point);
-  const int64_t smallest = frontier_.archive.smallest().peak;
+  if (std::optional<PlanPoint> point = frontier_->archive.at_most(budget)) return *std::move(point);
+  const int64_t smallest = frontier_->archive.smallest().peak;
   throw BudgetError(
       smallest,
       ErrorText{
           fmt::format("a memory budget of at least {}, the smallest for which a plan is known",
                       in_words(smallest)),
           "a budget of " + in_words(budget),
-          frontier_.floor < smallest
+          frontier_->floor < smallest
               ? fmt::format("raise the budget; the thorough effort may find smaller plans, "
                             "but none below {}",
-                            in_words(frontier_.floor))
+                            in_words(frontier_->floor))
               : "raise the budget, or make the largest tensors smaller"});
 }
 

@@ -5,6 +5,7 @@
 /// computed again.
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -39,7 +40,7 @@ class Planner {
 
   const Graph& joint() const { return joint_; }
   const Problem& problem() const { return problem_; }
-  const Frontier& frontier() const { return frontier_; }
+  const Frontier& frontier() const { return *frontier_; }
 
   /// The fastest known plan within the budget. Throws BudgetError, which states the smallest feasible budget, when
   /// there is none.
@@ -54,7 +55,7 @@ class Planner {
  private:
   const Graph& joint_;
   Problem problem_;
-  Frontier frontier_;
+  std::shared_ptr<const Frontier> frontier_;
 };
 
 /// Times of the graph's nodes by a roofline of the machine that they run on (fusion/cost.h): kGpu where a tensor is

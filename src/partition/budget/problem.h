@@ -34,6 +34,7 @@ class Rows {
 
   /// For each of `columns`, the rows that hold it, ascending.
   Rows transposed(int32_t columns) const;
+  friend bool operator==(const Rows&, const Rows&) = default;
 
  private:
   std::vector<int32_t> begin_ = {0};
@@ -49,6 +50,7 @@ struct Value {
   /// Not for a plan to decide: it is saved where the backward needs it.
   bool always_saved = false;
   ValueId id = kNoValue;  ///< in the graph
+  friend bool operator==(const Value&, const Value&) = default;
 };
 
 struct Operation {
@@ -60,6 +62,7 @@ struct Operation {
   int64_t state_bytes = 0;
   int64_t scratch = 0;  ///< bytes that its kernel takes while it runs
   int32_t node = -1;    ///< position in Graph::nodes
+  friend bool operator==(const Operation&, const Operation&) = default;
 };
 
 struct Problem {
@@ -78,6 +81,7 @@ struct Problem {
   const Operation& operation(int32_t index) const { return operations[static_cast<size_t>(index)]; }
   /// A value of the forward that a plan may save or not.
   bool is_choice(int32_t value) const;
+  friend bool operator==(const Problem&, const Problem&) = default;
 };
 
 /// `joint`: verified, without dead code. `seconds`: by node. Throws GraphError when a result depends on a

@@ -1,0 +1,56 @@
+#include "partition/budget/frontier_cache.h"
+
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "planned_graphs.h"
+
+namespace antegrad::testing {
+namespace {
+
+using namespace budget;
+
+Problem problem_of(int layers) {
+  const Graph graph = PlannedGraph::prepared(chain_graph(layers));
+  return make_problem(graph, roofline(graph));
+}
+
+TEST(FrontierCache, GivesTheSameOneForTheSameProblem) {
+  const auto first = frontier_of(problem_of(9), {});
+  EXPECT_EQ(frontier_of(problem_of(9), {}), first);
+  EXPECT_NE(frontier_of(problem_of(9), {BudgetEffort::thorough, {}}), first);
+  Problem slower = problem_of(9);
+  slower.operations[3].time += 1;
+  EXPECT_NE(frontier_of(slower, {}), first);
+  Problem larger = problem_of(9);
+  larger.values[2].bytes += 64;
+  EXPECT_NE(frontier_of(larger, {}), first);
+}
+
+TEST(FrontierCache, ForgetsWhatNobodyAskedForLately) {
+  const auto first = frontier_of(problem_of(10), {});
+  const auto second = frontier_of(problem_of(11), {});
+  for (size_t i = 2; i < kKeptFrontiers; ++i) frontier_of(problem_of(10 + static_cast<int>(i)), {});
+  EXPECT_EQ(frontier_of(problem_of(10), {}), first);
+  frontier_of(problem_of(10 + static_cast<int>(kKeptFrontiers)), {});
+  EXPECT_EQ(frontier_of(problem_of(10), {}), first);
+  EXPECT_NE(frontier_of(problem_of(11), {}), second);
+}
+
+TEST(FrontierCache, ServesManyThreads) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([i] {
+      for (int round = 0; round < 20; ++round) {
+        const Problem problem = problem_of(3 + (i + round) % 5);
+        EXPECT_EQ(frontier_of(problem, {})->eager_peak, build_frontier(problem).eager_peak);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace antegrad::testing
