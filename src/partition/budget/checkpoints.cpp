@@ -99,11 +99,8 @@ std::vector<Plan> checkpoint_plans(const Problem& problem, const Search& search,
     plans.push_back(only);
     // All that comes after the last place is needed at once: keep it.
     for (const int32_t value : search.choices()) {
-      const auto readers = problem.readers[value];
-      const bool read = std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
-        return reader >= problem.forward_count;
-      });
-      if (read && problem.value(value).maker > last) only[at(value)] = kSave;
+      const bool after = problem.value(value).maker > last;
+      if (after && problem.is_read_in_backward(value)) only[at(value)] = kSave;
     }
     plans.push_back(std::move(only));
   }

@@ -287,11 +287,7 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<cons
         allowed_[at(value)] = true;
         Choice to_be = choice(value);
         if (mode == 0) {
-          const auto readers = problem.readers[value];
-          const bool read = std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
-            return reader >= problem.forward_count;
-          });
-          to_be = read ? kSave : kRecompute;
+          to_be = problem.is_read_in_backward(value) ? kSave : kRecompute;
         } else if (mode == 1 && other) {
           to_be = (*other)[at(value)];
         } else if (pick(4) == 0) {

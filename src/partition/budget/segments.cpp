@@ -74,17 +74,10 @@ class Composer {
   }
 
  private:
-  bool is_read_in_backward(int32_t value) const {
-    const auto readers = problem_.readers[value];
-    return problem_.value(value).gradient ||
-           std::any_of(readers.begin(), readers.end(),
-                       [&](int32_t reader) { return reader >= problem_.forward_count; });
-  }
-
   void choose_plans(const std::vector<Plan>& family) {
     eager_.assign(problem_.values.size(), kRecompute);
     for (const int32_t value : search_.choices()) {
-      if (is_read_in_backward(value)) eager_[at(value)] = kSave;
+      if (problem_.is_needed_in_backward(value)) eager_[at(value)] = kSave;
     }
     family_ = {Plan(problem_.values.size(), kRecompute), eager_};
     const size_t wanted = at(std::max(1, limits_.plans - 2));

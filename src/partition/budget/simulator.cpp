@@ -105,10 +105,9 @@ void Simulator::collect_demands(int32_t value, std::vector<Demand>& demands) con
 
 bool Simulator::is_used(int32_t value) const {
   const auto readers = problem_.readers[value];
-  return problem_.value(value).gradient ||
-         std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
-           return reader >= forward_count_ || !runs_[at(reader)].empty();
-         });
+  return problem_.is_needed_in_backward(value) ||
+         std::any_of(readers.begin(), readers.end(),
+                     [&](int32_t reader) { return !runs_[at(reader)].empty(); });
 }
 
 std::vector<int32_t> Simulator::uses(int32_t value) const {
