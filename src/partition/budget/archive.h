@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "partition/budget/simulator.h"
+#include "partition/budget/plan.h"
 
 namespace antegrad::budget {
 

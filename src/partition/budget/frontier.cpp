@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "partition/budget/bounds.h"
 #include "partition/budget/checkpoints.h"
 #include "partition/budget/exact.h"
 #include "partition/budget/price.h"
@@ -137,15 +138,13 @@ class Builder {
   void collect(Search& search) {
     PriceCuts cuts(problem_);
     family_ = cuts.sweep(cuts.bytes(), recipe_->sweep_depth);
-    sweep_ = family_.size();
+    const std::vector<Plan> sweep = family_;
     for (const Crossing crossing : {Crossing::all, Crossing::soon}) {
       for (Plan& plan : checkpoint_plans(problem_, search, cuts, crossing, recipe_->segments,
                                          recipe_->checkpoint_depth)) {
         family_.push_back(std::move(plan));
       }
     }
-    const std::vector<Plan> sweep(family_.begin(),
-                                  family_.begin() + static_cast<std::ptrdiff_t>(sweep_));
     std::vector<int64_t> budgets;
     for (size_t i = 0; i < ladder_.size(); i += 3) budgets.push_back(ladder_[i]);
     for (Plan& plan : segment_plans(simulator_, search, sweep, budgets, recipe_->compositions)) {
@@ -285,10 +284,8 @@ class Builder {
   void search_windows(Search& search, int64_t budget, int64_t limit) {
     const std::optional<PlanPoint> known = frontier_.archive.at_most(budget);
     if (!known) return;
-    std::vector<const Plan*> family;
-    for (const Plan& plan : family_) family.push_back(&plan);
     search.start(*known->plan, budget);
-    search.search_windows(limit, static_cast<uint64_t>(budget), family);
+    search.search_windows(limit, static_cast<uint64_t>(budget), family_);
     search.exchange(recipe_->exchange_limit, 12);
   }
 
@@ -307,56 +304,11 @@ class Builder {
   Frontier frontier_;
   Plan eager_;
   std::vector<Plan> family_;
-  size_t sweep_ = 0;
   double work_ahead_ = 1;
   std::vector<int64_t> ladder_;  // budgets, largest first
 };
 
 }  // namespace
-
-int64_t peak_floor(const Problem& problem) {
-  int64_t results = 0;
-  for (const Value& value : problem.values) {
-    if (value.result) results += value.bytes;
-  }
-  int64_t gradients = 0;
-  int64_t made_results = 0;
-  int64_t floor = 0;
-  for (int32_t o = 0; o < static_cast<int32_t>(problem.operations.size()); ++o) {
-    const bool backward = problem.operation(o).backward;
-    int64_t live = backward ? results + gradients + problem.tangent_bytes : made_results;
-    for (const int32_t v : problem.reads[o]) {
-      const Value& value = problem.value(v);
-      const bool counted =
-          value.result || (backward && value.gradient && problem.operation(value.maker).backward);
-      if (!counted) live += value.bytes;
-    }
-    for (const int32_t v : problem.makes[o]) live += problem.value(v).bytes;
-    live += problem.operation(o).scratch;
-    if (backward || problem.operation(o).required) floor = std::max(floor, live);
-    for (const int32_t v : problem.makes[o]) {
-      const Value& value = problem.value(v);
-      if (value.result) made_results += value.bytes;
-      if (value.gradient && backward) gradients += value.bytes;
-    }
-  }
-  return floor;
-}
-
-Plan eager_plan(const Problem& problem) {
-  // What no result needs runs in the backward, where it was captured: it is not saved, and what it reads is.
-  const auto in_forward = [&](int32_t operation) {
-    return operation < problem.forward_count && problem.operation(operation).required;
-  };
-  Plan plan(problem.values.size(), kRecompute);
-  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
-    const auto readers = problem.readers[v];
-    const bool read =
-        problem.value(v).gradient || !std::all_of(readers.begin(), readers.end(), in_forward);
-    if (read && in_forward(problem.value(v).maker)) plan[at(v)] = kSave;
-  }
-  return plan;
-}
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {
   return Builder(problem, options).build();

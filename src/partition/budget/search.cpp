@@ -251,7 +251,7 @@ void Search::go_back_to(const Plan& plan) {
   simulator_.apply(changes);
 }
 
-void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<const Plan*>& family) {
+void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<Plan>& family) {
   if (!is_within(simulator_.measure()) || choices_.empty()) return;
   const int64_t end = measured_ + limit;
   std::mt19937_64 random(seed);
@@ -280,7 +280,7 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<cons
       const int32_t to = std::min(problem.forward_count - 1, from + length);
       const int32_t first = std::max(0, to - length);
       const size_t mode = pick(3);
-      const Plan* other = family.empty() ? nullptr : family[pick(family.size())];
+      const Plan* other = family.empty() ? nullptr : &family[pick(family.size())];
       for (const int32_t value : choices_) {
         const int32_t position = problem.value(value).maker;
         if (position < first || position > to) continue;

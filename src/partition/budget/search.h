@@ -43,7 +43,7 @@ class Search {
   void exchange(int64_t limit, int width);
   /// Of a plan within the budget: undoes what was decided in a window of the forward and decides it anew, over and
   /// over; keeps what is not slower. `family`: plans to take decisions from.
-  void search_windows(int64_t limit, uint64_t seed, const std::vector<const Plan*>& family);
+  void search_windows(int64_t limit, uint64_t seed, const std::vector<Plan>& family);
 
  private:
   struct Move {

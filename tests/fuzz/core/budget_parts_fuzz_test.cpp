@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "partition/budget/frontier.h"
+#include "partition/budget/bounds.h"
 #include "partition/budget/price.h"
 #include "partition/budget/search.h"
 #include "passes/dce.h"
