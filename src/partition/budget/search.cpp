@@ -201,7 +201,8 @@ void Search::exchange(int64_t limit, int width) {
     std::vector<Priced> additions;
     for (const int32_t value : choices_) {
       if (choice(value) == kSave) {
-        if (simulator_.problem().value(value).bytes == 0 || !simulator_.is_used(value)) continue;
+        if (simulator_.problem().value(value).bytes == 0 || !simulator_.timetable().is_used(value))
+          continue;
         removals.push_back({probe({value, kRecompute}).extra - now, value});
       } else if (const Measure measure = probe({value, kSave}); measure.extra < now) {
         additions.push_back({measure.extra - now, value});

@@ -59,7 +59,7 @@ TEST(BudgetFuzz, WhatIsSimulatedRuns) {
     Simulator simulator(problem);
     for (int i = 0; i < 4; ++i) {
       const Measure measure = simulator.set(random_plan(problem, random));
-      const Partition partition = budget::emit(graph, simulator);
+      const Partition partition = budget::emit(graph, simulator.timetable());
       if (std::string wrong = splits_wrongly(graph, partition); !wrong.empty()) return wrong;
       const int64_t peak = simulate(partition, rules_of(graph)).peak_bytes;
       if (peak != measure.peak) {
