@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "partition/budget/bounds.h"
+#include "partition/budget/candidates.h"
 #include "partition/budget/checkpoints.h"
 #include "partition/budget/exact.h"
 #include "partition/budget/price.h"
@@ -61,6 +62,7 @@ class Builder {
       : problem_(problem),
         options_(options),
         recipe_(options.effort == BudgetEffort::quick ? &kQuick : &kThorough),
+        candidates_(problem),
         simulator_(problem) {
     frontier_.floor = peak_floor(problem);
     eager_ = eager_plan(problem);
@@ -69,9 +71,9 @@ class Builder {
 
   Frontier build() {
     simulator_.set_most_extra(problem_.time * 3 / 2);
-    Search search(simulator_, frontier_.archive);
+    Search search(simulator_, candidates_, frontier_.archive);
     search.start(eager_, frontier_.eager_peak);
-    if (search.choices().empty()) return finish(search);
+    if (candidates_.values().empty()) return finish(search);
     make_ladder();
     collect(search);
     work_ahead_ = work_of(kQuick);
@@ -85,7 +87,7 @@ class Builder {
       };
       within(0.35);
       climb_down(search);
-      prove(search);
+      prove();
       within(0.65);
       push_floor(search);
       forget(search);
@@ -140,14 +142,15 @@ class Builder {
     family_ = cuts.sweep(cuts.bytes(), recipe_->sweep_depth);
     const std::vector<Plan> sweep = family_;
     for (const Crossing crossing : {Crossing::all, Crossing::soon}) {
-      for (Plan& plan : checkpoint_plans(problem_, search, cuts, crossing, recipe_->segments,
+      for (Plan& plan : checkpoint_plans(problem_, candidates_, cuts, crossing, recipe_->segments,
                                          recipe_->checkpoint_depth)) {
         family_.push_back(std::move(plan));
       }
     }
     std::vector<int64_t> budgets;
     for (size_t i = 0; i < ladder_.size(); i += 3) budgets.push_back(ladder_[i]);
-    for (Plan& plan : segment_plans(simulator_, search, sweep, budgets, recipe_->compositions)) {
+    for (Plan& plan :
+         segment_plans(simulator_, candidates_, sweep, budgets, recipe_->compositions)) {
       family_.push_back(std::move(plan));
     }
     for (const Plan& plan : family_) search.start(plan, frontier_.eager_peak);
@@ -181,7 +184,7 @@ class Builder {
     tell();
     search.start(*known->plan, rung);
     search.use_room(recipe_->descent_limit);
-    search.exchange(recipe_->exchange_limit, 12);
+    search.exchange(recipe_->exchange_limit);
   }
 
   /// From the smallest plan that is known to still smaller ones, until none comes.
@@ -246,7 +249,7 @@ class Builder {
       tell();
       search.start(*points[widest].plan, budget);
       search.use_room(recipe_->descent_limit);
-      search.exchange(recipe_->exchange_limit, 12);
+      search.exchange(recipe_->exchange_limit);
       search.start(*points[widest - 1].plan, budget);
       if (search.descend(recipe_->descent_limit)) search.use_room(recipe_->descent_limit);
       search_windows(search, budget, recipe_->window_limit / 2);
@@ -255,8 +258,8 @@ class Builder {
 
   /// Small graphs are solved: from the largest peak down, the fastest plan, and where there is none faster for
   /// still less, on from there.
-  void prove(const Search& search) {
-    if (search.choices().size() > kMostToProve) return;
+  void prove() {
+    if (candidates_.values().size() > kMostToProve) return;
     const auto sides = static_cast<double>(problem_.forward_count) * problem_.backward_count();
     int64_t left =
         static_cast<int64_t>(static_cast<double>(recipe_->proofs) * std::min(1.0, 2500 / sides));
@@ -286,7 +289,7 @@ class Builder {
     if (!known) return;
     search.start(*known->plan, budget);
     search.search_windows(limit, static_cast<uint64_t>(budget), family_);
-    search.exchange(recipe_->exchange_limit, 12);
+    search.exchange(recipe_->exchange_limit);
   }
 
   void refine(Search& search) {
@@ -300,6 +303,7 @@ class Builder {
   const Problem& problem_;
   const FrontierOptions& options_;
   const Recipe* recipe_;
+  Candidates candidates_;
   Simulator simulator_;
   Frontier frontier_;
   Plan eager_;

@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "partition/budget/candidates.h"
+#include "partition/budget/plan.h"
 #include "partition/budget/problem.h"
-#include "partition/budget/search.h"
 #include "random_network.h"
 #include "shrink.h"
 
@@ -36,9 +37,7 @@ inline budget::Problem problem_of(const Graph& graph) {
 }
 
 inline std::vector<int32_t> choices_of(const budget::Problem& problem) {
-  budget::Simulator simulator(problem);
-  budget::Archive archive;
-  return budget::Search(simulator, archive).choices();
+  return budget::Candidates(problem).values();
 }
 
 /// Calls `each` with all plans without windows that are like `plan` but for the open values.

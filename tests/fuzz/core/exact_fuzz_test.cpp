@@ -4,6 +4,7 @@
 
 #include "budget_problems.h"
 #include "partition/budget/bounds.h"
+#include "partition/budget/simulator.h"
 #include "passes/dce.h"
 
 namespace antegrad::testing {
