@@ -24,6 +24,8 @@ constexpr Colour kColours[] = {{"#1f6fd0", "#6aa9f4"}, {"#d9600a", "#f59b52"},
 constexpr double kLetter = 6.6;
 constexpr double kLegendRow = 20;
 constexpr double kLabelRow = 15;
+constexpr int kWidth = 860;
+constexpr int kHeight = 420;
 
 std::string escaped(std::string_view text) {
   std::string result;
@@ -97,8 +99,8 @@ class Chart {
     y.default_to(0, 1);
     for (const Guide& guide : options_.guides) (guide.vertical ? x : y).include(guide.at);
     if (options_.y_from_zero) y.include(0);
-    x_ = make_axis(x.low, x.high, options_.x_unit, std::max(2, options_.width / 90));
-    y_ = make_axis(y.low, y.high, options_.y_unit, std::max(2, options_.height / 60));
+    x_ = make_axis(x.low, x.high, options_.x_unit, std::max(2, kWidth / 90));
+    y_ = make_axis(y.low, y.high, options_.y_unit, std::max(2, kHeight / 60));
     // The line may use the whole width: the x axis ends where the data end.
     if (x.high > x.low) {
       x_.from = x.low - options_.x_margin * (x.high - x.low);
@@ -109,8 +111,8 @@ class Chart {
     size_t widest = 0;
     for (const double tick : y_.ticks()) widest = std::max(widest, y_.label(tick).size());
     x_.pixel_from = 34 + kLetter * static_cast<double>(widest);
-    x_.pixel_to = options_.width - 18;
-    y_.pixel_from = options_.height - 46;
+    x_.pixel_to = kWidth - 18;
+    y_.pixel_from = kHeight - 46;
     y_.pixel_to = legend_bottom_ + 14;
   }
 
@@ -123,7 +125,7 @@ class Chart {
     if (!options_.bands.empty()) names.push_back(options_.bands_label);
     for (const std::string_view name : names) {
       const double width = 34 + kLetter * static_cast<double>(name.size());
-      if (x > 16 && x + width > options_.width - 16) {
+      if (x > 16 && x + width > kWidth - 16) {
         x = 16;
         y += kLegendRow;
       }
@@ -137,7 +139,7 @@ class Chart {
     out_ += fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
         "height=\"{1}\" role=\"img\" aria-label=\"{2}\">\n<style>\n",
-        options_.width, options_.height, escaped(options_.title));
+        kWidth, kHeight, escaped(options_.title));
     out_ +=
         "text { font: 12px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; "
         "fill: #33383f; }\n"
@@ -163,8 +165,8 @@ class Chart {
       out_ += fmt::format(".s{0} {{ stroke: {1}; }} .d{0} {{ fill: {1}; }}\n", i, kColours[i].dark);
     }
     out_ += "}\n</style>\n";
-    out_ += fmt::format("<rect class=\"page\" width=\"{}\" height=\"{}\" rx=\"6\"/>\n",
-                        options_.width, options_.height);
+    out_ += fmt::format("<rect class=\"page\" width=\"{}\" height=\"{}\" rx=\"6\"/>\n", kWidth,
+                        kHeight);
     if (!options_.title.empty()) text(16, 26, options_.title, "start", "title");
   }
 
@@ -273,7 +275,7 @@ class Chart {
     };
     size_t i = 0;
     const size_t count = length(series);
-    const bool dense = count > 4 * static_cast<size_t>(options_.width);
+    const bool dense = count > 4 * static_cast<size_t>(kWidth);
     while (i < count) {
       if (!is_drawn(series, i)) {
         pen_down = false;

@@ -54,8 +54,6 @@ struct ChartOptions {
   std::vector<Guide> guides;
   std::vector<Band> bands;
   std::string bands_label;  ///< in the legend, when there are bands
-  int width = 860;
-  int height = 420;
 };
 
 /// The SVG text. Series may have any length, none included; colours follow their order.

@@ -6,10 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include <antegrad/error.h>
-
-#include "graph/text.h"
-#include "partition/dependence.h"
+#include "partition/placement.h"
 #include "partition/tags.h"
 
 namespace antegrad {
@@ -17,10 +14,6 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kWhy = {"primal",    "result", "intermediate",
                                                   "view base", "size",   "generator state"};
-
-bool is_token_output(const Output& output) {
-  return output.kind == OutputKind::generator_token || output.kind == OutputKind::effect_token;
-}
 
 void drop_tags(Graph& graph) {
   graph.blocks.clear();
@@ -30,34 +23,18 @@ void drop_tags(Graph& graph) {
   }
 }
 
-bool must_run(const Node& node) { return node.op.traits().collective || node.op.traits().mutates; }
-
 size_t at(ValueId id) { return static_cast<size_t>(id); }
 
-/// Decides where each node goes, then moves the parts of the joint graph there.
+/// Moves the parts of the joint graph to where they were placed.
 class Splitter {
  public:
-  Splitter(Graph joint, const std::vector<bool>& saved, const Schedule& schedule)
+  Splitter(Graph joint, Placement placement, const Schedule& schedule)
       : joint_(std::move(joint)),
+        placement_(std::move(placement)),
         schedule_(schedule),
-        saved_(saved),
-        producer_(joint_.values.size(), -1),
-        tags_(schedule.planned ? (drop_tags(joint_), joint_) : joint_) {
-    saved_.resize(joint_.values.size(), false);
-    if (schedule_.planned) bound_ = bound_to_backward(joint_);
-    generator_of_ = generators_of_tokens(joint_);
-    for (size_t i = 0; i < joint_.nodes.size(); ++i) {
-      for (const ValueId output : joint_.nodes[i].outputs) {
-        if (output != kNoValue) producer_[at(output)] = static_cast<int32_t>(i);
-      }
-    }
-  }
+        tags_(joint_) {}
 
   Partition split() {
-    mark_forward_side();
-    mark_backward_needs();
-    collect_saved();
-    mark_forward_nodes();
     Partition partition;
     partition.forward = skeleton(".forward");
     partition.forward.values = joint_.values;
@@ -65,187 +42,12 @@ class Splitter {
     emit_backward_nodes(partition.backward);
     emit_forward(partition.forward);
     emit_backward_interface(partition.backward);
-    partition.saved = std::move(report_);
+    partition.saved = std::move(placement_.saved);
     return partition;
   }
 
  private:
-  // --- who belongs where ------------------------------------------------------------------------
-
-  const Node* producer(ValueId id) const {
-    const int32_t position = producer_[at(id)];
-    return position < 0 ? nullptr : &joint_.nodes[static_cast<size_t>(position)];
-  }
-
-  bool on_forward_side(size_t node) const {
-    return forward_side_[node] || joint_.nodes[node].phase == Phase::forward ||
-           (schedule_.planned && !bound_[node]);
-  }
-
-  /// Marks what `needed` reaches, from the last node to the first.
-  template <class Keep>
-  void close(std::vector<bool>& needed, Keep keep) const {
-    for (size_t i = joint_.nodes.size(); i-- > 0;) {
-      if (!keep(i)) continue;
-      for (const ValueId input : joint_.nodes[i].inputs) needed[at(input)] = true;
-    }
-  }
-
-  bool any_output(size_t node, const std::vector<bool>& needed) const {
-    const std::vector<ValueId>& outputs = joint_.nodes[node].outputs;
-    return std::any_of(outputs.begin(), outputs.end(),
-                       [&](ValueId id) { return id != kNoValue && needed[at(id)]; });
-  }
-
-  /// Where the thread of tokens that ends in `token` crosses from the forward to the backward.
-  ValueId token_at_boundary(ValueId token) const {
-    while (const Node* node = producer(token)) {
-      if (on_forward_side(static_cast<size_t>(producer_[at(token)]))) break;
-      const auto output = std::find(node->outputs.begin(), node->outputs.end(), token);
-      const auto from_end = std::distance(output, node->outputs.end());
-      token = node->inputs[node->inputs.size() - static_cast<size_t>(from_end)];
-    }
-    return token;
-  }
-
-  /// What results need is forward, whenever it was captured: a function may take gradients inside.
-  void mark_forward_side() {
-    forward_side_.assign(joint_.nodes.size(), false);
-    std::vector<bool> needed(joint_.values.size(), false);
-    const auto mark = [&](size_t node) {
-      forward_side_[node] = any_output(node, needed);
-      return bool(forward_side_[node]);
-    };
-    for (const Output& output : joint_.outputs) {
-      if (of_forward(output.kind) && output.value != kNoValue) needed[at(output.value)] = true;
-    }
-    close(needed, mark);
-    for (const Output& output : joint_.outputs) {
-      if (!is_token_output(output)) continue;
-      const ValueId boundary = token_at_boundary(output.value);
-      threads_.push_back({output, boundary});
-      needed[at(boundary)] = true;
-    }
-    close(needed, mark);
-    for (const Input& input : joint_.inputs) {
-      if (input.kind != InputKind::tangent || !needed[at(input.value)]) continue;
-      throw GraphError(ErrorText{"results that depend on primals only",
-                                 "one that depends on the tangent %" + std::to_string(input.value),
-                                 ""});
-    }
-  }
-
-  /// Runs from the gradients to what is saved; what is met on the way runs in the backward.
-  void mark_backward_needs() {
-    runs_backward_.assign(joint_.nodes.size(), false);
-    needed_backward_.assign(joint_.values.size(), false);
-    replayed_.assign(joint_.values.size(), false);
-    read_directly_.assign(joint_.values.size(), false);
-    for (const Output& output : joint_.outputs) {
-      if (output.kind != OutputKind::gradient || output.value == kNoValue) continue;
-      needed_backward_[at(output.value)] = true;
-      read_directly_[at(output.value)] = true;
-    }
-    for (const Thread& thread : threads_) {
-      if (thread.crosses()) needed_backward_[at(thread.end.value)] = true;
-    }
-    for (size_t i = joint_.nodes.size(); i-- > 0;) {
-      const Node& node = joint_.nodes[i];
-      const bool runs = on_forward_side(i) ? must_recompute(i)
-                                           : must_run(node) || any_output(i, needed_backward_);
-      if (!runs) continue;
-      runs_backward_[i] = true;
-      for (const ValueId input : node.inputs) {
-        if (on_forward_side(i) && is_token(input)) {
-          replayed_[at(input)] = true;
-          continue;
-        }
-        needed_backward_[at(input)] = true;
-        if (!node.op.traits().view) read_directly_[at(input)] = true;
-      }
-    }
-  }
-
-  /// A forward node runs again when the backward needs an output of it that is not saved.
-  bool must_recompute(size_t i) {
-    const Node& node = joint_.nodes[i];
-    const bool missing = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-      return id != kNoValue && needed_backward_[at(id)] && !saved_[at(id)] && !is_token(id);
-    });
-    if (!missing) return false;
-    const bool has_tokens = std::all_of(node.inputs.end() - node.tokens, node.inputs.end(),
-                                        [&](ValueId token) { return bool(saved_[at(token)]); });
-    if (!has_tokens || (node.tokens != 0 && !may_be_replayed(node))) {
-      throw GraphError(ErrorText{
-          "what effects give to be saved, and what random draws give or the states they began with",
-          "a backward that needs " + node_text(joint_, node), "save it"});
-    }
-    return true;
-  }
-
   bool is_token(ValueId id) const { return joint_.value(id).kind == ValueKind::token; }
-
-  void collect_saved() {
-    std::vector<bool> is_result_storage(joint_.values.size(), false);
-    for (const Output& output : joint_.outputs) {
-      if (!handed_out(output.kind) || output.value == kNoValue) continue;
-      const StorageId storage = joint_.value(output.value).storage;
-      if (storage >= 0) is_result_storage[at(storage)] = true;
-    }
-    const auto save = [&](ValueId id, bool primal) {
-      const Value& value = joint_.value(id);
-      Saved saved{id, 0, SavedWhy::intermediate};
-      if (value.kind != ValueKind::tensor) {
-        saved.why = SavedWhy::size;
-      } else {
-        AG_CHECK(value.storage == id, "a view would be saved: " + value_text(value));
-        saved.bytes = span_bytes(value.meta);
-        if (primal) {
-          saved.why = SavedWhy::primal;
-        } else if (is_result_storage[at(value.storage)]) {
-          saved.why = SavedWhy::result;
-        } else if (!read_directly_[at(id)]) {
-          saved.why = SavedWhy::view_base;
-        }
-      }
-      report_.push_back(std::move(saved));
-    };
-    for (const Input& input : joint_.inputs) {
-      if (input.kind == InputKind::primal && needed_backward_[at(input.value)]) {
-        save(input.value, true);
-      }
-    }
-    for (size_t i = 0; i < joint_.nodes.size(); ++i) {
-      if (!on_forward_side(i)) continue;
-      for (const ValueId id : joint_.nodes[i].outputs) {
-        if (id == kNoValue || !needed_backward_[at(id)] || is_token(id)) continue;
-        if (!runs_backward_[i] || saved_[at(id)]) save(id, false);
-      }
-    }
-    for (size_t id = 0; id < replayed_.size(); ++id) {
-      if (!replayed_[id]) continue;
-      const std::string& generator = joint_.generators[at(generator_of_[id])];
-      report_.push_back(
-          {static_cast<ValueId>(id), state_bytes(generator), SavedWhy::generator_state});
-    }
-  }
-
-  void mark_forward_nodes() {
-    runs_forward_.assign(joint_.nodes.size(), false);
-    std::vector<bool> needed(joint_.values.size(), false);
-    for (const Output& output : joint_.outputs) {
-      if (of_forward(output.kind) && output.value != kNoValue) needed[at(output.value)] = true;
-    }
-    for (const Thread& thread : threads_) needed[at(thread.boundary)] = true;
-    for (const Saved& saved : report_) needed[at(saved.value)] = true;
-    close(needed, [&](size_t node) {
-      runs_forward_[node] =
-          on_forward_side(node) && (must_run(joint_.nodes[node]) || any_output(node, needed));
-      return bool(runs_forward_[node]);
-    });
-  }
-
-  // --- building the two graphs ------------------------------------------------------------------
 
   Graph skeleton(const char* suffix) const {
     Graph graph;
@@ -259,7 +61,7 @@ class Splitter {
 
   void emit_forward(Graph& forward) {
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
-      if (runs_forward_[i]) forward.nodes.push_back(std::move(joint_.nodes[i]));
+      if (placement_.runs_forward[i]) forward.nodes.push_back(std::move(joint_.nodes[i]));
     }
     for (const Input& input : joint_.inputs) {
       if (input.kind != InputKind::tangent) forward.inputs.push_back(input);
@@ -269,16 +71,16 @@ class Splitter {
         forward.outputs.push_back(output);
       }
     }
-    for (const Thread& thread : threads_) {
+    for (const Placement::Thread& thread : placement_.threads) {
       Output output = thread.end;
       output.value = thread.boundary;
       forward.outputs.push_back(output);
     }
-    for (const Saved& saved : report_) {
+    for (const Saved& saved : placement_.saved) {
       Output output;
       output.value = saved.value;
       output.kind = OutputKind::saved;
-      output.index = generator_of_[at(saved.value)];
+      output.index = placement_.generator_of[at(saved.value)];
       forward.outputs.push_back(output);
     }
   }
@@ -293,10 +95,10 @@ class Splitter {
     while (!stack_.empty()) {
       const ValueId id = stack_.back();
       stack_.pop_back();
-      const int32_t position = producer_[at(id)];
+      const int32_t position = placement_.producer[at(id)];
       if (position < 0 || there_[at(id)] || is_token(id)) continue;
       const auto i = static_cast<size_t>(position);
-      if (!runs_backward_[i] || emitting_[i] || !on_forward_side(i)) continue;
+      if (!placement_.runs_backward[i] || emitting_[i] || !placement_.forward_side[i]) continue;
       emitting_[i] = true;
       missing_.push_back(i);
       const std::vector<ValueId>& inputs = joint_.nodes[i].inputs;
@@ -369,7 +171,7 @@ class Splitter {
   void emit_backward_nodes(Graph& backward) {
     emitting_.assign(joint_.nodes.size(), false);
     there_.assign(joint_.values.size(), false);
-    for (const Saved& saved : report_) there_[at(saved.value)] = true;
+    for (const Saved& saved : placement_.saved) there_[at(saved.value)] = true;
     was_there_ = there_;
     current_.resize(joint_.values.size());
     std::iota(current_.begin(), current_.end(), 0);
@@ -379,7 +181,7 @@ class Splitter {
       if (it != shown_by_.end()) it->second.push_back(static_cast<ValueId>(id));
     }
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
-      if (!runs_backward_[i] || on_forward_side(i)) continue;
+      if (!placement_.runs_backward[i] || placement_.forward_side[i]) continue;
       emit_missing(backward, joint_.nodes[i].inputs);
       // Whatever needs nodes by position is done with this one, so it can move.
       renamed_.clear();
@@ -403,14 +205,14 @@ class Splitter {
 
   void emit_backward_interface(Graph& backward) {
     backward.values = std::move(joint_.values);
-    for (const Saved& saved : report_) {
+    for (const Saved& saved : placement_.saved) {
       Input input;
       input.value = saved.value;
       input.kind = InputKind::saved;
-      input.index = generator_of_[at(saved.value)];
+      input.index = placement_.generator_of[at(saved.value)];
       backward.inputs.push_back(std::move(input));
     }
-    for (const Thread& thread : threads_) {
+    for (const Placement::Thread& thread : placement_.threads) {
       if (!thread.crosses()) continue;
       Input input;
       input.value = start_thread(backward, thread.boundary);
@@ -437,27 +239,9 @@ class Splitter {
     return fresh;
   }
 
-  /// A thread of tokens: the joint output that ends it, and its last token of the forward.
-  struct Thread {
-    Output end;
-    ValueId boundary;
-    bool crosses() const { return end.value != boundary; }
-  };
-
   Graph joint_;
+  Placement placement_;
   const Schedule& schedule_;
-  std::vector<bool> bound_;  // by node: to the backward; empty when no nodes move
-  std::vector<bool> saved_;
-  std::vector<int32_t> producer_;      // by value: position of its node, -1 for inputs
-  std::vector<int32_t> generator_of_;  // by value
-  std::vector<Thread> threads_;
-  std::vector<bool> forward_side_;   // by node: results need it
-  std::vector<bool> runs_backward_;  // by node
-  std::vector<bool> runs_forward_;   // by node
-  std::vector<bool> needed_backward_;
-  std::vector<bool> replayed_;       // by value: tokens from which nodes draw again
-  std::vector<bool> read_directly_;  // by value: by other nodes than views
-  std::vector<Saved> report_;
   Tags tags_;
   std::vector<bool> emitting_;    // by node
   std::vector<bool> there_;       // by value of the joint graph: saved, or computed again
@@ -496,7 +280,9 @@ bool has_backward(const Graph& joint) {
 
 Partition split_at(Graph joint, const std::vector<bool>& saved, const Schedule& schedule) {
   if (!has_backward(joint)) return inference(std::move(joint));
-  Partition partition = Splitter(std::move(joint), saved, schedule).split();
+  if (schedule.planned) drop_tags(joint);
+  Placement placement = place(joint, saved, schedule.planned);
+  Partition partition = Splitter(std::move(joint), std::move(placement), schedule).split();
   partition.schedule = schedule;
   return partition;
 }

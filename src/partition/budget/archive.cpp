@@ -6,7 +6,6 @@
 namespace antegrad::budget {
 
 void Archive::offer(const Measure& measure, const Plan& plan, std::span<const Change> changes) {
-  ++offers_;
   if (measure.peak == kHopeless.peak) return;
   auto next = points_.upper_bound(measure.peak);
   if (next != points_.begin() && std::prev(next)->second.extra <= measure.extra) return;

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "partition/budget/simulator.h"
+#include "partition/budget/plan.h"
 
 namespace antegrad::budget {
 
@@ -31,13 +31,10 @@ class Archive {
   std::optional<PlanPoint> at_most(int64_t peak) const;
   /// The plan with the lowest peak. There must be one.
   const PlanPoint& smallest() const { return points_.begin()->second; }
-  bool empty() const { return points_.empty(); }
   /// All that at_most() can return, by falling peak.
   std::vector<PlanPoint> points() const;
-  int64_t offers() const { return offers_; }
 
  private:
-  int64_t offers_ = 0;
   std::map<int64_t, PlanPoint> points_;  // by peak; the higher the faster
 };
 

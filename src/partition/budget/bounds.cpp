@@ -5,6 +5,35 @@
 
 namespace antegrad::budget {
 
+int64_t peak_floor(const Problem& problem) {
+  int64_t results = 0;
+  for (const Value& value : problem.values) {
+    if (value.result) results += value.bytes;
+  }
+  int64_t gradients = 0;
+  int64_t made_results = 0;
+  int64_t floor = 0;
+  for (int32_t o = 0; o < static_cast<int32_t>(problem.operations.size()); ++o) {
+    const bool backward = problem.operation(o).backward;
+    int64_t live = backward ? results + gradients + problem.tangent_bytes : made_results;
+    for (const int32_t v : problem.reads[o]) {
+      const Value& value = problem.value(v);
+      const bool counted =
+          value.result || (backward && value.gradient && problem.operation(value.maker).backward);
+      if (!counted) live += value.bytes;
+    }
+    for (const int32_t v : problem.makes[o]) live += problem.value(v).bytes;
+    live += problem.operation(o).scratch;
+    if (backward || problem.operation(o).required) floor = std::max(floor, live);
+    for (const int32_t v : problem.makes[o]) {
+      const Value& value = problem.value(v);
+      if (value.result) made_results += value.bytes;
+      if (value.gradient && backward) gradients += value.bytes;
+    }
+  }
+  return floor;
+}
+
 Bounds::Bounds(const Problem& problem)
     : problem_(problem),
       forward_count_(problem.forward_count),

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// What every plan costs at least that agrees with some decisions: bounds for the search for a best plan.
+/// What every plan costs at least, and every plan that agrees with some decisions: bounds for the search for a best
+/// plan.
 ///
 /// Two plans enclose all that may become of the open values: in one they are saved, and operations run again as late
 /// as they ever do; in the other they are computed again, and operations run as early as they ever do. What is alive,
@@ -16,13 +17,13 @@
 #include <span>
 #include <vector>
 
+#include "partition/budget/plan.h"
 #include "partition/budget/problem.h"
-#include "partition/budget/simulator.h"
 
 namespace antegrad::budget {
 
-/// Not decided yet.
-inline constexpr Choice kOpen = 254;
+/// Bytes that no plan gets below: what one operation reads and makes, with results, tangents and the gradients before it.
+int64_t peak_floor(const Problem& problem);
 
 struct Bound {
   int64_t peak = 0;

@@ -11,8 +11,8 @@ size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 class Places {
  public:
-  Places(const Problem& problem, const Search& search, Crossing crossing)
-      : problem_(problem), search_(search), crossing_(crossing) {
+  Places(const Problem& problem, const Candidates& candidates, Crossing crossing)
+      : problem_(problem), candidates_(candidates), crossing_(crossing) {
     int64_t time = 0;
     for (int32_t p = 0; p < problem.forward_count; ++p) {
       time += problem.operation(p).time;
@@ -57,7 +57,7 @@ class Places {
  private:
   std::vector<int32_t> crossing(int32_t place, int32_t length) const {
     std::vector<int32_t> values;
-    for (const int32_t value : search_.crossing(place)) {
+    for (const int32_t value : candidates_.crossing(place)) {
       const auto readers = problem_.readers[value];
       const bool soon = std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
         return reader > place && reader <= place + length + length / 2 + 1 &&
@@ -69,18 +69,18 @@ class Places {
   }
 
   const Problem& problem_;
-  const Search& search_;
+  const Candidates& candidates_;
   Crossing crossing_;
   std::vector<int64_t> until_;  // time of the forward up to there
 };
 
 }  // namespace
 
-std::vector<Plan> checkpoint_plans(const Problem& problem, const Search& search, PriceCuts& cuts,
-                                   Crossing crossing, const std::vector<int32_t>& segments,
-                                   int depth) {
+std::vector<Plan> checkpoint_plans(const Problem& problem, const Candidates& candidates,
+                                   PriceCuts& cuts, Crossing crossing,
+                                   const std::vector<int32_t>& segments, int depth) {
   std::vector<Plan> plans;
-  const Places places(problem, search, crossing);
+  const Places places(problem, candidates, crossing);
   std::vector<int32_t> before;
   for (const int32_t count : segments) {
     if (count > problem.forward_count / 3) break;
@@ -98,12 +98,9 @@ std::vector<Plan> checkpoint_plans(const Problem& problem, const Search& search,
     for (Plan& plan : cuts.sweep(bytes, depth)) plans.push_back(std::move(plan));
     plans.push_back(only);
     // All that comes after the last place is needed at once: keep it.
-    for (const int32_t value : search.choices()) {
-      const auto readers = problem.readers[value];
-      const bool read = std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
-        return reader >= problem.forward_count;
-      });
-      if (read && problem.value(value).maker > last) only[at(value)] = kSave;
+    for (const int32_t value : candidates.values()) {
+      const bool after = problem.value(value).maker > last;
+      if (after && problem.is_read_in_backward(value)) only[at(value)] = kSave;
     }
     plans.push_back(std::move(only));
   }

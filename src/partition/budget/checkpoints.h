@@ -6,8 +6,8 @@
 
 #include <vector>
 
+#include "partition/budget/candidates.h"
 #include "partition/budget/price.h"
-#include "partition/budget/search.h"
 
 namespace antegrad::budget {
 
@@ -19,8 +19,8 @@ enum class Crossing : uint8_t {
 
 /// For each of these numbers of segments: places of about equal time with the fewest bytes that cross them, kept at
 /// no price, and a sweep of prices for the rest (prices: 2^depth at most).
-std::vector<Plan> checkpoint_plans(const Problem& problem, const Search& search, PriceCuts& cuts,
-                                   Crossing crossing, const std::vector<int32_t>& segments,
-                                   int depth);
+std::vector<Plan> checkpoint_plans(const Problem& problem, const Candidates& candidates,
+                                   PriceCuts& cuts, Crossing crossing,
+                                   const std::vector<int32_t>& segments, int depth);
 
 }  // namespace antegrad::budget

@@ -12,11 +12,11 @@ namespace {
 size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// Appends when a value is forgotten: after each slot that made or used it and that no other use follows soon.
-void forget(const Graph& joint, const Simulator& simulator, int32_t value, int32_t window,
+void forget(const Graph& joint, const Timetable& timetable, int32_t value, int32_t window,
             std::vector<std::pair<int32_t, ValueId>>& forgotten) {
-  const Problem& problem = simulator.problem();
-  const std::vector<int32_t> uses = simulator.uses(value);
-  const auto made = simulator.runs_again(problem.value(value).maker);
+  const Problem& problem = timetable.problem();
+  const std::vector<int32_t> uses = timetable.uses(value);
+  const auto made = timetable.runs(problem.value(value).maker);
   std::vector<int32_t> touched;
   std::set_union(uses.begin(), uses.end(), made.begin(), made.end(), std::back_inserter(touched));
   for (const int32_t slot : touched) {
@@ -29,9 +29,9 @@ void forget(const Graph& joint, const Simulator& simulator, int32_t value, int32
 
 }  // namespace
 
-Partition emit(Graph joint, const Simulator& simulator) {
-  const Problem& problem = simulator.problem();
-  const Plan& plan = simulator.plan();
+Partition emit(Graph joint, const Timetable& timetable) {
+  const Problem& problem = timetable.problem();
+  const Plan& plan = timetable.plan();
   std::vector<bool> saved(joint.values.size(), false);
   for (size_t id = 0; id < saved.size(); ++id) {
     saved[id] = joint.values[id].kind == ValueKind::token;  // states of draws that run again
@@ -45,7 +45,7 @@ Partition emit(Graph joint, const Simulator& simulator) {
     if (value.result || value.always_saved || plan[v] == kSave) {
       saved[at(value.id)] = true;
     } else if (is_window(plan[v]) && problem.is_choice(index)) {
-      forget(joint, simulator, index, plan[v], schedule.forget);
+      forget(joint, timetable, index, plan[v], schedule.forget);
     }
   }
   std::sort(schedule.forget.begin(), schedule.forget.end());

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "partition/budget/bounds.h"
-#include "partition/budget/search.h"
+#include "partition/budget/candidates.h"
 #include "partition/budget/simulator.h"
 
 namespace antegrad::budget {
@@ -31,8 +31,7 @@ class Solver {
         budget_(budget),
         bounds_(problem),
         simulator_(problem) {
-    Archive unused;
-    choices_ = Search(simulator_, unused).choices();
+    choices_ = Candidates(problem).values();
     std::stable_sort(choices_.begin(), choices_.end(), [&](int32_t a, int32_t b) {
       return problem.value(a).bytes > problem.value(b).bytes;
     });

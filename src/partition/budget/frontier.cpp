@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "partition/budget/bounds.h"
+#include "partition/budget/candidates.h"
 #include "partition/budget/checkpoints.h"
 #include "partition/budget/exact.h"
 #include "partition/budget/price.h"
@@ -60,6 +62,7 @@ class Builder {
       : problem_(problem),
         options_(options),
         recipe_(options.effort == BudgetEffort::quick ? &kQuick : &kThorough),
+        candidates_(problem),
         simulator_(problem) {
     frontier_.floor = peak_floor(problem);
     eager_ = eager_plan(problem);
@@ -68,9 +71,9 @@ class Builder {
 
   Frontier build() {
     simulator_.set_most_extra(problem_.time * 3 / 2);
-    Search search(simulator_, frontier_.archive);
+    Search search(simulator_, candidates_, frontier_.archive);
     search.start(eager_, frontier_.eager_peak);
-    if (search.choices().empty()) return finish(search);
+    if (candidates_.values().empty()) return finish(search);
     make_ladder();
     collect(search);
     work_ahead_ = work_of(kQuick);
@@ -84,7 +87,7 @@ class Builder {
       };
       within(0.35);
       climb_down(search);
-      prove(search);
+      prove();
       within(0.65);
       push_floor(search);
       forget(search);
@@ -137,18 +140,17 @@ class Builder {
   void collect(Search& search) {
     PriceCuts cuts(problem_);
     family_ = cuts.sweep(cuts.bytes(), recipe_->sweep_depth);
-    sweep_ = family_.size();
+    const std::vector<Plan> sweep = family_;
     for (const Crossing crossing : {Crossing::all, Crossing::soon}) {
-      for (Plan& plan : checkpoint_plans(problem_, search, cuts, crossing, recipe_->segments,
+      for (Plan& plan : checkpoint_plans(problem_, candidates_, cuts, crossing, recipe_->segments,
                                          recipe_->checkpoint_depth)) {
         family_.push_back(std::move(plan));
       }
     }
-    const std::vector<Plan> sweep(family_.begin(),
-                                  family_.begin() + static_cast<std::ptrdiff_t>(sweep_));
     std::vector<int64_t> budgets;
     for (size_t i = 0; i < ladder_.size(); i += 3) budgets.push_back(ladder_[i]);
-    for (Plan& plan : segment_plans(simulator_, search, sweep, budgets, recipe_->compositions)) {
+    for (Plan& plan :
+         segment_plans(simulator_, candidates_, sweep, budgets, recipe_->compositions)) {
       family_.push_back(std::move(plan));
     }
     for (const Plan& plan : family_) search.start(plan, frontier_.eager_peak);
@@ -182,7 +184,7 @@ class Builder {
     tell();
     search.start(*known->plan, rung);
     search.use_room(recipe_->descent_limit);
-    search.exchange(recipe_->exchange_limit, 12);
+    search.exchange(recipe_->exchange_limit);
   }
 
   /// From the smallest plan that is known to still smaller ones, until none comes.
@@ -247,7 +249,7 @@ class Builder {
       tell();
       search.start(*points[widest].plan, budget);
       search.use_room(recipe_->descent_limit);
-      search.exchange(recipe_->exchange_limit, 12);
+      search.exchange(recipe_->exchange_limit);
       search.start(*points[widest - 1].plan, budget);
       if (search.descend(recipe_->descent_limit)) search.use_room(recipe_->descent_limit);
       search_windows(search, budget, recipe_->window_limit / 2);
@@ -256,8 +258,8 @@ class Builder {
 
   /// Small graphs are solved: from the largest peak down, the fastest plan, and where there is none faster for
   /// still less, on from there.
-  void prove(const Search& search) {
-    if (search.choices().size() > kMostToProve) return;
+  void prove() {
+    if (candidates_.values().size() > kMostToProve) return;
     const auto sides = static_cast<double>(problem_.forward_count) * problem_.backward_count();
     int64_t left =
         static_cast<int64_t>(static_cast<double>(recipe_->proofs) * std::min(1.0, 2500 / sides));
@@ -285,11 +287,9 @@ class Builder {
   void search_windows(Search& search, int64_t budget, int64_t limit) {
     const std::optional<PlanPoint> known = frontier_.archive.at_most(budget);
     if (!known) return;
-    std::vector<const Plan*> family;
-    for (const Plan& plan : family_) family.push_back(&plan);
     search.start(*known->plan, budget);
-    search.search_windows(limit, static_cast<uint64_t>(budget), family);
-    search.exchange(recipe_->exchange_limit, 12);
+    search.search_windows(limit, static_cast<uint64_t>(budget), family_);
+    search.exchange(recipe_->exchange_limit);
   }
 
   void refine(Search& search) {
@@ -303,60 +303,16 @@ class Builder {
   const Problem& problem_;
   const FrontierOptions& options_;
   const Recipe* recipe_;
+  Candidates candidates_;
   Simulator simulator_;
   Frontier frontier_;
   Plan eager_;
   std::vector<Plan> family_;
-  size_t sweep_ = 0;
   double work_ahead_ = 1;
   std::vector<int64_t> ladder_;  // budgets, largest first
 };
 
 }  // namespace
-
-int64_t peak_floor(const Problem& problem) {
-  int64_t results = 0;
-  for (const Value& value : problem.values) {
-    if (value.result) results += value.bytes;
-  }
-  int64_t gradients = 0;
-  int64_t made_results = 0;
-  int64_t floor = 0;
-  for (int32_t o = 0; o < static_cast<int32_t>(problem.operations.size()); ++o) {
-    const bool backward = problem.operation(o).backward;
-    int64_t live = backward ? results + gradients + problem.tangent_bytes : made_results;
-    for (const int32_t v : problem.reads[o]) {
-      const Value& value = problem.value(v);
-      const bool counted =
-          value.result || (backward && value.gradient && problem.operation(value.maker).backward);
-      if (!counted) live += value.bytes;
-    }
-    for (const int32_t v : problem.makes[o]) live += problem.value(v).bytes;
-    live += problem.operation(o).scratch;
-    if (backward || problem.operation(o).required) floor = std::max(floor, live);
-    for (const int32_t v : problem.makes[o]) {
-      const Value& value = problem.value(v);
-      if (value.result) made_results += value.bytes;
-      if (value.gradient && backward) gradients += value.bytes;
-    }
-  }
-  return floor;
-}
-
-Plan eager_plan(const Problem& problem) {
-  // What no result needs runs in the backward, where it was captured: it is not saved, and what it reads is.
-  const auto in_forward = [&](int32_t operation) {
-    return operation < problem.forward_count && problem.operation(operation).required;
-  };
-  Plan plan(problem.values.size(), kRecompute);
-  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
-    const auto readers = problem.readers[v];
-    const bool read =
-        problem.value(v).gradient || !std::all_of(readers.begin(), readers.end(), in_forward);
-    if (read && in_forward(problem.value(v).maker)) plan[at(v)] = kSave;
-  }
-  return plan;
-}
 
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options) {
   return Builder(problem, options).build();

@@ -35,12 +35,6 @@ struct Frontier {
   Archive archive;
 };
 
-/// Bytes that no plan gets below: what one operation reads and makes, with results, tangents and the gradients before it.
-int64_t peak_floor(const Problem& problem);
-
-/// Saves all that the backward reads: what runs without a budget.
-Plan eager_plan(const Problem& problem);
-
 Frontier build_frontier(const Problem& problem, const FrontierOptions& options = {});
 
 }  // namespace antegrad::budget

@@ -11,6 +11,8 @@
 #include "graph/byte_text.h"
 #include "partition/budget/emit.h"
 #include "partition/budget/frontier_cache.h"
+#include "partition/budget/simulator.h"
+#include "partition/budget/timetable.h"
 
 namespace antegrad::budget {
 namespace {
@@ -61,19 +63,18 @@ PlanPoint Planner::eager() const {
 }
 
 Partition Planner::partition(const PlanPoint& point) const {
-  Simulator simulator(problem_);
-  simulator.set(*point.plan);
-  Partition partition = emit(joint_, simulator);
+  Timetable timetable(problem_);
+  timetable.set(*point.plan);
+  Partition partition = emit(joint_, timetable);
   for (const Saved& saved : partition.saved) {
     const bool free = saved.why == SavedWhy::primal || saved.why == SavedWhy::result;
     partition.decisions.push_back({saved.value, true, free ? name(saved.why) : "saved_for_budget"});
   }
   for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
     const Value& value = problem_.value(v);
-    if (problem_.operation(value.maker).backward || simulator.runs_again(value.maker).empty())
-      continue;
+    if (problem_.operation(value.maker).backward || timetable.runs(value.maker).empty()) continue;
     const Choice choice = (*point.plan)[static_cast<size_t>(v)];
-    if (choice == kSave || value.result || !simulator.is_used(v)) continue;
+    if (choice == kSave || value.result || !timetable.is_used(v)) continue;
     partition.decisions.push_back({value.id, false, rule_of(problem_, v, choice)});
   }
   return partition;
@@ -82,17 +83,18 @@ Partition Planner::partition(const PlanPoint& point) const {
 std::vector<Reason> Planner::reasons(const PlanPoint& point) const {
   Simulator simulator(problem_);
   const Measure now = simulator.set(*point.plan);
+  const Timetable& timetable = simulator.timetable();
   std::vector<Reason> reasons;
   for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
     const Value& value = problem_.value(v);
-    if (problem_.operation(value.maker).backward || !simulator.is_used(v)) continue;
+    if (problem_.operation(value.maker).backward || !timetable.is_used(v)) continue;
     Reason reason;
     reason.value = v;
     reason.decided = problem_.is_choice(v);
     reason.choice = reason.decided ? (*point.plan)[static_cast<size_t>(v)] : kSave;
     reason.rule = rule_of(problem_, v, reason.choice);
-    reason.runs = static_cast<int64_t>(simulator.runs_again(value.maker).size());
-    reason.moved = !simulator.runs_in_forward(value.maker);
+    reason.runs = static_cast<int64_t>(timetable.runs(value.maker).size());
+    reason.moved = !timetable.in_forward(value.maker);
     if (reason.decided) {
       const Measure other = simulator.probe({v, reason.choice == kSave ? kRecompute : kSave});
       reason.other_peak = other.peak - now.peak;

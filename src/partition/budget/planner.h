@@ -11,7 +11,8 @@
 
 #include "fusion/cost.h"
 #include "partition/budget/frontier.h"
-#include "partition/budget/simulator.h"
+#include "partition/budget/plan.h"
+#include "partition/budget/problem.h"
 #include "partition/partition.h"
 
 namespace antegrad::budget {

@@ -19,14 +19,9 @@ PriceCuts::PriceCuts(const Problem& problem) : problem_(problem) {
   const int32_t forward = problem.forward_count;
   const int32_t source = forward + values;
   const int32_t sink = source + 1;
-  demanded_.assign(problem.values.size(), false);
   for (int32_t v = 0; v < values; ++v) {
-    const Value& value = problem.value(v);
-    bytes_.push_back(value.bytes);
-    const auto readers = problem.readers[v];
-    demanded_[at(v)] =
-        value.gradient || std::any_of(readers.begin(), readers.end(),
-                                      [&](int32_t reader) { return reader >= forward; });
+    bytes_.push_back(problem.value(v).bytes);
+    demanded_.push_back(problem.is_needed_in_backward(v));
   }
   for (int32_t o = 0; o < forward; ++o) {
     const Operation& operation = problem.operation(o);

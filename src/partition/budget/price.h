@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "partition/budget/simulator.h"
+#include "partition/budget/plan.h"
 #include "partition/max_flow.h"
 
 namespace antegrad::budget {

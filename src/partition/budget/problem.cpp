@@ -210,6 +210,15 @@ bool Problem::is_choice(int32_t index) const {
   return !v.result && !v.always_saved && !operation(v.maker).backward;
 }
 
+bool Problem::is_read_in_backward(int32_t index) const {
+  const auto row = readers[index];  // ascending
+  return !row.empty() && row.back() >= forward_count;
+}
+
+bool Problem::is_needed_in_backward(int32_t index) const {
+  return value(index).gradient || is_read_in_backward(index);
+}
+
 Problem make_problem(const Graph& joint, const std::vector<double>& seconds,
                      const ByteRules& rules) {
   return Maker(joint, seconds, rules).make();

@@ -81,6 +81,10 @@ struct Problem {
   const Operation& operation(int32_t index) const { return operations[static_cast<size_t>(index)]; }
   /// A value of the forward that a plan may save or not.
   bool is_choice(int32_t value) const;
+  /// Whether an operation of the backward reads it.
+  bool is_read_in_backward(int32_t value) const;
+  /// Whether one reads it, or the backward ends with it: a gradient.
+  bool is_needed_in_backward(int32_t value) const;
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 

@@ -9,40 +9,15 @@ namespace {
 
 size_t at(int32_t index) { return static_cast<size_t>(index); }
 
+/// What is dropped for one value more, at most.
+constexpr int kMostTries = 12;
+
 bool is_within(const Measure& measure) { return measure.excess <= 0; }
 
 }  // namespace
 
-Search::Search(Simulator& simulator, Archive& archive) : simulator_(simulator), archive_(archive) {
-  const Problem& problem = simulator.problem();
-  // Only what the backward reads, or what that is computed from, is worth deciding.
-  std::vector<bool> matters(problem.values.size(), false);
-  for (auto o = static_cast<int32_t>(problem.operations.size()); o-- > 0;) {
-    const auto makes = problem.makes[o];
-    const bool read =
-        problem.operation(o).backward ||
-        std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(matters[at(v)]); });
-    if (!read) continue;
-    for (const int32_t value : problem.reads[o]) matters[at(value)] = true;
-  }
-  for (size_t v = 0; v < problem.values.size(); ++v) {
-    if (problem.values[v].gradient) matters[v] = true;
-  }
-  std::vector<std::vector<int32_t>> crossing(at(problem.forward_count));
-  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
-    if (!matters[at(v)] || !problem.is_choice(v)) continue;
-    choices_.push_back(v);
-    int32_t last = -1;
-    for (const int32_t reader : problem.readers[v]) {
-      if (reader < problem.forward_count) last = std::max(last, reader);
-    }
-    for (int32_t p = problem.value(v).maker; p < last; ++p) crossing[at(p)].push_back(v);
-  }
-  for (const auto& row : crossing) {
-    for (const int32_t value : row) crossing_.add(value);
-    crossing_.end_row();
-  }
-}
+Search::Search(Simulator& simulator, const Candidates& candidates, Archive& archive)
+    : simulator_(simulator), candidates_(candidates), archive_(archive) {}
 
 Measure Search::probe(std::span<const Change> changes) {
   ++measured_;
@@ -88,9 +63,9 @@ bool Search::save_a_crossing() {
   double best = 0;
   std::vector<Change> chosen;
   std::vector<Change> changes;
-  for (int32_t p = 0; p < crossing_.rows(); ++p) {
+  for (int32_t p = 0; p < candidates_.positions(); ++p) {
     changes.clear();
-    for (const int32_t value : crossing_[p]) {
+    for (const int32_t value : candidates_.crossing(p)) {
       if (may_change(value) && choice(value) != kSave) changes.push_back({value, kSave});
     }
     if (changes.empty()) continue;
@@ -110,7 +85,7 @@ bool Search::descend(int64_t limit) {
   while (!is_within(simulator_.measure())) {
     if (!goes_on(end)) return false;
     std::vector<Move> moves;
-    for (const int32_t value : choices_) {
+    for (const int32_t value : candidates_.values()) {
       if (!may_change(value) || simulator_.problem().value(value).bytes == 0) continue;
       for_each_alternative(value, [&](Choice other) {
         const double found = score(probe({value, other}));
@@ -147,13 +122,13 @@ void Search::use_room(int64_t limit) {
   };
   for (int round = 0; round < 3 && goes_on(end); ++round) {
     // What is saved for nothing makes room.
-    for (const int32_t value : choices_) {
+    for (const int32_t value : candidates_.values()) {
       if (!may_change(value) || choice(value) != kSave || !goes_on(end)) continue;
       if (simulator_.problem().value(value).bytes == 0) continue;
       if (gain(probe({value, kRecompute})) >= 0) apply({value, kRecompute});
     }
     std::priority_queue<Move> queue;
-    for (const int32_t value : choices_) {
+    for (const int32_t value : candidates_.values()) {
       if (!may_change(value)) continue;
       for_each_alternative(value, [&](Choice other) {
         const int64_t found = gain(probe({value, other}));
@@ -184,7 +159,7 @@ void Search::use_room(int64_t limit) {
   }
 }
 
-void Search::exchange(int64_t limit, int width) {
+void Search::exchange(int64_t limit) {
   const int64_t end = measured_ + limit;
   if (!is_within(simulator_.measure())) return;
   for (bool better = true; better && goes_on(end);) {
@@ -199,9 +174,10 @@ void Search::exchange(int64_t limit, int width) {
     };
     std::vector<Priced> removals;
     std::vector<Priced> additions;
-    for (const int32_t value : choices_) {
+    for (const int32_t value : candidates_.values()) {
       if (choice(value) == kSave) {
-        if (simulator_.problem().value(value).bytes == 0 || !simulator_.is_used(value)) continue;
+        if (simulator_.problem().value(value).bytes == 0 || !simulator_.timetable().is_used(value))
+          continue;
         removals.push_back({probe({value, kRecompute}).extra - now, value});
       } else if (const Measure measure = probe({value, kSave}); measure.extra < now) {
         additions.push_back({measure.extra - now, value});
@@ -224,7 +200,7 @@ void Search::exchange(int64_t limit, int width) {
       int tries = 0;
       for (const Priced& removal : removals) {
         if (choice(removal.value) != kSave || removal.value == addition.value) continue;
-        if (removal.extra >= best - reached.extra || tries++ >= width) break;
+        if (removal.extra >= best - reached.extra || tries++ >= kMostTries) break;
         changes.push_back({removal.value, kRecompute});
         const Measure found = probe(changes);
         if (is_within(found) && found.extra < best) {
@@ -245,14 +221,15 @@ void Search::exchange(int64_t limit, int width) {
 
 void Search::go_back_to(const Plan& plan) {
   std::vector<Change> changes;
-  for (const int32_t value : choices_) {
+  for (const int32_t value : candidates_.values()) {
     if (choice(value) != plan[at(value)]) changes.push_back({value, plan[at(value)]});
   }
   simulator_.apply(changes);
 }
 
-void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<const Plan*>& family) {
-  if (!is_within(simulator_.measure()) || choices_.empty()) return;
+void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<Plan>& family) {
+  const std::vector<int32_t>& choices = candidates_.values();
+  if (!is_within(simulator_.measure()) || choices.empty()) return;
   const int64_t end = measured_ + limit;
   std::mt19937_64 random(seed);
   const auto pick = [&](size_t below) { return static_cast<size_t>(random() % below); };
@@ -268,7 +245,7 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<cons
       // One or two values change sides; all others may follow.
       allowed_.assign(problem.values.size(), true);
       for (size_t k = 1 + pick(2); k > 0; --k) {
-        const int32_t value = choices_[pick(choices_.size())];
+        const int32_t value = choices[pick(choices.size())];
         changes.push_back({value, choice(value) == kSave ? kRecompute : kSave});
         allowed_[at(value)] = false;
       }
@@ -280,18 +257,14 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<cons
       const int32_t to = std::min(problem.forward_count - 1, from + length);
       const int32_t first = std::max(0, to - length);
       const size_t mode = pick(3);
-      const Plan* other = family.empty() ? nullptr : family[pick(family.size())];
-      for (const int32_t value : choices_) {
+      const Plan* other = family.empty() ? nullptr : &family[pick(family.size())];
+      for (const int32_t value : choices) {
         const int32_t position = problem.value(value).maker;
         if (position < first || position > to) continue;
         allowed_[at(value)] = true;
         Choice to_be = choice(value);
         if (mode == 0) {
-          const auto readers = problem.readers[value];
-          const bool read = std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
-            return reader >= problem.forward_count;
-          });
-          to_be = read ? kSave : kRecompute;
+          to_be = problem.is_read_in_backward(value) ? kSave : kRecompute;
         } else if (mode == 1 && other) {
           to_be = (*other)[at(value)];
         } else if (pick(4) == 0) {
@@ -299,8 +272,8 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<cons
         }
         if (to_be != choice(value)) changes.push_back({value, to_be});
       }
-      for (size_t k = choices_.size() / 20 + 1; k > 0; --k)
-        allowed_[at(choices_[pick(choices_.size())])] = true;
+      for (size_t k = choices.size() / 20 + 1; k > 0; --k)
+        allowed_[at(choices[pick(choices.size())])] = true;
     }
     apply(changes);
     if (descend(end - measured_)) use_room(end - measured_);

@@ -12,17 +12,16 @@
 #include <vector>
 
 #include "partition/budget/archive.h"
+#include "partition/budget/candidates.h"
 #include "partition/budget/simulator.h"
 
 namespace antegrad::budget {
 
 class Search {
  public:
-  Search(Simulator& simulator, Archive& archive);
+  /// All three must outlive it. Candidates are what it decides.
+  Search(Simulator& simulator, const Candidates& candidates, Archive& archive);
 
-  const std::vector<int32_t>& choices() const { return choices_; }
-  /// Choices that are made at or before position `p` of the forward and read after it.
-  std::span<const int32_t> crossing(int32_t p) const { return crossing_[p]; }
   /// Measurements so far.
   int64_t measured() const { return measured_; }
   /// What values may become beside kSave and kRecompute; 0 for nothing.
@@ -40,10 +39,10 @@ class Search {
   /// Of a plan within the budget: saves what takes least time, without exceeding it.
   void use_room(int64_t limit);
   /// Of a plan within the budget: saves one more and computes others again, while that is faster.
-  void exchange(int64_t limit, int width);
+  void exchange(int64_t limit);
   /// Of a plan within the budget: undoes what was decided in a window of the forward and decides it anew, over and
   /// over; keeps what is not slower. `family`: plans to take decisions from.
-  void search_windows(int64_t limit, uint64_t seed, const std::vector<const Plan*>& family);
+  void search_windows(int64_t limit, uint64_t seed, const std::vector<Plan>& family);
 
  private:
   struct Move {
@@ -72,9 +71,8 @@ class Search {
   void go_back_to(const Plan& plan);
 
   Simulator& simulator_;
+  const Candidates& candidates_;
   Archive& archive_;
-  std::vector<int32_t> choices_;
-  Rows crossing_;
   std::vector<bool> allowed_;  // by value; empty: all
   Choice window_ = 0;
   int64_t measured_ = 0;

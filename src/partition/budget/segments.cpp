@@ -31,9 +31,12 @@ struct State {
 
 class Composer {
  public:
-  Composer(Simulator& simulator, const Search& search, const std::vector<Plan>& family,
+  Composer(Simulator& simulator, const Candidates& candidates, const std::vector<Plan>& family,
            const SegmentLimits& limits)
-      : simulator_(simulator), problem_(simulator.problem()), search_(search), limits_(limits) {
+      : simulator_(simulator),
+        problem_(simulator.problem()),
+        candidates_(candidates),
+        limits_(limits) {
     int64_t time = 0;
     for (int32_t p = 0; p < problem_.forward_count; ++p) {
       time += problem_.operation(p).time;
@@ -74,17 +77,10 @@ class Composer {
   }
 
  private:
-  bool is_read_in_backward(int32_t value) const {
-    const auto readers = problem_.readers[value];
-    return problem_.value(value).gradient ||
-           std::any_of(readers.begin(), readers.end(),
-                       [&](int32_t reader) { return reader >= problem_.forward_count; });
-  }
-
   void choose_plans(const std::vector<Plan>& family) {
     eager_.assign(problem_.values.size(), kRecompute);
-    for (const int32_t value : search_.choices()) {
-      if (is_read_in_backward(value)) eager_[at(value)] = kSave;
+    for (const int32_t value : candidates_.values()) {
+      if (problem_.is_needed_in_backward(value)) eager_[at(value)] = kSave;
     }
     family_ = {Plan(problem_.values.size(), kRecompute), eager_};
     const size_t wanted = at(std::max(1, limits_.plans - 2));
@@ -104,7 +100,7 @@ class Composer {
            p < problem_.forward_count - 1 && until_[at(p)] <= whole / limits_.cut_points * (i + 1);
            ++p) {
         int64_t bytes = 0;
-        for (const int32_t value : search_.crossing(p)) bytes += problem_.value(value).bytes;
+        for (const int32_t value : candidates_.crossing(p)) bytes += problem_.value(value).bytes;
         if (best >= 0 && bytes >= fewest) continue;
         best = p;
         fewest = bytes;
@@ -121,7 +117,7 @@ class Composer {
 
   /// Decisions of `plan` for what is made between two cut points; what crosses the later one is saved.
   void set_inside(Plan& into, size_t from, size_t to, const Plan& plan) const {
-    for (const int32_t value : search_.choices()) {
+    for (const int32_t value : candidates_.values()) {
       if (is_inside(value, from, to)) into[at(value)] = plan[at(value)];
     }
     save_crossing(into, to);
@@ -129,7 +125,7 @@ class Composer {
 
   void save_crossing(Plan& plan, size_t point) const {
     if (point == 0 || point + 1 == points_.size()) return;
-    for (const int32_t value : search_.crossing(points_[point])) plan[at(value)] = kSave;
+    for (const int32_t value : candidates_.crossing(points_[point])) plan[at(value)] = kSave;
   }
 
   void simulate_segments() {
@@ -150,7 +146,7 @@ class Composer {
   void simulate_segment(size_t from, size_t to) {
     int32_t first = problem_.backward_count();
     int32_t last = -1;
-    for (const int32_t value : search_.choices()) {
+    for (const int32_t value : candidates_.values()) {
       if (!is_inside(value, from, to)) continue;
       for (const int32_t reader : problem_.readers[value]) {
         if (reader < problem_.forward_count) continue;
@@ -173,7 +169,7 @@ class Composer {
       }
       int64_t before = 0;
       int64_t saved = 0;
-      for (const int32_t value : search_.choices()) {
+      for (const int32_t value : candidates_.values()) {
         if (plan[at(value)] != kSave) continue;
         if (is_inside(value, from, to)) saved += problem_.value(value).bytes;
         if (problem_.value(value).maker <= points_[from]) before += problem_.value(value).bytes;
@@ -203,7 +199,7 @@ class Composer {
 
   Simulator& simulator_;
   const Problem& problem_;
-  const Search& search_;
+  const Candidates& candidates_;
   SegmentLimits limits_;
   std::vector<int64_t> until_;  // time of the forward up to there
   Plan eager_;                  // saves all that the backward reads
@@ -214,12 +210,12 @@ class Composer {
 
 }  // namespace
 
-std::vector<Plan> segment_plans(Simulator& simulator, const Search& search,
+std::vector<Plan> segment_plans(Simulator& simulator, const Candidates& candidates,
                                 const std::vector<Plan>& family,
                                 const std::vector<int64_t>& budgets, const SegmentLimits& limits) {
   std::vector<Plan> plans;
   if (simulator.problem().forward_count < 4) return plans;
-  const Composer composer(simulator, search, family, limits);
+  const Composer composer(simulator, candidates, family, limits);
   for (const int64_t budget : budgets) {
     if (std::optional<Plan> plan = composer.compose(budget)) plans.push_back(std::move(*plan));
   }

@@ -11,20 +11,19 @@
 #include <cstdint>
 #include <vector>
 
-#include "partition/budget/search.h"
+#include "partition/budget/candidates.h"
 #include "partition/budget/simulator.h"
 
 namespace antegrad::budget {
 
 struct SegmentLimits {
-  int32_t cut_points = 28;
-  int32_t plans = 16;  ///< of the family, evenly
+  int32_t cut_points;
+  int32_t plans;  ///< of the family, evenly
 };
 
 /// One plan for each budget that such a composition reaches.
-std::vector<Plan> segment_plans(Simulator& simulator, const Search& search,
+std::vector<Plan> segment_plans(Simulator& simulator, const Candidates& candidates,
                                 const std::vector<Plan>& family,
-                                const std::vector<int64_t>& budgets,
-                                const SegmentLimits& limits = {});
+                                const std::vector<int64_t>& budgets, const SegmentLimits& limits);
 
 }  // namespace antegrad::budget

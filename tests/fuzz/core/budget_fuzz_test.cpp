@@ -2,11 +2,11 @@
 
 #include <numeric>
 
+#include "budget_problems.h"
 #include "memory/peak.h"
 #include "partition/budget/emit.h"
 #include "partition/budget/simulator.h"
 #include "partition_checks.h"
-#include "shrink.h"
 
 namespace antegrad::testing {
 namespace {
@@ -32,11 +32,8 @@ ByteRules rules_of(const Graph& graph) {
   return rules;
 }
 
-Problem problem_of(const Graph& graph) {
-  std::mt19937_64 random(graph.nodes.size());
-  std::vector<double> seconds(graph.nodes.size());
-  for (double& s : seconds) s = static_cast<double>(random() % 1000) * 1e-6;
-  return budget::make_problem(graph, seconds, rules_of(graph));
+Problem problem_with_scratch(const Graph& graph) {
+  return budget::make_problem(graph, random_times(graph), rules_of(graph));
 }
 
 Choice random_choice(std::mt19937_64& random) {
@@ -54,12 +51,12 @@ Plan random_plan(const Problem& problem, std::mt19937_64& random) {
 TEST(BudgetFuzz, WhatIsSimulatedRuns) {
   hold_for_random_graphs(kCases, kSize, [](const Graph& raw) -> std::string {
     const Graph graph = dce(raw);
-    const Problem problem = problem_of(graph);
+    const Problem problem = problem_with_scratch(graph);
     std::mt19937_64 random(graph.nodes.size());
     Simulator simulator(problem);
     for (int i = 0; i < 4; ++i) {
       const Measure measure = simulator.set(random_plan(problem, random));
-      const Partition partition = budget::emit(graph, simulator);
+      const Partition partition = budget::emit(graph, simulator.timetable());
       if (std::string wrong = splits_wrongly(graph, partition); !wrong.empty()) return wrong;
       const int64_t peak = simulate(partition, rules_of(graph)).peak_bytes;
       if (peak != measure.peak) {
@@ -97,7 +94,7 @@ std::string text(const Measure& measure) {
 TEST(BudgetFuzz, ChangesMeasureAsPlansMadeAnew) {
   hold_for_random_graphs(kCases, 2 * kSize, [](const Graph& raw) -> std::string {
     const Graph graph = dce(raw);
-    const Problem problem = problem_of(graph);
+    const Problem problem = problem_with_scratch(graph);
     if (problem.values.empty()) return "";
     std::mt19937_64 random(graph.nodes.size());
     Simulator simulator(problem);

@@ -7,12 +7,11 @@
 #include <map>
 #include <set>
 
-#include "partition/budget/frontier.h"
+#include "budget_problems.h"
+#include "partition/budget/bounds.h"
 #include "partition/budget/price.h"
-#include "partition/budget/search.h"
+#include "partition/budget/simulator.h"
 #include "passes/dce.h"
-#include "random_network.h"
-#include "shrink.h"
 
 namespace antegrad::testing {
 namespace {
@@ -22,30 +21,9 @@ using namespace budget;
 constexpr int kCases = 400;
 constexpr int kSize = 24;
 
-Problem problem_of(const Graph& raw) {
-  const Graph graph = dce(raw);
-  std::mt19937_64 random(graph.nodes.size());
-  std::vector<double> seconds(graph.nodes.size());
-  for (double& s : seconds) s = static_cast<double>(random() % 1000) * 1e-6;
-  ByteRules rules;
-  rules.granule = 1;
-  return make_problem(graph, seconds, rules);
-}
-
-/// Of random graphs, whose backward reads at random, and random networks.
 void hold_for_problems(int cases, const std::function<std::string(const Problem&)>& violation) {
-  const auto of_graph = [&](const Graph& graph) { return violation(problem_of(graph)); };
-  hold_for_random_graphs(cases, kSize, of_graph);
-  for (int seed = 0; seed < cases; ++seed) {
-    const Graph network = RandomNetwork(static_cast<uint64_t>(seed)).joint(1 + seed % kSize);
-    ASSERT_EQ(of_graph(network), "") << "network of seed " << seed;
-  }
-}
-
-std::vector<int32_t> choices_of(const Problem& problem) {
-  Simulator simulator(problem);
-  Archive archive;
-  return Search(simulator, archive).choices();
+  hold_for_graphs_and_networks(
+      cases, kSize, [&](const Graph& graph) { return violation(problem_of(dce(graph))); });
 }
 
 Plan random_plan(const Problem& problem, std::mt19937_64& random, bool windows) {
@@ -226,14 +204,12 @@ TEST(BudgetPartsFuzz, NoPlanIsBelowTheFloor) {
       const std::string wrong = check(random_plan(problem, random, /*windows=*/true));
       if (!wrong.empty()) return wrong;
     }
-    Plan plan(problem.values.size(), kRecompute);
-    for (size_t bits = 0; choices.size() <= 8 && bits < (size_t{1} << choices.size()); ++bits) {
-      for (size_t i = 0; i < choices.size(); ++i) {
-        plan[static_cast<size_t>(choices[i])] = (bits >> i & 1) != 0 ? kSave : kRecompute;
-      }
-      if (std::string wrong = check(plan); !wrong.empty()) return wrong;
-    }
-    return "";
+    std::string wrong;
+    if (choices.size() > 8) return wrong;
+    for_each_plan(choices, Plan(problem.values.size(), kRecompute), [&](const Plan& plan) {
+      if (wrong.empty()) wrong = check(plan);
+    });
+    return wrong;
   });
 }
 
@@ -275,13 +251,8 @@ TEST(BudgetPartsFuzz, CutsForAPriceAreTheCheapestPlans) {
     const std::vector<int32_t> choices = choices_of(problem);
     if (choices.size() > 10) return "";
     std::vector<Additive> all;
-    Plan plan(problem.values.size(), kRecompute);
-    for (size_t bits = 0; bits < (size_t{1} << choices.size()); ++bits) {
-      for (size_t i = 0; i < choices.size(); ++i) {
-        plan[static_cast<size_t>(choices[i])] = (bits >> i & 1) != 0 ? kSave : kRecompute;
-      }
-      all.push_back(additive(problem, plan));
-    }
+    for_each_plan(choices, Plan(problem.values.size(), kRecompute),
+                  [&](const Plan& plan) { all.push_back(additive(problem, plan)); });
     // Prices are rounded to picoseconds, and a save costs one more.
     const auto slack = 2.0 * static_cast<double>(choices.size()) + 1;
     PriceCuts cuts(problem);

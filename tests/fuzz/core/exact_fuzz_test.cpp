@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "budget_problems.h"
 #include "partition/budget/bounds.h"
-#include "partition/budget/search.h"
+#include "partition/budget/simulator.h"
 #include "passes/dce.h"
-#include "random_network.h"
-#include "shrink.h"
 
 namespace antegrad::testing {
 namespace {
@@ -17,21 +16,6 @@ constexpr int kCases = 1200;
 constexpr int kSize = 16;
 constexpr size_t kMostChoices = 11;
 
-Problem problem_of(const Graph& graph) {
-  std::mt19937_64 random(graph.nodes.size());
-  std::vector<double> seconds(graph.nodes.size());
-  for (double& s : seconds) s = static_cast<double>(random() % 1000) * 1e-6;
-  ByteRules rules;
-  rules.granule = 1;
-  return make_problem(graph, seconds, rules);
-}
-
-std::vector<int32_t> choices_of(const Problem& problem) {
-  Simulator simulator(problem);
-  Archive archive;
-  return Search(simulator, archive).choices();
-}
-
 std::string text(const Measure& m) {
   return std::to_string(m.peak) + " B, " + std::to_string(m.extra);
 }
@@ -39,29 +23,16 @@ std::string text(const Bound& b) {
   return std::to_string(b.peak) + " B, " + std::to_string(b.extra);
 }
 
-/// Random graphs, whose backward reads at random, and random networks.
-void hold_for_both(int cases, int size, const std::function<std::string(const Graph&)>& violation) {
-  hold_for_random_graphs(cases, size, violation);
-  for (int seed = 0; seed < (long_run() ? 10 * cases : cases / 2); ++seed) {
-    const Graph network = RandomNetwork(static_cast<uint64_t>(seed)).joint(1 + seed % size);
-    ASSERT_EQ(violation(network), "") << "network of seed " << seed;
-  }
-}
-
-/// Calls `each` with all plans without windows that keep to the decisions.
+/// Calls `each` with what all plans without windows measure that keep to the decisions.
 template <class Each>
-void for_each_plan(const Problem& problem, const std::vector<int32_t>& open, Plan plan, Each each) {
+void for_each_measure(const Problem& problem, const std::vector<int32_t>& open, const Plan& plan,
+                      Each each) {
   Simulator simulator(problem);
-  for (size_t bits = 0; bits < (size_t{1} << open.size()); ++bits) {
-    for (size_t i = 0; i < open.size(); ++i) {
-      plan[static_cast<size_t>(open[i])] = (bits >> i & 1) != 0 ? kSave : kRecompute;
-    }
-    each(simulator.set(plan));
-  }
+  for_each_plan(open, plan, [&](const Plan& decided) { each(simulator.set(decided)); });
 }
 
 TEST(ExactFuzz, BoundsOfDecidedPlansAreWhatTheyMeasure) {
-  hold_for_both(kCases, 3 * kSize, [](const Graph& raw) -> std::string {
+  hold_for_graphs_and_networks(kCases, 3 * kSize, [](const Graph& raw) -> std::string {
     const Graph graph = dce(raw);
     const Problem problem = problem_of(graph);
     std::mt19937_64 random(graph.nodes.size());
@@ -101,13 +72,13 @@ std::string plan_below_bounds(const Graph& raw) {
     }
     int64_t low = std::numeric_limits<int64_t>::max();
     int64_t high = 0;
-    for_each_plan(problem, open, plan, [&](const Measure& measure) {
+    for_each_measure(problem, open, plan, [&](const Measure& measure) {
       low = std::min(low, measure.peak);
       high = std::max(high, measure.peak);
     });
     const int64_t budget = low + (high - low) / static_cast<int64_t>(1 + random() % 4);
     const Bound bound = bounds.of(plan, budget);
-    for_each_plan(problem, open, plan, [&](const Measure& measure) {
+    for_each_measure(problem, open, plan, [&](const Measure& measure) {
       if (bound.peak > measure.peak || (measure.peak <= budget && bound.extra > measure.extra)) {
         wrong = "a plan of " + text(measure) + ", bounds of " + text(bound) + " for " +
                 std::to_string(budget);
@@ -119,21 +90,21 @@ std::string plan_below_bounds(const Graph& raw) {
 }
 
 TEST(ExactFuzz, NoPlanIsBelowItsBounds) {
-  hold_for_both(kCases, kSize, plan_below_bounds);
+  hold_for_graphs_and_networks(kCases, kSize, plan_below_bounds);
   // What is saved for a reader that runs again dies with its earliest run.
   EXPECT_EQ(plan_below_bounds(RandomGraph(11259).joint(1 + 11259 % kSize)), "");
   EXPECT_EQ(plan_below_bounds(RandomNetwork(1277).joint(1 + 1277 % kSize)), "");
 }
 
 TEST(ExactFuzz, IsTheBestOfAllPlans) {
-  hold_for_both(kCases, kSize, [](const Graph& raw) -> std::string {
+  hold_for_graphs_and_networks(kCases, kSize, [](const Graph& raw) -> std::string {
     const Graph graph = dce(raw);
     const Problem problem = problem_of(graph);
     const std::vector<int32_t> choices = choices_of(problem);
     if (choices.size() > kMostChoices) return "";
     const Plan none(problem.values.size(), kRecompute);
     std::vector<Measure> measures;
-    for_each_plan(problem, choices, none, [&](const Measure& m) { measures.push_back(m); });
+    for_each_measure(problem, choices, none, [&](const Measure& m) { measures.push_back(m); });
     const auto smaller = [](const Measure& a, const Measure& b) { return a.peak < b.peak; };
     const auto [low, high] = std::minmax_element(measures.begin(), measures.end(), smaller);
     const ExactAnswer smallest = smallest_exactly(problem);

@@ -8,14 +8,13 @@
 
 #include <gtest/gtest.h>
 
+#include "budget_problems.h"
 #include "explain/import_json.h"
 #include "fusion/cost.h"
 #include "graph/verify.h"
 #include "partition/budget/exact.h"
 #include "partition/budget/frontier.h"
 #include "passes/dce.h"
-#include "random_network.h"
-#include "shrink.h"
 
 namespace antegrad::testing {
 namespace {
@@ -25,12 +24,6 @@ using namespace budget;
 constexpr int kBudgets = 6;
 constexpr double kMost = 0.05;
 constexpr double kUsual = 0.02;  // for 99 of 100 budgets
-
-Problem problem_of(const Graph& graph, const std::vector<double>& seconds) {
-  ByteRules rules;
-  rules.granule = 1;
-  return make_problem(graph, seconds, rules);
-}
 
 /// From one to 256 microseconds: products take many times as long as what is pointwise.
 std::vector<double> random_seconds(const Graph& graph, uint64_t seed) {

@@ -7,6 +7,7 @@
 #include "explain/import_json.h"
 #include "fusion/cost.h"
 #include "graph/verify.h"
+#include "partition/budget/simulator.h"
 #include "passes/dce.h"
 
 namespace antegrad::testing {

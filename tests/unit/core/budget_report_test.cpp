@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "partition/budget/simulator.h"
 #include "planned_graphs.h"
 
 namespace antegrad::testing {

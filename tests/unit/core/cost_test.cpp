@@ -7,8 +7,6 @@
 namespace antegrad::testing {
 namespace {
 
-using Types = std::vector<std::string>;
-
 NodeCost cost(const Types& inputs, const Types& outputs, const std::string& call) {
   const Graph graph = graph_of_call(inputs, outputs, call);
   return node_cost(graph, graph.nodes[0]);

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "graphs.h"
 #include "partition/default_partition.h"
 #include "partition/split.h"
+#include "partitions.h"
 
 namespace antegrad::testing {
 namespace {
@@ -43,11 +43,7 @@ outputs
   %1 result
   %2 gradient 0
 )");
-  const auto drawn = [&](ValueId saved) {
-    std::vector<bool> set(graph.values.size(), false);
-    set[static_cast<size_t>(saved)] = true;
-    return to_dot(split_at(graph, set));
-  };
+  const auto drawn = [&](ValueId saved) { return to_dot(split_at(graph, saving(graph, {saved}))); };
   EXPECT_NE(drawn(0).find("penwidth=2]"), std::string::npos);
   EXPECT_EQ(drawn(1).find("penwidth=2]"), std::string::npos);
 }

@@ -9,8 +9,6 @@
 namespace antegrad::testing {
 namespace {
 
-using Types = std::vector<std::string>;
-
 /// "rows x depth", "rows x depth columns", "rows", or "none".
 std::string loops(const Types& inputs, const Types& outputs, const std::string& call) {
   const Graph graph = graph_of_call(inputs, outputs, call);

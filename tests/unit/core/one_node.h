@@ -10,10 +10,11 @@
 
 namespace antegrad::testing {
 
+using Types = std::vector<std::string>;
+
 /// A graph with inputs %0, %1, ... of these types and one call, whose outputs are %100, %101, ... of these
 /// types ("none": undefined). `header` stands before the inputs ("symbols s0").
-inline Graph graph_of_call(const std::vector<std::string>& inputs,
-                           const std::vector<std::string>& outputs, const std::string& call,
+inline Graph graph_of_call(const Types& inputs, const Types& outputs, const std::string& call,
                            const std::string& header = "") {
   std::string text = header + "\ninputs\n";
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -14,8 +14,6 @@
 namespace antegrad::testing {
 namespace {
 
-using Types = std::vector<std::string>;
-
 int64_t flops(const Types& inputs, const Types& outputs, const std::string& call) {
   const Graph graph = graph_of_call(inputs, outputs, call);
   return op_flops(graph, graph.nodes[0]);

@@ -1,15 +1,23 @@
 #pragma once
 
 /// \file
-/// What the tests of partitions share: partitions as text.
+/// What the tests of partitions share: values to save, and partitions as text.
 
 #include <string>
+#include <vector>
 
 #include "graph/verify.h"
 #include "graphs.h"
 #include "partition/partition.h"
 
 namespace antegrad::testing {
+
+/// For split_at(): these values alone are saved.
+inline std::vector<bool> saving(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<bool> saved(graph.values.size(), false);
+  for (const ValueId id : ids) saved[static_cast<size_t>(id)] = true;
+  return saved;
+}
 
 /// "%7 view base, %0 primal"
 inline std::string saved_text(const Partition& partition) {

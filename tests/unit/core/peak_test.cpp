@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "graphs.h"
 #include "partition/default_partition.h"
 #include "partition/split.h"
+#include "partitions.h"
 
 namespace antegrad::testing {
 namespace {
@@ -142,10 +142,8 @@ outputs
 
 TEST(Peak, CountsStatesOfGeneratorsThatAreSaved) {
   const auto live = [](const std::string& generators) {
-    Graph joint = graph_of(two_draws(generators));
-    std::vector<bool> saved(joint.values.size(), false);
-    saved[0] = saved[1] = saved[2] = true;
-    const Timeline timeline = simulate(split_at(std::move(joint), saved));
+    const Graph joint = graph_of(two_draws(generators));
+    const Timeline timeline = simulate(split_at(joint, saving(joint, {0, 1, 2})));
     auto bytes = live_bytes(timeline);
     bytes.push_back(timeline.saved_bytes);
     return bytes;

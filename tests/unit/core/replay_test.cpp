@@ -5,6 +5,7 @@
 #include <antegrad/error.h>
 
 #include "graph/graph.h"
+#include "partition/budget/simulator.h"
 #include "planned_graphs.h"
 
 namespace antegrad::testing {
@@ -73,7 +74,7 @@ TEST(Replay, TheRecordOfAPlanSaysWhatItRecomputes) {
   std::map<ValueId, int64_t> runs;
   for (const budget::Value& value : planned.planner.problem().values) {
     if (planned.planner.problem().operation(value.maker).backward) continue;
-    const auto again = static_cast<int64_t>(simulator.runs_again(value.maker).size());
+    const auto again = static_cast<int64_t>(simulator.timetable().runs(value.maker).size());
     if (again > 0) runs[value.id] = again;
   }
   EXPECT_FALSE(runs.empty());

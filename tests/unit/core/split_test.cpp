@@ -24,12 +24,7 @@ outputs
   %3 result
   %4 gradient 0
 )");
-  std::vector<bool> saved(joint.values.size(), false);
-  const auto primal_only = [&] {
-    saved[0] = true;
-    return split_at(joint, saved);
-  };
-  const Partition partition = primal_only();
+  const Partition partition = split_at(joint, saving(joint, {0}));
   verify_both(partition);
   EXPECT_EQ(saved_text(partition), "%0 primal");
   EXPECT_EQ(node_list(partition.backward),
@@ -54,9 +49,7 @@ outputs
   %3 result
   %5 gradient 0
 )");
-  std::vector<bool> saved(joint.values.size(), false);
-  saved[0] = saved[2] = true;
-  const Partition partition = split_at(joint, saved);
+  const Partition partition = split_at(joint, saving(joint, {0, 2}));
   verify_both(partition);
   EXPECT_EQ(saved_text(partition), "%0 primal, %2 intermediate");
 }
@@ -167,9 +160,7 @@ outputs
   %4 result
   %5 gradient 0
 )");
-  std::vector<bool> saved(joint.values.size(), false);
-  saved[0] = saved[1] = true;
-  const Partition partition = split_at(joint, saved);
+  const Partition partition = split_at(joint, saving(joint, {0, 1}));
   verify_both(partition);
   EXPECT_EQ(node_list(partition.backward),
             "%10: f32[4], %2: f32[4] = aten::frexp.Tensor(%0)\n"
@@ -195,12 +186,10 @@ outputs
   %3 result
   %5 gradient 0
 )");
-  std::vector<bool> saved(joint.values.size(), false);
-  saved[0] = true;
   Schedule schedule;
   schedule.planned = true;
   schedule.forget = {{7, 1}};
-  Partition partition = split_at(joint, saved, schedule);
+  Partition partition = split_at(joint, saving(joint, {0}), schedule);
   verify_both(partition);
   return partition;
 }

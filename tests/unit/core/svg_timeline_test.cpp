@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "graphs.h"
 #include "partition/default_partition.h"
 #include "partition/split.h"
+#include "partitions.h"
 
 namespace antegrad::testing {
 namespace {
@@ -49,9 +49,8 @@ outputs
   %4 result
   %6 gradient 0
 )");
-  std::vector<bool> saved(graph.values.size(), false);
-  saved[0] = saved[9] = true;
-  const LiveSeries series = live_series("planned", simulate(split_at(graph, saved)));
+  const LiveSeries series =
+      live_series("planned", simulate(split_at(graph, saving(graph, {0, 9}))));
   ASSERT_EQ(series.again.size(), 1u);
   const auto [from, to] = series.again.front();
   EXPECT_EQ(to - from, 2u);

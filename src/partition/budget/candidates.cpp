@@ -1,0 +1,42 @@
+#include "partition/budget/candidates.h"
+
+#include <algorithm>
+
+namespace antegrad::budget {
+namespace {
+
+size_t at(int32_t index) { return static_cast<size_t>(index); }
+
+}  // namespace
+
+Candidates::Candidates(const Problem& problem) {
+  // Only what the backward reads, or what that is computed from, is worth deciding.
+  std::vector<bool> matters(problem.values.size(), false);
+  for (auto o = static_cast<int32_t>(problem.operations.size()); o-- > 0;) {
+    const auto makes = problem.makes[o];
+    const bool read =
+        problem.operation(o).backward ||
+        std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(matters[at(v)]); });
+    if (!read) continue;
+    for (const int32_t value : problem.reads[o]) matters[at(value)] = true;
+  }
+  for (size_t v = 0; v < problem.values.size(); ++v) {
+    if (problem.values[v].gradient) matters[v] = true;
+  }
+  std::vector<std::vector<int32_t>> crossing(at(problem.forward_count));
+  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
+    if (!matters[at(v)] || !problem.is_choice(v)) continue;
+    values_.push_back(v);
+    int32_t last = -1;
+    for (const int32_t reader : problem.readers[v]) {
+      if (reader < problem.forward_count) last = std::max(last, reader);
+    }
+    for (int32_t p = problem.value(v).maker; p < last; ++p) crossing[at(p)].push_back(v);
+  }
+  for (const auto& row : crossing) {
+    for (const int32_t value : row) crossing_.add(value);
+    crossing_.end_row();
+  }
+}
+
+}  // namespace antegrad::budget

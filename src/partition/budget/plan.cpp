@@ -1,0 +1,22 @@
+#include "partition/budget/plan.h"
+
+#include <algorithm>
+
+namespace antegrad::budget {
+
+Plan eager_plan(const Problem& problem) {
+  // What no result needs runs in the backward, where it was captured: it is not saved, and what it reads is.
+  const auto in_forward = [&](int32_t operation) {
+    return operation < problem.forward_count && problem.operation(operation).required;
+  };
+  Plan plan(problem.values.size(), kRecompute);
+  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
+    const auto readers = problem.readers[v];
+    const bool read =
+        problem.value(v).gradient || !std::all_of(readers.begin(), readers.end(), in_forward);
+    if (read && in_forward(problem.value(v).maker)) plan[static_cast<size_t>(v)] = kSave;
+  }
+  return plan;
+}
+
+}  // namespace antegrad::budget

@@ -1,0 +1,43 @@
+#pragma once
+
+/// \file
+/// A plan: what becomes of each value that the backward needs; and what it costs.
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "partition/budget/problem.h"
+
+namespace antegrad::budget {
+
+/// What becomes of a value that the backward needs.
+using Choice = uint8_t;
+inline constexpr Choice kRecompute = 0;  ///< computed again when it is first needed, then kept
+inline constexpr Choice kOpen = 254;     ///< not decided yet: only while a best plan is looked for
+inline constexpr Choice kSave = 255;
+/// Any other: computed again, and forgotten while so many operations of the backward do not need it.
+constexpr bool is_window(Choice choice) { return choice > kRecompute && choice < kOpen; }
+
+/// By value of the problem. Only those of Problem::is_choice() matter.
+using Plan = std::vector<Choice>;
+
+struct Change {
+  int32_t value;
+  Choice choice;
+};
+
+struct Measure {
+  int64_t peak = 0;
+  int64_t extra = 0;  ///< picoseconds more than when nothing runs twice
+  double excess = 0;  ///< bytes over the budget, summed over all steps
+};
+/// Of a plan that runs things again and again: its measure is not worked out.
+inline constexpr Measure kHopeless{std::numeric_limits<int64_t>::max(),
+                                   std::numeric_limits<int64_t>::max(),
+                                   std::numeric_limits<double>::infinity()};
+
+/// Saves all that the backward reads: what runs without a budget.
+Plan eager_plan(const Problem& problem);
+
+}  // namespace antegrad::budget

@@ -1,0 +1,65 @@
+#pragma once
+
+/// \file
+/// What the fuzz tests of byte budgets share: problems of random graphs, and all plans of a small one.
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "partition/budget/candidates.h"
+#include "partition/budget/plan.h"
+#include "partition/budget/problem.h"
+#include "random_network.h"
+#include "shrink.h"
+
+namespace antegrad::testing {
+
+/// By node: up to a millisecond.
+inline std::vector<double> random_times(const Graph& graph) {
+  std::mt19937_64 random(graph.nodes.size());
+  std::vector<double> times(graph.nodes.size());
+  for (double& time : times) time = static_cast<double>(random() % 1000) * 1e-6;
+  return times;
+}
+
+/// Of a graph without dead code; counts bytes as they are.
+inline budget::Problem problem_of(const Graph& graph, const std::vector<double>& times) {
+  ByteRules rules;
+  rules.granule = 1;
+  return budget::make_problem(graph, times, rules);
+}
+
+inline budget::Problem problem_of(const Graph& graph) {
+  return problem_of(graph, random_times(graph));
+}
+
+inline std::vector<int32_t> choices_of(const budget::Problem& problem) {
+  return budget::Candidates(problem).values();
+}
+
+/// Calls `each` with all plans without windows that are like `plan` but for the open values.
+template <class Each>
+void for_each_plan(const std::vector<int32_t>& open, budget::Plan plan, Each each) {
+  for (size_t bits = 0; bits < (size_t{1} << open.size()); ++bits) {
+    for (size_t i = 0; i < open.size(); ++i) {
+      plan[static_cast<size_t>(open[i])] =
+          (bits >> i & 1) != 0 ? budget::kSave : budget::kRecompute;
+    }
+    each(plan);
+  }
+}
+
+/// For random graphs, whose backward reads at random, and random networks: that `violation` finds nothing.
+inline void hold_for_graphs_and_networks(
+    int cases, int size, const std::function<std::string(const Graph&)>& violation) {
+  hold_for_random_graphs(cases, size, violation);
+  for (int seed = 0; seed < (long_run() ? 10 * cases : cases); ++seed) {
+    const Graph network = RandomNetwork(static_cast<uint64_t>(seed)).joint(1 + seed % size);
+    ASSERT_EQ(violation(network), "") << "network of seed " << seed;
+  }
+}
+
+}  // namespace antegrad::testing
