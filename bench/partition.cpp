@@ -62,7 +62,8 @@ void measure(Bench& bench, const std::string& name, const Graph& joint, int roun
       default_bytes / kMiB, "saved_mib");
 }
 
-/// From the graph to a forward and a backward within 70 % of the eager peak, and the sweep of prices in it.
+/// From the graph to a forward and a backward halfway between the smallest peak and the eager one, and the sweep of prices
+/// in it.
 void measure_budget(Bench& bench, const std::string& name, const Graph& joint, int rounds) {
   const auto add = [&](const char* metric, double limit, const auto& call) {
     bench.add({name, metric, time_us(rounds, /*calls=*/1, call) / 1e3, "ms", {}, limit});
@@ -75,8 +76,9 @@ void measure_budget(Bench& bench, const std::string& name, const Graph& joint, i
   });
   const auto plan = [&] {
     const budget::Planner planner(joint, seconds);
-    const auto budget = static_cast<double>(planner.frontier().eager_peak) * 0.7;
-    benchmark::DoNotOptimize(planner.partition(planner.pick(static_cast<int64_t>(budget))));
+    const auto& frontier = planner.frontier();
+    const int64_t budget = (frontier.archive.smallest().peak + frontier.eager_peak) / 2;
+    benchmark::DoNotOptimize(planner.partition(planner.pick(budget)));
   };
   add("plan_for_budget_ms", 500, [&] {
     seconds.front() += 1e-12;  // another problem than before: its frontier is not known
