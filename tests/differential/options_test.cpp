@@ -4,6 +4,9 @@
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 namespace antegrad::testing {
 namespace {
 
@@ -30,6 +33,18 @@ TEST(OptionsOfCallables, StayAsTheyWereWhenItWasCompiled) {
     return compile(body);
   }();
   EXPECT_GT(recomputed(step), 0);
+}
+
+// In a process of its own, since the environment is read once.
+TEST(OptionsOfCallables, WrittenInCodeLeaveDumpsToTheEnvironment) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto folder = std::filesystem::temp_directory_path() / "antegrad_options_test";
+  setenv("ANTEGRAD_DUMP", folder.c_str(), 1);
+  EXPECT_EXIT(compile(body, Options().with_max_programs(2))(at::ones({2}));
+              std::_Exit(0), ::testing::ExitedWithCode(0), "");
+  unsetenv("ANTEGRAD_DUMP");
+  EXPECT_FALSE(std::filesystem::is_empty(folder));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(OptionsOfCallables, OutOfRangeAreRefused) {

@@ -182,4 +182,14 @@ def test_environment_variables_are_defaults(tmp_path):
 
 
 def test_every_option_of_the_installed_reference_is_accounted_for():
-    assert set(torch._functorch.config._config) <= set(antegrad._C.reference_options())
+    no_options = {"TYPE_CHECKING", "_save_config_ignore"}
+    names = set(torch._functorch.config._config) - no_options
+    assert names - set(antegrad._C.reference_options()) == set()
+
+
+def test_defaults_are_those_of_the_reference_where_names_are():
+    config.load_config(b"{}")
+    shared = set(antegrad._C.option_names()) & set(torch._functorch.config._config)
+    assert len(shared) == 12
+    different = {name for name in shared if getattr(config, name) != getattr(torch._functorch.config, name)}
+    assert different == {"recompute_views"}
