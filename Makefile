@@ -15,7 +15,7 @@ PYTHON = $(shell sed -n 's/^ANTEGRAD_PYTHON=//p' build/setup.env)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo demo-python test test-all bench conformance format check mutants asan asan-torch tsan programs install clean
+.PHONY: help setup configure build demo demo-python test test-all bench conformance format docs check mutants asan asan-torch tsan programs install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
@@ -70,6 +70,10 @@ conformance: build ## PyTorch's operators and modules, and models, against eager
 format: ## format all C++ files in place
 	@scripts/setup --core
 	@scripts/format
+
+docs: configure ## write the tables of options into docs/options.md
+	@ninja -C $(BUILD) -j $(JOBS) antegrad-cli
+	@scripts/options_page $(BUILD)/tools/antegrad docs/options.md
 
 check: ## formatting, include rules, what the pages name, and the scripts' own tests
 	@scripts/setup --core

@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "graph/graph_file.h"
 #include "memory/byte_rules.h"
+#include "options/words.h"
 #include "partition/partition.h"
 
 namespace antegrad::cli {
@@ -36,8 +37,15 @@ void add_pareto(CLI::App& app);
 void add_timeline(CLI::App& app);
 void add_replay(CLI::App& app);
 void add_import(CLI::App& app);
+void add_options(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_stats(CLI::App& app);
+
+/// Accepts the words of an enum.
+template <class Enum>
+CLI::IsMember one_of() {
+  return CLI::IsMember(std::vector<std::string>(kWords<Enum>.begin(), kWords<Enum>.end()));
+}
 
 /// Adds the positional FILE of a subcommand.
 void add_graph_file(CLI::App& command, std::string& file);

@@ -25,6 +25,7 @@ constexpr const char* kExamples = R"(Examples:
   antegrad import gpt2.json.gz -o gpt2.agraph   a graph that PyTorch exported
   antegrad draw step.agraph -o step.svg         a picture (needs graphviz)
   antegrad draw step.agraph --partition | dot -Tpdf -o step.pdf
+  antegrad options memory_budget                an option of antegrad::compile
 
 Exit codes: 0 well; 1 the graph is malformed or invalid, no plan fits the budget, or a replay differs;
 2 wrong usage.)";
@@ -46,6 +47,7 @@ int run(int argc, char** argv) {
   add_timeline(app);
   add_replay(app);
   add_import(app);
+  add_options(app);
   try {
     app.parse(argc, argv);
     std::cout.flush();

@@ -16,9 +16,9 @@
 #include "explain/record.h"
 #include "graph/byte_text.h"
 #include "graph/text.h"
+#include "options/settings.h"
 #include "partition/choice.h"
 #include "partition/default_partition.h"
-#include "partition/min_cut_options.h"
 #include "partition/ratio_budget.h"
 #include "planning.h"
 
@@ -139,12 +139,12 @@ void add_partition(CLI::App& app) {
                    "Memory budget from 0 (inputs only) to 1 (what the minimum cut saves)")
       ->type_name("RATIO");
   command->add_option("--solver", options->solver, "With --budget-ratio: what chooses")
-      ->check(CLI::IsMember({"dp", "greedy", "ilp"}))
+      ->check(one_of<BudgetSolver>())
       ->capture_default_str();
   command
       ->add_option("--estimator", options->estimator,
                    "With --budget-ratio: what computing a node again counts")
-      ->check(CLI::IsMember({"flops", "testing", "profile"}))
+      ->check(one_of<RuntimeEstimator>())
       ->capture_default_str();
   command->add_flag("--curve", options->curve,
                     "What budgets from 0 to 1 would save and compute again, one a line, for "

@@ -50,7 +50,7 @@ void add_budget_options(CLI::App& command, PlanOptions& options) {
                   "percentage of the eager peak")
       ->type_name("SIZE");
   command.add_option("--effort", options.effort, "How long to look for plans: quick or thorough")
-      ->check(CLI::IsMember({"quick", "thorough"}))
+      ->check(one_of<BudgetEffort>())
       ->type_name("EFFORT")
       ->capture_default_str();
   command
@@ -66,8 +66,7 @@ void add_budget_options(CLI::App& command, PlanOptions& options) {
 }
 
 Planned::Planned(const PlanOptions& options)
-    : effort_(options.effort == "quick" ? BudgetEffort::quick : BudgetEffort::thorough),
-      simplify_(!options.as_is) {
+    : effort_(*from_word<BudgetEffort>(options.effort)), simplify_(!options.as_is) {
   std::optional<Budget> budget;
   if (!options.budget.empty()) budget = budget_from(options.budget);
   captured_ = read_joint_graph(options.file);
@@ -101,8 +100,7 @@ PartitionChoice Planned::choice() const {
 }
 
 std::string Planned::how() const {
-  return fmt::format("{} search, times of a {}",
-                     effort_ == BudgetEffort::quick ? "quick" : "thorough", machine_);
+  return fmt::format("{} search, times of a {}", word_of(effort_), machine_);
 }
 
 Graph read_joint_graph(const std::string& file) {

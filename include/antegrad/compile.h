@@ -3,6 +3,7 @@
 /// \file
 /// ag::compile: a callable over tensors, captured once with its backward and run as a program.
 
+#include <antegrad/config.h>
 #include <antegrad/error.h>
 #include <antegrad/options.h>
 #include <antegrad/report.h>
@@ -194,7 +195,7 @@ concept ModulePointer = requires(const T& model) {
 /// is captured; gradients flow to them as in eager. They are held weakly and recognised by identity.
 template <class Fn>
 requires(!ModulePointer<std::decay_t<Fn>>) Compiled<std::decay_t<Fn>> compile(
-    Fn&& fn, Options options = {}) {
+    Fn&& fn, Options options = default_options()) {
   return {nullptr, std::forward<Fn>(fn), std::move(options)};
 }
 
@@ -202,13 +203,13 @@ requires(!ModulePointer<std::decay_t<Fn>>) Compiled<std::decay_t<Fn>> compile(
 /// modules, train() and eval() are noticed before each call. `model` is kept alive.
 template <ModulePointer Model, class Fn>
 requires(!std::is_same_v<std::decay_t<Fn>, Options>) Compiled<std::decay_t<Fn>> compile(
-    const Model& model, Fn&& fn, Options options = {}) {
+    const Model& model, Fn&& fn, Options options = default_options()) {
   return {detail::module_pointer(model), std::forward<Fn>(fn), std::move(options)};
 }
 
 /// Compiles the module's own forward().
 template <ModulePointer Model>
-auto compile(const Model& model, Options options = {}) {
+auto compile(const Model& model, Options options = default_options()) {
   return compile(
       model,
       [model = Model(model)](const auto&... args) mutable { return model->forward(args...); },

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Options of one compiled callable. Values, not global flags: each ag::compile call has its own.
+/// Options of one compiled callable. Values: each ag::compile call has its own, and takes default_options() (config.h) where it is
+/// given none.
 
 #include <antegrad/partition.h>
 

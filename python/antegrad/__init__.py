@@ -31,6 +31,7 @@ from antegrad._C import (
     ShapeMismatchError,
     TensorKindError,
 )
+from antegrad import config
 from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile, report
 from antegrad._dynamo import backend
@@ -59,5 +60,6 @@ __all__ = [
     "backend",
     "checkpoint",
     "compile",
+    "config",
     "report",
 ]

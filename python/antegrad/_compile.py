@@ -14,11 +14,8 @@ def compile(function=None, /, **options):
     Other Python state that it reads is fixed at capture: declare it with `.guard(read)`, or the audit finds it
     (calls 2, 4, 8, ... are captured again and compared).
 
-    Options, with their defaults: name="step", max_programs=8, on_refusal="error" or "eager", audit="pow2", "off" or
-    "every", check_against_eager=0, cross_check_shapes="off", "error" or "use_kernel", partition="as_written" or "min_cut" and
-    the rules of the latter by name (docs/partition.md), verify_graphs=False, dump_dir="", and memory_budget="512MiB" (a number
-    of bytes, or such a text) or memory_share (0 for as little memory as possible, 1 for no recomputation), with
-    budget_effort="quick" or "thorough" (docs/budget.md).
+    Options go over the defaults of antegrad.config: memory_budget="512MiB", partition="min_cut", check_against_eager=2,
+    on_refusal="eager" and others. docs/options.md and the command `antegrad options` list them.
 
     Raises OptionError for options, and on calls BudgetError, CaptureError and its kinds, HostStateError, MismatchError, and what the
     function raises; then everything is as it was before the call.
@@ -27,8 +24,7 @@ def compile(function=None, /, **options):
         return lambda f: compile(f, **options)
     if not callable(function):
         raise TypeError(f"expected a function or a module, found {type(function).__name__}")
-    options.setdefault("name", getattr(function, "__name__", type(function).__name__))
-    compiled = Function(function, options)
+    compiled = Function(function, options, getattr(function, "__name__", type(function).__name__))
     if isinstance(function, torch.nn.Module):
         modules = list(function.modules())
         compiled.guard(lambda: [m.training for m in modules])

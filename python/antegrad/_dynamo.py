@@ -20,10 +20,8 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     """
     if mode is not None and mode != "default":
         raise TypeError(f"expected mode=None: antegrad has options of its own; found {mode!r}")
-    given = dict(options or {})
-    given.setdefault("name", "graph")
     # Its frames must not be compiled in turn when it runs to be captured.
-    function = Function(torch._dynamo.disable(tag_checkpoints(graph_module).forward), given)
+    function = Function(torch._dynamo.disable(tag_checkpoints(graph_module).forward), dict(options or {}), "graph")
     for key in _keys_of(_called()):
         _functions.setdefault(key, []).append(weakref.ref(function))
     return function

@@ -87,11 +87,12 @@ PYBIND11_MODULE(_C, module) {
   add_errors(module);
   add_reports(module);
   add_checkpoints(module);
+  add_config(module);
   py::class_<Function>(module, "Function", "A compiled function; see antegrad.compile.")
-      .def(py::init([](py::object callable, const py::dict& options) {
-             return std::make_unique<Function>(std::move(callable), options_from(options));
+      .def(py::init([](py::object callable, const py::dict& options, const std::string& name) {
+             return std::make_unique<Function>(std::move(callable), options_from(options, name));
            }),
-           py::arg("callable"), py::arg("options"))
+           py::arg("callable"), py::arg("options"), py::arg("name"))
       .def("__call__", &Function::operator())
       .def("warmup", &Function::warmup,
            "Captures and compiles for these arguments without running anything real.")

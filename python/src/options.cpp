@@ -1,185 +1,114 @@
 #include "options.h"
 
-#include <antegrad/error.h>
+#include <antegrad/config.h>
 
-#include <algorithm>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "graph/byte_text.h"
-#include "partition/min_cut_options.h"
+#include "options/defaults.h"
+#include "options/reference.h"
+#include "options/settings.h"
+#include "options/table.h"
 
 namespace antegrad::python {
 namespace {
 
-[[noreturn]] void refuse_value(const char* name, const std::string& expected, py::handle value) {
-  throw OptionError(
-      ErrorText{expected + " for the option " + name, py::repr(value).cast<std::string>(), ""});
-}
-
-template <class T>
-constexpr const char* kExpected = nullptr;
-template <>
-constexpr const char* kExpected<int64_t> = "a number";
-template <>
-constexpr const char* kExpected<std::string> = "a string";
-template <>
-constexpr const char* kExpected<bool> = "True or False";
-
-template <class Enum>
-using Words = std::vector<std::pair<std::string, Enum>>;
-
-// Sets a member of Options from a value of Python's; the name is for errors.
-using Setter = std::function<void(Options& options, const char* name, py::handle value)>;
-
-template <class T>
-Setter plain(T Options::*member) {
-  return [member](Options& options, const char* name, py::handle value) {
-    try {
-      options.*member = value.cast<T>();
-    } catch (const py::cast_error&) {
-      refuse_value(name, kExpected<T>, value);
-    }
-  };
-}
-
-template <class Enum>
-Setter one_of(Enum Options::*member, Words<Enum> words) {
-  return [member, words = std::move(words)](Options& options, const char* name, py::handle value) {
-    std::string all;
-    for (const auto& [word, meaning] : words) {
-      if (py::isinstance<py::str>(value) && value.cast<std::string>() == word) {
-        options.*member = meaning;
-        return;
-      }
-      all += (all.empty() ? "'" : ", '") + word + "'";
-    }
-    refuse_value(name, "one of " + all, value);
-  };
-}
-
-// Options of the minimum cut have the names of min_cut_options.h.
-void set_min_cut(Options& options, const char* name, py::handle value) {
-  std::string text;
-  if (py::isinstance<py::bool_>(value)) {
-    text = value.cast<bool>() ? "true" : "false";
-  } else if (py::isinstance<py::int_>(value)) {
-    text = std::to_string(value.cast<int64_t>());
-  } else if (py::isinstance<py::float_>(value) || py::isinstance<py::str>(value)) {
-    text = py::str(value).cast<std::string>();
-  } else {
-    text = py::str(",").attr("join")(value).cast<std::string>();
+// Nothing for what is no option's.
+std::optional<OptionValue> value_from(py::handle value) {
+  if (value.is_none()) return OptionValue();
+  if (py::isinstance<py::bool_>(value)) return value.cast<bool>();
+  if (py::isinstance<py::float_>(value)) return value.cast<double>();
+  if (py::isinstance<py::str>(value)) return value.cast<std::string>();
+  if (py::hasattr(value, "__fspath__")) return py::str(value).cast<std::string>();
+  try {
+    if (py::isinstance<py::int_>(value)) return value.cast<int64_t>();
+    if (!py::isinstance<py::iterable>(value)) return std::nullopt;
+    return py::list(py::reinterpret_borrow<py::object>(value)).cast<std::vector<std::string>>();
+  } catch (const py::cast_error&) {
+    return std::nullopt;
   }
-  apply_setting(options.min_cut, std::string(name) + "=" + text);
 }
 
-// Chooses the partition by rules as well.
-void set_activation_memory_budget(Options& options, const char* name, py::handle value) {
-  set_min_cut(options, name, value);
-  options.partition = Partitioner::min_cut;
+py::object object_of(const OptionValue& value) {
+  return std::visit(
+      [](const auto& v) -> py::object {
+        if constexpr (std::is_same_v<decltype(v), const std::monostate&>) {
+          return py::none();
+        } else {
+          return py::cast(v);
+        }
+      },
+      value);
 }
 
-// Chooses the partition by a budget as well.
-void set_memory_budget(Options& options, const char* name, py::handle value) {
-  std::optional<int64_t> bytes;
-  if (py::isinstance<py::int_>(value) && !py::isinstance<py::bool_>(value)) {
-    bytes = value.cast<int64_t>();
-  } else if (py::isinstance<py::str>(value)) {
-    bytes = bytes_from_text(value.cast<std::string>());
+OptionValue value_of(const std::string& name, py::handle given) {
+  const OptionRow& row = option_named(name);
+  auto value = value_from(given);
+  if (!value) refuse_value(row, py::repr(given).cast<std::string>());
+  return *std::move(value);
+}
+
+Options with(Options options, const py::dict& given) {
+  std::vector<Setting> settings;
+  for (const auto& [key, value] : given) {
+    auto name = py::str(key).cast<std::string>();
+    auto setting = value_of(name, value);
+    settings.emplace_back(std::move(name), std::move(setting));
   }
-  if (!bytes) refuse_value(name, "a number of bytes, or a text such as '512MiB',", value);
-  options.with_memory_budget(*bytes, options.budget.effort);
-}
-
-void set_memory_share(Options& options, const char* name, py::handle value) {
-  if (!py::isinstance<py::float_>(value) && !py::isinstance<py::int_>(value)) {
-    refuse_value(name, "a number between 0 and 1", value);
-  }
-  options.with_memory_share(value.cast<double>(), options.budget.effort);
-}
-
-void set_budget_effort(Options& options, const char* name, py::handle value) {
-  const auto word = py::isinstance<py::str>(value) ? value.cast<std::string>() : "";
-  if (word != "quick" && word != "thorough")
-    refuse_value(name, "one of 'quick', 'thorough'", value);
-  options.budget.effort = word == "quick" ? BudgetEffort::quick : BudgetEffort::thorough;
-}
-
-void set_budget_profile(Options& options, const char* name, py::handle value) {
-  if (!py::isinstance<py::bool_>(value)) refuse_value(name, kExpected<bool>, value);
-  options.budget.profile = value.cast<bool>();
-}
-
-void set_dump_dir(Options& options, const char* /*name*/, py::handle value) {
-  options.dump_dir = py::str(value).cast<std::string>();  // a pathlib.Path as well
-}
-
-struct Option {
-  std::string name;
-  Setter set;
-};
-
-std::vector<Option> all_options() {
-  std::vector<Option> options = {
-      {"name", plain(&Options::name)},
-      {"max_programs", plain(&Options::max_programs)},
-      {"on_refusal",
-       one_of(&Options::on_refusal, {{"error", OnRefusal::error}, {"eager", OnRefusal::eager}})},
-      {"audit", one_of(&Options::audit,
-                       {{"off", Audit::off}, {"pow2", Audit::pow2}, {"every", Audit::every}})},
-      {"check_against_eager", plain(&Options::check_against_eager)},
-      {"cross_check_shapes",
-       one_of(&Options::cross_check_shapes, {{"off", CrossCheckShapes::off},
-                                             {"error", CrossCheckShapes::error},
-                                             {"use_kernel", CrossCheckShapes::use_kernel}})},
-      {"partition", one_of(&Options::partition, {{"as_written", Partitioner::as_written},
-                                                 {"min_cut", Partitioner::min_cut},
-                                                 {"budget", Partitioner::budget}})},
-      {"memory_budget", set_memory_budget},
-      {"memory_share", set_memory_share},
-      {"budget_effort", set_budget_effort},
-      {"budget_profile", set_budget_profile},
-      {"verify_graphs", plain(&Options::verify_graphs)},
-      {"dump_dir", set_dump_dir},
-  };
-  for (auto& name : setting_names()) {
-    const bool budget = name == "activation_memory_budget";
-    options.push_back({std::move(name), budget ? set_activation_memory_budget : set_min_cut});
-  }
+  apply_settings(settings, options);
   return options;
 }
 
-const std::vector<Option>& known_options() {
-  static const auto* options = new std::vector<Option>(all_options());
-  return *options;
-}
+// OptionsPatch as a context manager.
+class Patch {
+ public:
+  explicit Patch(py::dict given) : given_(std::move(given)) {}
+  void enter() { patch_.emplace(with(default_options(), given_)); }
+  void exit(const py::args& /*error*/) { patch_.reset(); }
 
-[[noreturn]] void refuse_name(const std::string& name) {
-  py::list names;
-  for (const auto& option : known_options()) names.append(option.name);
-  const py::list nearest =
-      py::module_::import("difflib").attr("get_close_matches")(name, names, 1, 0.5);
-  throw OptionError(ErrorText{
-      "an option of antegrad: " + py::str(", ").attr("join")(names).cast<std::string>(), name,
-      nearest.empty() ? "" : "did you mean " + nearest[0].cast<std::string>() + "?"});
-}
+ private:
+  py::dict given_;
+  std::optional<OptionsPatch> patch_;
+};
 
 }  // namespace
 
-Options options_from(const py::dict& given) {
-  Options options;
-  const auto& all = known_options();
-  for (const auto& [key, value] : given) {
-    const auto name = py::str(key).cast<std::string>();
-    const auto option = std::find_if(all.begin(), all.end(),
-                                     [&](const Option& known) { return known.name == name; });
-    if (option == all.end()) refuse_name(name);
-    option->set(options, option->name.c_str(), value);
-  }
+Options options_from(const py::dict& given, const std::string& name) {
+  Options options = with(default_options(), given);
+  if (!given.contains("name") && options.name == Options().name) options.name = name;
   return options;
+}
+
+void add_config(py::module_& module) {
+  py::class_<Patch>(module, "Patch")
+      .def(py::init<py::dict>())
+      .def("__enter__", &Patch::enter)
+      .def("__exit__", &Patch::exit);
+  module.def("option_names", [] {
+    py::list names;
+    for (const OptionRow& row : option_rows()) names.append(py::str(std::string(row.name)));
+    return names;
+  });
+  module.def("reference_options", [] {
+    py::list names;
+    for (const ReferenceOption& option : reference_options())
+      names.append(py::str(std::string(option.name)));
+    return names;
+  });
+  module.def("get_default", [](const std::string& name) {
+    return object_of(option_named(name).member.get(default_options()));
+  });
+  module.def("set_default", [](const std::string& name, py::handle given) {
+    const OptionValue value = value_of(name, given);
+    update_default_options([&](Options& options) { set(option_named(name), options, value); });
+  });
+  module.def("save_config", [] { return py::bytes(to_json(default_options())); });
+  module.def("load_config", [](const py::bytes& json) {
+    set_default_options(options_from_json(static_cast<std::string>(json)));
+  });
 }
 
 }  // namespace antegrad::python

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <fstream>
 #include <mutex>
 
@@ -16,6 +15,8 @@
 #include "compile/pipeline.h"
 #include "graph/text.h"
 #include "log/log.h"
+#include "options/defaults.h"
+#include "options/table.h"
 #include "partition/ratio_budget.h"
 #include "partition/split.h"
 #include "runtime/fork_gate.h"
@@ -230,12 +231,7 @@ void CompiledFunction::State::note_recompile(const Call& call) {
 namespace {
 
 void check_budget(const BudgetOptions& budget) {
-  if (budget.share) {
-    if (*budget.share >= 0 && *budget.share <= 1) return;
-    throw OptionError(ErrorText{"a share of memory between 0 and 1", std::to_string(*budget.share),
-                                "0 takes least memory, 1 recomputes nothing"});
-  }
-  if (budget.bytes >= 1) return;
+  if (budget.share || budget.bytes > 0) return;
   throw OptionError(ErrorText{"a memory budget above 0 bytes", std::to_string(budget.bytes),
                               "set one with with_memory_budget(512_MiB)"});
 }
@@ -260,21 +256,11 @@ void CompiledFunction::save_graph(const std::string& file) const {
 CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
                                    std::shared_ptr<const torch::nn::Module> module, Options options)
     : state_(std::make_shared<State>()) {
+  check_options(options);
   if (options.partition == Partitioner::budget) check_budget(options.budget);
   if (options.partition == Partitioner::min_cut) check_ratio(options.min_cut);
-  if (options.max_programs < 1) {
-    throw OptionError(ErrorText{"max_programs of at least 1", std::to_string(options.max_programs),
-                                "raise it, or do not compile the callable"});
-  }
-  if (options.check_against_eager < 0) {
-    throw OptionError(ErrorText{"check_against_eager of at least 0",
-                                std::to_string(options.check_against_eager),
-                                "0 checks nothing, n the first n calls"});
-  }
-  if (const char* dump = std::getenv("ANTEGRAD_DUMP");
-      dump != nullptr && options.dump_dir.empty()) {
-    options.dump_dir = dump;
-  }
+  // Options that are written in code leave this to who runs the program.
+  if (options.dump_dir.empty()) options.dump_dir = environment_options().dump_dir;
   state_->callable = std::move(callable);
   state_->module = std::move(module);
   state_->options = std::move(options);

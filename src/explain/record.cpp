@@ -1,7 +1,6 @@
 #include "explain/record.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
@@ -10,16 +9,13 @@
 #include <antegrad/error.h>
 
 #include "memory/peak.h"
-#include "partition/min_cut_options.h"
+#include "options/settings.h"
+#include "options/words.h"
 
 namespace antegrad {
 namespace {
 
 using nlohmann::json;
-
-// Indexed by their enums.
-constexpr std::array<std::string_view, 3> kPartitioners = {"as_written", "min_cut", "budget"};
-constexpr std::array<std::string_view, 2> kEfforts = {"quick", "thorough"};
 
 /// Fields that to_text() writes itself, in this order; others are the caller's.
 constexpr size_t kMostNodes = 100'000'000;
@@ -27,20 +23,12 @@ constexpr const char* kFields[] = {
     "antegrad", "partitioner", "settings", "budget_bytes", "effort",     "machine",   "symbols",
     "scratch",  "seconds",     "simplify", "saved",        "recomputed", "peak_bytes"};
 
-template <class Enum, size_t N>
-Enum from_word(const std::array<std::string_view, N>& words, const std::string& word) {
-  const auto it = std::find(words.begin(), words.end(), word);
-  if (it == words.end()) {
-    throw GraphError(
-        ErrorText{fmt::format("one of the words {} in the record", fmt::join(words, ", ")), word,
-                  "was it written by a newer version?"});
-  }
-  return static_cast<Enum>(it - words.begin());
-}
-
-template <class Enum, size_t N>
-std::string word_of(const std::array<std::string_view, N>& words, Enum value) {
-  return std::string(words[static_cast<size_t>(value)]);
+template <class Enum>
+Enum recorded(const std::string& word) {
+  if (const auto value = from_word<Enum>(word)) return *value;
+  throw GraphError(
+      ErrorText{fmt::format("one of the words {} in the record", fmt::join(kWords<Enum>, ", ")),
+                word, "was it written by a newer version?"});
 }
 
 /// Runs of each node in both halves, by Node::id, and which value stands for it.
@@ -73,11 +61,11 @@ json json_of(const PartitionRecord& record) {
   const PartitionChoice& choice = record.choice;
   json object = record.more;
   object["antegrad"] = record.version;
-  object["partitioner"] = word_of(kPartitioners, choice.partitioner);
+  object["partitioner"] = word_of(choice.partitioner);
   if (choice.partitioner == Partitioner::min_cut) object["settings"] = settings(choice.min_cut);
   if (choice.partitioner == Partitioner::budget) {
     object["budget_bytes"] = choice.budget.bytes;
-    object["effort"] = word_of(kEfforts, choice.budget.effort);
+    object["effort"] = word_of(choice.budget.effort);
     if (!choice.machine.empty()) object["machine"] = choice.machine;
   }
   if (!choice.rules.symbols.empty()) object["symbols"] = choice.rules.symbols;
@@ -144,8 +132,7 @@ PartitionRecord parse_record(std::string_view text) {
     PartitionRecord record;
     record.version = object.at("antegrad").get<std::string>();
     PartitionChoice& choice = record.choice;
-    choice.partitioner =
-        from_word<Partitioner>(kPartitioners, object.at("partitioner").get<std::string>());
+    choice.partitioner = recorded<Partitioner>(object.at("partitioner").get<std::string>());
     if (choice.partitioner == Partitioner::min_cut) {
       for (const json& setting : object.at("settings")) {
         apply_setting(choice.min_cut, setting.get<std::string>());
@@ -153,8 +140,7 @@ PartitionRecord parse_record(std::string_view text) {
     }
     if (choice.partitioner == Partitioner::budget) {
       choice.budget.bytes = object.at("budget_bytes").get<int64_t>();
-      choice.budget.effort =
-          from_word<BudgetEffort>(kEfforts, object.at("effort").get<std::string>());
+      choice.budget.effort = recorded<BudgetEffort>(object.at("effort").get<std::string>());
       choice.machine = object.value("machine", "");
     }
     choice.rules.symbols = object.value("symbols", std::vector<int64_t>());

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "partition/min_cut_options.h"
+#include "options/settings.h"
 
 namespace antegrad::testing {
 

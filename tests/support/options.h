@@ -11,7 +11,7 @@
 namespace antegrad::testing {
 
 /// Graphs verified after each pass. ANTEGRAD_TEST_MIN_CUT, where it is set, chooses the minimum-cut partition
-/// with these settings ("NAME=VALUE", apart by blanks; see partition/min_cut_options.h), so that a whole
+/// with these settings ("NAME=VALUE", apart by blanks; see options/settings.h), so that a whole
 /// suite runs with them; ANTEGRAD_TEST_BUDGET a memory budget, as a share (Options::with_memory_share).
 Options tested_options();
 

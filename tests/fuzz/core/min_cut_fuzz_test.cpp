@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "options/settings.h"
 #include "partition/default_partition.h"
-#include "partition/min_cut_options.h"
 #include "partition/split.h"
 #include "partition/tags.h"
 #include "partition_checks.h"

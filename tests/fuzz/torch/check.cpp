@@ -10,7 +10,7 @@
 #include "compare.h"
 #include "leaks.h"
 #include "observation.h"
-#include "partition/min_cut_options.h"
+#include "options/settings.h"
 
 namespace antegrad::fuzz {
 

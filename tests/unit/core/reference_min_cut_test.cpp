@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "graphs.h"
+#include "options/settings.h"
 #include "partition/min_cut.h"
-#include "partition/min_cut_options.h"
 #include "partitions.h"
 #include "passes/cse.h"
 #include "passes/dce.h"

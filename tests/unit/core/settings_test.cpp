@@ -1,9 +1,10 @@
-#include "partition/min_cut_options.h"
+#include "options/settings.h"
 
 #include <algorithm>
 #include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@
 namespace antegrad::testing {
 namespace {
 
-TEST(MinCutOptions, EverySettingIsReadAsItIsWritten) {
+TEST(Settings, EverySettingIsReadAsItIsWritten) {
   MinCutOptions options;
   options.recomputable_ops = {"aten::add", "aten::mul"};
   for (const std::string& setting : settings(options)) {
@@ -41,27 +42,51 @@ TEST(MinCutOptions, EverySettingIsReadAsItIsWritten) {
   }
 }
 
-TEST(MinCutOptions, WrongSettingsSayWhatIsRight) {
+TEST(Settings, WrongSettingsSayWhatIsRight) {
   MinCutOptions options;
   const auto set = [&](const char* setting) {
     return [&options, setting] { apply_setting(options, setting); };
   };
   expect_error<OptionError>(set("recompute_views"), "NAME=VALUE");
-  expect_error<OptionError>(set("recompute_views=maybe"), "recompute_views=true or false");
-  expect_error<OptionError>(set("max_dist_from_bw=-1"), "max_dist_from_bw=NUMBER");
-  expect_error<OptionError>(set("max_dist_from_bw=1x"), "max_dist_from_bw=NUMBER");
+  expect_error<OptionError>(set("recompute_views=maybe"),
+                            "true or false for the option recompute_views");
+  expect_error<OptionError>(set("max_dist_from_bw=-1"), "an integer from 0");
+  expect_error<OptionError>(set("max_dist_from_bw=1x"), "an integer from 0");
   expect_error<OptionError>(set("activation_memory_budget=1.5"), "from 0 to 1");
   expect_error<OptionError>(set("activation_memory_budget=nan"), "from 0 to 1");
   expect_error<OptionError>(set("activation_memory_budget_solver=best"), "dp, greedy, ilp");
-  expect_error<OptionError>(set("recompute_view=true"), "recompute_views=true");
+  expect_error<OptionError>(set("recompute_view=true"), "did you mean recompute_views?");
+  expect_error<OptionError>(set("audit=off"), "an option of the minimum cut");
   EXPECT_EQ(settings(options), settings(MinCutOptions()));
 }
 
-TEST(MinCutOptions, AListOfOperatorsMayBeEmpty) {
+TEST(Settings, AListOfOperatorsMayBeEmpty) {
   MinCutOptions options;
   apply_setting(options, "recomputable_ops=");
   ASSERT_TRUE(options.recomputable_ops);
   EXPECT_TRUE(options.recomputable_ops->empty());
+}
+
+TEST(Settings, AreAllAppliedOrNone) {
+  Options options;
+  const auto both = [&](const char* second) {
+    apply_settings({{"audit", "off"}, {"max_programs", second}}, options);
+  };
+  expect_error<OptionError>([&] { both("none"); }, "max_programs");
+  EXPECT_EQ(options.audit, Audit::pow2);
+  both("3");
+  EXPECT_EQ(options.audit, Audit::off);
+  EXPECT_EQ(options.max_programs, 3);
+}
+
+TEST(Settings, APartitionThatIsGivenHoldsWhereverItStands) {
+  for (const bool first : {true, false}) {
+    std::vector<Setting> given = {{"memory_budget", "1MiB"}};
+    given.emplace(first ? given.begin() : given.end(), "partition", "min_cut");
+    Options options;
+    apply_settings(given, options);
+    EXPECT_EQ(options.partition, Partitioner::min_cut);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,19 @@
+#pragma once
+
+/// \file
+/// Values of options as JSON.
+
+#include <optional>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "options/value.h"
+
+namespace antegrad {
+
+nlohmann::json json_of(const OptionValue& value);
+
+/// Nothing for JSON that is no option's: an object, a list of anything but texts.
+std::optional<OptionValue> value_from(const nlohmann::json& json);
+
+}  // namespace antegrad

@@ -1,0 +1,251 @@
+#include "options/table.h"
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <antegrad/error.h>
+
+#include "options/nearest.h"
+#include "options/reference.h"
+
+namespace antegrad {
+namespace {
+
+constexpr uint8_t operator|(Stage a, Stage b) {
+  return static_cast<uint8_t>(static_cast<uint8_t>(a) | static_cast<uint8_t>(b));
+}
+constexpr uint8_t only(Stage stage) { return static_cast<uint8_t>(stage); }
+constexpr uint8_t kCapture = only(Stage::capture);
+constexpr uint8_t kPartition = only(Stage::partition);
+constexpr uint8_t kRuntime = only(Stage::runtime);
+constexpr bool kInKey = true;
+constexpr bool kNotInKey = false;
+
+constexpr Member from(int64_t least, Member member) {
+  member.domain.least = least;
+  return member;
+}
+
+constexpr Member as(OptionKind kind, Member member) {
+  member.domain.kind = kind;
+  return member;
+}
+
+// Options that choose the partition as well, as their setters do.
+
+constexpr Member choosing(Member member, void (*set)(Options& options, const OptionValue& value)) {
+  member.set = set;
+  return member;
+}
+
+OptionValue memory_budget(const Options& options) {
+  if (options.budget.share || options.budget.bytes == 0) return {};
+  return options.budget.bytes;
+}
+
+void set_memory_budget(Options& options, const OptionValue& value) {
+  const auto* bytes = std::get_if<int64_t>(&value);
+  if (bytes == nullptr) {
+    options.budget.bytes = 0;
+  } else {
+    options.with_memory_budget(*bytes, options.budget.effort);
+  }
+}
+
+void set_memory_share(Options& options, const OptionValue& value) {
+  const auto* share = std::get_if<double>(&value);
+  if (share == nullptr) {
+    options.budget.share.reset();
+  } else {
+    options.with_memory_share(*share, options.budget.effort);
+  }
+}
+
+void set_activation_memory_budget(Options& options, const OptionValue& value) {
+  options.with_activation_memory_budget(std::get<double>(value),
+                                        options.min_cut.activation_memory_budget_solver,
+                                        options.min_cut.activation_memory_budget_runtime_estimator);
+}
+
+template <auto Rule>
+constexpr Member rule() {
+  return member<&Options::min_cut, Rule>();
+}
+
+// clang-format off
+constexpr OptionRow kRows[] = {
+    // ---- calls
+    {"name", OptionGroup::calls, member<&Options::name>(), kRuntime, kNotInKey,
+     "name in reports, logs, errors, graph files and profiler ranges; in Python that of the function, unless one is given"},
+    {"max_programs", OptionGroup::calls, from(1, member<&Options::max_programs>()), kRuntime, kNotInKey,
+     "programs kept for one callable; a call that would need one more runs eagerly, counted in the report"},
+    {"on_refusal", OptionGroup::calls, member<&Options::on_refusal>(), kCapture, kNotInKey,
+     "what a call does whose callable cannot be captured: a typed error, or an eager call that is counted with the reason",
+     "capture.md"},
+
+    // ---- checks
+    {"audit", OptionGroup::checks, member<&Options::audit>(), kRuntime, kNotInKey,
+     "which calls of a program capture the callable again and compare: none, calls 2, 4, 8, ..., or all; a difference is a "
+     "`HostStateError`", "audit.md"},
+    {"check_against_eager", OptionGroup::checks, member<&Options::check_against_eager>(), kRuntime, kNotInKey,
+     "how many calls are run eagerly as well, on copies, and compared to the bit; a difference is a `MismatchError`",
+     "audit.md"},
+    {"cross_check_shapes", OptionGroup::checks, member<&Options::cross_check_shapes>(), kCapture, kInKey,
+     "whether captures compare what shape functions and Meta kernels say with what real kernels return",
+     "options.md#cross_check_shapes"},
+    {"verify_graphs", OptionGroup::checks, member<&Options::verify_graphs>(), Stage::capture | Stage::partition, kNotInKey,
+     "check all invariants of the graph after each pass", {}, "false; true in debug builds"},
+    {"dump_dir", OptionGroup::checks, as(OptionKind::path, member<&Options::dump_dir>()), Stage::capture | Stage::partition,
+     kNotInKey,
+     "folder for the graph after each pass, as text; one for each callable, since a later program writes over an earlier one",
+     "graph-format.md"},
+
+    // ---- partition
+    {"partition", OptionGroup::partition, member<&Options::partition>(), kPartition, kInKey,
+     "who decides what is saved for the backward and what it computes again", "partition.md"},
+    {"memory_budget", OptionGroup::partition,
+     {{.kind = OptionKind::bytes, .may_be_unset = true}, memory_budget, set_memory_budget}, kPartition, kInKey,
+     "the most memory that one forward and backward may take; a `BudgetError` names the smallest when no plan keeps it. Chooses "
+     "`partition=budget`", "budget.md"},
+    {"memory_share", OptionGroup::partition, choosing(member<&Options::budget, &BudgetOptions::share>(), set_memory_share),
+     kPartition, kInKey,
+     "the same as a share: between the smallest peak that a plan is known for (0) and the peak without recomputation (1)",
+     "budget.md"},
+    {"budget_effort", OptionGroup::partition, member<&Options::budget, &BudgetOptions::effort>(), kPartition, kInKey,
+     "how long a plan for a memory budget is looked for, in steps of the search", "budget.md"},
+    {"budget_profile", OptionGroup::partition, member<&Options::budget, &BudgetOptions::profile>(), kPartition, kInKey,
+     "plans for `memory_budget` and `memory_share` weigh times that were measured: each kind of operator call is run and timed "
+     "once in a process, on zeros. Without it a roofline of the machine says how long operators take, and plans are the same on "
+     "every run", "budget.md"},
+
+    // ---- rules of partition=min_cut
+    {"ban_recompute_used_far_apart", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_used_far_apart>(), kPartition,
+     kInKey, "what is fused with what it reads does not run again where it comes long after another reader"},
+    {"ban_recompute_long_fusible_chains", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_long_fusible_chains>(),
+     kPartition, kInKey, "what ends a long chain of fusible nodes does not run again"},
+    {"ban_recompute_materialized_backward", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_materialized_backward>(),
+     kPartition, kInKey, "what the backward would have to write to memory does not run again"},
+    {"ban_recompute_not_in_allowlist", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_not_in_allowlist>(),
+     kPartition, kInKey, "what is not fusible, or not in `recomputable_ops`, does not run again"},
+    {"ban_recompute_reductions", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_reductions>(), kPartition, kInKey,
+     "what makes less than a quarter of what it reads does not run again"},
+    {"ban_recompute_compute_intensive", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_compute_intensive>(),
+     kPartition, kInKey, "matrix products, convolutions, attention and the like do not run again"},
+    {"ban_recompute_random", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_random>(), kPartition, kInKey,
+     "random draws do not run again; off, they draw the same bits again"},
+    {"aggressive_recomputation", OptionGroup::min_cut, rule<&MinCutOptions::aggressive_recomputation>(), kPartition, kInKey,
+     "lifts the bans used_far_apart, long_fusible_chains, materialized_backward and not_in_allowlist"},
+    {"max_dist_from_bw", OptionGroup::min_cut, rule<&MinCutOptions::max_dist_from_bw>(), kPartition, kInKey,
+     "what is more steps away from the backward does not run again"},
+    {"recompute_views", OptionGroup::min_cut, rule<&MinCutOptions::recompute_views>(), kPartition, kInKey,
+     "views cost nothing to make again; off, they weigh as copies. What is saved is a base in any case"},
+    {"treat_parameters_as_free_to_save", OptionGroup::min_cut, rule<&MinCutOptions::treat_parameters_as_free_to_save>(),
+     kPartition, kInKey, "parameters, buffers and constants cost nothing to save"},
+    {"recompute_low_precision_weights", OptionGroup::min_cut, rule<&MinCutOptions::recompute_low_precision_weights>(),
+     kPartition, kInKey, "casts of parameters, buffers and constants to fewer bytes are made again, never saved"},
+    {"distance_weighting", OptionGroup::min_cut, rule<&MinCutOptions::distance_weighting>(), kPartition, kInKey,
+     "bytes count 1.1 times for each step away from the backward"},
+    {"double_unmaterialized", OptionGroup::min_cut, rule<&MinCutOptions::double_unmaterialized>(), kPartition, kInKey,
+     "bytes count double for what fusion would not write to memory otherwise"},
+    {"never_more_than_default", OptionGroup::min_cut, rule<&MinCutOptions::never_more_than_default>(), kPartition, kInKey,
+     "plain bytes decide where the weights lead to more saved bytes than `as_written`"},
+    {"recomputable_ops", OptionGroup::min_cut, rule<&MinCutOptions::recomputable_ops>(), kPartition, kInKey,
+     "base names that replace the list of recomputable operators: fusible and not random"},
+    {"activation_memory_budget", OptionGroup::min_cut,
+     choosing(rule<&MinCutOptions::activation_memory_budget>(), set_activation_memory_budget), kPartition, kInKey,
+     "how much of what the rules save may stay saved, from 0 (inputs alone) to 1: bytes that are saved, not a peak, and a wish. "
+     "Chooses `partition=min_cut`", "partition.md#a-memory-budget-from-0-to-1"},
+    {"activation_memory_budget_solver", OptionGroup::min_cut, rule<&MinCutOptions::activation_memory_budget_solver>(),
+     kPartition, kInKey, "the knapsack that decides what stays", "partition.md#a-memory-budget-from-0-to-1"},
+    {"activation_memory_budget_runtime_estimator", OptionGroup::min_cut,
+     rule<&MinCutOptions::activation_memory_budget_runtime_estimator>(), kPartition, kInKey,
+     "what computing an operator again counts in that knapsack", "partition.md#a-memory-budget-from-0-to-1"},
+};
+// clang-format on
+
+[[noreturn]] void refuse_name(std::string_view name) {
+  std::string remedy;
+  if (const ReferenceOption* reference = find_reference_option(name)) {
+    remedy = explanation(*reference);
+  } else {
+    std::vector<std::string_view> names;
+    for (const OptionRow& row : kRows) names.push_back(row.name);
+    const std::vector<std::string_view> nearest = nearest_names(name, names);
+    remedy = nearest.empty() ? "antegrad options lists them"
+                             : fmt::format("did you mean {}?", fmt::join(nearest, " or "));
+  }
+  throw OptionError(ErrorText{"an option of antegrad", fmt::format("\"{}\"", name), remedy});
+}
+
+/// "the text", 7
+std::string found_text(const OptionValue& value) {
+  const bool quoted = std::holds_alternative<std::string>(value);
+  return fmt::format("{0}{1}{0}", quoted ? "\"" : "", text_of(value));
+}
+
+}  // namespace
+
+std::span<const OptionRow> option_rows() { return kRows; }
+
+const OptionRow* find_option(std::string_view name) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
+                                 [&](const OptionRow& known) { return known.name == name; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+const OptionRow& option_named(std::string_view name) {
+  if (const OptionRow* row = find_option(name)) return *row;
+  refuse_name(name);
+}
+
+std::string environment_variable(const OptionRow& row) {
+  if (row.name == "name") return "";  // one for all callables would name none
+  if (row.name == "dump_dir") return "ANTEGRAD_DUMP";
+  std::string variable = fmt::format("ANTEGRAD_{}", row.name);
+  std::transform(variable.begin(), variable.end(), variable.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return variable;
+}
+
+std::string type_text(const OptionRow& row) {
+  const std::string text = type_text(row.member.domain);
+  return row.member.domain.may_be_unset ? text + " or none" : text;
+}
+
+std::string default_text(const OptionRow& row) {
+  return row.usually.empty() ? text_of(row.member.get(Options())) : std::string(row.usually);
+}
+
+std::string stages_text(const OptionRow& row) {
+  constexpr std::string_view kNames[] = {"capture", "partition", "lowering", "runtime"};
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if ((row.stages >> i & 1) != 0) names.push_back(kNames[i]);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void refuse_value(const OptionRow& row, const std::string& found) {
+  throw OptionError(ErrorText{
+      fmt::format("{} for the option {}", expected_text(row.member.domain), row.name), found, ""});
+}
+
+void set(const OptionRow& row, Options& options, const OptionValue& value) {
+  const auto admissible = admitted(row.member.domain, value);
+  if (!admissible) refuse_value(row, found_text(value));
+  row.member.set(options, *admissible);
+}
+
+void check_options(const Options& options) {
+  for (const OptionRow& row : kRows) {
+    const OptionValue value = row.member.get(options);
+    if (!admitted(row.member.domain, value)) refuse_value(row, found_text(value));
+  }
+}
+
+}  // namespace antegrad

@@ -1,0 +1,56 @@
+// Where options of a compiled callable come from.
+
+#include <ATen/ATen.h>
+#include <antegrad/antegrad.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace antegrad::testing {
+namespace {
+
+at::Tensor body(const at::Tensor& x) { return (x.sin() * 2).relu().sum(); }
+
+/// How many operators run again.
+template <class Step>
+size_t recomputed(Step step) {
+  step(at::randn({8, 4}).set_requires_grad(true)).backward();
+  return step.report().programs.at(0).recomputed.size();
+}
+
+TEST(OptionsOfCallables, AreTheDefaultsWhereNoneAreGiven) {
+  EXPECT_EQ(recomputed(compile(body)), 0);
+  const OptionsPatch patch{"partition=min_cut", "name=patched"};
+  EXPECT_GT(recomputed(compile(body)), 0);
+  EXPECT_EQ(recomputed(compile(body, Options())), 0);
+  EXPECT_EQ(compile(body).report().name, "patched");
+}
+
+TEST(OptionsOfCallables, StayAsTheyWereWhenItWasCompiled) {
+  auto step = [] {
+    const OptionsPatch patch{"partition=min_cut"};
+    return compile(body);
+  }();
+  EXPECT_GT(recomputed(step), 0);
+}
+
+// In a process of its own, since the environment is read once.
+TEST(OptionsOfCallables, WrittenInCodeLeaveDumpsToTheEnvironment) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto folder = std::filesystem::temp_directory_path() / "antegrad_options_test";
+  setenv("ANTEGRAD_DUMP", folder.c_str(), 1);
+  EXPECT_EXIT(compile(body, Options().with_max_programs(2))(at::ones({2}));
+              std::_Exit(0), ::testing::ExitedWithCode(0), "");
+  unsetenv("ANTEGRAD_DUMP");
+  EXPECT_FALSE(std::filesystem::is_empty(folder));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(OptionsOfCallables, OutOfRangeAreRefused) {
+  EXPECT_THROW(compile(body, Options().with_check_against_eager(-1)), OptionError);
+  EXPECT_THROW(compile(body, Options().with_memory_share(-0.5)), OptionError);
+}
+
+}  // namespace
+}  // namespace antegrad::testing
