@@ -20,14 +20,6 @@ namespace {
 
 namespace functionalization = at::functionalization::impl;
 
-bool same_strides(at::IntArrayRef sizes, at::IntArrayRef a, at::IntArrayRef b) {
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] == 0) return true;
-    if (sizes[d] > 1 && a[d] != b[d]) return false;
-  }
-  return true;
-}
-
 // Eager writes elements that share memory with these; it refuses to with all others.
 constexpr std::string_view kWriteExpanded[] = {
     "aten::copy_",      "aten::fill_",        "aten::index_fill_",
@@ -200,7 +192,8 @@ void InPlace::finish() const {
   for (const auto& [wrapper, sizes, strides] : written_) {
     tracer_.note_written(wrapper);
     if (wrapper.sizes() != at::IntArrayRef(sizes)) continue;  // an `out` that was resized
-    if (same_strides(sizes, wrapper.strides(), strides)) continue;
+    // Strides of dimensions of one count as well: which way a matrix product takes, and so its bits, may depend on them.
+    if (wrapper.numel() == 0 || wrapper.strides() == at::IntArrayRef(strides)) continue;
     torch::jit::Stack stack{functionalization::from_functional_tensor(wrapper),
                             at::IntArrayRef(strides)};
     tracer_.record(ops::entry_of(ops::restride_operator()), &stack);

@@ -39,6 +39,16 @@ const std::vector<Case>& cases() {
        [] {
          return List{at::randn({4, 4}), leaf({4, 4})};
        }},
+      // The product takes another way for strides of 1 where there is one column, and rounds otherwise.
+      {"in-place on a transposed row",
+       [](const List& a) -> List {
+         auto x = a[0].t();
+         x.scatter_(0, at::zeros_like(x, at::kLong).narrow(0, 0, 1), 0.75);
+         return {at::addmm(a[1], x.reshape({-1, x.size(-1)}), a[2].t())};
+       },
+       [] {
+         return List{at::randn({1, 64}), leaf({1}), leaf({1, 1})};
+       }},
       {"in-place on an argument without grad",
        [](const List& a) -> List {
          a[0].mul_(2);
