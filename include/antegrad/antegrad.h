@@ -13,4 +13,5 @@
 #include <antegrad/memory.h>
 #include <antegrad/options.h>
 #include <antegrad/report.h>
+#include <antegrad/saved_tensors.h>
 #include <antegrad/tree.h>

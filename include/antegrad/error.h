@@ -120,6 +120,11 @@ class BackwardError : public Error {
   using Error::Error;
 };
 
+/// A hook on saved tensors did not give back what was saved: expected the sizes, dtype and device of the saved tensor.
+class HookError : public Error {
+  using Error::Error;
+};
+
 /// The callable reads something that changed since its program was captured and that nobody declared: a
 /// host variable, a counter, the contents of a member. Calls since the last audit may have used the
 /// old program.

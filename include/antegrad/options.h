@@ -35,6 +35,13 @@ enum class CrossCheckShapes : uint8_t {
   use_kernel,  ///< a difference is logged and counted, and the kernel's answer is taken
 };
 
+/// Which saved tensors hooks stand for (antegrad/saved_tensors.h).
+enum class HookFilter : uint8_t {
+  donated,    ///< those that nobody else holds: intermediates (default)
+  no_static,  ///< arguments and results too; not parameters, buffers, and what the callable holds
+  all,        ///< all
+};
+
 /// A value: a compiled callable keeps the copy that it was made with. Distinct objects may be used on
 /// distinct threads.
 struct Options {
@@ -53,6 +60,8 @@ struct Options {
   Partitioner partition = Partitioner::as_written;
   MinCutOptions min_cut;  ///< of Partitioner::min_cut
   BudgetOptions budget;   ///< of Partitioner::budget
+  /// Which saved tensors inlined hooks stand for.
+  HookFilter saved_tensors_hooks_filtering_mode = HookFilter::donated;
   /// Check all invariants of the graph after every pass. Costs compile time; on in debug builds.
   bool verify_graphs =
 #ifdef NDEBUG
@@ -127,6 +136,10 @@ struct Options {
   /// Plans for a memory budget weigh times that were measured (BudgetOptions::profile).
   Options& with_budget_profile(bool value = true) {
     budget.profile = value;
+    return *this;
+  }
+  Options& with_saved_tensors_hooks_filtering_mode(HookFilter value) {
+    saved_tensors_hooks_filtering_mode = value;
     return *this;
   }
   Options& with_verify_graphs(bool value) {

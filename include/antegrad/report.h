@@ -38,6 +38,11 @@ struct ProgramReport {
   /// Saved tensors that nobody else holds, so that the backward frees or reuses their memory as soon as it
   /// has read them: value, operator and type, such as "%3 of aten::exp.default: f32[8, 4]".
   std::vector<std::string> donated;
+  /// Hooks that were inlined (antegrad/saved_tensors.h): their name, the saved tensors that they stand for with what is
+  /// saved instead, and those that they do not stand for, with the reason.
+  std::string hooks;
+  std::vector<std::string> hooked;
+  std::vector<std::string> not_hooked;
   /// Partitioner::budget: what was asked for, the peak when all that the backward reads is saved, the smallest that a
   /// plan is known for, and how much longer the plan's step is than without recomputation, by the model of the search
   /// (docs/budget.md). 0 otherwise.

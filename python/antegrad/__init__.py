@@ -18,6 +18,7 @@ from antegrad._C import (
     Function,
     BudgetError,
     GraphError,
+    HookError,
     HostStateError,
     InputError,
     InternalError,
@@ -35,6 +36,7 @@ from antegrad import config
 from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile, report
 from antegrad._dynamo import backend
+from antegrad._saved_tensors import saved_tensors_hooks
 
 __all__ = [
     "BackwardError",
@@ -45,6 +47,7 @@ __all__ = [
     "Function",
     "BudgetError",
     "GraphError",
+    "HookError",
     "HostStateError",
     "InputError",
     "InternalError",
@@ -62,4 +65,5 @@ __all__ = [
     "compile",
     "config",
     "report",
+    "saved_tensors_hooks",
 ]

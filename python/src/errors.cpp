@@ -52,6 +52,7 @@ void add_errors(py::module_& module) {
   add<OptionError>(module, "OptionError", error);
   add<GraphError>(module, "GraphError", error);
   add<BudgetError>(module, "BudgetError", error);
+  add<HookError>(module, "HookError", error);
   const auto capture = add<CaptureError>(module, "CaptureError", error);
   add<TensorKindError>(module, "TensorKindError", capture);
   add<DataDependentError>(module, "DataDependentError", capture);

@@ -1,6 +1,7 @@
 #include "function.h"
 
 #include "capture/libtorch_errors.h"
+#include "hooks.h"
 #include "structure.h"
 
 namespace antegrad::python {
@@ -29,17 +30,8 @@ std::string place_of(const py::error_already_set& error) {
 
 }  // namespace
 
-Function::Callable::~Callable() {
-  if (Py_IsInitialized() == 0) {
-    object.release();  // the interpreter is gone, and all objects with it
-    return;
-  }
-  const py::gil_scoped_acquire gil;
-  object = py::object();
-}
-
 Function::Function(py::object callable, Options options)
-    : callable_(std::make_shared<Callable>(std::move(callable))),
+    : callable_(std::make_shared<HeldObject>(std::move(callable))),
       function_(callable_, nullptr, std::move(options)) {}
 
 Leaves Function::run(void* callable, const Leaves& arguments) {
@@ -48,7 +40,7 @@ Leaves Function::run(void* callable, const Leaves& arguments) {
   const auto args = unflatten(reader), kwargs = unflatten(reader);
   py::object result;
   try {
-    result = static_cast<Callable*>(callable)->object(*py::tuple(args), **py::dict(kwargs));
+    result = static_cast<HeldObject*>(callable)->object(*py::tuple(args), **py::dict(kwargs));
   } catch (py::error_already_set& error) {
     // On their way through Python frames errors of ours and of libtorch became RuntimeErrors.
     if (!error.matches(PyExc_RuntimeError)) throw;
@@ -74,6 +66,7 @@ void Function::collect(bool all) {
 
 py::object Function::operator()(const py::args& args, const py::kwargs& kwargs) {
   const auto arguments = leaves_of(args, kwargs);
+  const TorchHooks hooks;
   const auto results = [&] {
     const py::gil_scoped_release no_gil;
     return function_.call(arguments, body(), /*run=*/true);
@@ -85,12 +78,13 @@ py::object Function::operator()(const py::args& args, const py::kwargs& kwargs) 
 
 void Function::warmup(const py::args& args, const py::kwargs& kwargs) {
   const auto arguments = leaves_of(args, kwargs);
+  const TorchHooks hooks;
   const py::gil_scoped_release no_gil;
   function_.call(arguments, body(), /*run=*/false);
 }
 
 void Function::guard(py::object read) {
-  const auto held = std::make_shared<Callable>(std::move(read));
+  const auto held = std::make_shared<HeldObject>(std::move(read));
   function_.add_guard([held] {
     const py::gil_scoped_acquire gil;
     Leaves leaves;

@@ -8,6 +8,8 @@
 
 #include <memory>
 
+#include "held_object.h"
+
 namespace antegrad::python {
 
 /// What antegrad.compile returns. The GIL is held by the callers of all members; it is let go of while programs are
@@ -31,19 +33,11 @@ class Function {
   const py::object& callable() const { return callable_->object; }
 
  private:
-  // Let go of with the GIL, on whatever thread the last program dies.
-  struct Callable {
-    explicit Callable(py::object o) : object(std::move(o)) {}
-    ~Callable();
-    Callable(const Callable&) = delete;
-    Callable& operator=(const Callable&) = delete;
-    py::object object;
-  };
   static Leaves run(void* callable, const Leaves& arguments);
   static void collect(bool all);
   detail::BodyRef body() const { return {callable_.get(), &run, &collect}; }
 
-  std::shared_ptr<Callable> callable_;
+  std::shared_ptr<HeldObject> callable_;
   detail::CompiledFunction function_;
 };
 

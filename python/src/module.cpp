@@ -43,6 +43,11 @@ void add_reports(py::module_& module) {
       .def_readonly(
           "donated", &ProgramReport::donated,
           "Saved tensors whose memory the backward frees or reuses once it has read them.")
+      .def_readonly("hooks", &ProgramReport::hooks, "The name of hooks that were inlined, or ''.")
+      .def_readonly("hooked", &ProgramReport::hooked,
+                    "Saved tensors that the hooks stand for, and what is saved instead.")
+      .def_readonly("not_hooked", &ProgramReport::not_hooked,
+                    "Saved tensors that they do not stand for, and why.")
       .def_readonly("memory_budget_bytes", &ProgramReport::memory_budget_bytes,
                     "What was asked for; 0 without a budget.")
       .def_readonly("eager_peak_bytes", &ProgramReport::eager_peak_bytes,

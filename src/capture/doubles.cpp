@@ -3,14 +3,21 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/core/TensorOptions.h>
 
 #include <unordered_map>
 
 #include "torch_compat/autograd_graph.h"
+#include "torch_compat/convert.h"
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
 namespace {
+
+c10::Storage memory_without_data(size_t bytes, c10::Device device) {
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, device),
+                      /*allocator=*/nullptr, /*resizable=*/false);
+}
 
 class Doubler {
  public:
@@ -56,11 +63,7 @@ class Doubler {
 
   c10::Storage storage_of_double(const c10::Storage& storage) {
     auto& made = storages_[storage.unsafeGetStorageImpl()];
-    if (!made) {
-      made = c10::Storage(c10::Storage::use_byte_size_t(), storage.nbytes(),
-                          at::DataPtr(nullptr, storage.device()), /*allocator=*/nullptr,
-                          /*resizable=*/false);
-    }
+    if (!made) made = memory_without_data(storage.nbytes(), storage.device());
     return made;
   }
 
@@ -75,6 +78,20 @@ std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> doubles;
   for (const auto& tensor : tensors) doubles.push_back(doubler.double_of(tensor));
   return doubles;
+}
+
+at::Tensor double_like(const TensorMeta& meta) {
+  const auto dtype = torch_compat::to_scalar_type(meta.dtype);
+  const auto device = torch_compat::to_c10_device(meta.device);
+  const auto bytes = span_bytes(meta).constant() + meta.offset.constant() * byte_size(meta.dtype);
+  auto made = at::detail::make_tensor<c10::TensorImpl>(
+      memory_without_data(static_cast<size_t>(bytes), device),
+      c10::DispatchKeySet(c10::computeDispatchKey(dtype, at::kStrided, device)),
+      c10::scalarTypeToTypeMeta(dtype));
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(torch_compat::to_ints(meta.sizes),
+                                                    torch_compat::to_ints(meta.strides),
+                                                    meta.offset.constant());
+  return made;
 }
 
 }  // namespace antegrad::capture

@@ -7,10 +7,15 @@
 
 #include <vector>
 
+#include "graph/graph.h"
+
 namespace antegrad::capture {
 
 /// One double a tensor: same metadata, requires-grad, leaf or not, views of one base where the tensors
 /// are, one storage where they share one. Reading a double's data is an error.
 std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors);
+
+/// A tensor of that metadata, of constant sizes, without data.
+at::Tensor double_like(const TensorMeta& meta);
 
 }  // namespace antegrad::capture

@@ -75,10 +75,12 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
 }  // namespace
 
 BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first,
-                                   const Partition& usual, Recapture recapture, PassContext context)
+                                   const Partition& usual, Hooked hooked, Recapture recapture,
+                                   PassContext context)
     : raw_(std::move(raw)),
       saved_(saved_by(usual.forward)),
       schedule_(usual.schedule),
+      hooked_(std::move(hooked)),
       recapture_(std::move(recapture)),
       context_(std::move(context)) {
   for (const auto& output : first.graph.outputs) {
@@ -156,11 +158,13 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
                                   "does not (eager refuses that one, or takes another way)",
                                   "run backward from the results that are usual"});
   }
-  const auto donated = key.releases ? donated_ : std::vector<ValueId>();
+  const auto forward_values = unpack_saved(backward, hooked_);
+  const auto donated =
+      key.releases ? in_backward(donated_, forward_values) : std::vector<ValueId>();
   backward = run_pass(
       "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
       std::move(backward), context);
-  return {std::move(backward), joint.tables};
+  return {std::move(backward), joint.tables, forward_values};
 }
 
 }  // namespace antegrad::compiler

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "capture/capture.h"
+#include "partition/hooks.h"
 #include "partition/partition.h"
 #include "passes/pass_manager.h"
 #include "runtime/backward_program.h"
@@ -35,9 +36,10 @@ class BackwardVariants {
     std::exception_ptr error;  ///< why there is no backward
   };
 
-  /// `first` is the joint graph of the usual form; `raw` the same as captured; `usual`: its partition.
+  /// `first` is the joint graph of the usual form; `raw` the same as captured; `usual`: its partition, without hooks;
+  /// `hooked`: what the forward packs, which each backward unpacks.
   BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, const Partition& usual,
-                   Recapture recapture, PassContext context);
+                   Hooked hooked, Recapture recapture, PassContext context);
 
   /// Values that a releasing backward may write over (known once the forward is prepared).
   void set_donated(std::vector<ValueId> donated) { donated_ = std::move(donated); }
@@ -56,6 +58,7 @@ class BackwardVariants {
   const std::shared_ptr<const Graph> raw_;
   const std::vector<bool> saved_;  // by value
   const Schedule schedule_;
+  const Hooked hooked_;
   const Recapture recapture_;
   const PassContext context_;
   std::vector<int32_t> receivers_;  // primals that gradients are for

@@ -40,10 +40,28 @@ struct Call {
   const BodyRef& body;
   std::vector<DeclaredValues> declared;
   std::vector<ops::Answer> answers = {};  // to questions about data, as far as they are known
+  std::shared_ptr<const HookPair> hooks = current_hooks();  // of this thread's scope
 
   const void* type_key() const { return reinterpret_cast<const void*>(body.run); }
 
+  // Hooks that are part of a program; null where there are none, or they run eagerly.
+  std::shared_ptr<const HookPair> inlined() const {
+    return hooks && hooks->options.inlineable ? hooks : nullptr;
+  }
+  std::shared_ptr<const HookPair> eager_hooks() const {
+    return hooks && !hooks->options.inlineable ? hooks : nullptr;
+  }
+  bool hooks_fit(const Entry& entry) const {
+    const auto* now = hooks && hooks->options.inlineable ? hooks.get() : nullptr;
+    if (now == nullptr || entry.hooks == nullptr) return now == entry.hooks.get();
+    return now->key == entry.hooks->key;
+  }
+
   bool fits(const Entry& entry, std::string* why = nullptr) const {
+    if (!hooks_fit(entry)) {
+      if (why != nullptr) *why = "hooks on saved tensors are others";
+      return false;
+    }
     for (size_t i = 0; i < declared.size(); ++i) {
       if (compiler::same_host(declared[i], entry.declared[i])) continue;
       if (why != nullptr) {
@@ -82,8 +100,9 @@ struct Call {
   }
 };
 
-Leaves run_program(const Entry& entry, const Leaves& arguments) {
-  return {entry.executable->call(entry.guards.primals(arguments)), entry.result_host};
+Leaves run_program(const Entry& entry, const Leaves& arguments,
+                   const std::shared_ptr<const HookPair>& eager_hooks) {
+  return {entry.executable->call(entry.guards.primals(arguments), eager_hooks), entry.result_host};
 }
 
 std::vector<DeclaredValues> evaluate(const std::vector<HostGuard>& guards) {
@@ -141,7 +160,8 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
   compiler::GuardSet guards(captured, call.arguments, call.type_key(), modules);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
   auto later = compiler::later_captures(callable_of(call), call.arguments, captured);
-  auto compiled = compiler::compile_joint(std::move(captured), raw, options, std::move(later));
+  auto compiled = compiler::compile_joint(std::move(captured), raw, options, std::move(later),
+                                          call.inlined().get());
   compiled.report.lifted_tensors = lifted;
   log(Artifact::guards, [&] {
     return options.name + ": " + std::to_string(call.arguments.tensors.size()) + " arguments, " +
@@ -149,9 +169,9 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
            " declared guards";
   });
   return std::shared_ptr<const Entry>(new Entry{
-      std::move(guards), call.declared, std::move(questions), std::move(compiled.executable),
-      std::move(result_host), std::move(raw), std::move(tables), std::move(modules),
-      std::move(compiled.report), std::move(compiled.record)});
+      std::move(guards), call.declared, call.inlined(), std::move(questions),
+      std::move(compiled.executable), std::move(result_host), std::move(raw), std::move(tables),
+      std::move(modules), std::move(compiled.report), std::move(compiled.record)});
 }
 
 std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& call,
@@ -214,7 +234,7 @@ void CompiledFunction::State::check(const Entry& entry, const Call& call) {
         const runtime::ForkSafeLock lock(*alone);
         return call.body.run(call.body.callable, leaves);
       },
-      [&](const Leaves& leaves) { return run_program(entry, leaves); },
+      [&](const Leaves& leaves) { return run_program(entry, leaves, call.eager_hooks()); },
   };
   check.run();
 }
@@ -294,7 +314,7 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
       if (state.checks_left.load(std::memory_order_relaxed) > 0 && state.checks_left-- > 0) {
         state.check(*entry, call);
       }
-      auto leaves = run_program(*entry, arguments);
+      auto leaves = run_program(*entry, arguments, call.eager_hooks());
       state.compiled_calls.fetch_add(1, std::memory_order_relaxed);
       return leaves;
     } catch (runtime::OtherAnswer& other) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "antegrad/report.h"
+#include "antegrad/saved_tensors.h"
 #include "antegrad/tree.h"
 #include "compile/guards.h"
 #include "compile/module_tree.h"
@@ -23,8 +24,9 @@ using DeclaredValues = std::vector<HostValue>;
 
 struct Entry {
   GuardSet guards;
-  std::vector<DeclaredValues> declared;  ///< one a guard, when the program was captured
-  std::vector<ops::Question> questions;  ///< about data, and what the program assumes
+  std::vector<DeclaredValues> declared;           ///< one a guard, when the program was captured
+  std::shared_ptr<const detail::HookPair> hooks;  ///< that are inlined; null for none
+  std::vector<ops::Question> questions;           ///< about data, and what the program assumes
   std::shared_ptr<const runtime::Executable> executable;
   std::vector<HostValue> result_host;  ///< host leaves of the result, constants of the program
   std::shared_ptr<const Graph> raw;    ///< as captured, before any pass

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "compile/backward_variants.h"
+#include "compile/hooks.h"
 #include "graph/hash.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -45,13 +48,14 @@ std::vector<std::string> donated_texts(const Graph& forward, const std::vector<V
 }
 
 void describe(const Partition& partition, const std::vector<ValueId>& donated,
-              const ByteRules& rules, ProgramReport& report) {
+              const ByteRules& rules, int32_t first_hook, ProgramReport& report) {
   report.donated = donated_texts(partition.forward, donated);
   const auto timeline = simulate(partition, rules);
   report.forward_nodes = static_cast<int64_t>(partition.forward.nodes.size());
   report.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
   for (const auto& node : partition.backward.nodes) {
-    if (node.phase == Phase::forward) ++report.recomputed[node.op.name()];
+    const bool again = node.phase == Phase::forward && node.id < first_hook;
+    if (again) ++report.recomputed[node.op.name()];
   }
   report.saved_bytes = timeline.saved_bytes;
   report.predicted_peak_bytes = timeline.peak_bytes;
@@ -78,18 +82,23 @@ void describe(const PlannedBudget& planned, double milliseconds, ProgramReport& 
   report.planning_ms = milliseconds;
 }
 
-// The partition that the options ask for, with what was measured for it; what was chosen goes into `choice`.
-Partition partition_joint(const Graph& joint, const ops::AttrTables& tables, const Options& options,
-                          PartitionChoice& choice, ProgramReport& report) {
+// The choice that the options make, with what is measured for it.
+PartitionChoice choice_for(const Graph& joint, const ops::AttrTables& tables,
+                           const Options& options) {
+  PartitionChoice choice;
   choice.partitioner = options.partition;
   choice.min_cut = options.min_cut;
   choice.budget = options.budget;
-  if (has_backward(joint)) {
-    if (options.partition == Partitioner::budget) {
-      choice.rules.scratch = runtime::measure_scratch(joint, tables);
-    }
-    if (wants_seconds(choice)) choice.seconds = runtime::measure_seconds(joint, tables);
+  if (!has_backward(joint)) return choice;
+  if (options.partition == Partitioner::budget) {
+    choice.rules.scratch = runtime::measure_scratch(joint, tables);
   }
+  if (wants_seconds(choice)) choice.seconds = runtime::measure_seconds(joint, tables);
+  return choice;
+}
+
+// The partition that the choice leads to. A share of memory becomes bytes.
+Partition partition_joint(const Graph& joint, PartitionChoice& choice, ProgramReport& report) {
   const auto start = std::chrono::steady_clock::now();
   auto [partition, planned] = partition_for(joint, choice);
   if (planned) {
@@ -100,10 +109,50 @@ Partition partition_joint(const Graph& joint, const ops::AttrTables& tables, con
   return std::move(partition);
 }
 
+// A partition, and what runs: the same with hooks in it, where there are any.
+struct Decided {
+  Partition plain;
+  Hooked hooked;
+  Partition packed;
+  std::map<ValueId, ValueId> forward_values;  // see unpack_saved()
+};
+
+[[noreturn]] void refuse_budget(int64_t smallest, int64_t budget) {
+  throw BudgetError(smallest, ErrorText{fmt::format("a memory budget of at least {} bytes, the "
+                                                    "smallest that a plan with these hooks keeps",
+                                                    smallest),
+                                        fmt::format("a budget of {} bytes", budget),
+                                        "raise the budget, or leave out the hooks"});
+}
+
+// While they pack and unpack, hooks hold a tensor twice: plans for a budget leave room for that.
+Decided decide(const Graph& joint, const Options& options, const detail::HookPair* hooks,
+               int32_t first_node, PartitionChoice& choice, ProgramReport& report) {
+  Decided decided;
+  decided.plain = partition_joint(joint, choice, report);
+  decided.packed = decided.plain;
+  if (hooks == nullptr || decided.plain.saved.empty()) return decided;
+  const auto budget = choice.budget.bytes;
+  const auto smallest = report.smallest_budget_bytes;
+  while (true) {
+    decided.hooked = capture_hooks(*hooks, decided.plain,
+                                   options.saved_tensors_hooks_filtering_mode, first_node, report);
+    decided.forward_values = apply_hooks(decided.packed, decided.hooked);
+    if (choice.partitioner != Partitioner::budget) return decided;
+    const auto peak = simulate(decided.packed, choice.rules).peak_bytes;
+    if (peak <= budget) return decided;
+    if (choice.budget.bytes <= smallest) refuse_budget(peak, budget);
+    choice.budget.bytes = std::max(smallest, choice.budget.bytes - (peak - budget));
+    decided.plain = partition_for(joint, choice).partition;
+    decided.packed = decided.plain;
+  }
+}
+
 }  // namespace
 
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
-                              const Options& options, LaterCaptures later) {
+                              const Options& options, LaterCaptures later,
+                              const detail::HookPair* hooks) {
   const auto start = std::chrono::steady_clock::now();
   const PassContext context{options.verify_graphs, options.dump_dir,
                             std::make_shared<std::vector<PassRecord>>()};
@@ -122,19 +171,25 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   report.graph_hash = to_string(structural_hash(joint));
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
 
-  PartitionChoice choice;
-  auto partition = partition_joint(joint, captured.tables, options, choice, report);
-  compiled.record = make_record(partition, choice);
+  auto choice = choice_for(joint, captured.tables, options);
+  const auto first_node = static_cast<int32_t>(raw->nodes.size());
+  auto [plain, hooked, partition, forward_values] =
+      decide(joint, options, hooks, first_node, choice, report);
+  compiled.record = make_record(plain, choice);
+  if (options.verify_graphs) {
+    verify(partition.forward);
+    verify(partition.backward);
+  }
+  const auto gradients = gradients_of(joint);
+  const auto variants = std::make_shared<BackwardVariants>(
+      std::move(raw),
+      BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error}, plain,
+      std::move(hooked), std::move(later.recapture), context);
   // Last: writing in place ends SSA's freedom to move nodes.
   partition.forward = run_pass(
       "reinplace", [](Graph graph) { return reinplace(std::move(graph)); },
       std::move(partition.forward), context);
 
-  const auto gradients = gradients_of(joint);
-  const auto variants = std::make_shared<BackwardVariants>(
-      std::move(raw),
-      BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error},
-      partition, std::move(later.recapture), context);
   const auto executable = std::make_shared<runtime::Executable>(
       partition.forward, captured.tables, gradients,
       [variants](const runtime::BackwardKey& key) { return variants->make(key); },
@@ -143,11 +198,15 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   variants->set_donated(donated);
   if (!captured.backward_error) {
     partition.backward = run_pass(
-        "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
+        "reinplace",
+        [&](Graph graph) {
+          return reinplace(std::move(graph), in_backward(donated, forward_values));
+        },
         std::move(partition.backward), context);
-    executable->add_backward(executable->usual_key(), {partition.backward, captured.tables});
+    executable->add_backward(executable->usual_key(),
+                             {partition.backward, captured.tables, forward_values});
   }
-  describe(partition, donated, choice.rules, report);
+  describe(partition, donated, choice.rules, first_node, report);
   compiled.executable = executable;
   report.compile_ms = milliseconds_since(start);
   return compiled;

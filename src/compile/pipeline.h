@@ -8,6 +8,7 @@
 
 #include "antegrad/options.h"
 #include "antegrad/report.h"
+#include "antegrad/saved_tensors.h"
 #include "capture/capture.h"
 #include "compile/capture_call.h"
 #include "explain/record.h"
@@ -23,8 +24,9 @@ struct CompiledProgram {
 
 /// Consumes the captured graph; `raw` is a copy of it. `later` captures the callable again when a backward
 /// pass arrives in a form that the first capture was not made for, and when a kernel fails. Throws InternalError when a pass breaks an invariant (and
-/// Options::verify_graphs is on).
+/// Options::verify_graphs is on), and for `hooks`, which are inlined, what capture_hooks() throws.
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
-                              const Options& options, LaterCaptures later);
+                              const Options& options, LaterCaptures later,
+                              const detail::HookPair* hooks = nullptr);
 
 }  // namespace antegrad::compiler

@@ -53,6 +53,16 @@ void write_checks(std::ostream& out, const std::map<std::string, ShapeCheck>& ch
 
 }  // namespace
 
+namespace {
+
+std::string hooks_text(const ProgramReport& program) {
+  if (program.hooks.empty()) return "";
+  return "    hooks          '" + program.hooks + "' on " + std::to_string(program.hooked.size()) +
+         " saved tensors, " + std::to_string(program.not_hooked.size()) + " left as they are\n";
+}
+
+}  // namespace
+
 std::ostream& operator<<(std::ostream& out, const Report& report) {
   out << "antegrad '" << report.name << "': " << report.compiled_calls << " compiled calls, "
       << report.eager_calls << " eager calls, " << report.programs.size() << " program(s)\n";
@@ -71,7 +81,8 @@ std::ostream& operator<<(std::ostream& out, const Report& report) {
         << "    saved          " << program.saved_tensors << " intermediates, "
         << mebibytes(program.saved_bytes) << ", " << program.donated.size()
         << " tensors donated to the backward\n"
-        << "    predicted peak " << mebibytes(program.predicted_peak_bytes) << '\n'
+        << hooks_text(program) << "    predicted peak " << mebibytes(program.predicted_peak_bytes)
+        << '\n'
         << "    capture        " << milliseconds(program.capture_ms) << ", then compiled in "
         << milliseconds(program.compile_ms) << '\n'
         << "    shapes         " << program.shape_functions << " by shape functions, "

@@ -87,7 +87,7 @@ constexpr ReferenceOption kReference[] = {
     {"disable_guess_zero_tangent_for_mutated_input_subclass", none, {}, "tensor subclasses are refused"},
     {"guess_tangent_strides_as_outputs", none, {}, "nothing is guessed: tangents are taken with the strides that they have"},
     {"_sync_decision_cross_ranks", not_yet, {}, kNoRanks},
-    {"saved_tensors_hooks_filtering_mode", not_yet, {}, "hooks on saved tensors are no part of programs"},
+    {"saved_tensors_hooks_filtering_mode", same},
     {"joint_custom_pass", not_yet, {}, "passes cannot be added from outside"},
     {"force_autograd_cache", not_yet, {}, kNoCache},
     {"selective_decompose", none, {}, "operators are captured below autograd as they are, and called so"},

@@ -122,6 +122,8 @@ constexpr OptionRow kRows[] = {
      "plans for `memory_budget` and `memory_share` weigh times that were measured: each kind of operator call is run and timed "
      "once in a process, on zeros. Without it a roofline of the machine says how long operators take, and plans are the same on "
      "every run", "budget.md"},
+    {"saved_tensors_hooks_filtering_mode", OptionGroup::partition, member<&Options::saved_tensors_hooks_filtering_mode>(),
+     kPartition, kInKey, "which saved tensors inlined hooks stand for", "saved-tensor-hooks.md"},
 
     // ---- rules of partition=min_cut
     {"ban_recompute_used_far_apart", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_used_far_apart>(), kPartition,

@@ -33,6 +33,9 @@ inline constexpr auto kWords<BudgetSolver> = std::array<std::string_view, 3>{"dp
 template <>
 inline constexpr auto kWords<RuntimeEstimator> =
     std::array<std::string_view, 3>{"flops", "testing", "profile"};
+template <>
+inline constexpr auto kWords<HookFilter> =
+    std::array<std::string_view, 3>{"donated", "no_static", "all"};
 
 template <class Enum>
 constexpr std::string_view word_of(Enum value) {

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct BackwardKey {
 struct BackwardGraph {
   Graph graph;
   ops::AttrTables tables;
+  /// By saved input: the value of the forward that it stands for, where that has another id.
+  std::map<ValueId, ValueId> forward_values = {};
 };
 
 /// Makes the graph for a key on first need. Throws what backward() is to throw.

@@ -1,5 +1,6 @@
 #include "runtime/compiled_node.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
@@ -15,21 +16,44 @@ namespace antegrad::runtime {
 
 using torch::autograd::variable_list;
 
+namespace {
+
+// Hooks of libtorch's scopes do not fire on what is saved meanwhile.
+class TracingScope {
+ public:
+  TracingScope() : before_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
+  ~TracingScope() { at::SavedTensorDefaultHooks::set_tracing(before_); }
+  TracingScope(const TracingScope&) = delete;
+  TracingScope& operator=(const TracingScope&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace
+
 CompiledNode::CompiledNode(std::shared_ptr<const Executable> executable,
                            torch::autograd::edge_list&& next_edges)
     : Node(std::move(next_edges)), executable_(std::move(executable)) {}
 
 void CompiledNode::save(const std::vector<at::Tensor>& primals,
                         const std::vector<at::Tensor>& outputs,
-                        const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies) {
+                        const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
+                        std::vector<std::optional<PackedTensor>> packed) {
   using torch::autograd::SavedVariable;
   const auto& slots = executable_->saved_;
+  // Hooks of libtorch's scopes are given as `packed`, or are part of the program.
+  const TracingScope no_hooks;
   kept_.resize(slots.size());
   size_t next_copy = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
     const auto& slot = slots[i];
     const auto index = static_cast<size_t>(slot.index);
     auto& kept = kept_[i];
+    if (i < packed.size() && packed[i]) {
+      kept.packed = std::move(packed[i]);
+      continue;
+    }
     switch (slot.kind) {
       case SavedSlot::Kind::primal:
       case SavedSlot::Kind::written_primal:
@@ -115,7 +139,9 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
       inputs.push_back(std::move(tangents[index]));
     } else {
       const auto& kept = kept_[index];
-      if (executable_->saved_[index].held_raw()) {
+      if (kept.packed) {
+        inputs.push_back(kept.packed->unpack());
+      } else if (executable_->saved_[index].held_raw()) {
         inputs.push_back(kept.raw);
       } else {
         inputs.push_back(kept.variable.unpack(getptr()));

@@ -270,7 +270,9 @@ std::shared_ptr<const BackwardProgram> Executable::prepare(const BackwardGraph& 
       program.inputs.push_back(
           {Kind::tangent, tangent_of_output_.at(static_cast<size_t>(input.index))});
     } else if (input.kind == InputKind::saved) {
-      const auto slot = std::find(saved_values_.begin(), saved_values_.end(), input.value);
+      const auto other = backward.forward_values.find(input.value);
+      const auto value = other == backward.forward_values.end() ? input.value : other->second;
+      const auto slot = std::find(saved_values_.begin(), saved_values_.end(), value);
       AG_CHECK(slot != saved_values_.end(), "a value that the forward does not save");
       program.inputs.push_back({Kind::saved, static_cast<int32_t>(slot - saved_values_.begin())});
     } else {
@@ -404,20 +406,64 @@ void Executable::make_views(const std::vector<at::Tensor>& primals,
   }
 }
 
-std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals) const {
+// What hooks make of each saved tensor, by slot.
+std::vector<std::optional<PackedTensor>> Executable::pack_saved(
+    const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
+    const std::vector<at::Tensor>& copies,
+    const std::shared_ptr<const detail::HookPair>& hooks) const {
+  std::vector<std::optional<PackedTensor>> packed(saved_.size());
+  size_t next_copy = 0;
+  for (size_t i = 0; i < saved_.size(); ++i) {
+    const auto index = static_cast<size_t>(saved_[i].index);
+    at::Tensor tensor;
+    switch (saved_[i].kind) {
+      case SavedSlot::Kind::generator_state: continue;
+      case SavedSlot::Kind::primal: tensor = primals[index]; break;
+      case SavedSlot::Kind::primal_copy: tensor = copies[next_copy++]; break;
+      case SavedSlot::Kind::intermediate: tensor = outputs[index]; break;
+      case SavedSlot::Kind::handed_out:
+        tensor = outputs[static_cast<size_t>(handed_out_[index].output)];
+        break;
+      case SavedSlot::Kind::written_primal:
+        for (const auto& mutation : mutations_) {
+          if (mutation.primal != saved_[i].index) continue;
+          tensor = outputs[static_cast<size_t>(mutation.output)];
+        }
+        break;
+    }
+    packed[i].emplace(hooks, tensor);
+  }
+  return packed;
+}
+
+std::vector<at::Tensor> Executable::call(
+    std::vector<at::Tensor> primals, const std::shared_ptr<const detail::HookPair>& hooks) const {
   const ForwardRange range(name_);
   AG_CHECK(primals.size() == primal_count_, "number of primals");
   // Grad mode is guarded; where it is off, the callable may have put it on inside.
   const bool differentiate = !tangents_.empty();
   std::vector<at::Tensor> copies;
   if (differentiate) copies = copy_overwritten(primals);
+  const bool packs = differentiate && hooks != nullptr;
+  const GeneratorStates before(packs ? generators_ : std::vector<at::Generator>());
   const auto outputs = run_forward(primals);
+  std::vector<std::optional<PackedTensor>> packed;
+  if (packs) {
+    try {
+      packed = pack_saved(primals, outputs, copies, hooks);
+    } catch (...) {
+      before.restore();
+      throw;
+    }
+  }
 
   // The commit point: from here on nothing throws in ordinary use.
   write_back(outputs, primals);
   auto handed = make_memory(outputs, primals);
   torch_compat::NodePtr region;
-  if (differentiate) region = attach_node(primals, outputs, handed, std::move(copies));
+  if (differentiate) {
+    region = attach_node(primals, outputs, handed, std::move(copies), std::move(packed));
+  }
   make_views(primals, handed);
   if (region && has_inner_) check_inner_gradients(region, primals, handed);
   handed.resize(result_count_);
@@ -457,10 +503,10 @@ void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
   region->add_tensor_pre_hook(std::make_unique<InnerGradientCheck>(std::move(inner)));
 }
 
-torch_compat::NodePtr Executable::attach_node(const std::vector<at::Tensor>& primals,
-                                              const std::vector<at::Tensor>& outputs,
-                                              const std::vector<at::Tensor>& handed,
-                                              std::vector<at::Tensor> copies) const {
+torch_compat::NodePtr Executable::attach_node(
+    const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
+    const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
+    std::vector<std::optional<PackedTensor>> packed) const {
   torch::autograd::edge_list edges;
   edges.reserve(gradient_primals_.size());
   for (const auto primal : gradient_primals_) {
@@ -478,7 +524,7 @@ torch_compat::NodePtr Executable::attach_node(const std::vector<at::Tensor>& pri
     torch::autograd::impl::rebase_history(
         target, torch::autograd::Edge(owner, node->add_input_metadata(target)));
   }
-  node->save(primals, outputs, handed, std::move(copies));
+  node->save(primals, outputs, handed, std::move(copies), std::move(packed));
   return owner;
 }
 

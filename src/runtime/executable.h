@@ -14,12 +14,14 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
 #include "ops/attrs.h"
 #include "runtime/backward_program.h"
+#include "runtime/eager_hooks.h"
 #include "runtime/kernel_error.h"
 #include "runtime/program.h"
 #include "runtime/view_steps.h"
@@ -65,8 +67,11 @@ class Executable : public std::enable_shared_from_this<Executable> {
              std::vector<ops::Question> questions = {});
 
   /// `primals` in the order of the graph's primal inputs. Returns one tensor a result.
-  /// When a kernel throws, inputs and generators are as before. Throws OtherAnswer.
-  std::vector<at::Tensor> call(std::vector<at::Tensor> primals) const;
+  /// `hooks`, where given, run eagerly on what is saved. When a kernel or a hook throws, inputs and generators are as
+  /// before. Throws OtherAnswer.
+  std::vector<at::Tensor> call(
+      std::vector<at::Tensor> primals,
+      const std::shared_ptr<const detail::HookPair>& hooks = nullptr) const;
 
   /// The key of a backward pass from all tangents, as they usually are, to all gradients.
   BackwardKey usual_key() const;
@@ -131,7 +136,12 @@ class Executable : public std::enable_shared_from_this<Executable> {
   torch_compat::NodePtr attach_node(const std::vector<at::Tensor>& primals,
                                     const std::vector<at::Tensor>& outputs,
                                     const std::vector<at::Tensor>& handed,
-                                    std::vector<at::Tensor> copies) const;
+                                    std::vector<at::Tensor> copies,
+                                    std::vector<std::optional<PackedTensor>> packed) const;
+  std::vector<std::optional<PackedTensor>> pack_saved(
+      const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
+      const std::vector<at::Tensor>& copies,
+      const std::shared_ptr<const detail::HookPair>& hooks) const;
 
   std::string name_;
   size_t primal_count_ = 0;

@@ -1,0 +1,139 @@
+#pragma once
+
+/// \file
+/// Hooks on the tensors that compiled regions save for backward: pack() makes something smaller of each, unpack() makes
+/// it again before the backward reads it. See docs/saved-tensor-hooks.md.
+///
+///     antegrad::SavedTensorHooks scope(
+///         [](const at::Tensor& x) { return std::pair(x.to(at::kBFloat16), x.scalar_type()); },
+///         [](const std::pair<at::Tensor, at::ScalarType>& p) { return p.first.to(p.second); });
+///     auto loss = step(x, y);   // saves in half of the bytes
+///
+/// Hooks are *inlined*: captured on the metadata of each saved tensor, they become part of the forward and of the
+/// backward. Control logic in them sees sizes and dtypes, never data, and runs at capture. Hooks that are not inlineable run
+/// eagerly, once for each saved tensor, after the forward and before each backward.
+
+#include <antegrad/tree.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+namespace antegrad {
+
+/// A value.
+struct HookOptions {
+  bool inlineable = true;
+  std::string name = "hooks";  ///< in reports and errors
+  /// Two pairs of hooks with the same hash, not empty, are one to guards and caches. Without one, pairs are told apart by
+  /// the types of hooks that capture nothing, and otherwise by the object: make such a pair once, not for each call.
+  std::string cache_hash = {};
+};
+
+namespace detail {
+
+struct HookPair {
+  /// For hooks that are inlined, which must see what there is in a packed tensor.
+  std::function<Leaves(const at::Tensor&)> pack;
+  std::function<at::Tensor(const Leaves&)> unpack;
+  /// For those that run eagerly: what is packed is an object of their own.
+  std::function<std::shared_ptr<void>(const at::Tensor&)> pack_object;
+  std::function<at::Tensor(const std::shared_ptr<void>&)> unpack_object;
+  HookOptions options;
+  std::string key;  ///< equal for pairs that are one to guards
+};
+
+/// "#1", "#2", ...
+std::string next_hook_key();
+
+template <class Pack, class Unpack>
+std::string hook_key(const HookOptions& options) {
+  if (!options.cache_hash.empty()) return "hash:" + options.cache_hash;
+  if constexpr (std::is_empty_v<Pack> && std::is_empty_v<Unpack>) {
+    return std::string(typeid(Pack).name()) + "," + typeid(Unpack).name();
+  } else {
+    return next_hook_key();
+  }
+}
+
+}  // namespace detail
+
+/// A pair of hooks. A value; copies are the same pair. `Pack`: from a tensor to a structure of tensors, numbers and strings
+/// (antegrad/tree.h); `Unpack`: from that to a tensor. They may run on any thread that calls or runs backward.
+class Hooks {
+ public:
+  template <class Pack, class Unpack>
+  Hooks(Pack pack, Unpack unpack, HookOptions options = {}) {
+    using Packed = std::decay_t<std::invoke_result_t<Pack&, const at::Tensor&>>;
+    detail::HookPair pair;
+    pair.key = detail::hook_key<Pack, Unpack>(options);
+    if (options.inlineable) {
+      pair.pack = [pack = std::move(pack)](const at::Tensor& tensor) mutable {
+        Leaves leaves;
+        tree<Packed>::flatten(pack(tensor), leaves);
+        return leaves;
+      };
+      pair.unpack = [unpack = std::move(unpack)](const Leaves& leaves) mutable -> at::Tensor {
+        LeafReader reader(leaves);
+        return unpack(tree<Packed>::unflatten(reader));
+      };
+    } else {
+      pair.pack_object = [pack = std::move(pack)](const at::Tensor& tensor) mutable {
+        return std::static_pointer_cast<void>(std::make_shared<Packed>(pack(tensor)));
+      };
+      pair.unpack_object =
+          [unpack = std::move(unpack)](const std::shared_ptr<void>& packed) mutable -> at::Tensor {
+        return unpack(std::as_const(*static_cast<const Packed*>(packed.get())));
+      };
+    }
+    pair.options = std::move(options);
+    pair_ = std::make_shared<const detail::HookPair>(std::move(pair));
+  }
+  /// Of hooks whose types are known at run time only.
+  explicit Hooks(detail::HookPair pair)
+      : pair_(std::make_shared<const detail::HookPair>(std::move(pair))) {}
+
+  const std::shared_ptr<const detail::HookPair>& pair() const { return pair_; }
+
+ private:
+  std::shared_ptr<const detail::HookPair> pair_;
+};
+
+/// Compiled calls of this thread that begin within its life save through the hooks; of nested scopes the innermost counts. A
+/// call outside of all saves its tensors as they are. What a call saved is unpacked by its own hooks, wherever and
+/// whenever its backward runs.
+class SavedTensorHooks {
+ public:
+  explicit SavedTensorHooks(const Hooks& hooks);
+  template <class Pack, class Unpack>
+  SavedTensorHooks(Pack pack, Unpack unpack, HookOptions options = {})
+      : SavedTensorHooks(Hooks(std::move(pack), std::move(unpack), std::move(options))) {}
+  ~SavedTensorHooks();
+  SavedTensorHooks(const SavedTensorHooks&) = delete;
+  SavedTensorHooks& operator=(const SavedTensorHooks&) = delete;
+
+ private:
+  std::shared_ptr<const detail::HookPair> outer_;
+};
+
+namespace detail {
+/// Of the innermost scope; null outside.
+const std::shared_ptr<const HookPair>& current_hooks();
+}  // namespace detail
+
+/// Hooks that save fewer bytes; floating-point tensors alone, others stay as they are. Errors are relative to the
+/// largest value of the tensor (fp8) or of the row (int8), or to each value (bf16).
+namespace compress {
+/// 8 bits with one scale a tensor: three bits of mantissa, or two and a larger range.
+const Hooks& fp8_e4m3();
+const Hooks& fp8_e5m2();
+/// 8 bits with a scale for each row of the last dimension: at most 1/254 of the row's largest value off.
+const Hooks& int8_rowwise();
+/// 16 bits of floating point: seven bits of mantissa.
+const Hooks& bf16();
+}  // namespace compress
+
+}  // namespace antegrad

@@ -1,0 +1,100 @@
+#include "hooks.h"
+
+#include <ATen/SavedTensorHooks.h>
+#include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/extension.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "held_object.h"
+#include "structure.h"
+
+namespace antegrad::python {
+namespace {
+
+py::object call(const HeldObject& function, py::handle argument) {
+  return function.object(argument);
+}
+
+py::object wrap(const at::Tensor& tensor) {
+  return py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+}
+
+at::Tensor tensor_of(const py::object& object) {
+  if (THPVariable_Check(object.ptr())) return THPVariable_Unpack(object.ptr());
+  throw py::type_error("expected a tensor from an unpack hook, found an object of type " +
+                       py::str(py::type::of(object).attr("__name__")).cast<std::string>());
+}
+
+// What antegrad.saved_tensors_hooks says of a hook; None where it says nothing.
+py::object mark_of(const py::object& hook) {
+  return py::getattr(hook, "antegrad_hook_options", py::none());
+}
+
+bool is_graph_module(const py::object& hook) {
+  return py::isinstance(hook, py::module_::import("torch.fx").attr("GraphModule"));
+}
+
+HookOptions options_of(const py::object& pack, const py::object& unpack) {
+  HookOptions options;
+  options.inlineable = is_graph_module(pack) && is_graph_module(unpack);
+  options.name = py::str(py::getattr(pack, "__name__", py::type::of(pack).attr("__name__")))
+                     .cast<std::string>();
+  const auto mark = mark_of(pack);
+  if (mark.is_none()) return options;
+  options.inlineable = mark["inlineable"].cast<bool>();
+  options.cache_hash = mark["cache_hash"].cast<std::string>();
+  options.name = mark["name"].cast<std::string>();
+  return options;
+}
+
+// The function behind a mark, which is made anew with each scope.
+const void* identity(const py::object& hook) {
+  return mark_of(hook).is_none() ? hook.ptr() : py::object(hook.attr("__wrapped__")).ptr();
+}
+
+Hooks hooks_of(const py::object& pack_hook, const py::object& unpack_hook) {
+  detail::HookPair pair;
+  pair.options = options_of(pack_hook, unpack_hook);
+  pair.key = !pair.options.cache_hash.empty()
+                 ? "hash:" + pair.options.cache_hash
+                 : c10::str("python:", identity(pack_hook), ",", identity(unpack_hook));
+  const auto pack = std::make_shared<HeldObject>(pack_hook);
+  const auto unpack = std::make_shared<HeldObject>(unpack_hook);
+  pair.pack = [pack](const at::Tensor& tensor) {
+    const py::gil_scoped_acquire gil;
+    Leaves leaves;
+    flatten(call(*pack, wrap(tensor)), leaves);
+    return leaves;
+  };
+  pair.unpack = [unpack](const Leaves& leaves) {
+    const py::gil_scoped_acquire gil;
+    LeafReader reader(leaves);
+    return tensor_of(call(*unpack, unflatten(reader)));
+  };
+  pair.pack_object = [pack](const at::Tensor& tensor) -> std::shared_ptr<void> {
+    const py::gil_scoped_acquire gil;
+    return std::make_shared<HeldObject>(call(*pack, wrap(tensor)));
+  };
+  pair.unpack_object = [unpack](const std::shared_ptr<void>& packed) {
+    const py::gil_scoped_acquire gil;
+    return tensor_of(call(*unpack, static_cast<const HeldObject*>(packed.get())->object));
+  };
+  return Hooks(std::move(pair));
+}
+
+}  // namespace
+
+TorchHooks::TorchHooks() {
+  const auto top = at::SavedTensorDefaultHooks::get_hooks();
+  if (!top) return;
+  const auto object = [](const c10::SafePyObject& hook) {
+    return py::reinterpret_borrow<py::object>(hook.ptr(::getPyInterpreter()));
+  };
+  scope_.emplace(hooks_of(object(top->first), object(top->second)));
+}
+
+}  // namespace antegrad::python

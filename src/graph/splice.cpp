@@ -1,0 +1,71 @@
+#include "graph/splice.h"
+
+#include <iterator>
+#include <utility>
+
+#include <antegrad/error.h>
+
+namespace antegrad {
+namespace {
+
+/// From values of the part to values of the host.
+class Renaming {
+ public:
+  Renaming(Graph& host, const Graph& part, const std::vector<ValueId>& inputs)
+      : host_(host), part_(part), ids_(part.values.size(), kNoValue) {
+    AG_CHECK(part.inputs.size() == inputs.size(), "one value of the host for each input");
+    for (size_t i = 0; i < inputs.size(); ++i) ids_[at(part.inputs[i].value)] = inputs[i];
+  }
+
+  ValueId operator()(ValueId id) {
+    if (id == kNoValue) return kNoValue;
+    if (ids_[at(id)] == kNoValue) ids_[at(id)] = add(id);
+    return ids_[at(id)];
+  }
+
+ private:
+  static size_t at(ValueId id) { return static_cast<size_t>(id); }
+
+  ValueId add(ValueId id) {
+    Value value = part_.value(id);
+    const auto made = static_cast<ValueId>(host_.values.size());
+    host_.values.push_back(value);
+    // The owner of the storage, which may not have been met: nodes name values in any order of ids.
+    const StorageId storage =
+        value.storage == id ? made : host_.value((*this)(value.storage)).storage;
+    host_.value(made).storage = storage;
+    host_.value(made).alias_class = storage;
+    ids_[at(id)] = made;
+    return made;
+  }
+
+  Graph& host_;
+  const Graph& part_;
+  std::vector<ValueId> ids_;  // by value of the part
+};
+
+}  // namespace
+
+std::vector<ValueId> splice(Graph& host, size_t position, const Graph& part,
+                            const std::vector<ValueId>& inputs, Phase phase, int32_t& next_id) {
+  AG_CHECK(part.generators.empty() && part.opaque_names.empty() && part.symbols.empty(),
+           "a part of operators and tensors alone");
+  Renaming rename(host, part, inputs);
+  std::vector<Node> nodes = part.nodes;
+  for (Node& node : nodes) {
+    AG_CHECK(node.tokens == 0, "a part without tokens");
+    for (ValueId& input : node.inputs) input = rename(input);
+    for (ValueId& output : node.outputs) output = rename(output);
+    node.phase = phase;
+    node.block = -1;
+    node.recompute = Recompute::as_decided;
+    node.id = next_id++;
+  }
+  host.nodes.insert(host.nodes.begin() + static_cast<std::ptrdiff_t>(position),
+                    std::make_move_iterator(nodes.begin()), std::make_move_iterator(nodes.end()));
+  std::vector<ValueId> outputs;
+  for (const Output& output : part.outputs) outputs.push_back(rename(output.value));
+  return outputs;
+}
+
+}  // namespace antegrad

@@ -1,0 +1,20 @@
+#pragma once
+
+/// \file
+/// Puts a small graph into a larger one.
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace antegrad {
+
+/// Inserts the nodes of `part` before node `position` of `host`; returns the host's value for each output of the part,
+/// in order. `inputs`: the host's values for the part's inputs, of the same metadata. What the part computes gets new
+/// values, at the end of Graph::values; what it hands through is the host's. Nodes are numbered from `next_id` on, which
+/// moves on. The part has no tokens, generators or opaque objects, and writes nothing.
+std::vector<ValueId> splice(Graph& host, size_t position, const Graph& part,
+                            const std::vector<ValueId>& inputs, Phase phase, int32_t& next_id);
+
+}  // namespace antegrad

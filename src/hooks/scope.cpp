@@ -1,0 +1,28 @@
+#include <antegrad/saved_tensors.h>
+
+#include <atomic>
+
+namespace antegrad {
+namespace {
+
+thread_local std::shared_ptr<const detail::HookPair> innermost;
+
+}  // namespace
+
+namespace detail {
+
+std::string next_hook_key() {
+  static std::atomic<int64_t> next{1};
+  return "#" + std::to_string(next++);
+}
+
+const std::shared_ptr<const HookPair>& current_hooks() { return innermost; }
+
+}  // namespace detail
+
+SavedTensorHooks::SavedTensorHooks(const Hooks& hooks)
+    : outer_(std::exchange(innermost, hooks.pair())) {}
+
+SavedTensorHooks::~SavedTensorHooks() { innermost = std::move(outer_); }
+
+}  // namespace antegrad

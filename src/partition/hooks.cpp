@@ -1,0 +1,215 @@
+#include "partition/hooks.h"
+
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+#include <utility>
+
+#include <antegrad/error.h>
+
+#include "graph/splice.h"
+
+namespace antegrad {
+namespace {
+
+bool owns_storage(const Graph& graph, ValueId id) { return graph.value(id).storage == id; }
+
+/// A copy with strides of one's own, into `to`.
+Node copy_node(ValueId from, ValueId to, const Shape& strides, Phase phase, int32_t id) {
+  Node node;
+  node.op = Op::intern("antegrad::restride.default");
+  node.inputs = {from};
+  node.args = {attr::Input{}, strides};
+  node.outputs = {to};
+  node.phase = phase;
+  node.id = id;
+  return node;
+}
+
+/// After all nodes that read or make what is in the storage of `id`.
+size_t after_last_use(const Graph& graph, ValueId id) {
+  const StorageId storage = graph.value(id).storage;
+  const auto is_it = [&](ValueId other) {
+    return other != kNoValue && graph.value(other).storage == storage;
+  };
+  const auto uses = [&](const Node& node) {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), is_it) ||
+           std::any_of(node.outputs.begin(), node.outputs.end(), is_it);
+  };
+  const auto last = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), uses);
+  return static_cast<size_t>(graph.nodes.rend() - last);
+}
+
+size_t before_first_use(const Graph& graph, ValueId id) {
+  const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
+  });
+  return static_cast<size_t>(first - graph.nodes.begin());
+}
+
+/// The values of the part's outputs as values that own their storage and stand once in the list.
+std::vector<ValueId> pack(Graph& forward, HookedTensor& tensor, int32_t& next_node) {
+  const size_t position = after_last_use(forward, tensor.value);
+  const size_t before = forward.nodes.size();
+  std::vector<ValueId> packed =
+      splice(forward, position, tensor.pack, {tensor.value}, Phase::forward, next_node);
+  size_t end = position + forward.nodes.size() - before;
+  for (ValueId& value : packed) {
+    if (owns_storage(forward, value)) continue;
+    TensorMeta meta = forward.value(value).meta;
+    meta.offset = 0;
+    const ValueId copy = forward.add_tensor(meta);
+    forward.nodes.insert(forward.nodes.begin() + static_cast<std::ptrdiff_t>(end++),
+                         copy_node(value, copy, meta.strides, Phase::forward, next_node++));
+    value = copy;
+  }
+  return packed;
+}
+
+/// What runs again may read the tensor, so unpacking is of the forward, as that is. `id` becomes what the last of these nodes computes, or a copy of what they hand through.
+void unpack(Graph& backward, const HookedTensor& tensor, const std::vector<ValueId>& inputs,
+            int32_t& next_node) {
+  const size_t position = before_first_use(backward, tensor.value);
+  const size_t before = backward.nodes.size();
+  const ValueId found =
+      splice(backward, position, tensor.unpack, inputs, Phase::forward, next_node).front();
+  const auto begin = backward.nodes.begin() + static_cast<std::ptrdiff_t>(position);
+  const auto end = begin + static_cast<std::ptrdiff_t>(backward.nodes.size() - before);
+  const bool is_input = std::find(inputs.begin(), inputs.end(), found) != inputs.end();
+  const TensorMeta& meta = backward.value(tensor.value).meta;
+  if (is_input || !owns_storage(backward, found) || backward.value(found).meta != meta) {
+    backward.nodes.insert(
+        end, copy_node(found, tensor.value, meta.strides, Phase::forward, next_node++));
+    return;
+  }
+  for (auto node = begin; node != end; ++node) {
+    std::replace(node->inputs.begin(), node->inputs.end(), found, tensor.value);
+    std::replace(node->outputs.begin(), node->outputs.end(), found, tensor.value);
+  }
+  for (Value& value : backward.values) {
+    if (value.storage == found) value.storage = tensor.value;
+    if (value.alias_class == found) value.alias_class = tensor.value;
+  }
+}
+
+TensorMeta packed_meta(const HookedTensor& tensor, size_t i) {
+  TensorMeta meta = tensor.pack.value(tensor.pack.outputs[i].value).meta;
+  meta.offset = 0;
+  return meta;
+}
+
+/// A tensor value with the id `wanted`, or a new one when that is below `taken`.
+ValueId add_input(Graph& graph, const TensorMeta& meta, ValueId wanted, ValueId taken) {
+  if (wanted < taken) return graph.add_tensor(meta);
+  graph.values.resize(std::max(graph.values.size(), static_cast<size_t>(wanted) + 1));
+  graph.value(wanted) = {ValueKind::tensor, meta, wanted, wanted};
+  return wanted;
+}
+
+}  // namespace
+
+bool can_be_hooked(const Graph& forward, ValueId saved) {
+  const Value& value = forward.value(saved);
+  return value.kind == ValueKind::tensor && value.storage == saved && value.meta.offset == 0 &&
+         span_bytes(value.meta) == numel(value.meta) * byte_size(value.meta.dtype);
+}
+
+void pack_saved(Graph& forward, Hooked& hooked) {
+  std::unordered_map<ValueId, const HookedTensor*> by_value;
+  for (HookedTensor& tensor : hooked.tensors) {
+    tensor.packed = pack(forward, tensor, hooked.next_node);
+    by_value.emplace(tensor.value, &tensor);
+  }
+  std::vector<Output> outputs;
+  for (Output& output : forward.outputs) {
+    const auto it = by_value.find(output.value);
+    if (output.kind != OutputKind::saved || it == by_value.end()) {
+      outputs.push_back(std::move(output));
+      continue;
+    }
+    for (const ValueId packed : it->second->packed) {
+      output.value = packed;
+      outputs.push_back(output);
+    }
+  }
+  // A value may be packed by several: it is saved once.
+  std::vector<char> there(forward.values.size(), 0);
+  std::erase_if(outputs, [&](const Output& output) {
+    if (output.kind != OutputKind::saved) return false;
+    const auto id = static_cast<size_t>(output.value);
+    return std::exchange(there[id], 1) != 0;
+  });
+  forward.outputs = std::move(outputs);
+}
+
+std::map<ValueId, ValueId> unpack_saved(Graph& backward, const Hooked& hooked) {
+  std::unordered_map<ValueId, const HookedTensor*> by_value;
+  for (const HookedTensor& tensor : hooked.tensors) by_value.emplace(tensor.value, &tensor);
+  std::map<ValueId, ValueId> forward_values;
+  std::unordered_map<ValueId, ValueId> here;  // packed values of the forward
+  std::vector<Input> inputs;
+  std::vector<std::pair<const HookedTensor*, std::vector<ValueId>>> read;
+  // New inputs have the ids of the forward where these are free: they are, but in backwards that were captured later.
+  const auto taken = static_cast<ValueId>(backward.values.size());
+  // Other saved values keep their ids, a packed one that is one of them too.
+  for (const Input& input : backward.inputs) {
+    if (input.kind == InputKind::saved && !by_value.count(input.value)) {
+      here.emplace(input.value, input.value);
+    }
+  }
+  for (Input& input : backward.inputs) {
+    const auto it = input.kind == InputKind::saved ? by_value.find(input.value) : by_value.end();
+    if (it == by_value.end()) {
+      inputs.push_back(std::move(input));
+      continue;
+    }
+    const HookedTensor& tensor = *it->second;
+    std::vector<ValueId> packed;
+    for (size_t i = 0; i < tensor.packed.size(); ++i) {
+      const auto [known, is_new] = here.emplace(tensor.packed[i], kNoValue);
+      if (is_new) {
+        known->second = add_input(backward, packed_meta(tensor, i), tensor.packed[i], taken);
+        forward_values.emplace(known->second, tensor.packed[i]);
+        input.value = known->second;
+        inputs.push_back(input);
+      }
+      packed.push_back(known->second);
+    }
+    read.emplace_back(&tensor, std::move(packed));
+  }
+  backward.inputs = std::move(inputs);
+  int32_t next_node = hooked.next_node;
+  for (const auto& [tensor, packed] : read) unpack(backward, *tensor, packed, next_node);
+  return forward_values;
+}
+
+std::map<ValueId, ValueId> apply_hooks(Partition& partition, Hooked& hooked) {
+  // Of one length, so that what is new has the same ids in both.
+  auto& values = partition.forward.values;
+  values.resize(std::max(values.size(), partition.backward.values.size()));
+  pack_saved(partition.forward, hooked);
+  auto forward_values = unpack_saved(partition.backward, hooked);
+  std::unordered_map<ValueId, Saved> before;
+  for (const Saved& saved : partition.saved) before.emplace(saved.value, saved);
+  partition.saved.clear();
+  for (const Output& output : partition.forward.outputs) {
+    if (output.kind != OutputKind::saved) continue;
+    const auto it = before.find(output.value);
+    partition.saved.push_back(it != before.end()
+                                  ? it->second
+                                  : Saved{output.value,
+                                          span_bytes(partition.forward.value(output.value).meta),
+                                          SavedWhy::intermediate});
+  }
+  return forward_values;
+}
+
+std::vector<ValueId> in_backward(std::vector<ValueId> values,
+                                 const std::map<ValueId, ValueId>& forward_values) {
+  for (const auto& [here, in_forward] : forward_values) {
+    std::replace(values.begin(), values.end(), in_forward, here);
+  }
+  return values;
+}
+
+}  // namespace antegrad

@@ -1,0 +1,53 @@
+#include "runtime/eager_hooks.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <antegrad/error.h>
+#include <c10/util/StringUtil.h>
+
+#include <utility>
+
+namespace antegrad::runtime {
+namespace {
+
+std::string text_of(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  return c10::str(options.dtype().name(), sizes, " on ", options.device());
+}
+
+bool is_ours_alone(const at::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+}  // namespace
+
+PackedTensor::PackedTensor(std::shared_ptr<const detail::HookPair> hooks, const at::Tensor& tensor)
+    : hooks_(std::move(hooks)),
+      sizes_(tensor.sizes().vec()),
+      strides_(tensor.strides().vec()),
+      options_(tensor.options()) {
+  const at::NoGradGuard no_grad;
+  packed_ = hooks_->pack_object(tensor.detach());
+}
+
+at::Tensor PackedTensor::unpack() const {
+  const at::NoGradGuard no_grad;
+  auto tensor = hooks_->unpack_object(packed_);
+  const bool same = tensor.defined() && tensor.layout() == at::kStrided &&
+                    tensor.sizes() == at::IntArrayRef(sizes_) &&
+                    tensor.dtype() == options_.dtype() && tensor.device() == options_.device();
+  if (!same) {
+    throw HookError(ErrorText{
+        "unpack of '" + hooks_->options.name + "' to give back " + text_of(sizes_, options_),
+        tensor.defined() ? text_of(tensor.sizes(), tensor.options()) : "no tensor",
+        "return a tensor of the sizes, dtype and device of the one that was packed"});
+  }
+  if (tensor.strides() == at::IntArrayRef(strides_) && tensor.storage_offset() == 0 &&
+      is_ours_alone(tensor)) {
+    return tensor;
+  }
+  auto copy = at::empty_strided(sizes_, strides_, options_);
+  copy.copy_(tensor);
+  return copy;
+}
+
+}  // namespace antegrad::runtime
