@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "ops/answer.h"
 #include "runtime/front_errors.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
@@ -185,6 +186,24 @@ void make_plain(at::Tensor& tangent) {
 
 }  // namespace
 
+namespace {
+
+// The forward asks what its results depend on. What only the backward needs it may have left out.
+std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs,
+                            const LineFinder& lines) {
+  try {
+    return program.run(std::move(inputs), lines);
+  } catch (const ops::UnexpectedAnswer& unexpected) {
+    throw BackwardError(ErrorText{
+        "data that answer in the backward as they did when the region was captured",
+        "node #" + std::to_string(unexpected.node) + ", on which no result depends, that finds " +
+            ops::to_text(unexpected.found),
+        "leave out of the region, or of the loss, what is computed and then overwritten"});
+  }
+}
+
+}  // namespace
+
 BackwardKey CompiledNode::key_for(variable_list& tangents, bool releases) const {
   BackwardKey key;
   key.form.autocast = torch_compat::Autocast::now();
@@ -228,7 +247,7 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
   auto inputs = gather(*program, tangents);
   // From here on the program alone holds them, so that each dies at its last use.
   if (releases) release();
-  auto outputs = program->program.run(std::move(inputs), executable_->lines_);
+  auto outputs = run(program->program, std::move(inputs), executable_->lines_);
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto output = program->gradients[i];
     if (output >= 0) gradients[i] = std::move(outputs[static_cast<size_t>(output)]);

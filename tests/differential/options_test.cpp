@@ -44,7 +44,6 @@ TEST(OptionsOfCallables, WrittenInCodeLeaveDumpsToTheEnvironment) {
               std::_Exit(0), ::testing::ExitedWithCode(0), "");
   unsetenv("ANTEGRAD_DUMP");
   EXPECT_FALSE(std::filesystem::is_empty(folder));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(OptionsOfCallables, OutOfRangeAreRefused) {

@@ -285,5 +285,28 @@ TEST(Questions, BeforeAnEffectTheyAreAskedFirst) {
   EXPECT_THAT(Journal::instance().take(), ElementsAre("positive 10", "negative -10"));
 }
 
+// What is overwritten is not computed in the forward, so that nothing asks there; the backward of its gradient, which is
+// zero, needs the answer that was assumed.
+TEST(Questions, OfWhatIsOverwrittenAreTypedErrorsInTheBackward) {
+  const auto fn = [](const at::Tensor& x) {
+    const auto rows = at::nonzero(x > 0).select(1, 0);
+    auto y = at::index_add(x, 0, rows, x.index_select(0, rows)) * x;
+    y.fill_(0.25);
+    return y.sum() + x.exp().sum();
+  };
+  auto step = antegrad::compile(fn);
+  expect_as_eager(step, fn, kOne);
+  expect_as_eager(step, fn, kOne);
+  const auto other = leaf_of(kAll);
+  const auto result = step(other);
+  EXPECT_TRUE(same_bits(fn(kAll), result.detach()));
+  try {
+    result.backward();
+    EXPECT_TRUE(same_bits(kAll.exp(), other.grad()));
+  } catch (const BackwardError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("captured"));
+  }
+}
+
 }  // namespace
 }  // namespace antegrad::testing
