@@ -1,7 +1,6 @@
 #include "capture/capture.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
-#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <antegrad/error.h>
 #include <c10/core/InferenceMode.h>
@@ -19,6 +18,7 @@
 #include "capture/untouched.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/keys.h"
+#include "torch_compat/saved_tensor_hooks.h"
 #include "torch_compat/stream_capture.h"
 #include "torch_compat/tensor_state.h"
 
@@ -29,23 +29,20 @@ namespace {
 class CaptureScope {
  public:
   explicit CaptureScope(Tracer& tracer)
-      : carried_(&tracer),
-        hooks_(at::SavedTensorDefaultHooks::set_tracing(true)),
-        autocast_cache_(at::autocast::is_autocast_cache_enabled()) {
+      : carried_(&tracer), autocast_cache_(at::autocast::is_autocast_cache_enabled()) {
     at::autocast::clear_cache();
     at::autocast::set_autocast_cache_enabled(true);
   }
   ~CaptureScope() {
     at::autocast::clear_cache();
     at::autocast::set_autocast_cache_enabled(autocast_cache_);
-    at::SavedTensorDefaultHooks::set_tracing(hooks_);
   }
   CaptureScope(const CaptureScope&) = delete;
   CaptureScope& operator=(const CaptureScope&) = delete;
 
  private:
   torch_compat::CarriedScope carried_;
-  bool hooks_;
+  torch_compat::NoSavedTensorHooks no_hooks_;
   bool autocast_cache_;
   at::functionalization::impl::FunctionalizationReapplyViewsGuard views_{true};
   c10::impl::IncludeDispatchKeyGuard keys_{torch_compat::capture_keys};

@@ -1,6 +1,5 @@
 #include "runtime/compiled_node.h"
 
-#include <ATen/SavedTensorHooks.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
@@ -12,26 +11,11 @@
 #include "runtime/front_errors.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
+#include "torch_compat/saved_tensor_hooks.h"
 
 namespace antegrad::runtime {
 
 using torch::autograd::variable_list;
-
-namespace {
-
-// Hooks of libtorch's scopes do not fire on what is saved meanwhile.
-class TracingScope {
- public:
-  TracingScope() : before_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
-  ~TracingScope() { at::SavedTensorDefaultHooks::set_tracing(before_); }
-  TracingScope(const TracingScope&) = delete;
-  TracingScope& operator=(const TracingScope&) = delete;
-
- private:
-  bool before_;
-};
-
-}  // namespace
 
 CompiledNode::CompiledNode(std::shared_ptr<const Executable> executable,
                            torch::autograd::edge_list&& next_edges)
@@ -44,7 +28,7 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
   using torch::autograd::SavedVariable;
   const auto& slots = executable_->saved_;
   // Hooks of libtorch's scopes are given as `packed`, or are part of the program.
-  const TracingScope no_hooks;
+  const torch_compat::NoSavedTensorHooks no_hooks;
   kept_.resize(slots.size());
   size_t next_copy = 0;
   for (size_t i = 0; i < slots.size(); ++i) {

@@ -1,0 +1,22 @@
+#pragma once
+
+/// \file
+/// libtorch's scopes of hooks on saved tensors.
+
+#include <ATen/SavedTensorHooks.h>
+
+namespace antegrad::torch_compat {
+
+/// While it lives, hooks of this thread's scopes do not fire on what is saved.
+class NoSavedTensorHooks {
+ public:
+  NoSavedTensorHooks() : before_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
+  ~NoSavedTensorHooks() { at::SavedTensorDefaultHooks::set_tracing(before_); }
+  NoSavedTensorHooks(const NoSavedTensorHooks&) = delete;
+  NoSavedTensorHooks& operator=(const NoSavedTensorHooks&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace antegrad::torch_compat
