@@ -75,12 +75,10 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
 }  // namespace
 
 BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first,
-                                   const Partition& usual, Hooked hooked, Recapture recapture,
-                                   PassContext context)
+                                   const Partition& usual, Recapture recapture, PassContext context)
     : raw_(std::move(raw)),
       saved_(saved_by(usual.forward)),
       schedule_(usual.schedule),
-      hooked_(std::move(hooked)),
       recapture_(std::move(recapture)),
       context_(std::move(context)) {
   for (const auto& output : first.graph.outputs) {

@@ -36,10 +36,12 @@ class BackwardVariants {
     std::exception_ptr error;  ///< why there is no backward
   };
 
-  /// `first` is the joint graph of the usual form; `raw` the same as captured; `usual`: its partition, without hooks;
-  /// `hooked`: what the forward packs, which each backward unpacks.
+  /// `first` is the joint graph of the usual form; `raw` the same as captured; `usual`: its partition, without hooks.
   BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, const Partition& usual,
-                   Hooked hooked, Recapture recapture, PassContext context);
+                   Recapture recapture, PassContext context);
+
+  /// What the forward packs, which each backward unpacks.
+  void set_hooked(Hooked hooked) { hooked_ = std::move(hooked); }
 
   /// Values that a releasing backward may write over (known once the forward is prepared).
   void set_donated(std::vector<ValueId> donated) { donated_ = std::move(donated); }
@@ -58,11 +60,11 @@ class BackwardVariants {
   const std::shared_ptr<const Graph> raw_;
   const std::vector<bool> saved_;  // by value
   const Schedule schedule_;
-  const Hooked hooked_;
   const Recapture recapture_;
   const PassContext context_;
   std::vector<int32_t> receivers_;  // primals that gradients are for
   std::vector<ValueId> donated_;
+  Hooked hooked_;
   std::atomic<int> dumped_{0};
   std::mutex mutex_;  // guards what is below
   std::vector<std::pair<ops::BackwardForm, std::unique_ptr<const Joint>>> joints_;

@@ -109,12 +109,10 @@ Partition partition_joint(const Graph& joint, PartitionChoice& choice, ProgramRe
   return std::move(partition);
 }
 
-// A partition, and what runs: the same with hooks in it, where there are any.
+// A partition, and the hooks on what it saves.
 struct Decided {
-  Partition plain;
+  Partition partition;
   Hooked hooked;
-  Partition packed;
-  std::map<ValueId, ValueId> forward_values;  // see unpack_saved()
 };
 
 [[noreturn]] void refuse_budget(int64_t smallest, int64_t budget) {
@@ -125,26 +123,27 @@ struct Decided {
                                         "raise the budget, or leave out the hooks"});
 }
 
+int64_t peak_with(Partition partition, Hooked hooked, const ByteRules& rules) {
+  apply_hooks(partition, hooked);
+  return simulate(partition, rules).peak_bytes;
+}
+
 // While they pack and unpack, hooks hold a tensor twice: plans for a budget leave room for that.
 Decided decide(const Graph& joint, const Options& options, const detail::HookPair* hooks,
                int32_t first_node, PartitionChoice& choice, ProgramReport& report) {
-  Decided decided;
-  decided.plain = partition_joint(joint, choice, report);
-  decided.packed = decided.plain;
-  if (hooks == nullptr || decided.plain.saved.empty()) return decided;
+  Decided decided{partition_joint(joint, choice, report), {}};
+  if (hooks == nullptr || decided.partition.saved.empty()) return decided;
   const auto budget = choice.budget.bytes;
   const auto smallest = report.smallest_budget_bytes;
   while (true) {
-    decided.hooked = capture_hooks(*hooks, decided.plain,
+    decided.hooked = capture_hooks(*hooks, decided.partition,
                                    options.saved_tensors_hooks_filtering_mode, first_node, report);
-    decided.forward_values = apply_hooks(decided.packed, decided.hooked);
     if (choice.partitioner != Partitioner::budget) return decided;
-    const auto peak = simulate(decided.packed, choice.rules).peak_bytes;
+    const auto peak = peak_with(decided.partition, decided.hooked, choice.rules);
     if (peak <= budget) return decided;
     if (choice.budget.bytes <= smallest) refuse_budget(peak, budget);
     choice.budget.bytes = std::max(smallest, choice.budget.bytes - (peak - budget));
-    decided.plain = partition_for(joint, choice).partition;
-    decided.packed = decided.plain;
+    decided.partition = partition_for(joint, choice).partition;
   }
 }
 
@@ -173,18 +172,19 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
 
   auto choice = choice_for(joint, captured.tables, options);
   const auto first_node = static_cast<int32_t>(raw->nodes.size());
-  auto [plain, hooked, partition, forward_values] =
-      decide(joint, options, hooks, first_node, choice, report);
-  compiled.record = make_record(plain, choice);
+  auto [partition, hooked] = decide(joint, options, hooks, first_node, choice, report);
+  compiled.record = make_record(partition, choice);
+  const auto gradients = gradients_of(joint);
+  const auto variants = std::make_shared<BackwardVariants>(
+      std::move(raw),
+      BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error},
+      partition, std::move(later.recapture), context);
+  const auto forward_values = apply_hooks(partition, hooked);
+  variants->set_hooked(std::move(hooked));
   if (options.verify_graphs) {
     verify(partition.forward);
     verify(partition.backward);
   }
-  const auto gradients = gradients_of(joint);
-  const auto variants = std::make_shared<BackwardVariants>(
-      std::move(raw),
-      BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error}, plain,
-      std::move(hooked), std::move(later.recapture), context);
   // Last: writing in place ends SSA's freedom to move nodes.
   partition.forward = run_pass(
       "reinplace", [](Graph graph) { return reinplace(std::move(graph)); },

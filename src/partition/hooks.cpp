@@ -143,6 +143,7 @@ void pack_saved(Graph& forward, Hooked& hooked) {
 }
 
 std::map<ValueId, ValueId> unpack_saved(Graph& backward, const Hooked& hooked) {
+  if (hooked.tensors.empty()) return {};
   std::unordered_map<ValueId, const HookedTensor*> by_value;
   for (const HookedTensor& tensor : hooked.tensors) by_value.emplace(tensor.value, &tensor);
   std::map<ValueId, ValueId> forward_values;
@@ -184,6 +185,7 @@ std::map<ValueId, ValueId> unpack_saved(Graph& backward, const Hooked& hooked) {
 }
 
 std::map<ValueId, ValueId> apply_hooks(Partition& partition, Hooked& hooked) {
+  if (hooked.tensors.empty()) return {};
   // Of one length, so that what is new has the same ids in both.
   auto& values = partition.forward.values;
   values.resize(std::max(values.size(), partition.backward.values.size()));
