@@ -1,0 +1,304 @@
+#include "runtime/executable.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
+#include <ATen/record_function.h>
+#include <antegrad/error.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <optional>
+
+#include "runtime/compiled_node.h"
+#include "runtime/generator_states.h"
+#include "runtime/inner_gradients.h"
+#include "torch_compat/autograd_graph.h"
+#include "torch_compat/autograd_node.h"
+#include "torch_compat/tensor_state.h"
+
+namespace antegrad::runtime {
+namespace {
+
+using Alias = OutputAlias::Kind;
+
+void bump_version(const at::Tensor& tensor, int32_t times) {
+  if (tensor.is_inference()) return;
+  for (; times > 0; --times) torch::autograd::impl::bump_version(tensor);
+}
+
+// What a profiler shows of a call: its name, and by the sequence number which backward belongs to it. Costs
+// a look at a thread-local when nobody listens.
+class ForwardRange {
+ public:
+  explicit ForwardRange(const std::string& name) : record_(at::RecordScope::FUNCTION) {
+    if (!record_.isActive()) return;
+    record_.before(name, static_cast<int64_t>(torch_compat::next_sequence_number()));
+  }
+
+ private:
+  at::RecordFunction record_;
+};
+
+// A copy in memory laid out as the original's from the start of its storage: views of it are made again by offsets in
+// that.
+at::Tensor copy_in_place(const at::Tensor& tensor) {
+  const bool plain = tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense();
+  if (plain || at::has_internal_overlap(tensor) != at::MemOverlap::No) return tensor.clone();
+  const auto elements = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(),
+                                                         /*itemsize=*/1, tensor.storage_offset());
+  const auto memory = at::empty({static_cast<int64_t>(elements)}, tensor.options());
+  auto copy = memory.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  copy.copy_(tensor);
+  return copy;
+}
+
+// The tensor that an alias refers to.
+const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tensor>& primals,
+                            const std::vector<at::Tensor>& handed) {
+  return (alias.of_input() ? primals : handed)[static_cast<size_t>(alias.index)];
+}
+
+}  // namespace
+
+std::vector<at::Tensor> Executable::copy_overwritten(const std::vector<at::Tensor>& primals) const {
+  std::vector<at::Tensor> copies;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (const auto& slot : saved_) {
+    if (slot.kind != SavedSlot::Kind::primal_copy) continue;
+    copies.push_back(copy_in_place(primals[static_cast<size_t>(slot.index)]));
+  }
+  return copies;
+}
+
+std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& primals) const {
+  auto inputs = primals;
+  inputs.resize(forward_.input_count());  // tokens
+  const GeneratorStates before(generators_);
+  try {
+    return forward_.run(std::move(inputs), lines_);
+  } catch (const ops::UnexpectedAnswer& unexpected) {
+    before.restore();
+    throw other_answer(unexpected);
+  } catch (...) {
+    before.restore();
+    throw;
+  }
+}
+
+OtherAnswer Executable::other_answer(const ops::UnexpectedAnswer& unexpected) const {
+  OtherAnswer other;
+  for (const auto& question : questions_) {
+    if (question.node == unexpected.node) {
+      other.answers.push_back(unexpected.found);
+      return other;
+    }
+    other.answers.push_back(question.assumed);
+  }
+  throw InternalError("node #" + std::to_string(unexpected.node) + " of '" + name_ +
+                      "' asks what the capture did not");
+}
+
+void Executable::write_back(const std::vector<at::Tensor>& outputs,
+                            std::vector<at::Tensor>& primals) const {
+  for (const auto& mutation : mutations_) {
+    auto& target = primals[static_cast<size_t>(mutation.primal)];
+    const auto& value = outputs[static_cast<size_t>(mutation.output)];
+    if (mutation.metadata) {
+      target.unsafeGetTensorImpl()->set_sizes_and_strides(value.sizes(), value.strides(),
+                                                          target.storage_offset());
+    }
+    if (mutation.data) {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      target.copy_(value);
+    }
+  }
+  for (const auto& bumps : version_bumps_) {
+    bump_version(primals[static_cast<size_t>(bumps.primal)], bumps.count);
+  }
+}
+
+// Everything that is handed out but views by autograd: what the forward computed, inputs, raw aliases.
+std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& outputs,
+                                                const std::vector<at::Tensor>& primals) const {
+  std::vector<at::Tensor> handed(handed_out_.size());
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const auto& out = handed_out_[i];
+    if (out.alias.kind == Alias::is_input)
+      handed[i] = primals[static_cast<size_t>(out.alias.index)];
+    if (out.alias.kind != Alias::none || out.output < 0) continue;
+    handed[i] = outputs[static_cast<size_t>(out.output)];
+    bump_version(handed[i], out.version);
+  }
+  // In inference mode an alias is a plain view: it has no history that could be lost.
+  std::optional<at::AutoDispatchBelowADInplaceOrView> below_autograd;
+  if (!c10::InferenceMode::is_enabled()) below_autograd.emplace();
+  ViewSteps::Made made;
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const auto& out = handed_out_[i];
+    const auto kind = out.alias.kind;
+    const bool detached = kind == Alias::detached_from_input || kind == Alias::detached_from_output;
+    const bool data = kind == Alias::data_of_input || kind == Alias::data_of_output;
+    if (!detached && !data) continue;
+    const auto& target = target_of(out.alias, primals, handed);
+    handed[i] = out.steps.apply(target, made);
+    if (detached && !target.is_inference()) torch_compat::share_version_counter(target, handed[i]);
+    if (data) bump_version(handed[i], out.version);
+    if (out.own_view != OwnView::none && !target.is_inference()) {
+      using torch_compat::MadeBy;
+      torch_compat::make_view_of(
+          target, handed[i],
+          out.own_view == OwnView::in_function ? MadeBy::function : MadeBy::no_grad);
+    }
+  }
+  return handed;
+}
+
+void Executable::make_views(const std::vector<at::Tensor>& primals,
+                            std::vector<at::Tensor>& handed) const {
+  ViewSteps::Made made;
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const auto& out = handed_out_[i];
+    const auto kind = out.alias.kind;
+    if (out.leaf) handed[i].set_requires_grad(true);
+    if (kind == Alias::view_of_input || kind == Alias::view_of_output) {
+      handed[i] = out.steps.apply(target_of(out.alias, primals, handed), made);
+    } else if (kind == Alias::no_grad_view_of_input || kind == Alias::no_grad_view_of_output) {
+      const at::NoGradGuard no_grad;
+      ViewSteps::Made made_without_grad;
+      handed[i] = out.steps.apply(target_of(out.alias, primals, handed), made_without_grad);
+    }
+  }
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    const auto& alias = handed_out_[i].alias;
+    if (alias.kind == Alias::same_as_output) handed[i] = handed[static_cast<size_t>(alias.index)];
+  }
+}
+
+// What hooks make of each saved tensor, by slot.
+std::vector<std::optional<PackedTensor>> Executable::pack_saved(
+    const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
+    const std::vector<at::Tensor>& copies,
+    const std::shared_ptr<const detail::HookPair>& hooks) const {
+  std::vector<std::optional<PackedTensor>> packed(saved_.size());
+  size_t next_copy = 0;
+  for (size_t i = 0; i < saved_.size(); ++i) {
+    const auto index = static_cast<size_t>(saved_[i].index);
+    at::Tensor tensor;
+    switch (saved_[i].kind) {
+      case SavedSlot::Kind::generator_state: continue;
+      case SavedSlot::Kind::primal: tensor = primals[index]; break;
+      case SavedSlot::Kind::primal_copy: tensor = copies[next_copy++]; break;
+      case SavedSlot::Kind::intermediate: tensor = outputs[index]; break;
+      case SavedSlot::Kind::handed_out:
+        tensor = outputs[static_cast<size_t>(handed_out_[index].output)];
+        break;
+      case SavedSlot::Kind::written_primal:
+        for (const auto& mutation : mutations_) {
+          if (mutation.primal != saved_[i].index) continue;
+          tensor = outputs[static_cast<size_t>(mutation.output)];
+        }
+        break;
+    }
+    packed[i].emplace(hooks, tensor);
+  }
+  return packed;
+}
+
+std::vector<at::Tensor> Executable::call(
+    std::vector<at::Tensor> primals, const std::shared_ptr<const detail::HookPair>& hooks) const {
+  const ForwardRange range(name_);
+  AG_CHECK(primals.size() == primal_count_, "number of primals");
+  // Grad mode is guarded; where it is off, the callable may have put it on inside.
+  const bool differentiate = !tangents_.empty();
+  std::vector<at::Tensor> copies;
+  if (differentiate) copies = copy_overwritten(primals);
+  const bool packs = differentiate && hooks != nullptr;
+  const GeneratorStates before(packs ? generators_ : std::vector<at::Generator>());
+  const auto outputs = run_forward(primals);
+  std::vector<std::optional<PackedTensor>> packed;
+  if (packs) {
+    try {
+      packed = pack_saved(primals, outputs, copies, hooks);
+    } catch (...) {
+      before.restore();
+      throw;
+    }
+  }
+
+  // The commit point: from here on nothing throws in ordinary use.
+  write_back(outputs, primals);
+  auto handed = make_memory(outputs, primals);
+  torch_compat::NodePtr region;
+  if (differentiate) {
+    region = attach_node(primals, outputs, handed, std::move(copies), std::move(packed));
+  }
+  make_views(primals, handed);
+  if (region && has_inner_) check_inner_gradients(region, primals, handed);
+  handed.resize(result_count_);
+  return handed;
+}
+
+void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
+                                       const std::vector<at::Tensor>& primals,
+                                       const std::vector<at::Tensor>& handed) const {
+  std::vector<InnerResult> inner;
+  const auto note_edge = [&](const torch::autograd::Edge& edge, size_t output) {
+    inner.push_back(
+        {torch_compat::WeakNode(edge.function), edge.input_nr, tangent_of_output_[output]});
+  };
+  const auto note = [&](const at::Tensor& tensor, bool is_inner, size_t output) {
+    if (!is_inner || !tensor.defined() || !torch_compat::has_history(tensor)) return;
+    note_edge(torch_compat::gradient_edge(tensor), output);
+  };
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    // An input that is handed out is the caller's; its history is no part of the region.
+    if (handed_out_[i].alias.kind == Alias::is_input) continue;
+    note(handed[i], handed_out_[i].inner, i);
+  }
+  for (size_t i = 0; i < mutations_.size(); ++i) {
+    if (!mutations_[i].history) continue;
+    const auto& written = primals[static_cast<size_t>(mutations_[i].primal)];
+    note(written, mutations_[i].inner, handed_out_.size() + i);
+    for (const auto primal : inner_views_) {
+      const auto& view = primals[static_cast<size_t>(primal)];
+      if (!view.is_view() || !view._base().is_same(written)) continue;
+      const auto edge = torch_compat::gradient_edge(view);
+      note_edge(edge, handed_out_.size() + i);
+      edge.function->add_tensor_pre_hook(std::make_unique<WrittenViewCheck>(region, edge));
+    }
+  }
+  if (inner.empty()) return;
+  region->add_tensor_pre_hook(std::make_unique<InnerGradientCheck>(std::move(inner)));
+}
+
+torch_compat::NodePtr Executable::attach_node(
+    const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
+    const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
+    std::vector<std::optional<PackedTensor>> packed) const {
+  torch::autograd::edge_list edges;
+  edges.reserve(gradient_primals_.size());
+  for (const auto primal : gradient_primals_) {
+    edges.push_back(torch::autograd::impl::gradient_edge(primals[static_cast<size_t>(primal)]));
+  }
+  const auto [owner, node] =
+      torch_compat::make_node<CompiledNode>(shared_from_this(), std::move(edges));
+  // In the order of tangents: results and bases, then mutated inputs.
+  for (size_t i = 0; i < handed_out_.size(); ++i) {
+    if (handed_out_[i].differentiable) torch::autograd::set_history(handed[i], owner);
+  }
+  for (const auto& mutation : mutations_) {
+    if (!mutation.history) continue;
+    const auto& target = primals[static_cast<size_t>(mutation.primal)];
+    torch::autograd::impl::rebase_history(
+        target, torch::autograd::Edge(owner, node->add_input_metadata(target)));
+  }
+  node->save(primals, outputs, handed, std::move(copies), std::move(packed));
+  return owner;
+}
+
+}  // namespace antegrad::runtime
