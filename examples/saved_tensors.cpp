@@ -1,4 +1,4 @@
-// Hooks on saved tensors: what the forward keeps for the backward is kept in fewer bits.
+// Hooks on saved tensors: what the forward keeps for the backward is kept in fewer bits, or elsewhere.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -7,6 +7,7 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -43,12 +44,12 @@ int main() {
   };
   const auto exact = gradients();
   const auto exact_bytes = step.report().programs.back().saved_bytes;
-  fmt::print("{:<14} {:>8} {:>16}\n", "saved as", "MiB", "gradient error");
-  fmt::print("{:<14} {:>8.2f} {:>16}\n", "they are", static_cast<double>(exact_bytes) / (1 << 20),
+  fmt::print("{:<16} {:>8} {:>16}\n", "saved as", "MiB", "gradient error");
+  fmt::print("{:<16} {:>8.2f} {:>16}\n", "they are", static_cast<double>(exact_bytes) / (1 << 20),
              "none");
   const auto show = [&](const std::vector<at::Tensor>& found) {
     const auto program = step.report().programs.back();
-    fmt::print("{:<14} {:>8.2f} {:>16.5f}\n", program.hooks,
+    fmt::print("{:<16} {:>8.2f} {:>16.5f}\n", program.hooks,
                static_cast<double>(program.saved_bytes) / (1 << 20),
                norm_of_difference(exact, found));
     return program.saved_bytes < exact_bytes;
@@ -64,6 +65,13 @@ int main() {
   for (const auto& hooks : {antegrad::compress::int8_rowwise(), antegrad::compress::bf16()}) {
     const antegrad::SavedTensorHooks scope(hooks);
     smaller &= show(gradients());
+  }
+  {
+    const auto directory = std::filesystem::temp_directory_path().string();
+    const antegrad::compress::HostOffload options{.min_bytes = 64 << 10, .directory = directory};
+    const antegrad::SavedTensorHooks scope(antegrad::compress::offload_to_host(options));
+    const auto found = gradients();
+    smaller &= show(found) && norm_of_difference(exact, found) == 0;
   }
   const antegrad::Hooks halves(
       [](const at::Tensor& x) { return std::pair(x.to(at::kBFloat16), x.scalar_type()); },

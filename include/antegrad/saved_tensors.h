@@ -15,6 +15,7 @@
 
 #include <antegrad/tree.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -124,8 +125,8 @@ namespace detail {
 const std::shared_ptr<const HookPair>& current_hooks();
 }  // namespace detail
 
-/// Hooks that save fewer bytes; floating-point tensors alone, others stay as they are. Errors are relative to the
-/// largest value of the tensor (fp8) or of the row (int8), or to each value (bf16).
+/// Hooks that save fewer bytes. Those that round take floating-point tensors alone, others stay as they are; errors are
+/// relative to the largest value of the tensor (fp8) or of the row (int8), or to each value (bf16).
 namespace compress {
 /// 8 bits with one scale a tensor: three bits of mantissa, or two and a larger range.
 const Hooks& fp8_e4m3();
@@ -134,6 +135,26 @@ const Hooks& fp8_e5m2();
 const Hooks& int8_rowwise();
 /// 16 bits of floating point: seven bits of mantissa.
 const Hooks& bf16();
+
+/// What offload_to_host() moves, and where to.
+struct HostOffload {
+  int64_t min_bytes = int64_t{64} << 10;  ///< smaller tensors stay where they are
+  /// The most bytes that may be out at once in this process, whatever moved them; 0: as many as there is room for.
+  int64_t max_bytes = int64_t{16} << 30;
+  /// For tensors on the CPU: where their files lie. "": $TMPDIR, or /tmp. Only a directory on a disk frees memory.
+  std::string directory = {};
+};
+
+/// Saved tensors of any dtype leave the memory of their device and come back to the bit: from a GPU to pinned memory of
+/// the host, copied beside what the GPU computes; from the CPU to a file without a name, which is gone when the process
+/// is. Calls with equal options give hooks that are one to guards. Throws OptionError for negative numbers.
+///
+/// A compiled call throws HookError, with everything as it was before, where more than max_bytes would be out, the
+/// directory takes no file or no such large one, or the stream is captured into a CUDA graph.
+Hooks offload_to_host(const HostOffload& options = {});
+
+/// Bytes of saved tensors that are out: each from its forward until nobody can read it any more.
+int64_t offloaded_bytes();
 }  // namespace compress
 
 }  // namespace antegrad

@@ -32,7 +32,7 @@ from antegrad._C import (
     ShapeMismatchError,
     TensorKindError,
 )
-from antegrad import config
+from antegrad import compress, config
 from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile, report
 from antegrad._dynamo import backend
@@ -63,6 +63,7 @@ __all__ = [
     "backend",
     "checkpoint",
     "compile",
+    "compress",
     "config",
     "report",
     "saved_tensors_hooks",

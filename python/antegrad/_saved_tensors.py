@@ -30,4 +30,14 @@ class saved_tensors_hooks(torch.autograd.graph.saved_tensors_hooks):
     def __init__(self, pack_hook, unpack_hook, *, inlineable=True, cache_hash="", name=None):
         name = name or getattr(pack_hook, "__name__", type(pack_hook).__name__)
         options = {"inlineable": bool(inlineable), "cache_hash": str(cache_hash), "name": str(name)}
+        self._hold(pack_hook, unpack_hook, options)
+
+    def _hold(self, pack_hook, unpack_hook, options):
         super().__init__(_marked(pack_hook, options), _marked(unpack_hook, options))
+
+
+class ready_made_hooks(saved_tensors_hooks):
+    """A pair of hooks that is written in C++ (antegrad.compress)."""
+
+    def __init__(self, hooks):
+        self._hold(hooks.pack, hooks.unpack, {"ready_made": hooks})

@@ -57,6 +57,9 @@ const void* identity(const py::object& hook) {
 }
 
 Hooks hooks_of(const py::object& pack_hook, const py::object& unpack_hook) {
+  if (const auto mark = mark_of(pack_hook); !mark.is_none() && mark.contains("ready_made")) {
+    return mark["ready_made"].cast<Hooks>();
+  }
   detail::HookPair pair;
   pair.options = options_of(pack_hook, unpack_hook);
   pair.key = !pair.options.cache_hash.empty()
@@ -95,6 +98,32 @@ TorchHooks::TorchHooks() {
     return py::reinterpret_borrow<py::object>(hook.ptr(::getPyInterpreter()));
   };
   scope_.emplace(hooks_of(object(top->first), object(top->second)));
+}
+
+void add_ready_made_hooks(py::module_& module) {
+  const py::call_guard<py::gil_scoped_release> without_gil;
+  py::class_<Leaves>(module, "PackedTensor", "What a pack hook in C++ returned.");
+  py::class_<Hooks>(module, "Hooks", "A pair of hooks in C++; see antegrad.compress.")
+      .def(
+          "pack",
+          [](const Hooks& hooks, const at::Tensor& tensor) { return hooks.pair()->pack(tensor); },
+          without_gil)
+      .def(
+          "unpack",
+          [](const Hooks& hooks, const Leaves& packed) { return hooks.pair()->unpack(packed); },
+          without_gil);
+  module.def("fp8_e4m3", &compress::fp8_e4m3);
+  module.def("fp8_e5m2", &compress::fp8_e5m2);
+  module.def("int8_rowwise", &compress::int8_rowwise);
+  module.def("bf16", &compress::bf16);
+  module.def("offload_to_host",
+             [](int64_t min_bytes, int64_t max_bytes, const std::string& directory) {
+               return compress::offload_to_host({min_bytes, max_bytes, directory});
+             });
+  module.def(
+      "offloaded_bytes", &compress::offloaded_bytes,
+      "Bytes of saved tensors that antegrad.compress.offload_to_host moved and that somebody "
+      "may still read.");
 }
 
 }  // namespace antegrad::python

@@ -4,6 +4,7 @@
 /// Hooks on saved tensors from Python: torch.autograd.graph.saved_tensors_hooks around compiled calls.
 
 #include <antegrad/saved_tensors.h>
+#include <pybind11/pybind11.h>
 
 #include <optional>
 
@@ -19,5 +20,8 @@ class TorchHooks {
  private:
   std::optional<SavedTensorHooks> scope_;
 };
+
+/// What antegrad.compress is made of.
+void add_ready_made_hooks(pybind11::module_& module);
 
 }  // namespace antegrad::python

@@ -8,6 +8,7 @@
 #include "checkpoint.h"
 #include "errors.h"
 #include "function.h"
+#include "hooks.h"
 #include "options.h"
 
 namespace antegrad::python {
@@ -93,6 +94,7 @@ PYBIND11_MODULE(_C, module) {
   add_reports(module);
   add_checkpoints(module);
   add_config(module);
+  add_ready_made_hooks(module);
   py::class_<Function>(module, "Function", "A compiled function; see antegrad.compile.")
       .def(py::init([](py::object callable, const py::dict& options, const std::string& name) {
              return std::make_unique<Function>(std::move(callable), options_from(options, name));

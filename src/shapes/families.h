@@ -22,5 +22,6 @@ std::span<const Entry> image_family();
 std::span<const Entry> embedding_loss_family();
 std::span<const Entry> attention_family();
 std::span<const Entry> indexing_family();
+std::span<const Entry> own_family();
 
 }  // namespace antegrad::shapes

@@ -11,6 +11,7 @@
 /// Without CUDA in libtorch nothing is ever captured: stream_capture_without_cuda.cpp.
 
 #include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <optional>
@@ -32,7 +33,8 @@ std::optional<CapturedDraws> captured_draws(const at::Generator& generator);
 /// lock.
 void go_to(const at::Generator& generator, const CapturedDraws& place);
 
-/// Whether the current stream of the generator's device is being captured.
+/// Whether the current stream of the device, or of the generator's device, is being captured.
+bool in_stream_capture(c10::Device device);
 bool in_stream_capture(const at::Generator& generator);
 
 }  // namespace antegrad::torch_compat

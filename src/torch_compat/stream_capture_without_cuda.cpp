@@ -10,6 +10,7 @@ void go_to(const at::Generator&, const CapturedDraws&) {
   throw InternalError("a place in a CUDA graph, without CUDA");
 }
 
+bool in_stream_capture(c10::Device) { return false; }
 bool in_stream_capture(const at::Generator&) { return false; }
 
 }  // namespace antegrad::torch_compat

@@ -139,3 +139,52 @@ def test_the_scope_works_in_eager_code_too(arguments):
     with antegrad.saved_tensors_hooks(pack, lambda x: x):
         gradients(chain, *arguments)
     assert calls
+
+
+@pytest.mark.parametrize("name", ["fp8_e4m3", "fp8_e5m2", "int8_rowwise", "bf16"])
+def test_compressors_are_those_of_cpp(name):
+    hooks = getattr(antegrad.compress, name)
+    x = torch.randn(64, 64, requires_grad=True)
+    step = antegrad.compile(lambda x: x.exp().sum())
+    found = []
+    for function in [step, lambda x: x.exp().sum()]:
+        with hooks():
+            found.append(torch.autograd.grad(function(x), x)[0])
+    assert same(*found)
+    assert not same(found[0], x.detach().exp())
+    program = step.report().programs[0]
+    assert (program.hooks, step.report().eager_calls) == (name, 0)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    yield tmp_path
+    assert not list(tmp_path.iterdir())  # files have no name
+    assert antegrad.compress.offloaded_bytes() == 0
+
+
+def test_offload_keeps_bits_in_compiled_and_in_eager_code(arguments, directory):
+    step = antegrad.compile(chain)
+    wanted = gradients(chain, *arguments)
+    for function in [step, step, chain]:
+        with antegrad.compress.offload_to_host(min_bytes=1, directory=directory):
+            loss = function(*arguments)
+        assert antegrad.compress.offloaded_bytes() > 0
+        for gradient, found in zip(wanted, torch.autograd.grad(loss, arguments)):
+            assert same(gradient, found)
+        del loss
+        assert antegrad.compress.offloaded_bytes() == 0
+    program = step.report().programs[0]
+    assert (program.hooks, len(step.report().programs)) == ("offload_to_host", 1)
+
+
+def test_offload_says_what_is_wrong(arguments, directory):
+    with pytest.raises(antegrad.OptionError, match="min_bytes"):
+        antegrad.compress.offload_to_host(min_bytes=-1)
+    for function in [antegrad.compile(chain), chain]:
+        with antegrad.compress.offload_to_host(min_bytes=1, directory=directory / "missing"):
+            with pytest.raises(antegrad.HookError, match="missing"):
+                function(*arguments)
+        with antegrad.compress.offload_to_host(min_bytes=1, max_bytes=100, directory=directory):
+            with pytest.raises(antegrad.HookError, match="max_bytes"):
+                function(*arguments)

@@ -1,4 +1,7 @@
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <filesystem>
 
 #include "support/shape_sample_parts.h"
 #include "support/shape_samples.h"
@@ -116,6 +119,24 @@ Arguments normal(R& r) {
   return a;
 }
 
+// ---- Our own -----------------------------------------------------------------------------------
+
+/// A tensor that fills one block of memory, and where to.
+Arguments offload(R& r) {
+  const at::Tensor t = r.contiguous(r.full_shape(0, 4), r.dtype());
+  return {t.dim() > 1 && r.chance(0.5) ? t.transpose(0, 1) : t, int64_t{0},
+          std::filesystem::temp_directory_path().string()};
+}
+
+/// A handle and what it stands for.
+Arguments fetch(R& r) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::offload", "");
+  Arguments stack = offload(r);
+  const at::Tensor t = stack[0].toTensor();
+  op.callBoxed(stack);
+  return {stack[0], t.sizes().vec(), t.strides().vec(), t.scalar_type(), t.device()};
+}
+
 }  // namespace
 
 const ArgumentsTable& rare_samples() {
@@ -199,6 +220,9 @@ const ArgumentsTable& rare_samples() {
        [](R& r) {
          return Arguments{any_tensor(r), int64_t{2}, c10::IValue()};
        }},
+
+      {"antegrad::fetch", fetch},
+      {"antegrad::offload", offload},
   };
   return table;
 }

@@ -1,0 +1,38 @@
+/// \file
+/// Operators of our own whose results are not where their arguments are.
+
+#include "shapes/families.h"
+#include "shapes/layout.h"
+
+namespace antegrad::shapes {
+
+namespace {
+
+/// A handle: eight bytes on the CPU.
+bool offload(Call& call) {
+  call.returns(fresh({sizeof(int64_t)}, at::kByte, at::kCPU));
+  return true;
+}
+
+bool fetch(Call& call) {
+  Spec spec;
+  spec.sizes = call.arg(1).toDimVector();
+  spec.strides = call.arg(2).toDimVector();
+  spec.dtype = *call.dtype(3);
+  spec.device = call.arg(4).toDevice();
+  // "cuda" means the current device, which is known only where the tensor is made.
+  if (!spec.device.is_cpu() && !spec.device.has_index()) return false;
+  call.returns(std::move(spec));
+  return true;
+}
+
+constexpr Entry kTable[] = {
+    {"antegrad::fetch", fetch},
+    {"antegrad::offload", offload},
+};
+
+}  // namespace
+
+std::span<const Entry> own_family() { return kTable; }
+
+}  // namespace antegrad::shapes
