@@ -21,6 +21,7 @@
 
 #include "common/measure.h"
 #include "common/models.h"
+#include "runtime/nameless_file.h"
 #include "support/bits.h"
 
 namespace antegrad::testing {
@@ -239,6 +240,15 @@ TEST_F(Offload, EveryDtypeComesBackToTheBit) {
       leaves(at::kFloat));
 }
 
+TEST_F(Offload, ChecksAgainstEagerPass) {
+  const auto xs = arguments();
+  auto step = compile(Fn(chain), options().with_check_against_eager(2));
+  const SavedTensorHooks scope(offload_to_host(everything()));
+  for (int i = 0; i < 3; ++i) gradients(step, xs);
+  EXPECT_EQ(step.report().checked_calls, 2);
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
 TEST_F(Offload, EmptyTensorsStay) {
   const auto xs = arguments(0);
   Fn eager = chain;
@@ -436,6 +446,17 @@ TEST_F(OffloadErrors, NoRoom) {
   expect_refused(everything(), "a file of 4000 bytes");
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
+}
+
+// Room is taken before anything is written: nothing of these bytes is looked at.
+TEST_F(Offload, AFileLargerThanTheDiskIsRefused) {
+  const char byte = 0;
+  try {
+    const runtime::NamelessFile file(directory.path(), &byte, size_t{1} << 50);
+    ADD_FAILURE() << "a petabyte was free";
+  } catch (const HookError& error) {
+    EXPECT_NE(std::string(error.what()).find("no room"), std::string::npos) << error.what();
+  }
 }
 
 TEST_F(Offload, NegativeNumbersAreRefused) {
