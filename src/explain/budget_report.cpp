@@ -32,7 +32,11 @@ double share(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::string choice_text(const Reason& reason) {
+std::string choice_text(const budget::Planner& planner, const Reason& reason) {
+  if (reason.packing >= 0) {
+    const int32_t way = planner.problem().packing(reason.packing).way;
+    return fmt::format("packed ({})", planner.ways()[static_cast<size_t>(way)]);
+  }
   if (reason.choice == kSave) return "saved";
   if (budget::is_window(reason.choice) && reason.runs > 1)
     return fmt::format("forgotten, {}x", reason.runs);
@@ -50,10 +54,14 @@ BudgetValue value_of(const budget::Planner& planner, const Reason& reason, int64
   value.text = value_text(graph.value(in_problem.id));
   value.made_by = graph.nodes[static_cast<size_t>(operation.node)].op.name();
   value.bytes = in_problem.bytes;
-  value.choice = choice_text(reason);
+  value.choice = choice_text(planner, reason);
   value.rule = std::string(reason.rule);
   value.runs = reason.runs;
-  if (reason.choice != kSave) value.time = operation.time * (reason.runs - int64_t{reason.moved});
+  if (!budget::is_kept(reason.choice)) {
+    value.time = operation.time * (reason.runs - int64_t{reason.moved});
+  } else if (reason.packing >= 0) {
+    value.time = problem.packing(reason.packing).time;
+  }
   value.decided = reason.decided;
   value.other_hopeless = reason.other_peak > kHopeless.peak / 2;
   if (value.other_hopeless) return value;
@@ -74,9 +82,12 @@ class Rules {
     BudgetRule& rule = it == rules_.end() ? rules_.emplace_back() : *it;
     rule.rule = value.rule;
     const budget::Value& in_problem = problem_.value(reason.value);
-    if (reason.choice == kSave) {
+    if (budget::is_kept(reason.choice)) {
       ++rule.saved;
-      if (!in_problem.result) rule.saved_bytes += value.bytes;
+      rule.time += value.time;
+      if (!in_problem.result) {
+        rule.saved_bytes += budget::kept_bytes(problem_, reason.value, reason.choice);
+      }
     } else {
       ++rule.recomputed;
       rule.recomputed_bytes += value.bytes;

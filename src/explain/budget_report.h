@@ -20,14 +20,15 @@ namespace antegrad {
 /// What becomes of one value. Times in picoseconds.
 struct BudgetValue {
   ValueId value = kNoValue;
-  std::string text;      ///< "f32[8, 64]"
-  std::string made_by;   ///< its operator
-  int64_t bytes = 0;     ///< rounded
-  std::string choice;    ///< "saved", "recomputed", "recomputed 3x", "forgotten, 3x", "made later"
-  std::string rule;      ///< budget::Reason::rule; "as_written" where there is no budget
-  int64_t runs = 0;      ///< of its operation in the backward
-  int64_t time = 0;      ///< what running again adds to the step
-  bool decided = false;  ///< the plan could choose otherwise:
+  std::string text;     ///< "f32[8, 64]"
+  std::string made_by;  ///< its operator
+  int64_t bytes = 0;    ///< rounded
+  std::string
+      choice;  ///< "saved", "packed (bf16)", "recomputed", "recomputed 3x", "forgotten, 3x", "made later"
+  std::string rule;             ///< budget::Reason::rule; "as_written" where there is no budget
+  int64_t runs = 0;             ///< of its operation in the backward
+  int64_t time = 0;             ///< what running again, or packing, adds to the step
+  bool decided = false;         ///< the plan could choose otherwise:
   int64_t other_peak = 0;       ///< added to the peak then,
   int64_t other_extra = 0;      ///< and to the time
   bool other_breaks = false;    ///< that would not keep the budget

@@ -15,7 +15,7 @@ namespace {
 Partitioned plan(const Graph& joint, const PartitionChoice& choice) {
   const BudgetOptions& options = choice.budget;
   const budget::Planner planner(joint, seconds_by_position(joint, choice), choice.rules,
-                                {options.effort, {}});
+                                {options.effort, {}}, choice.packings);
   PlannedBudget planned;
   planned.eager_peak = planner.frontier().eager_peak;
   planned.smallest = planner.frontier().archive.smallest().peak;

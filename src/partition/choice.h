@@ -12,6 +12,7 @@
 
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
+#include "partition/packings.h"
 #include "partition/partition.h"
 
 namespace antegrad {
@@ -26,6 +27,7 @@ struct PartitionChoice {
   ByteRules rules;  ///< values of the graph's symbols, and scratch memory of its nodes
   /// Seconds by Node::id, where nodes were timed; below 0, and missing: a roofline says it.
   std::vector<double> seconds;
+  Packings packings;  ///< of Partitioner::budget: ways to keep what is saved in other bytes
   /// The graph in the file is as it was captured: run_joint_passes() come before the partition. Or else only dce().
   bool simplify = true;
 };

@@ -40,11 +40,20 @@ size_t after_last_use(const Graph& graph, ValueId id) {
   return static_cast<size_t>(graph.nodes.rend() - last);
 }
 
-size_t before_first_use(const Graph& graph, ValueId id) {
+/// Where the first node that computes with what is in the storage of `id` stands. Its views that stand before are moved
+/// there; they come from this place on.
+size_t before_first_use(Graph& graph, ValueId id) {
+  const auto reads = [&](const Node& node) {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+      return input != kNoValue && graph.value(input).storage == id;
+    });
+  };
   const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    return std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end();
+    return !node.op.traits().view && reads(node);
   });
-  return static_cast<size_t>(first - graph.nodes.begin());
+  const auto views = std::stable_partition(graph.nodes.begin(), first,
+                                           [&](const Node& node) { return !reads(node); });
+  return static_cast<size_t>(views - graph.nodes.begin());
 }
 
 /// The values of the part's outputs as values that own their storage and stand once in the list.
@@ -116,9 +125,10 @@ bool can_be_hooked(const Graph& forward, ValueId saved) {
 
 void pack_saved(Graph& forward, Hooked& hooked) {
   std::unordered_map<ValueId, const HookedTensor*> by_value;
-  for (HookedTensor& tensor : hooked.tensors) {
-    tensor.packed = pack(forward, tensor, hooked.next_node);
-    by_value.emplace(tensor.value, &tensor);
+  // The last first: what is packed at the same place stands in order then.
+  for (auto tensor = hooked.tensors.rbegin(); tensor != hooked.tensors.rend(); ++tensor) {
+    tensor->packed = pack(forward, *tensor, hooked.next_node);
+    by_value.emplace(tensor->value, &*tensor);
   }
   std::vector<Output> outputs;
   for (Output& output : forward.outputs) {

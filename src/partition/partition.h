@@ -9,6 +9,7 @@
 /// backward's inputs of kind `saved`. Each owns its storage. An inference graph has an empty
 /// backward.
 
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -63,6 +64,9 @@ struct Partition {
   /// Saved values first, in their order, then computed ones in theirs. Empty from partitioners that
   /// have nothing to decide.
   std::vector<Decision> decisions;
+  /// Saved values that are to be packed, and in which way (PartitionChoice::packings); what stands in the graphs is not
+  /// packed yet (partition/hooks.h).
+  std::map<ValueId, int32_t> packed = {};
   /// With which the backward was made; other backwards of the same forward take it too.
   Schedule schedule;
 };

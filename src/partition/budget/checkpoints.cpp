@@ -26,7 +26,7 @@ class Places {
     std::vector<int64_t> bytes;
     for (int32_t p = 0; p < problem_.forward_count; ++p) {
       int64_t sum = 0;
-      for (const int32_t value : crossing(p, length)) sum += problem_.value(value).bytes;
+      for (const int32_t value : crossing(p, length)) sum += kept_bytes(problem_, value, kSave);
       bytes.push_back(sum);
     }
     std::vector<int32_t> values;

@@ -42,7 +42,7 @@ Partition emit(Graph joint, const Timetable& timetable) {
   for (size_t v = 0; v < problem.values.size(); ++v) {
     const Value& value = problem.values[v];
     const auto index = static_cast<int32_t>(v);
-    if (value.result || value.always_saved || plan[v] == kSave) {
+    if (value.result || value.always_saved || is_kept(plan[v])) {
       saved[at(value.id)] = true;
     } else if (is_window(plan[v]) && problem.is_choice(index)) {
       forget(joint, timetable, index, plan[v], schedule.forget);

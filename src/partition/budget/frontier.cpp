@@ -153,7 +153,30 @@ class Builder {
          segment_plans(simulator_, candidates_, sweep, budgets, recipe_->compositions)) {
       family_.push_back(std::move(plan));
     }
+    add_packed();
     for (const Plan& plan : family_) search.start(plan, frontier_.eager_peak);
+  }
+
+  /// The same plans with all that they save packed, in each way.
+  void add_packed() {
+    std::set<Choice> ways;
+    for (const Value& value : problem_.values) {
+      if (value.always_packed) return;
+      for (int32_t i = 0; i < value.packing_count; ++i) {
+        const int32_t way = problem_.packing(value.first_packing + i).way;
+        ways.insert(static_cast<Choice>(kFirstPacking + way));
+      }
+    }
+    const size_t plain = family_.size();
+    for (const Choice way : ways) {
+      for (size_t f = 0; f < plain; ++f) {
+        Plan plan = family_[f];
+        for (const int32_t v : candidates_.values()) {
+          if (plan[at(v)] == kSave && packing_of(problem_, v, way) >= 0) plan[at(v)] = way;
+        }
+        family_.push_back(std::move(plan));
+      }
+    }
   }
 
   /// Greedy descents: one that goes on from rung to rung, and one from the best that is known at each.
@@ -216,7 +239,7 @@ class Builder {
             from == ladder_.end() ? std::nullopt : frontier_.archive.at_most(*from);
         Plan plan = known ? *known->plan : *frontier_.archive.smallest().plan;
         for (Choice& choice : plan) {
-          if (choice != kSave) choice = window;
+          if (!is_kept(choice)) choice = window;
         }
         for (auto rung = from; rung != ladder_.end() && !search.is_spent(); ++rung) {
           search.start(plan, *rung);
@@ -259,7 +282,8 @@ class Builder {
   /// Small graphs are solved: from the largest peak down, the fastest plan, and where there is none faster for
   /// still less, on from there.
   void prove() {
-    if (candidates_.values().size() > kMostToProve) return;
+    // Bounds do not know of packings.
+    if (candidates_.values().size() > kMostToProve || !problem_.packings.empty()) return;
     const auto sides = static_cast<double>(problem_.forward_count) * problem_.backward_count();
     int64_t left =
         static_cast<int64_t>(static_cast<double>(recipe_->proofs) * std::min(1.0, 2500 / sides));

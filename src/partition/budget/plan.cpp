@@ -4,6 +4,21 @@
 
 namespace antegrad::budget {
 
+int32_t packing_of(const Problem& problem, int32_t value, Choice choice) {
+  const Value& v = problem.value(value);
+  if (choice == kSave) return v.always_packed ? v.first_packing : -1;
+  if (!is_packing(choice)) return -1;
+  for (int32_t p = v.first_packing; p < v.first_packing + v.packing_count; ++p) {
+    if (problem.packing(p).way == choice - kFirstPacking) return p;
+  }
+  return -1;
+}
+
+int64_t kept_bytes(const Problem& problem, int32_t value, Choice choice) {
+  const int32_t packing = packing_of(problem, value, choice);
+  return packing < 0 ? problem.value(value).bytes : problem.packing(packing).bytes;
+}
+
 Plan eager_plan(const Problem& problem) {
   // What no result needs runs in the backward, where it was captured: it is not saved, and what it reads is.
   const auto in_forward = [&](int32_t operation) {

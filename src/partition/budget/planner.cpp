@@ -17,12 +17,15 @@
 namespace antegrad::budget {
 namespace {
 
+constexpr std::string_view kPackedForBudget = "packed_for_budget";
+
 std::string_view rule_of(const Problem& problem, int32_t index, Choice choice) {
   const Value& value = problem.value(index);
   if (value.result) return "result";
   if (!problem.operation(value.maker).again) return "runs once";
   if (value.always_saved) return "must_save";
   if (choice == kSave) return "saved_for_budget";
+  if (is_packing(choice)) return kPackedForBudget;
   return is_window(choice) ? "recomputed_and_forgotten" : "recomputed_for_budget";
 }
 
@@ -34,9 +37,10 @@ std::string in_words(int64_t bytes) {
 }  // namespace
 
 Planner::Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
-                 const FrontierOptions& options)
+                 const FrontierOptions& options, const Packings& packings)
     : joint_(joint),
-      problem_(make_problem(joint, seconds, rules)),
+      problem_(make_problem(joint, seconds, rules, packings)),
+      ways_(packings.ways),
       frontier_(frontier_of(problem_, options)) {}
 
 PlanPoint Planner::pick(int64_t budget) const {
@@ -66,15 +70,24 @@ Partition Planner::partition(const PlanPoint& point) const {
   Timetable timetable(problem_);
   timetable.set(*point.plan);
   Partition partition = emit(joint_, timetable);
+  for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
+    const Choice choice = (*point.plan)[static_cast<size_t>(v)];
+    const bool packed = problem_.is_choice(v) && is_packing(choice) && timetable.is_used(v);
+    if (packed) partition.packed.emplace(problem_.value(v).id, choice - kFirstPacking);
+  }
   for (const Saved& saved : partition.saved) {
     const bool free = saved.why == SavedWhy::primal || saved.why == SavedWhy::result;
-    partition.decisions.push_back({saved.value, true, free ? name(saved.why) : "saved_for_budget"});
+    const bool packed = partition.packed.count(saved.value) != 0;
+    partition.decisions.push_back({saved.value, true,
+                                   free     ? name(saved.why)
+                                   : packed ? kPackedForBudget
+                                            : "saved_for_budget"});
   }
   for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
     const Value& value = problem_.value(v);
     if (problem_.operation(value.maker).backward || timetable.runs(value.maker).empty()) continue;
     const Choice choice = (*point.plan)[static_cast<size_t>(v)];
-    if (choice == kSave || value.result || !timetable.is_used(v)) continue;
+    if (is_kept(choice) || value.result || !timetable.is_used(v)) continue;
     partition.decisions.push_back({value.id, false, rule_of(problem_, v, choice)});
   }
   return partition;
@@ -92,11 +105,12 @@ std::vector<Reason> Planner::reasons(const PlanPoint& point) const {
     reason.value = v;
     reason.decided = problem_.is_choice(v);
     reason.choice = reason.decided ? (*point.plan)[static_cast<size_t>(v)] : kSave;
+    reason.packing = packing_of(problem_, v, reason.choice);
     reason.rule = rule_of(problem_, v, reason.choice);
     reason.runs = static_cast<int64_t>(timetable.runs(value.maker).size());
     reason.moved = !timetable.in_forward(value.maker);
     if (reason.decided) {
-      const Measure other = simulator.probe({v, reason.choice == kSave ? kRecompute : kSave});
+      const Measure other = simulator.probe({v, is_kept(reason.choice) ? kRecompute : kSave});
       reason.other_peak = other.peak - now.peak;
       reason.other_extra = other.extra - now.extra;
     }

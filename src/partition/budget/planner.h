@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,12 +22,13 @@ namespace antegrad::budget {
 struct Reason {
   int32_t value = -1;  ///< of the problem
   Choice choice = kRecompute;
+  int32_t packing = -1;  ///< of Problem::packings, in which it waits for the backward
   bool decided = false;  ///< by the plan; or else the rule is the only way
   /// "cheaper to save", "free: held as a result", ...; lives for ever. See reasons().
   std::string_view rule;
   int64_t runs = 0;    ///< how often its operation runs in the backward
   bool moved = false;  ///< the first of these is the first of all: the forward does not run it
-  /// The plan with the other choice (saved for computed again, and the other way round), against the plan as
+  /// The plan with the other choice (saved for computed again, and computed again for saved or packed), against the plan as
   /// it is: bytes of peak and picoseconds. Zero where there is no other choice.
   int64_t other_peak = 0;
   int64_t other_extra = 0;
@@ -37,10 +39,12 @@ class Planner {
  public:
   /// `joint`: verified, simplified, with gradients; must outlive the planner. `seconds`: by node.
   Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules = {},
-          const FrontierOptions& options = {});
+          const FrontierOptions& options = {}, const Packings& packings = {});
 
   const Graph& joint() const { return joint_; }
   const Problem& problem() const { return problem_; }
+  /// Names of ways to pack, by Packing::way.
+  const std::vector<std::string>& ways() const { return ways_; }
   const Frontier& frontier() const { return *frontier_; }
 
   /// The fastest known plan within the budget. Throws BudgetError, which states the smallest feasible budget, when
@@ -56,6 +60,7 @@ class Planner {
  private:
   const Graph& joint_;
   Problem problem_;
+  std::vector<std::string> ways_;
   std::shared_ptr<const Frontier> frontier_;
 };
 

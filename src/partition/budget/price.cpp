@@ -20,7 +20,7 @@ PriceCuts::PriceCuts(const Problem& problem) : problem_(problem) {
   const int32_t source = forward + values;
   const int32_t sink = source + 1;
   for (int32_t v = 0; v < values; ++v) {
-    bytes_.push_back(problem.value(v).bytes);
+    bytes_.push_back(kept_bytes(problem, v, kSave));
     demanded_.push_back(problem.is_needed_in_backward(v));
   }
   for (int32_t o = 0; o < forward; ++o) {
@@ -49,7 +49,7 @@ void PriceCuts::drop_useless(Plan& plan) const {
   for (int32_t o = problem_.forward_count; o-- > 0;) {
     const auto makes = problem_.makes[o];
     const bool runs = std::any_of(makes.begin(), makes.end(), [&](int32_t v) {
-      return used[at(v)] && plan[at(v)] != kSave && !problem_.value(v).result;
+      return used[at(v)] && !is_kept(plan[at(v)]) && !problem_.value(v).result;
     });
     for (const int32_t v : makes) {
       if (!used[at(v)]) plan[at(v)] = kRecompute;
@@ -59,11 +59,30 @@ void PriceCuts::drop_useless(Plan& plan) const {
   }
 }
 
+PriceCuts::Way PriceCuts::best_way(int32_t value, double price,
+                                   const std::vector<int64_t>& bytes) const {
+  const auto cost = [&](Way way) {
+    way.cost = price * static_cast<double>(way.bytes) + static_cast<double>(way.time);
+    return way;
+  };
+  const int32_t always = packing_of(problem_, value, kSave);
+  Way best = cost({kSave, bytes[at(value)], always < 0 ? 0 : problem_.packing(always).time});
+  const Value& v = problem_.value(value);
+  if (v.always_packed || v.always_saved) return best;
+  for (int32_t p = v.first_packing; p < v.first_packing + v.packing_count; ++p) {
+    const Packing& packing = problem_.packing(p);
+    const auto choice = static_cast<Choice>(kFirstPacking + packing.way);
+    const Way packed = cost({choice, packing.bytes, packing.time});
+    if (packed.cost < best.cost) best = packed;
+  }
+  return best;
+}
+
 PriceCuts::Cut PriceCuts::solve(double price, const std::vector<int64_t>& bytes) {
   // Saving never costs more than computing everything again.
   const auto most = static_cast<double>(problem_.time + 1);
   for (const auto& [edge, value] : priced_) {
-    const double cost = std::min(most, price * static_cast<double>(bytes[at(value)]));
+    const double cost = std::min(most, best_way(value, price, bytes).cost);
     edges_[edge].capacity = problem_.value(value).always_saved ? 0 : 1 + std::llround(cost);
   }
   const auto vertices = static_cast<int32_t>(problem_.values.size()) + problem_.forward_count + 2;
@@ -73,7 +92,7 @@ PriceCuts::Cut PriceCuts::solve(double price, const std::vector<int64_t>& bytes)
   for (const auto& [edge, value] : priced_) {
     const bool separated =
         cut.on_source_side[at(edges_[edge].from)] && !cut.on_source_side[at(edges_[edge].to)];
-    if (separated) result.plan[at(value)] = kSave;
+    if (separated) result.plan[at(value)] = best_way(value, price, bytes).choice;
   }
   for (int32_t o = 0; o < problem_.forward_count; ++o) {
     if (!cut.on_source_side[at(o)] && problem_.operation(o).required) {
@@ -82,7 +101,11 @@ PriceCuts::Cut PriceCuts::solve(double price, const std::vector<int64_t>& bytes)
   }
   drop_useless(result.plan);
   for (size_t v = 0; v < bytes.size(); ++v) {
-    if (result.plan[v] == kSave) result.saved += bytes[v];
+    if (!is_kept(result.plan[v])) continue;
+    const int32_t packing = packing_of(problem_, static_cast<int32_t>(v), result.plan[v]);
+    const bool as_weighed = result.plan[v] == kSave;
+    result.saved += as_weighed ? bytes[v] : problem_.packing(packing).bytes;
+    if (packing >= 0) result.time += problem_.packing(packing).time;
   }
   return result;
 }

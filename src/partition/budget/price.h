@@ -3,7 +3,8 @@
 /// \file
 /// The best plan when each saved byte has a price: a minimum cut, exact as long as peaks do not count.
 ///
-/// A cut pays the time of each operation that runs again and the price of each byte that is saved. Sweeping the
+/// A cut pays the time of each operation that runs again and the price of each byte that is saved, packed in the way that
+/// is cheapest at that price. Sweeping the
 /// price gives the plans from which the search starts (docs/budget.md). They save bytes as well as can be, not
 /// peaks: in a chain, computing its last value again computes all of it at once.
 
@@ -28,10 +29,18 @@ class PriceCuts {
   std::vector<Plan> sweep(const std::vector<int64_t>& bytes, int depth = 6);
 
  private:
+  /// A way to keep a value.
+  struct Way {
+    Choice choice = kSave;
+    int64_t bytes = 0;
+    int64_t time = 0;
+    double cost = 0;  ///< picoseconds
+  };
+  Way best_way(int32_t value, double price, const std::vector<int64_t>& bytes) const;
   struct Cut {
     Plan plan;
     int64_t saved = 0;  ///< bytes, as weighed
-    int64_t time = 0;   ///< picoseconds of what runs again
+    int64_t time = 0;   ///< picoseconds of what runs again, and of packing
   };
   Cut solve(double price, const std::vector<int64_t>& bytes);
   void between(const Cut& low, const Cut& high, const std::vector<int64_t>& bytes, int depth,

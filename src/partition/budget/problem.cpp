@@ -19,8 +19,9 @@ size_t at(int32_t index) { return static_cast<size_t>(index); }
 /// What of the joint graph has a place in the problem.
 class Maker {
  public:
-  Maker(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules)
-      : joint_(joint), seconds_(seconds), rules_(rules) {
+  Maker(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
+        const Packings& packings)
+      : joint_(joint), seconds_(seconds), rules_(rules), packings_(packings) {
     AG_CHECK(seconds.size() == joint.nodes.size(), "one time a node");
   }
 
@@ -31,6 +32,7 @@ class Maker {
     add_operations(/*backward=*/true);
     add_edges();
     add_ends();
+    add_packings();
     require();
     problem_.time = time_without_recomputation();
     return std::move(problem_);
@@ -150,6 +152,25 @@ class Maker {
     }
   }
 
+  /// Those that are smaller; all, where there is no choice.
+  void add_packings() {
+    for (const Packings::Entry& entry : packings_.entries) {
+      const int32_t index = of_value_[at(entry.value)];
+      if (index < 0) continue;
+      budget::Value& value = problem_.values[at(index)];
+      const bool there = value.result || value.gradient || value.written_back ||
+                         problem_.operation(value.maker).backward;
+      if (there || (!packings_.always && entry.cost.bytes >= value.bytes)) continue;
+      if (value.packing_count++ == 0) {
+        value.first_packing = static_cast<int32_t>(problem_.packings.size());
+      }
+      value.always_packed = packings_.always;
+      problem_.packings.push_back({entry.way, entry.cost.bytes,
+                                   std::llround(entry.cost.seconds * 1e12), entry.cost.pack_scratch,
+                                   entry.cost.unpack_scratch});
+    }
+  }
+
   void require() {
     std::vector<bool> needed(problem_.values.size());
     for (size_t i = 0; i < needed.size(); ++i) {
@@ -182,6 +203,7 @@ class Maker {
   const Graph& joint_;
   const std::vector<double>& seconds_;
   const ByteRules& rules_;
+  const Packings& packings_;
   Problem problem_;
   std::vector<int32_t> generator_of_;  // by value of the graph
   std::vector<bool> depends_;          // by value of the graph: on a tangent
@@ -219,9 +241,9 @@ bool Problem::is_needed_in_backward(int32_t index) const {
   return value(index).gradient || is_read_in_backward(index);
 }
 
-Problem make_problem(const Graph& joint, const std::vector<double>& seconds,
-                     const ByteRules& rules) {
-  return Maker(joint, seconds, rules).make();
+Problem make_problem(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
+                     const Packings& packings) {
+  return Maker(joint, seconds, rules, packings).make();
 }
 
 }  // namespace antegrad::budget

@@ -18,6 +18,7 @@
 
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
+#include "partition/packings.h"
 
 namespace antegrad::budget {
 
@@ -49,8 +50,22 @@ struct Value {
   bool written_back = false;  ///< held until the end of the forward
   /// Not for a plan to decide: it is saved where the backward needs it.
   bool always_saved = false;
-  ValueId id = kNoValue;  ///< in the graph
+  ValueId id = kNoValue;      ///< in the graph
+  int32_t first_packing = 0;  ///< of Problem::packings
+  int32_t packing_count = 0;
+  bool always_packed = false;  ///< where it is saved, by its only packing
   friend bool operator==(const Value&, const Value&) = default;
+};
+
+/// A way to keep one value of the forward from its last use there to its first in the backward.
+struct Packing {
+  int32_t way = 0;    ///< Packings::ways
+  int64_t bytes = 0;  ///< kept meanwhile
+  int64_t time = 0;   ///< picoseconds: to pack and to unpack
+  /// Beside the value and what is kept, while one is made of the other; PackCost.
+  int64_t pack_scratch = 0;
+  int64_t unpack_scratch = 0;
+  friend bool operator==(const Packing&, const Packing&) = default;
 };
 
 struct Operation {
@@ -69,16 +84,18 @@ struct Problem {
   std::vector<Value> values;
   /// Of the forward first, then of the backward; each in the order in which they run.
   std::vector<Operation> operations;
-  int32_t forward_count = 0;  ///< operations of the forward
-  Rows reads;                 ///< by operation: values that some operation makes
-  Rows makes;                 ///< by operation
-  Rows readers;               ///< by value: operations
-  int64_t tangent_bytes = 0;  ///< there during the whole backward
-  int64_t time = 0;           ///< picoseconds of forward and backward when nothing runs twice
+  std::vector<Packing> packings;  ///< by value
+  int32_t forward_count = 0;      ///< operations of the forward
+  Rows reads;                     ///< by operation: values that some operation makes
+  Rows makes;                     ///< by operation
+  Rows readers;                   ///< by value: operations
+  int64_t tangent_bytes = 0;      ///< there during the whole backward
+  int64_t time = 0;               ///< picoseconds of forward and backward when nothing runs twice
 
   int32_t backward_count() const { return static_cast<int32_t>(operations.size()) - forward_count; }
   const Value& value(int32_t index) const { return values[static_cast<size_t>(index)]; }
   const Operation& operation(int32_t index) const { return operations[static_cast<size_t>(index)]; }
+  const Packing& packing(int32_t index) const { return packings[static_cast<size_t>(index)]; }
   /// A value of the forward that a plan may save or not.
   bool is_choice(int32_t value) const;
   /// Whether an operation of the backward reads it.
@@ -89,8 +106,8 @@ struct Problem {
 };
 
 /// `joint`: verified, without dead code. `seconds`: by node. Throws GraphError when a result depends on a
-/// tangent.
+/// tangent. Packings of results, gradients and what is written back are left out.
 Problem make_problem(const Graph& joint, const std::vector<double>& seconds,
-                     const ByteRules& rules = {});
+                     const ByteRules& rules = {}, const Packings& packings = {});
 
 }  // namespace antegrad::budget

@@ -41,12 +41,25 @@ Measure Search::start(const Plan& plan, int64_t budget) {
   return measure;
 }
 
+/// Other ways than now to pack what is kept.
+template <class Each>
+void Search::for_each_packing(int32_t value, Each each) const {
+  const Problem& problem = simulator_.problem();
+  const Value& v = problem.value(value);
+  if (v.always_packed) return;
+  for (int32_t p = v.first_packing; p < v.first_packing + v.packing_count; ++p) {
+    const auto other = static_cast<Choice>(kFirstPacking + problem.packing(p).way);
+    if (choice(value) != other) each(other);
+  }
+}
+
 template <class Each>
 void Search::for_each_alternative(int32_t value, Each each) const {
   const Choice now = choice(value);
   if (now != kSave) each(kSave);
   if (now != kRecompute) each(kRecompute);
   if (window_ != 0 && !is_window(now)) each(window_);
+  for_each_packing(value, each);
 }
 
 /// Excess that a change takes away, for the time that it takes more. Not above 0: of no use.
@@ -66,7 +79,7 @@ bool Search::save_a_crossing() {
   for (int32_t p = 0; p < candidates_.positions(); ++p) {
     changes.clear();
     for (const int32_t value : candidates_.crossing(p)) {
-      if (may_change(value) && choice(value) != kSave) changes.push_back({value, kSave});
+      if (may_change(value) && !is_kept(choice(value))) changes.push_back({value, kSave});
     }
     if (changes.empty()) continue;
     const double found = score(probe(changes));
@@ -123,7 +136,7 @@ void Search::use_room(int64_t limit) {
   for (int round = 0; round < 3 && goes_on(end); ++round) {
     // What is saved for nothing makes room.
     for (const int32_t value : candidates_.values()) {
-      if (!may_change(value) || choice(value) != kSave || !goes_on(end)) continue;
+      if (!may_change(value) || !is_kept(choice(value)) || !goes_on(end)) continue;
       if (simulator_.problem().value(value).bytes == 0) continue;
       if (gain(probe({value, kRecompute})) >= 0) apply({value, kRecompute});
     }
@@ -168,6 +181,7 @@ void Search::exchange(int64_t limit) {
     struct Priced {
       int64_t extra;
       int32_t value;
+      Choice to;
       bool operator<(const Priced& o) const {
         return extra != o.extra ? extra < o.extra : value < o.value;
       }
@@ -175,20 +189,31 @@ void Search::exchange(int64_t limit) {
     std::vector<Priced> removals;
     std::vector<Priced> additions;
     for (const int32_t value : candidates_.values()) {
+      const auto add = [&](Choice to) {
+        if (const Measure measure = probe({value, to}); measure.extra < now) {
+          additions.push_back({measure.extra - now, value, to});
+        }
+      };
+      const auto remove = [&](Choice to) {
+        removals.push_back({probe({value, to}).extra - now, value, to});
+      };
       if (choice(value) == kSave) {
         if (simulator_.problem().value(value).bytes == 0 || !simulator_.timetable().is_used(value))
           continue;
-        removals.push_back({probe({value, kRecompute}).extra - now, value});
-      } else if (const Measure measure = probe({value, kSave}); measure.extra < now) {
-        additions.push_back({measure.extra - now, value});
+        remove(kRecompute);
+        for_each_packing(value, remove);
+      } else {
+        add(kSave);
+        for_each_packing(value, add);
+        if (is_packing(choice(value))) remove(kRecompute);
       }
     }
     std::sort(removals.begin(), removals.end());
     std::sort(additions.begin(), additions.end());
     for (const Priced& addition : additions) {
       if (!goes_on(end)) return;
-      if (choice(addition.value) == kSave) continue;
-      std::vector<Change> changes = {{addition.value, kSave}};
+      if (choice(addition.value) == addition.to || choice(addition.value) == kSave) continue;
+      std::vector<Change> changes = {{addition.value, addition.to}};
       Measure reached = probe(changes);
       const int64_t best = simulator_.measure().extra;
       if (reached.extra >= best) continue;
@@ -199,9 +224,10 @@ void Search::exchange(int64_t limit) {
       }
       int tries = 0;
       for (const Priced& removal : removals) {
-        if (choice(removal.value) != kSave || removal.value == addition.value) continue;
+        const Choice there = choice(removal.value);
+        if (!is_kept(there) || there == removal.to || removal.value == addition.value) continue;
         if (removal.extra >= best - reached.extra || tries++ >= kMostTries) break;
-        changes.push_back({removal.value, kRecompute});
+        changes.push_back({removal.value, removal.to});
         const Measure found = probe(changes);
         if (is_within(found) && found.extra < best) {
           apply(changes);
@@ -235,6 +261,17 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<Plan
   const auto pick = [&](size_t below) { return static_cast<size_t>(random() % below); };
   const Problem& problem = simulator_.problem();
   const auto forward = static_cast<double>(problem.forward_count);
+  // Kept for computed again and the other way round, packed or not.
+  const auto other_side = [&](int32_t value) {
+    if (is_kept(choice(value))) return kRecompute;
+    const Value& v = problem.value(value);
+    const size_t way = v.packing_count == 0 || v.always_packed
+                           ? 0
+                           : pick(static_cast<size_t>(v.packing_count) + 1);
+    if (way == 0) return kSave;
+    const auto packing = v.first_packing + static_cast<int32_t>(way) - 1;
+    return static_cast<Choice>(kFirstPacking + problem.packing(packing).way);
+  };
   Plan best = simulator_.plan();
   Measure best_measure = simulator_.measure();
   std::vector<Change> changes;
@@ -246,7 +283,7 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<Plan
       allowed_.assign(problem.values.size(), true);
       for (size_t k = 1 + pick(2); k > 0; --k) {
         const int32_t value = choices[pick(choices.size())];
-        changes.push_back({value, choice(value) == kSave ? kRecompute : kSave});
+        changes.push_back({value, other_side(value)});
         allowed_[at(value)] = false;
       }
     } else {
@@ -268,7 +305,7 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<Plan
         } else if (mode == 1 && other) {
           to_be = (*other)[at(value)];
         } else if (pick(4) == 0) {
-          to_be = window_ != 0 && pick(2) == 0 ? window_ : to_be == kSave ? kRecompute : kSave;
+          to_be = window_ != 0 && pick(2) == 0 ? window_ : other_side(value);
         }
         if (to_be != choice(value)) changes.push_back({value, to_be});
       }

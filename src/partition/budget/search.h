@@ -65,6 +65,8 @@ class Search {
     return allowed_.empty() || allowed_[static_cast<size_t>(value)];
   }
   template <class Each>
+  void for_each_packing(int32_t value, Each each) const;
+  template <class Each>
   void for_each_alternative(int32_t value, Each each) const;
   double score(const Measure& measure) const;
   bool save_a_crossing();

@@ -100,7 +100,9 @@ class Composer {
            p < problem_.forward_count - 1 && until_[at(p)] <= whole / limits_.cut_points * (i + 1);
            ++p) {
         int64_t bytes = 0;
-        for (const int32_t value : candidates_.crossing(p)) bytes += problem_.value(value).bytes;
+        for (const int32_t value : candidates_.crossing(p)) {
+          bytes += kept_bytes(problem_, value, kSave);
+        }
         if (best >= 0 && bytes >= fewest) continue;
         best = p;
         fewest = bytes;
@@ -170,9 +172,10 @@ class Composer {
       int64_t before = 0;
       int64_t saved = 0;
       for (const int32_t value : candidates_.values()) {
-        if (plan[at(value)] != kSave) continue;
-        if (is_inside(value, from, to)) saved += problem_.value(value).bytes;
-        if (problem_.value(value).maker <= points_[from]) before += problem_.value(value).bytes;
+        if (!is_kept(plan[at(value)])) continue;
+        const int64_t bytes = kept_bytes(problem_, value, plan[at(value)]);
+        if (is_inside(value, from, to)) saved += bytes;
+        if (problem_.value(value).maker <= points_[from]) before += bytes;
       }
       segments_[from][to].push_back({peak - before, saved, measure.extra, f});
     }

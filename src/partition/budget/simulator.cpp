@@ -19,6 +19,10 @@ Simulator::Simulator(const Problem& problem)
     const int32_t state = timetable_.state_of(o);
     if (state >= 0) bytes_[at(state)] = static_cast<double>(problem.operation(o).state_bytes);
   }
+  for (size_t p = 0; p < problem.packings.size(); ++p) {
+    bytes_[at(timetable_.held_of(static_cast<int32_t>(p)))] =
+        static_cast<double>(problem.packings[p].bytes);
+  }
   add_static_lives();
   set_budget(std::numeric_limits<int64_t>::max());
   rebuild();
@@ -50,12 +54,18 @@ void Simulator::add_static_lives() {
 /// Where a key is among the steps: the first step that is not before it.
 int32_t Simulator::step_of(Key key) const {
   const Key row = forward_count_ + 1;
-  if (key < row) return forward_step_[static_cast<size_t>(key)];
-  const Key slot = key / row - 2;
+  const Key cell = timetable_.cell_of(key);
+  if (cell < row) {
+    int32_t step = forward_step_[static_cast<size_t>(cell)];
+    while (step > 0 && keys_[at(step) - 1] >= key) --step;
+    return step;
+  }
+  const Key slot = cell / row - 2;
   if (slot < 0) return slot_begin_[0] - 1;
   int32_t step = slot_begin_[static_cast<size_t>(slot)];
   const int32_t end = slot_begin_[static_cast<size_t>(slot) + 1];
-  if (key - (slot + 2) * row == forward_count_) return slot == slots_ - 1 ? end : end - 1;
+  const bool of_slot = cell - (slot + 2) * row == forward_count_;
+  if (of_slot && !timetable_.is_of_packing(key)) return slot == slots_ - 1 ? end : end - 1;
   if (end - step > 16) {
     return static_cast<int32_t>(std::lower_bound(keys_.begin() + step, keys_.begin() + end, key) -
                                 keys_.begin());
@@ -98,13 +108,33 @@ void Simulator::compare_pieces(int32_t value) {
   }
 }
 
+template <class Comes, class Goes>
+void Simulator::compare_packings(int32_t operation, Comes comes, Goes goes) {
+  timetable_.for_each_packing(operation, [&](int32_t packing) {
+    const int32_t held = timetable_.held_of(packing);
+    const auto before = timetable_.pieces(held);
+    const auto after = timetable_.new_pieces(held);
+    const auto compare = [&](Key Piece::*key, int64_t scratch) {
+      const bool same =
+          !before.empty() && !after.empty() && before.front().*key == after.front().*key;
+      if (!same && !before.empty()) goes(before.front().*key);
+      if (!same && !after.empty()) comes(after.front().*key, static_cast<double>(scratch));
+    };
+    compare(&Piece::begin, problem_.packing(packing).pack_scratch);
+    compare(&Piece::end, problem_.packing(packing).unpack_scratch);
+  });
+}
+
 void Simulator::compare_runs(int32_t operation) {
-  const auto comes = [&](Key key) {
-    events_.push_back({2 * key, scratch(operation), EventKind::step_comes});
+  const auto step_comes = [&](Key key, double bytes) {
+    events_.push_back({2 * key, bytes, EventKind::step_comes});
   };
+  const auto comes = [&](Key key) { step_comes(key, scratch(operation)); };
   const auto goes = [&](Key key) { events_.push_back({2 * key, 0, EventKind::step_goes}); };
+  compare_packings(operation, step_comes, goes);
   const bool forward = timetable_.new_in_forward(operation);
-  if (forward != timetable_.in_forward(operation)) forward ? comes(operation) : goes(operation);
+  const Key there = timetable_.key_of(operation);
+  if (forward != timetable_.in_forward(operation)) forward ? comes(there) : goes(there);
   const auto before = timetable_.runs(operation);
   const auto after = timetable_.new_runs(operation);
   size_t a = 0;
@@ -156,16 +186,35 @@ Measure Simulator::evaluate() {
 
 // --- the plan ---------------------------------------------------------------------------------------
 
-void Simulator::list_steps() {
-  keys_.clear();
-  for (int32_t o = 0; o < forward_count_; ++o) {
-    forward_step_[at(o)] = static_cast<int32_t>(keys_.size());
-    if (timetable_.in_forward(o)) keys_.push_back(o);
+/// Keys of the forward, and which steps pack.
+void Simulator::list_forward() {
+  packs_.clear();
+  unpacks_.clear();
+  for (size_t p = 0; p < problem_.packings.size(); ++p) {
+    for (const Piece& piece : timetable_.pieces(timetable_.held_of(static_cast<int32_t>(p)))) {
+      packs_.push_back(piece.begin);
+      unpacks_.push_back(piece.end);
+    }
   }
-  forward_step_[at(forward_count_)] = static_cast<int32_t>(keys_.size());
+  std::sort(packs_.begin(), packs_.end());
+  keys_.clear();
+  auto pack = packs_.begin();
+  for (int32_t o = 0; o <= forward_count_; ++o) {
+    while (pack != packs_.end() && *pack < timetable_.key_of(o)) keys_.push_back(*pack++);
+    forward_step_[at(o)] = static_cast<int32_t>(keys_.size());
+    if (o < forward_count_ && timetable_.in_forward(o)) keys_.push_back(timetable_.key_of(o));
+  }
+}
+
+void Simulator::list_steps() {
+  list_forward();
   keys_.push_back(timetable_.key_of_end());
   keys_.push_back(timetable_.key_of_start());
   slot_begin_.assign(at(slots_) + 1, 0);
+  const auto slot_of = [&](Key key) {
+    return static_cast<size_t>(timetable_.cell_of(key) / (forward_count_ + 1) - 2);
+  };
+  for (const Key key : unpacks_) ++slot_begin_[slot_of(key) + 1];
   for (int32_t o = 0; o < forward_count_; ++o) {
     for (const int32_t slot : timetable_.runs(o)) ++slot_begin_[at(slot) + 1];
   }
@@ -180,7 +229,12 @@ void Simulator::list_steps() {
     }
   }
   for (int32_t slot = 0; slot < slots_ - 1; ++slot) {
-    keys_[at(next_step_[at(slot)])] = timetable_.key_of_slot(slot);
+    keys_[at(next_step_[at(slot)]++)] = timetable_.key_of_slot(slot);
+  }
+  for (const Key key : unpacks_) keys_[at(next_step_[slot_of(key)]++)] = key;
+  for (const Key key : unpacks_) {
+    const size_t slot = slot_of(key);
+    std::sort(keys_.begin() + slot_begin_[slot], keys_.begin() + slot_begin_[slot + 1]);
   }
 }
 
@@ -194,6 +248,13 @@ void Simulator::rebuild() {
     if (timetable_.in_forward(o)) scratch_[at(forward_step_[at(o)])] = scratch(o);
     for (const int32_t slot : timetable_.runs(o)) {
       scratch_[at(step_of(timetable_.key_of(slot, o)))] = scratch(o);
+    }
+  }
+  for (size_t p = 0; p < problem_.packings.size(); ++p) {
+    const Packing& packing = problem_.packings[p];
+    for (const Piece& piece : timetable_.pieces(timetable_.held_of(static_cast<int32_t>(p)))) {
+      scratch_[at(step_of(piece.begin))] = static_cast<double>(packing.pack_scratch);
+      scratch_[at(step_of(piece.end))] = static_cast<double>(packing.unpack_scratch);
     }
   }
   made_[at(slot_begin_[0]) - 1] = static_cast<double>(problem_.tangent_bytes);
@@ -256,16 +317,15 @@ std::vector<Step> Simulator::steps() const {
   const Key row = forward_count_ + 1;
   for (size_t i = 0; i < keys_.size(); ++i) {
     const auto live = static_cast<int64_t>(profile_.live(i));
-    const Key key = keys_[i];
-    if (key < forward_count_) {
-      steps.push_back({static_cast<int32_t>(key), -1, live});
-    } else if (key == timetable_.key_of_end() || key == timetable_.key_of_start()) {
-      steps.push_back({-1, -1, live});
-    } else {
-      const auto slot = static_cast<int32_t>(key / row - 2);
-      const auto column = static_cast<int32_t>(key % row);
-      steps.push_back({column == forward_count_ ? forward_count_ + slot : column, slot, live});
+    const Key cell = timetable_.cell_of(keys_[i]);
+    const auto slot = static_cast<int32_t>(cell / row) - 2;
+    const auto column = static_cast<int32_t>(cell % row);
+    const bool runs = slot >= 0 || cell < forward_count_;
+    int32_t operation = -1;
+    if (runs && !timetable_.is_of_packing(keys_[i])) {
+      operation = slot >= 0 && column == forward_count_ ? forward_count_ + slot : column;
     }
+    steps.push_back({operation, std::max(slot, -1), live});
   }
   return steps;
 }

@@ -19,7 +19,7 @@
 namespace antegrad::budget {
 
 struct Step {
-  int32_t operation;  ///< -1: the end of the forward, or the start of the backward
+  int32_t operation;  ///< -1: the end of the forward, the start of the backward, or a packing
   int32_t slot;       ///< of the backward (Timetable::slots()); -1: the forward
   int64_t live;       ///< bytes while it runs
 };
@@ -74,9 +74,12 @@ class Simulator {
   void add_end(Key end, double bytes);
   void add_piece(Piece piece, double bytes);
   void compare_pieces(int32_t value);
+  template <class Comes, class Goes>
+  void compare_packings(int32_t operation, Comes comes, Goes goes);
   void compare_runs(int32_t operation);
   Measure evaluate();
   int32_t step_of(Key key) const;
+  void list_forward();
   void list_steps();
   void rebuild();
   LiveProfile::Load whole() const;
@@ -88,7 +91,7 @@ class Simulator {
   LiveProfile profile_;
   Measure measure_;
   int64_t work_ = 0;
-  std::vector<double> bytes_;                   // by value, then by state
+  std::vector<double> bytes_;                   // by value, state, packing
   std::vector<int32_t> moving_;                 // values of the forward with bytes, states
   std::vector<double> slot_made_, slot_freed_;  // by slot: bytes of values that the backward makes
 
@@ -96,6 +99,7 @@ class Simulator {
   std::vector<int32_t> forward_step_;           // by operation of the forward: steps before it
   std::vector<int32_t> slot_begin_;             // by slot: its first step
   std::vector<int32_t> next_step_;              // by slot, while steps are listed
+  std::vector<Key> packs_, unpacks_;            // same; of the plan
   std::vector<double> made_, scratch_, freed_;  // by step, while the profile is built
   std::vector<Event> events_;                   // of the changes at hand
 };

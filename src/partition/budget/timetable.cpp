@@ -15,6 +15,7 @@ Timetable::Timetable(const Problem& problem)
     : problem_(problem),
       forward_count_(problem.forward_count),
       slots_(problem.backward_count() + 1),
+      width_(static_cast<Key>(problem.packings.size()) + 1),
       state_of_(at(problem.forward_count), -1),
       runs_(at(problem.forward_count)),
       in_forward_(at(problem.forward_count), 0),
@@ -28,6 +29,8 @@ Timetable::Timetable(const Problem& problem)
   for (int32_t o = 0; o < forward_count_; ++o) {
     if (problem.operation(o).state_bytes != 0) state_of_[at(o)] = held++;
   }
+  first_packed_ = held;
+  held += static_cast<int32_t>(problem.packings.size());
   pieces_.resize(at(held));
   new_pieces_.resize(at(held));
   Plan plan(problem.values.size(), kRecompute);
@@ -44,7 +47,13 @@ Choice Timetable::choice(int32_t value) const {
 }
 
 bool Timetable::is_saved(int32_t value) const {
-  return problem_.value(value).always_saved || choice(value) == kSave;
+  return problem_.value(value).always_saved || is_kept(choice(value));
+}
+
+/// In which it waits for the backward, if it is saved.
+int32_t Timetable::packing(int32_t value) const {
+  if (problem_.packings.empty()) return -1;
+  return packing_of(problem_, value, problem_.value(value).always_saved ? kSave : choice(value));
 }
 
 void Timetable::collect_demands(int32_t value, std::vector<Demand>& demands) const {
@@ -84,6 +93,41 @@ void Timetable::push(int32_t operation) {
   std::push_heap(queue_.begin(), queue_.end());
 }
 
+Timetable::Key Timetable::last_forward_use(int32_t value) const {
+  Key last = key_of(problem_.value(value).maker);
+  for (const int32_t reader : problem_.readers[value]) {
+    if (reader < forward_count_ && new_in_forward(reader)) last = std::max(last, key_of(reader));
+  }
+  return last;
+}
+
+/// The pieces of a saved value, whose demands are there.
+void Timetable::save(int32_t value, size_t k, std::vector<Piece>& pieces) {
+  const Key made = key_of(problem_.value(value).maker);
+  const auto [first, last] =
+      std::minmax_element(demands_[k].begin(), demands_[k].end(),
+                          [](const Demand& a, const Demand& b) { return a.key < b.key; });
+  const int32_t way = packing(value);
+  if (way < 0) {
+    pieces.push_back({made, last->key});
+    return;
+  }
+  const Piece kept{key_of_pack(last_forward_use(value), way), key_of_unpack(first->key, way)};
+  pieces.push_back({made, kept.begin});
+  pieces.push_back({kept.end, last->key});
+  packed_.emplace_back(way, kept);
+}
+
+/// Picoseconds for what the operation makes, by the plan or with the changes.
+int64_t Timetable::packing_time(int32_t operation, bool now) const {
+  int64_t sum = 0;
+  for_each_packing(operation, [&](int32_t packing) {
+    const auto held = now ? new_pieces(held_of(packing)) : pieces(held_of(packing));
+    if (!held.empty()) sum += problem_.packing(packing).time;
+  });
+  return sum;
+}
+
 /// When the operation runs, and when its outputs are alive. Whatever reads these has been scheduled.
 void Timetable::schedule(int32_t operation) {
   const auto makes = problem_.makes[operation];
@@ -101,20 +145,20 @@ void Timetable::schedule(int32_t operation) {
     }
   }
   const auto first_run = static_cast<int32_t>(arena_runs_.size());
+  packed_.clear();
   for (size_t k = 0; forward && k < makes.size(); ++k) {
     const Value& value = problem_.value(makes[k]);
-    Key end = operation;
+    Key end = key_of(operation);
     if (value.result) {
       end = kNever;
     } else if (is_saved(makes[k]) && !demands_[k].empty()) {
-      for (const Demand& demand : demands_[k]) end = std::max(end, demand.key);
+      save(makes[k], k, output_pieces_[k]);
+      continue;
     } else {
-      for (const int32_t reader : problem_.readers[makes[k]]) {
-        if (reader < forward_count_ && new_in_forward(reader)) end = std::max(end, Key{reader});
-      }
+      end = last_forward_use(makes[k]);
       if (value.written_back) end = key_of_end();
     }
-    output_pieces_[k].push_back({operation, end});
+    output_pieces_[k].push_back({key_of(operation), end});
   }
   schedule_backward(operation, makes);
 
@@ -130,9 +174,16 @@ void Timetable::schedule(int32_t operation) {
   for (size_t k = 0; k < makes.size(); ++k) store(makes[k], output_pieces_[k]);
   if (const int32_t state = state_of(operation); state >= 0) {
     const auto again = new_runs(operation);
-    const Piece held{operation, again.empty() ? operation : key_of(again.back(), operation)};
+    const Piece held{key_of(operation),
+                     again.empty() ? key_of(operation) : key_of(again.back(), operation)};
     store(state, {&held, again.empty() ? size_t{0} : size_t{1}});
   }
+  for_each_packing(operation, [&](int32_t packing) {
+    const auto it = std::find_if(packed_.begin(), packed_.end(),
+                                 [&](const auto& kept) { return kept.first == packing; });
+    store(held_of(packing), {it == packed_.end() ? nullptr : &it->second,
+                             it == packed_.end() ? size_t{0} : size_t{1}});
+  });
 }
 
 /// Appends to arena_runs_ the slots in which the operation runs again, and to output_pieces_ from when to when
@@ -228,7 +279,8 @@ bool Timetable::change(std::span<const Change> changes) {
     const auto before = runs(operation);
     const bool same_runs = std::equal(again.begin(), again.end(), before.begin(), before.end());
     const bool same_forward = new_in_forward(operation) == in_forward(operation);
-    if (same_runs && same_forward) continue;
+    new_extra_ += packing_time(operation, true) - packing_time(operation, false);
+    if (same_runs && same_forward && new_extra_ <= most_extra_) continue;
     const int64_t more = static_cast<int64_t>(again.size()) - static_cast<int64_t>(before.size());
     new_run_count_ += more;
     new_extra_ += problem_.operation(operation).time *
@@ -274,6 +326,7 @@ void Timetable::set(const Plan& plan) {
     const auto again = static_cast<int64_t>(new_runs(o).size());
     new_run_count_ += again;
     new_extra_ += problem_.operation(o).time * (again + int64_t{new_in_forward(o)});
+    new_extra_ += packing_time(o, true);
   }
   take_over();
 }

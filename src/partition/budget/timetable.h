@@ -8,6 +8,9 @@
 /// the plan says so, is forgotten when nothing needs it for a while, and then runs once more. This is the
 /// schedule that split_at() emits (docs/budget.md).
 ///
+/// A value that waits packed is packed right after its last use in the forward and unpacked right before its first in
+/// the backward; both are steps of their own.
+///
 /// Changes are worked out beside the plan, in time that grows with what they move, not with the graph; they become
 /// part of it or are forgotten. Not thread-safe.
 
@@ -40,14 +43,25 @@ class Timetable {
   /// end.
   int32_t slots() const { return slots_; }
 
+  // Keys are cells of one row for the forward, one for the start of the backward and one for each slot; each cell has
+  // room for what is packed before its operation, or unpacked for it: a key each.
+
+  /// Of an operation of the forward, there.
+  Key key_of(int32_t operation) const { return width_ * (operation + 1) - 1; }
   /// Of an operation that runs again in a slot.
   Key key_of(int32_t slot, int32_t operation) const {
-    return (static_cast<Key>(slot) + 2) * (forward_count_ + 1) + operation;
+    return width_ * ((static_cast<Key>(slot) + 2) * (forward_count_ + 1) + operation + 1) - 1;
   }
-  /// Of the slot's own operation. Operations of the forward have their own numbers.
+  /// Of the slot's own operation.
   Key key_of_slot(int32_t slot) const { return key_of(slot, forward_count_); }
-  Key key_of_end() const { return forward_count_; }  ///< of the forward
-  Key key_of_start() const { return forward_count_ + 1; }
+  Key key_of_end() const { return key_of(forward_count_); }  ///< of the forward
+  Key key_of_start() const { return key_of(forward_count_ + 1); }
+  /// Of the packing, when what has this key has run.
+  Key key_of_pack(Key after, int32_t packing) const { return after + 1 + packing; }
+  /// Of unpacking right before what has this key.
+  Key key_of_unpack(Key before, int32_t packing) const { return before - (width_ - 1) + packing; }
+  Key cell_of(Key key) const { return key / width_; }
+  bool is_of_packing(Key key) const { return key % width_ != width_ - 1; }
 
   /// Schedules all anew.
   void set(const Plan& plan);
@@ -92,15 +106,26 @@ class Timetable {
   }
   int64_t new_extra() const { return new_extra_; }
 
-  /// Values and, with numbers after theirs, states that operations keep from the forward to run again.
+  /// Values and, with numbers after theirs, states that operations keep from the forward to run again, and packings.
   int32_t held_count() const { return static_cast<int32_t>(pieces_.size()); }
   /// -1: none.
   int32_t state_of(int32_t operation) const { return state_of_[at(operation)]; }
-  /// Calls `each` with the values and the state of an operation of the forward.
+  int32_t held_of(int32_t packing) const { return first_packed_ + packing; }
+  /// Calls `each` with the packings of what an operation of the forward makes.
+  template <class Each>
+  void for_each_packing(int32_t operation, Each each) const {
+    if (problem_.packings.empty()) return;
+    for (const int32_t value : problem_.makes[operation]) {
+      const Value& made = problem_.value(value);
+      for (int32_t i = 0; i < made.packing_count; ++i) each(made.first_packing + i);
+    }
+  }
+  /// Calls `each` with the values and the state of an operation of the forward, and what these are packed as.
   template <class Each>
   void for_each_held(int32_t operation, Each each) const {
     for (const int32_t value : problem_.makes[operation]) each(value);
     if (const int32_t state = state_of(operation); state >= 0) each(state);
+    for_each_packing(operation, [&](int32_t packing) { each(held_of(packing)); });
   }
 
  private:
@@ -118,6 +143,10 @@ class Timetable {
   bool is_saved(int32_t value) const;
   void begin();
   void push(int32_t operation);
+  int32_t packing(int32_t value) const;
+  Key last_forward_use(int32_t value) const;
+  void save(int32_t value, size_t k, std::vector<Piece>& pieces);
+  int64_t packing_time(int32_t operation, bool now) const;
   void schedule(int32_t operation);
   void schedule_backward(int32_t operation, std::span<const int32_t> makes);
   void collect_demands(int32_t value, std::vector<Demand>& demands) const;
@@ -126,6 +155,8 @@ class Timetable {
   const Problem& problem_;
   int32_t forward_count_;
   int32_t slots_;
+  Key width_;                      // of a cell of keys
+  int32_t first_packed_ = 0;       // held numbers of packings
   std::vector<int32_t> state_of_;  // by operation of the forward
   int64_t most_extra_ = std::numeric_limits<int64_t>::max();
 
@@ -133,7 +164,7 @@ class Timetable {
   Plan plan_;
   std::vector<std::vector<int32_t>> runs_;  // by operation of the forward
   std::vector<char> in_forward_;            // by operation of the forward
-  std::vector<std::vector<Piece>> pieces_;  // by value, then by state
+  std::vector<std::vector<Piece>> pieces_;  // by value, state, packing
   int64_t extra_ = 0;
   int64_t run_count_ = 0;
 
@@ -143,13 +174,14 @@ class Timetable {
   std::vector<Choice> new_choice_;
   std::vector<Range> new_runs_;
   std::vector<char> new_in_forward_;
-  std::vector<Range> new_pieces_;  // by value, then by state
+  std::vector<Range> new_pieces_;  // by value, state, packing
   std::vector<int32_t> arena_runs_;
   std::vector<Piece> arena_pieces_;
   std::vector<int32_t> queue_;  // heap of operations, last ones first
   std::vector<int32_t> changed_;
   std::vector<std::vector<Demand>> demands_;       // by output of the operation at hand
   std::vector<std::vector<Piece>> output_pieces_;  // same
+  std::vector<std::pair<int32_t, Piece>> packed_;  // same, of those that wait packed
   int64_t new_extra_ = 0;
   int64_t new_run_count_ = 0;
 };

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 #include "budget_problems.h"
@@ -7,6 +8,7 @@
 #include "partition/budget/emit.h"
 #include "partition/budget/simulator.h"
 #include "partition_checks.h"
+#include "random_packings.h"
 
 namespace antegrad::testing {
 namespace {
@@ -32,46 +34,81 @@ ByteRules rules_of(const Graph& graph) {
   return rules;
 }
 
-Problem problem_with_scratch(const Graph& graph) {
-  return budget::make_problem(graph, random_times(graph), rules_of(graph));
+/// Nothing is packed, plans choose, or all that is saved is packed.
+constexpr int kForms = 3;
+
+Problem problem_with_scratch(const Graph& graph, int form) {
+  const ByteRules rules = rules_of(graph);
+  return budget::make_problem(graph, random_times(graph), rules,
+                              form == 0 ? Packings() : random_packings(graph, rules, form == 2));
 }
 
-Choice random_choice(std::mt19937_64& random) {
-  const Choice choices[] = {
-      budget::kSave, budget::kSave, budget::kRecompute, budget::kRecompute, 1, 3};
-  return choices[random() % std::size(choices)];
+Choice random_choice(const Problem& problem, int32_t value, std::mt19937_64& random) {
+  const Choice choices[] = {budget::kSave,
+                            budget::kSave,
+                            budget::kFirstPacking,
+                            budget::kRecompute,
+                            1,
+                            budget::kFirstPacking + 1,
+                            budget::kRecompute,
+                            3};
+  const Choice choice = choices[random() % std::size(choices)];
+  const bool is_there =
+      !budget::is_packing(choice) || budget::packing_of(problem, value, choice) >= 0;
+  return is_there ? choice : budget::kSave;
 }
 
 Plan random_plan(const Problem& problem, std::mt19937_64& random) {
   Plan plan(problem.values.size());
-  for (Choice& choice : plan) choice = random_choice(random);
+  for (size_t v = 0; v < plan.size(); ++v) {
+    plan[v] = random_choice(problem, static_cast<int32_t>(v), random);
+  }
   return plan;
+}
+
+/// What the plan packs, by value of the graph.
+std::map<ValueId, int> packed_by(const Problem& problem, const Plan& plan) {
+  std::map<ValueId, int> packed;
+  for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
+    const budget::Value& value = problem.value(v);
+    if (value.result) continue;
+    const Choice choice = value.always_saved ? budget::kSave : plan[static_cast<size_t>(v)];
+    const int32_t packing = budget::packing_of(problem, v, choice);
+    if (packing >= 0) packed[value.id] = problem.packing(packing).way;
+  }
+  return packed;
+}
+
+int64_t time_of(const Graph& graph, const Problem& problem, const Partition& partition) {
+  std::vector<int64_t> by_id(graph.nodes.size() + 1000, 0);
+  for (const budget::Operation& operation : problem.operations) {
+    by_id.at(static_cast<size_t>(graph.nodes[static_cast<size_t>(operation.node)].id)) =
+        operation.time;
+  }
+  int64_t time = 0;
+  for (const Graph* half : {&partition.forward, &partition.backward}) {
+    for (const Node& node : half->nodes) time += by_id.at(static_cast<size_t>(node.id));
+  }
+  return time;
 }
 
 TEST(BudgetFuzz, WhatIsSimulatedRuns) {
   hold_for_random_graphs(kCases, kSize, [](const Graph& raw) -> std::string {
     const Graph graph = dce(raw);
-    const Problem problem = problem_with_scratch(graph);
     std::mt19937_64 random(graph.nodes.size());
-    Simulator simulator(problem);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 2 * kForms; ++i) {
+      const Problem problem = problem_with_scratch(graph, i % kForms);
+      Simulator simulator(problem);
       const Measure measure = simulator.set(random_plan(problem, random));
-      const Partition partition = budget::emit(graph, simulator.timetable());
+      Partition partition = budget::emit(graph, simulator.timetable());
       if (std::string wrong = splits_wrongly(graph, partition); !wrong.empty()) return wrong;
+      int64_t time = time_of(graph, problem, partition);
+      time += pack(partition, packed_by(problem, simulator.plan()));
       const int64_t peak = simulate(partition, rules_of(graph)).peak_bytes;
       if (peak != measure.peak) {
         return "the plan says " + std::to_string(measure.peak) + ", the graphs take " +
                std::to_string(peak) + "\n" + to_text(partition.forward) +
                to_text(partition.backward);
-      }
-      int64_t time = 0;
-      std::vector<int64_t> by_id(graph.nodes.size() + 1000, 0);
-      for (const budget::Operation& operation : problem.operations) {
-        by_id.at(static_cast<size_t>(graph.nodes[static_cast<size_t>(operation.node)].id)) =
-            operation.time;
-      }
-      for (const Graph* half : {&partition.forward, &partition.backward}) {
-        for (const Node& node : half->nodes) time += by_id.at(static_cast<size_t>(node.id));
       }
       if (time != problem.time + measure.extra) {
         return "the plan takes " + std::to_string(problem.time + measure.extra) + ", the graphs " +
@@ -94,9 +131,9 @@ std::string text(const Measure& measure) {
 TEST(BudgetFuzz, ChangesMeasureAsPlansMadeAnew) {
   hold_for_random_graphs(kCases, 2 * kSize, [](const Graph& raw) -> std::string {
     const Graph graph = dce(raw);
-    const Problem problem = problem_with_scratch(graph);
-    if (problem.values.empty()) return "";
     std::mt19937_64 random(graph.nodes.size());
+    const Problem problem = problem_with_scratch(graph, static_cast<int>(random() % kForms));
+    if (problem.values.empty()) return "";
     Simulator simulator(problem);
     Simulator anew(problem);
     Plan plan = random_plan(problem, random);
@@ -107,7 +144,8 @@ TEST(BudgetFuzz, ChangesMeasureAsPlansMadeAnew) {
       std::vector<Change> changes;
       for (size_t k = 0; k <= random() % 3; ++k) {
         const auto value = static_cast<int32_t>(random() % problem.values.size());
-        if (problem.is_choice(value)) changes.push_back({value, random_choice(random)});
+        if (!problem.is_choice(value)) continue;
+        changes.push_back({value, random_choice(problem, value, random)});
       }
       const Measure probed = simulator.probe(changes);
       Plan changed = plan;
