@@ -138,6 +138,11 @@ struct Options {
     budget.profile = value;
     return *this;
   }
+  /// Plans for a memory budget may pack what they save (BudgetOptions::compressors).
+  Options& with_budget_compressors(std::vector<Compressor> value) {
+    budget.compressors = std::move(value);
+    return *this;
+  }
   Options& with_saved_tensors_hooks_filtering_mode(HookFilter value) {
     saved_tensors_hooks_filtering_mode = value;
     return *this;

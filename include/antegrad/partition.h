@@ -10,7 +10,7 @@
 
 namespace antegrad {
 
-/// Who decides. Gradients have the same bits in any case.
+/// Who decides. Gradients have the same bits in any case, unless BudgetOptions::compressors lose some.
 enum class Partitioner : uint8_t {
   as_written,  ///< the forward as written; saves what the backward reads (default)
   min_cut,     ///< computes again what is cheap; MinCutOptions says what that is
@@ -31,6 +31,9 @@ enum class BudgetEffort : uint8_t {
   thorough,  ///< some seconds: a few tenths of a percent faster, and smaller budgets
 };
 
+/// Ready-made hooks on saved tensors (antegrad/saved_tensors.h) that a plan for a memory budget may take for a tensor.
+enum class Compressor : uint8_t { bf16, fp8_e4m3, fp8_e5m2, int8_rowwise };
+
 /// A limit on the memory that one forward and backward take. See docs/budget.md. A value.
 struct BudgetOptions {
   /// Of the peak: the most bytes alive through the device's allocator between entry of the call and end of the
@@ -44,6 +47,9 @@ struct BudgetOptions {
   /// Operators are run once and timed at compile time, for the times that plans weigh (kept for the process), instead of
   /// a roofline of the machine. Plans then differ from run to run as times do.
   bool profile = false;
+  /// For each tensor a plan may save it, compute it again, or keep it packed by one of these, whichever takes least time.
+  /// Gradients have the errors of those that lose bits. Empty: nothing is packed.
+  std::vector<Compressor> compressors = {};
   friend bool operator==(const BudgetOptions&, const BudgetOptions&) = default;
 };
 

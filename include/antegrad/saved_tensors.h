@@ -13,6 +13,7 @@
 /// backward. Control logic in them sees sizes and dtypes, never data, and runs at capture. Hooks that are not inlineable run
 /// eagerly, once for each saved tensor, after the forward and before each backward.
 
+#include <antegrad/partition.h>
 #include <antegrad/tree.h>
 
 #include <cstdint>
@@ -155,6 +156,9 @@ Hooks offload_to_host(const HostOffload& options = {});
 
 /// Bytes of saved tensors that are out: each from its forward until nobody can read it any more.
 int64_t offloaded_bytes();
+
+/// Those of that name.
+const Hooks& hooks_of(Compressor compressor);
 }  // namespace compress
 
 }  // namespace antegrad

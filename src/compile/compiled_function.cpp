@@ -160,8 +160,8 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
   compiler::GuardSet guards(captured, call.arguments, call.type_key(), modules);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
   auto later = compiler::later_captures(callable_of(call), call.arguments, captured);
-  auto compiled = compiler::compile_joint(std::move(captured), raw, options, std::move(later),
-                                          call.inlined().get());
+  auto compiled =
+      compiler::compile_joint(std::move(captured), raw, options, std::move(later), call.inlined());
   compiled.report.lifted_tensors = lifted;
   log(Artifact::guards, [&] {
     return options.name + ": " + std::to_string(call.arguments.tensors.size()) + " arguments, " +

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <string>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 #include "capture/capture.h"
 #include "capture/doubles.h"
 #include "graph/text.h"
+#include "partition/budget/planner.h"
 #include "passes/joint_passes.h"
 #include "torch_compat/autocast.h"
 
@@ -172,6 +174,14 @@ bool change_nothing(const HookedTensor& tensor) {
   return hands_through(tensor.pack) && hands_through(tensor.unpack);
 }
 
+Hooked none_hooked(int32_t first_node, ProgramReport& report) {
+  report.hooked.clear();
+  report.not_hooked.clear();
+  Hooked hooked;
+  hooked.next_node = first_node;
+  return hooked;
+}
+
 std::string packed_text(const Graph& forward, const HookedTensor& tensor) {
   std::string text;
   for (const auto& output : tensor.pack.outputs) {
@@ -182,17 +192,19 @@ std::string packed_text(const Graph& forward, const HookedTensor& tensor) {
 
 }  // namespace
 
-Hooked capture_hooks(const detail::HookPair& hooks, const Partition& partition, HookFilter filter,
+const HookedTensor& CapturedHooks::on(const TensorMeta& meta) {
+  const auto it = std::find_if(known_.begin(), known_.end(),
+                               [&](const auto& known) { return known.first == meta; });
+  if (it != known_.end()) return it->second;
+  return known_.emplace_back(meta, capture_pair(*hooks_, meta)).second;
+}
+
+Hooked capture_hooks(CapturedHooks& hooks, const Partition& partition, HookFilter filter,
                      int32_t first_node, ProgramReport& report) {
   const auto& forward = partition.forward;
   const Filter names(forward, filter);
-  Hooked hooked;
-  hooked.next_node = first_node;
-  report.hooks = hooks.options.name;
-  report.hooked.clear();
-  report.not_hooked.clear();
-  // Hooks see metadata alone: the same for the same.
-  std::vector<std::pair<TensorMeta, HookedTensor>> known;
+  auto hooked = none_hooked(first_node, report);
+  report.hooks = hooks.pair().options.name;
   for (const auto& saved : partition.saved) {
     const auto& value = forward.value(saved.value);
     if (value.kind != ValueKind::tensor) continue;
@@ -201,23 +213,65 @@ Hooked capture_hooks(const detail::HookPair& hooks, const Partition& partition, 
           fmt::format("%{}: {}: {}", saved.value, value_text(value), std::move(why)));
       continue;
     }
-    auto it = std::find_if(known.begin(), known.end(),
-                           [&](const auto& other) { return other.first == value.meta; });
-    if (it == known.end()) {
-      known.emplace_back(value.meta, capture_pair(hooks, value.meta));
-      it = std::prev(known.end());
-    }
-    if (change_nothing(it->second)) {
+    auto tensor = hooks.on(value.meta);
+    if (change_nothing(tensor)) {
       report.not_hooked.push_back(
           fmt::format("%{}: {}: the hooks leave it as it is", saved.value, value_text(value)));
       continue;
     }
-    auto tensor = it->second;
     tensor.value = saved.value;
     report.hooked.push_back(packed_text(forward, tensor));
     hooked.tensors.push_back(std::move(tensor));
   }
   return hooked;
+}
+
+Hooked capture_packed(std::span<CapturedHooks> ways, const Partition& partition, int32_t first_node,
+                      ProgramReport& report) {
+  const auto& forward = partition.forward;
+  auto hooked = none_hooked(first_node, report);
+  for (const auto& saved : partition.saved) {
+    const auto it = partition.packed.find(saved.value);
+    if (it == partition.packed.end()) continue;
+    auto& way = ways[static_cast<size_t>(it->second)];
+    auto tensor = way.on(forward.value(saved.value).meta);
+    tensor.value = saved.value;
+    report.hooked.push_back(packed_text(forward, tensor) + " (" + way.pair().options.name + ")");
+    hooked.tensors.push_back(std::move(tensor));
+  }
+  return hooked;
+}
+
+Packings weigh(std::span<CapturedHooks> ways, bool always, const Graph& joint, HookFilter filter,
+               const ByteRules& rules) {
+  Packings packings;
+  packings.always = always;
+  for (const auto& way : ways) packings.ways.push_back(way.pair().options.name);
+  const auto machine = *machine_named(budget::machine_of(joint));
+  const Filter names(joint, filter);
+  std::vector<ValueId> candidates;
+  for (const auto& node : joint.nodes) {
+    for (const auto id : node.outputs) {
+      const bool tensor = id != kNoValue && joint.value(id).kind == ValueKind::tensor;
+      if (tensor && joint.value(id).storage == id && names.why_not(id).empty()) {
+        candidates.push_back(id);
+      }
+    }
+  }
+  std::sort(candidates.begin(), candidates.end());
+  for (const auto id : candidates) {
+    for (size_t way = 0; way < ways.size(); ++way) {
+      try {
+        const auto& tensor = ways[way].on(joint.value(id).meta);
+        if (change_nothing(tensor)) continue;
+        packings.entries.push_back(
+            {id, static_cast<int32_t>(way), pack_cost(tensor, machine, rules)});
+      } catch (const std::exception&) {
+        // Of a tensor that may never be saved: if it is, capture_hooks() says so.
+      }
+    }
+  }
+  return packings;
 }
 
 }  // namespace antegrad::compiler

@@ -128,16 +128,38 @@ int64_t peak_with(Partition partition, Hooked hooked, const ByteRules& rules) {
   return simulate(partition, rules).peak_bytes;
 }
 
-// While they pack and unpack, hooks hold a tensor twice: plans for a budget leave room for that.
-Decided decide(const Graph& joint, const Options& options, const detail::HookPair* hooks,
-               int32_t first_node, PartitionChoice& choice, ProgramReport& report) {
+// Ways to keep what is saved: the hooks of the scope, or those that a plan for a budget may take.
+std::vector<CapturedHooks> ways_to_pack(const Options& options,
+                                        const std::shared_ptr<const detail::HookPair>& hooks) {
+  std::vector<CapturedHooks> ways;
+  if (hooks != nullptr) {
+    ways.emplace_back(hooks);
+  } else if (options.partition == Partitioner::budget) {
+    for (const auto compressor : options.budget.compressors) {
+      ways.emplace_back(compress::hooks_of(compressor).pair());
+    }
+  }
+  return ways;
+}
+
+// Plans for a budget know what packed tensors take, but not all: arguments that hooks stand for, and copies of what they
+// return in other strides. Where that goes over the budget, they leave room for it.
+Decided decide(const Graph& joint, const Options& options,
+               const std::shared_ptr<const detail::HookPair>& hooks, int32_t first_node,
+               PartitionChoice& choice, ProgramReport& report) {
+  auto ways = ways_to_pack(options, hooks);
+  const auto filter = options.saved_tensors_hooks_filtering_mode;
+  if (choice.partitioner == Partitioner::budget && !ways.empty() && has_backward(joint)) {
+    choice.packings = weigh(ways, hooks != nullptr, joint, filter, choice.rules);
+  }
   Decided decided{partition_joint(joint, choice, report), {}};
-  if (hooks == nullptr || decided.partition.saved.empty()) return decided;
+  if (ways.empty() || decided.partition.saved.empty()) return decided;
   const auto budget = choice.budget.bytes;
   const auto smallest = report.smallest_budget_bytes;
   while (true) {
-    decided.hooked = capture_hooks(*hooks, decided.partition,
-                                   options.saved_tensors_hooks_filtering_mode, first_node, report);
+    decided.hooked = hooks != nullptr ? capture_hooks(ways.front(), decided.partition, filter,
+                                                      first_node, report)
+                                      : capture_packed(ways, decided.partition, first_node, report);
     if (choice.partitioner != Partitioner::budget) return decided;
     const auto peak = peak_with(decided.partition, decided.hooked, choice.rules);
     if (peak <= budget) return decided;
@@ -151,7 +173,7 @@ Decided decide(const Graph& joint, const Options& options, const detail::HookPai
 
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
                               const Options& options, LaterCaptures later,
-                              const detail::HookPair* hooks) {
+                              const std::shared_ptr<const detail::HookPair>& hooks) {
   const auto start = std::chrono::steady_clock::now();
   const PassContext context{options.verify_graphs, options.dump_dir,
                             std::make_shared<std::vector<PassRecord>>()};

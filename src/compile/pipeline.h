@@ -27,6 +27,6 @@ struct CompiledProgram {
 /// Options::verify_graphs is on), and for `hooks`, which are inlined, what capture_hooks() throws.
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
                               const Options& options, LaterCaptures later,
-                              const detail::HookPair* hooks = nullptr);
+                              const std::shared_ptr<const detail::HookPair>& hooks = nullptr);
 
 }  // namespace antegrad::compiler

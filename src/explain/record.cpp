@@ -19,9 +19,10 @@ using nlohmann::json;
 
 /// Fields that to_text() writes itself, in this order; others are the caller's.
 constexpr size_t kMostNodes = 100'000'000;
-constexpr const char* kFields[] = {
-    "antegrad", "partitioner", "settings", "budget_bytes", "effort",     "machine",   "symbols",
-    "scratch",  "seconds",     "simplify", "saved",        "recomputed", "peak_bytes"};
+constexpr const char* kFields[] = {"antegrad", "partitioner", "settings",  "budget_bytes",
+                                   "effort",   "machine",     "symbols",   "scratch",
+                                   "seconds",  "packings",    "simplify",  "saved",
+                                   "packed",   "recomputed",  "peak_bytes"};
 
 template <class Enum>
 Enum recorded(const std::string& word) {
@@ -57,6 +58,38 @@ void read_by_node(const json& object, const char* field, std::vector<Number>& nu
   }
 }
 
+json json_of(const Packings& packings) {
+  json object = {{"ways", packings.ways}, {"always", packings.always}};
+  object["of"] = json::array();
+  for (const Packings::Entry& entry : packings.entries) {
+    const PackCost& cost = entry.cost;
+    object["of"].push_back(
+        {entry.value, entry.way, cost.bytes, cost.seconds, cost.pack_scratch, cost.unpack_scratch});
+  }
+  return object;
+}
+
+void check_way(const Packings& packings, size_t way) {
+  if (way < packings.ways.size()) return;
+  throw GraphError(ErrorText{fmt::format("one of {} ways to pack", packings.ways.size()),
+                             std::to_string(way), ""});
+}
+
+Packings packings_from(const json& object) {
+  Packings packings;
+  packings.ways = object.at("ways").get<std::vector<std::string>>();
+  packings.always = object.at("always").get<bool>();
+  for (const json& entry : object.at("of")) {
+    const auto way = entry.at(1).get<size_t>();
+    check_way(packings, way);
+    packings.entries.push_back({entry.at(0).get<ValueId>(),
+                                static_cast<int32_t>(way),
+                                {entry.at(2).get<int64_t>(), entry.at(3).get<double>(),
+                                 entry.at(4).get<int64_t>(), entry.at(5).get<int64_t>()}});
+  }
+  return packings;
+}
+
 json json_of(const PartitionRecord& record) {
   const PartitionChoice& choice = record.choice;
   json object = record.more;
@@ -79,6 +112,11 @@ json json_of(const PartitionRecord& record) {
     if (choice.seconds[id] >= 0) seconds.push_back({id, choice.seconds[id]});
   }
   if (!seconds.empty()) object["seconds"] = std::move(seconds);
+  if (!choice.packings.entries.empty()) {
+    object["packings"] = json_of(choice.packings);
+    object["packed"] = json::array();
+    for (const auto& [value, way] : record.packed) object["packed"].push_back({value, way});
+  }
   object["simplify"] = choice.simplify;
   object["saved"] = record.saved;
   object["recomputed"] = json::array();
@@ -99,6 +137,7 @@ PartitionRecord make_record(const Partition& partition, const PartitionChoice& c
   record.choice = choice;
   for (const Saved& saved : partition.saved) record.saved.push_back(saved.value);
   std::sort(record.saved.begin(), record.saved.end());
+  record.packed = partition.packed;
   std::map<int32_t, std::pair<ValueId, int64_t>> runs;
   count_runs(partition.forward, runs);
   count_runs(partition.backward, runs);
@@ -147,6 +186,14 @@ PartitionRecord parse_record(std::string_view text) {
     read_by_node(object, "scratch", choice.rules.scratch, int64_t{0});
     read_by_node(object, "seconds", choice.seconds, -1.0);
     choice.budget.profile = choice.partitioner == Partitioner::budget && !choice.seconds.empty();
+    if (const auto it = object.find("packings"); it != object.end()) {
+      choice.packings = packings_from(*it);
+    }
+    for (const json& pair : object.value("packed", json::array())) {
+      const auto way = pair.at(1).get<size_t>();
+      check_way(choice.packings, way);
+      record.packed[pair.at(0).get<ValueId>()] = static_cast<int32_t>(way);
+    }
     choice.simplify = object.at("simplify").get<bool>();
     record.saved = object.at("saved").get<std::vector<ValueId>>();
     std::sort(record.saved.begin(), record.saved.end());

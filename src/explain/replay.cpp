@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -48,6 +49,25 @@ void compare_recomputed(const Graph& graph, Replayed& replayed) {
   }
 }
 
+void compare_packed(const Graph& graph, Replayed& replayed) {
+  const auto way = [](const PartitionRecord& record, ValueId id) {
+    const auto it = record.packed.find(id);
+    return it == record.packed.end()
+               ? std::string("as it is")
+               : record.choice.packings.ways.at(static_cast<size_t>(it->second));
+  };
+  std::set<ValueId> either;
+  for (const PartitionRecord* record : {&replayed.then, &replayed.now}) {
+    for (const auto& [id, index] : record->packed) either.insert(id);
+  }
+  for (const ValueId id : either) {
+    if (way(replayed.then, id) == way(replayed.now, id)) continue;
+    replayed.differences.push_back(fmt::format("{}: was kept {}, is kept {} now",
+                                               value_of(graph, id), way(replayed.then, id),
+                                               way(replayed.now, id)));
+  }
+}
+
 }  // namespace
 
 Partition partition_by(Graph joint, const PartitionChoice& choice) {
@@ -74,6 +94,7 @@ Replayed replay(const GraphFile& file) {
   replayed.now = make_record(partition_by(file.graph, replayed.then.choice), replayed.then.choice);
   compare_saved(file.graph, replayed);
   compare_recomputed(file.graph, replayed);
+  compare_packed(file.graph, replayed);
   if (replayed.then.peak != replayed.now.peak) {
     replayed.differences.push_back(
         fmt::format("the peak was {} bytes, is {} now", replayed.then.peak, replayed.now.peak));

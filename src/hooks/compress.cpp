@@ -1,4 +1,5 @@
 #include <ATen/core/Tensor.h>
+#include <antegrad/error.h>
 #include <antegrad/saved_tensors.h>
 
 #include <optional>
@@ -70,6 +71,16 @@ const Hooks& bf16() {
   };
   static const auto* hooks = new Hooks(pack, unpack, HookOptions{true, "bf16", "bf16"});
   return *hooks;
+}
+
+const Hooks& hooks_of(Compressor compressor) {
+  switch (compressor) {
+    case Compressor::bf16: return bf16();
+    case Compressor::fp8_e4m3: return fp8_e4m3();
+    case Compressor::fp8_e5m2: return fp8_e5m2();
+    case Compressor::int8_rowwise: return int8_rowwise();
+  }
+  AG_CHECK(false, "no such compressor");
 }
 
 }  // namespace antegrad::compress

@@ -64,6 +64,28 @@ struct Stored<std::optional<T>> {
   }
 };
 
+template <Enumerator T>
+struct Stored<std::vector<T>> {
+  static OptionValue get(const std::vector<T>& member) {
+    if (member.empty()) return {};
+    std::vector<std::string> words;
+    for (const T value : member) words.emplace_back(word_of(value));
+    return words;
+  }
+  static void set(std::vector<T>& member, const OptionValue& value) {
+    member.clear();
+    if (std::holds_alternative<std::monostate>(value)) return;
+    for (const std::string& word : std::get<std::vector<std::string>>(value)) {
+      member.push_back(*from_word<T>(word));
+    }
+  }
+};
+
+template <class T>
+constexpr bool kIsListOfWords = false;
+template <Enumerator T>
+inline constexpr bool kIsListOfWords<std::vector<T>> = true;
+
 template <class T>
 constexpr Domain domain_of() {
   if constexpr (std::is_same_v<T, bool>) {
@@ -78,6 +100,9 @@ constexpr Domain domain_of() {
     return {.kind = OptionKind::string};
   } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
     return {.kind = OptionKind::operators};
+  } else if constexpr (kIsListOfWords<T>) {
+    return {
+        .kind = OptionKind::words, .may_be_unset = true, .words = kWords<typename T::value_type>};
   } else {
     Domain domain = domain_of<typename T::value_type>();
     domain.may_be_unset = true;

@@ -122,6 +122,10 @@ constexpr OptionRow kRows[] = {
      "plans for `memory_budget` and `memory_share` weigh times that were measured: each kind of operator call is run and timed "
      "once in a process, on zeros. Without it a roofline of the machine says how long operators take, and plans are the same on "
      "every run", "budget.md"},
+    {"memory_budget_compressors", OptionGroup::partition, member<&Options::budget, &BudgetOptions::compressors>(), kPartition,
+     kInKey,
+     "with what plans for `memory_budget` and `memory_share` may pack a saved tensor, where that takes less time than to compute it "
+     "again. Gradients have the errors of those that lose bits", "budget.md#compressors"},
     {"saved_tensors_hooks_filtering_mode", OptionGroup::partition, member<&Options::saved_tensors_hooks_filtering_mode>(),
      kPartition, kInKey, "which saved tensors inlined hooks stand for", "saved-tensor-hooks.md"},
 

@@ -43,6 +43,7 @@ std::optional<OptionValue> read(const Domain& domain, const std::string& text) {
     case OptionKind::integer: return number_from<int64_t>(text);
     case OptionKind::ratio: return number_from<double>(text);
     case OptionKind::bytes: return bytes_from_text(text);
+    case OptionKind::words:
     case OptionKind::operators: return split(text);
     case OptionKind::word:
     case OptionKind::string:
@@ -51,19 +52,30 @@ std::optional<OptionValue> read(const Domain& domain, const std::string& text) {
   return std::nullopt;
 }
 
+bool is_word(const Domain& domain, std::string_view text) {
+  return std::find(domain.words.begin(), domain.words.end(), text) != domain.words.end();
+}
+
+bool are_words(const Domain& domain, std::vector<std::string> list) {
+  std::sort(list.begin(), list.end());
+  return std::adjacent_find(list.begin(), list.end()) == list.end() &&
+         std::all_of(list.begin(), list.end(),
+                     [&](const std::string& text) { return is_word(domain, text); });
+}
+
 bool holds(const Domain& domain, const OptionValue& value) {
   const auto* integer = std::get_if<int64_t>(&value);
   const auto* number = std::get_if<double>(&value);
   const auto* text = std::get_if<std::string>(&value);
+  const auto* list = std::get_if<std::vector<std::string>>(&value);
   switch (domain.kind) {
     case OptionKind::boolean: return std::holds_alternative<bool>(value);
     case OptionKind::integer: return integer && *integer >= domain.least && *integer <= domain.most;
     case OptionKind::ratio: return number && *number >= 0 && *number <= 1;
     case OptionKind::bytes: return integer && *integer > 0;
-    case OptionKind::operators: return std::holds_alternative<std::vector<std::string>>(value);
-    case OptionKind::word:
-      return text &&
-             std::find(domain.words.begin(), domain.words.end(), *text) != domain.words.end();
+    case OptionKind::operators: return list;
+    case OptionKind::words: return list && are_words(domain, *list);
+    case OptionKind::word: return text && is_word(domain, *text);
     case OptionKind::string:
     case OptionKind::path: return text;
   }
@@ -78,6 +90,7 @@ std::string type_text(const Domain& domain) {
     case OptionKind::integer: return fmt::format("integer from {}", domain.least);
     case OptionKind::ratio: return "number from 0 to 1";
     case OptionKind::word: return fmt::format("{}", fmt::join(domain.words, ", "));
+    case OptionKind::words: return fmt::format("some of {}", fmt::join(domain.words, ", "));
     case OptionKind::string: return "string";
     case OptionKind::path: return "path";
     case OptionKind::bytes: return "bytes";
@@ -93,6 +106,7 @@ std::string expected_text(const Domain& domain) {
     case OptionKind::integer: text = "an " + type_text(domain); break;
     case OptionKind::ratio: text = "a number from 0 to 1"; break;
     case OptionKind::word: text = "one of " + type_text(domain); break;
+    case OptionKind::words: text = type_text(domain) + ", parted by commas,"; break;
     case OptionKind::string: text = "a string"; break;
     case OptionKind::path: text = "a path"; break;
     case OptionKind::bytes: text = "a number of bytes above 0, or a text such as 512MiB,"; break;

@@ -23,6 +23,7 @@ enum class OptionKind : uint8_t {
   integer,  ///< Domain::least to Domain::most
   ratio,    ///< a number from 0 to 1
   word,     ///< one of Domain::words
+  words,    ///< some of Domain::words, each once
   string,
   path,
   bytes,      ///< a number above 0; as text also with a unit, "512MiB"

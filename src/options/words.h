@@ -34,6 +34,9 @@ template <>
 inline constexpr auto kWords<RuntimeEstimator> =
     std::array<std::string_view, 3>{"flops", "testing", "profile"};
 template <>
+inline constexpr auto kWords<Compressor> =
+    std::array<std::string_view, 4>{"bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise"};
+template <>
 inline constexpr auto kWords<HookFilter> =
     std::array<std::string_view, 3>{"donated", "no_static", "all"};
 

@@ -155,6 +155,11 @@ class Maker {
   /// Those that are smaller; all, where there is no choice.
   void add_packings() {
     for (const Packings::Entry& entry : packings_.entries) {
+      const bool known = entry.value >= 0 && at(entry.value) < of_value_.size();
+      if (!known) {
+        throw GraphError(
+            ErrorText{"values of the graph that are packed", std::to_string(entry.value), ""});
+      }
       const int32_t index = of_value_[at(entry.value)];
       if (index < 0) continue;
       budget::Value& value = problem_.values[at(index)];

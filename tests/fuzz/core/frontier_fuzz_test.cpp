@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iostream>
+#include <limits>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -14,7 +16,9 @@
 #include "graph/verify.h"
 #include "partition/budget/exact.h"
 #include "partition/budget/frontier.h"
+#include "partition/budget/simulator.h"
 #include "passes/dce.h"
+#include "random_packings.h"
 
 namespace antegrad::testing {
 namespace {
@@ -131,6 +135,72 @@ TEST_P(FrontierFuzz, IsNearTheBestForSmallModels) {
     gaps.measure(problem_of(graph, times), GetParam(), model);
   }
   gaps.expect_small(name("small models"));
+}
+
+/// All that may become of a value, but for windows.
+std::vector<Choice> ways_of(const Problem& problem, int32_t value) {
+  std::vector<Choice> ways = {kRecompute, kSave};
+  const budget::Value& v = problem.value(value);
+  for (int32_t p = v.first_packing; p < v.first_packing + v.packing_count; ++p) {
+    if (!v.always_packed)
+      ways.push_back(static_cast<Choice>(kFirstPacking + problem.packing(p).way));
+  }
+  return ways;
+}
+
+/// Measures of all plans.
+std::vector<Measure> all_measures(const Problem& problem, const std::vector<int32_t>& choices) {
+  std::vector<Measure> measures;
+  Simulator simulator(problem);
+  Plan plan(problem.values.size(), kRecompute);
+  const std::function<void(size_t)> decide = [&](size_t i) {
+    if (i == choices.size()) {
+      measures.push_back(simulator.set(plan));
+      return;
+    }
+    for (const Choice way : ways_of(problem, choices[i])) {
+      plan[static_cast<size_t>(choices[i])] = way;
+      decide(i + 1);
+    }
+  };
+  decide(0);
+  return measures;
+}
+
+/// The solver knows nothing of packings: all plans of small networks are measured.
+TEST_P(FrontierFuzz, IsNearTheBestWherePlansMayPack) {
+  int compared = 0;
+  for (int seed = 0; seed < graphs(); ++seed) {
+    const Graph graph = dce(RandomNetwork(static_cast<uint64_t>(seed)).joint(3 + seed % 6));
+    ByteRules rules;
+    rules.granule = 1;
+    const Problem problem =
+        make_problem(graph, random_seconds(graph, static_cast<uint64_t>(seed)), rules,
+                     random_packings(graph, rules, /*always=*/seed % 3 == 2));
+    const std::vector<int32_t> choices = choices_of(problem);
+    double count = 1;
+    for (const int32_t v : choices) count *= static_cast<double>(ways_of(problem, v).size());
+    if (problem.packings.empty() || count > 20'000 || problem.time == 0) continue;
+    const std::vector<Measure> all = all_measures(problem, choices);
+    const Frontier frontier = build_frontier(problem, {GetParam(), {}});
+    int64_t smallest = all[0].peak;
+    for (const Measure& measure : all) smallest = std::min(smallest, measure.peak);
+    const int64_t found = frontier.archive.smallest().peak;
+    EXPECT_LE(static_cast<double>(found), (1 + kMost) * static_cast<double>(smallest)) << seed;
+    for (int i = 0; i <= kBudgets; ++i) {
+      const int64_t budget =
+          std::max(found, smallest + (frontier.eager_peak - smallest) * i / kBudgets);
+      int64_t best = std::numeric_limits<int64_t>::max();
+      for (const Measure& measure : all) {
+        if (measure.peak <= budget) best = std::min(best, measure.extra);
+      }
+      const int64_t answer = frontier.archive.at_most(budget)->extra;
+      EXPECT_LE(static_cast<double>(answer - best), kMost * static_cast<double>(problem.time))
+          << "seed " << seed << ", budget " << budget;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, graphs());
 }
 
 INSTANTIATE_TEST_SUITE_P(Efforts, FrontierFuzz,

@@ -9,6 +9,7 @@
 
 #include <antegrad/config.h>
 #include <antegrad/error.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -31,6 +32,9 @@ std::vector<std::string> other_values(const OptionRow& row) {
       values = {std::to_string(domain.least), "3", std::to_string(domain.most)};
       break;
     case OptionKind::ratio: values = {"0", "0.1", "0.3333333333333333", "1"}; break;
+    case OptionKind::words:
+      values = {std::string(domain.words.front()), fmt::format("{}", fmt::join(domain.words, ","))};
+      break;
     case OptionKind::word: values.assign(domain.words.begin(), domain.words.end()); break;
     case OptionKind::string:
     case OptionKind::path: values = {"", "true", "7", "none", "a=b, \"c\"\n", "ä"}; break;
@@ -96,8 +100,8 @@ TEST(Options, EveryMemberHasARow) {
   [[maybe_unused]] const auto& [far, chains, materialized, allowlist, reductions, intensive, random,
                                 aggressive, distance, views, parameters, casts, weighting, doubling,
                                 never_more, operators, ratio, solver, estimator] = min_cut;
-  [[maybe_unused]] const auto& [bytes, effort, share, profile] = budget;
-  constexpr size_t kMembers = 10 + 19 + 4;
+  [[maybe_unused]] const auto& [bytes, effort, share, profile, compressors] = budget;
+  constexpr size_t kMembers = 10 + 19 + 5;
   EXPECT_EQ(option_rows().size(), kMembers);
   std::set<std::string_view> names;
   for (const OptionRow& row : option_rows()) {

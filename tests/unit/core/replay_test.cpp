@@ -40,6 +40,29 @@ TEST(Replay, EveryPartitionerDecidesTheSameAgain) {
   }
 }
 
+TEST(Replay, PackingsAreOfTheRecord) {
+  Graph graph = graph_from_file("reference/llama.agraph");
+  number_nodes(graph);
+  const PlannedGraph planned(graph);
+  PartitionChoice choice =
+      choice_of(Partitioner::budget, planned.planner.frontier().archive.smallest().peak);
+  choice.packings.ways = {"quarter"};
+  for (const budget::Value& value : planned.planner.problem().values) {
+    choice.packings.entries.push_back({value.id, 0, {value.bytes / 4, 1e-9, 64, 128}});
+  }
+  const GraphFile file = parse_graph_file(to_text(recorded(graph, choice)));
+  EXPECT_TRUE(replay(file).differences.empty()) << to_text(replay(file));
+  PartitionRecord other = parse_record(file.record);
+  EXPECT_FALSE(other.packed.empty());
+  other.packed.erase(other.packed.begin());
+  EXPECT_NE(to_text(replay({graph, to_text(other)})).find("was kept as it is, is kept quarter now"),
+            std::string::npos);
+  other.choice.packings.entries.front().way = 3;
+  EXPECT_THROW(replay({graph, to_text(other)}), GraphError);
+  other.choice.packings.entries.front() = {static_cast<ValueId>(graph.values.size()), 0, {}};
+  EXPECT_THROW(replay({graph, to_text(other)}), GraphError);
+}
+
 TEST(Replay, RatiosAndMeasuredTimesAreOfTheRecord) {
   Graph graph = graph_from_file("reference/llama.agraph");
   number_nodes(graph);
