@@ -24,14 +24,15 @@ std::string_view library_version();
 struct PartitionRecord {
   std::string version;  ///< of the library that made it
   PartitionChoice choice;
-  std::vector<ValueId> saved;         ///< ascending
-  std::map<ValueId, int32_t> packed;  ///< of these, and in which way: an index into Packings::ways
+  std::vector<ValueId> saved;  ///< ascending
   /// By value, how often its operation runs beyond the first time; the first output stands for all of a node. Views
   /// are not in it: they follow from what is saved.
   std::map<ValueId, int64_t> recomputed;
   int64_t peak = 0;  ///< predicted, bytes, as if nothing were packed
   /// Fields of the caller's, such as guards and shapes. Replaying does not look at them.
   nlohmann::json more = nlohmann::json::object();
+  /// Of the saved values, those that are packed, and in which way: an index into Packings::ways.
+  std::map<ValueId, int32_t> packed = {};
 };
 
 /// The record of a partition that was made with `choice`.
