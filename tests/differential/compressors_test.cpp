@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn.h>
 #include <torch/utils.h>
 
