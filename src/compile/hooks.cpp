@@ -3,10 +3,12 @@
 #include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -230,15 +232,18 @@ Hooked capture_packed(std::span<CapturedHooks> ways, const Partition& partition,
                       ProgramReport& report) {
   const auto& forward = partition.forward;
   auto hooked = none_hooked(first_node, report);
+  std::set<std::string> names;
   for (const auto& saved : partition.saved) {
     const auto it = partition.packed.find(saved.value);
     if (it == partition.packed.end()) continue;
     auto& way = ways[static_cast<size_t>(it->second)];
     auto tensor = way.on(forward.value(saved.value).meta);
     tensor.value = saved.value;
+    names.insert(way.pair().options.name);
     report.hooked.push_back(packed_text(forward, tensor) + " (" + way.pair().options.name + ")");
     hooked.tensors.push_back(std::move(tensor));
   }
+  report.hooks = fmt::format("{}", fmt::join(names, ", "));
   return hooked;
 }
 
