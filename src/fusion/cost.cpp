@@ -46,12 +46,15 @@ NodeCost node_cost(const Graph& graph, const Node& node, const std::vector<int64
   }
   cost.bytes = written;
   if (!traits.reads_data) return cost;
+  int64_t most = written;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const auto here = node.inputs.begin() + static_cast<std::ptrdiff_t>(i);
     if (std::find(node.inputs.begin(), here, *here) != here) continue;
     const int64_t all = moved_bytes(graph.value(*here), symbols);
+    most = std::max(most, all);
     cost.bytes = plus(cost.bytes, traits.gathers && i == 0 ? std::min(all, written) : all);
   }
+  if (traits.leaves_device) cost.host_bytes = most;
   return cost;
 }
 
@@ -63,8 +66,9 @@ std::optional<Machine> machine_named(std::string_view name) {
 
 double seconds(const NodeCost& cost, const Machine& machine) {
   if (cost == NodeCost{}) return 0;
-  return std::max(static_cast<double>(cost.flops) / machine.flops_per_second,
-                  static_cast<double>(cost.bytes) / machine.bytes_per_second) +
+  return std::max({static_cast<double>(cost.flops) / machine.flops_per_second,
+                   static_cast<double>(cost.bytes) / machine.bytes_per_second,
+                   static_cast<double>(cost.host_bytes) / machine.host_bytes_per_second}) +
          machine.seconds_per_node;
 }
 

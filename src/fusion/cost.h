@@ -18,6 +18,8 @@ namespace antegrad {
 struct NodeCost {
   int64_t flops = 0;  ///< see graph/op_flops.h
   int64_t bytes = 0;  ///< read and written
+  int64_t host_bytes =
+      0;  ///< moved between the device and the host; where that is the same, the host and a file
   friend bool operator==(const NodeCost&, const NodeCost&) = default;
 };
 
@@ -36,20 +38,21 @@ struct Machine {
   double flops_per_second = 0;
   double bytes_per_second = 0;
   double seconds_per_node = 0;  ///< of each node that computes anything
+  double host_bytes_per_second = 0;
 };
 
 /// A GPU of a data centre as models use it: 100 TFLOP/s in matrix products of half precision, a third of the
-/// peak, 3 TB/s of memory, and 2 microseconds for a kernel.
-inline constexpr Machine kGpu{100e12, 3e12, 2e-6};
+/// peak, 3 TB/s of memory, 2 microseconds for a kernel, and 25 GB/s from and to pinned memory.
+inline constexpr Machine kGpu{100e12, 3e12, 2e-6, 25e9};
 /// Ten cores of a server: each reaches 100 GFLOP/s in f32 products (measured on an EPYC: 206 with two), and
 /// together 100 GB/s of memory (42 measured with two); a call of a small kernel takes 0.8 microseconds
-/// there.
-inline constexpr Machine kCpu{1e12, 100e9, 1e-6};
+/// there; a file takes 1 GB/s.
+inline constexpr Machine kCpu{1e12, 100e9, 1e-6, 1e9};
 
 /// "gpu", "cpu"; nothing for other names.
 std::optional<Machine> machine_named(std::string_view name);
 
-/// Seconds that a node of this cost takes: the longer of computing and moving memory, and the time of a node. A node
+/// Seconds that a node of this cost takes: the longest of computing and moving memory, and the time of a node. A node
 /// that does neither takes none.
 double seconds(const NodeCost& cost, const Machine& machine);
 

@@ -41,8 +41,9 @@ struct OpTraits {
   bool fuses_inputs = false;  ///< what computes its inputs can write straight into its output
   bool gathers = false;       ///< reads no more elements of input 0 than it returns
   bool oversized = false;     ///< its kernel may return little in much memory; programs copy it out
-  bool reshape = false;       ///< view: input 0's elements in row-major order; argument 1, when it
-                              ///< is the last one, is the new size
+  bool leaves_device = false;  ///< moves all between the device's memory and the host's, or a file
+  bool reshape = false;        ///< view: input 0's elements in row-major order; argument 1, when it
+                               ///< is the last one, is the new size
 
   /// Generated code can compute it in one loop with its neighbours, so that computing it again costs
   /// hardly more than reading its inputs. Random operators may be fusible too.

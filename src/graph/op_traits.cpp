@@ -42,6 +42,7 @@ OpTraits traits_of(uint32_t flags) {
   traits.fuses_inputs = flags & kFusesInputs;
   traits.gathers = flags & kGathers;
   traits.oversized = flags & kOversized;
+  traits.leaves_device = flags & kLeavesDevice;
   return traits;
 }
 

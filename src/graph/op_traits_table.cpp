@@ -70,6 +70,10 @@ constexpr OpRow kRows[] = {
     {"_efficient_attention_forward", kCompute | kRandom},
     {"_efficient_attention_backward", kCompute | kNotSame},
 
+    // What hooks that offload call.
+    {"antegrad::offload", kLeavesDevice},
+    {"antegrad::fetch", kLeavesDevice},
+
     // Reductions and scans.
     {"sum", kReduction | kFuses},
     {"nansum", kReduction},

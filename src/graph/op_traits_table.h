@@ -33,6 +33,7 @@ enum OpFlag : uint32_t {
   kFusesInputs = 1 << 14,
   kGathers = 1 << 15,
   kOversized = 1 << 16,
+  kLeavesDevice = 1 << 17,
 };
 
 struct OpRow {

@@ -55,6 +55,12 @@ TEST(NodeCost, GathersReadWhatTheyGive) {
             (NodeCost{0, 2 * 4 * 4 + 30 * 8 + 30 * 4 * 4}));
 }
 
+TEST(NodeCost, OfWhatLeavesTheDeviceIsAllThatMoves) {
+  const NodeCost out = cost({"f32[1000]"}, {"u8[8]"}, "antegrad::offload.default(%0, 0, \"/tmp\")");
+  EXPECT_EQ(out, (NodeCost{0, 4008, 4000}));
+  EXPECT_NEAR(seconds(out, kCpu), 4000 / kCpu.host_bytes_per_second, 2 * kCpu.seconds_per_node);
+}
+
 TEST(NodeCost, SizesMayBeSymbols) {
   const Graph graph =
       graph_of_call({"f32[s0, 3]"}, {"f32[s0, 3]"}, "aten::neg.default(%0)", "symbols s0");
