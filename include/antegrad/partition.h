@@ -32,7 +32,7 @@ enum class BudgetEffort : uint8_t {
 };
 
 /// Ready-made hooks on saved tensors (antegrad/saved_tensors.h) that a plan for a memory budget may take for a tensor.
-enum class Compressor : uint8_t { bf16, fp8_e4m3, fp8_e5m2, int8_rowwise };
+enum class Compressor : uint8_t { bf16, fp8_e4m3, fp8_e5m2, int8_rowwise, offload_to_host };
 
 /// A limit on the memory that one forward and backward take. See docs/budget.md. A value.
 struct BudgetOptions {

@@ -157,7 +157,7 @@ Hooks offload_to_host(const HostOffload& options = {});
 /// Bytes of saved tensors that are out: each from its forward until nobody can read it any more.
 int64_t offloaded_bytes();
 
-/// Those of that name.
+/// Those of that name; offload_to_host() with its defaults.
 const Hooks& hooks_of(Compressor compressor);
 }  // namespace compress
 

@@ -79,6 +79,10 @@ const Hooks& hooks_of(Compressor compressor) {
     case Compressor::fp8_e4m3: return fp8_e4m3();
     case Compressor::fp8_e5m2: return fp8_e5m2();
     case Compressor::int8_rowwise: return int8_rowwise();
+    case Compressor::offload_to_host: {
+      static const auto* hooks = new Hooks(offload_to_host());
+      return *hooks;
+    }
   }
   AG_CHECK(false, "no such compressor");
 }

@@ -34,8 +34,8 @@ template <>
 inline constexpr auto kWords<RuntimeEstimator> =
     std::array<std::string_view, 3>{"flops", "testing", "profile"};
 template <>
-inline constexpr auto kWords<Compressor> =
-    std::array<std::string_view, 4>{"bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise"};
+inline constexpr auto kWords<Compressor> = std::array<std::string_view, 5>{
+    "bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise", "offload_to_host"};
 template <>
 inline constexpr auto kWords<HookFilter> =
     std::array<std::string_view, 3>{"donated", "no_static", "all"};

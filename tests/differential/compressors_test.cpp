@@ -121,7 +121,9 @@ INSTANTIATE_TEST_SUITE_P(All, OneCompressor,
                          ::testing::Values(Allowed{Compressor::bf16, "bf16", 0.01},
                                            Allowed{Compressor::fp8_e4m3, "fp8_e4m3", 0.1},
                                            Allowed{Compressor::fp8_e5m2, "fp8_e5m2", 0.2},
-                                           Allowed{Compressor::int8_rowwise, "int8_rowwise", 0.03}),
+                                           Allowed{Compressor::int8_rowwise, "int8_rowwise", 0.03},
+                                           Allowed{Compressor::offload_to_host, "offload_to_host",
+                                                   1e-30}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // From the smallest budget to the largest: never slower with more, nothing packed where there is room.
