@@ -1,9 +1,12 @@
 // Hooks that compress saved tensors: what they save in memory, what they cost in time, and what they do to gradients and
-// to training, beside the same compiled step without hooks.
+// to training, beside the same compiled step without hooks and beside the reference with hooks that do the same.
 
+#include <ATen/Parallel.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <antegrad/antegrad.h>
+#include <fmt/format.h>
 #include <torch/optim/adamw.h>
 #include <torch/utils.h>
 
@@ -14,9 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/child.h"
+#include "common/gpt12.h"
 #include "common/harness.h"
 #include "common/models.h"
 #include "common/resnet.h"
+#include "common/vit.h"
 
 namespace antegrad::bench {
 namespace {
@@ -24,6 +30,8 @@ namespace {
 using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 
 constexpr int kTrainingSteps = 500;
+/// Steps of a turn, where two processes take turns: the first of them finds caches that the other one filled.
+constexpr int kStepsOfTurn = 3;
 /// Of the saved activation bytes of the GPT, what fp8 may leave.
 constexpr double kMostOfSaved = 0.4;
 
@@ -36,7 +44,8 @@ struct Subject {
   std::string name;
   std::shared_ptr<torch::nn::Module> module;
   Loss loss;
-  std::function<Batch()> next;  ///< drawn from the default generator
+  std::function<Batch()> next;          ///< drawn from the default generator
+  std::vector<std::string> peer_words;  ///< which model it is, for peers/hooks.py
 };
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -47,50 +56,111 @@ struct Compressor {
 };
 
 std::vector<Compressor> compressors() {
-  return {{"fp8_e4m3", &compress::fp8_e4m3()},
-          {"fp8_e5m2", &compress::fp8_e5m2()},
-          {"int8_rowwise", &compress::int8_rowwise()},
-          {"bf16", &compress::bf16()}};
+  return {
+      {"fp8_e4m3", &compress::fp8_e4m3()},
+      {"fp8_e5m2", &compress::fp8_e5m2()},
+      {"int8_rowwise", &compress::int8_rowwise()},
+      {"bf16", &compress::bf16()},
+  };
+}
+
+/// A backend of torch.compile, and whether it is measured for all compressors.
+struct Backend {
+  const char* name;
+  bool all;
+};
+
+/// Kernels one by one, as here; and generated code, which takes long to make.
+std::vector<Backend> backends(const Bench& bench) {
+  if (bench.quick()) return {{"aot_eager", true}};
+  return {{"aot_eager", true}, {"inductor", false}};
 }
 
 /// Calls of the compiled step within the hooks' scope.
-struct Stepper {
-  Stepper(const Subject& subject, const Hooks* with)
-      : hooks(with),
-        step(compile(subject.module, subject.loss,
-                     Options().with_name(subject.name).with_audit(Audit::off))) {}
+class Stepper {
+ public:
+  Stepper(const Subject& subject, const Hooks* hooks)
+      : hooks_(hooks),
+        module_(subject.module),
+        function_(compile(subject.module, subject.loss,
+                          Options().with_name(subject.name).with_audit(Audit::off))) {}
 
-  at::Tensor operator()(const Batch& batch) {
-    if (hooks == nullptr) return step(batch.x, batch.y);
-    const SavedTensorHooks scope(*hooks);
-    return step(batch.x, batch.y);
+  at::Tensor forward(const Batch& batch) {
+    if (hooks_ == nullptr) return function_(batch.x, batch.y);
+    const SavedTensorHooks scope(*hooks_);
+    return function_(batch.x, batch.y);
+  }
+  void step(const Batch& batch) {
+    examples::clear_gradients(*module_);
+    forward(batch).backward();
+  }
+  examples::StepMemory memory(const Batch& batch) {
+    examples::clear_gradients(*module_);
+    return examples::measure_memory([&] { return forward(batch); });
   }
   ProgramReport program() const {
-    const auto report = step.report();
+    const auto report = function_.report();
     AG_CHECK(report.eager_calls == 0, "a compiled call ran eagerly");
     return report.programs.at(0);
   }
 
-  const Hooks* hooks;
-  Compiled<Loss> step;
+ private:
+  const Hooks* hooks_;
+  std::shared_ptr<torch::nn::Module> module_;
+  Compiled<Loss> function_;
 };
 
-class HooksBench {
+/// Parameters and buffers of a model as they were when this was made.
+class Start {
  public:
-  HooksBench(Bench& bench, Subject subject)
-      : bench_(bench), subject_(std::move(subject)), plain_(subject_, nullptr) {
-    torch::manual_seed(1);
-    batch_ = subject_.next();
-    for (const auto& parameter : subject_.module->parameters()) {
-      start_.push_back(parameter.detach().clone());
-    }
-    for (const auto& buffer : subject_.module->buffers()) start_.push_back(buffer.clone());
-    gradients_ = gradients(plain_);
-    plain_peak_ = peak(plain_);
-    plain_loss_ = train(plain_);
+  explicit Start(const torch::nn::Module& module) : module_(module) {
+    for (const auto& tensor : tensors()) values_.push_back(tensor.detach().clone());
+  }
+  void restore() const {
+    const at::NoGradGuard no_grad;
+    const auto all = tensors();
+    for (size_t i = 0; i < all.size(); ++i) all[i].copy_(values_[i]);
   }
 
-  void run(const Compressor& compressor) {
+ private:
+  std::vector<at::Tensor> tensors() const {
+    auto all = module_.parameters();
+    for (const auto& buffer : module_.buffers()) all.push_back(buffer);
+    return all;
+  }
+
+  const torch::nn::Module& module_;
+  std::vector<at::Tensor> values_;
+};
+
+/// Memory, time and gradients of one step.
+class StepBench {
+ public:
+  StepBench(Bench& bench, Subject subject)
+      : bench_(bench),
+        subject_(std::move(subject)),
+        peer_("hooks.py", subject_.peer_words),
+        plain_(subject_, nullptr),
+        start_(*subject_.module) {
+    torch::manual_seed(1);
+    batch_ = subject_.next();
+    exact_ = gradients(plain_);
+    plain_memory_ = plain_.memory(batch_);
+  }
+
+  void run() {
+    for (const auto& compressor : compressors()) beside_plain(compressor);
+    for (const auto& backend : backends(bench_)) {
+      beside_reference({"none", nullptr}, backend.name);
+      for (const auto& compressor : compressors()) {
+        const bool first = compressor.hooks == compressors().front().hooks;
+        if (backend.all || first) beside_reference(compressor, backend.name);
+      }
+    }
+  }
+
+ private:
+  void beside_plain(const Compressor& compressor) {
     Stepper packed(subject_, compressor.hooks);
     const auto name = subject_.name + "_" + compressor.name;
     const auto add = [&](const char* metric, double value, const char* unit, double plain,
@@ -102,28 +172,50 @@ class HooksBench {
     const bool bounded = subject_.name == "gpt" && compressor.hooks == &compress::fp8_e4m3();
     add("saved_mib", mib(packed.program().saved_bytes), "MiB", saved,
         bounded ? std::optional(kMostOfSaved * saved) : std::nullopt);
-    add("measured_peak", mib(peak(packed)), "MiB", mib(plain_peak_));
+    const auto peak = packed.memory(batch_).peak_bytes;
+    add("measured_peak", mib(peak), "MiB", mib(plain_memory_.peak_bytes));
     bench_.add({name,
                 "predicted_peak",
                 mib(packed.program().predicted_peak_bytes),
                 "MiB",
-                Peer{"measured", mib(peak(packed))},
+                Peer{"measured", mib(peak)},
                 {}});
     const auto pair = time_pairs(
-        name, bench_.rounds(10), [&] { step(packed); }, [&] { step(plain_); });
+        name, bench_.rounds(10), [&] { packed.step(batch_); }, [&] { plain_.step(batch_); });
     add("step_ms", pair.first_ms, "ms", pair.second_ms);
-    add("loss_after_training", train(packed), "", plain_loss_);
   }
 
- private:
-  void step(Stepper& stepper) {
-    examples::clear_gradients(*subject_.module);
-    stepper(batch_).backward();
+  void beside_reference(const Compressor& compressor, const std::string& backend) {
+    const auto name = fmt::format("{}_{}@{}", subject_.name, compressor.name, backend);
+    const auto theirs = peer_.ask(fmt::format("compile {} {}", backend, compressor.name));
+    if (!theirs) return;
+    const auto add = [&](const char* metric, double value, const char* unit, double their_value) {
+      bench_.add({name, metric, value, unit, Peer{"torch.compile " + backend, their_value}, {}});
+    };
+    Stepper ours(subject_, compressor.hooks);
+    if (compressor.hooks != nullptr) {
+      add("gradient_error", error(gradients(ours)), "", theirs->at("gradient_error"));
+    }
+    const auto memory = ours.memory(batch_);
+    add("held_mib", mib(memory.held_bytes), "MiB", theirs->at("held_mib"));
+    add("measured_peak", mib(memory.peak_bytes), "MiB", theirs->at("peak_mib"));
+    bool answered = true;
+    const auto pair = time_pairs(
+        name, bench_.rounds(10),
+        [&] {
+          for (int i = 0; i < kStepsOfTurn; ++i) ours.step(batch_);
+        },
+        [&] {
+          for (int i = 0; i < kStepsOfTurn; ++i) answered = answered && peer_.ask("step");
+        });
+    if (!answered) return;
+    add("step_ms", pair.first_ms / kStepsOfTurn, "ms", pair.second_ms / kStepsOfTurn);
+    bench_.add({name, "ratio_to_reference", pair.ratio, "", {}, {}});
   }
 
   std::vector<at::Tensor> gradients(Stepper& stepper) {
-    restart();
-    step(stepper);
+    start_.restore();
+    stepper.step(batch_);
     std::vector<at::Tensor> all;
     for (const auto& parameter : subject_.module->parameters()) {
       all.push_back(parameter.grad().clone());
@@ -135,90 +227,127 @@ class HooksBench {
   double error(const std::vector<at::Tensor>& found) const {
     double difference = 0, size = 0;
     for (size_t i = 0; i < found.size(); ++i) {
-      difference += (found[i] - gradients_[i]).square().sum().item<double>();
-      size += gradients_[i].square().sum().item<double>();
+      difference += (found[i] - exact_[i]).square().sum().item<double>();
+      size += exact_[i].square().sum().item<double>();
     }
     return std::sqrt(difference / size);
   }
 
-  int64_t peak(Stepper& stepper) {
-    examples::clear_gradients(*subject_.module);
-    return examples::measure_memory([&] { return stepper(batch_); }).peak_bytes;
-  }
-
-  /// Parameters, buffers and draws as at the start.
-  void restart() {
-    torch::manual_seed(2);
-    const at::NoGradGuard no_grad;
-    size_t i = 0;
-    for (auto& parameter : subject_.module->parameters()) parameter.copy_(start_[i++]);
-    for (auto& buffer : subject_.module->buffers()) buffer.copy_(start_[i++]);
-  }
-
-  /// The mean loss of the last steps of a short training.
-  double train(Stepper& stepper) {
-    restart();
-    torch::optim::AdamW optimizer(subject_.module->parameters(), torch::optim::AdamWOptions(1e-3));
-    const int steps = bench_.rounds(kTrainingSteps), last = steps / 10;
-    double sum = 0;
-    for (int i = 0; i < steps; ++i) {
-      const auto batch = subject_.next();
-      optimizer.zero_grad();
-      const auto loss = stepper(batch);
-      loss.backward();
-      optimizer.step();
-      if (i >= steps - last) sum += loss.item<double>();
-    }
-    return sum / last;
-  }
-
   Bench& bench_;
   Subject subject_;
+  PeerProcess peer_;
   Stepper plain_;
+  Start start_;
   Batch batch_;
-  std::vector<at::Tensor> start_;
-  std::vector<at::Tensor> gradients_;
-  int64_t plain_peak_ = 0;
-  double plain_loss_ = 0;
+  std::vector<at::Tensor> exact_;
+  examples::StepMemory plain_memory_;
 };
 
+/// The mean loss of the last steps of a short training.
+double loss_after_training(const Bench& bench, const Subject& subject, const Start& start,
+                           const Hooks* hooks) {
+  start.restore();
+  torch::manual_seed(2);
+  Stepper stepper(subject, hooks);
+  torch::optim::AdamW optimizer(subject.module->parameters(), torch::optim::AdamWOptions(1e-3));
+  const int steps = bench.rounds(kTrainingSteps), last = steps / 10;
+  double sum = 0;
+  for (int i = 0; i < steps; ++i) {
+    const auto batch = subject.next();
+    optimizer.zero_grad();
+    const auto loss = stepper.forward(batch);
+    loss.backward();
+    optimizer.step();
+    if (i >= steps - last) sum += loss.item<double>();
+  }
+  stepper.program();  // none of the calls ran eagerly
+  return sum / last;
+}
+
+void train(Bench& bench, const Subject& subject) {
+  const Start start(*subject.module);
+  const auto plain = loss_after_training(bench, subject, start, nullptr);
+  for (const auto& compressor : compressors()) {
+    bench.add({subject.name + "_" + compressor.name,
+               "loss_after_training",
+               loss_after_training(bench, subject, start, compressor.hooks),
+               "",
+               Peer{"without hooks", plain},
+               {}});
+  }
+}
+
+template <class Model>
+Loss loss_of(Model model) {
+  return [model](at::Tensor a, at::Tensor b) mutable { return model->loss(a, b); };
+}
+
+std::vector<std::string> words(std::string model, const std::vector<int64_t>& numbers) {
+  std::vector<std::string> all = {std::move(model), std::to_string(at::get_num_threads())};
+  for (const auto number : numbers) all.push_back(std::to_string(number));
+  return all;
+}
+
 /// Sequences in which each token follows from the two before it, with some noise.
-Subject gpt() {
+Subject gpt(const examples::GptConfig& config, int64_t sequences) {
   torch::manual_seed(0);
-  const examples::GptConfig config{
-      .vocabulary = 32, .layers = 4, .width = 128, .heads = 4, .context = 64};
   examples::Gpt model(config);
-  constexpr int64_t kSequences = 8;
   const auto rule = at::randint(config.vocabulary, {config.vocabulary, config.vocabulary});
   const auto next = [=] {
-    std::vector<at::Tensor> tokens = {at::randint(config.vocabulary, {kSequences}),
-                                      at::randint(config.vocabulary, {kSequences})};
+    std::vector<at::Tensor> tokens = {at::randint(config.vocabulary, {sequences}),
+                                      at::randint(config.vocabulary, {sequences})};
     while (static_cast<int64_t>(tokens.size()) <= config.context) {
       const auto follows = rule.index({tokens[tokens.size() - 2], tokens.back()});
-      const auto noise = at::randint(config.vocabulary, {kSequences});
-      tokens.push_back(at::where(at::rand({kSequences}) < 0.1, noise, follows));
+      const auto noise = at::randint(config.vocabulary, {sequences});
+      tokens.push_back(at::where(at::rand({sequences}) < 0.1, noise, follows));
     }
     const auto all = at::stack(tokens, 1);
     return Batch{all.narrow(1, 0, config.context).contiguous(),
                  all.narrow(1, 1, config.context).contiguous()};
   };
-  return {"gpt", model.ptr(),
-          [model](at::Tensor a, at::Tensor b) mutable { return model->loss(a, b); }, next};
+  auto peer = peer_arguments(config, sequences);
+  peer.insert(peer.begin(), "gpt");
+  return {"gpt", model.ptr(), loss_of(model), next, std::move(peer)};
 }
 
-/// Images of ten patterns in noise.
-Subject resnet() {
-  torch::manual_seed(0);
-  const examples::ResNetConfig config{.widths = {8, 16}, .blocks = 2};
-  examples::ResNet model(config);
-  constexpr int64_t kImages = 16, kImage = 16;
-  const auto patterns = at::randn({config.classes, 3, kImage, kImage});
-  const auto next = [=] {
-    const auto classes = at::randint(config.classes, {kImages}, at::kLong);
-    return Batch{patterns.index({classes}) + 2 * at::randn({kImages, 3, kImage, kImage}), classes};
+/// Images of as many patterns in noise as there are classes.
+std::function<Batch()> patterns_in_noise(int64_t images, int64_t image, int64_t classes) {
+  const auto patterns = at::randn({classes, 3, image, image});
+  return [=] {
+    const auto drawn = at::randint(classes, {images}, at::kLong);
+    return Batch{patterns.index({drawn}) + 2 * at::randn({images, 3, image, image}), drawn};
   };
-  return {"resnet", model.ptr(),
-          [model](at::Tensor a, at::Tensor b) mutable { return model->loss(a, b); }, next};
+}
+
+Subject vit(const examples::VitConfig& config, int64_t images) {
+  torch::manual_seed(0);
+  examples::Vit model(config);
+  return {"vit", model.ptr(), loss_of(model),
+          patterns_in_noise(images, config.image, config.classes),
+          words("vit", {images, config.image, config.classes, config.patch, config.layers,
+                        config.width, config.heads})};
+}
+
+Subject resnet(const examples::ResNetConfig& config, int64_t images, int64_t image) {
+  torch::manual_seed(0);
+  examples::ResNet model(config);
+  std::vector<int64_t> shape = {images, image, config.classes, config.blocks};
+  shape.insert(shape.end(), config.widths.begin(), config.widths.end());
+  return {"resnet", model.ptr(), loss_of(model), patterns_in_noise(images, image, config.classes),
+          words("resnet", shape)};
+}
+
+void run(Bench& bench) {
+  StepBench(bench, gpt({.layers = 4, .width = 256, .heads = 4, .context = 256}, 4)).run();
+  StepBench(bench,
+            vit({.image = 64, .patch = 8, .layers = 4, .width = 256, .heads = 4}, /*images=*/16))
+      .run();
+  StepBench(bench, resnet({}, /*images=*/64, /*image=*/32)).run();
+  // Small ones: five trainings each.
+  train(bench, gpt({.vocabulary = 32, .layers = 4, .width = 128, .heads = 4, .context = 64},
+                   /*sequences=*/8));
+  train(bench, vit({.image = 16, .patch = 4, .layers = 4, .width = 64, .heads = 4}, /*images=*/16));
+  train(bench, resnet({.widths = {8, 16}, .blocks = 2}, /*images=*/16, /*image=*/16));
 }
 
 }  // namespace
@@ -228,9 +357,6 @@ int main(int argc, char** argv) {
   using namespace antegrad::bench;
   return run_bench([&] {
     Bench bench("hooks", argc, argv);
-    for (const auto& make : {gpt, resnet}) {
-      HooksBench subject(bench, make());
-      for (const auto& compressor : compressors()) subject.run(compressor);
-    }
+    run(bench);
   });
 }

@@ -1,6 +1,7 @@
 #include "common/child.h"
 
 #include <antegrad/error.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,6 +50,19 @@ std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
   return {text, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
 }
 
+// Empty, with a note, where there is no Python for it.
+std::vector<std::string> peer_command(const std::string& script,
+                                      const std::vector<std::string>& arguments) {
+  const auto* python = std::getenv("ANTEGRAD_PYTHON");
+  if (python == nullptr || *python == '\0') {
+    note("no peer: ANTEGRAD_PYTHON, a Python that has torch, is not set");
+    return {};
+  }
+  std::vector<std::string> command = {python, std::string(ANTEGRAD_BENCH_PEERS) + "/" + script};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
 }  // namespace
 
 nlohmann::json run_child(const std::vector<std::string>& command) {
@@ -71,19 +85,75 @@ nlohmann::json run_self(const std::vector<std::string>& arguments) {
 
 std::optional<nlohmann::json> run_peer(const std::string& script,
                                        const std::vector<std::string>& arguments) {
-  const auto* python = std::getenv("ANTEGRAD_PYTHON");
-  if (python == nullptr || *python == '\0') {
-    note("no peer: ANTEGRAD_PYTHON, a Python that has torch, is not set");
-    return std::nullopt;
-  }
-  std::vector<std::string> command = {python, std::string(ANTEGRAD_BENCH_PEERS) + "/" + script};
-  command.insert(command.end(), arguments.begin(), arguments.end());
+  const auto command = peer_command(script, arguments);
+  if (command.empty()) return std::nullopt;
   try {
     return run_child(command);
   } catch (const Error& error) {
     note(std::string("no peer: ") + error.what());
     return std::nullopt;
   }
+}
+
+PeerProcess::PeerProcess(const std::string& script, const std::vector<std::string>& arguments)
+    : script_(script) {
+  const auto command = peer_command(script, arguments);
+  if (command.empty()) return;
+  // A socket, not pipes: a peer that has ended is an error of send() then, not a signal.
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    give_up("no socket");
+    return;
+  }
+  socket_ = ends[0];
+  child_ = fork();
+  if (child_ == 0) {
+    dup2(ends[1], STDIN_FILENO);
+    dup2(ends[1], STDOUT_FILENO);
+    become(command);
+  }
+  close(ends[1]);
+  if (child_ < 0) give_up("no process");
+}
+
+PeerProcess::~PeerProcess() {
+  if (socket_ >= 0) close(socket_);
+  if (child_ > 0) waitpid(child_, nullptr, 0);
+}
+
+void PeerProcess::give_up(const std::string& why) {
+  note("no peer: " + script_ + ": " + why);
+  if (socket_ >= 0) close(socket_);
+  socket_ = -1;
+}
+
+std::optional<std::string> PeerProcess::read_line() {
+  char buffer[4096];
+  while (unread_.find('\n') == std::string::npos) {
+    const auto count = read(socket_, buffer, sizeof buffer);
+    if (count <= 0) return std::nullopt;
+    unread_.append(buffer, static_cast<size_t>(count));
+  }
+  const auto end = unread_.find('\n');
+  auto line = unread_.substr(0, end);
+  unread_.erase(0, end + 1);
+  return line;
+}
+
+std::optional<nlohmann::json> PeerProcess::ask(const std::string& line) {
+  if (socket_ < 0) return std::nullopt;
+  const auto text = line + "\n";
+  const bool sent =
+      send(socket_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
+  const auto answer = sent ? read_line() : std::nullopt;
+  if (!answer) {
+    give_up("it ended at '" + line + "'");
+    return std::nullopt;
+  }
+  auto json = nlohmann::json::parse(*answer, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object()) return json;
+  give_up("it answered '" + *answer + "' to '" + line + "'");
+  return std::nullopt;
 }
 
 }  // namespace antegrad::bench

@@ -1,8 +1,6 @@
 """What training steps take in bytes and in time under the reference's activation_memory_budget.
 
-peers/budget.py BUDGETS SECONDS gpt THREADS VOCABULARY LAYERS WIDTH HEADS CONTEXT BATCH
-peers/budget.py BUDGETS SECONDS resnet THREADS BATCH IMAGE CLASSES BLOCKS WIDTH...
-peers/budget.py BUDGETS SECONDS mlp THREADS BATCH LAYERS WIDTH DROPOUT
+peers/budget.py BUDGETS SECONDS gpt|resnet|mlp WORD...    words as in subjects.py
 
 BUDGETS equally spaced ones from 0 to 1, under torch.compile(backend="aot_eager_decomp_partition"), which partitions
 and then calls kernels one by one. After SECONDS no other one is begun; those in between come last.
@@ -13,39 +11,22 @@ point. not_measured are the budgets for which there was no time.
 """
 
 import json
-import os
 import statistics
 import sys
 import time
 import warnings
 
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's remarks on itself
+
+from measure import clear_gradients, peak_mib  # before torch: it sets the environment
 
 import torch
 import torch._dynamo.backends.debugging as backends
 import torch._functorch.config as functorch
-from torch.profiler import ProfilerActivity, profile
 
-import gpt
-from models import Mlp, ResNet
+from subjects import subject
 
 TIMED_STEPS = 3
-
-
-def subject(name, words):
-    """The model and its batch."""
-    if name == "gpt":
-        return gpt.from_command_line(words)
-    threads, batch = map(int, words[:2])
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    if name == "resnet":
-        image, classes, blocks, *widths = map(int, words[2:])
-        images = torch.randn(batch, 3, image, image)
-        return ResNet(classes, blocks, widths), images, torch.randint(classes, (batch,))
-    layers, width = map(int, words[2:4])
-    return Mlp(layers, width, float(words[4])), torch.randn(batch, width), torch.randn(batch, width)
 
 
 def coarse_first(count):
@@ -55,24 +36,6 @@ def coarse_first(count):
         step = (step + 1) // 2
         order += [i for i in range(0, count, step) if i not in order]
     return order
-
-
-def clear_gradients(model):
-    for parameter in model.parameters():
-        parameter.grad = None
-
-
-def peak_mib(model, step):
-    """The most bytes alive through the CPU's allocator during the step, less those alive before."""
-    clear_gradients(model)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        step()
-    live = most = 0
-    for event in profiler.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            live += event.nbytes()
-            most = max(most, live)
-    return most / 2**20
 
 
 class Partitions:

@@ -15,9 +15,9 @@ def from_command_line(words):
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, causal):
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         self.attention_norm = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width)
         self.attention_out = nn.Linear(width, width)
@@ -29,7 +29,7 @@ class Block(nn.Module):
         batch, time, width = x.shape
         split = lambda t: t.view(batch, time, self.heads, width // self.heads).transpose(1, 2)
         q, k, v = self.qkv(x).chunk(3, -1)
-        mixed = F.scaled_dot_product_attention(split(q), split(k), split(v), is_causal=True)
+        mixed = F.scaled_dot_product_attention(split(q), split(k), split(v), is_causal=self.causal)
         return self.attention_out(mixed.transpose(1, 2).reshape(batch, time, width))
 
     def forward(self, x):
@@ -43,7 +43,7 @@ class Gpt(nn.Module):
         self.vocabulary = vocabulary
         self.embedding = nn.Embedding(vocabulary, width)
         self.positions = nn.Parameter(torch.randn(context, width) * 0.02)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, heads, causal=True) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
         nn.init.normal_(self.embedding.weight, 0, 0.02)
 

@@ -1,7 +1,10 @@
-"""The MLP and the residual network of examples/common, in Python, for peers."""
+"""The MLP, the residual network and the vision transformer of examples/common, in Python, for peers."""
 
+import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from gpt import Block
 
 
 class Mlp(nn.Module):
@@ -47,3 +50,19 @@ class ResNet(nn.Module):
         for block in self.blocks:
             h = block(h)
         return F.cross_entropy(self.classifier(h.mean((2, 3))), classes)
+
+
+class Vit(nn.Module):
+    def __init__(self, image, classes, patch, layers, width, heads):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.positions = nn.Parameter(torch.randn((image // patch) ** 2, width) * 0.02)
+        self.blocks = nn.ModuleList(Block(width, heads, causal=False) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.classifier = nn.Linear(width, classes)
+
+    def forward(self, images, classes):
+        h = self.patches(images).flatten(2).transpose(1, 2) + self.positions
+        for block in self.blocks:
+            h = block(h)
+        return F.cross_entropy(self.classifier(self.norm(h).mean(1)), classes)

@@ -1,7 +1,5 @@
 #include "common/models.h"
 
-#include <antegrad/error.h>
-#include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/linear.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/init.h>
@@ -9,59 +7,22 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/pooling.h>
 
+#include "common/transformer.h"
+
 namespace antegrad::examples {
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
 
-namespace {
-
-F::GELUFuncOptions tanh_gelu() { return F::GELUFuncOptions().approximate("tanh"); }
-
-}  // namespace
-
-GptBlockImpl::GptBlockImpl(const GptConfig& config)
-    : heads_(config.heads), dropout_(config.dropout) {
-  const auto width = config.width;
-  attention_norm_ = register_module("attention_norm", nn::LayerNorm(nn::LayerNormOptions({width})));
-  qkv_ = register_module("qkv", nn::Linear(width, 3 * width));
-  attention_out_ = register_module("attention_out", nn::Linear(width, width));
-  mlp_norm_ = register_module("mlp_norm", nn::LayerNorm(nn::LayerNormOptions({width})));
-  mlp_in_ = register_module("mlp_in", nn::Linear(width, 4 * width));
-  mlp_out_ = register_module("mlp_out", nn::Linear(4 * width, width));
-  drop_ = register_module("drop", nn::Dropout(config.dropout));
-}
-
-at::Tensor GptBlockImpl::attention(const at::Tensor& x) {
-  const auto batch = x.size(0), time = x.size(1), width = x.size(2);
-  const auto split = [&](const at::Tensor& t) {
-    return t.view({batch, time, heads_, width / heads_}).transpose(1, 2);
-  };
-  const auto qkv = qkv_->forward(x).chunk(3, /*dim=*/-1);
-  const auto mixed = at::scaled_dot_product_attention(
-      split(qkv[0]), split(qkv[1]), split(qkv[2]), /*attn_mask=*/{}, is_training() ? dropout_ : 0.0,
-      /*is_causal=*/true);
-  return attention_out_->forward(mixed.transpose(1, 2).reshape({batch, time, width}));
-}
-
-at::Tensor GptBlockImpl::forward(const at::Tensor& x) {
-  const auto h = x + drop_->forward(attention(attention_norm_->forward(x)));
-  const auto inner = F::gelu(mlp_in_->forward(mlp_norm_->forward(h)), tanh_gelu());
-  return h + drop_->forward(mlp_out_->forward(inner));
-}
-
 GptImpl::GptImpl(const GptConfig& config) : config_(config) {
-  if (config.heads < 1 || config.width % config.heads != 0) {
-    throw OptionError(
-        ErrorText{"a width that is a multiple of the number of heads",
-                  std::to_string(config.width) + " and " + std::to_string(config.heads) + " heads",
-                  "change one of the two"});
-  }
   embedding_ = register_module("embedding", nn::Embedding(config.vocabulary, config.width));
   positions_ = register_parameter("positions", at::empty({config.context, config.width}));
   drop_ = register_module("drop", nn::Dropout(config.dropout));
   blocks_ = register_module("blocks", nn::ModuleList());
-  for (int64_t i = 0; i < config.layers; ++i) blocks_->push_back(GptBlock(config));
+  for (int64_t i = 0; i < config.layers; ++i) {
+    blocks_->push_back(TransformerBlock(TransformerBlockConfig{
+        .width = config.width, .heads = config.heads, .dropout = config.dropout, .causal = true}));
+  }
   norm_ = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({config.width})));
   // The weight of the embedding is that of the output layer too: small, or the first losses are
   // huge.
@@ -73,7 +34,8 @@ at::Tensor GptImpl::forward(const at::Tensor& tokens, const CallBlock& call) {
   const auto positions = positions_.narrow(/*dim=*/0, /*start=*/0, tokens.size(1));
   auto h = drop_->forward(embedding_->forward(tokens) + positions);
   for (const auto& block : *blocks_) {
-    h = call([block](const at::Tensor& x) { return block->as<GptBlockImpl>()->forward(x); }, h);
+    h = call([block](const at::Tensor& x) { return block->as<TransformerBlockImpl>()->forward(x); },
+             h);
   }
   return F::linear(norm_->forward(h), embedding_->weight);
 }

@@ -31,23 +31,6 @@ struct GptConfig {
   double dropout = 0;     ///< after the embedding, in attention, and at the end of each branch
 };
 
-/// Pre-LayerNorm transformer block: causal self-attention, then an MLP with GELU.
-class GptBlockImpl : public torch::nn::Module {
- public:
-  explicit GptBlockImpl(const GptConfig& config);
-  at::Tensor forward(const at::Tensor& x);
-
- private:
-  at::Tensor attention(const at::Tensor& x);
-
-  int64_t heads_;
-  double dropout_;
-  torch::nn::LayerNorm attention_norm_ = nullptr, mlp_norm_ = nullptr;
-  torch::nn::Linear qkv_ = nullptr, attention_out_ = nullptr, mlp_in_ = nullptr, mlp_out_ = nullptr;
-  torch::nn::Dropout drop_ = nullptr;
-};
-TORCH_MODULE(GptBlock);
-
 /// GPT with learned positions; the output layer shares the weight of the token embedding.
 class GptImpl : public torch::nn::Module {
  public:

@@ -1,199 +1,176 @@
-// Memory budgets and hooks on saved tensors together: plans that may pack, and plans that must.
+// The ready-made compressors: errors within what docs/saved-tensor-hooks.md grants, of tensors of all kinds.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/nn.h>
-#include <torch/utils.h>
 
 #include <cmath>
-#include <functional>
+#include <limits>
 #include <string>
+#include <tuple>
 #include <vector>
 
-#include "common/measure.h"
-#include "common/models.h"
 #include "support/bits.h"
 
 namespace antegrad::testing {
 namespace {
 
-using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
-
-// Calls of a GPT from one state of the generator.
-class PackedPlans : public ::testing::Test {
- protected:
-  PackedPlans() {
-    torch::manual_seed(5);
-    model_ = examples::Gpt(kConfig);
-    tokens_ = at::randint(kConfig.vocabulary, {8, kConfig.context});
-    targets_ = tokens_.roll(-1, 1).contiguous();
-  }
-
-  auto compiled(const Options& options) const {
-    return compile(model_.ptr(), loss_, Options(options).with_verify_graphs(true));
-  }
-
-  // The loss, and all gradients.
-  template <class Function>
-  std::vector<at::Tensor> step(Function&& function) {
-    examples::clear_gradients(*model_);
-    torch::manual_seed(11);
-    const at::Tensor loss = function(tokens_, targets_);
-    loss.backward();
-    std::vector<at::Tensor> all = {loss.detach()};
-    for (const auto& parameter : model_->parameters()) all.push_back(parameter.grad().clone());
-    return all;
-  }
-
-  template <class Function>
-  int64_t peak(Function&& function) {
-    examples::clear_gradients(*model_);
-    torch::manual_seed(11);
-    return examples::measure_memory([&] { return function(tokens_, targets_); }).peak_bytes;
-  }
-
-  // The plan of a compiled function that has run, held against what its step takes.
-  template <class Function>
-  ProgramReport expect_kept(Function& function) {
-    const auto report = function.report();
-    EXPECT_EQ(report.eager_calls, 0);
-    EXPECT_EQ(report.programs.size(), 1u);
-    const auto measured = static_cast<double>(peak(function));
-    const auto& program = report.programs.at(0);
-    EXPECT_LE(measured, 1.001 * static_cast<double>(program.memory_budget_bytes));
-    EXPECT_LE(program.predicted_peak_bytes, program.memory_budget_bytes);
-    EXPECT_NEAR(static_cast<double>(program.predicted_peak_bytes), measured, 0.01 * measured);
-    return program;
-  }
-
-  ProgramReport planned(const Options& options) {
-    auto function = compiled(options);
-    step(function);
-    return function.report().programs.at(0);
-  }
-
-  static double relative_error(const std::vector<at::Tensor>& wanted,
-                               const std::vector<at::Tensor>& found) {
-    double difference = 0, size = 0;
-    for (size_t i = 1; i < wanted.size(); ++i) {
-      difference += (wanted[i] - found[i]).square().sum().item<double>();
-      size += wanted[i].square().sum().item<double>();
-    }
-    return std::sqrt(difference / size);
-  }
-
-  static constexpr examples::GptConfig kConfig{
-      .vocabulary = 64, .layers = 4, .width = 128, .heads = 4, .context = 128, .dropout = 0.1};
-  examples::Gpt model_{nullptr};
-  at::Tensor tokens_, targets_;
-  const Loss loss_ = [this](at::Tensor a, at::Tensor b) { return model_->loss(a, b); };
-};
-
-struct Allowed {
-  Compressor compressor;
+struct Compressor {
   const char* name;
-  double error;  // of gradients, relative
+  const Hooks& (*hooks)();
+  double of_value;    // largest error, of each value
+  double of_largest;  // where that is more: of the largest magnitude of the tensor or of the row
+  bool by_row;
 };
 
-class OneCompressor : public PackedPlans, public ::testing::WithParamInterface<Allowed> {};
+const Compressor kCompressors[] = {
+    {"fp8_e4m3", compress::fp8_e4m3, 0x1p-4, 0x1p-18, false},
+    {"fp8_e5m2", compress::fp8_e5m2, 0x1p-3, 0x1p-32, false},
+    {"int8_rowwise", compress::int8_rowwise, 0, 1.0 / 254, true},
+    {"bf16", compress::bf16, 0x1p-8, 0, false},
+};
+// A scale is not below the smallest normal number of float: by half a step of eight bits off, for the smallest tensors.
+constexpr double kSmallest = 0x1p-127;
 
-TEST_P(OneCompressor, TakesLessTimeWithinItsError) {
-  const auto wanted = step(loss_);
-  const auto without = planned(Options().with_memory_share(0));
-  auto function = compiled(Options()
-                               .with_memory_budget(without.smallest_budget_bytes)
-                               .with_budget_compressors({GetParam().compressor}));
-  const auto found = step(function);
-  const auto program = expect_kept(function);
-  EXPECT_LE(program.smallest_budget_bytes, without.smallest_budget_bytes);
-  EXPECT_LT(program.recompute_share, without.recompute_share);
-  EXPECT_TRUE(same_bits({wanted[0]}, {found[0]}));  // the forward is as it was
-  EXPECT_LT(relative_error(wanted, found), GetParam().error);
-  ASSERT_FALSE(program.hooked.empty());
-  for (const auto& line : program.hooked) {
-    EXPECT_NE(line.find(std::string("(") + GetParam().name + ")"), std::string::npos) << line;
+at::Tensor back(const Compressor& compressor, const at::Tensor& x) {
+  const auto& pair = *compressor.hooks().pair();
+  return pair.unpack(pair.pack(x));
+}
+
+struct Contents {
+  const char* name;
+  at::Tensor (*make)();  // of doubles, to be rounded to the dtype
+};
+
+constexpr double kHuge = 3e38;
+
+const Contents kContents[] = {
+    {"normal",
+     [] {
+       return at::randn({40, 33}, at::kDouble);
+     }},
+    {"of many magnitudes",
+     [] {
+       return at::randn({40, 33}, at::kDouble) * at::randn({40, 33}, at::kDouble).mul(8).exp();
+     }},
+    {"zeros",
+     [] {
+       return at::zeros({40, 33}, at::kDouble);
+     }},
+    {"rows of zeros",
+     [] {
+       return at::randn({40, 33}, at::kDouble) * (at::randn({40, 1}, at::kDouble) > 0);
+     }},
+    {"huge",
+     [] {
+       return (at::rand({40, 33}, at::kDouble) - 0.5) * 2 * kHuge;
+     }},
+    {"subnormal",
+     [] {
+       return at::randn({40, 33}, at::kDouble) * 0x1p-130;
+     }},
+    {"hardly normal",
+     [] {
+       return at::randn({40, 33}, at::kDouble) * 0x1p-120;
+     }},
+    {"with an outlier",
+     [] {
+       auto x = at::randn({40, 33}, at::kDouble);
+       x[7][3] = -1e6;
+       return x;
+     }},
+    {"negative",
+     [] {
+       return -at::rand({40, 33}, at::kDouble) - 1;
+     }},
+    {"one value",
+     [] {
+       return at::full({40, 33}, 0.3, at::kDouble);
+     }},
+    {"turned",
+     [] {
+       return at::randn({6, 5, 4, 7}, at::kDouble).permute({0, 3, 1, 2});
+     }},
+    {"long",
+     [] {
+       return at::randn({3, 20000}, at::kDouble);
+     }},
+};
+
+class CompressorErrors : public ::testing::TestWithParam<std::tuple<Compressor, at::ScalarType>> {};
+
+TEST_P(CompressorErrors, KeepWithinWhatIsDocumented) {
+  const auto& [compressor, dtype] = GetParam();
+  at::manual_seed(1);
+  for (const auto& contents : kContents) {
+    auto x = contents.make().to(dtype);
+    if (!x.isfinite().all().item<bool>()) continue;  // more than the dtype holds
+    const auto found = back(compressor, x);
+    ASSERT_EQ(found.scalar_type(), dtype);
+    ASSERT_EQ(found.sizes(), x.sizes());
+    x = x.to(at::kDouble);
+    // What comes back is rounded to the tensor's dtype at last.
+    const double rounding = dtype == at::kBFloat16 ? 0x1p-8 : dtype == at::kHalf ? 0x1p-10 : 1e-6;
+    const double step = dtype == at::kHalf ? 0x1p-24 : kSmallest;
+    const auto largest = compressor.by_row ? x.abs().amax(-1, true) : x.abs().amax();
+    const auto bound =
+        at::maximum(x.abs() * compressor.of_value, largest * compressor.of_largest) * (1 + 1e-5) +
+        x.abs() * rounding + step;
+    const auto beyond = (found.to(at::kDouble) - x).abs() - bound;
+    EXPECT_LE(beyond.max().item<double>(), 0) << contents.name;
+    EXPECT_TRUE(found.isfinite().all().item<bool>()) << contents.name;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OneCompressor,
-                         ::testing::Values(Allowed{Compressor::bf16, "bf16", 0.01},
-                                           Allowed{Compressor::fp8_e4m3, "fp8_e4m3", 0.1},
-                                           Allowed{Compressor::fp8_e5m2, "fp8_e5m2", 0.2},
-                                           Allowed{Compressor::int8_rowwise, "int8_rowwise", 0.03},
-                                           Allowed{Compressor::offload_to_host, "offload_to_host",
-                                                   1e-30}),
-                         [](const auto& info) { return std::string(info.param.name); });
+TEST_P(CompressorErrors, ComeToGradientsAsTheyAre) {
+  const auto& [compressor, dtype] = GetParam();
+  at::manual_seed(2);
+  const auto x = at::randn({40, 33}, dtype).requires_grad_();
+  auto step = compile([](const at::Tensor& t) { return t.exp().sum(); },
+                      Options().with_verify_graphs(true));
+  const SavedTensorHooks scope(compressor.hooks());
+  const auto gradient = torch::autograd::grad({step(x)}, {x})[0];
+  EXPECT_TRUE(same_bits({back(compressor, x.detach().exp())}, {gradient}));
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
 
-// From the smallest budget to the largest: never slower with more, nothing packed where there is room.
-TEST_F(PackedPlans, TheLargestBudgetPacksNothing) {
-  const auto wanted = step(loss_);
-  const auto options =
-      Options().with_budget_compressors({Compressor::bf16, Compressor::int8_rowwise});
-  double share_above = 0;
-  for (int i = 6; i >= 0; --i) {
-    SCOPED_TRACE(i);
-    auto function = compiled(Options(options).with_memory_share(i / 6.0));
-    const auto found = step(function);
-    const auto program = expect_kept(function);
-    EXPECT_GE(program.recompute_share, share_above);
-    share_above = program.recompute_share;
-    if (i < 6) continue;
-    EXPECT_TRUE(program.hooked.empty());
-    EXPECT_TRUE(same_bits(wanted, found));
+INSTANTIATE_TEST_SUITE_P(All, CompressorErrors,
+                         ::testing::Combine(::testing::ValuesIn(kCompressors),
+                                            ::testing::Values(at::kFloat, at::kDouble, at::kHalf,
+                                                              at::kBFloat16)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param).name) + "_" +
+                                  c10::toString(std::get<1>(info.param));
+                         });
+
+TEST(Compressors, WhatIsNotFiniteStaysSo) {
+  for (const auto& compressor : kCompressors) {
+    for (const double value : {std::numeric_limits<double>::infinity(),
+                               -std::numeric_limits<double>::infinity(), std::nan("")}) {
+      auto x = at::randn({8, 9});
+      x[2][3] = value;
+      EXPECT_FALSE(back(compressor, x)[2][3].isfinite().item<bool>())
+          << compressor.name << " of " << value;
+    }
   }
 }
 
-// Packed and computed again from what was unpacked; some values even both.
-TEST_F(PackedPlans, OtherBackwardsUnpackToo) {
-  const auto options = Options().with_memory_share(0.2).with_budget_compressors({Compressor::bf16});
-  auto function = compiled(options);
-  step(function);
-  ASSERT_FALSE(function.report().programs.at(0).hooked.empty());
-  const auto usual = step(function);
-  examples::clear_gradients(*model_);
-  torch::manual_seed(11);
-  const at::Tensor loss = function(tokens_, targets_);
-  const auto parameters = model_->parameters();
-  const auto some = torch::autograd::grad({loss}, {parameters[0], parameters[3]}, {},
-                                          /*retain_graph=*/true);
-  EXPECT_TRUE(same_bits({usual[1], usual[4]}, some));
-  const auto all = torch::autograd::grad({loss}, parameters);
-  EXPECT_TRUE(same_bits({usual.begin() + 1, usual.end()}, all));
-}
-
-// The budget counts what hooks of a scope leave, not the tensors that they stand for.
-TEST_F(PackedPlans, BudgetsCountPackedBytesOfAScope) {
-  const auto smallest = Options().with_memory_share(0);
-  const auto without = planned(smallest);
-  int64_t budget = 0;
-  {
-    const SavedTensorHooks scope(compress::fp8_e4m3());
-    const auto with = planned(smallest);
-    budget = with.smallest_budget_bytes;
-    EXPECT_LT(budget, without.smallest_budget_bytes);
-    EXPECT_LT(static_cast<double>(with.eager_peak_bytes),
-              0.7 * static_cast<double>(without.eager_peak_bytes));
-    auto function = compiled(Options().with_memory_budget(budget));
-    step(function);
-    const auto program = expect_kept(function);
-    EXPECT_EQ(program.hooks, "fp8_e4m3");
-    EXPECT_FALSE(program.hooked.empty());
-  }
-  auto plain = compiled(Options().with_memory_budget(budget));
-  EXPECT_THROW(step(plain), BudgetError);
-}
-
-TEST_F(PackedPlans, HooksThatKeepBitsKeepThemUnderEveryBudget) {
-  const auto wanted = step(loss_);
-  const Hooks bytes([](const at::Tensor& x) { return std::pair(x.clone(), x.scalar_type()); },
-                    [](const std::pair<at::Tensor, at::ScalarType>& p) { return p.first.clone(); });
-  const SavedTensorHooks scope(bytes);
-  for (const double share : {0.0, 0.5, 1.0}) {
-    auto function = compiled(Options().with_memory_share(share));
-    EXPECT_TRUE(same_bits(wanted, step(function)));
-    expect_kept(function);
+// A scale counts too.
+TEST(Compressors, LeaveWhatWouldNotGetSmaller) {
+  const auto leaves_alone = [](const Compressor& compressor, const at::Tensor& x) {
+    const auto packed = compressor.hooks().pair()->pack(x);
+    return packed.tensors.size() == 1 && packed.tensors[0].is_same(x);
+  };
+  for (const auto& compressor : kCompressors) {
+    EXPECT_TRUE(leaves_alone(compressor, at::arange(64))) << compressor.name;
+    EXPECT_TRUE(leaves_alone(compressor, at::randn({}))) << compressor.name;
+    EXPECT_TRUE(leaves_alone(compressor, at::randn({0, 4}))) << compressor.name;
+    EXPECT_TRUE(leaves_alone(compressor, at::randn({64}).to(at::kFloat8_e5m2))) << compressor.name;
+    EXPECT_FALSE(leaves_alone(compressor, at::randn({8, 8}))) << compressor.name;
+    const bool has_scales = std::string(compressor.name) != "bf16";
+    EXPECT_EQ(leaves_alone(compressor, at::randn({1})), has_scales) << compressor.name;
+    EXPECT_EQ(leaves_alone(compressor, at::randn({64, 1})), compressor.by_row) << compressor.name;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <common/models.h>
+#include <common/vit.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
@@ -90,6 +91,11 @@ TEST_P(Training, CnnWithBatchNormAndDropout) {
   config.dropout = 0.1;
   expect_training_parity([=] { return trainee(Cnn(config), momentum); }, images, kSteps,
                          GetParam());
+}
+
+TEST_P(Training, VitWithDropout) {
+  const VitConfig config{.image = 16, .layers = 2, .width = 32, .heads = 4, .dropout = 0.1};
+  expect_training_parity([=] { return trainee(Vit(config), adamw); }, images, kSteps, GetParam());
 }
 
 TEST_P(Training, GptInBfloat16) {
