@@ -295,6 +295,14 @@ std::vector<Effect> budgets() {
        },
        "by a roofline",
        "by times"},
+      {"memory_budget_compressors",
+       "bf16",
+       {"memory_share=0.1"},
+       [](const Options& options) {
+         return std::string(program_of_gpt(options).hooked.empty() ? "nothing packed" : "packed");
+       },
+       "nothing packed",
+       "packed"},
       {"activation_memory_budget",
        "0",
        {"partition=min_cut"},
@@ -396,9 +404,13 @@ std::vector<Effect> calls() {
        [=](const Options& options) {
          report_of(compile(sine, options), four);
          if (options.dump_dir.empty()) return std::string("no folder");
-         const bool there = !std::filesystem::is_empty(options.dump_dir);
-         std::filesystem::remove_all(options.dump_dir);
-         return std::string(there ? "graphs" : "nothing");
+         // One by one: libtorch 2.11 has a remove_all() that takes the place of the library's.
+         size_t files = 0;
+         for (const auto& file : std::filesystem::directory_iterator(options.dump_dir)) {
+           files += std::filesystem::remove(file.path()) ? 1 : 0;
+         }
+         std::filesystem::remove(options.dump_dir);
+         return std::string(files > 0 ? "graphs" : "nothing");
        },
        "no folder",
        "graphs"},
