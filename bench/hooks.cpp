@@ -50,17 +50,19 @@ struct Subject {
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-struct Compressor {
+struct Method {
   const char* name;
-  const Hooks* hooks;  ///< null: none
+  const Hooks* hooks;        ///< null: none
+  bool in_reference = true;  ///< bench/peers/hooks.py has hooks that do the same
 };
 
-std::vector<Compressor> compressors() {
+std::vector<Method> methods() {
   return {
       {"fp8_e4m3", &compress::fp8_e4m3()},
       {"fp8_e5m2", &compress::fp8_e5m2()},
       {"int8_rowwise", &compress::int8_rowwise()},
       {"bf16", &compress::bf16()},
+      {"offload_to_host", &compress::hooks_of(Compressor::offload_to_host), false},
   };
 }
 
@@ -149,27 +151,27 @@ class StepBench {
   }
 
   void run() {
-    for (const auto& compressor : compressors()) beside_plain(compressor);
+    for (const auto& method : methods()) beside_plain(method);
     for (const auto& backend : backends(bench_)) {
       beside_reference({"none", nullptr}, backend.name);
-      for (const auto& compressor : compressors()) {
-        const bool first = compressor.hooks == compressors().front().hooks;
-        if (backend.all || first) beside_reference(compressor, backend.name);
+      for (const auto& method : methods()) {
+        const bool first = method.hooks == methods().front().hooks;
+        if (method.in_reference && (backend.all || first)) beside_reference(method, backend.name);
       }
     }
   }
 
  private:
-  void beside_plain(const Compressor& compressor) {
-    Stepper packed(subject_, compressor.hooks);
-    const auto name = subject_.name + "_" + compressor.name;
+  void beside_plain(const Method& method) {
+    Stepper packed(subject_, method.hooks);
+    const auto name = subject_.name + "_" + method.name;
     const auto add = [&](const char* metric, double value, const char* unit, double plain,
                          std::optional<double> limit = {}) {
       bench_.add({name, metric, value, unit, Peer{"without hooks", plain}, limit});
     };
     bench_.add({name, "gradient_error", error(gradients(packed)), "", {}, {}});
     const auto saved = mib(plain_.program().saved_bytes);
-    const bool bounded = subject_.name == "gpt" && compressor.hooks == &compress::fp8_e4m3();
+    const bool bounded = subject_.name == "gpt" && method.hooks == &compress::fp8_e4m3();
     add("saved_mib", mib(packed.program().saved_bytes), "MiB", saved,
         bounded ? std::optional(kMostOfSaved * saved) : std::nullopt);
     const auto peak = packed.memory(batch_).peak_bytes;
@@ -185,15 +187,15 @@ class StepBench {
     add("step_ms", pair.first_ms, "ms", pair.second_ms);
   }
 
-  void beside_reference(const Compressor& compressor, const std::string& backend) {
-    const auto name = fmt::format("{}_{}@{}", subject_.name, compressor.name, backend);
-    const auto theirs = peer_.ask(fmt::format("compile {} {}", backend, compressor.name));
+  void beside_reference(const Method& method, const std::string& backend) {
+    const auto name = fmt::format("{}_{}@{}", subject_.name, method.name, backend);
+    const auto theirs = peer_.ask(fmt::format("compile {} {}", backend, method.name));
     if (!theirs) return;
     const auto add = [&](const char* metric, double value, const char* unit, double their_value) {
       bench_.add({name, metric, value, unit, Peer{"torch.compile " + backend, their_value}, {}});
     };
-    Stepper ours(subject_, compressor.hooks);
-    if (compressor.hooks != nullptr) {
+    Stepper ours(subject_, method.hooks);
+    if (method.hooks != nullptr) {
       add("gradient_error", error(gradients(ours)), "", theirs->at("gradient_error"));
     }
     const auto memory = ours.memory(batch_);
@@ -267,10 +269,10 @@ double loss_after_training(const Bench& bench, const Subject& subject, const Sta
 void train(Bench& bench, const Subject& subject) {
   const Start start(*subject.module);
   const auto plain = loss_after_training(bench, subject, start, nullptr);
-  for (const auto& compressor : compressors()) {
-    bench.add({subject.name + "_" + compressor.name,
+  for (const auto& method : methods()) {
+    bench.add({subject.name + "_" + method.name,
                "loss_after_training",
-               loss_after_training(bench, subject, start, compressor.hooks),
+               loss_after_training(bench, subject, start, method.hooks),
                "",
                Peer{"without hooks", plain},
                {}});
