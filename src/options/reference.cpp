@@ -11,7 +11,6 @@ namespace {
 using enum Counterpart;
 
 constexpr std::string_view kNoCache = "nothing is cached on disk";
-constexpr std::string_view kNoOffloading = "nothing is moved to other memory and back";
 constexpr std::string_view kNoRanks = "what runs on several ranks is not captured";
 constexpr std::string_view kNoFakeTensors =
     "stand-ins are no fake tensors: a shape function or the Meta kernel describes each result";
@@ -61,11 +60,13 @@ constexpr ReferenceOption kReference[] = {
      "of a graph that was saved: budgets that are ratios, and budgets in bytes"},
     {"memory_budget_pareto_dir", other_name, "antegrad pareto -o FILE"},
     {"aggressive_recomputation", same},
-    {"enable_activation_offloading", not_yet, {}, kNoOffloading},
-    {"activation_offload_separate_stream", not_yet, {}, kNoOffloading},
-    {"activation_offload_sink_wait", not_yet, {}, kNoOffloading},
-    {"activation_reload_prefetch", not_yet, {}, kNoOffloading},
-    {"activation_offload_cpu_gpu_bw", not_yet, {}, kNoOffloading},
+    {"enable_activation_offloading", other_name, "memory_budget_compressors=offload_to_host",
+     "a plan for a budget decides which tensors leave; `compress::offload_to_host()` moves all"},
+    {"activation_offload_separate_stream", none, {}, "always on: copies to the host run on a stream of their own"},
+    {"activation_offload_sink_wait", none, {},
+     "always on: the forward waits for a copy only when 64 MiB are on their way beside it"},
+    {"activation_reload_prefetch", not_yet, {}, "what left comes back right before it is read: plans have no room for it earlier"},
+    {"activation_offload_cpu_gpu_bw", none, {}, "a roofline of the machine says how long plans take moving to be"},
     {"fake_tensor_allow_unsafe_data_ptr_access", none, {}, "data_ptr() of a stand-in is a DataDependentError"},
     {"unlift_effect_tokens", none, {}, "tokens order effects inside a graph; no program takes or returns one"},
     {"custom_op_default_layout_constraint", none, {}, "kernels see the strides that eager would show them"},

@@ -74,6 +74,7 @@ class Builder {
     Search search(simulator_, candidates_, frontier_.archive);
     search.start(eager_, frontier_.eager_peak);
     if (candidates_.values().empty()) return finish(search);
+    if (may_pack()) start_without_packings();
     make_ladder();
     collect(search);
     work_ahead_ = work_of(kQuick);
@@ -157,11 +158,30 @@ class Builder {
     for (const Plan& plan : family_) search.start(plan, frontier_.eager_peak);
   }
 
+  /// Whether plans choose what is packed.
+  bool may_pack() const {
+    return std::any_of(problem_.values.begin(), problem_.values.end(), [](const Value& value) {
+      return value.packing_count > 0 && !value.always_packed;
+    });
+  }
+
+  /// What is found where nothing may be packed is the least that is found where it may.
+  void start_without_packings() {
+    Problem plain = problem_;
+    plain.packings.clear();
+    for (Value& value : plain.values) value.packing_count = 0;
+    const Frontier frontier = build_frontier(plain, {options_.effort, {}});
+    for (const PlanPoint& point : frontier.archive.points()) {
+      frontier_.archive.offer({point.peak, point.extra, 0}, *point.plan);
+    }
+    frontier_.measured += frontier.measured;
+  }
+
   /// The same plans with all that they save packed, in each way.
   void add_packed() {
+    if (!may_pack()) return;
     std::set<Choice> ways;
     for (const Value& value : problem_.values) {
-      if (value.always_packed) return;
       for (int32_t i = 0; i < value.packing_count; ++i) {
         const int32_t way = problem_.packing(value.first_packing + i).way;
         ways.insert(static_cast<Choice>(kFirstPacking + way));

@@ -167,6 +167,16 @@ std::vector<Measure> all_measures(const Problem& problem, const std::vector<int3
   return measures;
 }
 
+void expect_no_worse_than_without_packings(const Problem& problem, const Frontier& frontier,
+                                           BudgetEffort effort) {
+  Problem plain = problem;
+  plain.packings.clear();
+  for (budget::Value& value : plain.values) value.packing_count = 0;
+  for (const PlanPoint& point : build_frontier(plain, {effort, {}}).archive.points()) {
+    EXPECT_LE(frontier.archive.at_most(point.peak)->extra, point.extra);
+  }
+}
+
 /// The solver knows nothing of packings: all plans of small networks are measured.
 TEST_P(FrontierFuzz, IsNearTheBestWherePlansMayPack) {
   int compared = 0;
@@ -174,15 +184,17 @@ TEST_P(FrontierFuzz, IsNearTheBestWherePlansMayPack) {
     const Graph graph = dce(RandomNetwork(static_cast<uint64_t>(seed)).joint(3 + seed % 6));
     ByteRules rules;
     rules.granule = 1;
+    const bool always = seed % 3 == 2;
     const Problem problem =
         make_problem(graph, random_seconds(graph, static_cast<uint64_t>(seed)), rules,
-                     random_packings(graph, rules, /*always=*/seed % 3 == 2));
+                     random_packings(graph, rules, always));
     const std::vector<int32_t> choices = choices_of(problem);
     double count = 1;
     for (const int32_t v : choices) count *= static_cast<double>(ways_of(problem, v).size());
     if (problem.packings.empty() || count > 20'000 || problem.time == 0) continue;
     const std::vector<Measure> all = all_measures(problem, choices);
     const Frontier frontier = build_frontier(problem, {GetParam(), {}});
+    if (!always) expect_no_worse_than_without_packings(problem, frontier, GetParam());
     int64_t smallest = all[0].peak;
     for (const Measure& measure : all) smallest = std::min(smallest, measure.peak);
     const int64_t found = frontier.archive.smallest().peak;
