@@ -1,13 +1,16 @@
 #include <sys/wait.h>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "graphs.h"
+#include "options/reference.h"
 
 namespace antegrad::testing {
 namespace {
@@ -290,6 +293,26 @@ TEST(CommandLine, OptionsAreListedAndExplained) {
   expect(run("options max_program"), 2, "did you mean max_programs?");
   expect(run("options debug_assert"), 2, "here it is verify_graphs");
   expect(run("options --json --markdown"), 2, "");
+}
+
+// "antegrad pareto -o FILE", "antegrad partition, antegrad explain": each a command, with these flags.
+TEST(CommandLine, HasWhatStandsForOptionsOfTheReference) {
+  for (const ReferenceOption& option : reference_options()) {
+    if (!option.here.starts_with("antegrad ")) continue;
+    std::string words(option.here);
+    std::replace(words.begin(), words.end(), ',', ' ');
+    std::istringstream in(words);
+    Outcome help;
+    for (std::string word; in >> word;) {
+      if (word == "antegrad") {
+        in >> word;
+        help = run(word + " --help");
+        EXPECT_EQ(help.code, 0) << option.name;
+      } else if (word.starts_with("-")) {
+        EXPECT_NE(help.out.find(word), std::string::npos) << option.name << ": " << word;
+      }
+    }
+  }
 }
 
 TEST(CommandLine, HelpAndVersionAreNoErrors) {
