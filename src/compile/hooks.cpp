@@ -194,14 +194,14 @@ std::string packed_text(const Graph& forward, const HookedTensor& tensor) {
 
 }  // namespace
 
-const HookedTensor& CapturedHooks::on(const TensorMeta& meta) {
+const HookedTensor& HookCaptures::on(const TensorMeta& meta) {
   const auto it = std::find_if(known_.begin(), known_.end(),
                                [&](const auto& known) { return known.first == meta; });
   if (it != known_.end()) return it->second;
   return known_.emplace_back(meta, capture_pair(*hooks_, meta)).second;
 }
 
-Hooked capture_hooks(CapturedHooks& hooks, const Partition& partition, HookFilter filter,
+Hooked capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter filter,
                      int32_t first_node, ProgramReport& report) {
   const auto& forward = partition.forward;
   const Filter names(forward, filter);
@@ -228,7 +228,7 @@ Hooked capture_hooks(CapturedHooks& hooks, const Partition& partition, HookFilte
   return hooked;
 }
 
-Hooked capture_packed(std::span<CapturedHooks> ways, const Partition& partition, int32_t first_node,
+Hooked capture_packed(std::span<HookCaptures> ways, const Partition& partition, int32_t first_node,
                       ProgramReport& report) {
   const auto& forward = partition.forward;
   auto hooked = none_hooked(first_node, report);
@@ -247,7 +247,7 @@ Hooked capture_packed(std::span<CapturedHooks> ways, const Partition& partition,
   return hooked;
 }
 
-Packings weigh(std::span<CapturedHooks> ways, bool always, const Graph& joint, HookFilter filter,
+Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, HookFilter filter,
                const ByteRules& rules) {
   Packings packings;
   packings.always = always;

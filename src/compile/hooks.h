@@ -19,10 +19,9 @@
 namespace antegrad::compiler {
 
 /// A pair of hooks as captured for tensors: hooks see metadata alone, so once for all of the same.
-class CapturedHooks {
+class HookCaptures {
  public:
-  explicit CapturedHooks(std::shared_ptr<const detail::HookPair> hooks)
-      : hooks_(std::move(hooks)) {}
+  explicit HookCaptures(std::shared_ptr<const detail::HookPair> hooks) : hooks_(std::move(hooks)) {}
 
   const detail::HookPair& pair() const { return *hooks_; }
   /// Throws as capture_hooks() does.
@@ -36,16 +35,16 @@ class CapturedHooks {
 /// Captures the hooks for the saved tensors of a partition that the filter names, on the metadata of each, and says in the
 /// report which these are. `first_node`: ids from here on are no node's. Throws CaptureError and its kinds for hooks that
 /// cannot be captured, HookError for hooks that do not give back what was saved, and what hooks throw.
-Hooked capture_hooks(CapturedHooks& hooks, const Partition& partition, HookFilter filter,
+Hooked capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter filter,
                      int32_t first_node, ProgramReport& report);
 
 /// The same for the tensors that a plan packs, each in its way: an index into `ways`.
-Hooked capture_packed(std::span<CapturedHooks> ways, const Partition& partition, int32_t first_node,
+Hooked capture_packed(std::span<HookCaptures> ways, const Partition& partition, int32_t first_node,
                       ProgramReport& report);
 
 /// What the ways would make of what a plan may save. Tensors that the filter leaves as they are, or that a way cannot be
 /// captured for, are left out. `always`: Packings::always.
-Packings weigh(std::span<CapturedHooks> ways, bool always, const Graph& joint, HookFilter filter,
+Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, HookFilter filter,
                const ByteRules& rules);
 
 }  // namespace antegrad::compiler

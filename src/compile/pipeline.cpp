@@ -129,9 +129,9 @@ int64_t peak_with(Partition partition, Hooked hooked, const ByteRules& rules) {
 }
 
 // Ways to keep what is saved: the hooks of the scope, or those that a plan for a budget may take.
-std::vector<CapturedHooks> ways_to_pack(const Options& options,
-                                        const std::shared_ptr<const detail::HookPair>& hooks) {
-  std::vector<CapturedHooks> ways;
+std::vector<HookCaptures> ways_to_pack(const Options& options,
+                                       const std::shared_ptr<const detail::HookPair>& hooks) {
+  std::vector<HookCaptures> ways;
   if (hooks != nullptr) {
     ways.emplace_back(hooks);
   } else if (options.partition == Partitioner::budget) {

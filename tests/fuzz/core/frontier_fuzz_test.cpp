@@ -185,9 +185,8 @@ TEST_P(FrontierFuzz, IsNearTheBestWherePlansMayPack) {
     ByteRules rules;
     rules.granule = 1;
     const bool always = seed % 3 == 2;
-    const Problem problem =
-        make_problem(graph, random_seconds(graph, static_cast<uint64_t>(seed)), rules,
-                     random_packings(graph, rules, always));
+    const Problem problem = make_problem(graph, random_seconds(graph, static_cast<uint64_t>(seed)),
+                                         rules, random_packings(graph, rules, always));
     const std::vector<int32_t> choices = choices_of(problem);
     double count = 1;
     for (const int32_t v : choices) count *= static_cast<double>(ways_of(problem, v).size());
