@@ -120,8 +120,8 @@ class BackwardError : public Error {
   using Error::Error;
 };
 
-/// A hook on saved tensors did not give back what was saved (expected the sizes, dtype and device of the saved tensor), or
-/// one that moves them found no room.
+/// A hook on saved tensors returned what cannot be saved (no tensor, a tensor that is not a plain strided one), or did not
+/// give back what was saved: expected the sizes, dtype and device of the saved tensor. Or one that moves them found no room.
 class HookError : public Error {
   using Error::Error;
 };

@@ -51,6 +51,9 @@ struct Opaque {
   /// From the inputs followed by the gradients of the outputs (undefined where there is none) to the
   /// gradients of the inputs (undefined for none); empty: the outputs do not require grad.
   Fn backward;
+  /// Says that the code is what this hash says, in every process: another computation must have another one. Empty:
+  /// nothing is known of the code outside of this process, and ProgramReport::cache_bypass names the call.
+  std::string cache_hash = {};
 };
 
 /// Calls `code` on `inputs`; in a capture, records the call. Thread-safe.

@@ -43,6 +43,11 @@ struct ProgramReport {
   std::string hooks;
   std::vector<std::string> hooked;
   std::vector<std::string> not_hooked;
+  /// What a cache of programs that other processes read has to know beside the graph: the hashes of code that graphs name
+  /// only (hooks, ag::opaque), with what each stands for; and why the program could not be kept there, empty when nothing
+  /// stands against it.
+  std::vector<std::string> cache_hashes;
+  std::vector<std::string> cache_bypass;
   /// Partitioner::budget: what was asked for, the peak when all that the backward reads is saved, the smallest that a
   /// plan is known for, and how much longer the plan's step is than without recomputation, by the model of the search
   /// (docs/budget.md). 0 otherwise.

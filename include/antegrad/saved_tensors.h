@@ -23,6 +23,7 @@
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
+#include <vector>
 
 namespace antegrad {
 
@@ -31,11 +32,18 @@ struct HookOptions {
   bool inlineable = true;
   std::string name = "hooks";  ///< in reports and errors
   /// Two pairs of hooks with the same hash, not empty, are one to guards and caches. Without one, pairs are told apart by
-  /// the types of hooks that capture nothing, and otherwise by the object: make such a pair once, not for each call.
+  /// the types of hooks that capture nothing, and otherwise by the object: make such a pair once, not for each call. Neither
+  /// says anything in another process (ProgramReport::cache_bypass).
   std::string cache_hash = {};
 };
 
 namespace detail {
+
+/// What the pair is to a cache that other processes read; see ProgramReport.
+struct HookIdentity {
+  std::vector<std::string> hashes;
+  std::vector<std::string> bypass;
+};
 
 struct HookPair {
   /// For hooks that are inlined, which must see what there is in a packed tensor.
@@ -46,10 +54,15 @@ struct HookPair {
   std::function<at::Tensor(const std::shared_ptr<void>&)> unpack_object;
   HookOptions options;
   std::string key;  ///< equal for pairs that are one to guards
+  /// Of hooks that know more of it than HookOptions::cache_hash, which is asked where this is empty.
+  std::function<HookIdentity()> identity;
 };
 
 /// "#1", "#2", ...
 std::string next_hook_key();
+
+/// Throws OptionError: what these hooks pack is no structure of tensors, so they cannot be inlined.
+[[noreturn]] void refuse_object(const HookOptions& options);
 
 template <class Pack, class Unpack>
 std::string hook_key(const HookOptions& options) {
@@ -64,7 +77,8 @@ std::string hook_key(const HookOptions& options) {
 }  // namespace detail
 
 /// A pair of hooks. A value; copies are the same pair. `Pack`: from a tensor to a structure of tensors, numbers and strings
-/// (antegrad/tree.h); `Unpack`: from that to a tensor. They may run on any thread that calls or runs backward.
+/// (antegrad/tree.h), or to any object where the hooks run eagerly; `Unpack`: from that to a tensor. They may run on any thread
+/// that calls or runs backward. Throws OptionError for hooks that are to be inlined and pack into an object.
 class Hooks {
  public:
   template <class Pack, class Unpack>
@@ -73,15 +87,19 @@ class Hooks {
     detail::HookPair pair;
     pair.key = detail::hook_key<Pack, Unpack>(options);
     if (options.inlineable) {
-      pair.pack = [pack = std::move(pack)](const at::Tensor& tensor) mutable {
-        Leaves leaves;
-        tree<Packed>::flatten(pack(tensor), leaves);
-        return leaves;
-      };
-      pair.unpack = [unpack = std::move(unpack)](const Leaves& leaves) mutable -> at::Tensor {
-        LeafReader reader(leaves);
-        return unpack(tree<Packed>::unflatten(reader));
-      };
+      if constexpr (has_tree<Packed>) {
+        pair.pack = [pack = std::move(pack)](const at::Tensor& tensor) mutable {
+          Leaves leaves;
+          tree<Packed>::flatten(pack(tensor), leaves);
+          return leaves;
+        };
+        pair.unpack = [unpack = std::move(unpack)](const Leaves& leaves) mutable -> at::Tensor {
+          LeafReader reader(leaves);
+          return unpack(tree<Packed>::unflatten(reader));
+        };
+      } else {
+        detail::refuse_object(options);
+      }
     } else {
       pair.pack_object = [pack = std::move(pack)](const at::Tensor& tensor) mutable {
         return std::static_pointer_cast<void>(std::make_shared<Packed>(pack(tensor)));

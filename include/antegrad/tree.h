@@ -57,9 +57,30 @@ class LeafReader {
 /// on several at once where calls are.
 template <class T, class = void>
 struct tree {
-  static_assert(!std::is_same_v<T, T>,
-                "antegrad: this type is not a tensor, a number, a string or a container of those; "
-                "specialise antegrad::tree for it (see antegrad/tree.h)");
+  using not_covered = T;
+  template <class U>
+  static void flatten(const U&, Leaves&) {
+    fail<U>();
+  }
+  template <class Reader>
+  static T unflatten(Reader&) {
+    fail<Reader>();
+  }
+
+ private:
+  template <class U>
+  static void fail() {
+    static_assert(
+        !std::is_same_v<U, U>,
+        "antegrad: this type is not a tensor, a number, a string or a container of those; "
+        "specialise antegrad::tree for it (see antegrad/tree.h)");
+  }
+};
+
+/// Whether the type itself is covered; a container may hold one that is not.
+template <class T>
+inline constexpr bool has_tree = !requires {
+  typename tree<T>::not_covered;
 };
 
 template <>

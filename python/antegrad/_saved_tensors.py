@@ -1,6 +1,7 @@
 """Hooks on saved tensors that become part of compiled programs."""
 
 import functools
+import hashlib
 
 import torch
 
@@ -41,3 +42,49 @@ class ready_made_hooks(saved_tensors_hooks):
 
     def __init__(self, hooks):
         self._hold(hooks.pack, hooks.unpack, {"ready_made": hooks})
+
+
+def identity_of(pack_hook, unpack_hook):
+    """What hooks without a cache_hash are to a cache that other processes read: hashes, and what stands against keeping
+    them there (ProgramReport.cache_hashes, cache_bypass).
+
+    Graph modules are what their code says, but for functions that they call by name: for one of torch.fx.wrap its node says
+    in node.meta["user_cache_hash"] that it is what that hash says.
+    """
+    hashes, bypass = [], []
+    for part, hook in [("pack", pack_hook), ("unpack", unpack_hook)]:
+        if not isinstance(hook, torch.fx.GraphModule):
+            bypass.append(f"{part} is no graph module and there is no cache_hash")
+            continue
+        hashes.append(f"{part}: {hashlib.sha256(hook.code.encode()).hexdigest()}")
+        for node in hook.graph.nodes:
+            user_hash = node.meta.get("user_cache_hash")
+            if node.op == "call_function" and node.meta.get("is_wrapped") and user_hash:
+                hashes.append(f"{part}: {_name_of(node.target)}: {user_hash}")
+            elif (why := _unknown_code(hook, node)) is not None:
+                bypass.append(f"{part} {why}")
+    return hashes, bypass
+
+
+def _name_of(function):
+    return f"{getattr(function, '__module__', None)}.{getattr(function, '__name__', function)}"
+
+
+def _unknown_code(hook, node):
+    """Why the text of the graph does not say what the node computes; None where it does."""
+    if node.op == "call_function":
+        if node.meta.get("is_wrapped"):
+            return f"calls the wrapped function {_name_of(node.target)}, whose node has no user_cache_hash"
+        if isinstance(node.target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+            return None
+        if (getattr(node.target, "__module__", None) or "torch").split(".")[0] not in _KNOWN_MODULES:
+            return f"calls the function {_name_of(node.target)}"
+    if node.op == "call_module":
+        module = type(hook.get_submodule(node.target))
+        if not module.__module__.startswith("torch.nn."):
+            return f"calls a module of type {module.__module__}.{module.__qualname__}"
+    return None
+
+
+# Their functions are what their versions say. Functions of torch's extension modules say no module.
+_KNOWN_MODULES = ("torch", "_operator", "builtins", "math")

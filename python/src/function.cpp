@@ -1,6 +1,6 @@
 #include "function.h"
 
-#include "capture/libtorch_errors.h"
+#include "captured_call.h"
 #include "hooks.h"
 #include "structure.h"
 
@@ -14,20 +14,6 @@ Leaves leaves_of(const py::args& args, const py::kwargs& kwargs) {
   return leaves;
 }
 
-// "at file.py:12, in f": the innermost line that is not libtorch's.
-std::string place_of(const py::error_already_set& error) {
-  const auto torch =
-      py::module_::import("torch").attr("__path__").attr("__getitem__")(0).cast<std::string>();
-  std::string place;
-  for (const auto frame : py::module_::import("traceback").attr("extract_tb")(error.trace())) {
-    const auto file = frame.attr("filename").cast<std::string>();
-    if (file.starts_with(torch)) continue;
-    place = "at " + file + ":" + py::str(frame.attr("lineno")).cast<std::string>() + ", in " +
-            frame.attr("name").cast<std::string>();
-  }
-  return place;
-}
-
 }  // namespace
 
 Function::Function(py::object callable, Options options)
@@ -38,20 +24,7 @@ Leaves Function::run(void* callable, const Leaves& arguments) {
   const py::gil_scoped_acquire gil;
   LeafReader reader(arguments);
   const auto args = unflatten(reader), kwargs = unflatten(reader);
-  py::object result;
-  try {
-    result = static_cast<HeldObject*>(callable)->object(*py::tuple(args), **py::dict(kwargs));
-  } catch (py::error_already_set& error) {
-    // On their way through Python frames errors of ours and of libtorch became RuntimeErrors.
-    if (!error.matches(PyExc_RuntimeError)) throw;
-    try {
-      capture::rethrow_foreign(py::str(error.value()).cast<std::string>());
-    } catch (Error& typed) {
-      typed.add_context(place_of(error));
-      throw;
-    }
-    throw;
-  }
+  const auto result = call_captured(static_cast<HeldObject*>(callable)->object, args, kwargs);
   Leaves leaves;
   flatten(result, leaves);
   return leaves;

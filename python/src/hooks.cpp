@@ -1,6 +1,7 @@
 #include "hooks.h"
 
 #include <ATen/SavedTensorHooks.h>
+#include <antegrad/error.h>
 #include <torch/csrc/PyInterpreter.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/extension.h>
@@ -8,7 +9,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "captured_call.h"
 #include "held_object.h"
 #include "structure.h"
 
@@ -23,10 +26,36 @@ py::object wrap(const at::Tensor& tensor) {
   return py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
 }
 
+std::string type_name(const py::object& object) {
+  return py::str(py::type::of(object).attr("__name__")).cast<std::string>();
+}
+
 at::Tensor tensor_of(const py::object& object) {
   if (THPVariable_Check(object.ptr())) return THPVariable_Unpack(object.ptr());
-  throw py::type_error("expected a tensor from an unpack hook, found an object of type " +
-                       py::str(py::type::of(object).attr("__name__")).cast<std::string>());
+  throw HookError(ErrorText{"a tensor from an unpack hook",
+                            "an object of type " + type_name(object),
+                            "return a tensor like the one that was packed"});
+}
+
+// What an inlined hook packed. Objects and subclasses are none of a program's values.
+Leaves packed_leaves(const py::object& packed) {
+  const char* remedy =
+      "return tensors and values that the object is made of, and make it again in the unpack hook, "
+      "or "
+      "run the hooks eagerly: antegrad.saved_tensors_hooks(..., inlineable=False)";
+  Leaves leaves;
+  try {
+    flatten(packed, leaves);
+  } catch (const py::type_error& error) {
+    throw HookError(ErrorText{"a pack hook that returns tensors and values", error.what(), remedy});
+  }
+  for (const auto& tensor : leaves.tensors) {
+    const auto object = wrap(tensor);
+    if (THPVariable_CheckExact(object.ptr())) continue;
+    throw HookError(ErrorText{"a pack hook that returns strided tensors of torch itself",
+                              "a tensor subclass (" + type_name(object) + ")", remedy});
+  }
+  return leaves;
 }
 
 // What antegrad.saved_tensors_hooks says of a hook; None where it says nothing.
@@ -52,8 +81,8 @@ HookOptions options_of(const py::object& pack, const py::object& unpack) {
 }
 
 // The function behind a mark, which is made anew with each scope.
-const void* identity(const py::object& hook) {
-  return mark_of(hook).is_none() ? hook.ptr() : py::object(hook.attr("__wrapped__")).ptr();
+py::object unmarked(const py::object& hook) {
+  return mark_of(hook).is_none() ? hook : py::object(hook.attr("__wrapped__"));
 }
 
 Hooks hooks_of(const py::object& pack_hook, const py::object& unpack_hook) {
@@ -64,19 +93,25 @@ Hooks hooks_of(const py::object& pack_hook, const py::object& unpack_hook) {
   pair.options = options_of(pack_hook, unpack_hook);
   pair.key = !pair.options.cache_hash.empty()
                  ? "hash:" + pair.options.cache_hash
-                 : c10::str("python:", identity(pack_hook), ",", identity(unpack_hook));
+                 : c10::str("python:", static_cast<void*>(unmarked(pack_hook).ptr()), ",",
+                            static_cast<void*>(unmarked(unpack_hook).ptr()));
   const auto pack = std::make_shared<HeldObject>(pack_hook);
   const auto unpack = std::make_shared<HeldObject>(unpack_hook);
   pair.pack = [pack](const at::Tensor& tensor) {
     const py::gil_scoped_acquire gil;
-    Leaves leaves;
-    flatten(call(*pack, wrap(tensor)), leaves);
-    return leaves;
+    return packed_leaves(call_captured(pack->object, py::make_tuple(wrap(tensor))));
   };
   pair.unpack = [unpack](const Leaves& leaves) {
     const py::gil_scoped_acquire gil;
     LeafReader reader(leaves);
-    return tensor_of(call(*unpack, unflatten(reader)));
+    return tensor_of(call_captured(unpack->object, py::make_tuple(unflatten(reader))));
+  };
+  pair.identity = [pack, unpack] {
+    const py::gil_scoped_acquire gil;
+    const auto found = py::module_::import("antegrad._saved_tensors")
+                           .attr("identity_of")(unmarked(pack->object), unmarked(unpack->object))
+                           .cast<std::pair<std::vector<std::string>, std::vector<std::string>>>();
+    return detail::HookIdentity{found.first, found.second};
   };
   pair.pack_object = [pack](const at::Tensor& tensor) -> std::shared_ptr<void> {
     const py::gil_scoped_acquire gil;

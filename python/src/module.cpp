@@ -49,6 +49,10 @@ void add_reports(py::module_& module) {
                     "Saved tensors that the hooks stand for, and what is saved instead.")
       .def_readonly("not_hooked", &ProgramReport::not_hooked,
                     "Saved tensors that they do not stand for, and why.")
+      .def_readonly("cache_hashes", &ProgramReport::cache_hashes,
+                    "Hashes of code that graphs name only, with what each stands for.")
+      .def_readonly("cache_bypass", &ProgramReport::cache_bypass,
+                    "Why the program could not be kept for other processes; empty if it could.")
       .def_readonly("memory_budget_bytes", &ProgramReport::memory_budget_bytes,
                     "What was asked for; 0 without a budget.")
       .def_readonly("eager_peak_bytes", &ProgramReport::eager_peak_bytes,

@@ -6,6 +6,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/ops/full.h>
+#include <antegrad/error.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -15,6 +16,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "capture/call_site.h"
 #include "capture/stand_in.h"
 #include "capture/storage.h"
 #include "shapes/compare.h"
@@ -58,6 +60,40 @@ at::Tensor in_storage(const at::Tensor& like, const std::function<at::Tensor(int
   return tensor;
 }
 
+// Meta kernels of operators that make nested tensors fail on assertions of libtorch's own.
+bool makes_nested(const ops::OpEntry& entry) {
+  const std::string_view name = entry.op.name();
+  return name.starts_with("aten::_nested_tensor_from_tensor_list") ||
+         name.starts_with("aten::_nested_tensor_from_mask.") ||
+         name.starts_with("aten::_nested_from_padded") ||
+         name.starts_with("aten::_nested_view_from");
+}
+
+[[noreturn]] void refuse_kind(const ops::OpEntry& entry, const char* found) {
+  throw TensorKindError(entry.op.name(),
+                        {"operators that return strided tensors",
+                         std::string(found) + " from " + entry.op.name() + ", at " + call_site(),
+                         "keep it outside of the compiled region, or put it into ag::opaque"});
+}
+
+// Stand-ins are strided: one for something else would take what follows for what it is not.
+void require_strided(const ops::OpEntry& entry, const at::Tensor& returned) {
+  if (!returned.defined()) return;
+  const char* found = nullptr;
+  if (returned.layout() != at::kStrided) found = "a sparse or mkldnn tensor";
+  if (returned.is_nested()) found = "a nested tensor";
+  if (returned.is_quantized()) found = "a quantised tensor";
+  if (found != nullptr) refuse_kind(entry, found);
+}
+
+void require_strided(const ops::OpEntry& entry, const Stack& returned) {
+  for (const auto& value : returned) {
+    if (value.isTensor()) require_strided(entry, value.toTensor());
+    if (!value.isTensorList()) continue;
+    for (const auto& tensor : value.toTensorVector()) require_strided(entry, tensor);
+  }
+}
+
 // With `device` the kernel makes new tensors there.
 std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                       std::optional<c10::Device> device, const Replace& replace) {
@@ -69,7 +105,9 @@ std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c1
     const bool factory = entry.op.traits().factory;
     if (!arg.isNone() || factory) arg = *device;
   }
+  if (makes_nested(entry)) refuse_kind(entry, "a nested tensor");
   entry.handle.callBoxed(stack);
+  require_strided(entry, stack);
   return shapes::specs_of(stack);
 }
 

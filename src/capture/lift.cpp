@@ -15,15 +15,7 @@ namespace antegrad::capture {
 namespace {
 
 void require_plain(const at::Tensor& tensor) {
-  const char* found = nullptr;
-  if (tensor.layout() != at::kStrided) found = "a sparse or mkldnn tensor";
-  if (tensor.is_nested()) found = "a nested tensor";
-  if (tensor.is_quantized()) found = "a quantised tensor";
-  if (tensor.key_set().has(c10::DispatchKey::Python)) found = "a tensor subclass";
-  if (tensor.is_conj() || tensor.is_neg()) found = "a lazily conjugated or negated tensor";
-  if (torch_compat::has_forward_gradient(*tensor.unsafeGetTensorImpl())) {
-    found = "a tensor with a forward-mode gradient";
-  }
+  const char* found = torch_compat::why_not_plain(tensor);
   if (found == nullptr) return;
   throw TensorKindError("", {"strided tensors of libtorch itself", found,
                              "convert it before the compiled region, or keep it outside"});
@@ -218,6 +210,11 @@ int32_t Tracer::root_of_wrapper(const at::Tensor& wrapper) const {
 ValueId Tracer::value_of(const at::Tensor& wrapper) {
   at::functionalization::impl::sync(wrapper);
   const auto* stand_in = inside_wrapper(wrapper);
+  if (stand_in == nullptr && wrapper.is_meta()) {
+    throw TensorKindError(
+        "", {"tensors with data", "a tensor that the callable makes on the meta device",
+             "make it outside of the compiled region"});
+  }
   AG_CHECK(stand_in != nullptr, "a tensor of a capture that is not a stand-in");
   if (stand_in->tracer() != this) no_stand_ins();
   return stand_in->value();

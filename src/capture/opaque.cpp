@@ -16,6 +16,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "capture/opaque.h"
+
 namespace antegrad {
 namespace {
 
@@ -182,6 +184,10 @@ Tensors differentiate(at::TensorList inputs, std::string name) {
 }
 
 }  // namespace
+
+std::string capture::cache_hash_of_opaque(const std::string& name) {
+  return Registry::instance().get(name)->cache_hash;
+}
 
 std::vector<at::Tensor> opaque(const Opaque& code, const std::vector<at::Tensor>& inputs) {
   if (code.name.empty() || !code.compute) {

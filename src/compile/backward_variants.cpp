@@ -156,13 +156,13 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
                                   "does not (eager refuses that one, or takes another way)",
                                   "run backward from the results that are usual"});
   }
-  const auto forward_values = unpack_saved(backward, hooked_);
+  const auto forward_values = unpack_saved(backward, hooks_.hooked);
   const auto donated =
       key.releases ? in_backward(donated_, forward_values) : std::vector<ValueId>();
   backward = run_pass(
       "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
       std::move(backward), context);
-  return {std::move(backward), joint.tables, forward_values};
+  return {std::move(backward), with_objects(joint.tables, hooks_.objects), forward_values};
 }
 
 }  // namespace antegrad::compiler

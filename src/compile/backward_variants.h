@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "capture/capture.h"
-#include "partition/hooks.h"
+#include "compile/hooks.h"
 #include "partition/partition.h"
 #include "passes/pass_manager.h"
 #include "runtime/backward_program.h"
@@ -41,7 +41,7 @@ class BackwardVariants {
                    Recapture recapture, PassContext context);
 
   /// What the forward packs, which each backward unpacks.
-  void set_hooked(Hooked hooked) { hooked_ = std::move(hooked); }
+  void set_hooked(CapturedHooks hooks) { hooks_ = std::move(hooks); }
 
   /// Values that a releasing backward may write over (known once the forward is prepared).
   void set_donated(std::vector<ValueId> donated) { donated_ = std::move(donated); }
@@ -64,7 +64,7 @@ class BackwardVariants {
   const PassContext context_;
   std::vector<int32_t> receivers_;  // primals that gradients are for
   std::vector<ValueId> donated_;
-  Hooked hooked_;
+  CapturedHooks hooks_;
   std::atomic<int> dumped_{0};
   std::mutex mutex_;  // guards what is below
   std::vector<std::pair<ops::BackwardForm, std::unique_ptr<const Joint>>> joints_;

@@ -1,25 +1,18 @@
 #include "compile/hooks.h"
 
-#include <ATen/core/grad_mode.h>
-#include <antegrad/error.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "capture/capture.h"
-#include "capture/doubles.h"
 #include "graph/text.h"
 #include "partition/budget/planner.h"
-#include "passes/joint_passes.h"
-#include "torch_compat/autocast.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -33,12 +26,6 @@ std::unordered_set<StorageId> handed_out_by(const Graph& forward) {
     }
   }
   return storages;
-}
-
-std::string meta_text(const TensorMeta& meta) {
-  Value value;
-  value.meta = meta;
-  return value_text(value);
 }
 
 bool is_static(const Input& input) { return input.source.kind != Source::Kind::argument; }
@@ -72,103 +59,6 @@ class Filter {
   std::unordered_set<StorageId> primals_, static_;
 };
 
-// One hook as a graph.
-struct Part {
-  Graph graph;
-  std::vector<HostValue> host;  // what it returns beside tensors
-};
-
-[[noreturn]] void refuse(const detail::HookPair& hooks, const char* what, const std::string& found,
-                         const std::string& remedy) {
-  throw CaptureError("", {fmt::format("{} of '{}' that computes with tensors from the one that is "
-                                      "saved alone",
-                                      what, hooks.options.name),
-                          found, remedy});
-}
-
-using Body = std::function<Leaves(const std::vector<at::Tensor>&)>;
-
-Part capture_part(const detail::HookPair& hooks, const char* what,
-                  const std::vector<TensorMeta>& inputs, const Body& body) {
-  Part part;
-  capture::Request request;
-  request.name = hooks.options.name + "." + what;
-  for (const auto& meta : inputs) request.arguments.push_back(capture::double_like(meta));
-  request.variation.has_data = false;
-  request.body = [&](const std::vector<at::Tensor>& tensors) {
-    const at::NoGradGuard no_grad;
-    auto leaves = body(tensors);
-    part.host = std::move(leaves.host);
-    return std::move(leaves.tensors);
-  };
-  // As in eager, where hooks run below autocast.
-  const torch_compat::AutocastScope no_autocast{torch_compat::Autocast()};
-  auto captured = capture::capture(request);
-  const auto& joint = captured.joint;
-  const std::string eagerly = "or run it eagerly: HookOptions{.inlineable = false}";
-  if (captured.primals.size() > inputs.size()) {
-    refuse(hooks, what, "one that reads a tensor it holds",
-           "let pack return the tensor with the packed one, " + eagerly);
-  }
-  if (!captured.questions.empty()) {
-    refuse(hooks, what, "one that asks for data", "compute with tensors, " + eagerly);
-  }
-  if (!joint.generators.empty() || !joint.opaque_names.empty()) {
-    refuse(hooks, what, "one that draws random numbers, or takes an object of the runtime",
-           eagerly.substr(3));
-  }
-  for (const auto& output : joint.outputs) {
-    const bool plain = output.kind == OutputKind::result && output.value != kNoValue;
-    if (output.kind == OutputKind::base || plain) continue;
-    refuse(hooks, what, "one that writes to its argument, has effects, or returns no tensor",
-           eagerly.substr(3));
-  }
-  part.graph = run_joint_passes(std::move(captured.joint), {});
-  std::erase_if(part.graph.outputs,
-                [](const Output& output) { return output.kind != OutputKind::result; });
-  return part;
-}
-
-// The graph's inputs in the order of `count` arguments, each an argument of its own.
-void order_inputs(Part& part, size_t count) {
-  auto& inputs = part.graph.inputs;
-  std::sort(inputs.begin(), inputs.end(),
-            [](const Input& a, const Input& b) { return a.source.index < b.source.index; });
-  AG_CHECK(inputs.size() == count, "one input for each argument of a hook");
-}
-
-void require_same(const detail::HookPair& hooks, const TensorMeta& saved, const Part& unpack) {
-  const auto& outputs = unpack.graph.outputs;
-  const auto* found =
-      outputs.size() == 1 ? &unpack.graph.value(outputs.front().value).meta : nullptr;
-  if (found != nullptr && found->sizes == saved.sizes && found->dtype == saved.dtype &&
-      found->device == saved.device) {
-    return;
-  }
-  throw HookError(
-      ErrorText{fmt::format("unpack of '{}' to give back {}", hooks.options.name, meta_text(saved)),
-                found == nullptr ? std::to_string(outputs.size()) + " tensors" : meta_text(*found),
-                "return a tensor of the sizes, dtype and device of the one that was packed"});
-}
-
-HookedTensor capture_pair(const detail::HookPair& hooks, const TensorMeta& meta) {
-  auto pack = capture_part(hooks, "pack", {meta}, [&](const std::vector<at::Tensor>& tensors) {
-    return hooks.pack(tensors.front());
-  });
-  order_inputs(pack, 1);
-  std::vector<TensorMeta> packed;
-  for (const auto& output : pack.graph.outputs) {
-    packed.push_back(pack.graph.value(output.value).meta);
-    packed.back().offset = 0;
-  }
-  auto unpack = capture_part(hooks, "unpack", packed, [&](const std::vector<at::Tensor>& tensors) {
-    return Leaves{{hooks.unpack(Leaves{tensors, pack.host})}, {}};
-  });
-  order_inputs(unpack, packed.size());
-  require_same(hooks, meta, unpack);
-  return {kNoValue, std::move(pack.graph), std::move(unpack.graph)};
-}
-
 bool change_nothing(const HookedTensor& tensor) {
   const auto hands_through = [](const Graph& part) {
     return part.outputs.size() == 1 && part.outputs.front().value == part.inputs.front().value;
@@ -176,12 +66,18 @@ bool change_nothing(const HookedTensor& tensor) {
   return hands_through(tensor.pack) && hands_through(tensor.unpack);
 }
 
-Hooked none_hooked(int32_t first_node, ProgramReport& report) {
+CapturedHooks none_captured(int32_t first_node, ProgramReport& report) {
   report.hooked.clear();
   report.not_hooked.clear();
-  Hooked hooked;
-  hooked.next_node = first_node;
-  return hooked;
+  CapturedHooks captured;
+  captured.hooked.next_node = first_node;
+  return captured;
+}
+
+CapturedHooks with_objects_of(const HookCaptures& captures, CapturedHooks captured) {
+  captured.hooked.object_names = captures.objects().names;
+  captured.objects = captures.objects().values;
+  return captured;
 }
 
 std::string packed_text(const Graph& forward, const HookedTensor& tensor) {
@@ -194,18 +90,11 @@ std::string packed_text(const Graph& forward, const HookedTensor& tensor) {
 
 }  // namespace
 
-const HookedTensor& HookCaptures::on(const TensorMeta& meta) {
-  const auto it = std::find_if(known_.begin(), known_.end(),
-                               [&](const auto& known) { return known.first == meta; });
-  if (it != known_.end()) return it->second;
-  return known_.emplace_back(meta, capture_pair(*hooks_, meta)).second;
-}
-
-Hooked capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter filter,
-                     int32_t first_node, ProgramReport& report) {
+CapturedHooks capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter filter,
+                            int32_t first_node, ProgramReport& report) {
   const auto& forward = partition.forward;
   const Filter names(forward, filter);
-  auto hooked = none_hooked(first_node, report);
+  auto captured = none_captured(first_node, report);
   report.hooks = hooks.pair().options.name;
   for (const auto& saved : partition.saved) {
     const auto& value = forward.value(saved.value);
@@ -223,15 +112,20 @@ Hooked capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter
     }
     tensor.value = saved.value;
     report.hooked.push_back(packed_text(forward, tensor));
-    hooked.tensors.push_back(std::move(tensor));
+    captured.hooked.tensors.push_back(std::move(tensor));
   }
-  return hooked;
+  return with_objects_of(hooks, std::move(captured));
 }
 
-Hooked capture_packed(std::span<HookCaptures> ways, const Partition& partition, int32_t first_node,
-                      ProgramReport& report) {
+ops::AttrTables with_objects(ops::AttrTables tables, const std::vector<c10::IValue>& objects) {
+  tables.opaques.insert(tables.opaques.end(), objects.begin(), objects.end());
+  return tables;
+}
+
+CapturedHooks capture_packed(std::span<HookCaptures> ways, const Partition& partition,
+                             int32_t first_node, ProgramReport& report) {
   const auto& forward = partition.forward;
-  auto hooked = none_hooked(first_node, report);
+  auto captured = none_captured(first_node, report);
   std::set<std::string> names;
   for (const auto& saved : partition.saved) {
     const auto it = partition.packed.find(saved.value);
@@ -241,10 +135,10 @@ Hooked capture_packed(std::span<HookCaptures> ways, const Partition& partition, 
     tensor.value = saved.value;
     names.insert(way.pair().options.name);
     report.hooked.push_back(packed_text(forward, tensor) + " (" + way.pair().options.name + ")");
-    hooked.tensors.push_back(std::move(tensor));
+    captured.hooked.tensors.push_back(std::move(tensor));
   }
   report.hooks = fmt::format("{}", fmt::join(names, ", "));
-  return hooked;
+  return with_objects_of(ways.front(), std::move(captured));
 }
 
 Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, HookFilter filter,

@@ -5,42 +5,34 @@
 
 #include <antegrad/options.h>
 #include <antegrad/report.h>
-#include <antegrad/saved_tensors.h>
 
-#include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
+#include "compile/hook_capture.h"
+#include "ops/attrs.h"
 #include "partition/hooks.h"
 #include "partition/packings.h"
 #include "partition/partition.h"
 
 namespace antegrad::compiler {
 
-/// A pair of hooks as captured for tensors: hooks see metadata alone, so once for all of the same.
-class HookCaptures {
- public:
-  explicit HookCaptures(std::shared_ptr<const detail::HookPair> hooks) : hooks_(std::move(hooks)) {}
-
-  const detail::HookPair& pair() const { return *hooks_; }
-  /// Throws as capture_hooks() does.
-  const HookedTensor& on(const TensorMeta& meta);
-
- private:
-  std::shared_ptr<const detail::HookPair> hooks_;
-  std::vector<std::pair<TensorMeta, HookedTensor>> known_;
+struct CapturedHooks {
+  Hooked hooked;
+  std::vector<c10::IValue> objects;  ///< by Hooked::object_names
 };
 
 /// Captures the hooks for the saved tensors of a partition that the filter names, on the metadata of each, and says in the
-/// report which these are. `first_node`: ids from here on are no node's. Throws CaptureError and its kinds for hooks that
-/// cannot be captured, HookError for hooks that do not give back what was saved, and what hooks throw.
-Hooked capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter filter,
-                     int32_t first_node, ProgramReport& report);
+/// report which these are. `first_node`: ids from here on are no node's. Throws what HookCaptures::on() throws.
+CapturedHooks capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter filter,
+                            int32_t first_node, ProgramReport& report);
 
 /// The same for the tensors that a plan packs, each in its way: an index into `ways`.
-Hooked capture_packed(std::span<HookCaptures> ways, const Partition& partition, int32_t first_node,
-                      ProgramReport& report);
+CapturedHooks capture_packed(std::span<HookCaptures> ways, const Partition& partition,
+                             int32_t first_node, ProgramReport& report);
+
+/// The tables of a graph that hooks with these objects were put into.
+ops::AttrTables with_objects(ops::AttrTables tables, const std::vector<c10::IValue>& objects);
 
 /// What the ways would make of what a plan may save. Tensors that the filter leaves as they are, or that a way cannot be
 /// captured for, are left out. `always`: Packings::always.

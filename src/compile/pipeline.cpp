@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compile/backward_variants.h"
+#include "compile/cache_notes.h"
 #include "compile/hooks.h"
 #include "graph/hash.h"
 #include "graph/text.h"
@@ -112,7 +113,7 @@ Partition partition_joint(const Graph& joint, PartitionChoice& choice, ProgramRe
 // A partition, and the hooks on what it saves.
 struct Decided {
   Partition partition;
-  Hooked hooked;
+  CapturedHooks hooks;
 };
 
 [[noreturn]] void refuse_budget(int64_t smallest, int64_t budget) {
@@ -131,12 +132,13 @@ int64_t peak_with(Partition partition, Hooked hooked, const ByteRules& rules) {
 // Ways to keep what is saved: the hooks of the scope, or those that a plan for a budget may take.
 std::vector<HookCaptures> ways_to_pack(const Options& options,
                                        const std::shared_ptr<const detail::HookPair>& hooks) {
+  const auto objects = std::make_shared<HookObjects>();
   std::vector<HookCaptures> ways;
   if (hooks != nullptr) {
-    ways.emplace_back(hooks);
+    ways.emplace_back(hooks, objects);
   } else if (options.partition == Partitioner::budget) {
     for (const auto compressor : options.budget.compressors) {
-      ways.emplace_back(compress::hooks_of(compressor).pair());
+      ways.emplace_back(compress::hooks_of(compressor).pair(), objects);
     }
   }
   return ways;
@@ -157,11 +159,11 @@ Decided decide(const Graph& joint, const Options& options,
   const auto budget = choice.budget.bytes;
   const auto smallest = report.smallest_budget_bytes;
   while (true) {
-    decided.hooked = hooks != nullptr ? capture_hooks(ways.front(), decided.partition, filter,
-                                                      first_node, report)
-                                      : capture_packed(ways, decided.partition, first_node, report);
+    decided.hooks = hooks != nullptr
+                        ? capture_hooks(ways.front(), decided.partition, filter, first_node, report)
+                        : capture_packed(ways, decided.partition, first_node, report);
     if (choice.partitioner != Partitioner::budget) return decided;
-    const auto peak = peak_with(decided.partition, decided.hooked, choice.rules);
+    const auto peak = peak_with(decided.partition, decided.hooks.hooked, choice.rules);
     if (peak <= budget) return decided;
     if (choice.budget.bytes <= smallest) refuse_budget(peak, budget);
     choice.budget.bytes = std::max(smallest, choice.budget.bytes - (peak - budget));
@@ -194,15 +196,16 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
 
   auto choice = choice_for(joint, captured.tables, options);
   const auto first_node = static_cast<int32_t>(raw->nodes.size());
-  auto [partition, hooked] = decide(joint, options, hooks, first_node, choice, report);
+  auto [partition, captured_hooks] = decide(joint, options, hooks, first_node, choice, report);
   compiled.record = make_record(partition, choice);
   const auto gradients = gradients_of(joint);
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw),
       BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error},
       partition, std::move(later.recapture), context);
-  const auto forward_values = apply_hooks(partition, hooked);
-  variants->set_hooked(std::move(hooked));
+  const auto tables = with_objects(captured.tables, captured_hooks.objects);
+  const auto forward_values = apply_hooks(partition, captured_hooks.hooked);
+  variants->set_hooked(std::move(captured_hooks));
   if (options.verify_graphs) {
     verify(partition.forward);
     verify(partition.backward);
@@ -213,7 +216,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
       std::move(partition.forward), context);
 
   const auto executable = std::make_shared<runtime::Executable>(
-      partition.forward, captured.tables, gradients,
+      partition.forward, tables, gradients,
       [variants](const runtime::BackwardKey& key) { return variants->make(key); },
       std::move(later.line_of), std::move(captured.questions));
   const auto donated = executable->donated();
@@ -225,10 +228,12 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
           return reinplace(std::move(graph), in_backward(donated, forward_values));
         },
         std::move(partition.backward), context);
-    executable->add_backward(executable->usual_key(),
-                             {partition.backward, captured.tables, forward_values});
+    executable->add_backward(executable->usual_key(), {partition.backward, tables, forward_values});
   }
   describe(partition, donated, choice.rules, first_node, report);
+  note_code(partition.forward, report);
+  note_code(partition.backward, report);
+  if (hooks != nullptr) note_hooks(*hooks, report);
   compiled.executable = executable;
   report.compile_ms = milliseconds_since(start);
   return compiled;

@@ -2,6 +2,7 @@
 
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include <antegrad/error.h>
 
@@ -47,11 +48,13 @@ class Renaming {
 }  // namespace
 
 std::vector<ValueId> splice(Graph& host, size_t position, const Graph& part,
-                            const std::vector<ValueId>& inputs, Phase phase, int32_t& next_id) {
+                            const std::vector<ValueId>& inputs, Phase phase, int32_t& next_id,
+                            int32_t first_object) {
   AG_CHECK(part.generators.empty() && part.opaque_names.empty() && part.symbols.empty(),
-           "a part of operators and tensors alone");
+           "a part without generators, symbols and objects of its own");
   Renaming rename(host, part, inputs);
   std::vector<Node> nodes = part.nodes;
+  renumber_objects(nodes, first_object);
   for (Node& node : nodes) {
     AG_CHECK(node.tokens == 0, "a part without tokens");
     for (ValueId& input : node.inputs) input = rename(input);
@@ -66,6 +69,14 @@ std::vector<ValueId> splice(Graph& host, size_t position, const Graph& part,
   std::vector<ValueId> outputs;
   for (const Output& output : part.outputs) outputs.push_back(rename(output.value));
   return outputs;
+}
+
+void renumber_objects(std::vector<Node>& nodes, int32_t by) {
+  for (Node& node : nodes) {
+    for (Attr& attr : node.args) {
+      if (auto* object = std::get_if<attr::Opaque>(&attr.value)) object->index += by;
+    }
+  }
 }
 
 }  // namespace antegrad

@@ -13,8 +13,13 @@ namespace antegrad {
 /// Inserts the nodes of `part` before node `position` of `host`; returns the host's value for each output of the part,
 /// in order. `inputs`: the host's values for the part's inputs, of the same metadata. What the part computes gets new
 /// values, at the end of Graph::values; what it hands through is the host's. Nodes are numbered from `next_id` on, which
-/// moves on. The part has no tokens, generators or opaque objects, and writes nothing.
+/// moves on. Opaque object i of the part is number `first_object` + i of the host. The part has no tokens or
+/// generators, names no objects of its own (Graph::opaque_names), and writes nothing.
 std::vector<ValueId> splice(Graph& host, size_t position, const Graph& part,
-                            const std::vector<ValueId>& inputs, Phase phase, int32_t& next_id);
+                            const std::vector<ValueId>& inputs, Phase phase, int32_t& next_id,
+                            int32_t first_object = 0);
+
+/// Adds `by` to the number of each opaque object.
+void renumber_objects(std::vector<Node>& nodes, int32_t by);
 
 }  // namespace antegrad

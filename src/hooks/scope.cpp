@@ -1,3 +1,4 @@
+#include <antegrad/error.h>
 #include <antegrad/saved_tensors.h>
 
 #include <atomic>
@@ -14,6 +15,13 @@ namespace detail {
 std::string next_hook_key() {
   static std::atomic<int64_t> next{1};
   return "#" + std::to_string(next++);
+}
+
+void refuse_object(const HookOptions& options) {
+  throw OptionError(ErrorText{
+      "hooks that pack into tensors, numbers, strings and structures of those (antegrad/tree.h)",
+      "'" + options.name + "', which pack into an object",
+      "run them eagerly: HookOptions{.inlineable = false}"});
 }
 
 const std::shared_ptr<const HookPair>& current_hooks() { return innermost; }

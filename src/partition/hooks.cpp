@@ -56,12 +56,21 @@ size_t before_first_use(Graph& graph, ValueId id) {
   return static_cast<size_t>(views - graph.nodes.begin());
 }
 
+/// Enters the hooks' objects into the graph; returns the number of the first.
+int32_t add_objects(Graph& graph, const Hooked& hooked) {
+  const auto first = static_cast<int32_t>(graph.opaque_names.size());
+  graph.opaque_names.insert(graph.opaque_names.end(), hooked.object_names.begin(),
+                            hooked.object_names.end());
+  return first;
+}
+
 /// The values of the part's outputs as values that own their storage and stand once in the list.
-std::vector<ValueId> pack(Graph& forward, HookedTensor& tensor, int32_t& next_node) {
+std::vector<ValueId> pack(Graph& forward, HookedTensor& tensor, int32_t first_object,
+                          int32_t& next_node) {
   const size_t position = after_last_use(forward, tensor.value);
   const size_t before = forward.nodes.size();
-  std::vector<ValueId> packed =
-      splice(forward, position, tensor.pack, {tensor.value}, Phase::forward, next_node);
+  std::vector<ValueId> packed = splice(forward, position, tensor.pack, {tensor.value},
+                                       Phase::forward, next_node, first_object);
   size_t end = position + forward.nodes.size() - before;
   for (ValueId& value : packed) {
     if (owns_storage(forward, value)) continue;
@@ -75,13 +84,15 @@ std::vector<ValueId> pack(Graph& forward, HookedTensor& tensor, int32_t& next_no
   return packed;
 }
 
-/// What runs again may read the tensor, so unpacking is of the forward, as that is. `id` becomes what the last of these nodes computes, or a copy of what they hand through.
+/// What runs again may read the tensor, so unpacking is of the forward, as that is. The tensor's value becomes what the last
+/// of these nodes computes, or a copy of what they hand through.
 void unpack(Graph& backward, const HookedTensor& tensor, const std::vector<ValueId>& inputs,
-            int32_t& next_node) {
+            int32_t first_object, int32_t& next_node) {
   const size_t position = before_first_use(backward, tensor.value);
   const size_t before = backward.nodes.size();
   const ValueId found =
-      splice(backward, position, tensor.unpack, inputs, Phase::forward, next_node).front();
+      splice(backward, position, tensor.unpack, inputs, Phase::forward, next_node, first_object)
+          .front();
   const auto begin = backward.nodes.begin() + static_cast<std::ptrdiff_t>(position);
   const auto end = begin + static_cast<std::ptrdiff_t>(backward.nodes.size() - before);
   const bool is_input = std::find(inputs.begin(), inputs.end(), found) != inputs.end();
@@ -125,9 +136,10 @@ bool can_be_hooked(const Graph& forward, ValueId saved) {
 
 void pack_saved(Graph& forward, Hooked& hooked) {
   std::unordered_map<ValueId, const HookedTensor*> by_value;
+  const int32_t first_object = add_objects(forward, hooked);
   // The last first: what is packed at the same place stands in order then.
   for (auto tensor = hooked.tensors.rbegin(); tensor != hooked.tensors.rend(); ++tensor) {
-    tensor->packed = pack(forward, *tensor, hooked.next_node);
+    tensor->packed = pack(forward, *tensor, first_object, hooked.next_node);
     by_value.emplace(tensor->value, &*tensor);
   }
   std::vector<Output> outputs;
@@ -190,7 +202,10 @@ std::map<ValueId, ValueId> unpack_saved(Graph& backward, const Hooked& hooked) {
   }
   backward.inputs = std::move(inputs);
   int32_t next_node = hooked.next_node;
-  for (const auto& [tensor, packed] : read) unpack(backward, *tensor, packed, next_node);
+  const int32_t first_object = add_objects(backward, hooked);
+  for (const auto& [tensor, packed] : read) {
+    unpack(backward, *tensor, packed, first_object, next_node);
+  }
   return forward_values;
 }
 

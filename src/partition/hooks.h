@@ -8,6 +8,7 @@
 /// unpacking right before its first use in the backward.
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -27,6 +28,9 @@ struct HookedTensor {
 struct Hooked {
   std::vector<HookedTensor> tensors;
   int32_t next_node = 0;  ///< ids from here on are no node's of the joint graph
+  /// Objects that only the runtime can hold: those of all hooks, numbered from 0 in their graphs. Each graph that hooks
+  /// are put into holds them behind its own.
+  std::vector<std::string> object_names = {};
 };
 
 /// Whether hooks can stand for a saved value: a tensor that fills its storage from its start.

@@ -7,11 +7,19 @@
 
 #include <utility>
 
+#include "torch_compat/tensor_state.h"
+
 namespace antegrad::runtime {
 namespace {
 
 std::string text_of(at::IntArrayRef sizes, const at::TensorOptions& options) {
   return c10::str(options.dtype().name(), sizes, " on ", options.device());
+}
+
+std::string text_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "no tensor";
+  if (const char* kind = torch_compat::why_not_plain(tensor)) return kind;
+  return text_of(tensor.sizes(), tensor.options());
 }
 
 bool is_ours_alone(const at::Tensor& tensor) {
@@ -32,13 +40,14 @@ PackedTensor::PackedTensor(std::shared_ptr<const detail::HookPair> hooks, const 
 at::Tensor PackedTensor::unpack() const {
   const at::NoGradGuard no_grad;
   auto tensor = hooks_->unpack_object(packed_);
-  const bool same = tensor.defined() && tensor.layout() == at::kStrided &&
+  if (tensor.defined()) tensor = tensor.resolve_conj().resolve_neg();
+  const bool same = tensor.defined() && torch_compat::why_not_plain(tensor) == nullptr &&
                     tensor.sizes() == at::IntArrayRef(sizes_) &&
                     tensor.dtype() == options_.dtype() && tensor.device() == options_.device();
   if (!same) {
     throw HookError(ErrorText{
         "unpack of '" + hooks_->options.name + "' to give back " + text_of(sizes_, options_),
-        tensor.defined() ? text_of(tensor.sizes(), tensor.options()) : "no tensor",
+        text_of(tensor),
         "return a tensor of the sizes, dtype and device of the one that was packed"});
   }
   if (tensor.strides() == at::IntArrayRef(strides_) && tensor.storage_offset() == 0 &&

@@ -66,9 +66,9 @@ auto find_first(const Table& table, const Key& key) {
 
 DType to_dtype(at::ScalarType type) {
   if (const auto found = find_second(kDtypes, type)) return *found;
-  throw CaptureError("", {"floating, integer, boolean or complex tensors",
-                          std::string("a tensor of type ") + at::toString(type),
-                          "convert it before the compiled region"});
+  throw TensorKindError("", {"floating, integer, boolean or complex tensors",
+                             std::string("a tensor of type ") + at::toString(type),
+                             "convert it before the compiled region"});
 }
 
 at::ScalarType to_scalar_type(DType dtype) {

@@ -23,8 +23,8 @@ c10::DispatchKeySet stand_in_keys(c10::Device device) {
     case c10::DeviceType::CPU: backend = c10::BackendComponent::CPUBit; break;
     case c10::DeviceType::CUDA: backend = c10::BackendComponent::CUDABit; break;
     default:
-      throw CaptureError("", {"tensors on cpu or cuda", "a tensor on " + device.str(),
-                              "move the computation to a covered device, or keep it outside"});
+      throw TensorKindError("", {"tensors on cpu or cuda", "a tensor on " + device.str(),
+                                 "move the computation to a covered device, or keep it outside"});
   }
   return c10::DispatchKeySet(record_key) | c10::DispatchKeySet(c10::DispatchKey::Dense) |
          c10::DispatchKeySet(backend) | c10::getAutogradRelatedKeySetFromBackend(backend);

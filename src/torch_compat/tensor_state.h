@@ -55,6 +55,19 @@ inline bool has_forward_gradient(const c10::TensorImpl& impl) {
   return meta != nullptr && meta->fw_grad_ != nullptr && !meta->fw_grad_->empty();
 }
 
+/// What a tensor is that is not a strided tensor of libtorch itself ("a nested tensor"); null for one that is.
+inline const char* why_not_plain(const at::Tensor& tensor) {
+  if (tensor.key_set().has(c10::DispatchKey::Python)) return "a tensor subclass";
+  if (tensor.is_nested()) return "a nested tensor";
+  if (tensor.is_quantized()) return "a quantised tensor";
+  if (tensor.layout() != at::kStrided) return "a sparse or mkldnn tensor";
+  if (tensor.is_conj() || tensor.is_neg()) return "a lazily conjugated or negated tensor";
+  if (has_forward_gradient(*tensor.unsafeGetTensorImpl())) {
+    return "a tensor with a forward-mode gradient";
+  }
+  return nullptr;
+}
+
 /// The version, 0 for inference tensors, which have none.
 inline int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor._version();

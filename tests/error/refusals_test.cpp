@@ -56,6 +56,18 @@ struct Twice : torch::autograd::Function<Twice> {
   }
 };
 
+TEST(Refusals, ATensorThatIsMadeSparse) {
+  const auto fn = [](const List& in) { return List{in[0].to_sparse().to_dense()}; };
+  expect_refused<TensorKindError>(fn, {at::randn({3})}, "a sparse or mkldnn tensor");
+}
+
+TEST(Refusals, AResultOnTheMetaDevice) {
+  const auto fn = [](const List& in) {
+    return List{at::empty({2}, in[0].options().device(at::kMeta))};
+  };
+  expect_refused<TensorKindError>(fn, {at::randn({3})}, "on the meta device");
+}
+
 TEST(Refusals, AViewWhoseSizesChange) {
   const auto base = at::randn({4, 3});
   expect_refused<MutationError>(

@@ -127,6 +127,28 @@ TEST(Hooks, LaterBackwardsSayWhichValuesTheyMean) {
   EXPECT_EQ(meant, halves.hooked.tensors[0].packed);
 }
 
+// Numbers of objects in the hooks' graphs count from the first of theirs.
+TEST(Hooks, ObjectsStandBehindThoseOfTheGraph) {
+  Halves halves;
+  const auto with_object = [](int number) {
+    return graph_of(
+        "inputs\n  %0: f32[4, 4] primal argument 0\nnodes\n  %1: f32[4, 4] = "
+        "mine::cipher.default(%0, opaque(" +
+        std::to_string(number) + "))\noutputs\n  %1 result\n");
+  };
+  halves.partition.forward.opaque_names = {"own"};
+  halves.partition.backward.opaque_names = {"own", "another"};
+  halves.hooked.object_names = {"lock", "key"};
+  halves.hooked.tensors.push_back({1, with_object(0), with_object(1)});
+  apply_hooks(halves.partition, halves.hooked);
+  verify_both(halves.partition);
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(halves.partition.forward.opaque_names, (Names{"own", "lock", "key"}));
+  EXPECT_EQ(halves.partition.backward.opaque_names, (Names{"own", "another", "lock", "key"}));
+  EXPECT_NE(node_list(halves.partition.forward).find("(%1, opaque(1))"), std::string::npos);
+  EXPECT_NE(node_list(halves.partition.backward).find("(%10, opaque(3))"), std::string::npos);
+}
+
 TEST(Hooks, StandForTensorsThatFillTheirMemory) {
   const Graph graph = graph_of(R"(inputs
   %0: f32[4, 4] primal argument 0
