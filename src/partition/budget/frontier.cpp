@@ -74,7 +74,10 @@ class Builder {
     Search search(simulator_, candidates_, frontier_.archive);
     search.start(eager_, frontier_.eager_peak);
     if (candidates_.values().empty()) return finish(search);
-    if (may_pack()) start_without_packings();
+    if (options_.effort == BudgetEffort::thorough) {
+      start_with(build_frontier(problem_, {BudgetEffort::quick, {}}));
+    }
+    if (may_pack()) start_with(build_frontier(without_packings(), {options_.effort, {}}));
     make_ladder();
     collect(search);
     work_ahead_ = work_of(kQuick);
@@ -165,16 +168,19 @@ class Builder {
     });
   }
 
-  /// What is found where nothing may be packed is the least that is found where it may.
-  void start_without_packings() {
+  Problem without_packings() const {
     Problem plain = problem_;
     plain.packings.clear();
     for (Value& value : plain.values) value.packing_count = 0;
-    const Frontier frontier = build_frontier(plain, {options_.effort, {}});
-    for (const PlanPoint& point : frontier.archive.points()) {
+    return plain;
+  }
+
+  /// Answers are never worse than those of another frontier, with less effort or fewer choices.
+  void start_with(const Frontier& other) {
+    for (const PlanPoint& point : other.archive.points()) {
       frontier_.archive.offer({point.peak, point.extra, 0}, *point.plan);
     }
-    frontier_.measured += frontier.measured;
+    frontier_.measured += other.measured;
   }
 
   /// The same plans with all that they save packed, in each way.

@@ -5,8 +5,9 @@
 ///
 /// Recipe (docs/budget.md): plans for all prices, checkpoints, and compositions of segments; then, along a fixed
 /// ladder of budgets from the largest peak to the smallest, greedy descents, exchanges and searches in windows. Graphs
-/// with few values to decide are solved (partition/budget/exact.h) as far as a limit allows. Where plans may pack values, all
-/// that is found without comes first, so that to allow it never makes an answer worse. Seeds
+/// with few values to decide are solved (partition/budget/exact.h) as far as a limit allows. What is
+/// found with less effort comes first, and where plans may pack values, what is found without: neither effort nor leave to
+/// pack makes an answer worse. Seeds
 /// and limits are fixed, and limits count measurements, so that a graph has one frontier on every machine; a
 /// budget only picks from it, so that lower budgets never give higher peaks or faster steps.
 

@@ -124,6 +124,18 @@ TEST_P(FrontierFuzz, IsNearTheBestForRandomGraphs) {
   gaps.expect_small(name("random graphs"));
 }
 
+TEST(FrontierEfforts, ThoroughIsNeverWorseThanQuick) {
+  for (int seed = 0; seed < (long_run() ? 200 : 10); ++seed) {
+    const Graph graph = dce(RandomNetwork(static_cast<uint64_t>(seed)).joint(20 + 10 * (seed % 8)));
+    const Problem problem = problem_of(graph, random_seconds(graph, static_cast<uint64_t>(seed)));
+    const Frontier quick = build_frontier(problem, {BudgetEffort::quick, {}});
+    const Frontier thorough = build_frontier(problem, {BudgetEffort::thorough, {}});
+    for (const PlanPoint& point : quick.archive.points()) {
+      EXPECT_LE(thorough.archive.at_most(point.peak)->extra, point.extra) << seed;
+    }
+  }
+}
+
 TEST_P(FrontierFuzz, IsNearTheBestForSmallModels) {
   Gaps gaps;
   for (const char* model :
