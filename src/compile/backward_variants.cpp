@@ -158,7 +158,7 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
   }
   const auto forward_values = unpack_saved(backward, hooks_.hooked);
   const auto donated =
-      key.releases ? in_backward(donated_, forward_values) : std::vector<ValueId>();
+      key.releases ? in_backward(backward, donated_, forward_values) : std::vector<ValueId>();
   backward = run_pass(
       "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
       std::move(backward), context);

@@ -225,7 +225,8 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
     partition.backward = run_pass(
         "reinplace",
         [&](Graph graph) {
-          return reinplace(std::move(graph), in_backward(donated, forward_values));
+          const auto mine = in_backward(graph, donated, forward_values);
+          return reinplace(std::move(graph), mine);
         },
         std::move(partition.backward), context);
     executable->add_backward(executable->usual_key(), {partition.backward, tables, forward_values});

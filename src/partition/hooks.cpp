@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include <antegrad/error.h>
@@ -121,7 +122,6 @@ TensorMeta packed_meta(const HookedTensor& tensor, size_t i) {
 /// A tensor value with the id `wanted`, or a new one when that is below `taken`.
 ValueId add_input(Graph& graph, const TensorMeta& meta, ValueId wanted, ValueId taken) {
   if (wanted < taken) return graph.add_tensor(meta);
-  graph.values.resize(std::max(graph.values.size(), static_cast<size_t>(wanted) + 1));
   graph.value(wanted) = {ValueKind::tensor, meta, wanted, wanted};
   return wanted;
 }
@@ -174,6 +174,13 @@ std::map<ValueId, ValueId> unpack_saved(Graph& backward, const Hooked& hooked) {
   std::vector<std::pair<const HookedTensor*, std::vector<ValueId>>> read;
   // New inputs have the ids of the forward where these are free: they are, but in backwards that were captured later.
   const auto taken = static_cast<ValueId>(backward.values.size());
+  // Others are numbered behind all of these.
+  for (const HookedTensor& tensor : hooked.tensors) {
+    for (const ValueId packed : tensor.packed) {
+      const auto end = static_cast<size_t>(packed) + 1;
+      backward.values.resize(std::max(backward.values.size(), end));
+    }
+  }
   // Other saved values keep their ids, a packed one that is one of them too.
   for (const Input& input : backward.inputs) {
     if (input.kind == InputKind::saved && !by_value.count(input.value)) {
@@ -231,11 +238,18 @@ std::map<ValueId, ValueId> apply_hooks(Partition& partition, Hooked& hooked) {
   return forward_values;
 }
 
-std::vector<ValueId> in_backward(std::vector<ValueId> values,
+std::vector<ValueId> in_backward(const Graph& backward, std::vector<ValueId> values,
                                  const std::map<ValueId, ValueId>& forward_values) {
-  for (const auto& [here, in_forward] : forward_values) {
-    std::replace(values.begin(), values.end(), in_forward, here);
+  std::unordered_map<ValueId, ValueId> here;  // by value of the forward
+  for (const auto& [value, in_forward] : forward_values) here.emplace(in_forward, value);
+  std::unordered_set<ValueId> read;
+  for (const Input& input : backward.inputs) {
+    if (input.kind == InputKind::saved) read.insert(input.value);
   }
+  for (ValueId& value : values) {
+    if (const auto it = here.find(value); it != here.end()) value = it->second;
+  }
+  std::erase_if(values, [&](ValueId value) { return !read.contains(value); });
   return values;
 }
 

@@ -46,8 +46,8 @@ std::map<ValueId, ValueId> unpack_saved(Graph& backward, const Hooked& hooked);
 /// Both, and Partition::saved. Returns what unpack_saved() returns.
 std::map<ValueId, ValueId> apply_hooks(Partition& partition, Hooked& hooked);
 
-/// Values of the forward as values of a backward with these new inputs.
-std::vector<ValueId> in_backward(std::vector<ValueId> values,
+/// Saved values of the forward as values of a backward with these new inputs; those that it does not read are left out.
+std::vector<ValueId> in_backward(const Graph& backward, std::vector<ValueId> values,
                                  const std::map<ValueId, ValueId>& forward_values);
 
 }  // namespace antegrad

@@ -1,6 +1,9 @@
 #include "runtime/eager_hooks.h"
 
+#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty_strided.h>
 #include <antegrad/error.h>
 #include <c10/util/StringUtil.h>
@@ -24,6 +27,21 @@ std::string text_of(const at::Tensor& tensor) {
 
 bool is_ours_alone(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+}
+
+// The tensor's elements in memory of these strides, of which several may be one element.
+at::Tensor copy_with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
+  auto copy = at::empty_strided(tensor.sizes(), strides, tensor.options());
+  if (at::has_internal_overlap(copy) == at::MemOverlap::No) {
+    copy.copy_(tensor);
+    return copy;
+  }
+  const auto elements = at::detail::computeStorageNbytes(tensor.sizes(), strides, /*itemsize=*/1);
+  const auto positions =
+      at::arange(static_cast<int64_t>(elements), tensor.options().dtype(at::kLong))
+          .as_strided(tensor.sizes(), strides);
+  copy.as_strided({static_cast<int64_t>(elements)}, {1}).index_put_({positions}, tensor);
+  return copy;
 }
 
 }  // namespace
@@ -54,9 +72,7 @@ at::Tensor PackedTensor::unpack() const {
       is_ours_alone(tensor)) {
     return tensor;
   }
-  auto copy = at::empty_strided(sizes_, strides_, options_);
-  copy.copy_(tensor);
-  return copy;
+  return copy_with_strides(tensor, strides_);
 }
 
 }  // namespace antegrad::runtime

@@ -249,6 +249,20 @@ TEST(HookScenarios, ArgumentsShareMemory) {
   }
 }
 
+// Several elements of the argument are one in memory.
+TEST(HookScenarios, AnExpandedArgument) {
+  const auto x = leaf({3, 1});
+  const auto body = [](const at::Tensor& x) { return at::softplus(x); };
+  const auto tangent = at::randn({3, 4});
+  const auto wanted = torch::autograd::grad({body(x.expand({3, 4}))}, {x}, {tangent});
+  for (const auto& hooks : exact_hooks()) {
+    auto step = compile(body, options(HookFilter::all));
+    const SavedTensorHooks scope(hooks);
+    EXPECT_TRUE(same_bits(wanted, torch::autograd::grad({step(x.expand({3, 4}))}, {x}, {tangent})))
+        << hooks.pair()->options.name;
+  }
+}
+
 // ---- autograd functions. Their derivatives are wrong on purpose: only they can give them.
 
 struct SavesItsArgument : Function<SavesItsArgument> {

@@ -348,6 +348,7 @@ std::vector<std::string> differences(const Case& c, const Candidate& candidate, 
                                      Leniencies* used) {
   Leniencies ignored;
   if (used == nullptr) used = &ignored;
+  const TestedHooks hooks;  // compiled callables alone see them
   Lines lines;
   if (candidate.refuses && c.expect.kind == Expectation::Kind::refused) {
     lines = compare_refused(c, candidate);

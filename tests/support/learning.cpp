@@ -111,6 +111,7 @@ Learner simple_learner(std::shared_ptr<torch::nn::Module> module, Function funct
 void expect_learning_parity(const std::function<Learner(const Setting&)>& make,
                             const Setting& setting, LearningOptions options) {
   const DeterministicKernels deterministic(setting.device);
+  const TestedHooks hooks;
   torch::manual_seed(kSeed);
   const auto eager = make(setting);
   torch::manual_seed(kSeed);

@@ -7,11 +7,38 @@
 #include <string_view>
 
 #include "options/settings.h"
+#include "support/exact_hooks.h"
 
 namespace antegrad::testing {
+namespace {
+
+// What ANTEGRAD_TEST_HOOKS says; empty where it is not set.
+struct WantedHooks {
+  std::string name, filter;
+};
+
+const WantedHooks& wanted_hooks() {
+  static const auto* wanted = [] {
+    auto* found = new WantedHooks();
+    if (const char* words = std::getenv("ANTEGRAD_TEST_HOOKS")) {
+      std::istringstream(words) >> found->name >> found->filter;
+    }
+    return found;
+  }();
+  return *wanted;
+}
+
+}  // namespace
+
+TestedHooks::TestedHooks() {
+  if (!wanted_hooks().name.empty()) scope_.emplace(exact_hooks(wanted_hooks().name));
+}
 
 Options tested_options() {
   auto options = Options().with_verify_graphs(true);
+  if (const auto& hooks = wanted_hooks(); !hooks.filter.empty()) {
+    apply_settings({{"saved_tensors_hooks_filtering_mode", hooks.filter}}, options);
+  }
   if (const char* share = std::getenv("ANTEGRAD_TEST_BUDGET")) {
     return options.with_memory_share(std::atof(share));
   }

@@ -42,6 +42,7 @@ struct Runner {
 
 void expect_training_parity(const std::function<Trainee()>& make,
                             const std::function<Batch(int)>& batch, int steps, c10::Device device) {
+  const TestedHooks hooks;
   torch::manual_seed(kSeed);
   Runner eager(make(), device);
   torch::manual_seed(kSeed);
@@ -126,6 +127,7 @@ void expect_same(const Outcome& eager, const Outcome& compiled) {
 }  // namespace
 
 Report expect_function_parity(const Function& fn, const std::vector<at::Tensor>& inputs) {
+  const TestedHooks hooks;
   auto step = antegrad::compile(fn, tested_options());
   const auto eager = observe(fn, inputs);
   for (int i = 0; i < 2; ++i) {

@@ -3,14 +3,18 @@
 #include <antegrad/antegrad.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include "capture/stand_in.h"
 #include "compare.h"
 #include "leaks.h"
 #include "observation.h"
 #include "options/settings.h"
+#include "support/exact_hooks.h"
 
 namespace antegrad::fuzz {
 
@@ -41,15 +45,57 @@ Options options_of(uint64_t seed) {
   return options.with_min_cut(std::move(min_cut));
 }
 
+// Hooks on saved tensors at random, the same for a seed, that keep every bit; null for half of the programs.
+const Hooks* hooks_of(uint64_t seed, Options& options) {
+  std::mt19937_64 random(seed ^ 0xd1b54a32d192ed03U);
+  if (random() % 2 == 0) return nullptr;
+  constexpr HookFilter kFilters[] = {HookFilter::donated, HookFilter::no_static, HookFilter::all};
+  options.saved_tensors_hooks_filtering_mode = kFilters[random() % std::size(kFilters)];
+  const auto& all = testing::exact_hooks();
+  return &all[random() % all.size()];
+}
+
+// A compiled callable under hooks. Where these leave no room in a memory budget, it is compiled with the one that the error
+// says is enough.
+class Hooked {
+ public:
+  Hooked(Callable callable, uint64_t seed)
+      : callable_(std::move(callable)),
+        options_(options_of(seed)),
+        hooks_(hooks_of(seed, options_)),
+        step_(antegrad::compile(Callable(callable_), options_)) {}
+
+  List call(const List& arguments, const std::vector<int64_t>& flags) {
+    std::optional<SavedTensorHooks> scope;
+    if (hooks_ == nullptr) return step_(arguments, flags);
+    scope.emplace(*hooks_);
+    try {
+      return step_(arguments, flags);
+    } catch (const BudgetError& error) {
+      eager_calls_ += step_.report().eager_calls;
+      options_.with_memory_budget(error.smallest_bytes());
+      step_ = antegrad::compile(Callable(callable_), options_);
+      return step_(arguments, flags);
+    }
+  }
+  int64_t eager_calls() const { return eager_calls_ + step_.report().eager_calls; }
+
+ private:
+  Callable callable_;
+  Options options_;
+  const Hooks* hooks_;
+  Compiled<Callable> step_;
+  int64_t eager_calls_ = 0;
+};
+
 }  // namespace
 
 Subject compiled(const Program& program, const Callable& callable) {
-  auto step = std::make_shared<Compiled<Callable>>(
-      antegrad::compile(Callable(callable), options_of(program.seed)));
+  auto step = std::make_shared<Hooked>(callable, program.seed);
   return {[step](const List& arguments, const std::vector<int64_t>& flags) {
-            return (*step)(arguments, flags);
+            return step->call(arguments, flags);
           },
-          [step] { return step->report().eager_calls; }};
+          [step] { return step->eager_calls(); }};
 }
 
 // What a callable holds. Let go of at the end: a callable that holds a tensor to which it gave history is kept

@@ -127,6 +127,36 @@ TEST(Hooks, LaterBackwardsSayWhichValuesTheyMean) {
   EXPECT_EQ(meant, halves.hooked.tensors[0].packed);
 }
 
+// The ids of the forward's packed values end where those of a later backward do, or beyond: each new input has an id of
+// its own.
+TEST(Hooks, NewInputsOfLaterBackwardsAreApart) {
+  for (int more = 0; more < 6; ++more) {
+    Halves halves;
+    Graph later = halves.partition.backward;
+    for (int i = 0; i < more; ++i) later.add_tensor({DType::f32, {}, {4}, {1}});
+    halves.hooked.tensors.push_back({1, graph_of(kPack), graph_of(kUnpack)});
+    pack_saved(halves.partition.forward, halves.hooked);
+    const auto& packed = halves.hooked.tensors[0].packed;
+    const auto forward_values = unpack_saved(later, halves.hooked);
+    EXPECT_NO_THROW(verify(later)) << more;
+    EXPECT_EQ(forward_values.size(), packed.size());
+    const auto meant = in_backward(later, packed, forward_values);
+    ASSERT_EQ(meant.size(), 2u);
+    EXPECT_EQ(forward_values.at(meant[0]), packed[0]);
+    EXPECT_EQ(forward_values.at(meant[1]), packed[1]);
+  }
+}
+
+// A backward of some gradients may read less than the forward saved.
+TEST(Hooks, WhatABackwardDoesNotReadIsNoneOfItsValues) {
+  Halves halves;
+  halves.hooked.tensors.push_back({1, graph_of(kPack), graph_of(kUnpack)});
+  pack_saved(halves.partition.forward, halves.hooked);
+  Graph none = graph_of("inputs\n  %9: f32[4, 4] tangent 0\nnodes\noutputs\n  %9 gradient 0\n");
+  const auto forward_values = unpack_saved(none, halves.hooked);
+  EXPECT_TRUE(in_backward(none, halves.hooked.tensors[0].packed, forward_values).empty());
+}
+
 // Numbers of objects in the hooks' graphs count from the first of theirs.
 TEST(Hooks, ObjectsStandBehindThoseOfTheGraph) {
   Halves halves;
