@@ -165,7 +165,11 @@ Decided decide(const Graph& joint, const Options& options,
     if (choice.partitioner != Partitioner::budget) return decided;
     const auto peak = peak_with(decided.partition, decided.hooks.hooked, choice.rules);
     if (peak <= budget) return decided;
-    if (choice.budget.bytes <= smallest) refuse_budget(peak, budget);
+    if (choice.budget.bytes <= smallest) {
+      if (!options.budget.share) refuse_budget(peak, budget);
+      report.memory_budget_bytes = peak;  // the smallest that is known with these hooks
+      return decided;
+    }
     choice.budget.bytes = std::max(smallest, choice.budget.bytes - (peak - budget));
     decided.partition = partition_for(joint, choice).partition;
   }
