@@ -19,6 +19,7 @@
 #include "common/models.h"
 #include "options/table.h"
 #include "support/bits.h"
+#include "support/folder.h"
 
 namespace antegrad::testing {
 namespace {
@@ -404,13 +405,7 @@ std::vector<Effect> calls() {
        [=](const Options& options) {
          report_of(compile(sine, options), four);
          if (options.dump_dir.empty()) return std::string("no folder");
-         // One by one: libtorch 2.11 has a remove_all() that takes the place of the library's.
-         size_t files = 0;
-         for (const auto& file : std::filesystem::directory_iterator(options.dump_dir)) {
-           files += std::filesystem::remove(file.path()) ? 1 : 0;
-         }
-         std::filesystem::remove(options.dump_dir);
-         return std::string(files > 0 ? "graphs" : "nothing");
+         return std::string(remove_folder(options.dump_dir) > 0 ? "graphs" : "nothing");
        },
        "no folder",
        "graphs"},

@@ -27,6 +27,7 @@
 
 #include "support/bits.h"
 #include "support/exact_hooks.h"
+#include "support/folder.h"
 
 namespace antegrad::testing {
 namespace {
@@ -332,7 +333,7 @@ TEST(HookScenarios, AFunctionReadsWhatWentThroughEightBits) {
   const auto read = (x.detach() + 1).to(at::kFloat8_e4m3fn).to(at::kFloat);
   EXPECT_TRUE(same_bits({tangent + read}, found));
   const auto graphs = last_dumps(folder);
-  std::filesystem::remove_all(folder);
+  remove_folder(folder);
   ASSERT_EQ(graphs.size(), 2u);
   EXPECT_EQ(graphs[0], R"(antegrad.graph 1 "step.forward"
 inputs
