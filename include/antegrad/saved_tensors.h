@@ -60,6 +60,7 @@ struct HookPair {
 
 /// "#1", "#2", ...
 std::string next_hook_key();
+std::string hook_key_of_types(const std::type_info& pack, const std::type_info& unpack);
 
 /// Throws OptionError: what these hooks pack is no structure of tensors, so they cannot be inlined.
 [[noreturn]] void refuse_object(const HookOptions& options);
@@ -68,7 +69,7 @@ template <class Pack, class Unpack>
 std::string hook_key(const HookOptions& options) {
   if (!options.cache_hash.empty()) return "hash:" + options.cache_hash;
   if constexpr (std::is_empty_v<Pack> && std::is_empty_v<Unpack>) {
-    return std::string(typeid(Pack).name()) + "," + typeid(Unpack).name();
+    return hook_key_of_types(typeid(Pack), typeid(Unpack));
   } else {
     return next_hook_key();
   }

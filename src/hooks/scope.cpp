@@ -17,6 +17,13 @@ std::string next_hook_key() {
   return "#" + std::to_string(next++);
 }
 
+std::string hook_key_of_types(const std::type_info& pack, const std::type_info& unpack) {
+  std::string key = pack.name();
+  key += ',';
+  key += unpack.name();
+  return key;
+}
+
 void refuse_object(const HookOptions& options) {
   throw OptionError(ErrorText{
       "hooks that pack into tensors, numbers, strings and structures of those (antegrad/tree.h)",
