@@ -26,7 +26,7 @@ void explain(const ExplainOptions& options) {
   if (!options.record.empty() && options.plan.budget.empty()) {
     throw UsageError("--record needs a --budget: without one nothing is decided");
   }
-  const Planned planned(options.plan);
+  const Planned planned(options.plan, Packing::as_recorded);
   const budget::PlanPoint point = planned.point();
   BudgetReport report = budget_report(planned.planner(), point, planned.budget());
   report.how = planned.how();
@@ -51,7 +51,8 @@ void add_explain(CLI::App& app) {
       "Say what a plan for a memory budget saves and recomputes, why, and what it costs");
   auto options = std::make_shared<ExplainOptions>();
   command->footer(
-      "Without --budget the plan is that which saves all that the backward reads.\n\n"
+      "Without --budget the plan is that which saves all that the backward reads. Plans may pack "
+      "tensors in the ways that the record of the file allows.\n\n"
       "Examples:\n  antegrad explain step.agraph --budget 200MiB\n"
       "  antegrad explain step.agraph --budget 50% --effort thorough --all\n"
       "  antegrad explain step.agraph --budget 1.5GiB --json | jq .recompute_us\n"

@@ -42,7 +42,7 @@ const Format& format_of(const std::string& output) {
 
 void show_pareto(const ParetoOptions& options) {
   const Format& format = format_of(options.output);
-  const Planned planned(options.plan);
+  const Planned planned(options.plan, Packing::as_recorded);
   const budget::Planner& planner = planned.planner();
   Pareto found = pareto(planner);
   const Partition min_cut = min_cut_partition(planned.joint(), {}, planned.rules().symbols);

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <antegrad/error.h>
 
 #include "command.h"
 #include "graph/byte_text.h"
+#include "graph/verify.h"
 #include "passes/dce.h"
 #include "passes/joint_passes.h"
 #include "progress.h"
@@ -65,11 +67,15 @@ void add_budget_options(CLI::App& command, PlanOptions& options) {
                    "is compiled");
 }
 
-Planned::Planned(const PlanOptions& options)
+Planned::Planned(const PlanOptions& options, Packing packing)
     : effort_(*from_word<BudgetEffort>(options.effort)), simplify_(!options.as_is) {
   std::optional<Budget> budget;
   if (!options.budget.empty()) budget = budget_from(options.budget);
-  captured_ = read_joint_graph(options.file);
+  GraphFile file = read_joint_file(options.file);
+  captured_ = std::move(file.graph);
+  if (packing == Packing::as_recorded && !file.record.empty()) {
+    packings_ = parse_record(file.record).choice.packings;
+  }
   rules_ = byte_rules(captured_, options.symbols);
   joint_ = simplified(captured_, options.as_is);
   machine_ = options.machine.empty() ? budget::machine_of(joint_) : options.machine;
@@ -77,7 +83,7 @@ Planned::Planned(const PlanOptions& options)
   Progress progress("looking for plans");
   planner_ = std::make_unique<budget::Planner>(
       joint_, times, rules_,
-      budget::FrontierOptions{effort_, [&](double done) { progress.show(done); }});
+      budget::FrontierOptions{effort_, [&](double done) { progress.show(done); }}, packings_);
   if (!budget) return;
   const auto eager = static_cast<double>(planner_->frontier().eager_peak);
   budget_ =
@@ -95,22 +101,28 @@ PartitionChoice Planned::choice() const {
   choice.budget.effort = effort_;
   choice.machine = machine_;
   choice.rules = rules_;
+  choice.packings = packings_;
   choice.simplify = simplify_;
   return choice;
 }
 
 std::string Planned::how() const {
-  return fmt::format("{} search, times of a {}", word_of(effort_), machine_);
+  return fmt::format("{} search, times of a {}{}{}", word_of(effort_), machine_,
+                     packings_.ways.empty() ? "" : ", packing by ",
+                     fmt::join(packings_.ways, ", "));
 }
 
-Graph read_joint_graph(const std::string& file) {
-  Graph graph = read_valid_graph(file);
-  if (!is_joint(graph)) {
-    throw GraphError(ErrorText{"a joint graph, with primals and gradients", graph.name, ""});
+GraphFile read_joint_file(const std::string& file) {
+  GraphFile found = read_graph_file(file);
+  verify(found.graph);
+  if (!is_joint(found.graph)) {
+    throw GraphError(ErrorText{"a joint graph, with primals and gradients", found.graph.name, ""});
   }
-  number_nodes(graph);
-  return graph;
+  number_nodes(found.graph);
+  return found;
 }
+
+Graph read_joint_graph(const std::string& file) { return read_joint_file(file).graph; }
 
 Graph simplified(Graph joint, bool as_is) {
   return as_is ? dce(std::move(joint)) : run_joint_passes(std::move(joint), {});

@@ -12,6 +12,7 @@
 
 #include "explain/record.h"
 #include "graph/graph.h"
+#include "graph/graph_file.h"
 #include "memory/byte_rules.h"
 #include "partition/budget/planner.h"
 
@@ -31,12 +32,15 @@ void add_plan_options(CLI::App& command, PlanOptions& options);
 /// Adds all of these but FILE.
 void add_budget_options(CLI::App& command, PlanOptions& options);
 
+/// Whether plans may pack values as the record in the file says (PartitionChoice::packings).
+enum class Packing : bool { no, as_recorded };
+
 /// A joint graph, simplified, and its frontier. Stays where it is: the planner refers to the graph.
 class Planned {
  public:
   /// Reads, simplifies and plans; shows progress on a terminal. Throws UsageError for options, GraphError for a graph
   /// that is not joint.
-  explicit Planned(const PlanOptions& options);
+  explicit Planned(const PlanOptions& options, Packing packing = Packing::no);
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;
 
@@ -50,7 +54,7 @@ class Planned {
   budget::PlanPoint point() const;
   /// With a budget.
   PartitionChoice choice() const;
-  /// "quick search, times of a gpu"
+  /// "quick search, times of a gpu", "..., packing by bf16"
   std::string how() const;
 
  private:
@@ -60,11 +64,13 @@ class Planned {
   BudgetEffort effort_;
   std::string machine_;
   bool simplify_;
+  Packings packings_;
   std::unique_ptr<budget::Planner> planner_;
   std::optional<int64_t> budget_;
 };
 
-/// A verified joint graph with numbered nodes. Throws GraphError for another one.
+/// A verified joint graph with numbered nodes, and its record. Throws GraphError for another one.
+GraphFile read_joint_file(const std::string& file);
 Graph read_joint_graph(const std::string& file);
 /// What partitions start from.
 Graph simplified(Graph joint, bool as_is);

@@ -9,6 +9,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "explain/record.h"
+#include "explain/replay.h"
+#include "graph/graph_file.h"
 #include "graphs.h"
 #include "options/reference.h"
 
@@ -207,6 +210,35 @@ TEST(CommandLine, BudgetsThatCannotBeAreTold) {
     expect(run("verify " + kMlp + " && " + half + ANTEGRAD_CLI + " " + command), 1,
            "expected a joint graph");
   }
+}
+
+// Plans may pack what the record in the file says.
+TEST(CommandLine, ExplainsWhatIsPacked) {
+  Graph graph = graph_from_file("reference/llama.agraph");
+  number_nodes(graph);
+  PartitionChoice choice;
+  choice.partitioner = Partitioner::budget;
+  choice.budget.bytes = 1 << 20;
+  choice.packings.ways = {"quarter"};
+  for (const Node& node : graph.nodes) {
+    for (const ValueId id : node.outputs) {
+      if (id == kNoValue || graph.value(id).storage != id) continue;
+      choice.packings.entries.push_back(
+          {id, 0, {storage_bytes(graph.value(id).meta, {}) / 4, 1e-9, 0, 0}});
+    }
+  }
+  const OutputFile file("packed.agraph");
+  std::ofstream(file.path) << to_text(
+      GraphFile{graph, to_text(make_record(partition_by(graph, choice), choice))});
+  const Outcome explained = run("explain --budget 1MiB " + file.path);
+  for (const char* part : {"packing by quarter", "packed (quarter)", "packed_for_budget"}) {
+    expect(explained, 0, part);
+  }
+  expect(run("pareto --budget 1MiB " + file.path), 0, "chosen");
+  expect(run("replay " + file.path), 0, "same: ");
+  const OutputFile again("again.agraph");
+  expect(run("explain --budget 1MiB --record " + again.path + " " + file.path), 0, "packed");
+  expect(run("replay " + again.path), 0, "same: ");
 }
 
 TEST(CommandLine, ParetoIsATableOrAFile) {
