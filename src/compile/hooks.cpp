@@ -158,15 +158,18 @@ Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, Ho
     }
   }
   std::sort(candidates.begin(), candidates.end());
+  std::vector<std::pair<size_t, TensorMeta>> refused;
   for (const auto id : candidates) {
     for (size_t way = 0; way < ways.size(); ++way) {
+      const std::pair key(way, joint.value(id).meta);
+      if (std::find(refused.begin(), refused.end(), key) != refused.end()) continue;
       try {
-        const auto& tensor = ways[way].on(joint.value(id).meta);
+        const auto& tensor = ways[way].on(key.second);
         if (change_nothing(tensor)) continue;
         packings.entries.push_back(
             {id, static_cast<int32_t>(way), pack_cost(tensor, machine, rules)});
       } catch (const std::exception&) {
-        // Of a tensor that may never be saved: if it is, capture_hooks() says so.
+        refused.push_back(key);  // it may never be saved: if it is, capture_hooks() says why not
       }
     }
   }
