@@ -5,6 +5,7 @@
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <functional>
 #include <iostream>
 #include <vector>
@@ -29,6 +30,8 @@ Step run(torch::nn::Sequential& model, const Loss& loss, const at::Tensor& x) {
   for (const auto& parameter : model->parameters()) step.gradients.push_back(parameter.grad());
   return step;
 }
+
+int64_t percent(double share) { return std::llround(100 * share); }
 
 bool is_within(const Step& eager, const Step& step, int64_t budget) {
   std::cout << "peak " << step.peak_bytes / 1_KiB << " KiB, eager " << eager.peak_bytes / 1_KiB
@@ -87,8 +90,8 @@ int main() {
   const auto recomputed = tight.report().programs[0].recompute_share;
   const auto program = packed.report().programs[0];
   std::cout << "with " << program.hooks << " on " << program.hooked.size()
-            << " tensors: " << 100 * program.recompute_share << " % of the step more instead of "
-            << 100 * recomputed << " %\n";
+            << " tensors: " << percent(program.recompute_share) << " % of the step more instead of "
+            << percent(recomputed) << " %\n";
   if (program.hooked.empty() || program.recompute_share >= recomputed) return 1;
   return is_within(eager, in_packed, smallest) ? 0 : 1;
 }
