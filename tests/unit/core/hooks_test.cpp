@@ -30,9 +30,9 @@ outputs
 const char* const kPack = R"(inputs
   %0: f32[4, 4] primal argument 0
 nodes
-  %1: f32[] = aten::amax.default(%0, [], false)
+  %1: f32[] = aten::amax.default(%0, dim=[], keepdim=false)
   %2: f32[4, 4] = aten::div.Tensor(%0, %1)
-  %3: f16[4, 4] = aten::_to_copy.default(%2, f16, none, none, none, false, none)
+  %3: f16[4, 4] = aten::_to_copy.default(%2, dtype=f16, layout=none, device=none, pin_memory=none, non_blocking=false, memory_format=none)
 outputs
   %3 result
   %1 result
@@ -41,7 +41,7 @@ const char* const kUnpack = R"(inputs
   %0: f16[4, 4] primal argument 0
   %1: f32[] primal argument 1
 nodes
-  %2: f32[4, 4] = aten::_to_copy.default(%0, f32, none, none, none, false, none)
+  %2: f32[4, 4] = aten::_to_copy.default(%0, dtype=f32, layout=none, device=none, pin_memory=none, non_blocking=false, memory_format=none)
   %3: f32[4, 4] = aten::mul.Tensor(%2, %1)
 outputs
   %3 result
@@ -66,13 +66,15 @@ TEST(Hooks, PackAfterTheLastUseAndUnpackBeforeTheFirst) {
   EXPECT_EQ(node_list(halves.partition.forward),
             "%1: f32[4, 4] = aten::exp.default(%0)\n"
             "%2: f32[4, 4] = aten::sin.default(%1)\n"
-            "%10: f32[] = aten::amax.default(%1, [], false)\n"
+            "%10: f32[] = aten::amax.default(%1, dim=[], keepdim=false)\n"
             "%11: f32[4, 4] = aten::div.Tensor(%1, %10)\n"
-            "%12: f16[4, 4] = aten::_to_copy.default(%11, f16, none, none, none, false, none)\n"
+            "%12: f16[4, 4] = aten::_to_copy.default(%11, dtype=f16, layout=none, device=none, "
+            "pin_memory=none, non_blocking=false, memory_format=none)\n"
             "%3: f32[4, 4] = aten::neg.default(%2)\n");
   EXPECT_EQ(node_list(halves.partition.backward),
             "%4: f32[4, 4] = aten::mul.Tensor(%9, %9)\n"
-            "%13: f32[4, 4] = aten::_to_copy.default(%12, f32, none, none, none, false, none)\n"
+            "%13: f32[4, 4] = aten::_to_copy.default(%12, dtype=f32, layout=none, device=none, "
+            "pin_memory=none, non_blocking=false, memory_format=none)\n"
             "%1: f32[4, 4] = aten::mul.Tensor(%13, %10)\n"
             "%5: f32[4, 4] = aten::mul.Tensor(%4, %1)\n"
             "%6: f32[4, 4]{1, 4} &1 = aten::t.default(%1)\n"
