@@ -22,6 +22,7 @@
 #include "shapes/compare.h"
 #include "torch_compat/generator_state.h"
 #include "torch_compat/keys.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
 namespace {
@@ -79,11 +80,7 @@ bool makes_nested(const ops::OpEntry& entry) {
 // Stand-ins are strided: one for something else would take what follows for what it is not.
 void require_strided(const ops::OpEntry& entry, const at::Tensor& returned) {
   if (!returned.defined()) return;
-  const char* found = nullptr;
-  if (returned.layout() != at::kStrided) found = "a sparse or mkldnn tensor";
-  if (returned.is_nested()) found = "a nested tensor";
-  if (returned.is_quantized()) found = "a quantised tensor";
-  if (found != nullptr) refuse_kind(entry, found);
+  if (const char* found = torch_compat::why_not_strided(returned)) refuse_kind(entry, found);
 }
 
 void require_strided(const ops::OpEntry& entry, const Stack& returned) {

@@ -55,12 +55,18 @@ inline bool has_forward_gradient(const c10::TensorImpl& impl) {
   return meta != nullptr && meta->fw_grad_ != nullptr && !meta->fw_grad_->empty();
 }
 
-/// What a tensor is that is not a strided tensor of libtorch itself ("a nested tensor"); null for one that is.
-inline const char* why_not_plain(const at::Tensor& tensor) {
-  if (tensor.key_set().has(c10::DispatchKey::Python)) return "a tensor subclass";
+/// What a tensor is whose elements do not stand by strides ("a nested tensor"); null for one whose do.
+inline const char* why_not_strided(const at::Tensor& tensor) {
   if (tensor.is_nested()) return "a nested tensor";
   if (tensor.is_quantized()) return "a quantised tensor";
   if (tensor.layout() != at::kStrided) return "a sparse or mkldnn tensor";
+  return nullptr;
+}
+
+/// What a tensor is that is not a strided tensor of libtorch itself ("a nested tensor"); null for one that is.
+inline const char* why_not_plain(const at::Tensor& tensor) {
+  if (tensor.key_set().has(c10::DispatchKey::Python)) return "a tensor subclass";
+  if (const char* kind = why_not_strided(tensor)) return kind;
   if (tensor.is_conj() || tensor.is_neg()) return "a lazily conjugated or negated tensor";
   if (has_forward_gradient(*tensor.unsafeGetTensorImpl())) {
     return "a tensor with a forward-mode gradient";

@@ -23,6 +23,7 @@
 #include "common/models.h"
 #include "runtime/nameless_file.h"
 #include "support/bits.h"
+#include "support/saving.h"
 
 namespace antegrad::testing {
 namespace {
@@ -62,18 +63,6 @@ class Offload : public ::testing::Test {
 
 Options options() { return Options().with_verify_graphs(true); }
 
-// Saves what sin, exp and tanh make, and the arguments.
-at::Tensor chain(at::Tensor x, at::Tensor y) {  // NOLINT: as std::function calls it
-  auto z = (x * y).sin();
-  z = z.exp() * z;
-  return z.tanh().mm(y.t()).square().sum();
-}
-
-List arguments(int64_t rows = 6) {
-  torch::manual_seed(1);
-  return {at::randn({rows, 4}).requires_grad_(), at::randn({rows, 4}).requires_grad_()};
-}
-
 template <class Function>
 List gradients(Function& function, const List& xs) {
   return torch::autograd::grad({function(xs[0], xs[1])}, xs);
@@ -102,11 +91,11 @@ at::Tensor call_fetch(const at::Tensor& handle, const at::Tensor& like) {
 class OffloadFilters : public Offload, public ::testing::WithParamInterface<HookFilter> {};
 
 TEST_P(OffloadFilters, GradientsKeepTheirBits) {
-  const auto xs = arguments();
-  Fn eager = chain;
+  const auto xs = saving_arguments();
+  Fn eager = saving_chain;
   const auto wanted = gradients(eager, xs);
   auto settings = options().with_saved_tensors_hooks_filtering_mode(GetParam());
-  auto step = compile(Fn(chain), settings);
+  auto step = compile(Fn(saving_chain), settings);
   for (int i = 0; i < 3; ++i) {
     const SavedTensorHooks scope(offload_to_host(everything()));  // equal ones are one to guards
     EXPECT_TRUE(same_bits(wanted, gradients(step, xs)));
@@ -142,8 +131,8 @@ TEST_F(Offload, WhatIsOutIsWhatTheProgramSaved) {
 }
 
 TEST_F(Offload, ADroppedGraphTakesItsFilesAlong) {
-  const auto xs = arguments();
-  auto step = compile(Fn(chain), options());
+  const auto xs = saving_arguments();
+  auto step = compile(Fn(saving_chain), options());
   const SavedTensorHooks scope(offload_to_host(everything()));
   auto loss = step(xs[0], xs[1]);
   EXPECT_GT(offloaded_bytes(), 0);
@@ -155,10 +144,10 @@ TEST_F(Offload, ADroppedGraphTakesItsFilesAlong) {
 }
 
 TEST_F(Offload, BackwardAgainUnderRetainGraph) {
-  const auto xs = arguments();
-  Fn eager = chain;
+  const auto xs = saving_arguments();
+  Fn eager = saving_chain;
   const auto wanted = gradients(eager, xs);
-  auto step = compile(Fn(chain), options());
+  auto step = compile(Fn(saving_chain), options());
   const SavedTensorHooks scope(offload_to_host(everything()));
   const auto loss = step(xs[0], xs[1]);
   const auto out = offloaded_bytes();
@@ -172,27 +161,14 @@ TEST_F(Offload, BackwardAgainUnderRetainGraph) {
 
 // Backward passes in other forms: some gradients, other tangents, retained graphs.
 TEST_F(Offload, EveryBackwardFetches) {
-  const auto xs = arguments();
-  const auto body = [](at::Tensor x, at::Tensor y) {  // NOLINT
-    const auto z = (x * y).sin().exp();
-    return std::pair(z * x, z.tanh());
-  };
-  using Two = std::function<std::pair<at::Tensor, at::Tensor>(at::Tensor, at::Tensor)>;
-  const auto passes = [&](const Two& function) {
-    List all;
-    const auto add = [&](const List& some) { all.insert(all.end(), some.begin(), some.end()); };
-    const auto [a, b] = function(xs[0], xs[1]);
-    add(torch::autograd::grad({a.sum()}, xs, {}, true));
-    add(torch::autograd::grad({b.sum()}, {xs[1]}, {}, true));
-    add(torch::autograd::grad({a, b}, {xs[0]}, {at::ones_like(a).t().contiguous().t(), b}, true));
-    add(torch::autograd::grad({a.sum() + b.sum()}, xs));
-    return all;
-  };
-  const auto wanted = passes(body);
+  const auto xs = saving_arguments();
+  const auto wanted = several_passes(two_results, xs);
   for (const auto filter : {HookFilter::donated, HookFilter::all}) {
-    auto step = compile(Two(body), options().with_saved_tensors_hooks_filtering_mode(filter));
+    auto step =
+        compile(TwoResults(two_results), options().with_saved_tensors_hooks_filtering_mode(filter));
     const SavedTensorHooks scope(offload_to_host(everything()));
-    EXPECT_TRUE(same_bits(wanted, passes([&](at::Tensor x, at::Tensor y) { return step(x, y); })));
+    EXPECT_TRUE(same_bits(
+        wanted, several_passes([&](at::Tensor x, at::Tensor y) { return step(x, y); }, xs)));
     EXPECT_EQ(step.report().eager_calls, 0);
   }
 }
@@ -238,8 +214,8 @@ TEST_F(Offload, EveryDtypeComesBackToTheBit) {
 }
 
 TEST_F(Offload, ChecksAgainstEagerPass) {
-  const auto xs = arguments();
-  auto step = compile(Fn(chain), options().with_check_against_eager(2));
+  const auto xs = saving_arguments();
+  auto step = compile(Fn(saving_chain), options().with_check_against_eager(2));
   const SavedTensorHooks scope(offload_to_host(everything()));
   for (int i = 0; i < 3; ++i) gradients(step, xs);
   EXPECT_EQ(step.report().checked_calls, 2);
@@ -247,10 +223,10 @@ TEST_F(Offload, ChecksAgainstEagerPass) {
 }
 
 TEST_F(Offload, EmptyTensorsStay) {
-  const auto xs = arguments(0);
-  Fn eager = chain;
+  const auto xs = saving_arguments(0);
+  Fn eager = saving_chain;
   const auto wanted = gradients(eager, xs);
-  auto step = compile(Fn(chain), options());
+  auto step = compile(Fn(saving_chain), options());
   auto all = everything();
   all.min_bytes = 0;
   const SavedTensorHooks scope(offload_to_host(all));
@@ -259,8 +235,8 @@ TEST_F(Offload, EmptyTensorsStay) {
 }
 
 TEST_F(Offload, OtherOptionsAreAnotherProgram) {
-  const auto xs = arguments();
-  auto step = compile(Fn(chain), options());
+  const auto xs = saving_arguments();
+  auto step = compile(Fn(saving_chain), options());
   const auto programs = [&](const HostOffload& moved) {
     const SavedTensorHooks scope(offload_to_host(moved));
     gradients(step, xs);
@@ -277,10 +253,10 @@ TEST_F(Offload, OtherOptionsAreAnotherProgram) {
 }
 
 TEST_F(Offload, ABackwardOnAnotherThread) {
-  const auto xs = arguments();
-  Fn eager = chain;
+  const auto xs = saving_arguments();
+  Fn eager = saving_chain;
   const auto wanted = gradients(eager, xs);
-  auto step = compile(Fn(chain), options());
+  auto step = compile(Fn(saving_chain), options());
   const SavedTensorHooks scope(offload_to_host(everything()));
   const auto loss = step(xs[0], xs[1]);
   List found;
@@ -290,10 +266,10 @@ TEST_F(Offload, ABackwardOnAnotherThread) {
 }
 
 TEST_F(Offload, ThreadsAtOnce) {
-  const auto xs = arguments(300);
-  Fn eager = chain;
+  const auto xs = saving_arguments(300);
+  Fn eager = saving_chain;
   const auto wanted = gradients(eager, xs);
-  auto step = compile(Fn(chain), options());
+  auto step = compile(Fn(saving_chain), options());
   std::vector<std::thread> threads;
   std::vector<int> right(4);
   for (auto& count : right) {
@@ -535,8 +511,8 @@ TEST_F(Offload, AProcessThatIsKilledLeavesNoFile) {
   List held;
   {
     const Child child([&] {
-      const auto xs = arguments();
-      auto step = compile(Fn(chain), options());
+      const auto xs = saving_arguments();
+      auto step = compile(Fn(saving_chain), options());
       const SavedTensorHooks scope(offload_to_host(everything()));
       held.push_back(step(xs[0], xs[1]));
       return offloaded_bytes() > 0;

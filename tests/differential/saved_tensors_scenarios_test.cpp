@@ -1,13 +1,10 @@
-// What hooks on saved tensors meet in programs that write, alias, save by functions of their own and call code that
-// libtorch does not see; and hooks that do the wrong thing.
+// What hooks on saved tensors meet in programs that write, alias and save by functions of their own.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/custom_class.h>
-#include <torch/library.h>
 #include <torch/nn.h>
 #include <torch/utils.h>
 
@@ -28,6 +25,7 @@
 #include "support/bits.h"
 #include "support/exact_hooks.h"
 #include "support/folder.h"
+#include "support/saving.h"
 
 namespace antegrad::testing {
 namespace {
@@ -38,8 +36,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 
 constexpr HookFilter kFilters[] = {HookFilter::donated, HookFilter::no_static, HookFilter::all};
-
-at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_grad(true); }
 
 Options options(HookFilter filter = HookFilter::donated) {
   return Options().with_verify_graphs(true).with_saved_tensors_hooks_filtering_mode(filter);
@@ -87,6 +83,17 @@ void expect_as_eager(const Fn& fn, const List& arguments, size_t hooked) {
       if (filter == HookFilter::all && hooks.pair()->options.inlineable) {
         EXPECT_GE(report.programs[0].hooked.size(), hooked);
       }
+    }
+  }
+}
+
+// `run(compiled, hooks, filter)` gives the same bits compiled and not.
+template <class Run>
+void expect_as_in_eager(const Run& run) {
+  for (const auto& hooks : exact_hooks()) {
+    for (const auto filter : kFilters) {
+      EXPECT_TRUE(same_bits(run(false, hooks, filter), run(true, hooks, filter)))
+          << hooks.pair()->options.name;
     }
   }
 }
@@ -174,14 +181,10 @@ TEST(HookScenarios, ABufferIsSavedBeforeItIsWritten) {
     const SavedTensorHooks scope(hooks);
     const auto loss = compiled ? step(x) : body(x);
     loss.backward();
+    EXPECT_EQ(step.report().eager_calls, 0);
     return List{loss.detach(), x.grad(), buffer};
   };
-  for (const auto& hooks : exact_hooks()) {
-    for (const auto filter : kFilters) {
-      EXPECT_TRUE(same_bits(run(false, hooks, filter), run(true, hooks, filter)))
-          << hooks.pair()->options.name;
-    }
-  }
+  expect_as_in_eager(run);
 }
 
 // ---- aliases
@@ -240,14 +243,10 @@ TEST(HookScenarios, ArgumentsShareMemory) {
     const auto a = base.slice(0, 0, 4), b = base.slice(0, 4, 8);
     const auto loss = compiled ? step(x, a, b) : body(x, a, b);
     loss.backward();
+    EXPECT_EQ(step.report().eager_calls, 0);
     return List{loss.detach(), x.grad(), base};
   };
-  for (const auto& hooks : exact_hooks()) {
-    for (const auto filter : kFilters) {
-      EXPECT_TRUE(same_bits(run(false, hooks, filter), run(true, hooks, filter)))
-          << hooks.pair()->options.name;
-    }
-  }
+  expect_as_in_eager(run);
 }
 
 // Several elements of the argument are one in memory.
@@ -392,356 +391,6 @@ TEST(HookScenarios, EachFilterNamesItsTensors) {
   EXPECT_EQ(
       lists(HookFilter::all),
       std::pair(as_half(argument) + as_half(held) + product + as_half(result), std::string()));
-}
-
-// ---- code that libtorch's dispatcher does not see
-
-// Sixteen bits of each float, by pointer; another name where the hash is another.
-Opaque upper_halves(const std::string& hash = "") {
-  Opaque code;
-  code.name = "upper_halves" + hash;
-  code.cache_hash = hash;
-  code.compute = [](const List& in) -> List {
-    const auto x = in[0].contiguous();
-    auto out = at::empty(x.sizes(), x.options().dtype(at::kShort));
-    const auto* from = reinterpret_cast<const int16_t*>(x.const_data_ptr<float>());
-    for (int64_t i = 0; i < x.numel(); ++i) out.mutable_data_ptr<int16_t>()[i] = from[2 * i + 1];
-    return {out};
-  };
-  code.shapes = [](const List& in) -> List {
-    return {at::empty(in[0].sizes(), in[0].options().dtype(at::kShort))};
-  };
-  return code;
-}
-
-Opaque floats_of_upper_halves(const std::string& hash = "") {
-  Opaque code;
-  code.name = "floats_of_upper_halves" + hash;
-  code.cache_hash = hash;
-  code.compute = [](const List& in) -> List {
-    const auto halves = in[0].contiguous();
-    auto out = at::zeros(halves.sizes(), halves.options().dtype(at::kFloat));
-    auto* to = reinterpret_cast<int16_t*>(out.mutable_data_ptr<float>());
-    for (int64_t i = 0; i < halves.numel(); ++i) {
-      to[2 * i + 1] = halves.const_data_ptr<int16_t>()[i];
-    }
-    return {out};
-  };
-  code.shapes = [](const List& in) -> List {
-    return {at::empty(in[0].sizes(), in[0].options().dtype(at::kFloat))};
-  };
-  return code;
-}
-
-// Control by dtype and size stands beside the calls, and runs when the hooks are captured.
-Hooks by_pointer(const std::string& hash, HookOptions settings = {.name = "by_pointer"}) {
-  return Hooks(
-      [hash](const at::Tensor& x) {
-        const bool packs = x.scalar_type() == at::kFloat && x.numel() > 4;
-        return std::pair(packs ? opaque(upper_halves(hash), {x})[0] : x, packs);
-      },
-      [hash](const std::pair<at::Tensor, bool>& packed) {
-        const auto& [x, packs] = packed;
-        return packs ? opaque(floats_of_upper_halves(hash), {x})[0] : x;
-      },
-      std::move(settings));
-}
-
-// What these hooks leave of a tensor.
-at::Tensor cut(const at::Tensor& x) {
-  if (x.numel() <= 4) return x.detach();
-  return x.detach().view(at::kInt).bitwise_and(static_cast<int64_t>(-65536)).view(at::kFloat);
-}
-
-TEST(HookScenarios, HooksMayCallOpaqueCode) {
-  const auto x = leaf({8}), y = leaf({4});
-  for (const bool inlineable : {true, false}) {
-    auto step = compile(
-        [](const at::Tensor& x, const at::Tensor& y) { return x.exp().sum() + y.exp().sum(); },
-        options());
-    const SavedTensorHooks scope(by_pointer("", {.inlineable = inlineable}));
-    for (int i = 0; i < 2; ++i) {
-      EXPECT_TRUE(
-          same_bits({cut(x.exp()), cut(y.exp())}, torch::autograd::grad({step(x, y)}, {x, y})));
-    }
-    EXPECT_EQ(step.report().eager_calls, 0);
-    EXPECT_EQ(step.report().programs.size(), 1u);
-  }
-}
-
-// Backward passes that are captured later unpack by the same code.
-TEST(HookScenarios, EveryBackwardCallsTheOpaqueCodeOfHooks) {
-  const auto x = leaf({8}), y = leaf({8});
-  using Two = std::pair<at::Tensor, at::Tensor>;
-  auto step = compile(
-      [](const at::Tensor& x, const at::Tensor& y) {
-        Opaque twice;
-        twice.name = "twice";
-        twice.compute = [](const List& in) -> List { return {in[0] * 2}; };
-        twice.backward = [](const List& in) -> List { return {in[1] * 2}; };
-        return Two(opaque(twice, {x.exp()})[0].sum(), y.exp().sum() * 3);
-      },
-      options());
-  const SavedTensorHooks scope(by_pointer(""));
-  const auto [a, b] = step(x, y);
-  const auto of = [&](const List& roots, const List& leaves) {
-    return torch::autograd::grad(roots, leaves, {}, /*retain_graph=*/true);
-  };
-  EXPECT_TRUE(same_bits({cut(x.exp()) * 2}, of({a}, {x})));
-  EXPECT_TRUE(same_bits({cut(y.exp()) * 3}, of({b}, {y})));
-  EXPECT_TRUE(same_bits({cut(x.exp()) * 2, cut(y.exp()) * 3}, of({a, b}, {x, y})));
-  EXPECT_TRUE(same_bits({cut(y.exp()) * 3}, of({a, b}, {y})));
-  EXPECT_EQ(step.report().eager_calls, 0);
-}
-
-// What a cache would have to know, and why it could not keep a program.
-TEST(HookScenarios, TheReportSaysWhatStandsAgainstACache) {
-  const auto report_of = [](const std::optional<Hooks>& hooks, const std::string& hash_inside) {
-    auto step = compile(
-        [&](const at::Tensor& x) {
-          const auto y = x.exp().exp();
-          return hash_inside.empty() ? y : opaque(upper_halves(hash_inside), {y})[0].sum() + y;
-        },
-        options());
-    std::optional<SavedTensorHooks> scope;
-    if (hooks) scope.emplace(*hooks);
-    step(leaf({8})).sum().backward();
-    return step.report().programs.at(0);
-  };
-  using Texts = std::vector<std::string>;
-  const auto plain = report_of({}, "");
-  EXPECT_EQ(plain.cache_bypass, Texts());
-  EXPECT_EQ(plain.cache_hashes, Texts());
-  const auto unknown = report_of(by_pointer(""), "");
-  EXPECT_EQ(unknown.cache_bypass, (Texts{"ag::opaque \"upper_halves\" has no cache_hash",
-                                         "ag::opaque \"floats_of_upper_halves\" has no cache_hash",
-                                         "hooks 'by_pointer' has no cache_hash"}));
-  const auto code_known = report_of(by_pointer("v1"), "");
-  EXPECT_EQ(code_known.cache_bypass, Texts{"hooks 'by_pointer' has no cache_hash"});
-  const auto known = report_of(by_pointer("v1", {.name = "h", .cache_hash = "h1"}), "");
-  EXPECT_EQ(known.cache_bypass, Texts());
-  EXPECT_EQ(known.cache_hashes,
-            (Texts{"ag::opaque \"upper_halvesv1\": v1",
-                   "ag::opaque \"floats_of_upper_halvesv1\": v1", "hooks 'h': h1"}));
-  EXPECT_EQ(report_of(compress::bf16(), "").cache_hashes, Texts{"hooks 'bf16': bf16"});
-  EXPECT_EQ(report_of({}, "v2").cache_hashes, Texts{"ag::opaque \"upper_halvesv2\": v2"});
-}
-
-TEST(HookScenarios, OpaqueCodeInTheCallableStandsAgainstACacheToo) {
-  auto step =
-      compile([](const at::Tensor& x) { return opaque(upper_halves(), {x})[0]; }, options());
-  step(at::randn({8}));
-  EXPECT_EQ(step.report().programs.at(0).cache_bypass,
-            std::vector<std::string>{"ag::opaque \"upper_halves\" has no cache_hash"});
-}
-
-// ---- objects of the runtime as arguments of operators
-
-struct Factor : torch::CustomClassHolder {
-  explicit Factor(double by) : by(by) {}
-  double by;
-};
-
-at::Tensor scaled(const at::Tensor& x, const c10::intrusive_ptr<Factor>& factor) {
-  return x * factor->by;
-}
-
-TORCH_LIBRARY(hook_scenarios, m) {
-  m.class_<Factor>("Factor").def(torch::init<double>());
-  m.def("scaled(Tensor x, __torch__.torch.classes.hook_scenarios.Factor factor) -> Tensor");
-}
-TORCH_LIBRARY_IMPL(hook_scenarios, CPU, m) { m.impl("scaled", &scaled); }
-TORCH_LIBRARY_IMPL(hook_scenarios, Meta, m) {
-  m.impl("scaled",
-         [](const at::Tensor& x, const c10::intrusive_ptr<Factor>&) { return at::empty_like(x); });
-}
-
-at::Tensor scale(const at::Tensor& x, const c10::intrusive_ptr<Factor>& factor) {
-  return c10::Dispatcher::singleton()
-      .findSchemaOrThrow("hook_scenarios::scaled", "")
-      .typed<at::Tensor(const at::Tensor&, const c10::intrusive_ptr<Factor>&)>()
-      .call(x, factor);
-}
-
-// The callable has objects of its own, so that those of the hooks get other numbers, in the forward, in the backward and
-// in backwards that are captured later.
-TEST(HookScenarios, HooksMayHandObjectsToOperators) {
-  const auto of = [](double by) { return c10::make_intrusive<Factor>(by); };
-  const auto quarter = of(0.25), half = of(0.5), four = of(4), three = of(3);
-  const auto x = leaf({8}), y = leaf({4, 2});
-  using Two = std::pair<at::Tensor, at::Tensor>;
-  auto step = compile(
-      [=](const at::Tensor& x, const at::Tensor& y) {
-        const auto factor = scale(x.detach(), three) + scale(x.detach(), half);
-        return Two((x.exp() * factor).sum(), y.exp().sum());
-      },
-      options());
-  // Powers of two keep bits; the second factor depends on the dimensions, so that there are two captures.
-  const SavedTensorHooks scope(
-      [=](const at::Tensor& t) { return scale(scale(t, quarter), t.dim() == 1 ? half : four); },
-      [=](const at::Tensor& t) {
-        return scale(t.dim() == 1 ? scale(t, of(2)) : scale(t, quarter), four);
-      });
-  const auto [a, b] = step(x, y);
-  const auto gradient_x = x.detach().exp() * (x.detach() * 3 + x.detach() * 0.5);
-  const auto grad = [&](const List& roots, const List& leaves) {
-    return torch::autograd::grad(roots, leaves, {}, /*retain_graph=*/true);
-  };
-  EXPECT_TRUE(same_bits({y.detach().exp()}, grad({b}, {y})));
-  EXPECT_TRUE(at::allclose(gradient_x, grad({a}, {x})[0]));
-  EXPECT_TRUE(at::allclose(gradient_x, grad({a, b}, {x, y})[0]));
-  EXPECT_EQ(step.report().eager_calls, 0);
-  EXPECT_FALSE(step.report().programs.at(0).cache_bypass.empty());
-}
-
-// ---- hooks that do the wrong thing
-
-using Pack = std::function<at::Tensor(const at::Tensor&)>;
-
-struct Wrong {
-  const char* name;
-  Pack pack, unpack;
-  bool eager_too;  // what is wrong is seen in what unpack returns
-  const char* words;
-};
-
-at::Tensor same(const at::Tensor& x) { return x.clone(); }
-
-std::vector<Wrong> wrong_hooks() {
-  const auto sparse = [](const at::Tensor& x) {
-    return at::sparse_coo_tensor(at::zeros({1, 1}, at::kLong), at::ones({1}), {x.numel()});
-  };
-  const auto quantized = [](const at::Tensor& x) {
-    return at::_empty_affine_quantized(x.sizes(), at::device(at::kCPU).dtype(at::kQInt8), 0.1, 0);
-  };
-  const auto nested = [](const at::Tensor& x) {
-    return at::_nested_tensor_from_tensor_list({at::ones({2}), at::ones({x.numel()})});
-  };
-  return {
-      {"fewer elements", same, [](const at::Tensor& x) { return x.flatten().slice(0, 1); }, true,
-       "unpack"},
-      {"another rank", same, [](const at::Tensor& x) { return x.unsqueeze(0); }, true, "unpack"},
-      {"another dtype", same, [](const at::Tensor& x) { return x.to(at::kDouble); }, true,
-       "unpack"},
-      {"another device", same,
-       [](const at::Tensor& x) { return at::empty(x.sizes(), x.options().device(at::kMeta)); },
-       true, "meta"},
-      {"nothing", same, [](const at::Tensor&) { return at::Tensor(); }, true, "no tensor"},
-      {"sparse", same, sparse, true, "sparse"},
-      {"quantised", same, quantized, true, "pack of"},
-      {"nested", same, nested, true, "nested"},
-      {"packs nothing", [](const at::Tensor&) { return at::Tensor(); }, same, false, "no tensor"},
-      {"packs a sparse tensor", sparse, same, false, "sparse"},
-      {"packs a quantised tensor", quantized, same, false, "pack of"},
-      {"packs a nested tensor", nested, same, false, "nested"},
-      {"packs what it makes sparse", [](const at::Tensor& x) { return x.to_sparse(); },
-       [](const at::Tensor& x) { return x.to_dense(); }, false, "sparse"},
-  };
-}
-
-// The callable writes an argument and a buffer and draws random numbers.
-struct Subject {
-  at::Tensor buffer = at::zeros({4});
-  std::function<at::Tensor(const at::Tensor&, at::Tensor)> body =
-      [buffer = buffer](const at::Tensor& x, at::Tensor y) {
-        buffer.add_(1);
-        y.mul_(2);
-        return at::dropout(x.exp() * y, 0.5, true).exp().sum() + buffer.sum();
-      };
-};
-
-TEST(HookScenarios, WrongHooksAreTypedErrorsAndLoseNothing) {
-  for (const auto& wrong : wrong_hooks()) {
-    for (const bool inlineable : {true, false}) {
-      if (!inlineable && !wrong.eager_too) continue;
-      SCOPED_TRACE(std::string(wrong.name) + (inlineable ? ", inlined" : ", eager"));
-      Subject compiled, eager;
-      auto step = compile(compiled.body, options(HookFilter::all));
-      torch::manual_seed(21);
-      const auto x = leaf({4}), y = at::randn({4});
-      const auto x_eager = x.detach().clone().set_requires_grad(true), y_eager = y.clone();
-      const auto before = generator_state();
-      const auto run = [&] {
-        const SavedTensorHooks scope(wrong.pack, wrong.unpack, HookOptions{inlineable, "wrong"});
-        step(x, y).backward();
-      };
-      try {
-        run();
-        ADD_FAILURE() << "no error";
-      } catch (const HookError& error) {
-        EXPECT_NE(std::string(error.what()).find(wrong.words), std::string::npos) << error.what();
-        EXPECT_NE(std::string(error.what()).find("'wrong'"), std::string::npos) << error.what();
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << error.what();
-      }
-      EXPECT_FALSE(x.grad().defined());
-      if (inlineable) {
-        EXPECT_TRUE(
-            same_bits({at::zeros({4}), y_eager, before}, {compiled.buffer, y, generator_state()}));
-      } else {  // the backward failed, when the call was over
-        set_generator_state(before);
-        eager.body(x_eager, y_eager);
-      }
-      // A call without the hooks is as if there had been none.
-      const auto state = generator_state();
-      step(x, y).backward();
-      set_generator_state(state);
-      eager.body(x_eager, y_eager).backward();
-      EXPECT_TRUE(
-          same_bits({x_eager.grad(), y_eager, eager.buffer}, {x.grad(), y, compiled.buffer}));
-      EXPECT_EQ(step.report().eager_calls, 0);
-    }
-  }
-}
-
-// Between pack and unpack anything may stand where hooks run eagerly.
-TEST(HookScenarios, EagerHooksPackAnything) {
-  const auto x = leaf({3, 4});
-  const auto body = [](const at::Tensor& x) { return (x.exp().relu() * x).sum(); };
-  const auto wanted = torch::autograd::grad({body(x)}, {x});
-  const auto expect = [&](const Pack& pack, const Pack& unpack) {
-    auto step = compile(body, options());
-    const SavedTensorHooks scope(pack, unpack, HookOptions{.inlineable = false});
-    EXPECT_TRUE(same_bits(wanted, torch::autograd::grad({step(x)}, {x})));
-  };
-  expect([](const at::Tensor& t) { return t.to_sparse(); },
-         [](const at::Tensor& t) { return t.to_dense(); });
-  expect([](const at::Tensor& t) { return at::_nested_tensor_from_tensor_list({t}); },
-         [](const at::Tensor& t) { return t.unbind()[0]; });
-}
-
-// An object that antegrad cannot take apart.
-TEST(HookScenarios, HooksThatPackIntoObjectsRunEagerly) {
-  struct Kept {
-    std::shared_ptr<at::Tensor> tensor;
-  };
-  const auto hooks = [](bool inlineable) {
-    return Hooks([](const at::Tensor& t) { return Kept{std::make_shared<at::Tensor>(t.clone())}; },
-                 [](const Kept& kept) { return *kept.tensor; },
-                 HookOptions{.inlineable = inlineable});
-  };
-  EXPECT_THROW(hooks(true), OptionError);
-  const auto x = leaf({3});
-  auto step = compile([](const at::Tensor& x) { return x.exp().sum(); }, options());
-  const SavedTensorHooks scope(hooks(false));
-  EXPECT_TRUE(same_bits({x.detach().exp()}, torch::autograd::grad({step(x)}, {x})));
-}
-
-TEST(HookScenarios, AnUnpackThatFailsWhenItIsInlinedLeavesTheCallUndone) {
-  Subject subject;
-  auto step = compile(subject.body, options());
-  const auto x = leaf({4}), y = at::ones({4});
-  const auto before = generator_state();
-  {
-    const SavedTensorHooks scope(
-        same, [](const at::Tensor&) -> at::Tensor { throw std::out_of_range("unpack failed"); });
-    EXPECT_THROW(step(x, y), std::out_of_range);
-  }
-  EXPECT_TRUE(
-      same_bits({at::zeros({4}), at::ones({4}), before}, {subject.buffer, y, generator_state()}));
-  EXPECT_EQ(step.report().programs.size(), 0u);
-  step(x, y).backward();
-  EXPECT_TRUE(x.grad().defined());
 }
 
 // ---- scopes

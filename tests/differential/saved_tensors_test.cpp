@@ -17,23 +17,12 @@
 #include "common/measure.h"
 #include "common/models.h"
 #include "support/bits.h"
+#include "support/saving.h"
 
 namespace antegrad::testing {
 namespace {
 
 using Fn = std::function<at::Tensor(at::Tensor, at::Tensor)>;
-
-// Saves what sin, exp and tanh make, and the arguments.
-at::Tensor chain(at::Tensor x, at::Tensor y) {  // NOLINT: as std::function calls it
-  auto z = (x * y).sin();
-  z = z.exp() * z;
-  return z.tanh().mm(y.t()).square().sum();
-}
-
-std::vector<at::Tensor> arguments(int64_t rows = 6) {
-  torch::manual_seed(1);
-  return {at::randn({rows, 4}).requires_grad_(), at::randn({rows, 4}).requires_grad_()};
-}
 
 template <class Function>
 std::vector<at::Tensor> gradients(Function& function, const std::vector<at::Tensor>& xs,
@@ -53,10 +42,11 @@ Hooks copies(bool inlineable = true) {
 class Filters : public ::testing::TestWithParam<HookFilter> {};
 
 TEST_P(Filters, GradientsKeepTheirBitsWhereHooksDo) {
-  const auto xs = arguments();
-  Fn eager = chain;
+  const auto xs = saving_arguments();
+  Fn eager = saving_chain;
   const auto wanted = gradients(eager, xs);
-  auto step = compile(Fn(chain), options().with_saved_tensors_hooks_filtering_mode(GetParam()));
+  auto step =
+      compile(Fn(saving_chain), options().with_saved_tensors_hooks_filtering_mode(GetParam()));
   const SavedTensorHooks scope(copies());
   EXPECT_TRUE(same_bits(wanted, gradients(step, xs)));
   EXPECT_TRUE(same_bits(wanted, gradients(step, xs)));
@@ -143,8 +133,8 @@ TEST(SavedTensors, HooksMayDecideBySizeAndKeepConstants) {
 }
 
 TEST(SavedTensors, OtherHooksAreAnotherProgramAndKnownOnesAreNot) {
-  const auto xs = arguments();
-  auto step = compile(Fn(chain), options());
+  const auto xs = saving_arguments();
+  auto step = compile(Fn(saving_chain), options());
   const auto call = [&](const Hooks* hooks) {
     std::optional<SavedTensorHooks> scope;
     if (hooks != nullptr) scope.emplace(*hooks);
@@ -179,8 +169,8 @@ TEST(SavedTensors, OtherHooksAreAnotherProgramAndKnownOnesAreNot) {
 }
 
 TEST(SavedTensors, TheInnermostScopeCounts) {
-  const auto xs = arguments();
-  auto step = compile(Fn(chain), options());
+  const auto xs = saving_arguments();
+  auto step = compile(Fn(saving_chain), options());
   const auto hooks_of_last = [&] {
     gradients(step, xs);
     return step.report().programs.back().hooks;
@@ -198,10 +188,10 @@ TEST(SavedTensors, TheInnermostScopeCounts) {
 
 // Hooks that run eagerly: when and how often.
 TEST(SavedTensors, EagerHooksRunOnceForEachSavedTensor) {
-  const auto xs = arguments();
-  Fn eager = chain;
+  const auto xs = saving_arguments();
+  Fn eager = saving_chain;
   const auto wanted = gradients(eager, xs);
-  auto step = compile(Fn(chain), options());
+  auto step = compile(Fn(saving_chain), options());
   int packs = 0, unpacks = 0;
   const SavedTensorHooks scope(
       [&](const at::Tensor& t) {
@@ -233,8 +223,8 @@ TEST(SavedTensors, EagerHooksRunOnceForEachSavedTensor) {
 
 // Whatever unpack gives back is the user's: a backward that writes in place writes elsewhere.
 TEST(SavedTensors, WhatUserHoldsIsNotWrittenOver) {
-  const auto xs = arguments();
-  auto step = compile(Fn(chain), options());
+  const auto xs = saving_arguments();
+  auto step = compile(Fn(saving_chain), options());
   std::vector<at::Tensor> kept;
   const SavedTensorHooks scope(
       [&](const at::Tensor& t) {
@@ -246,7 +236,7 @@ TEST(SavedTensors, WhatUserHoldsIsNotWrittenOver) {
   const auto loss = step(xs[0], xs[1]);
   std::vector<at::Tensor> before;
   for (const auto& t : kept) before.push_back(t.clone());
-  Fn eager = chain;
+  Fn eager = saving_chain;
   EXPECT_TRUE(same_bits(gradients(eager, xs), torch::autograd::grad({loss}, xs)));
   EXPECT_TRUE(same_bits(before, kept));
 }
@@ -277,8 +267,8 @@ TEST(SavedTensors, HooksThatThrowLeaveEverythingAsItWas) {
 }
 
 TEST(SavedTensors, UnpackThatThrowsCanBeTriedAgain) {
-  const auto xs = arguments();
-  auto step = compile(Fn(chain), options());
+  const auto xs = saving_arguments();
+  auto step = compile(Fn(saving_chain), options());
   bool fail = true;
   const SavedTensorHooks scope([](const at::Tensor& t) { return t.clone(); },
                                [&](const at::Tensor& t) {
@@ -289,14 +279,14 @@ TEST(SavedTensors, UnpackThatThrowsCanBeTriedAgain) {
   const auto loss = step(xs[0], xs[1]);
   EXPECT_THROW(torch::autograd::grad({loss}, xs), std::out_of_range);
   fail = false;
-  Fn eager = chain;
+  Fn eager = saving_chain;
   EXPECT_TRUE(same_bits(gradients(eager, xs), torch::autograd::grad({loss}, xs)));
 }
 
 TEST(SavedTensors, WrongTensorsAreTypedErrors) {
-  const auto xs = arguments();
+  const auto xs = saving_arguments();
   const auto run = [&](bool inlineable, auto unpack) {
-    auto step = compile(Fn(chain), options());
+    auto step = compile(Fn(saving_chain), options());
     const SavedTensorHooks scope([](const at::Tensor& t) { return t.clone(); }, unpack,
                                  HookOptions{.inlineable = inlineable});
     gradients(step, xs);
@@ -312,10 +302,10 @@ TEST(SavedTensors, WrongTensorsAreTypedErrors) {
 }
 
 TEST(SavedTensors, WhatCannotBeInlinedSaysSo) {
-  const auto xs = arguments();
+  const auto xs = saving_arguments();
   const auto held = at::full({}, 2.0);
   const auto refused = [&](auto pack) {
-    auto step = compile(Fn(chain), options());
+    auto step = compile(Fn(saving_chain), options());
     const SavedTensorHooks scope(pack, [](const at::Tensor& t) { return t; });
     EXPECT_THROW(gradients(step, xs), CaptureError);
     EXPECT_EQ(step.report().programs.size(), 0u);
@@ -328,31 +318,15 @@ TEST(SavedTensors, WhatCannotBeInlinedSaysSo) {
 
 // Backward passes in other forms: some gradients, other tangents, retained graphs.
 TEST(SavedTensors, EveryBackwardUnpacks) {
-  const auto xs = arguments();
-  const auto body = [](at::Tensor x, at::Tensor y) {  // NOLINT
-    const auto z = (x * y).sin().exp();
-    return std::pair(z * x, z.tanh());
-  };
-  using Two = std::function<std::pair<at::Tensor, at::Tensor>(at::Tensor, at::Tensor)>;
-  const auto passes = [&](const Two& function) {
-    std::vector<at::Tensor> all;
-    const auto add = [&](const std::vector<at::Tensor>& some) {
-      all.insert(all.end(), some.begin(), some.end());
-    };
-    const auto [a, b] = function(xs[0], xs[1]);
-    add(torch::autograd::grad({a.sum()}, xs, {}, true));
-    add(torch::autograd::grad({b.sum()}, {xs[1]}, {}, true));
-    add(torch::autograd::grad({a, b}, {xs[0]}, {at::ones_like(a).t().contiguous().t(), b}, true));
-    add(torch::autograd::grad({a.sum() + b.sum()}, xs));
-    return all;
-  };
-  const auto wanted = passes(body);
+  const auto xs = saving_arguments();
+  const auto wanted = several_passes(two_results, xs);
   for (const bool inlineable : {true, false}) {
     for (const auto filter : {HookFilter::donated, HookFilter::all}) {
-      auto step = compile(Two(body), options().with_saved_tensors_hooks_filtering_mode(filter));
+      auto step = compile(TwoResults(two_results),
+                          options().with_saved_tensors_hooks_filtering_mode(filter));
       const SavedTensorHooks scope(copies(inlineable));
-      EXPECT_TRUE(
-          same_bits(wanted, passes([&](at::Tensor x, at::Tensor y) { return step(x, y); })));
+      EXPECT_TRUE(same_bits(
+          wanted, several_passes([&](at::Tensor x, at::Tensor y) { return step(x, y); }, xs)));
       EXPECT_EQ(step.report().eager_calls, 0);
     }
   }
@@ -366,15 +340,6 @@ struct Compressor {
 };
 
 class Compressors : public ::testing::TestWithParam<Compressor> {};
-
-double relative_error(const std::vector<at::Tensor>& wanted, const std::vector<at::Tensor>& found) {
-  double difference = 0, size = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    difference += (wanted[i] - found[i]).square().sum().item<double>();
-    size += wanted[i].square().sum().item<double>();
-  }
-  return std::sqrt(difference / size);
-}
 
 TEST_P(Compressors, SaveLessAndComeClose) {
   torch::manual_seed(9);

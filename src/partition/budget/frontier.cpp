@@ -185,12 +185,10 @@ class Builder {
 
   /// The same plans with all that they save packed, in each way.
   void add_packed() {
-    if (!may_pack()) return;
     std::set<Choice> ways;
-    for (const Value& value : problem_.values) {
-      for (int32_t i = 0; i < value.packing_count; ++i) {
-        const int32_t way = problem_.packing(value.first_packing + i).way;
-        ways.insert(static_cast<Choice>(kFirstPacking + way));
+    for (const int32_t value : candidates_.values()) {
+      for (const Packing& packing : problem_.choosable_packings(value)) {
+        ways.insert(packed_by(packing));
       }
     }
     const size_t plain = family_.size();

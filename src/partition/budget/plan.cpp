@@ -9,7 +9,7 @@ int32_t packing_of(const Problem& problem, int32_t value, Choice choice) {
   if (choice == kSave) return v.always_packed ? v.first_packing : -1;
   if (!is_packing(choice)) return -1;
   for (int32_t p = v.first_packing; p < v.first_packing + v.packing_count; ++p) {
-    if (problem.packing(p).way == choice - kFirstPacking) return p;
+    if (packed_by(problem.packing(p)) == choice) return p;
   }
   return -1;
 }

@@ -19,6 +19,11 @@ inline constexpr Choice kSave = 255;
 /// kFirstPacking + i: saved as way i packs it (Packing::way).
 inline constexpr Choice kFirstPacking = 224;
 constexpr bool is_packing(Choice choice) { return choice >= kFirstPacking && choice < kOpen; }
+static_assert(kFirstPacking + kMostWays == kOpen);
+constexpr Choice packed_by(const Packing& packing) {
+  return static_cast<Choice>(kFirstPacking + packing.way);
+}
+constexpr int32_t way_of(Choice choice) { return choice - kFirstPacking; }
 /// Whether it is there from the forward, packed or not.
 constexpr bool is_kept(Choice choice) { return choice == kSave || is_packing(choice); }
 /// Any other: computed again, and forgotten while so many operations of the backward do not need it.

@@ -73,7 +73,7 @@ Partition Planner::partition(const PlanPoint& point) const {
   for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
     const Choice choice = (*point.plan)[static_cast<size_t>(v)];
     const bool packed = problem_.is_choice(v) && is_packing(choice) && timetable.is_used(v);
-    if (packed) partition.packed.emplace(problem_.value(v).id, choice - kFirstPacking);
+    if (packed) partition.packed.emplace(problem_.value(v).id, way_of(choice));
   }
   for (const Saved& saved : partition.saved) {
     const bool free = saved.why == SavedWhy::primal || saved.why == SavedWhy::result;

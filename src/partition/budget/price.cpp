@@ -67,12 +67,9 @@ PriceCuts::Way PriceCuts::best_way(int32_t value, double price,
   };
   const int32_t always = packing_of(problem_, value, kSave);
   Way best = cost({kSave, bytes[at(value)], always < 0 ? 0 : problem_.packing(always).time});
-  const Value& v = problem_.value(value);
-  if (v.always_packed || v.always_saved) return best;
-  for (int32_t p = v.first_packing; p < v.first_packing + v.packing_count; ++p) {
-    const Packing& packing = problem_.packing(p);
-    const auto choice = static_cast<Choice>(kFirstPacking + packing.way);
-    const Way packed = cost({choice, packing.bytes, packing.time});
+  if (problem_.value(value).always_saved) return best;
+  for (const Packing& packing : problem_.choosable_packings(value)) {
+    const Way packed = cost({packed_by(packing), packing.bytes, packing.time});
     if (packed.cost < best.cost) best = packed;
   }
   return best;

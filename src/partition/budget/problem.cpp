@@ -160,6 +160,10 @@ class Maker {
         throw GraphError(
             ErrorText{"values of the graph that are packed", std::to_string(entry.value), ""});
       }
+      if (entry.way < 0 || entry.way >= kMostWays) {
+        throw GraphError(ErrorText{std::to_string(kMostWays) + " ways to pack at most",
+                                   "way " + std::to_string(entry.way), ""});
+      }
       const int32_t index = of_value_[at(entry.value)];
       if (index < 0) continue;
       budget::Value& value = problem_.values[at(index)];
@@ -230,6 +234,12 @@ Rows Rows::transposed(int32_t columns) const {
     for (const int32_t item : (*this)[row]) result.items_[at(next[at(item)]++)] = row;
   }
   return result;
+}
+
+std::span<const Packing> Problem::choosable_packings(int32_t index) const {
+  const Value& v = value(index);
+  if (v.always_packed || v.packing_count == 0) return {};
+  return {&packing(v.first_packing), at(v.packing_count)};
 }
 
 bool Problem::is_choice(int32_t index) const {

@@ -68,6 +68,9 @@ struct Packing {
   friend bool operator==(const Packing&, const Packing&) = default;
 };
 
+/// A choice for a value fits into a byte.
+inline constexpr int32_t kMostWays = 30;
+
 struct Operation {
   int64_t time = 0;       ///< picoseconds, so that sums are exact
   bool backward = false;  ///< depends on a tangent, or must run in the backward
@@ -96,6 +99,8 @@ struct Problem {
   const Value& value(int32_t index) const { return values[static_cast<size_t>(index)]; }
   const Operation& operation(int32_t index) const { return operations[static_cast<size_t>(index)]; }
   const Packing& packing(int32_t index) const { return packings[static_cast<size_t>(index)]; }
+  /// Packings that a plan may choose for a value: none for one that is always packed.
+  std::span<const Packing> choosable_packings(int32_t value) const;
   /// A value of the forward that a plan may save or not.
   bool is_choice(int32_t value) const;
   /// Whether an operation of the backward reads it.

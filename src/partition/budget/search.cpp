@@ -44,12 +44,8 @@ Measure Search::start(const Plan& plan, int64_t budget) {
 /// Other ways than now to pack what is kept.
 template <class Each>
 void Search::for_each_packing(int32_t value, Each each) const {
-  const Problem& problem = simulator_.problem();
-  const Value& v = problem.value(value);
-  if (v.always_packed) return;
-  for (int32_t p = v.first_packing; p < v.first_packing + v.packing_count; ++p) {
-    const auto other = static_cast<Choice>(kFirstPacking + problem.packing(p).way);
-    if (choice(value) != other) each(other);
+  for (const Packing& packing : simulator_.problem().choosable_packings(value)) {
+    if (choice(value) != packed_by(packing)) each(packed_by(packing));
   }
 }
 
@@ -264,13 +260,9 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<Plan
   // Kept for computed again and the other way round, packed or not.
   const auto other_side = [&](int32_t value) {
     if (is_kept(choice(value))) return kRecompute;
-    const Value& v = problem.value(value);
-    const size_t way = v.packing_count == 0 || v.always_packed
-                           ? 0
-                           : pick(static_cast<size_t>(v.packing_count) + 1);
-    if (way == 0) return kSave;
-    const auto packing = v.first_packing + static_cast<int32_t>(way) - 1;
-    return static_cast<Choice>(kFirstPacking + problem.packing(packing).way);
+    const auto packings = problem.choosable_packings(value);
+    const size_t way = packings.empty() ? 0 : pick(packings.size() + 1);
+    return way == 0 ? kSave : packed_by(packings[way - 1]);
   };
   Plan best = simulator_.plan();
   Measure best_measure = simulator_.measure();

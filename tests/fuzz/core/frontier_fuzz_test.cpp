@@ -152,10 +152,8 @@ TEST_P(FrontierFuzz, IsNearTheBestForSmallModels) {
 /// All that may become of a value, but for windows.
 std::vector<Choice> ways_of(const Problem& problem, int32_t value) {
   std::vector<Choice> ways = {kRecompute, kSave};
-  const budget::Value& v = problem.value(value);
-  for (int32_t p = v.first_packing; p < v.first_packing + v.packing_count; ++p) {
-    if (!v.always_packed)
-      ways.push_back(static_cast<Choice>(kFirstPacking + problem.packing(p).way));
+  for (const Packing& packing : problem.choosable_packings(value)) {
+    ways.push_back(packed_by(packing));
   }
   return ways;
 }

@@ -96,6 +96,16 @@ TEST(Packings, ThatAreDemandedCountForAllThatIsSaved) {
   EXPECT_TRUE(always.planner.partition(eager).packed.empty());  // the hooks decide that
 }
 
+// A record from elsewhere may say anything.
+TEST(Packings, OfTooManyWaysAreRefused) {
+  const Graph graph = PlannedGraph::prepared(chain_graph(3));
+  Packings packings = quarters(graph, 1e-7);
+  packings.entries.front().way = kMostWays;
+  EXPECT_THROW(Planned{packings}, GraphError);
+  packings.entries.front().way = -1;
+  EXPECT_THROW(Planned{packings}, GraphError);
+}
+
 TEST(Packings, AreExplained) {
   const Graph graph = PlannedGraph::prepared(chain_graph(12));
   const Planned cheap(quarters(graph, 1e-7));
