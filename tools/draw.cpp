@@ -64,7 +64,7 @@ int run_with_input(std::vector<std::string> command, const std::string& input) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-std::string format_of(const std::string& output) {
+std::string drawing_format(const std::string& output) {
   for (const char* format : {"dot", "svg", "png", "pdf"}) {
     if (output.ends_with(std::string(".") + format)) return format;
   }
@@ -82,7 +82,7 @@ std::string dot_of(const DrawOptions& options) {
 }
 
 void draw(const DrawOptions& options) {
-  const std::string format = options.output.empty() ? "dot" : format_of(options.output);
+  const std::string format = options.output.empty() ? "dot" : drawing_format(options.output);
   const std::string dot = dot_of(options);
   if (options.output.empty()) {
     std::cout << dot;

@@ -85,8 +85,7 @@ void show_curve(const Graph& joint, const PartitionChoice& choice, bool json) {
       "of range");
   for (const RatioPoint& point : points) {
     std::cout << fmt::format("{:>6.2f}  {:>12}  {:>12.5g}  {:>7.1f}%\n", point.ratio,
-                             bytes_text(static_cast<double>(point.saved_bytes)), point.recomputed,
-                             100 * point.memory);
+                             bytes_text(point.saved_bytes), point.recomputed, 100 * point.memory);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "capture/kernel_call.h"
 #include "capture/outside.h"
 #include "capture/tracer.h"
+#include "graph/ids.h"
 
 namespace antegrad::capture {
 namespace {
@@ -73,8 +74,6 @@ class Part {
   const std::vector<at::Tensor>& inputs() const { return inputs_; }
 
  private:
-  static size_t at(ValueId value) { return static_cast<size_t>(value); }
-
   void take(const Node& node, const std::string& op) {
     const auto is_needed = [&](ValueId v) { return v != kNoValue && needed_[at(v)]; };
     if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed)) return;

@@ -90,7 +90,7 @@ Tensors compute(at::TensorList inputs, std::string name) {
   return outputs;
 }
 
-Tensors shapes(at::TensorList inputs, std::string name) {
+Tensors result_shapes(at::TensorList inputs, std::string name) {
   const auto code = Registry::instance().get(name);
   if (code->shapes) return named(name, "shapes", [&] { return code->shapes(inputs.vec()); });
   Tensors outputs;
@@ -208,7 +208,7 @@ TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
   m.impl("opaque_backward", &gradients);
 }
 TORCH_LIBRARY_IMPL(antegrad, Meta, m) {
-  m.impl("opaque", &shapes);
+  m.impl("opaque", &result_shapes);
   m.impl("opaque_backward", &gradient_shapes);
 }
 TORCH_LIBRARY_IMPL(antegrad, Autograd, m) {

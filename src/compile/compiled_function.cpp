@@ -23,7 +23,6 @@
 #include "runtime/published.h"
 
 namespace antegrad::detail {
-namespace {
 
 using compiler::DeclaredValues;
 using compiler::Entry;
@@ -33,6 +32,8 @@ struct Programs {
   std::vector<HostGuard> guards;  // declared host state
   std::vector<std::shared_ptr<const Entry>> entries;
 };
+
+namespace {
 
 // One call: what decides which program it takes.
 struct Call {

@@ -19,15 +19,6 @@ using budget::kSave;
 using budget::PlanPoint;
 using budget::Reason;
 
-constexpr double kPicosecond = 1e-12;
-
-std::string bytes_of(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
-std::string precise(int64_t bytes) { return precise_bytes_text(static_cast<double>(bytes)); }
-std::string time_of(int64_t picoseconds) {
-  return time_text(static_cast<double>(picoseconds) * kPicosecond);
-}
-double microseconds(int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-6; }
-
 double share(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -123,17 +114,20 @@ std::string head(const BudgetReport& report) {
   const auto of_eager = [&](int64_t bytes) {
     return fmt::format("{:5.1f} % of eager", 100 * share(bytes, report.eager_peak));
   };
-  std::string text = report.name + (report.budget ? ": a plan for " + precise(*report.budget)
-                                                  : ": the plan without a budget");
+  std::string text =
+      report.name + (report.budget ? ": a plan for " + precise_bytes_text(*report.budget)
+                                   : ": the plan without a budget");
   text += (report.how.empty() ? "" : " (" + report.how + ")") + "\n\n";
-  text += line("peak", precise(report.peak), of_eager(report.peak));
-  text += line("eager peak", precise(report.eager_peak), "all that the backward reads is saved");
+  text += line("peak", precise_bytes_text(report.peak), of_eager(report.peak));
+  text += line("eager peak", precise_bytes_text(report.eager_peak),
+               "all that the backward reads is saved");
+  text += line("smallest known peak", precise_bytes_text(report.smallest_peak),
+               of_eager(report.smallest_peak));
+  text += line("no plan gets below", precise_bytes_text(report.floor), of_eager(report.floor));
   text +=
-      line("smallest known peak", precise(report.smallest_peak), of_eager(report.smallest_peak));
-  text += line("no plan gets below", precise(report.floor), of_eager(report.floor));
-  text += line("recomputation takes", time_of(report.extra),
-               fmt::format("{:5.2f} % of the step, which takes {} without",
-                           100 * share(report.extra, report.step), time_of(report.step)));
+      line("recomputation takes", time_text(seconds(report.extra)),
+           fmt::format("{:5.2f} % of the step, which takes {} without",
+                       100 * share(report.extra, report.step), time_text(seconds(report.step))));
   return text + line("plans measured", fmt::format("{}", report.measured), "");
 }
 
@@ -175,8 +169,8 @@ class Table {
 std::vector<std::string> other_choice(const BudgetValue& value) {
   if (value.other_hopeless) return {"too often", "", ""};
   if (!value.decided) return {"", "", ""};
-  return {signed_text(value.other_peak, bytes_of(value.other_peak)),
-          signed_text(value.other_extra, time_of(value.other_extra)),
+  return {signed_text(value.other_peak, bytes_text(value.other_peak)),
+          signed_text(value.other_extra, time_text(seconds(value.other_extra))),
           value.other_breaks ? "over" : ""};
 }
 
@@ -191,16 +185,16 @@ std::string table_of_values(const BudgetReport& report, size_t most) {
     const BudgetValue& value = report.values[i];
     const std::vector<std::string> other = other_choice(value);
     over = over || value.other_breaks;
-    table.add({fmt::format("%{}", value.value), bytes_of(value.bytes), value.choice,
-               value.time == 0 ? "" : time_of(value.time), other[0], other[1], other[2], value.text,
-               value.made_by, value.rule});
+    table.add({fmt::format("%{}", value.value), bytes_text(value.bytes), value.choice,
+               value.time == 0 ? "" : time_text(seconds(value.time)), other[0], other[1], other[2],
+               value.text, value.made_by, value.rule});
   }
   std::string text = "\n" + table.text();
   if (shown < report.values.size()) {
     int64_t rest = 0;
     for (size_t i = shown; i < report.values.size(); ++i) rest += report.values[i].bytes;
     text += fmt::format("  ... and {} smaller ones of {}\n", report.values.size() - shown,
-                        bytes_of(rest));
+                        bytes_text(rest));
   }
   text += "\n  else: what the other choice would add to the peak and to the time";
   return text + (over ? "; over: that would break the budget\n" : "\n");
@@ -212,8 +206,8 @@ std::string table_of_rules(const BudgetReport& report) {
                                  "bytes", "recomputed", "bytes", "takes");
   for (const BudgetRule& rule : report.rules) {
     text += fmt::format("  {:<24} {:>8} {:>11} {:>11} {:>11} {:>9}\n", rule.rule, rule.saved,
-                        bytes_of(rule.saved_bytes), rule.recomputed,
-                        bytes_of(rule.recomputed_bytes), time_of(rule.time));
+                        bytes_text(rule.saved_bytes), rule.recomputed,
+                        bytes_text(rule.recomputed_bytes), time_text(seconds(rule.time)));
   }
   return text;
 }
@@ -226,20 +220,22 @@ std::string in_words(const BudgetReport& report) {
     const double time = static_cast<double>(report.smaller->extra - report.faster->extra);
     const ByteUnit& unit = byte_unit(bytes * 4);
     text += fmt::format("About here, 1 {} less costs {}.\n", unit.name,
-                        time_text(time * kPicosecond / bytes * unit.bytes));
+                        time_text(time * 1e-12 / bytes * unit.bytes));
   }
   if (report.faster) {
     text += fmt::format("The next faster plan saves {} of the step and peaks at {}, {} more.\n",
-                        time_of(report.extra - report.faster->extra), precise(report.faster->peak),
-                        bytes_of(report.faster->peak - report.peak));
+                        time_text(seconds(report.extra - report.faster->extra)),
+                        precise_bytes_text(report.faster->peak),
+                        bytes_text(report.faster->peak - report.peak));
   } else {
     text += report.extra == 0 ? "Nothing is recomputed for the budget: no plan is faster.\n"
                               : "No faster plan is known, whatever the budget.\n";
   }
   if (report.smaller) {
     text += fmt::format("The next smaller plan peaks at {}, {} less, and takes {} longer.\n",
-                        precise(report.smaller->peak), bytes_of(report.peak - report.smaller->peak),
-                        time_of(report.smaller->extra - report.extra));
+                        precise_bytes_text(report.smaller->peak),
+                        bytes_text(report.peak - report.smaller->peak),
+                        time_text(seconds(report.smaller->extra - report.extra)));
   } else {
     text += "No smaller plan is known.\n";
   }

@@ -12,21 +12,13 @@
 namespace antegrad {
 namespace {
 
-std::string escaped(std::string_view text) {
+std::string dot_escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
     result += c == '\n' ? ' ' : c;
   }
   return result;
-}
-
-/// "mm" of "aten::mm.default"; other namespaces and overloads are kept.
-std::string short_name(const std::string& op) {
-  std::string_view name = op;
-  if (name.starts_with("aten::")) name.remove_prefix(6);
-  if (name.ends_with(".default")) name.remove_suffix(8);
-  return std::string(name);
 }
 
 struct Look {
@@ -60,7 +52,7 @@ class DotWriter {
         "  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#59636e\", "
         "fontname=\"sans-serif\", fontsize=11, margin=\"0.12,0.05\"];\n"
         "  edge [color=\"#59636e\", arrowsize=0.6];\n",
-        escaped(name));
+        dot_escaped(name));
   }
 
   std::string finish() { return out_ + "}\n"; }
@@ -75,10 +67,10 @@ class DotWriter {
 
   /// `again`: it ran before.
   void node(const std::string& id, const Graph& graph, const Node& node, bool again) {
-    std::string label = escaped(short_name(node.op.name()));
+    std::string label = dot_escaped(short_name(node.op.name()));
     for (const ValueId output : node.outputs) {
       if (output == kNoValue || graph.value(output).kind == ValueKind::token) continue;
-      label += fmt::format("\\n%{} {}", output, escaped(value_text(graph.value(output))));
+      label += fmt::format("\\n%{} {}", output, dot_escaped(value_text(graph.value(output))));
     }
     out_ += fmt::format("  \"{}\" [label=\"{}\", {}{}];\n", id, label, look(node.op.traits()),
                         again ? ", color=\"#d9600a\", penwidth=2" : "");
@@ -86,13 +78,14 @@ class DotWriter {
 
   void input(const std::string& id, const Graph& graph, const Input& input) {
     const std::string& source = input.source.name;
-    std::string label = escaped(source);
+    std::string label = dot_escaped(source);
     if (source.empty()) label = text::word(text::kInputKinds, input.kind);
     if (input.source.kind == Source::Kind::argument) {
       label = fmt::format("argument {}", input.source.index);
     }
     if (graph.value(input.value).kind != ValueKind::token) {
-      label += fmt::format("\\n%{} {}", input.value, escaped(value_text(graph.value(input.value))));
+      label +=
+          fmt::format("\\n%{} {}", input.value, dot_escaped(value_text(graph.value(input.value))));
     }
     out_ +=
         fmt::format("  \"{}\" [label=\"{}\", shape=ellipse, fillcolor=\"#eef1f4\"];\n", id, label);
@@ -107,7 +100,7 @@ class DotWriter {
 
   void saved(const std::string& id, const Graph& graph, ValueId value) {
     out_ += fmt::format("  \"{}\" [label=\"saved\\n%{} {}\", penwidth=2.5];\n", id, value,
-                        escaped(value_text(graph.value(value))));
+                        dot_escaped(value_text(graph.value(value))));
   }
 
   void edge(const std::string& from, const std::string& to, bool bold, bool token) {

@@ -27,7 +27,7 @@ constexpr double kLabelRow = 15;
 constexpr int kWidth = 860;
 constexpr int kHeight = 420;
 
-std::string escaped(std::string_view text) {
+std::string xml_escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
     switch (c) {
@@ -139,7 +139,7 @@ class Chart {
     out_ += fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
         "height=\"{1}\" role=\"img\" aria-label=\"{2}\">\n<style>\n",
-        kWidth, kHeight, escaped(options_.title));
+        kWidth, kHeight, xml_escaped(options_.title));
     out_ +=
         "text { font: 12px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; "
         "fill: #33383f; }\n"
@@ -174,7 +174,7 @@ class Chart {
             std::string_view style = "") {
     out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
                         anchor, style.empty() ? "" : fmt::format(" class=\"{}\"", style),
-                        escaped(content));
+                        xml_escaped(content));
   }
 
   void stroke(double x1, double y1, double x2, double y2, std::string_view style) {
@@ -208,7 +208,7 @@ class Chart {
     out_ += fmt::format(
         "<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}"
         "</text>\n",
-        middle, escaped(label));
+        middle, xml_escaped(label));
   }
 
   void bands() {
@@ -310,7 +310,7 @@ class Chart {
       out_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" class=\"{}\"",
                           x_.pixel(series.x[i]), y_.pixel(series.y[i]), radius, style);
       out_ += i < series.titles.size()
-                  ? fmt::format("><title>{}</title></circle>\n", escaped(series.titles[i]))
+                  ? fmt::format("><title>{}</title></circle>\n", xml_escaped(series.titles[i]))
                   : "/>\n";
     };
     const bool alone = length(series) == 1;

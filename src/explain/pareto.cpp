@@ -15,11 +15,6 @@
 namespace antegrad {
 namespace {
 
-double seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-12; }
-double microseconds(int64_t picoseconds) { return static_cast<double>(picoseconds) * 1e-6; }
-
-std::string precise(int64_t bytes) { return precise_bytes_text(static_cast<double>(bytes)); }
-
 double share(const Pareto& pareto, const ParetoPoint& point) {
   return pareto.step == 0 ? 0 : static_cast<double>(point.extra) / static_cast<double>(pareto.step);
 }
@@ -43,13 +38,13 @@ std::vector<size_t> spread(const std::vector<ParetoPoint>& points, size_t most) 
 std::string row_text(const Pareto& pareto, const ParetoPoint& point, std::string_view name) {
   const int64_t eager = pareto.marks.front().point.peak;
   return fmt::format(
-      "  {:>12} {:>8.1f} % {:>12} {:>8.2f} %{}{}\n", precise(point.peak),
+      "  {:>12} {:>8.1f} % {:>12} {:>8.2f} %{}{}\n", precise_bytes_text(point.peak),
       100 * static_cast<double>(point.peak) / static_cast<double>(std::max<int64_t>(eager, 1)),
       time_text(seconds(point.extra)), 100 * share(pareto, point), name.empty() ? "" : "   ", name);
 }
 
 std::string title_of(const Pareto& pareto, const ParetoPoint& point) {
-  return fmt::format("{}, {} recomputed ({:.2f} % of the step)", precise(point.peak),
+  return fmt::format("{}, {} recomputed ({:.2f} % of the step)", precise_bytes_text(point.peak),
                      time_text(seconds(point.extra)), 100 * share(pareto, point));
 }
 
@@ -114,7 +109,7 @@ std::string to_text(const Pareto& pareto, size_t most) {
   std::string text =
       fmt::format("{}: {} point{}; no plan gets below {}; a step takes {} without recomputation\n",
                   pareto.name, pareto.points.size(), pareto.points.size() == 1 ? "" : "s",
-                  precise(pareto.floor), time_text(seconds(pareto.step)));
+                  precise_bytes_text(pareto.floor), time_text(seconds(pareto.step)));
   const std::string head =
       fmt::format("\n  {:>12} {:>10} {:>12} {:>10}\n", "peak", "of eager", "recompute", "of step");
   text += head;
@@ -159,8 +154,8 @@ std::string to_svg(const Pareto& pareto) {
   options.x_margin = 0.03;
   options.y_label = "recompute time";
   options.y_unit = AxisUnit::seconds;
-  options.guides.push_back(
-      {true, static_cast<double>(pareto.floor), "no plan gets below " + precise(pareto.floor)});
+  options.guides.push_back({true, static_cast<double>(pareto.floor),
+                            "no plan gets below " + precise_bytes_text(pareto.floor)});
   int64_t most = 0;
   Series frontier;
   frontier.name = "fastest plans";
@@ -182,7 +177,7 @@ std::string to_svg(const Pareto& pareto) {
   std::vector<Series> series = {std::move(frontier)};
   for (const ParetoMark& mark : merged(pareto.marks)) {
     Series dot;
-    dot.name = fmt::format("{} {}", mark.name, precise(mark.point.peak));
+    dot.name = fmt::format("{} {}", mark.name, precise_bytes_text(mark.point.peak));
     dot.x = {static_cast<double>(mark.point.peak)};
     dot.y = {seconds(mark.point.extra)};
     dot.dots = true;

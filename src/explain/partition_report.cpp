@@ -22,8 +22,7 @@ std::string table_of_values(const PartitionReport& report, bool saved) {
   for (const DecidedValue& value : report.values) {
     if (value.saved != saved) continue;
     text += fmt::format("  {:<10} {:>10}  {:<24} {:<28} {}\n", fmt::format("%{}", value.value),
-                        bytes_text(static_cast<double>(value.bytes)), value.rule, value.text,
-                        value.made_by);
+                        bytes_text(value.bytes), value.rule, value.text, value.made_by);
   }
   return text.size() == title ? "" : text;
 }
@@ -33,7 +32,7 @@ std::string table_of_rules(const PartitionReport& report) {
       fmt::format("\n  {:<24} {:>8} {:>12} {:>12}\n", "rule", "saved", "recomputed", "saved bytes");
   for (const RuleCount& rule : report.rules) {
     text += fmt::format("  {:<24} {:>8} {:>12} {:>12}\n", rule.rule, rule.saved, rule.computed,
-                        bytes_text(static_cast<double>(rule.saved_bytes)));
+                        bytes_text(rule.saved_bytes));
   }
   return report.rules.empty() ? "" : text;
 }
@@ -92,8 +91,7 @@ PartitionReport partition_report(const Partition& partition, std::string name,
 
 std::string to_text(const PartitionReport& report, const PartitionReport& other) {
   const auto against = [&](int64_t ours, int64_t theirs) {
-    return fmt::format("{} ({}: {})", bytes_text(static_cast<double>(ours)), other.name,
-                       bytes_text(static_cast<double>(theirs)));
+    return fmt::format("{} ({}: {})", bytes_text(ours), other.name, bytes_text(theirs));
   };
   return fmt::format("{}: {} forward and {} backward nodes, {} of them recomputed\n", report.name,
                      report.forward_nodes, report.backward_nodes, report.recomputed_nodes) +

@@ -111,7 +111,7 @@ std::string to_text(const Replayed& replayed) {
   if (replayed.differences.empty()) {
     return text + fmt::format("same: {} saved, {} recomputed, peak {}\n", replayed.now.saved.size(),
                               replayed.now.recomputed.size(),
-                              precise_bytes_text(static_cast<double>(replayed.now.peak)));
+                              precise_bytes_text(replayed.now.peak));
   }
   const size_t count = replayed.differences.size();
   text += fmt::format("{} difference{} in {}:\n", count, count == 1 ? "" : "s", replayed.name);

@@ -65,7 +65,7 @@ std::string table_of_ops(const GraphStats& stats) {
       fmt::format("\n  {:<56} {:>8} {:>8} {:>12}\n", "operator", "forward", "backward", "made");
   for (const OpCount& op : stats.ops) {
     text += fmt::format("  {:<56} {:>8} {:>8} {:>12}\n", op.op, op.forward, op.backward,
-                        bytes_text(static_cast<double>(op.bytes)));
+                        bytes_text(op.bytes));
   }
   return text;
 }
@@ -75,21 +75,17 @@ std::string table_of_saved(const PartitionStats& partition) {
       "\ndefault partition: {} forward and {} backward nodes ({} run twice)\n"
       "  saved {}, peak {}{}\n\n  {:<8} {:>10}  {:<13} {:<28} {}\n",
       partition.forward_nodes, partition.backward_nodes, partition.recomputed_nodes,
-      bytes_text(static_cast<double>(partition.saved_bytes)),
-      bytes_text(static_cast<double>(partition.peak_bytes)),
+      bytes_text(partition.saved_bytes), bytes_text(partition.peak_bytes),
       partition.peak_op.empty() ? "" : " at " + partition.peak_op, "saved", "bytes", "why",
       "tensor", "made by");
   for (const SavedTensor& saved : partition.saved) {
     text += fmt::format("  {:<8} {:>10}  {:<13} {:<28} {}\n", fmt::format("%{}", saved.value),
-                        bytes_text(static_cast<double>(saved.bytes)), saved.why, saved.text,
-                        saved.made_by);
+                        bytes_text(saved.bytes), saved.why, saved.text, saved.made_by);
   }
   return text;
 }
 
 constexpr size_t kLargestGroups = 10;
-
-std::string bytes_of(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 /// Operators of a group in the graph's order, repeated ones counted.
 std::string ops_text(const Graph& graph, const FusionGroup& group) {
@@ -111,14 +107,14 @@ std::string table_of_groups(const FusionStats& fusion) {
   std::string text = fmt::format(
       "\nfusion groups: {} kernels, {} of them generated (none is yet: nodes run one by one)\n"
       "  would read and write {} instead of {}; intermediates of {} would not be written\n",
-      fusion.kernels, fusion.generated, bytes_of(fusion.bytes), bytes_of(fusion.bytes_unfused),
-      bytes_of(fusion.bytes_vanished));
+      fusion.kernels, fusion.generated, bytes_text(fusion.bytes), bytes_text(fusion.bytes_unfused),
+      bytes_text(fusion.bytes_vanished));
   if (fusion.largest.empty()) return text;
   text += fmt::format("\n  {:>10} {:>10} {:>10} {:>6}  {}\n", "vanish", "read", "written", "nodes",
                       "operators");
   for (const GroupStats& group : fusion.largest) {
-    text += fmt::format("  {:>10} {:>10} {:>10} {:>6}  {}\n", bytes_of(group.bytes_vanished),
-                        bytes_of(group.bytes_read), bytes_of(group.bytes_written), group.nodes,
+    text += fmt::format("  {:>10} {:>10} {:>10} {:>6}  {}\n", bytes_text(group.bytes_vanished),
+                        bytes_text(group.bytes_read), bytes_text(group.bytes_written), group.nodes,
                         group.text);
   }
   return text;
@@ -219,10 +215,10 @@ GraphStats graph_stats(const Graph& graph, const ByteRules& rules) {
 }
 
 std::string to_text(const GraphStats& stats) {
-  std::string text = fmt::format(
-      "{}: {} inputs ({}), {} outputs, {} forward and {} backward nodes that make {}\n", stats.name,
-      stats.inputs, bytes_text(static_cast<double>(stats.input_bytes)), stats.outputs,
-      stats.forward_nodes, stats.backward_nodes, bytes_text(static_cast<double>(stats.made_bytes)));
+  std::string text =
+      fmt::format("{}: {} inputs ({}), {} outputs, {} forward and {} backward nodes that make {}\n",
+                  stats.name, stats.inputs, bytes_text(stats.input_bytes), stats.outputs,
+                  stats.forward_nodes, stats.backward_nodes, bytes_text(stats.made_bytes));
   if (!stats.ops.empty()) text += table_of_ops(stats);
   if (stats.partition) text += table_of_saved(*stats.partition);
   if (stats.fusion) text += table_of_groups(*stats.fusion);

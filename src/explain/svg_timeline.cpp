@@ -8,19 +8,13 @@
 
 #include "explain/line_chart.h"
 #include "graph/byte_text.h"
+#include "graph/op.h"
 
 namespace antegrad {
 namespace {
 
 /// More would make the picture large, and lie too close for a mouse.
 constexpr size_t kMostTitles = 3000;
-
-/// "mm" of "aten::mm.default".
-std::string short_name(std::string name) {
-  if (name.starts_with("aten::")) name.erase(0, 6);
-  if (name.ends_with(".default")) name.erase(name.size() - 8);
-  return name;
-}
 
 }  // namespace
 

@@ -7,15 +7,15 @@
 namespace antegrad {
 namespace {
 
-constexpr TimeUnit kUnits[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+constexpr TimeUnit kTimeUnits[] = {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
 
 }  // namespace
 
 const TimeUnit& time_unit(double seconds) {
-  for (const TimeUnit& unit : kUnits) {
+  for (const TimeUnit& unit : kTimeUnits) {
     if (seconds >= unit.seconds) return unit;
   }
-  return kUnits[seconds == 0 ? 0 : std::size(kUnits) - 1];
+  return kTimeUnits[seconds == 0 ? 0 : std::size(kTimeUnits) - 1];
 }
 
 std::string time_text(double seconds) {

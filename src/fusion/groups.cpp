@@ -8,13 +8,12 @@
 #include "fusion/cost.h"
 #include "fusion/fusing.h"
 #include "fusion/loops.h"
+#include "graph/ids.h"
 
 namespace antegrad {
 namespace {
 
 constexpr int32_t kLargestGroup = 64;
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// Sizes and strides without dimensions that hold one element in memory.
 std::pair<Shape, Shape> dims_in_memory(const TensorMeta& meta) {

@@ -12,7 +12,7 @@
 namespace antegrad {
 namespace {
 
-constexpr std::array<std::string_view, 5> kUnits = {"b", "kib", "mib", "gib", "tib"};
+constexpr std::array<std::string_view, 5> kUnitWords = {"b", "kib", "mib", "gib", "tib"};
 
 constexpr ByteUnit kByteUnits[] = {
     {1024.0 * 1024 * 1024, "GiB"}, {1024.0 * 1024, "MiB"}, {1024.0, "KiB"}, {1.0, "B"}};
@@ -30,9 +30,10 @@ std::optional<int64_t> bytes_from_text(std::string_view text) {
   std::transform(unit.begin(), unit.end(), unit.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (unit.empty()) unit = "b";
-  const auto it = std::find(kUnits.begin(), kUnits.end(), unit);
-  if (it == kUnits.end()) return std::nullopt;
-  const double bytes = std::round(std::ldexp(number, static_cast<int>(10 * (it - kUnits.begin()))));
+  const auto it = std::find(kUnitWords.begin(), kUnitWords.end(), unit);
+  if (it == kUnitWords.end()) return std::nullopt;
+  const double bytes =
+      std::round(std::ldexp(number, static_cast<int>(10 * (it - kUnitWords.begin()))));
   if (!(bytes < 9.2e18)) return std::nullopt;
   return static_cast<int64_t>(bytes);
 }

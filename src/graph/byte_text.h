@@ -3,6 +3,7 @@
 /// \file
 /// Numbers of bytes as people write and read them: "512MiB", "1.5 GiB", "4096".
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,5 +28,15 @@ std::string bytes_text(double bytes);
 
 /// "4.631 GiB": to four digits, where a plan is told from the next.
 std::string precise_bytes_text(double bytes);
+
+/// The same of whole bytes.
+template <std::integral T>
+std::string bytes_text(T bytes) {
+  return bytes_text(static_cast<double>(bytes));
+}
+template <std::integral T>
+std::string precise_bytes_text(T bytes) {
+  return precise_bytes_text(static_cast<double>(bytes));
+}
 
 }  // namespace antegrad

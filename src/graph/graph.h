@@ -23,14 +23,11 @@
 
 #include "graph/attr.h"
 #include "graph/dtype.h"
+#include "graph/ids.h"
 #include "graph/int_expr.h"
 #include "graph/op.h"
 
 namespace antegrad {
-
-using ValueId = int32_t;
-using StorageId = int32_t;
-inline constexpr ValueId kNoValue = -1;
 
 /// What a value is at run time.
 enum class ValueKind : uint8_t {

@@ -124,4 +124,10 @@ void Op::suggest_arg_names(Op op, std::vector<std::string> names) {
   OpRegistry::instance().suggest_arg_names(op, std::move(names));
 }
 
+std::string short_name(std::string_view op) {
+  if (op.starts_with("aten::")) op.remove_prefix(6);
+  if (op.ends_with(".default")) op.remove_suffix(8);
+  return std::string(op);
+}
+
 }  // namespace antegrad

@@ -69,6 +69,9 @@ struct OpInfo {
   bool arg_names_declared = false;  ///< set by Op::declare; otherwise names are hints for printing
 };
 
+/// "mm" of "aten::mm.default"; other namespaces and overloads stay.
+std::string short_name(std::string_view op);
+
 class Op {
  public:
   Op() = default;

@@ -5,7 +5,7 @@ namespace {
 
 // aten operators whose output element i depends on elements i of the broadcast inputs. The second
 // column names the overloads of `name_` that take the same arguments as the functional form.
-constexpr PointwiseRow kRows[] = {
+constexpr PointwiseRow kPointwiseRows[] = {
     // Arithmetic.
     {"add", "Tensor Scalar"},
     {"sub", "Tensor Scalar"},
@@ -217,7 +217,7 @@ bool lists(std::string_view words, std::string_view word) {
 
 }  // namespace
 
-std::span<const PointwiseRow> pointwise_rows() { return kRows; }
+std::span<const PointwiseRow> pointwise_rows() { return kPointwiseRows; }
 
 std::string builtin_inplace_name(std::string_view base_name, std::string_view overload) {
   for (const RenamedInplace& row : kRenamedInplace) {
@@ -226,7 +226,7 @@ std::string builtin_inplace_name(std::string_view base_name, std::string_view ov
   }
   constexpr std::string_view kAten = "aten::";
   if (!base_name.starts_with(kAten)) return {};
-  for (const PointwiseRow& row : kRows) {
+  for (const PointwiseRow& row : kPointwiseRows) {
     if (row.base_name != base_name.substr(kAten.size())) continue;
     if (!lists(row.inplace_overloads, overload)) return {};
     return std::string(base_name) + "_." + std::string(overload);

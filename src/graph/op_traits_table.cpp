@@ -4,7 +4,7 @@ namespace antegrad {
 namespace {
 
 // Everything but the pointwise operators. Names without "::" are aten's.
-constexpr OpRow kRows[] = {
+constexpr OpRow kOpRows[] = {
     // Matrix products, convolutions, recurrent cells.
     {"mm", kCompute},
     {"bmm", kCompute},
@@ -399,6 +399,6 @@ constexpr OpRow kRows[] = {
 
 }  // namespace
 
-std::span<const OpRow> other_rows() { return kRows; }
+std::span<const OpRow> other_rows() { return kOpRows; }
 
 }  // namespace antegrad

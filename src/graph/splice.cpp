@@ -6,6 +6,8 @@
 
 #include <antegrad/error.h>
 
+#include "graph/ids.h"
+
 namespace antegrad {
 namespace {
 
@@ -25,8 +27,6 @@ class Renaming {
   }
 
  private:
-  static size_t at(ValueId id) { return static_cast<size_t>(id); }
-
   ValueId add(ValueId id) {
     Value value = part_.value(id);
     const auto made = static_cast<ValueId>(host_.values.size());

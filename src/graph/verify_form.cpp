@@ -222,7 +222,7 @@ void forward_does_not_wait_for_backward(Facts& facts) {
   }
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kFormRules[] = {
     {"every id names a value", ids_name_values},
     {"a value has one definition", one_definition},
     {"a value is defined before it is used", defined_before_use},
@@ -238,6 +238,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> form_rules() { return kRules; }
+std::span<const Rule> form_rules() { return kFormRules; }
 
 }  // namespace antegrad::verify_detail

@@ -146,7 +146,7 @@ void aliases_refer_to_what_exists(Facts& facts) {
   }
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kRecordsRules[] = {
     {"inputs and outputs follow the calling convention", calling_convention},
     {"tokens, and only tokens, have records of tokens", tokens_have_token_records},
     {"only results and gradients may be undefined", only_results_and_gradients_may_be_undefined},
@@ -157,6 +157,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> record_rules() { return kRules; }
+std::span<const Rule> record_rules() { return kRecordsRules; }
 
 }  // namespace antegrad::verify_detail

@@ -140,7 +140,7 @@ void gradients_share_nothing(Facts& facts) {
   }
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kStorageRules[] = {
     {"an input owns its storage", inputs_own_their_storage},
     {"views and in-place operators share storage with input 0, all others own theirs",
      only_views_share_storage},
@@ -152,6 +152,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> storage_rules() { return kRules; }
+std::span<const Rule> storage_rules() { return kStorageRules; }
 
 }  // namespace antegrad::verify_detail

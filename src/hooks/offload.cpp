@@ -13,8 +13,8 @@ namespace antegrad::compress {
 namespace {
 
 // The tensor or its handle, whether it is the handle, and what to make of that: sizes, strides, dtype and device.
-using Packed = std::tuple<at::Tensor, bool, std::vector<int64_t>, std::vector<int64_t>,
-                          at::ScalarType, std::string>;
+using Moved = std::tuple<at::Tensor, bool, std::vector<int64_t>, std::vector<int64_t>,
+                         at::ScalarType, std::string>;
 
 at::Tensor call_offload(const at::Tensor& tensor, int64_t max_bytes, const std::string& directory) {
   static const auto op = c10::Dispatcher::singleton()
@@ -55,7 +55,7 @@ Hooks offload_to_host(const HostOffload& options) {
   require_no_less_than_zero("min_bytes", options.min_bytes);
   require_no_less_than_zero("max_bytes", options.max_bytes);
   const auto directory = options.directory.empty() ? temporary_directory() : options.directory;
-  const auto pack = [=](const at::Tensor& x) -> Packed {
+  const auto pack = [=](const at::Tensor& x) -> Moved {
     if (!leaves(x, options.min_bytes)) return {x, false, {}, {}, x.scalar_type(), ""};
     return {call_offload(x, options.max_bytes, directory),
             true,
@@ -64,7 +64,7 @@ Hooks offload_to_host(const HostOffload& options) {
             x.scalar_type(),
             x.device().str()};
   };
-  const auto unpack = [](const Packed& packed) {
+  const auto unpack = [](const Moved& packed) {
     const auto& [x, is_handle, sizes, strides, dtype, device] = packed;
     return is_handle ? call_fetch(x, sizes, strides, dtype, at::Device(device)) : x;
   };

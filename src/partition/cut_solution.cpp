@@ -6,6 +6,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/ids.h"
 #include "partition/max_flow.h"
 #include "partition/tags.h"
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr int32_t kSource = 0;  // the forward: what is not run again
 constexpr int32_t kSink = 1;    // the backward: what must be there
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// The network: each step has two vertices, one for running it in the backward and one for having
 /// what it makes there. The edge between them is cut when the value is saved. Vertices that are on

@@ -4,10 +4,10 @@
 
 #include <antegrad/error.h>
 
+#include "graph/ids.h"
+
 namespace antegrad {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// The residual network: two arcs an edge, one each way, grouped by the vertex that they leave.
 class Residual {

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "graph/ids.h"
 #include "memory/liveness.h"
 
 namespace antegrad {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// The most bytes alive while the part runs: what it reads is there from the start and dies after its last use.
 int64_t peak_of(const Graph& part, const ByteRules& rules) {

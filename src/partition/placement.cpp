@@ -7,6 +7,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/ids.h"
 #include "graph/text.h"
 #include "partition/dependence.h"
 #include "partition/tags.h"
@@ -19,8 +20,6 @@ bool is_token_output(const Output& output) {
 }
 
 bool must_run(const Node& node) { return node.op.traits().collective || node.op.traits().mutates; }
-
-size_t at(ValueId id) { return static_cast<size_t>(id); }
 
 class Placer {
  public:

@@ -8,6 +8,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/ids.h"
 #include "graph/op_flops.h"
 #include "partition/cut_solution.h"
 #include "partition/default_partition.h"
@@ -17,8 +18,6 @@
 
 namespace antegrad {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// Bytes of what is saved as the reference adds them up: inputs too, and a view beside its base where both are saved.
 int64_t bytes_of(const StepGraph& steps, const CutSolution& solution) {

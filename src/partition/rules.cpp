@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "graph/ids.h"
 #include "partition/tags.h"
 
 namespace antegrad {
@@ -21,8 +22,6 @@ constexpr int64_t kMuchSmaller = 4;
 constexpr int32_t kLongChain = 100;
 constexpr double kPerStep = 1.1;
 constexpr int32_t kMostSteps = 100;
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 using Steps = const StepGraph&;
 using Options = const MinCutOptions&;

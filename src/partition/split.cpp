@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "graph/ids.h"
 #include "partition/placement.h"
 #include "partition/tags.h"
 
@@ -22,8 +23,6 @@ void drop_tags(Graph& graph) {
     node.recompute = Recompute::as_decided;
   }
 }
-
-size_t at(ValueId id) { return static_cast<size_t>(id); }
 
 /// Moves the parts of the joint graph to where they were placed.
 class Splitter {

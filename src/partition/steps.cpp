@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "fusion/fusing.h"
+#include "graph/ids.h"
 
 namespace antegrad {
 namespace {
 
 constexpr int64_t kSymbolGuess = 4096;
 const OpTraits kNoTraits;
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// What a node returns besides tokens.
 std::span<const ValueId> results(const Node& node) {

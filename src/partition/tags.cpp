@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "graph/ids.h"
+
 namespace antegrad {
-namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
-
-}  // namespace
+namespace {}  // namespace
 
 bool may_be_replayed(const Node& node) {
   const OpTraits& traits = node.op.traits();

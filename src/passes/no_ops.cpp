@@ -4,12 +4,11 @@
 #include <unordered_map>
 
 #include "graph/hash_bits.h"
+#include "graph/ids.h"
 #include "passes/replace_values.h"
 
 namespace antegrad {
 namespace {
-
-size_t at(int32_t id) { return static_cast<size_t>(id); }
 
 uint64_t hash_of(const TensorMeta& meta, StorageId storage) {
   uint64_t hash = mix_bits(static_cast<uint64_t>(storage), static_cast<uint64_t>(meta.dtype));

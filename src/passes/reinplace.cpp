@@ -4,10 +4,10 @@
 #include <numeric>
 #include <utility>
 
+#include "graph/ids.h"
+
 namespace antegrad {
 namespace {
-
-size_t at(int32_t id) { return static_cast<size_t>(id); }
 
 /// True when each byte from the first to the last belongs to exactly one element.
 bool fills_its_span(const TensorMeta& meta) {

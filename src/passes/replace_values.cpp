@@ -3,12 +3,10 @@
 #include <numeric>
 #include <utility>
 
+#include "graph/ids.h"
+
 namespace antegrad {
-namespace {
-
-size_t at(int32_t id) { return static_cast<size_t>(id); }
-
-}  // namespace
+namespace {}  // namespace
 
 ValueReplacer::ValueReplacer(Graph& graph)
     : graph_(graph),

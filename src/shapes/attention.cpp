@@ -140,7 +140,7 @@ bool cudnn(Call& call) {
   return true;
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kAttentionTable[] = {
     {"aten::_scaled_dot_product_cudnn_attention", cudnn},
     {"aten::_scaled_dot_product_cudnn_attention_backward", gradients_like<1>},
     {"aten::_scaled_dot_product_efficient_attention", efficient},
@@ -153,6 +153,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> attention_family() { return kTable; }
+std::span<const Entry> attention_family() { return kAttentionTable; }
 
 }  // namespace antegrad::shapes

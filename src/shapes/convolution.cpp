@@ -157,13 +157,13 @@ bool convolution_backward(Call& call) {
   return true;
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kConvolutionTable[] = {
     {"aten::convolution", convolution},
     {"aten::convolution_backward", convolution_backward},
 };
 
 }  // namespace
 
-std::span<const Entry> convolution_family() { return kTable; }
+std::span<const Entry> convolution_family() { return kConvolutionTable; }
 
 }  // namespace antegrad::shapes

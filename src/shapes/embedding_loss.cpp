@@ -235,7 +235,7 @@ bool binary_cross_entropy_with_logits(Call& call) {
   return true;
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kEmbeddingLossTable[] = {
     {"aten::embedding", embedding},
     {"aten::_embedding_bag", on_cpu<embedding_bag>},
     {"aten::_embedding_bag_backward", on_cpu<embedding_bag_backward>},
@@ -265,6 +265,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> embedding_loss_family() { return kTable; }
+std::span<const Entry> embedding_loss_family() { return kEmbeddingLossTable; }
 
 }  // namespace antegrad::shapes

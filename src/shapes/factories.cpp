@@ -32,8 +32,6 @@ struct Options {
   bool strided;
 };
 
-at::ScalarType default_dtype() { return c10::get_default_dtype_as_scalartype(); }
-
 std::optional<at::MemoryFormat> memory_format(const Call& call, size_t i) {
   if (call.is_none(i)) return std::nullopt;
   return call.arg(i).toMemoryFormat();
@@ -332,7 +330,7 @@ bool constant_pad_nd(Call& call) {
   return true;
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kFactoriesTable[] = {
     // From sizes.
     {"aten::arange", arange},
     {"aten::arange.start", arange_start},
@@ -414,6 +412,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> factory_family() { return kTable; }
+std::span<const Entry> factory_family() { return kFactoriesTable; }
 
 }  // namespace antegrad::shapes

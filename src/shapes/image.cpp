@@ -153,7 +153,7 @@ bool pixel_unshuffle(Call& call) {
   return true;
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kImageTable[] = {
     {"aten::_upsample_bicubic2d_aa", upsample<2>},
     {"aten::_upsample_bicubic2d_aa_backward", upsample_backward<2, false>},
     {"aten::_upsample_bilinear2d_aa", upsample<2>},
@@ -207,6 +207,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> image_family() { return kTable; }
+std::span<const Entry> image_family() { return kImageTable; }
 
 }  // namespace antegrad::shapes

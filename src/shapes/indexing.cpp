@@ -298,7 +298,7 @@ bool repeat(Call& call) {
   return true;
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kIndexingTable[] = {
     {"aten::cat", cat},
     {"aten::stack", stack},
 
@@ -346,6 +346,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> indexing_family() { return kTable; }
+std::span<const Entry> indexing_family() { return kIndexingTable; }
 
 }  // namespace antegrad::shapes

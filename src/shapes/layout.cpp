@@ -14,8 +14,6 @@ namespace antegrad::shapes {
 
 namespace {
 
-at::ScalarType default_dtype() { return c10::get_default_dtype_as_scalartype(); }
-
 bool is_wrapped(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_wrapped_number(); }
 
 Dims dims(at::IntArrayRef values) { return Dims(values.begin(), values.end()); }

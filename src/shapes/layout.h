@@ -6,6 +6,7 @@
 /// built from these; each follows the code in ATen step by step, because near misses in strides
 /// (size-1 dimensions, ties, temporaries made by type promotion) are silently wrong programs.
 
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/MemoryFormat.h>
 
 #include <initializer_list>
@@ -28,6 +29,8 @@ struct Geometry {
   bool channels_last = false;
   bool dense = true;  ///< no holes, no overlap
 };
+
+inline at::ScalarType default_dtype() { return c10::get_default_dtype_as_scalartype(); }
 
 /// A fresh output; strides as `at::empty` gives them for this memory format.
 Spec fresh(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,

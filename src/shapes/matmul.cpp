@@ -118,7 +118,7 @@ bool pairs(Call& call) {
   return rows > 0;
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kMatmulTable[] = {
     {"aten::_addmm_activation", added_product<2, 2>},
     {"aten::_grouped_mm", grouped_product},
     {"aten::addbmm", addbmm},
@@ -140,6 +140,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> matmul_family() { return kTable; }
+std::span<const Entry> matmul_family() { return kMatmulTable; }
 
 }  // namespace antegrad::shapes

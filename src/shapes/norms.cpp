@@ -253,7 +253,7 @@ bool batch_norm_backward(Call& call) {
   return call.arg(1).toTensor().is_cpu() && native_batch_norm_backward(call);
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kNormsTable[] = {
     {"aten::_batch_norm_with_update_functional", batch_norm_with_update},
     {"aten::_native_batch_norm_legit", batch_norm<5>},
     {"aten::_native_batch_norm_legit.no_stats", batch_norm<3>},
@@ -274,6 +274,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> norm_family() { return kTable; }
+std::span<const Entry> norm_family() { return kNormsTable; }
 
 }  // namespace antegrad::shapes

@@ -26,13 +26,13 @@ bool fetch(Call& call) {
   return true;
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kOwnTable[] = {
     {"antegrad::fetch", fetch},
     {"antegrad::offload", offload},
 };
 
 }  // namespace
 
-std::span<const Entry> own_family() { return kTable; }
+std::span<const Entry> own_family() { return kOwnTable; }
 
 }  // namespace antegrad::shapes

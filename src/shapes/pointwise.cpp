@@ -4,36 +4,13 @@
 
 #include <c10/core/DefaultDtype.h>
 
+#include "shapes/elementwise_rules.h"
 #include "shapes/families.h"
 #include "shapes/layout.h"
 
 namespace antegrad::shapes {
 
 namespace {
-
-constexpr Function unary = elementwise<Promotion::kSame, 0>;
-constexpr Function unary_float = elementwise<Promotion::kFloat, 0>;
-constexpr Function unary_bool = elementwise<Promotion::kSameBool, 0>;
-constexpr Function binary = elementwise<Promotion::kCommon, 0, 1>;
-constexpr Function same_binary = elementwise<Promotion::kSame, 0, 1>;
-constexpr Function binary_float = elementwise<Promotion::kFloat, 0, 1>;
-constexpr Function compare = elementwise<Promotion::kBool, 0, 1>;
-constexpr Function reversed = elementwise<Promotion::kCommon, 1, 0>;
-constexpr Function ternary = elementwise<Promotion::kCommon, 0, 1, 2>;
-
-bool is_real(at::ScalarType dtype) { return !c10::isComplexType(dtype); }
-bool is_integral(at::ScalarType dtype) { return c10::isIntegralType(dtype, /*includeBool=*/true); }
-bool is_integer(at::ScalarType dtype) { return c10::isIntegralType(dtype, /*includeBool=*/false); }
-bool is_floating(at::ScalarType dtype) { return c10::isFloatingType(dtype); }
-bool is_number(at::ScalarType dtype) { return dtype != at::kBool; }
-
-constexpr Function real_unary = only<unary, is_real>;
-constexpr Function floating_unary = only<unary, is_floating>;
-constexpr Function floating_binary = only<binary, is_floating>;
-constexpr Function integral_binary = only<binary, is_integral>;
-template <size_t A, size_t B>
-constexpr Function floating_binary_of = only<elementwise<Promotion::kSame, A, B>, is_floating>;
-constexpr Function shift = only<binary, is_integer>;
 
 /// Preserves the layout of argument 0, whatever the other operands are.
 bool like_first(Call& call) {
@@ -233,7 +210,7 @@ bool rrelu_backward(Call& call) {
   return training ? floating_binary_of<2, 0>(call) : floating_binary_of<1, 0>(call);
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kPointwiseTable[] = {
     // Unary, dtype kept.
     {"aten::abs", real_unary},
     {"aten::_conj_physical", only<like_first, c10::isComplexType>},
@@ -420,6 +397,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> pointwise_family() { return kTable; }
+std::span<const Entry> pointwise_family() { return kPointwiseTable; }
 
 }  // namespace antegrad::shapes

@@ -121,7 +121,7 @@ bool adaptive_avg_pool2d_backward(Call& call) {
   return (self.is_cpu() || contiguous) && format_like<1>(call);
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kPoolingTable[] = {
     {"aten::_adaptive_avg_pool2d", to_sizes<2, 1, 1, true>},
     {"aten::_adaptive_avg_pool2d_backward", adaptive_avg_pool2d_backward},
     {"aten::_adaptive_avg_pool3d", on_cpu<to_sizes<3, 1, 1, false>>},
@@ -148,6 +148,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> pooling_family() { return kTable; }
+std::span<const Entry> pooling_family() { return kPoolingTable; }
 
 }  // namespace antegrad::shapes

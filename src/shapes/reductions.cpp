@@ -176,7 +176,7 @@ bool dist(Call& call) {
   return self.scalar_type() == call.arg(1).toTensor().scalar_type();
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kReductionsTable[] = {
     {"aten::all", reduce<Result::kBool>},
     {"aten::all.dim", reduce<Result::kBool, 1, 2>},
     {"aten::all.dims", truth_of_dims},
@@ -236,6 +236,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> reduction_family() { return kTable; }
+std::span<const Entry> reduction_family() { return kReductionsTable; }
 
 }  // namespace antegrad::shapes

@@ -328,7 +328,7 @@ bool view_as_complex(Call& call) {
   return true;
 }
 
-constexpr Entry kTable[] = {
+constexpr Entry kViewsTable[] = {
     {"aten::_reshape_alias", reshape_alias},
     {"aten::_unsafe_view", view},
     {"aten::alias", same_geometry},
@@ -381,6 +381,6 @@ constexpr Entry kTable[] = {
 
 }  // namespace
 
-std::span<const Entry> view_family() { return kTable; }
+std::span<const Entry> view_family() { return kViewsTable; }
 
 }  // namespace antegrad::shapes

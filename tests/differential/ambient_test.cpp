@@ -15,7 +15,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace ambient_test {
 
 struct Switch {
   const char* name;  // as in the report
@@ -158,5 +158,5 @@ TEST(AmbientSwitches, ContradictingPrecisionSwitchesAreNoError) {
                                 at::Float32Precision::NONE);
 }
 
-}  // namespace
+}  // namespace ambient_test
 }  // namespace antegrad::testing

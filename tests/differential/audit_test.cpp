@@ -15,7 +15,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace audit_test {
 
 Options every() { return Options().with_audit(Audit::every); }
 
@@ -508,5 +508,5 @@ TEST(HostArguments, TheOneThatDiffersIsNamedWithBothValues) {
   EXPECT_EQ(why[3], "host value 2 of the arguments was 1, is 0");
 }
 
-}  // namespace
+}  // namespace audit_test
 }  // namespace antegrad::testing

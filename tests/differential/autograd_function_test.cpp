@@ -7,7 +7,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace autograd_function_test {
 
 using List = std::vector<at::Tensor>;
 using torch::autograd::AutogradContext;
@@ -183,5 +183,5 @@ TEST(AutogradFunction, AParameterIsUsedByAFunctionAndByAnOperator) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-}  // namespace
+}  // namespace autograd_function_test
 }  // namespace antegrad::testing

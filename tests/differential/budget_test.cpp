@@ -19,7 +19,7 @@
 #include "support/bits.h"
 
 namespace antegrad::testing {
-namespace {
+namespace budget_test {
 
 using examples::clear_gradients;
 
@@ -234,5 +234,5 @@ INSTANTIATE_TEST_SUITE_P(Models, Budget,
                                            Case{"residual", residual}),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace budget_test
 }  // namespace antegrad::testing

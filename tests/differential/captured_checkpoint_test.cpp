@@ -13,7 +13,7 @@
 #include "support/options.h"
 
 namespace antegrad::testing {
-namespace {
+namespace captured_checkpoint_test {
 
 using List = std::vector<at::Tensor>;
 using Body = std::function<at::Tensor(const at::Tensor& x, const List& weights)>;
@@ -235,5 +235,5 @@ TEST(CapturedCheckpoints, ACheckpointWhoseBlockWritesInPlace) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-}  // namespace
+}  // namespace captured_checkpoint_test
 }  // namespace antegrad::testing

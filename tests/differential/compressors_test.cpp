@@ -15,7 +15,7 @@
 #include "support/bits.h"
 
 namespace antegrad::testing {
-namespace {
+namespace compressors_test {
 
 struct Compressor {
   const char* name;
@@ -184,5 +184,5 @@ TEST(Compressors, LeaveWhatWouldNotGetSmaller) {
   }
 }
 
-}  // namespace
+}  // namespace compressors_test
 }  // namespace antegrad::testing

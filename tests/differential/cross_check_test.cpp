@@ -15,7 +15,7 @@
 #include "support/custom_ops.h"
 
 namespace antegrad::testing {
-namespace {
+namespace cross_check_test {
 
 using ::testing::HasSubstr;
 
@@ -248,5 +248,5 @@ TEST(CrossCheck, DrawsFromNoGeneratorOfTheCallers) {
   EXPECT_TRUE(same_bits(step(x), expected));
 }
 
-}  // namespace
+}  // namespace cross_check_test
 }  // namespace antegrad::testing

@@ -9,7 +9,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace custom_ops_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -452,5 +452,5 @@ TEST(CustomOps, TheReportCountsWhatDescribedTheirOutputs) {
   EXPECT_EQ(program.shape_functions, 1);
 }
 
-}  // namespace
+}  // namespace custom_ops_test
 }  // namespace antegrad::testing

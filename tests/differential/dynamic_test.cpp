@@ -8,7 +8,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace dynamic_test {
 
 constexpr double kValues[] = {0.1, -3.0, 1e-30, 1e30, 0.0, -0.0, 1.0 / 3.0};
 
@@ -135,5 +135,5 @@ TEST(Dynamic, IsNoScalarArgument) {
   static_assert(DynamicNumber<uint32_t> && !DynamicNumber<uint64_t>);
 }
 
-}  // namespace
+}  // namespace dynamic_test
 }  // namespace antegrad::testing

@@ -18,7 +18,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace eager_check_test {
 
 // A seeded bug: an operator that returns something else at each call.
 std::atomic<int> drifting_calls = 0;
@@ -350,5 +350,5 @@ TEST(EagerCheck, ANegativeCountIsAnOptionError) {
   EXPECT_THROW(antegrad::compile([](const at::Tensor& x) { return x; }, checked(-1)), OptionError);
 }
 
-}  // namespace
+}  // namespace eager_check_test
 }  // namespace antegrad::testing

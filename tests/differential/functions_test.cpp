@@ -6,7 +6,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace functions_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -226,5 +226,5 @@ TEST(Functions, GradientsShareMemoryWhereEagersDo) {
   EXPECT_EQ(shares(computed), shares(antegrad::compile(computed)));
 }
 
-}  // namespace
+}  // namespace functions_test
 }  // namespace antegrad::testing

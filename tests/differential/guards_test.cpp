@@ -22,7 +22,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace guards_test {
 
 class Guards : public ::testing::Test {
  protected:
@@ -206,16 +206,17 @@ struct Sample {
   int64_t weight = 1;
 };
 
-}  // namespace
+}  // namespace guards_test
 }  // namespace antegrad::testing
 
 template <>
-struct antegrad::tree<antegrad::testing::Sample>
-    : antegrad::tree_of_members<&antegrad::testing::Sample::x, &antegrad::testing::Sample::y,
-                                &antegrad::testing::Sample::weight> {};
+struct antegrad::tree<antegrad::testing::guards_test::Sample>
+    : antegrad::tree_of_members<&antegrad::testing::guards_test::Sample::x,
+                                &antegrad::testing::guards_test::Sample::y,
+                                &antegrad::testing::guards_test::Sample::weight> {};
 
 namespace antegrad::testing {
-namespace {
+namespace guards_test {
 
 TEST(GuardsOfClosures, AStructOfOnesOwn) {
   const auto fn = [](const Sample& s) {
@@ -418,5 +419,5 @@ TEST(Dumps, ShowWhatTheBackwardReuses) {
   EXPECT_EQ(text("backward-1/00-reinplace.agraph"), "");
 }
 
-}  // namespace
+}  // namespace guards_test
 }  // namespace antegrad::testing

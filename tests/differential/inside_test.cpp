@@ -6,7 +6,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace inside_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -227,5 +227,5 @@ TEST(Hooks, OnAnIntermediateTensorAreInlined) {
       {leaf({3})});
 }
 
-}  // namespace
+}  // namespace inside_test
 }  // namespace antegrad::testing

@@ -26,7 +26,7 @@
 #include "support/saving.h"
 
 namespace antegrad::testing {
-namespace {
+namespace offload_test {
 
 using compress::HostOffload;
 using compress::offload_to_host;
@@ -537,5 +537,5 @@ TEST_F(Offload, AForkedChildReadsWhatItsParentMoved) {
   EXPECT_TRUE(same_bits(x, call_fetch(handle, x)));
 }
 
-}  // namespace
+}  // namespace offload_test
 }  // namespace antegrad::testing

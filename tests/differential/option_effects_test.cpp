@@ -22,7 +22,7 @@
 #include "support/folder.h"
 
 namespace antegrad::testing {
-namespace {
+namespace option_effects_test {
 
 using List = std::vector<at::Tensor>;
 using Fn = std::function<at::Tensor(const List&)>;
@@ -459,5 +459,5 @@ TEST(OptionEffects, OfEachOptionThereIsATest) {
   EXPECT_EQ(shown, options);
 }
 
-}  // namespace
+}  // namespace option_effects_test
 }  // namespace antegrad::testing

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 namespace antegrad::testing {
-namespace {
+namespace options_test {
 
 at::Tensor body(const at::Tensor& x) { return (x.sin() * 2).relu().sum(); }
 
@@ -51,5 +51,5 @@ TEST(OptionsOfCallables, OutOfRangeAreRefused) {
   EXPECT_THROW(compile(body, Options().with_memory_share(-0.5)), OptionError);
 }
 
-}  // namespace
+}  // namespace options_test
 }  // namespace antegrad::testing

@@ -18,7 +18,7 @@
 #include "support/saving.h"
 
 namespace antegrad::testing {
-namespace {
+namespace packed_plans_test {
 
 using List = std::vector<at::Tensor>;
 using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
@@ -188,5 +188,5 @@ TEST_F(PackedPlans, HooksThatKeepBitsKeepThemUnderEveryBudget) {
   }
 }
 
-}  // namespace
+}  // namespace packed_plans_test
 }  // namespace antegrad::testing

@@ -20,7 +20,7 @@
 #include "support/options.h"
 
 namespace antegrad::testing {
-namespace {
+namespace partition_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -347,5 +347,5 @@ TEST(Partition, TheLstmOfOneDnnRunsAgainInGradMode) {
                         torch::autograd::grad({step(x)}, parameters)));
 }
 
-}  // namespace
+}  // namespace partition_test
 }  // namespace antegrad::testing

@@ -7,7 +7,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace questions_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -308,5 +308,5 @@ TEST(Questions, OfWhatIsOverwrittenAreTypedErrorsInTheBackward) {
   }
 }
 
-}  // namespace
+}  // namespace questions_test
 }  // namespace antegrad::testing

@@ -9,7 +9,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace receivers_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -134,5 +134,5 @@ TEST(Receivers, AreThoseThatResultsLeadTo) {
   EXPECT_EQ(calls_of_hook(true), 0);
 }
 
-}  // namespace
+}  // namespace receivers_test
 }  // namespace antegrad::testing

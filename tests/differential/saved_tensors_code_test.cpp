@@ -17,7 +17,7 @@
 #include "support/saving.h"
 
 namespace antegrad::testing {
-namespace {
+namespace saved_tensors_code_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -223,5 +223,5 @@ TEST(HookCode, HooksMayHandObjectsToOperators) {
   EXPECT_FALSE(step.report().programs.at(0).cache_bypass.empty());
 }
 
-}  // namespace
+}  // namespace saved_tensors_code_test
 }  // namespace antegrad::testing

@@ -18,7 +18,7 @@
 #include "support/saving.h"
 
 namespace antegrad::testing {
-namespace {
+namespace saved_tensors_errors_test {
 
 Options options(HookFilter filter = HookFilter::donated) {
   return Options().with_verify_graphs(true).with_saved_tensors_hooks_filtering_mode(filter);
@@ -172,5 +172,5 @@ TEST(HookErrors, AnUnpackThatFailsWhenItIsInlinedLeavesTheCallUndone) {
   EXPECT_TRUE(x.grad().defined());
 }
 
-}  // namespace
+}  // namespace saved_tensors_errors_test
 }  // namespace antegrad::testing

@@ -28,7 +28,7 @@
 #include "support/saving.h"
 
 namespace antegrad::testing {
-namespace {
+namespace saved_tensors_scenarios_test {
 
 using List = std::vector<at::Tensor>;
 using Fn = std::function<List(const List&)>;
@@ -421,5 +421,5 @@ TEST(HookScenarios, ThreadsHaveScopesOfTheirOwn) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-}  // namespace
+}  // namespace saved_tensors_scenarios_test
 }  // namespace antegrad::testing

@@ -20,7 +20,7 @@
 #include "support/saving.h"
 
 namespace antegrad::testing {
-namespace {
+namespace saved_tensors_test {
 
 using Fn = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 
@@ -389,5 +389,5 @@ INSTANTIATE_TEST_SUITE_P(Gpt, Compressors,
                                            Compressor{"bf16", compress::bf16, 0.01, 0.6}),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace saved_tensors_test
 }  // namespace antegrad::testing

@@ -16,7 +16,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace stability_test {
 
 using namespace antegrad::examples;
 
@@ -176,5 +176,5 @@ TEST(Stability, TwoForwardsBeforeABackward) {
   EXPECT_TRUE(same_bits(found, w.grad()));
 }
 
-}  // namespace
+}  // namespace stability_test
 }  // namespace antegrad::testing

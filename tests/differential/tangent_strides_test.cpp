@@ -8,7 +8,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace tangent_strides_test {
 
 TEST(TangentStrides, EveryOrderOfFourDimensionsGivesEagersGradient) {
   const auto fn = [](const at::Tensor& x) { return x.sin() * x; };
@@ -33,5 +33,5 @@ TEST(TangentStrides, EveryOrderOfFourDimensionsGivesEagersGradient) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-}  // namespace
+}  // namespace tangent_strides_test
 }  // namespace antegrad::testing

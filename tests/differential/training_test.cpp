@@ -10,7 +10,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace training_test {
 
 using namespace antegrad::examples;
 
@@ -111,5 +111,5 @@ INSTANTIATE_TEST_SUITE_P(Devices, Training, ::testing::ValuesIn(devices()), [](c
   return std::string(info.param.is_cpu() ? "Cpu" : "Cuda");
 });
 
-}  // namespace
+}  // namespace training_test
 }  // namespace antegrad::testing

@@ -5,7 +5,7 @@
 #include "eager/runner.h"
 
 namespace antegrad::testing {
-namespace {
+namespace checkpoint_fuzz_test {
 
 class Program {
  public:
@@ -109,5 +109,5 @@ TEST(CheckpointFuzz, RandomProgramsOfBlocks) {
   EXPECT_GT(runs_again, static_cast<int>(2 * seeds));
 }
 
-}  // namespace
+}  // namespace checkpoint_fuzz_test
 }  // namespace antegrad::testing

@@ -5,7 +5,7 @@
 #include "eager/runner.h"
 
 namespace antegrad::testing {
-namespace {
+namespace checkpoint_memory_test {
 
 constexpr int64_t kRows = 512, kSize = 128, kWide = 1024;
 constexpr int kBlocks = 8;
@@ -121,5 +121,5 @@ TEST(CheckpointMemory, NothingIsLeftAfterTheBackwardPass) {
   EXPECT_EQ(block.use_count(), 1);
 }
 
-}  // namespace
+}  // namespace checkpoint_memory_test
 }  // namespace antegrad::testing

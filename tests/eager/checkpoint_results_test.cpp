@@ -21,7 +21,7 @@ struct antegrad::tree<antegrad::testing::Pair>
                                 &antegrad::testing::Pair::scale> {};
 
 namespace antegrad::testing {
-namespace {
+namespace checkpoint_results_test {
 
 // ---- structures ----------------------------------------------------------------------------------
 
@@ -418,5 +418,5 @@ TEST(CheckpointResults, TheNodesOfAnotherThreadAreOutside) {
   EXPECT_TRUE(same_bits(w.grad(), (h.sin() * closure).detach()));
 }
 
-}  // namespace
+}  // namespace checkpoint_results_test
 }  // namespace antegrad::testing

@@ -10,7 +10,7 @@
 #include "eager/runner.h"
 
 namespace antegrad::testing {
-namespace {
+namespace checkpoint_state_test {
 
 // ---- generators ----------------------------------------------------------------------------------
 
@@ -422,5 +422,5 @@ TEST(CheckpointErrors, OfTheRecomputationLeaveEverythingAsItWas) {
   EXPECT_TRUE(x.grad().defined());
 }
 
-}  // namespace
+}  // namespace checkpoint_state_test
 }  // namespace antegrad::testing

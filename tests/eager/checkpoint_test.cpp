@@ -3,7 +3,7 @@
 #include "eager/runner.h"
 
 namespace antegrad::testing {
-namespace {
+namespace checkpoint_test {
 
 struct Linear {
   at::Tensor weight, bias;
@@ -247,5 +247,5 @@ TEST(CheckpointNumbers, ABlockInACompiledFunction) {
   EXPECT_EQ(compiled.report().eager_calls, 0);
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace antegrad::testing

@@ -13,7 +13,7 @@
 #include "support/bits.h"
 
 namespace antegrad::testing {
-namespace {
+namespace bad_use_test {
 
 // Everything that a failed call must leave alone.
 class World {
@@ -307,5 +307,5 @@ TEST(BadUse, TheEagerOptionRunsTheCallableAndCountsWhy) {
   EXPECT_NE(report.eager_reasons.begin()->first.find("_local_scalar_dense"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace bad_use_test
 }  // namespace antegrad::testing

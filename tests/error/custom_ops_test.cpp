@@ -11,7 +11,7 @@
 #include "support/custom_ops.h"
 
 namespace antegrad::testing {
-namespace {
+namespace custom_ops_test {
 
 // Expects E with each of `words` in its message, from a first call with `x`.
 template <class E, class Fn>
@@ -119,5 +119,5 @@ TEST(CustomOpErrors, EffectsDeclaredTooLateOrWithAnOverload) {
   EXPECT_THROW(declare_effects("tap"), InputError);
 }
 
-}  // namespace
+}  // namespace custom_ops_test
 }  // namespace antegrad::testing

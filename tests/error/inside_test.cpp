@@ -13,7 +13,7 @@
 #include "support/bits.h"
 
 namespace antegrad::testing {
-namespace {
+namespace inside_test {
 
 using List = std::vector<at::Tensor>;
 using Words = std::vector<const char*>;
@@ -205,5 +205,5 @@ TEST(Escapes, AKeptArgumentIsNotBlamedOnAnOperator) {
   EXPECT_EQ(capture::live_stand_ins(), 0);
 }
 
-}  // namespace
+}  // namespace inside_test
 }  // namespace antegrad::testing

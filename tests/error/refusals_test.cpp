@@ -16,7 +16,7 @@
 #include "support/bits.h"
 
 namespace antegrad::testing {
-namespace {
+namespace refusals_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -445,5 +445,5 @@ TEST(Refusals, AutogradGradOfAHeldTensorDoesNotFindIt) {
   EXPECT_TRUE(same_bits(found(x)[0], x.detach()));
 }
 
-}  // namespace
+}  // namespace refusals_test
 }  // namespace antegrad::testing

@@ -18,7 +18,7 @@
 #include "support/options.h"
 
 namespace antegrad::testing {
-namespace {
+namespace cuda_graph_test {
 
 using List = std::vector<at::Tensor>;
 using Function = std::function<at::Tensor(const at::Tensor& x)>;
@@ -302,5 +302,5 @@ TEST_F(CudaGraphs, SavedDrawsMayBeReadInAnotherGraph) {
   }
 }
 
-}  // namespace
+}  // namespace cuda_graph_test
 }  // namespace antegrad::testing

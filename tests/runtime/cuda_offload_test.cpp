@@ -22,7 +22,7 @@
 #include "torch_compat/allocation_watch.h"
 
 namespace antegrad::testing {
-namespace {
+namespace cuda_offload_test {
 
 using compress::offload_to_host;
 using compress::offloaded_bytes;
@@ -277,5 +277,5 @@ TEST_F(CudaOffload, CudaGraphsAreRefused) {
   EXPECT_TRUE(same_bits(fetch(handle, value), value));
 }
 
-}  // namespace
+}  // namespace cuda_offload_test
 }  // namespace antegrad::testing

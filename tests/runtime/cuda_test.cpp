@@ -15,7 +15,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace cuda_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -196,5 +196,5 @@ TEST_F(Cuda, TensorsOfTwoDevicesAreRefusedAndTheNextCallWorks) {
   EXPECT_EQ(step(randn({2, 3}), randn({3, 2})).sizes(), at::IntArrayRef({2, 2}));
 }
 
-}  // namespace
+}  // namespace cuda_test
 }  // namespace antegrad::testing

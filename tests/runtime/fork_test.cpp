@@ -17,7 +17,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace fork_test {
 
 using Clock = std::chrono::steady_clock;
 
@@ -178,5 +178,5 @@ TEST_F(Fork, InsideTheCallable) {
   EXPECT_GE(children, 1);
 }
 
-}  // namespace
+}  // namespace fork_test
 }  // namespace antegrad::testing

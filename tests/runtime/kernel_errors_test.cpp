@@ -18,7 +18,7 @@
 #define THIS_LINE (std::string("kernel_errors_test.cpp:") + std::to_string(__LINE__))
 
 namespace antegrad::testing {
-namespace {
+namespace kernel_errors_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -356,5 +356,5 @@ TEST(KernelErrors, AVersionErrorDoesNotFreeWhatIsSaved) {
   EXPECT_EQ(thrown_by([&] { loss.backward(); }).text.substr(0, 60), first.text.substr(0, 60));
 }
 
-}  // namespace
+}  // namespace kernel_errors_test
 }  // namespace antegrad::testing

@@ -16,7 +16,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace lifetimes_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -261,5 +261,5 @@ TEST(Lifetimes, CopiesShareProgramsAndOutliveEachOther) {
   EXPECT_EQ(step.report().compiled_calls, 2);
 }
 
-}  // namespace
+}  // namespace lifetimes_test
 }  // namespace antegrad::testing

@@ -11,7 +11,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace profile_test {
 
 struct Range {
   std::string name;
@@ -121,5 +121,5 @@ TEST(Profile, LibtorchsProfilerShowsThem) {
   EXPECT_NE(std::find(names.begin(), names.end(), "AntegradBackward:shown"), names.end());
 }
 
-}  // namespace
+}  // namespace profile_test
 }  // namespace antegrad::testing

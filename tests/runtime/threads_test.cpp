@@ -18,7 +18,7 @@
 #include "support/parity.h"
 
 namespace antegrad::testing {
-namespace {
+namespace threads_test {
 
 using List = std::vector<at::Tensor>;
 
@@ -482,5 +482,5 @@ TEST(Threads, AFailingKernelOnOneThreadDoesNotDisturbOthers) {
   EXPECT_EQ(step.report().programs.size(), 1U);
 }
 
-}  // namespace
+}  // namespace threads_test
 }  // namespace antegrad::testing

@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/ids.h"
 #include "partition/budget/plan.h"
 #include "partition/budget/problem.h"
 
@@ -58,7 +59,6 @@ class Bounds {
     Key last_sure = -1;
   };
 
-  static size_t at(int32_t index) { return static_cast<size_t>(index); }
   Key key_of(Slot slot, int32_t operation) const {
     return (slot + 2) * (forward_count_ + 1) + operation;
   }

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "graph/ids.h"
+
 namespace antegrad::budget {
-namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
-
-}  // namespace
+namespace {}  // namespace
 
 Candidates::Candidates(const Problem& problem) {
   // Only what the backward reads, or what that is computed from, is worth deciding.

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <utility>
 
+#include "graph/ids.h"
+
 namespace antegrad::budget {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 class Places {
  public:

@@ -4,12 +4,11 @@
 #include <iterator>
 #include <utility>
 
+#include "graph/ids.h"
 #include "partition/split.h"
 
 namespace antegrad::budget {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// Appends when a value is forgotten: after each slot that made or used it and that no other use follows soon.
 void forget(const Graph& joint, const Timetable& timetable, int32_t value, int32_t window,

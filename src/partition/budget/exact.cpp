@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/ids.h"
 #include "partition/budget/bounds.h"
 #include "partition/budget/candidates.h"
 #include "partition/budget/simulator.h"
@@ -16,8 +17,6 @@ namespace {
 constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
 /// How many values are tried before one is branched on.
 constexpr size_t kTried = 12;
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 enum class Goal : uint8_t { least_time, least_peak };
 

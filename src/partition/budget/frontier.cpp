@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "graph/ids.h"
 #include "partition/budget/bounds.h"
 #include "partition/budget/candidates.h"
 #include "partition/budget/checkpoints.h"
@@ -15,8 +16,6 @@
 
 namespace antegrad::budget {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// With more values to decide nothing is proven within such limits.
 constexpr size_t kMostToProve = 64;

@@ -31,7 +31,7 @@ std::string_view rule_of(const Problem& problem, int32_t index, Choice choice) {
 
 /// "4718592 bytes (4.500 MiB)"
 std::string in_words(int64_t bytes) {
-  return fmt::format("{} bytes ({})", bytes, precise_bytes_text(static_cast<double>(bytes)));
+  return fmt::format("{} bytes ({})", bytes, precise_bytes_text(bytes));
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/ids.h"
+
 namespace antegrad::budget {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 constexpr double kLowestPrice = 1e-4;  // picoseconds a byte
 constexpr double kHighestPrice = 1e10;

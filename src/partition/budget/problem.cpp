@@ -6,6 +6,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/ids.h"
 #include "graph/text.h"
 #include "partition/dependence.h"
 #include "partition/partition.h"
@@ -13,8 +14,6 @@
 
 namespace antegrad::budget {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// What of the joint graph has a place in the problem.
 class Maker {

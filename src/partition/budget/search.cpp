@@ -4,10 +4,10 @@
 #include <cmath>
 #include <queue>
 
+#include "graph/ids.h"
+
 namespace antegrad::budget {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 /// What is dropped for one value more, at most.
 constexpr int kMostTries = 12;

@@ -5,10 +5,10 @@
 #include <set>
 #include <utility>
 
+#include "graph/ids.h"
+
 namespace antegrad::budget {
 namespace {
-
-size_t at(int32_t index) { return static_cast<size_t>(index); }
 
 constexpr size_t kMostStates = 60;
 constexpr double kLongestSegment = 0.6;  // of the forward's time

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/ids.h"
 #include "partition/budget/live_profile.h"
 #include "partition/budget/plan.h"
 #include "partition/budget/problem.h"
@@ -64,7 +65,6 @@ class Simulator {
     EventKind kind;
   };
 
-  static size_t at(int32_t index) { return static_cast<size_t>(index); }
   double scratch(int32_t operation) const {
     return static_cast<double>(problem_.operation(operation).scratch);
   }

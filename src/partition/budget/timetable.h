@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/ids.h"
 #include "partition/budget/plan.h"
 #include "partition/budget/problem.h"
 
@@ -138,7 +139,6 @@ class Timetable {
     int32_t count = 0;
   };
 
-  static size_t at(int32_t index) { return static_cast<size_t>(index); }
   Choice choice(int32_t value) const;
   bool is_saved(int32_t value) const;
   void begin();

@@ -261,7 +261,7 @@ Cases host_data() {
   };
 }
 
-Cases modules() {
+Cases module_cases() {
   return {
       {"optimizer.step() inside",
        [] {
@@ -473,7 +473,7 @@ Cases modules() {
 
 Cases bypass_cases() {
   Cases all;
-  for (auto part : {data(), host_data(), modules()}) {
+  for (auto part : {data(), host_data(), module_cases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

@@ -32,7 +32,7 @@ const Cases& all_cases() {
   return cases;
 }
 
-namespace {
+namespace exact_test {
 
 std::string lines(const std::vector<std::string>& all) {
   std::string text;
@@ -188,5 +188,5 @@ TEST(ExactTable, HasAtLeast150EqualCases) {
   EXPECT_GE(equal, 150);
 }
 
-}  // namespace
+}  // namespace exact_test
 }  // namespace antegrad::testing

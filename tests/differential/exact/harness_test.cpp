@@ -8,7 +8,7 @@
 #include "differential/exact/cases.h"
 
 namespace antegrad::testing {
-namespace {
+namespace harness_test {
 
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -426,5 +426,5 @@ TEST_F(Refusal, MustLeaveTheWorldAsItWas) {
               Contains(HasSubstr("touched: generator")));
 }
 
-}  // namespace
+}  // namespace harness_test
 }  // namespace antegrad::testing

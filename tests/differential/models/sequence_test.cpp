@@ -14,7 +14,7 @@
 #include "parts.h"
 
 namespace antegrad::testing {
-namespace {
+namespace sequence_test {
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
@@ -224,5 +224,5 @@ TEST_P(Sequence, LanguageModelWithTiedWeights) {
   expect_learning_parity(make, GetParam());
 }
 
-}  // namespace
+}  // namespace sequence_test
 }  // namespace antegrad::testing

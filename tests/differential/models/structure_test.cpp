@@ -9,7 +9,7 @@
 #include "parts.h"
 
 namespace antegrad::testing {
-namespace {
+namespace structure_test {
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
@@ -210,5 +210,5 @@ TEST_P(Structure, FourierLayer) {
   expect_learning_parity(make, GetParam());
 }
 
-}  // namespace
+}  // namespace structure_test
 }  // namespace antegrad::testing

@@ -18,7 +18,7 @@
 #include "parts.h"
 
 namespace antegrad::testing {
-namespace {
+namespace training_loop_test {
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
@@ -350,5 +350,5 @@ TEST_P(AutocastLoop, Bfloat16AroundTheCall) {
   expect_learning_parity(make, {GetParam(), at::kFloat}, {.steps = 5, .programs = {2}});
 }
 
-}  // namespace
+}  // namespace training_loop_test
 }  // namespace antegrad::testing

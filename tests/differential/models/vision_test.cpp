@@ -11,7 +11,7 @@
 #include "parts.h"
 
 namespace antegrad::testing {
-namespace {
+namespace vision_test {
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
@@ -181,5 +181,5 @@ TEST_P(Vision, SpectralNormalisation) {
   expect_learning_parity(make, GetParam());
 }
 
-}  // namespace
+}  // namespace vision_test
 }  // namespace antegrad::testing

@@ -11,7 +11,7 @@
 #include "random_packings.h"
 
 namespace antegrad::testing {
-namespace {
+namespace budget_fuzz_test {
 
 using budget::Change;
 using budget::Choice;
@@ -162,5 +162,5 @@ TEST(BudgetFuzz, ChangesMeasureAsPlansMadeAnew) {
   });
 }
 
-}  // namespace
+}  // namespace budget_fuzz_test
 }  // namespace antegrad::testing

@@ -14,7 +14,7 @@
 #include "passes/dce.h"
 
 namespace antegrad::testing {
-namespace {
+namespace budget_parts_fuzz_test {
 
 using namespace budget;
 
@@ -279,5 +279,5 @@ TEST(BudgetPartsFuzz, CutsForAPriceAreTheCheapestPlans) {
   });
 }
 
-}  // namespace
+}  // namespace budget_parts_fuzz_test
 }  // namespace antegrad::testing

@@ -8,7 +8,7 @@
 #include "passes/dce.h"
 
 namespace antegrad::testing {
-namespace {
+namespace exact_fuzz_test {
 
 using namespace budget;
 
@@ -151,5 +151,5 @@ TEST(ExactFuzz, StopsAtItsLimit) {
   }
 }
 
-}  // namespace
+}  // namespace exact_fuzz_test
 }  // namespace antegrad::testing

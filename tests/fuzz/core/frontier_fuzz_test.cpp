@@ -21,7 +21,7 @@
 #include "random_packings.h"
 
 namespace antegrad::testing {
-namespace {
+namespace frontier_fuzz_test {
 
 using namespace budget;
 
@@ -230,5 +230,5 @@ INSTANTIATE_TEST_SUITE_P(Efforts, FrontierFuzz,
                            return info.param == BudgetEffort::quick ? "Quick" : "Thorough";
                          });
 
-}  // namespace
+}  // namespace frontier_fuzz_test
 }  // namespace antegrad::testing

@@ -12,7 +12,7 @@
 #include "shrink.h"
 
 namespace antegrad::testing {
-namespace {
+namespace fusion_fuzz_test {
 
 constexpr int kCases = 1500;
 constexpr int kSize = 24;
@@ -151,5 +151,5 @@ TEST(FusionFuzz, GroupsCanRunAndAgreeWithPairs) {
   EXPECT_GT(in_larger_groups, nodes / 4) << in_larger_groups << " of " << nodes;
 }
 
-}  // namespace
+}  // namespace fusion_fuzz_test
 }  // namespace antegrad::testing

@@ -15,7 +15,7 @@
 #include "shrink.h"
 
 namespace antegrad::testing {
-namespace {
+namespace min_cut_fuzz_test {
 
 constexpr int kCases = 1500;
 constexpr int kSize = 24;
@@ -304,5 +304,5 @@ TEST(MinCutFuzz, WithoutBansAndFactorsNoSetOfFewerBytesWouldDo) {
   EXPECT_GT(against_default, cases / 4);
 }
 
-}  // namespace
+}  // namespace min_cut_fuzz_test
 }  // namespace antegrad::testing

@@ -12,7 +12,7 @@
 #include "shrink.h"
 
 namespace antegrad::testing {
-namespace {
+namespace partition_fuzz_test {
 
 /// Saves a pseudo-random choice of what may be saved and recomputes the rest.
 Partition random_partition(Graph joint, uint64_t seed) {
@@ -171,5 +171,5 @@ TEST(PeakFuzz, EqualsBruteForceWithRecomputationAndInPlaceNodes) {
   });
 }
 
-}  // namespace
+}  // namespace partition_fuzz_test
 }  // namespace antegrad::testing

@@ -9,7 +9,7 @@
 #include "shrink.h"
 
 namespace antegrad::testing {
-namespace {
+namespace passes_fuzz_test {
 
 /// Checks that a pass leaves a valid graph with the same results, and that a second run finds
 /// nothing more to do when `idempotent`.
@@ -77,5 +77,5 @@ TEST(PassesFuzz, DceIsIdempotent) {
   });
 }
 
-}  // namespace
+}  // namespace passes_fuzz_test
 }  // namespace antegrad::testing

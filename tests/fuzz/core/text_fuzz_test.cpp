@@ -11,7 +11,7 @@
 #include "shrink.h"
 
 namespace antegrad::testing {
-namespace {
+namespace text_fuzz_test {
 
 /// Throws dice over every kind of argument, however odd.
 class RandomAttr {
@@ -187,5 +187,5 @@ TEST(TextFuzz, DamagedTextParsesOrIsAGraphErrorWithItsPlace) {
   EXPECT_GT(refused, 0);
 }
 
-}  // namespace
+}  // namespace text_fuzz_test
 }  // namespace antegrad::testing

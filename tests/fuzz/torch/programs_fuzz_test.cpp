@@ -26,7 +26,7 @@
 #include "support/bits.h"
 
 namespace antegrad::fuzz {
-namespace {
+namespace programs_fuzz_test {
 
 constexpr uint64_t kFirstSeed = 20260701;
 constexpr uint64_t kPrograms = 300;
@@ -351,5 +351,5 @@ TEST_F(ProgramsFuzzSelfTest, ARefusalIsNoAgreementAndItsTracesAreFound) {
   EXPECT_EQ(check(program, refuse(true)).kind, Verdict::Kind::trace);
 }
 
-}  // namespace
+}  // namespace programs_fuzz_test
 }  // namespace antegrad::fuzz

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace antegrad::testing {
-namespace {
+namespace attr_test {
 
 std::vector<Attr> one_of_each() {
   return {attr::None{},
@@ -69,5 +69,5 @@ TEST(Attr, CountsTheInputsThatItTakes) {
   EXPECT_EQ(Attr().input_count(), 0);
 }
 
-}  // namespace
+}  // namespace attr_test
 }  // namespace antegrad::testing

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace antegrad::budget {
-namespace {
+namespace budget_archive_test {
 
 struct Offer {
   Measure measure;
@@ -120,5 +120,5 @@ TEST(BudgetArchive, KeepsAPlanWithItsChanges) {
   EXPECT_FALSE(Archive().at_most(100).has_value());
 }
 
-}  // namespace
+}  // namespace budget_archive_test
 }  // namespace antegrad::budget

@@ -8,7 +8,7 @@
 #include "planned_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace budget_frontier_cache_test {
 
 using namespace budget;
 
@@ -52,5 +52,5 @@ TEST(FrontierCache, ServesManyThreads) {
   for (auto& thread : threads) thread.join();
 }
 
-}  // namespace
+}  // namespace budget_frontier_cache_test
 }  // namespace antegrad::testing

@@ -11,7 +11,7 @@
 #include "passes/dce.h"
 
 namespace antegrad::testing {
-namespace {
+namespace budget_planner_test {
 
 using namespace budget;
 
@@ -123,5 +123,5 @@ INSTANTIATE_TEST_SUITE_P(Graphs, BudgetPlanner,
                          ::testing::Values("mlp2_small", "gpt1_tiny", "res2_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
-}  // namespace
+}  // namespace budget_planner_test
 }  // namespace antegrad::testing

@@ -7,7 +7,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace budget_problem_test {
 
 using budget::Problem;
 using budget::Rows;
@@ -99,5 +99,5 @@ TEST(BudgetProblem, HasStoragesAndWhatComputesThem) {
   EXPECT_FALSE(problem.is_choice(5));
 }
 
-}  // namespace
+}  // namespace budget_problem_test
 }  // namespace antegrad::testing

@@ -9,7 +9,7 @@
 #include "planned_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace budget_report_test {
 
 using budget::kRecompute;
 using budget::kSave;
@@ -149,5 +149,5 @@ TEST(BudgetReport, JsonHasAllValues) {
   EXPECT_GT(choices.size(), 1u);
 }
 
-}  // namespace
+}  // namespace budget_report_test
 }  // namespace antegrad::testing

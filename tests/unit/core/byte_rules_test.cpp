@@ -5,7 +5,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace byte_rules_test {
 
 TEST(StorageBytes, AreRoundedAsTheAllocatorOfTheDeviceDoes) {
   const Graph graph = graph_of(R"(symbols s0
@@ -43,5 +43,5 @@ TEST(StateBytes, AreMemoryOnTheCpuOnly) {
   EXPECT_EQ(state_bytes("cuda:0", {}), 0);
 }
 
-}  // namespace
+}  // namespace byte_rules_test
 }  // namespace antegrad::testing

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace antegrad {
-namespace {
+namespace byte_text_test {
 
 TEST(ByteText, ReadsNumbersWithUnits) {
   EXPECT_EQ(bytes_from_text("4096"), 4096);
@@ -28,5 +28,5 @@ TEST(ByteText, WritesTheUnitThatSuits) {
   EXPECT_EQ(precise_bytes_text(512.0 * 1024 * 1024), "512.0 MiB");
 }
 
-}  // namespace
+}  // namespace byte_text_test
 }  // namespace antegrad

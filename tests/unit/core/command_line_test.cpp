@@ -16,7 +16,7 @@
 #include "options/reference.h"
 
 namespace antegrad::testing {
-namespace {
+namespace command_line_test {
 
 #ifdef ANTEGRAD_CLI
 
@@ -360,5 +360,5 @@ TEST(CommandLine, HelpAndVersionAreNoErrors) {
 
 #endif
 
-}  // namespace
+}  // namespace command_line_test
 }  // namespace antegrad::testing

@@ -8,7 +8,7 @@
 #include <antegrad/error.h>
 
 namespace antegrad::testing {
-namespace {
+namespace contracted_order_test {
 
 TEST(ContractedOrder, AnEdgeIsContractedUnlessAnotherPathLeadsAlong) {
   // 0 -> 1 -> 3 and 0 -> 3; 2 stands alone.
@@ -116,5 +116,5 @@ TEST(ContractedOrder, DoesOnRandomGraphsWhatBruteForceDoes) {
   }
 }
 
-}  // namespace
+}  // namespace contracted_order_test
 }  // namespace antegrad::testing

@@ -5,7 +5,7 @@
 #include "one_node.h"
 
 namespace antegrad::testing {
-namespace {
+namespace cost_test {
 
 NodeCost cost(const Types& inputs, const Types& outputs, const std::string& call) {
   const Graph graph = graph_of_call(inputs, outputs, call);
@@ -81,5 +81,5 @@ TEST(Machine, IsFoundByName) {
   EXPECT_FALSE(machine_named("abacus"));
 }
 
-}  // namespace
+}  // namespace cost_test
 }  // namespace antegrad::testing

@@ -5,7 +5,7 @@
 #include "pass_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace cse_test {
 
 TEST(Cse, MergesEqualNodesAndWhatFollowsFromThem) {
   expect_pass(cse,
@@ -152,5 +152,5 @@ TEST(Cse, FactoriesAreNotSharedBetweenThePasses) {
                    "outputs\n  %6 result\n  %8 gradient 0\n");
 }
 
-}  // namespace
+}  // namespace cse_test
 }  // namespace antegrad::testing

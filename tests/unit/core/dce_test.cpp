@@ -5,7 +5,7 @@
 #include "pass_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace dce_test {
 
 TEST(Dce, DropsWhatNoOutputNeeds) {
   expect_pass(dce,
@@ -29,5 +29,5 @@ TEST(Dce, KeepsCollectivesAndWrites) {
                    "  %7: f32[4, 2] &6 = aten::neg_.default(%6)\noutputs\n  none result\n");
 }
 
-}  // namespace
+}  // namespace dce_test
 }  // namespace antegrad::testing

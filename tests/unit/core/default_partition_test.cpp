@@ -7,7 +7,7 @@
 #include "passes/size_only_inputs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace default_partition_test {
 
 TEST(DefaultPartition, AnMlpSavesWhatItsFormulasRead) {
   const Partition partition = default_partition(graph_from_file("mlp.agraph"));
@@ -193,5 +193,5 @@ outputs
   EXPECT_EQ(partition.backward.nodes.size(), 1u);
 }
 
-}  // namespace
+}  // namespace default_partition_test
 }  // namespace antegrad::testing

@@ -14,7 +14,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace defaults_test {
 
 Options from(const std::map<std::string, std::string>& variables) {
   return options_from([&](const char* name) {
@@ -154,5 +154,5 @@ TEST_F(Defaults, NoChangeOfAnyThreadIsLost) {
   EXPECT_EQ(default_options().max_programs, 1 + kThreads * kChanges);
 }
 
-}  // namespace
+}  // namespace defaults_test
 }  // namespace antegrad::testing

@@ -7,7 +7,7 @@
 #include "partitions.h"
 
 namespace antegrad::testing {
-namespace {
+namespace dot_test {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -63,5 +63,5 @@ outputs
   EXPECT_TRUE(contains(dot, "\"i1\" -> \"n0\" [style=dotted]"));
 }
 
-}  // namespace
+}  // namespace dot_test
 }  // namespace antegrad::testing

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace antegrad::testing {
-namespace {
+namespace dtype_test {
 
 TEST(DType, NamesReadBackToTheSameType) {
   for (int i = 0; i <= static_cast<int>(DType::c128); ++i) {
@@ -35,5 +35,5 @@ TEST(Device, MalformedTextIsNoDevice) {
   }
 }
 
-}  // namespace
+}  // namespace dtype_test
 }  // namespace antegrad::testing

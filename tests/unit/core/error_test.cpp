@@ -5,7 +5,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace error_test {
 
 TEST(Error, SaysWhatWasExpectedFoundAndWhatToDo) {
   const OptionError error(ErrorText{"a ratio from 0 to 1", "1.5", "use \"1\" to save everything"});
@@ -32,5 +32,5 @@ TEST(Error, AFailedCheckIsAnInternalErrorWithPlaceAndNote) {
   expect_error<InternalError>([] { AG_CHECK(false, "x"); }, "error_test.cpp");
 }
 
-}  // namespace
+}  // namespace error_test
 }  // namespace antegrad::testing

@@ -5,7 +5,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace graph_test {
 
 TensorMeta meta(Shape sizes, Shape strides, DType dtype = DType::f32) {
   TensorMeta result;
@@ -87,5 +87,5 @@ TEST(Graph, NodesAreNumberedUnlessAllHaveIdsOfTheirOwn) {
   EXPECT_EQ(graph.nodes[1].id, 1);
 }
 
-}  // namespace
+}  // namespace graph_test
 }  // namespace antegrad::testing

@@ -11,7 +11,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace groups_test {
 
 /// The groups as node ids, "0 1 | 2 | 3", in the order in which they run.
 std::string groups_text(const Graph& graph, const FusionGroups& found) {
@@ -308,5 +308,5 @@ TEST(FusionGroups, ComeCloseToTheBestOfAllWaysOnSmallGraphs) {
   RecordProperty("best", static_cast<int>(best));
 }
 
-}  // namespace
+}  // namespace groups_test
 }  // namespace antegrad::testing

@@ -7,7 +7,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace hash_test {
 
 Graph sample() {
   return graph_of(R"(symbols s0
@@ -104,5 +104,5 @@ TEST(Hash, IsTheSameInEachProcess) {
   EXPECT_EQ(to_string(structural_hash(sample())), "5c883bd5f7c3f23ed3f7913d70eb56a8");
 }
 
-}  // namespace
+}  // namespace hash_test
 }  // namespace antegrad::testing

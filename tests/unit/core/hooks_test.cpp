@@ -6,7 +6,7 @@
 #include "partitions.h"
 
 namespace antegrad::testing {
-namespace {
+namespace hooks_test {
 
 // The backward reads what exp made, and a slice of it.
 const char* const kJoint = R"(inputs
@@ -197,5 +197,5 @@ outputs
   EXPECT_FALSE(can_be_hooked(graph, 3));
 }
 
-}  // namespace
+}  // namespace hooks_test
 }  // namespace antegrad::testing

@@ -15,7 +15,7 @@
 #include "reference_files.h"
 
 namespace antegrad::testing {
-namespace {
+namespace import_json_test {
 
 const std::string kData = ANTEGRAD_TEST_DATA;
 
@@ -166,5 +166,5 @@ TEST_F(Files, ThatCannotBeReadAreRefused) {
   EXPECT_THROW(read_maybe_gzipped(kData), InputError);
 }
 
-}  // namespace
+}  // namespace import_json_test
 }  // namespace antegrad::testing

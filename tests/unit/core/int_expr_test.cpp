@@ -11,7 +11,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace int_expr_test {
 
 const IntExpr s0 = IntExpr::symbol(0);
 const IntExpr s1 = IntExpr::symbol(1);
@@ -179,5 +179,5 @@ TEST(IntExpr, ExtremeConstantsReadBack) {
   }
 }
 
-}  // namespace
+}  // namespace int_expr_test
 }  // namespace antegrad::testing

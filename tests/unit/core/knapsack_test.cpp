@@ -12,7 +12,7 @@
 #include "reference_files.h"
 
 namespace antegrad::testing {
-namespace {
+namespace knapsack_test {
 
 /// Both sums of what is taken.
 struct Sums {
@@ -180,5 +180,5 @@ TEST(Knapsack, TakesWhatTheReferenceTakes) {
   EXPECT_EQ(compared, 800);
 }
 
-}  // namespace
+}  // namespace knapsack_test
 }  // namespace antegrad::testing

@@ -8,7 +8,7 @@
 #include "explain/axis.h"
 
 namespace antegrad::testing {
-namespace {
+namespace line_chart_test {
 
 Series line(std::string name, std::vector<double> x, std::vector<double> y) {
   Series series;
@@ -162,5 +162,5 @@ TEST(LineChart, LongSeriesKeepTheirHighestPointAndStaySmall) {
   EXPECT_EQ(count(path.substr(0, path.find('"')), " " + top.substr(0, top.find('"'))), 1u);
 }
 
-}  // namespace
+}  // namespace line_chart_test
 }  // namespace antegrad::testing

@@ -5,7 +5,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace liveness_test {
 
 TEST(Liveness, ViewsProlongTheLifeOfTheirStorage) {
   const std::vector<StorageLife> lives = liveness(graph_of(R"(inputs
@@ -32,5 +32,5 @@ outputs
   EXPECT_EQ(lives[4].bytes, 64);
 }
 
-}  // namespace
+}  // namespace liveness_test
 }  // namespace antegrad::testing

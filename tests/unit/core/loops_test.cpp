@@ -7,7 +7,7 @@
 #include "one_node.h"
 
 namespace antegrad::testing {
-namespace {
+namespace loops_test {
 
 /// "rows x depth", "rows x depth columns", "rows", or "none".
 std::string loops(const Types& inputs, const Types& outputs, const std::string& call) {
@@ -79,5 +79,5 @@ TEST(Loops, FewerElementsAreBroadcastIntoMore) {
   EXPECT_FALSE(broadcasts_into(Loops{4, 8, true, false}, Loops{64}));
 }
 
-}  // namespace
+}  // namespace loops_test
 }  // namespace antegrad::testing

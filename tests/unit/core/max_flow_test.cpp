@@ -12,7 +12,7 @@
 #include <antegrad/error.h>
 
 namespace antegrad::testing {
-namespace {
+namespace max_flow_test {
 
 /// Vertex 0 is the source, the last one the sink.
 struct Network {
@@ -216,5 +216,5 @@ TEST(MaxFlow, EveryMinimumCutLiesBetweenTheTwoNearest) {
   }
 }
 
-}  // namespace
+}  // namespace max_flow_test
 }  // namespace antegrad::testing

@@ -8,7 +8,7 @@
 #include "passes/dce.h"
 
 namespace antegrad::testing {
-namespace {
+namespace min_cut_test {
 
 /// "save %2 compute_intensive, compute %3 minimum_cut"
 std::string decisions_of(const std::string& sections, const MinCutOptions& options = {},
@@ -656,5 +656,5 @@ outputs
             "");
 }
 
-}  // namespace
+}  // namespace min_cut_test
 }  // namespace antegrad::testing

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace antegrad::testing {
-namespace {
+namespace nearest_test {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -35,5 +35,5 @@ TEST(NearestNames, AreNoneForSomethingElse) {
   EXPECT_THAT(nearest_names("audit", {}), IsEmpty());
 }
 
-}  // namespace
+}  // namespace nearest_test
 }  // namespace antegrad::testing

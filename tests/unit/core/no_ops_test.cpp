@@ -5,7 +5,7 @@
 #include "pass_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace no_ops_test {
 
 TEST(NoOps, ViewsBackToAnEarlierViewGo) {
   expect_pass(no_ops,
@@ -105,5 +105,5 @@ TEST(NoOps, AForwardViewIsNotReplacedByABackwardOne) {
                    "outputs\n  %8 result\n  %6 gradient 0\n");
 }
 
-}  // namespace
+}  // namespace no_ops_test
 }  // namespace antegrad::testing

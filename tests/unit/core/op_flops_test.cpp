@@ -12,7 +12,7 @@
 #include "one_node.h"
 
 namespace antegrad::testing {
-namespace {
+namespace op_flops_test {
 
 int64_t flops(const Types& inputs, const Types& outputs, const std::string& call) {
   const Graph graph = graph_of_call(inputs, outputs, call);
@@ -278,5 +278,5 @@ TEST(OpFlops, EveryComputeIntensiveOperatorHasAFormula) {
   }
 }
 
-}  // namespace
+}  // namespace op_flops_test
 }  // namespace antegrad::testing

@@ -10,7 +10,7 @@
 #include "graph/op_traits_table.h"
 
 namespace antegrad::testing {
-namespace {
+namespace op_test {
 
 TEST(Op, TheSameNameIsTheSameHandle) {
   EXPECT_EQ(Op::intern("aten::add.Tensor"), Op::intern("aten::add.Tensor"));
@@ -179,5 +179,5 @@ TEST(Op, InterningAndDeclaringFromManyThreadsAgree) {
   }
 }
 
-}  // namespace
+}  // namespace op_test
 }  // namespace antegrad::testing

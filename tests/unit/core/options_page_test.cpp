@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace antegrad::testing {
-namespace {
+namespace options_page_test {
 
 std::string page() {
   std::stringstream text;
@@ -38,5 +38,5 @@ TEST(OptionsPage, HasALineForEveryOption) {
   }
 }
 
-}  // namespace
+}  // namespace options_page_test
 }  // namespace antegrad::testing

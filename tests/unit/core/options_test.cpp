@@ -19,7 +19,7 @@
 #include "options/table.h"
 
 namespace antegrad::testing {
-namespace {
+namespace options_test {
 
 /// Values as text that the option can have, none of them the default.
 std::vector<std::string> other_values(const OptionRow& row) {
@@ -243,5 +243,5 @@ TEST(Options, MembersOutOfRangeAreFound) {
                             "memory_budget; found -1");
 }
 
-}  // namespace
+}  // namespace options_test
 }  // namespace antegrad::testing

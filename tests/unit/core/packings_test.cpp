@@ -11,7 +11,7 @@
 #include "planned_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace packings_test {
 
 using namespace budget;
 
@@ -131,5 +131,5 @@ TEST(Packings, AreExplained) {
   }
 }
 
-}  // namespace
+}  // namespace packings_test
 }  // namespace antegrad::testing

@@ -9,7 +9,7 @@
 #include "planned_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace pareto_test {
 
 size_t lines(const std::string& text) {
   return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
@@ -95,5 +95,5 @@ TEST(Pareto, NothingToPlanIsNoError) {
   EXPECT_NO_THROW(to_text(empty, 1));
 }
 
-}  // namespace
+}  // namespace pareto_test
 }  // namespace antegrad::testing

@@ -7,7 +7,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace parse_test {
 
 struct Malformed {
   const char* text;
@@ -110,5 +110,5 @@ TEST(Parse, ARecordIsOneJsonObject) {
   }
 }
 
-}  // namespace
+}  // namespace parse_test
 }  // namespace antegrad::testing

@@ -8,7 +8,7 @@
 #include "partition/min_cut.h"
 
 namespace antegrad::testing {
-namespace {
+namespace partition_report_test {
 
 class Report : public ::testing::Test {
  protected:
@@ -74,5 +74,5 @@ TEST_F(Report, TextAndJsonSayTheSame) {
   EXPECT_EQ(json["rules"][1]["rule"], "compute_intensive");
 }
 
-}  // namespace
+}  // namespace partition_report_test
 }  // namespace antegrad::testing

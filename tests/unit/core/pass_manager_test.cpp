@@ -13,7 +13,7 @@
 #include "passes/dce.h"
 
 namespace antegrad::testing {
-namespace {
+namespace pass_manager_test {
 
 Graph break_graph(Graph graph) {
   graph.outputs[0].value = 99;
@@ -69,5 +69,5 @@ TEST(PassManager, AFolderThatCannotBeWrittenIsAnOptionError) {
   EXPECT_THROW(run_pass("dce", dce, Graph(), context), OptionError);
 }
 
-}  // namespace
+}  // namespace pass_manager_test
 }  // namespace antegrad::testing

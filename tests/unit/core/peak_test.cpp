@@ -7,7 +7,7 @@
 #include "partitions.h"
 
 namespace antegrad::testing {
-namespace {
+namespace peak_test {
 
 std::vector<int64_t> live_bytes(const Timeline& timeline) {
   std::vector<int64_t> live;
@@ -161,5 +161,5 @@ TEST(Peak, CountsStatesOfGeneratorsThatAreSaved) {
                                   5 * t, 5 * t, s}));
 }
 
-}  // namespace
+}  // namespace peak_test
 }  // namespace antegrad::testing

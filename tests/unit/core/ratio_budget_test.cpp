@@ -13,7 +13,7 @@
 #include "partitions.h"
 
 namespace antegrad::testing {
-namespace {
+namespace ratio_budget_test {
 
 // Two products of which the backward reads what they make: one large and quick, one small and slow. Range: what is
 // saved without a budget, 4096 + 1024 bytes and the primals that the backward reads, less all primals.
@@ -184,5 +184,5 @@ TEST(RatioBudget, WrongOptionsSaySo) {
       "the seconds of 11 nodes");
 }
 
-}  // namespace
+}  // namespace ratio_budget_test
 }  // namespace antegrad::testing

@@ -8,7 +8,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace record_test {
 
 PartitionChoice budget_choice() {
   PartitionChoice choice;
@@ -78,5 +78,5 @@ TEST(Record, ABadOneIsRefused) {
   expect_error<GraphError>([&] { parse_record("[]"); }, "record");
 }
 
-}  // namespace
+}  // namespace record_test
 }  // namespace antegrad::testing

@@ -20,7 +20,7 @@
 #include "reference_files.h"
 
 namespace antegrad::testing {
-namespace {
+namespace reference_graphs_test {
 
 /// Comments are names, which are not in the graph, and the ids of nodes, which are.
 std::string without_names(const std::string& text) {
@@ -150,5 +150,5 @@ INSTANTIATE_TEST_SUITE_P(Files, ReferenceGraph, ::testing::ValuesIn(graph_files(
 
 TEST(ReferenceGraphs, AreManyArchitectures) { EXPECT_GE(graph_files().size(), 8u); }
 
-}  // namespace
+}  // namespace reference_graphs_test
 }  // namespace antegrad::testing

@@ -20,7 +20,7 @@
 #include "reference_files.h"
 
 namespace antegrad::testing {
-namespace {
+namespace reference_min_cut_test {
 
 using Storages = std::set<StorageId>;
 
@@ -180,5 +180,5 @@ TEST_P(ReferenceMinCut, TheDefaultsSaveTheSameHoweverViewsWeigh) {
 
 INSTANTIATE_TEST_SUITE_P(Files, ReferenceMinCut, ::testing::ValuesIn(graph_files()), test_name);
 
-}  // namespace
+}  // namespace reference_min_cut_test
 }  // namespace antegrad::testing

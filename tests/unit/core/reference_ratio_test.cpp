@@ -19,7 +19,7 @@
 #include "reference_files.h"
 
 namespace antegrad::testing {
-namespace {
+namespace reference_ratio_test {
 
 // Why the two differ. Each was verified by doing as the reference does, one after the other: with the first three
 // 115 of the 135 runs save the same.
@@ -116,5 +116,5 @@ TEST_P(ReferenceRatio, SavesTheSameUnlessWritten) {
 
 INSTANTIATE_TEST_SUITE_P(Files, ReferenceRatio, ::testing::ValuesIn(graph_files()), test_name);
 
-}  // namespace
+}  // namespace reference_ratio_test
 }  // namespace antegrad::testing

@@ -5,7 +5,7 @@
 #include "pass_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace reinplace_test {
 
 TEST(Reinplace, AChainOfPointwiseNodesRunsInOneStorage) {
   expect_pass(reinplace,
@@ -96,5 +96,5 @@ TEST(Reinplace, OtherMetadataOrAViewAsTargetForbidIt) {
                    "  %7: f32[2, 2] = aten::neg.default(%6)\noutputs\n  %7 result\n");
 }
 
-}  // namespace
+}  // namespace reinplace_test
 }  // namespace antegrad::testing

@@ -9,7 +9,7 @@
 #include "planned_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace replay_test {
 
 /// A graph with the record of what `choice` leads to.
 GraphFile recorded(const Graph& graph, const PartitionChoice& choice) {
@@ -150,5 +150,5 @@ TEST(Replay, ThereMustBeARecordAndAJointGraph) {
   EXPECT_THROW(partition_by(graph, other), BudgetError);
 }
 
-}  // namespace
+}  // namespace replay_test
 }  // namespace antegrad::testing

@@ -13,7 +13,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace settings_test {
 
 TEST(Settings, EverySettingIsReadAsItIsWritten) {
   MinCutOptions options;
@@ -89,5 +89,5 @@ TEST(Settings, APartitionThatIsGivenHoldsWhereverItStands) {
   }
 }
 
-}  // namespace
+}  // namespace settings_test
 }  // namespace antegrad::testing

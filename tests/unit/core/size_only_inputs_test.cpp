@@ -5,7 +5,7 @@
 #include "pass_graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace size_only_inputs_test {
 
 TEST(SizeOnlyInputs, OperatorsThatReadOnlySizesBecomeFactories) {
   expect_pass(
@@ -31,5 +31,5 @@ TEST(SizeOnlyInputs, WhatTheFactoryCannotMakeStays) {
       "outputs\n  none result\n  %8 generator 0\n");
 }
 
-}  // namespace
+}  // namespace size_only_inputs_test
 }  // namespace antegrad::testing

@@ -8,7 +8,7 @@
 #include "partitions.h"
 
 namespace antegrad::testing {
-namespace {
+namespace split_test {
 
 TEST(Split, RecomputesWhatIsNotSaved) {
   const Graph joint = graph_of(R"(inputs
@@ -249,5 +249,5 @@ outputs
       "depends on the tangent %9");
 }
 
-}  // namespace
+}  // namespace split_test
 }  // namespace antegrad::testing

@@ -8,7 +8,7 @@
 #include "passes/dce.h"
 
 namespace antegrad::testing {
-namespace {
+namespace stats_test {
 
 TEST(Stats, CountNodesAndBytesByOperator) {
   const GraphStats stats = graph_stats(graph_from_file("mlp.agraph"));
@@ -70,5 +70,5 @@ TEST(Stats, SayWhichNodesWouldBeOneKernel) {
   EXPECT_NE(to_text(stats).find("aten::neg 2x, aten::exp"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace stats_test
 }  // namespace antegrad::testing

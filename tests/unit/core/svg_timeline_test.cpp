@@ -9,7 +9,7 @@
 #include "partitions.h"
 
 namespace antegrad::testing {
-namespace {
+namespace svg_timeline_test {
 
 TEST(SvgTimeline, ShowsPeaksInTheLegendAndWhereTheBackwardStarts) {
   const Timeline timeline = simulate(default_partition(graph_from_file("mlp.agraph")));
@@ -80,5 +80,5 @@ TEST(SvgTimeline, NothingToShowIsNoError) {
   EXPECT_NO_THROW(timeline_svg({LiveSeries{"empty", {}, false, {}}}, ""));
 }
 
-}  // namespace
+}  // namespace svg_timeline_test
 }  // namespace antegrad::testing

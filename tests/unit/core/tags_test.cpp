@@ -11,7 +11,7 @@
 #include "passes/cse.h"
 
 namespace antegrad::testing {
-namespace {
+namespace tags_test {
 
 std::string backward_nodes(const Partition& partition) {
   const std::string text = to_text(partition.backward);
@@ -244,5 +244,5 @@ outputs
   EXPECT_EQ(nodes("1"), 3U);
 }
 
-}  // namespace
+}  // namespace tags_test
 }  // namespace antegrad::testing

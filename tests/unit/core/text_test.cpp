@@ -8,7 +8,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace text_test {
 
 /// A graph that uses every part of the format.
 const char* const kEverything = R"(antegrad.graph 1 "train_step"
@@ -183,5 +183,5 @@ TEST(Text, PrintsBrokenNodesWithoutFailing) {
   EXPECT_NE(node_text(graph, node).find("%?"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace text_test
 }  // namespace antegrad::testing

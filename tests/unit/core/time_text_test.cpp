@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace antegrad {
-namespace {
+namespace time_text_test {
 
 TEST(TimeText, HasThreeDigitsAndTheUnitThatSuits) {
   EXPECT_EQ(time_text(0), "0 s");
@@ -14,5 +14,5 @@ TEST(TimeText, HasThreeDigitsAndTheUnitThatSuits) {
   EXPECT_EQ(time_text(3e-10), "0.30 ns");
 }
 
-}  // namespace
+}  // namespace time_text_test
 }  // namespace antegrad

@@ -7,7 +7,7 @@
 #include "graphs.h"
 
 namespace antegrad::testing {
-namespace {
+namespace verify_test {
 
 // One test a rule: the graph is valid but for the one thing that the test's name says.
 
@@ -242,5 +242,5 @@ TEST(Verify, RefusesAliasRecordsThatReferToNothing) {
   expect_violation(node + "  %5 result view_of_output 4\n", "view_of_output 4");
 }
 
-}  // namespace
+}  // namespace verify_test
 }  // namespace antegrad::testing

@@ -7,7 +7,7 @@
 #include <array>
 
 namespace antegrad::testing {
-namespace {
+namespace call_site_test {
 
 void here() {}
 
@@ -20,5 +20,5 @@ TEST(CallSite, FramesOfNoObjectArePassedOver) {
   EXPECT_NE(capture::call_site(then_here), "an unknown place");
 }
 
-}  // namespace
+}  // namespace call_site_test
 }  // namespace antegrad::testing

@@ -7,7 +7,7 @@
 #include "capture/stand_in.h"
 
 namespace antegrad::capture {
-namespace {
+namespace capture_life_test {
 
 using std::chrono::milliseconds;
 
@@ -33,5 +33,5 @@ TEST(CaptureLife, DoesNotWaitForEver) {
   EXPECT_EQ(life->alive(), std::vector<ValueId>{7});
 }
 
-}  // namespace
+}  // namespace capture_life_test
 }  // namespace antegrad::capture

@@ -8,7 +8,7 @@
 #include "support/bits.h"
 
 namespace antegrad::testing {
-namespace {
+namespace generator_state_test {
 
 // What the simulated memory counts for a saved state, by the generator's name in a graph.
 TEST(GeneratorState, TakesTheBytesThatTheSimulationCounts) {
@@ -50,5 +50,5 @@ TEST(GeneratorState, IsGivenBackToTheBit) {
   }
 }
 
-}  // namespace
+}  // namespace generator_state_test
 }  // namespace antegrad::testing

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace antegrad::testing {
-namespace {
+namespace promise_test {
 
 runtime::Promise promise_of(std::vector<int64_t> sizes, std::vector<int64_t> strides) {
   runtime::Promise promise;
@@ -36,5 +36,5 @@ TEST(Promise, DefinednessSizesAndDtypeMatter) {
   EXPECT_NO_THROW(runtime::require_kept(runtime::Promise(), at::Tensor(), "op"));
 }
 
-}  // namespace
+}  // namespace promise_test
 }  // namespace antegrad::testing

@@ -28,7 +28,7 @@ void PrintTo(const Entry& entry, std::ostream* out) { *out << entry.op; }
 
 }  // namespace shapes
 
-namespace {
+namespace shapes_crosscheck_test {
 
 using shapes::Call;
 using shapes::Spec;
@@ -248,5 +248,5 @@ TEST(ShapesRegistry, UnknownOperatorsHaveNone) {
   EXPECT_EQ(shapes::find(""), nullptr);
 }
 
-}  // namespace
+}  // namespace shapes_crosscheck_test
 }  // namespace antegrad

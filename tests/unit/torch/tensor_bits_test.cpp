@@ -8,7 +8,7 @@
 #include <limits>
 
 namespace antegrad::testing {
-namespace {
+namespace tensor_bits_test {
 
 using compiler::bit_difference;
 
@@ -38,5 +38,5 @@ TEST(TensorBits, NotANumberEqualsItselfAndMinusZeroIsNotZero) {
   EXPECT_EQ(bit_difference(at::Tensor(), at::Tensor()), "");
 }
 
-}  // namespace
+}  // namespace tensor_bits_test
 }  // namespace antegrad::testing
