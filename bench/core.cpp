@@ -63,25 +63,19 @@ void run(Bench& bench) {
   bench.add({"gpt12", "joint_nodes", static_cast<double>(joint.nodes.size()), "", {}, {}});
   stages.read("structural_hash", [&] { return structural_hash(joint); });
   auto parts = stages.consume("default_partition", joint, default_partition);
+  stages.read("plan_call", [&] { return plan_call(parts.forward, parts.backward).saved.size(); });
   parts.forward = stages.consume("reinplace_forward", parts.forward,
                                  [](Graph graph) { return reinplace(std::move(graph)); });
-  std::vector<Output> gradients;
-  for (const auto& output : joint.outputs) {
-    if (output.kind == OutputKind::gradient) gradients.push_back(output);
-  }
-  const auto make_executable = [&] {
-    return std::make_shared<runtime::Executable>(parts.forward, gpt.captured.tables, gradients,
-                                                 /*source=*/nullptr);
-  };
-  const auto donated = make_executable()->donated();
+  const auto donated = parts.plan.donated();
   parts.backward = stages.consume("reinplace_backward", parts.backward, [&](Graph graph) {
     return reinplace(std::move(graph), donated);
   });
   stages.read("simulate", [&] { return simulate(parts).peak_bytes; });
   stages.read("executable", [&] {
-    const auto executable = make_executable();
-    executable->add_backward(executable->usual_key(), {parts.backward, gpt.captured.tables});
-    return executable->form_count();
+    const auto& tables = gpt.captured.tables;
+    runtime::ExecutableParts of{"gpt12", parts.plan, parts.forward, tables};
+    of.backward = runtime::BackwardGraph{parts.backward, tables};
+    return std::make_shared<runtime::Executable>(std::move(of))->backwards().count();
   });
   // Not part of compiling in release builds.
   stages.read("verify", [&] {

@@ -20,7 +20,7 @@
 #include "partition/default_partition.h"
 #include "partition/min_cut.h"
 #include "passes/dce.h"
-#include "passes/joint_passes.h"
+#include "passes/pass_list.h"
 
 namespace antegrad::bench {
 namespace {

@@ -38,6 +38,7 @@ void add_timeline(CLI::App& app);
 void add_replay(CLI::App& app);
 void add_import(CLI::App& app);
 void add_options(CLI::App& app);
+void add_passes(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_stats(CLI::App& app);
 

@@ -26,6 +26,7 @@ constexpr const char* kExamples = R"(Examples:
   antegrad draw step.agraph -o step.svg         a picture (needs graphviz)
   antegrad draw step.agraph --partition | dot -Tpdf -o step.pdf
   antegrad options memory_budget                an option of antegrad::compile
+  antegrad passes                               what a compilation runs, in order, and why
 
 Exit codes: 0 well; 1 the graph is malformed or invalid, no plan fits the budget, or a replay differs;
 2 wrong usage.)";
@@ -48,6 +49,7 @@ int run(int argc, char** argv) {
   add_replay(app);
   add_import(app);
   add_options(app);
+  add_passes(app);
   try {
     app.parse(argc, argv);
     std::cout.flush();

@@ -13,7 +13,7 @@
 #include "graph/byte_text.h"
 #include "graph/verify.h"
 #include "passes/dce.h"
-#include "passes/joint_passes.h"
+#include "passes/pass_list.h"
 #include "progress.h"
 
 namespace antegrad::cli {

@@ -12,6 +12,7 @@
 #include <antegrad/inside.h>
 #include <antegrad/memory.h>
 #include <antegrad/options.h>
+#include <antegrad/passes.h>
 #include <antegrad/report.h>
 #include <antegrad/saved_tensors.h>
 #include <antegrad/tree.h>

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace antegrad {
 
@@ -42,6 +43,9 @@ enum class HookFilter : uint8_t {
   all,        ///< all
 };
 
+/// Passes that can be left out, to find out which one makes a difference. `antegrad passes` lists all.
+enum class OptionalPass : uint8_t { no_ops, size_only_inputs, cse, reinplace };
+
 /// A value: a compiled callable keeps the copy that it was made with. Distinct objects may be used on
 /// distinct threads.
 struct Options {
@@ -71,6 +75,10 @@ struct Options {
 #endif
   /// Folder for the graph after each pass, as text; empty for none. Environment: ANTEGRAD_DUMP.
   std::string dump_dir;
+  /// Passes that do not run. Results keep their bits; programs get larger and take more memory.
+  std::vector<OptionalPass> disabled_passes;
+  /// Name of a pass of one's own over the joint graph (antegrad/passes.h); empty for none.
+  std::string joint_custom_pass;
 
   // Each setter returns the options, for chaining.
   Options& with_name(std::string value) {
@@ -153,6 +161,14 @@ struct Options {
   }
   Options& with_dump_dir(std::string value) {
     dump_dir = std::move(value);
+    return *this;
+  }
+  Options& with_disabled_passes(std::vector<OptionalPass> value) {
+    disabled_passes = std::move(value);
+    return *this;
+  }
+  Options& with_joint_custom_pass(std::string name) {
+    joint_custom_pass = std::move(name);
     return *this;
   }
 };

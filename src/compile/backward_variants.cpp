@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
+#include "compile/finish.h"
 #include "graph/compare.h"
 #include "log/log.h"
 #include "partition/split.h"
 #include "passes/dce.h"
-#include "passes/joint_passes.h"
-#include "passes/reinplace.h"
+#include "passes/pass_list.h"
 #include "runtime/fork_gate.h"
 
 namespace antegrad::compiler {
@@ -23,15 +23,6 @@ Graph forward_part(const Graph& joint) {
   std::erase_if(graph.inputs, [](const Input& input) { return input.kind != InputKind::primal; });
   std::erase_if(graph.outputs, [](const Output& output) { return !of_forward(output.kind); });
   return graph;
-}
-
-// By value.
-std::vector<bool> saved_by(const Graph& forward) {
-  std::vector<bool> saved(forward.values.size(), false);
-  for (const auto& output : forward.outputs) {
-    if (output.kind == OutputKind::saved) saved[static_cast<size_t>(output.value)] = true;
-  }
-  return saved;
 }
 
 bool is_usual(const ops::BackwardForm& form) {
@@ -74,16 +65,12 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
 
 }  // namespace
 
-BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first,
-                                   const Partition& usual, Recapture recapture, PassContext context)
+BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, Usual usual,
+                                   Recapture recapture, PassContext context)
     : raw_(std::move(raw)),
-      saved_(saved_by(usual.forward)),
-      schedule_(usual.schedule),
+      usual_(std::move(usual)),
       recapture_(std::move(recapture)),
       context_(std::move(context)) {
-  for (const auto& output : first.graph.outputs) {
-    if (output.kind == OutputKind::gradient) receivers_.push_back(output.index);
-  }
   joints_.emplace_back(ops::BackwardForm(), std::make_unique<const Joint>(std::move(first)));
 }
 
@@ -142,27 +129,27 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
   Graph backward;
   try {
     // What is forgotten when belongs to the nodes of the usual backward.
-    const auto schedule =
-        is_usual(key.form) ? schedule_ : Schedule{.planned = schedule_.planned, .forget = {}};
-    backward = split_at(for_wanted(joint.graph, receivers_, key.wanted), saved_, schedule).backward;
+    const auto schedule = is_usual(key.form)
+                              ? usual_.schedule
+                              : Schedule{.planned = usual_.schedule.planned, .forget = {}};
+    backward =
+        split_at(for_wanted(joint.graph, usual_.plan.gradients, key.wanted), usual_.saved, schedule)
+            .backward;
   } catch (const GraphError& error) {
     throw BackwardError(ErrorText{"a backward that needs what the forward saved", error.what(),
                                   "run backward from the results that are usual"});
   }
   for (const auto& input : backward.inputs) {
-    if (input.kind != InputKind::saved || saved_[static_cast<size_t>(input.value)]) continue;
+    if (input.kind != InputKind::saved || usual_.saved[at(input.value)]) continue;
     throw BackwardError(ErrorText{"a backward that needs what the forward saved",
                                   "one that needs a tensor which the backward from all results "
                                   "does not (eager refuses that one, or takes another way)",
                                   "run backward from the results that are usual"});
   }
-  const auto forward_values = unpack_saved(backward, hooks_.hooked);
-  const auto donated =
-      key.releases ? in_backward(backward, donated_, forward_values) : std::vector<ValueId>();
-  backward = run_pass(
-      "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
-      std::move(backward), context);
-  return {std::move(backward), with_objects(joint.tables, hooks_.objects), forward_values};
+  const auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
+  backward =
+      finish_backward(std::move(backward), usual_.plan, forward_values, key.releases, context);
+  return {std::move(backward), with_objects(joint.tables, usual_.hooks.objects), forward_values};
 }
 
 }  // namespace antegrad::compiler

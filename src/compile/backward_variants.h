@@ -18,6 +18,7 @@
 
 #include "capture/capture.h"
 #include "compile/hooks.h"
+#include "graph/call_plan.h"
 #include "partition/partition.h"
 #include "passes/pass_manager.h"
 #include "runtime/backward_program.h"
@@ -36,15 +37,17 @@ class BackwardVariants {
     std::exception_ptr error;  ///< why there is no backward
   };
 
-  /// `first` is the joint graph of the usual form; `raw` the same as captured; `usual`: its partition, without hooks.
-  BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, const Partition& usual,
-                   Recapture recapture, PassContext context);
+  /// What later backwards have in common with the usual one.
+  struct Usual {
+    std::vector<bool> saved;  ///< by value: what the forward saves, before hooks pack it
+    Schedule schedule;
+    CapturedHooks hooks;  ///< what the forward packs, which each backward unpacks
+    CallPlan plan;        ///< with hooks
+  };
 
-  /// What the forward packs, which each backward unpacks.
-  void set_hooked(CapturedHooks hooks) { hooks_ = std::move(hooks); }
-
-  /// Values that a releasing backward may write over (known once the forward is prepared).
-  void set_donated(std::vector<ValueId> donated) { donated_ = std::move(donated); }
+  /// `first` is the joint graph of the usual form; `raw` the same as captured.
+  BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, Usual usual, Recapture recapture,
+                   PassContext context);
 
   /// Throws the form's capture error, BackwardError when the callable cannot be captured again or the
   /// backward needs what the forward did not save.
@@ -58,13 +61,9 @@ class BackwardVariants {
   PassContext next_context();
 
   const std::shared_ptr<const Graph> raw_;
-  const std::vector<bool> saved_;  // by value
-  const Schedule schedule_;
+  const Usual usual_;
   const Recapture recapture_;
   const PassContext context_;
-  std::vector<int32_t> receivers_;  // primals that gradients are for
-  std::vector<ValueId> donated_;
-  CapturedHooks hooks_;
   std::atomic<int> dumped_{0};
   std::mutex mutex_;  // guards what is below
   std::vector<std::pair<ops::BackwardForm, std::unique_ptr<const Joint>>> joints_;

@@ -19,6 +19,7 @@
 #include "options/table.h"
 #include "partition/ratio_budget.h"
 #include "partition/split.h"
+#include "passes/custom_pass.h"
 #include "runtime/fork_gate.h"
 #include "runtime/published.h"
 
@@ -278,6 +279,7 @@ CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
                                    std::shared_ptr<const torch::nn::Module> module, Options options)
     : state_(std::make_shared<State>()) {
   check_options(options);
+  check_custom_pass(options.joint_custom_pass);
   if (options.partition == Partitioner::budget) check_budget(options.budget);
   if (options.partition == Partitioner::min_cut) check_ratio(options.min_cut);
   // Options that are written in code leave this to who runs the program.

@@ -14,7 +14,7 @@
 #include "capture/doubles.h"
 #include "graph/splice.h"
 #include "graph/text.h"
-#include "passes/joint_passes.h"
+#include "passes/pass_list.h"
 #include "torch_compat/autocast.h"
 #include "torch_compat/tensor_state.h"
 

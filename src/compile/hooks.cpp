@@ -7,56 +7,35 @@
 #include <exception>
 #include <set>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "graph/call_plan.h"
 #include "graph/text.h"
 #include "partition/budget/planner.h"
 
 namespace antegrad::compiler {
 namespace {
 
-// Storages of what the caller holds after the call.
-std::unordered_set<StorageId> handed_out_by(const Graph& forward) {
-  std::unordered_set<StorageId> storages;
-  for (const auto& output : forward.outputs) {
-    if (of_forward(output.kind) && output.value != kNoValue) {
-      storages.insert(forward.value(output.value).storage);
-    }
-  }
-  return storages;
-}
-
-bool is_static(const Input& input) { return input.source.kind != Source::Kind::argument; }
-
 // Why the filter leaves a saved tensor as it is; "" where the hooks stand for it.
 class Filter {
  public:
-  Filter(const Graph& forward, HookFilter mode)
-      : forward_(forward), mode_(mode), handed_out_(handed_out_by(forward)) {
-    for (const auto& input : forward.inputs) {
-      if (input.kind != InputKind::primal) continue;
-      primals_.insert(forward.value(input.value).storage);
-      if (is_static(input)) static_.insert(forward.value(input.value).storage);
-    }
-  }
+  Filter(const Graph& graph, HookFilter mode)
+      : graph_(graph), mode_(mode), owners_(storage_owners(graph)) {}
 
   std::string why_not(ValueId id) const {
-    const auto storage = forward_.value(id).storage;
-    if (!can_be_hooked(forward_, id)) return "it does not fill its memory";
+    if (!can_be_hooked(graph_, id)) return "it does not fill its memory";
     if (mode_ == HookFilter::all) return "";
-    if (static_.count(storage)) return "it is a parameter, a buffer or held by the callable";
-    if (mode_ == HookFilter::no_static) return "";
-    if (primals_.count(storage)) return "it is an argument";
-    return handed_out_.count(storage) ? "it is a result" : "";
+    const auto owner = owners_[at(graph_.value(id).storage)];
+    if (owner == Owner::held) return "it is a parameter, a buffer or held by the callable";
+    if (mode_ == HookFilter::no_static || owner == Owner::program) return "";
+    return owner == Owner::argument ? "it is an argument" : "it is a result";
   }
 
  private:
-  const Graph& forward_;
+  const Graph& graph_;
   const HookFilter mode_;
-  std::unordered_set<StorageId> handed_out_;
-  std::unordered_set<StorageId> primals_, static_;
+  const std::vector<Owner> owners_;
 };
 
 bool change_nothing(const HookedTensor& tensor) {
@@ -66,9 +45,7 @@ bool change_nothing(const HookedTensor& tensor) {
   return hands_through(tensor.pack) && hands_through(tensor.unpack);
 }
 
-CapturedHooks none_captured(int32_t first_node, ProgramReport& report) {
-  report.hooked.clear();
-  report.not_hooked.clear();
+CapturedHooks none_captured(int32_t first_node) {
   CapturedHooks captured;
   captured.hooked.next_node = first_node;
   return captured;
@@ -91,27 +68,27 @@ std::string packed_text(const Graph& forward, const HookedTensor& tensor) {
 }  // namespace
 
 CapturedHooks capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter filter,
-                            int32_t first_node, ProgramReport& report) {
+                            int32_t first_node) {
   const auto& forward = partition.forward;
   const Filter names(forward, filter);
-  auto captured = none_captured(first_node, report);
-  report.hooks = hooks.pair().options.name;
-  for (const auto& saved : partition.saved) {
+  auto captured = none_captured(first_node);
+  captured.names = hooks.pair().options.name;
+  for (const auto& saved : partition.plan.saved) {
     const auto& value = forward.value(saved.value);
     if (value.kind != ValueKind::tensor) continue;
     if (auto why = names.why_not(saved.value); !why.empty()) {
-      report.not_hooked.push_back(
+      captured.not_hooked_texts.push_back(
           fmt::format("%{}: {}: {}", saved.value, value_text(value), std::move(why)));
       continue;
     }
     auto tensor = hooks.on(value.meta);
     if (change_nothing(tensor)) {
-      report.not_hooked.push_back(
+      captured.not_hooked_texts.push_back(
           fmt::format("%{}: {}: the hooks leave it as it is", saved.value, value_text(value)));
       continue;
     }
     tensor.value = saved.value;
-    report.hooked.push_back(packed_text(forward, tensor));
+    captured.hooked_texts.push_back(packed_text(forward, tensor));
     captured.hooked.tensors.push_back(std::move(tensor));
   }
   return with_objects_of(hooks, std::move(captured));
@@ -123,21 +100,22 @@ ops::AttrTables with_objects(ops::AttrTables tables, const std::vector<c10::IVal
 }
 
 CapturedHooks capture_packed(std::span<HookCaptures> ways, const Partition& partition,
-                             int32_t first_node, ProgramReport& report) {
+                             int32_t first_node) {
   const auto& forward = partition.forward;
-  auto captured = none_captured(first_node, report);
+  auto captured = none_captured(first_node);
   std::set<std::string> names;
-  for (const auto& saved : partition.saved) {
+  for (const auto& saved : partition.plan.saved) {
     const auto it = partition.packed.find(saved.value);
     if (it == partition.packed.end()) continue;
     auto& way = ways[static_cast<size_t>(it->second)];
     auto tensor = way.on(forward.value(saved.value).meta);
     tensor.value = saved.value;
     names.insert(way.pair().options.name);
-    report.hooked.push_back(packed_text(forward, tensor) + " (" + way.pair().options.name + ")");
+    captured.hooked_texts.push_back(packed_text(forward, tensor) + " (" + way.pair().options.name +
+                                    ")");
     captured.hooked.tensors.push_back(std::move(tensor));
   }
-  report.hooks = fmt::format("{}", fmt::join(names, ", "));
+  captured.names = fmt::format("{}", fmt::join(names, ", "));
   return with_objects_of(ways.front(), std::move(captured));
 }
 

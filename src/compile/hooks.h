@@ -4,9 +4,9 @@
 /// Hooks on saved tensors of one program: which tensors they stand for, and what they compute.
 
 #include <antegrad/options.h>
-#include <antegrad/report.h>
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compile/hook_capture.h"
@@ -20,16 +20,19 @@ namespace antegrad::compiler {
 struct CapturedHooks {
   Hooked hooked;
   std::vector<c10::IValue> objects;  ///< by Hooked::object_names
+  // For the report: whose hooks, what they stand for, and what they do not stand for, with the reason.
+  std::string names;
+  std::vector<std::string> hooked_texts;
+  std::vector<std::string> not_hooked_texts;
 };
 
-/// Captures the hooks for the saved tensors of a partition that the filter names, on the metadata of each, and says in the
-/// report which these are. `first_node`: ids from here on are no node's. Throws what HookCaptures::on() throws.
+/// Captures the hooks for the saved tensors of a partition that the filter names, on the metadata of each. `first_node`: ids from here on are no node's. Throws what HookCaptures::on() throws.
 CapturedHooks capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter filter,
-                            int32_t first_node, ProgramReport& report);
+                            int32_t first_node);
 
 /// The same for the tensors that a plan packs, each in its way: an index into `ways`.
 CapturedHooks capture_packed(std::span<HookCaptures> ways, const Partition& partition,
-                             int32_t first_node, ProgramReport& report);
+                             int32_t first_node);
 
 /// The tables of a graph that hooks with these objects were put into.
 ops::AttrTables with_objects(ops::AttrTables tables, const std::vector<c10::IValue>& objects);

@@ -1,8 +1,12 @@
 #pragma once
 
 /// \file
-/// From a captured joint graph to something that can be called: simplify (joint_passes.cpp), partition,
-/// prepare.
+/// From a captured joint graph to something that can be called:
+///
+///   simplify -> plan and split -> hooks -> finish -> build -> report
+///
+/// Each stage takes values and returns a value. The passes that stages run are listed in
+/// passes/pass_list.cpp.
 
 #include <memory>
 
@@ -12,6 +16,7 @@
 #include "capture/capture.h"
 #include "compile/capture_call.h"
 #include "explain/record.h"
+#include "passes/pass_manager.h"
 #include "runtime/executable.h"
 
 namespace antegrad::compiler {
@@ -21,6 +26,9 @@ struct CompiledProgram {
   ProgramReport report;
   PartitionRecord record;  ///< of the partition, for replaying
 };
+
+/// How passes run under these options: one log a compilation.
+PassContext pass_context(const Options& options);
 
 /// Consumes the captured graph; `raw` is a copy of it. `later` captures the callable again when a backward
 /// pass arrives in a form that the first capture was not made for, and when a kernel fails. Throws InternalError when a pass breaks an invariant (and

@@ -135,7 +135,7 @@ PartitionRecord make_record(const Partition& partition, const PartitionChoice& c
   PartitionRecord record;
   record.version = library_version();
   record.choice = choice;
-  for (const Saved& saved : partition.saved) record.saved.push_back(saved.value);
+  for (const SavedSlot& saved : partition.plan.saved) record.saved.push_back(saved.value);
   std::sort(record.saved.begin(), record.saved.end());
   record.packed = partition.packed;
   std::map<int32_t, std::pair<ValueId, int64_t>> runs;

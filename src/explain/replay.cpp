@@ -14,7 +14,7 @@
 #include "graph/verify.h"
 #include "partition/split.h"
 #include "passes/dce.h"
-#include "passes/joint_passes.h"
+#include "passes/pass_list.h"
 
 namespace antegrad {
 namespace {

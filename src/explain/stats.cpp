@@ -23,15 +23,11 @@ int64_t owned_bytes(const Graph& graph, ValueId id, const ByteRules& rules) {
   return owns ? storage_bytes(value.meta, rules) : 0;
 }
 
-/// By token: of the states that are saved.
-std::map<ValueId, int64_t> bytes_of_states(const Graph& forward, const ByteRules& rules) {
-  std::map<ValueId, int64_t> bytes;
-  for (const Output& output : forward.outputs) {
-    if (output.kind != OutputKind::saved || output.value == kNoValue) continue;
-    if (forward.value(output.value).kind != ValueKind::token) continue;
-    bytes[output.value] = state_bytes(forward.generators[static_cast<size_t>(output.index)], rules);
-  }
-  return bytes;
+/// What keeping a value for the backward takes.
+int64_t bytes_of(const SavedSlot& slot, const Graph& forward, const ByteRules& rules) {
+  if (slot.held_by_caller()) return 0;
+  if (slot.form != SavedSlot::Form::generator_state) return owned_bytes(forward, slot.value, rules);
+  return state_bytes(forward.generators[at(forward.outputs[at(slot.index)].index)], rules);
 }
 
 std::string source_text(const Input& input, size_t position) {
@@ -175,16 +171,13 @@ PartitionStats partition_stats(const Partition& partition, const ByteRules& rule
     stats.peak_op = timeline.points[static_cast<size_t>(timeline.peak_position)].op.name();
   }
   const DefUse uses(forward);
-  const std::map<ValueId, int64_t> states = bytes_of_states(forward, rules);
-  for (const Saved& saved : partition.saved) {
+  for (const SavedSlot& saved : partition.plan.saved) {
     const auto id = static_cast<size_t>(saved.value);
     SavedTensor tensor;
     tensor.value = saved.value;
     tensor.text = value_text(forward.value(saved.value));
-    tensor.why = std::string(name(saved.why));
-    const bool held = saved.why == SavedWhy::primal || saved.why == SavedWhy::result;
-    tensor.bytes = held ? 0 : owned_bytes(forward, saved.value, rules);
-    if (saved.why == SavedWhy::generator_state) tensor.bytes = states.at(saved.value);
+    tensor.why = std::string(name(saved));
+    tensor.bytes = bytes_of(saved, forward, rules);
     if (uses.producer[id] >= 0) {
       tensor.made_by = forward.nodes[static_cast<size_t>(uses.producer[id])].op.name();
     } else if (uses.input_position[id] >= 0) {

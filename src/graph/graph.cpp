@@ -8,6 +8,11 @@
 
 namespace antegrad {
 
+int64_t generator_state_bytes(std::string_view generator) {
+  const bool on_cpu = generator == "cpu" || generator.ends_with(":cpu");
+  return on_cpu ? kGeneratorStateBytes : 0;
+}
+
 bool Output::differentiable() const {
   return of_forward(kind) && requires_grad && !leaf && !alias.shares_history();
 }
@@ -120,6 +125,12 @@ std::vector<int32_t> DefUse::users(ValueId value) const {
 int32_t DefUse::use_count(ValueId value) const {
   const auto v = static_cast<size_t>(value);
   return begin_[v + 1] - begin_[v];
+}
+
+int32_t next_node_id(const Graph& graph) {
+  int32_t next = 0;
+  for (const Node& node : graph.nodes) next = std::max(next, node.id + 1);
+  return next;
 }
 
 void number_nodes(Graph& graph) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <antegrad/partition.h>
@@ -211,8 +212,17 @@ struct Graph {
   ValueId add_token();
 };
 
+/// Bytes of the state of a generator on the CPU, which is the largest one.
+inline constexpr int64_t kGeneratorStateBytes = 5056;
+/// Bytes of the state of a generator, by its name in Graph::generators: on the CPU it is memory as that of tensors
+/// is. 0 for generators elsewhere, whose states are a few bytes on the CPU.
+int64_t generator_state_bytes(std::string_view generator);
+
 /// Gives each node its position as id, unless all have ids of their own.
 void number_nodes(Graph& graph);
+
+/// The least id that is greater than those of all nodes.
+int32_t next_node_id(const Graph& graph);
 
 /// Who produces and who uses each value of a graph; indices into Graph::nodes, -1 for graph inputs.
 struct DefUse {

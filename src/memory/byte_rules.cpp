@@ -21,13 +21,8 @@ int64_t storage_bytes(const TensorMeta& meta, const ByteRules& rules) {
   return rounded(bytes, meta.device.kind, rules);
 }
 
-int64_t state_bytes(std::string_view generator) {
-  const bool on_cpu = generator == "cpu" || generator.ends_with(":cpu");
-  return on_cpu ? kGeneratorStateBytes : 0;
-}
-
 int64_t state_bytes(std::string_view generator, const ByteRules& rules) {
-  return rounded(state_bytes(generator), DeviceKind::cpu, rules);
+  return rounded(generator_state_bytes(generator), DeviceKind::cpu, rules);
 }
 
 int64_t scratch_bytes(int32_t node_id, const ByteRules& rules) {

@@ -30,13 +30,7 @@ int64_t scratch_bytes(int32_t node_id, const ByteRules& rules);
 /// device.
 int64_t storage_bytes(const TensorMeta& meta, const ByteRules& rules);
 
-/// Bytes of the state of a generator on the CPU, which is the largest one.
-inline constexpr int64_t kGeneratorStateBytes = 5056;
-
-/// Bytes, not rounded, of the state of a generator, by its name in Graph::generators: on the CPU it is memory as
-/// that of tensors is. 0 for generators elsewhere, whose states are a few bytes on the CPU.
-int64_t state_bytes(std::string_view generator);
-/// The same, rounded.
+/// Bytes, rounded, of the state of a generator, by its name in Graph::generators.
 int64_t state_bytes(std::string_view generator, const ByteRules& rules);
 
 }  // namespace antegrad

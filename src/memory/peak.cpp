@@ -55,15 +55,8 @@ bool is_tensor(const Graph& graph, ValueId id) {
   return id != kNoValue && graph.value(id).kind == ValueKind::tensor;
 }
 
-/// Storages of a graph's outputs of the wanted kinds.
-template <class Wanted>
-std::vector<bool> storages_of(const Graph& graph, Wanted wanted) {
-  std::vector<bool> result(graph.values.size(), false);
-  for (const Output& output : graph.outputs) {
-    if (!wanted(output.kind) || !is_tensor(graph, output.value)) continue;
-    result[static_cast<size_t>(graph.value(output.value).storage)] = true;
-  }
-  return result;
+void mark_storage(const Graph& graph, ValueId id, std::vector<bool>& storages) {
+  if (is_tensor(graph, id)) storages[at(graph.value(id).storage)] = true;
 }
 
 std::vector<bool> inputs_of(const Graph& graph, InputKind kind) {
@@ -100,41 +93,42 @@ std::vector<StorageLife> states_of(const Graph& graph, const std::vector<Record>
 
 }  // namespace
 
-Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& rules) {
+Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backward,
+                  const ByteRules& rules) {
   Timeline timeline;
   timeline.points.reserve(forward.nodes.size() + backward.nodes.size());
   Simulation simulation(timeline);
 
-  const std::vector<bool> results = storages_of(forward, handed_out);
-  std::vector<bool> saved =
-      storages_of(forward, [](OutputKind kind) { return kind == OutputKind::saved; });
-  const std::vector<bool> primals = inputs_of(forward, InputKind::primal);
-  const auto has = [](const std::vector<bool>& set, StorageId storage) {
-    return set[static_cast<size_t>(storage)];
-  };
+  // By storage of the forward as it is now, which may be written in place: the plan names values, and what lies in a
+  // storage belongs to whoever holds one of them.
+  std::vector<bool> of_caller = inputs_of(forward, InputKind::primal);
+  std::vector<bool> saved(forward.values.size(), false);
+  for (const CallPlan::HandedOut& handed : plan.handed_out) {
+    if (handed.output >= 0)
+      mark_storage(forward, forward.outputs[at(handed.output)].value, of_caller);
+  }
+  for (const SavedSlot& slot : plan.saved) mark_storage(forward, slot.value, saved);
   std::vector<StorageLife> forward_lives = liveness(forward, rules);
   for (StorageLife state : states_of(forward, forward.outputs, OutputKind::saved, rules)) {
     state.first = state.last;  // taken where the draw begins
-    saved[static_cast<size_t>(state.storage)] = true;
+    saved[at(state.storage)] = true;
     forward_lives.push_back(state);
   }
   simulation.run(forward, Phase::forward, forward_lives, rules, [&](const StorageLife& life) {
-    return !has(primals, life.storage) && !has(results, life.storage) && !has(saved, life.storage);
+    return !of_caller[at(life.storage)] && !saved[at(life.storage)];
   });
   for (const StorageLife& life : forward_lives) {
-    const bool free = has(primals, life.storage) || has(results, life.storage);
-    if (!free && has(saved, life.storage)) timeline.saved_bytes += life.bytes;
+    const bool kept = saved[at(life.storage)] && !of_caller[at(life.storage)];
+    if (kept) timeline.saved_bytes += life.bytes;
   }
 
-  // What the caller holds is not the backward's to free. An in-place forward may have put a saved
-  // value into the storage of another, so the two graphs agree on values and not on storages.
-  std::vector<bool> of_caller(backward.values.size(), false);
+  // What the caller holds is not the backward's to free.
+  std::vector<bool> not_ours(backward.values.size(), false);
   for (const Input& input : backward.inputs) {
     if (input.kind == InputKind::tangent) {
-      of_caller[static_cast<size_t>(input.value)] = true;
+      not_ours[at(input.value)] = true;
     } else if (input.kind == InputKind::saved && is_tensor(backward, input.value)) {
-      const StorageId storage = forward.value(input.value).storage;
-      of_caller[static_cast<size_t>(input.value)] = has(primals, storage) || has(results, storage);
+      not_ours[at(input.value)] = of_caller[at(forward.value(input.value).storage)];
     }
   }
   const std::vector<bool> tangents = inputs_of(backward, InputKind::tangent);
@@ -143,10 +137,10 @@ Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& 
     backward_lives.push_back(state);
   }
   for (const StorageLife& life : backward_lives) {
-    if (has(tangents, life.storage)) simulation.allocate(life.bytes);
+    if (tangents[at(life.storage)]) simulation.allocate(life.bytes);
   }
   simulation.run(backward, Phase::backward, backward_lives, rules,
-                 [&](const StorageLife& life) { return !has(of_caller, life.storage); });
+                 [&](const StorageLife& life) { return !not_ours[at(life.storage)]; });
   return timeline;
 }
 

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/call_plan.h"
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
 
@@ -41,6 +42,8 @@ struct Timeline {
   int64_t saved_bytes = 0;
 };
 
-Timeline simulate(const Graph& forward, const Graph& backward, const ByteRules& rules = {});
+/// `plan`: of these graphs, which may have been changed to write in place since.
+Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backward,
+                  const ByteRules& rules = {});
 
 }  // namespace antegrad

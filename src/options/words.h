@@ -40,6 +40,10 @@ template <>
 inline constexpr auto kWords<HookFilter> =
     std::array<std::string_view, 3>{"donated", "no_static", "all"};
 
+template <>
+inline constexpr auto kWords<OptionalPass> =
+    std::array<std::string_view, 4>{"no_ops", "size_only_inputs", "cse", "reinplace"};
+
 template <class Enum>
 constexpr std::string_view word_of(Enum value) {
   return kWords<Enum>[static_cast<size_t>(value)];

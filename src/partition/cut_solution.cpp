@@ -231,7 +231,7 @@ std::vector<bool> CutSolution::saved() const {
 }
 
 void CutSolution::tell_decisions(Partition& partition) const {
-  for (const Saved& saved : partition.saved) {
+  for (const SavedSlot& saved : partition.plan.saved) {
     partition.decisions.push_back(decision(saved.value, /*saved=*/true));
   }
   for (const Node& node : partition.backward.nodes) {

@@ -164,11 +164,11 @@ void pack_saved(Graph& forward, Hooked& hooked) {
   forward.outputs = std::move(outputs);
 }
 
-std::map<ValueId, ValueId> unpack_saved(Graph& backward, const Hooked& hooked) {
+ForwardValues unpack_saved(Graph& backward, const Hooked& hooked) {
   if (hooked.tensors.empty()) return {};
   std::unordered_map<ValueId, const HookedTensor*> by_value;
   for (const HookedTensor& tensor : hooked.tensors) by_value.emplace(tensor.value, &tensor);
-  std::map<ValueId, ValueId> forward_values;
+  ForwardValues forward_values;
   std::unordered_map<ValueId, ValueId> here;  // packed values of the forward
   std::vector<Input> inputs;
   std::vector<std::pair<const HookedTensor*, std::vector<ValueId>>> read;
@@ -216,30 +216,18 @@ std::map<ValueId, ValueId> unpack_saved(Graph& backward, const Hooked& hooked) {
   return forward_values;
 }
 
-std::map<ValueId, ValueId> apply_hooks(Partition& partition, Hooked& hooked) {
-  if (hooked.tensors.empty()) return {};
+void apply_hooks(Partition& partition, Hooked& hooked) {
+  if (hooked.tensors.empty()) return;
   // Of one length, so that what is new has the same ids in both.
   auto& values = partition.forward.values;
   values.resize(std::max(values.size(), partition.backward.values.size()));
   pack_saved(partition.forward, hooked);
-  auto forward_values = unpack_saved(partition.backward, hooked);
-  std::unordered_map<ValueId, Saved> before;
-  for (const Saved& saved : partition.saved) before.emplace(saved.value, saved);
-  partition.saved.clear();
-  for (const Output& output : partition.forward.outputs) {
-    if (output.kind != OutputKind::saved) continue;
-    const auto it = before.find(output.value);
-    partition.saved.push_back(it != before.end()
-                                  ? it->second
-                                  : Saved{output.value,
-                                          span_bytes(partition.forward.value(output.value).meta),
-                                          SavedWhy::intermediate});
-  }
-  return forward_values;
+  partition.forward_values = unpack_saved(partition.backward, hooked);
+  partition.plan = plan_call(partition.forward, partition.backward);
 }
 
 std::vector<ValueId> in_backward(const Graph& backward, std::vector<ValueId> values,
-                                 const std::map<ValueId, ValueId>& forward_values) {
+                                 const ForwardValues& forward_values) {
   std::unordered_map<ValueId, ValueId> here;  // by value of the forward
   for (const auto& [value, in_forward] : forward_values) here.emplace(in_forward, value);
   std::unordered_set<ValueId> read;

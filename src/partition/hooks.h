@@ -41,13 +41,13 @@ void pack_saved(Graph& forward, Hooked& hooked);
 
 /// Lets a backward of that forward read what the hooks unpack. Returns, by value of this graph, the values of the
 /// forward that new inputs stand for.
-std::map<ValueId, ValueId> unpack_saved(Graph& backward, const Hooked& hooked);
+ForwardValues unpack_saved(Graph& backward, const Hooked& hooked);
 
-/// Both, and Partition::saved. Returns what unpack_saved() returns.
-std::map<ValueId, ValueId> apply_hooks(Partition& partition, Hooked& hooked);
+/// Both, and Partition::plan and forward_values.
+void apply_hooks(Partition& partition, Hooked& hooked);
 
 /// Saved values of the forward as values of a backward with these new inputs; those that it does not read are left out.
 std::vector<ValueId> in_backward(const Graph& backward, std::vector<ValueId> values,
-                                 const std::map<ValueId, ValueId>& forward_values);
+                                 const ForwardValues& forward_values);
 
 }  // namespace antegrad

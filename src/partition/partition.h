@@ -14,30 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "graph/call_plan.h"
 #include "graph/graph.h"
 #include "memory/peak.h"
+#include "passes/pass_manager.h"
 
 namespace antegrad {
-
-/// Why a value is saved, for reports.
-enum class SavedWhy : uint8_t {
-  primal,        ///< an input of the call: free, the caller holds it
-  result,        ///< a result: free while the caller holds it
-  intermediate,  ///< the backward reads it
-  view_base,     ///< the backward reads only views of it, which it makes again
-  size,          ///< an integer or float
-  /// A token, saved as the state of its generator: a random node runs again from it.
-  generator_state,
-};
-
-/// "primal", "result", "intermediate", "view base", "size", "generator state".
-std::string_view name(SavedWhy why);
-
-struct Saved {
-  ValueId value = kNoValue;
-  IntExpr bytes = 0;  ///< of its storage or state, not rounded; 0 for sizes
-  SavedWhy why = SavedWhy::intermediate;
-};
 
 /// What a partitioner decided about a value that the backward needs from the forward.
 struct Decision {
@@ -60,7 +42,9 @@ struct Schedule {
 struct Partition {
   Graph forward;
   Graph backward;
-  std::vector<Saved> saved;
+  /// Who owns what passes between these graphs and the world, and what the first saves for the second.
+  CallPlan plan;
+  ForwardValues forward_values;  ///< of the backward; hooks fill it
   /// Saved values first, in their order, then computed ones in theirs. Empty from partitioners that
   /// have nothing to decide.
   std::vector<Decision> decisions;
@@ -71,9 +55,18 @@ struct Partition {
   Schedule schedule;
 };
 
+/// What passes that return a partition are checked for, and which graphs they dump.
+template <>
+struct PassResult<Partition> {
+  static std::vector<NamedGraph> graphs(const Partition& partition) {
+    return {{"forward", &partition.forward}, {"backward", &partition.backward}};
+  }
+  static void check(const Partition& partition);
+};
+
 /// The memory that one step of the two graphs takes; see memory/peak.h.
 inline Timeline simulate(const Partition& partition, const ByteRules& rules = {}) {
-  return simulate(partition.forward, partition.backward, rules);
+  return simulate(partition.plan, partition.forward, partition.backward, rules);
 }
 
 }  // namespace antegrad

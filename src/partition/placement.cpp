@@ -115,11 +115,9 @@ class Placer {
     placement_.runs_backward.assign(joint_.nodes.size(), false);
     needed_backward_.assign(joint_.values.size(), false);
     replayed_.assign(joint_.values.size(), false);
-    read_directly_.assign(joint_.values.size(), false);
     for (const Output& output : joint_.outputs) {
       if (output.kind != OutputKind::gradient || output.value == kNoValue) continue;
       needed_backward_[at(output.value)] = true;
-      read_directly_[at(output.value)] = true;
     }
     for (const Placement::Thread& thread : placement_.threads) {
       if (thread.crosses()) needed_backward_[at(thread.end.value)] = true;
@@ -136,7 +134,6 @@ class Placer {
           continue;
         }
         needed_backward_[at(input)] = true;
-        if (!node.op.traits().view) read_directly_[at(input)] = true;
       }
     }
   }
@@ -161,47 +158,24 @@ class Placer {
   bool is_token(ValueId id) const { return joint_.value(id).kind == ValueKind::token; }
 
   void collect_saved() {
-    std::vector<bool> is_result_storage(joint_.values.size(), false);
-    for (const Output& output : joint_.outputs) {
-      if (!handed_out(output.kind) || output.value == kNoValue) continue;
-      const StorageId storage = joint_.value(output.value).storage;
-      if (storage >= 0) is_result_storage[at(storage)] = true;
-    }
-    const auto save = [&](ValueId id, bool primal) {
+    const auto save = [&](ValueId id) {
       const Value& value = joint_.value(id);
-      Saved saved{id, 0, SavedWhy::intermediate};
-      if (value.kind != ValueKind::tensor) {
-        saved.why = SavedWhy::size;
-      } else {
-        AG_CHECK(value.storage == id, "a view would be saved: " + value_text(value));
-        saved.bytes = span_bytes(value.meta);
-        if (primal) {
-          saved.why = SavedWhy::primal;
-        } else if (is_result_storage[at(value.storage)]) {
-          saved.why = SavedWhy::result;
-        } else if (!read_directly_[at(id)]) {
-          saved.why = SavedWhy::view_base;
-        }
-      }
-      placement_.saved.push_back(std::move(saved));
+      AG_CHECK(value.kind != ValueKind::tensor || value.storage == id,
+               "a view would be saved: " + value_text(value));
+      placement_.saved.push_back(id);
     };
     for (const Input& input : joint_.inputs) {
-      if (input.kind == InputKind::primal && needed_backward_[at(input.value)]) {
-        save(input.value, true);
-      }
+      if (input.kind == InputKind::primal && needed_backward_[at(input.value)]) save(input.value);
     }
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       if (!on_forward_side(i)) continue;
       for (const ValueId id : joint_.nodes[i].outputs) {
         if (id == kNoValue || !needed_backward_[at(id)] || is_token(id)) continue;
-        if (!placement_.runs_backward[i] || saved_[at(id)]) save(id, false);
+        if (!placement_.runs_backward[i] || saved_[at(id)]) save(id);
       }
     }
     for (size_t id = 0; id < replayed_.size(); ++id) {
-      if (!replayed_[id]) continue;
-      const std::string& generator = joint_.generators[at(placement_.generator_of[id])];
-      placement_.saved.push_back(
-          {static_cast<ValueId>(id), state_bytes(generator), SavedWhy::generator_state});
+      if (replayed_[id]) placement_.saved.push_back(static_cast<ValueId>(id));
     }
   }
 
@@ -212,7 +186,7 @@ class Placer {
       if (of_forward(output.kind) && output.value != kNoValue) needed[at(output.value)] = true;
     }
     for (const Placement::Thread& thread : placement_.threads) needed[at(thread.boundary)] = true;
-    for (const Saved& saved : placement_.saved) needed[at(saved.value)] = true;
+    for (const ValueId id : placement_.saved) needed[at(id)] = true;
     close(needed, [&](size_t node) {
       placement_.runs_forward[node] =
           on_forward_side(node) && (must_run(joint_.nodes[node]) || any_output(node, needed));
@@ -226,7 +200,6 @@ class Placer {
   Placement placement_;
   std::vector<bool> needed_backward_;  // by value
   std::vector<bool> replayed_;         // by value: tokens from which nodes draw again
-  std::vector<bool> read_directly_;    // by value: by other nodes than views
 };
 
 }  // namespace

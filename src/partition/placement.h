@@ -23,7 +23,7 @@ struct Placement {
   std::vector<bool> forward_side;     ///< by node: where the backward needs it, it runs again
   std::vector<bool> runs_forward;     ///< by node
   std::vector<bool> runs_backward;    ///< by node
-  std::vector<Saved> saved;           ///< what the backward needs of what may be saved
+  std::vector<ValueId> saved;         ///< what the backward needs of what may be saved
   std::vector<Thread> threads;        ///< of generators and effects
   std::vector<int32_t> producer;      ///< by value: position of its node, -1 for inputs
   std::vector<int32_t> generator_of;  ///< by value (generators_of_tokens())

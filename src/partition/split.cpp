@@ -1,20 +1,17 @@
 #include "partition/split.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
 
 #include "graph/ids.h"
+#include "graph/verify.h"
 #include "partition/placement.h"
 #include "partition/tags.h"
 
 namespace antegrad {
 namespace {
-
-constexpr std::array<std::string_view, 6> kWhy = {"primal",    "result", "intermediate",
-                                                  "view base", "size",   "generator state"};
 
 void drop_tags(Graph& graph) {
   graph.blocks.clear();
@@ -41,7 +38,7 @@ class Splitter {
     emit_backward_nodes(partition.backward);
     emit_forward(partition.forward);
     emit_backward_interface(partition.backward);
-    partition.saved = std::move(placement_.saved);
+    partition.plan = plan_call(partition.forward, partition.backward);
     return partition;
   }
 
@@ -75,11 +72,11 @@ class Splitter {
       output.value = thread.boundary;
       forward.outputs.push_back(output);
     }
-    for (const Saved& saved : placement_.saved) {
+    for (const ValueId saved : placement_.saved) {
       Output output;
-      output.value = saved.value;
+      output.value = saved;
       output.kind = OutputKind::saved;
-      output.index = placement_.generator_of[at(saved.value)];
+      output.index = placement_.generator_of[at(saved)];
       forward.outputs.push_back(output);
     }
   }
@@ -170,7 +167,7 @@ class Splitter {
   void emit_backward_nodes(Graph& backward) {
     emitting_.assign(joint_.nodes.size(), false);
     there_.assign(joint_.values.size(), false);
-    for (const Saved& saved : placement_.saved) there_[at(saved.value)] = true;
+    for (const ValueId saved : placement_.saved) there_[at(saved)] = true;
     was_there_ = there_;
     current_.resize(joint_.values.size());
     std::iota(current_.begin(), current_.end(), 0);
@@ -204,11 +201,11 @@ class Splitter {
 
   void emit_backward_interface(Graph& backward) {
     backward.values = std::move(joint_.values);
-    for (const Saved& saved : placement_.saved) {
+    for (const ValueId saved : placement_.saved) {
       Input input;
-      input.value = saved.value;
+      input.value = saved;
       input.kind = InputKind::saved;
-      input.index = placement_.generator_of[at(saved.value)];
+      input.index = placement_.generator_of[at(saved)];
       backward.inputs.push_back(std::move(input));
     }
     for (const Placement::Thread& thread : placement_.threads) {
@@ -265,12 +262,17 @@ Partition inference(Graph joint) {
   partition.forward.name += ".forward";
   std::erase_if(partition.forward.inputs,
                 [](const Input& input) { return input.kind == InputKind::tangent; });
+  partition.plan = plan_call(partition.forward, partition.backward);
   return partition;
 }
 
 }  // namespace
 
-std::string_view name(SavedWhy why) { return kWhy[static_cast<size_t>(why)]; }
+void PassResult<Partition>::check(const Partition& partition) {
+  verify(partition.forward);
+  verify(partition.backward);
+  verify(partition.plan, partition.forward, partition.backward, partition.forward_values);
+}
 
 bool has_backward(const Graph& joint) {
   return std::any_of(joint.outputs.begin(), joint.outputs.end(),

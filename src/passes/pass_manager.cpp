@@ -1,42 +1,18 @@
 #include "passes/pass_manager.h"
 
-#include <chrono>
+#include <algorithm>
 #include <fstream>
 #include <system_error>
-#include <utility>
 
 #include <fmt/format.h>
-
-#include <antegrad/error.h>
 
 #include "graph/text.h"
 #include "graph/verify.h"
 
 namespace antegrad {
+namespace {
 
-Graph run_pass(std::string_view name, const std::function<Graph(Graph)>& fn, Graph graph,
-               const PassContext& context) {
-  PassRecord record;
-  record.name = std::string(name);
-  record.nodes_before = graph.nodes.size();
-  const auto start = std::chrono::steady_clock::now();
-  graph = fn(std::move(graph));
-  record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  record.nodes_after = graph.nodes.size();
-  dump_graph(name, graph, context);
-  if (context.log) context.log->push_back(std::move(record));
-  if (!context.verify) return graph;
-  try {
-    verify(graph);
-  } catch (const InternalError& error) {
-    throw InternalError(fmt::format("after the pass {}: {}", name, error.what()));
-  }
-  return graph;
-}
-
-void dump_graph(std::string_view name, const Graph& graph, const PassContext& context) {
-  if (context.dump_dir.empty()) return;
-  AG_CHECK(context.log != nullptr, "dumps are numbered by the log of passes");
+void dump_graph(const std::string& name, const Graph& graph, const PassContext& context) {
   std::error_code ignored;  // a folder that cannot be made shows when the file is opened
   std::filesystem::create_directories(context.dump_dir, ignored);
   const std::filesystem::path path =
@@ -50,5 +26,34 @@ void dump_graph(std::string_view name, const Graph& graph, const PassContext& co
                                 "choose another folder or turn dumps off"});
   }
 }
+
+}  // namespace
+
+bool PassContext::is_disabled(std::string_view pass) const {
+  return std::find(disabled.begin(), disabled.end(), pass) != disabled.end();
+}
+
+void PassResult<Graph>::check(const Graph& graph) { verify(graph); }
+
+namespace detail {
+
+void finish_pass(PassRecord record, const std::vector<NamedGraph>& graphs,
+                 const PassContext& context) {
+  for (const auto& [part, graph] : graphs) record.nodes_after += graph->nodes.size();
+  if (!context.dump_dir.empty()) {
+    AG_CHECK(context.log != nullptr, "dumps are numbered by the log of passes");
+    for (const auto& [part, graph] : graphs) {
+      dump_graph(part.empty() ? record.name : fmt::format("{}-{}", record.name, part), *graph,
+                 context);
+    }
+  }
+  if (context.log) context.log->push_back(std::move(record));
+}
+
+void blame_pass(std::string_view name, const std::string& what) {
+  throw InternalError(fmt::format("after the pass {}: {}", name, what));
+}
+
+}  // namespace detail
 
 }  // namespace antegrad

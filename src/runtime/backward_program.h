@@ -1,14 +1,11 @@
 #pragma once
 
 /// \file
-/// Backward programs: one for each way in which a backward pass may arrive.
+/// A backward program, and the key that says for which backward pass it is.
 
-#include <exception>
-#include <functional>
-#include <map>
-#include <memory>
 #include <vector>
 
+#include "graph/call_plan.h"
 #include "graph/graph.h"
 #include "ops/attrs.h"
 #include "ops/backward_form.h"
@@ -19,7 +16,7 @@ namespace antegrad::runtime {
 /// What a backward program is made for.
 struct BackwardKey {
   ops::BackwardForm form;
-  std::vector<bool> wanted;  ///< by gradient, in the order of Executable::gradient_primals()
+  std::vector<bool> wanted;  ///< by gradient, in the order of CallPlan::gradients
   /// The saved tensors are given up, so that intermediates among them may be written over.
   bool releases = true;
   friend bool operator==(const BackwardKey&, const BackwardKey&) = default;
@@ -29,12 +26,8 @@ struct BackwardKey {
 struct BackwardGraph {
   Graph graph;
   ops::AttrTables tables;
-  /// By saved input: the value of the forward that it stands for, where that has another id.
-  std::map<ValueId, ValueId> forward_values = {};
+  ForwardValues forward_values = {};
 };
-
-/// Makes the graph for a key on first need. Throws what backward() is to throw.
-using BackwardSource = std::function<BackwardGraph(const BackwardKey&)>;
 
 /// A backward graph, ready to run.
 struct BackwardProgram {

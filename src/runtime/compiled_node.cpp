@@ -26,7 +26,7 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
                         const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
                         std::vector<std::optional<PackedTensor>> packed) {
   using torch::autograd::SavedVariable;
-  const auto& slots = executable_->saved_;
+  const auto& slots = executable_->plan().saved;
   // Hooks of libtorch's scopes are given as `packed`, or are part of the program.
   const torch_compat::NoSavedTensorHooks no_hooks;
   kept_.resize(slots.size());
@@ -39,19 +39,20 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
       kept.packed = std::move(packed[i]);
       continue;
     }
-    switch (slot.kind) {
-      case SavedSlot::Kind::primal:
-      case SavedSlot::Kind::written_primal:
+    switch (slot.form) {
+      case SavedSlot::Form::input:
+      case SavedSlot::Form::written_input:
         kept.variable = SavedVariable(primals[index], slot.has_our_history);
         kept.memory.emplace(primals[index]);
         break;
-      case SavedSlot::Kind::handed_out:
+      case SavedSlot::Form::handed_out:
         kept.variable = SavedVariable(handed[index], slot.has_our_history);
         kept.memory.emplace(handed[index]);
         break;
-      case SavedSlot::Kind::primal_copy: kept.raw = std::move(copies[next_copy++]); break;
-      case SavedSlot::Kind::generator_state: kept.raw = outputs[index]; break;
-      case SavedSlot::Kind::intermediate:
+      case SavedSlot::Form::input_copy: kept.raw = std::move(copies[next_copy++]); break;
+      case SavedSlot::Form::generator_state:
+      case SavedSlot::Form::number: kept.raw = outputs[index]; break;
+      case SavedSlot::Form::raw:
         kept.raw = outputs[index];
         if (slot.shares >= 0) {
           const auto& other = handed[static_cast<size_t>(slot.shares)];
@@ -126,7 +127,7 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
       const auto& kept = kept_[index];
       if (kept.packed) {
         inputs.push_back(kept.packed->unpack());
-      } else if (executable_->saved_[index].held_raw()) {
+      } else if (executable_->plan().saved[index].held_raw()) {
         inputs.push_back(kept.raw);
       } else {
         inputs.push_back(kept.variable.unpack(getptr()));
@@ -193,9 +194,9 @@ BackwardKey CompiledNode::key_for(variable_list& tangents, bool releases) const 
   key.form.autocast = torch_compat::Autocast::now();
   for (size_t i = 0; i < tangents.size(); ++i) {
     make_plain(tangents[i]);
-    key.form.tangents.push_back(ops::form_of(tangents[i], executable_->tangents_[i]));
+    key.form.tangents.push_back(ops::form_of(tangents[i], executable_->tangents()[i]));
   }
-  for (size_t i = 0; i < executable_->gradient_primals_.size(); ++i) {
+  for (size_t i = 0; i < executable_->plan().gradients.size(); ++i) {
     key.wanted.push_back(task_should_compute_output(i));
   }
   key.releases = releases;
@@ -213,15 +214,15 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
   // Asked of this very pass: another thread's may retain.
   const bool releases = !torch_compat::backward_retains_graph();
   auto key = key_for(tangents, releases);
-  if (executable_->form_count() >= kMaxForms && !executable_->has_form(key)) {
+  if (executable_->backwards().count() >= kMaxForms && !executable_->backwards().has(key)) {
     for (size_t i = 0; i < tangents.size(); ++i) {
       auto& form = key.form.tangents[i];
       if (!form.strides) continue;
-      tangents[i] = with_strides(tangents[i], executable_->tangents_[i].strides);
+      tangents[i] = with_strides(tangents[i], executable_->tangents()[i].strides);
       form.strides.reset();
     }
   }
-  const auto program = executable_->backward(key);
+  const auto program = executable_->backwards().get(key);
   if (freed_ && program->reads_saved()) {
     throw BackwardError(
         ErrorText{"saved tensors of the compiled region",
@@ -231,7 +232,7 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
   auto inputs = gather(*program, tangents);
   // From here on the program alone holds them, so that each dies at its last use.
   if (releases) release();
-  auto outputs = run(program->program, std::move(inputs), executable_->lines_);
+  auto outputs = run(program->program, std::move(inputs), executable_->lines());
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto output = program->gradients[i];
     if (output >= 0) gradients[i] = std::move(outputs[static_cast<size_t>(output)]);

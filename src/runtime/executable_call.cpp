@@ -25,6 +25,7 @@ namespace antegrad::runtime {
 namespace {
 
 using Alias = OutputAlias::Kind;
+using Form = SavedSlot::Form;
 
 void bump_version(const at::Tensor& tensor, int32_t times) {
   if (tensor.is_inference()) return;
@@ -68,8 +69,8 @@ const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tens
 std::vector<at::Tensor> Executable::copy_overwritten(const std::vector<at::Tensor>& primals) const {
   std::vector<at::Tensor> copies;
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  for (const auto& slot : saved_) {
-    if (slot.kind != SavedSlot::Kind::primal_copy) continue;
+  for (const auto& slot : plan_.saved) {
+    if (slot.form != Form::input_copy) continue;
     copies.push_back(copy_in_place(primals[static_cast<size_t>(slot.index)]));
   }
   return copies;
@@ -105,7 +106,7 @@ OtherAnswer Executable::other_answer(const ops::UnexpectedAnswer& unexpected) co
 
 void Executable::write_back(const std::vector<at::Tensor>& outputs,
                             std::vector<at::Tensor>& primals) const {
-  for (const auto& mutation : mutations_) {
+  for (const auto& mutation : plan_.mutations) {
     auto& target = primals[static_cast<size_t>(mutation.primal)];
     const auto& value = outputs[static_cast<size_t>(mutation.output)];
     if (mutation.metadata) {
@@ -117,7 +118,7 @@ void Executable::write_back(const std::vector<at::Tensor>& outputs,
       target.copy_(value);
     }
   }
-  for (const auto& bumps : version_bumps_) {
+  for (const auto& bumps : plan_.version_bumps) {
     bump_version(primals[static_cast<size_t>(bumps.primal)], bumps.count);
   }
 }
@@ -125,9 +126,9 @@ void Executable::write_back(const std::vector<at::Tensor>& outputs,
 // Everything that is handed out but views by autograd: what the forward computed, inputs, raw aliases.
 std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& outputs,
                                                 const std::vector<at::Tensor>& primals) const {
-  std::vector<at::Tensor> handed(handed_out_.size());
-  for (size_t i = 0; i < handed_out_.size(); ++i) {
-    const auto& out = handed_out_[i];
+  std::vector<at::Tensor> handed(plan_.handed_out.size());
+  for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
+    const auto& out = plan_.handed_out[i];
     if (out.alias.kind == Alias::is_input)
       handed[i] = primals[static_cast<size_t>(out.alias.index)];
     if (out.alias.kind != Alias::none || out.output < 0) continue;
@@ -138,14 +139,14 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
   std::optional<at::AutoDispatchBelowADInplaceOrView> below_autograd;
   if (!c10::InferenceMode::is_enabled()) below_autograd.emplace();
   ViewSteps::Made made;
-  for (size_t i = 0; i < handed_out_.size(); ++i) {
-    const auto& out = handed_out_[i];
+  for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
+    const auto& out = plan_.handed_out[i];
     const auto kind = out.alias.kind;
     const bool detached = kind == Alias::detached_from_input || kind == Alias::detached_from_output;
     const bool data = kind == Alias::data_of_input || kind == Alias::data_of_output;
     if (!detached && !data) continue;
     const auto& target = target_of(out.alias, primals, handed);
-    handed[i] = out.steps.apply(target, made);
+    handed[i] = view_steps_[i].apply(target, made);
     if (detached && !target.is_inference()) torch_compat::share_version_counter(target, handed[i]);
     if (data) bump_version(handed[i], out.version);
     if (out.own_view != OwnView::none && !target.is_inference()) {
@@ -161,20 +162,20 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
 void Executable::make_views(const std::vector<at::Tensor>& primals,
                             std::vector<at::Tensor>& handed) const {
   ViewSteps::Made made;
-  for (size_t i = 0; i < handed_out_.size(); ++i) {
-    const auto& out = handed_out_[i];
+  for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
+    const auto& out = plan_.handed_out[i];
     const auto kind = out.alias.kind;
     if (out.leaf) handed[i].set_requires_grad(true);
     if (kind == Alias::view_of_input || kind == Alias::view_of_output) {
-      handed[i] = out.steps.apply(target_of(out.alias, primals, handed), made);
+      handed[i] = view_steps_[i].apply(target_of(out.alias, primals, handed), made);
     } else if (kind == Alias::no_grad_view_of_input || kind == Alias::no_grad_view_of_output) {
       const at::NoGradGuard no_grad;
       ViewSteps::Made made_without_grad;
-      handed[i] = out.steps.apply(target_of(out.alias, primals, handed), made_without_grad);
+      handed[i] = view_steps_[i].apply(target_of(out.alias, primals, handed), made_without_grad);
     }
   }
-  for (size_t i = 0; i < handed_out_.size(); ++i) {
-    const auto& alias = handed_out_[i].alias;
+  for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
+    const auto& alias = plan_.handed_out[i].alias;
     if (alias.kind == Alias::same_as_output) handed[i] = handed[static_cast<size_t>(alias.index)];
   }
 }
@@ -184,22 +185,23 @@ std::vector<std::optional<PackedTensor>> Executable::pack_saved(
     const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
     const std::vector<at::Tensor>& copies,
     const std::shared_ptr<const detail::HookPair>& hooks) const {
-  std::vector<std::optional<PackedTensor>> packed(saved_.size());
+  std::vector<std::optional<PackedTensor>> packed(plan_.saved.size());
   size_t next_copy = 0;
-  for (size_t i = 0; i < saved_.size(); ++i) {
-    const auto index = static_cast<size_t>(saved_[i].index);
+  for (size_t i = 0; i < plan_.saved.size(); ++i) {
+    const auto index = static_cast<size_t>(plan_.saved[i].index);
     at::Tensor tensor;
-    switch (saved_[i].kind) {
-      case SavedSlot::Kind::generator_state: continue;
-      case SavedSlot::Kind::primal: tensor = primals[index]; break;
-      case SavedSlot::Kind::primal_copy: tensor = copies[next_copy++]; break;
-      case SavedSlot::Kind::intermediate: tensor = outputs[index]; break;
-      case SavedSlot::Kind::handed_out:
-        tensor = outputs[static_cast<size_t>(handed_out_[index].output)];
+    switch (plan_.saved[i].form) {
+      case Form::generator_state:
+      case Form::number: continue;
+      case Form::input: tensor = primals[index]; break;
+      case Form::input_copy: tensor = copies[next_copy++]; break;
+      case Form::raw: tensor = outputs[index]; break;
+      case Form::handed_out:
+        tensor = outputs[static_cast<size_t>(plan_.handed_out[index].output)];
         break;
-      case SavedSlot::Kind::written_primal:
-        for (const auto& mutation : mutations_) {
-          if (mutation.primal != saved_[i].index) continue;
+      case Form::written_input:
+        for (const auto& mutation : plan_.mutations) {
+          if (mutation.primal != plan_.saved[i].index) continue;
           tensor = outputs[static_cast<size_t>(mutation.output)];
         }
         break;
@@ -212,9 +214,9 @@ std::vector<std::optional<PackedTensor>> Executable::pack_saved(
 std::vector<at::Tensor> Executable::call(
     std::vector<at::Tensor> primals, const std::shared_ptr<const detail::HookPair>& hooks) const {
   const ForwardRange range(name_);
-  AG_CHECK(primals.size() == primal_count_, "number of primals");
+  AG_CHECK(primals.size() == at(plan_.primals), "number of primals");
   // Grad mode is guarded; where it is off, the callable may have put it on inside.
-  const bool differentiate = !tangents_.empty();
+  const bool differentiate = !plan_.tangents.empty();
   std::vector<at::Tensor> copies;
   if (differentiate) copies = copy_overwritten(primals);
   const bool packs = differentiate && hooks != nullptr;
@@ -239,7 +241,7 @@ std::vector<at::Tensor> Executable::call(
   }
   make_views(primals, handed);
   if (region && has_inner_) check_inner_gradients(region, primals, handed);
-  handed.resize(result_count_);
+  handed.resize(at(plan_.results));
   return handed;
 }
 
@@ -248,27 +250,27 @@ void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
                                        const std::vector<at::Tensor>& handed) const {
   std::vector<InnerResult> inner;
   const auto note_edge = [&](const torch::autograd::Edge& edge, size_t output) {
-    inner.push_back(
-        {torch_compat::WeakNode(edge.function), edge.input_nr, tangent_of_output_[output]});
+    inner.push_back({torch_compat::WeakNode(edge.function), edge.input_nr,
+                     plan_.tangent_of(static_cast<int32_t>(output))});
   };
   const auto note = [&](const at::Tensor& tensor, bool is_inner, size_t output) {
     if (!is_inner || !tensor.defined() || !torch_compat::has_history(tensor)) return;
     note_edge(torch_compat::gradient_edge(tensor), output);
   };
-  for (size_t i = 0; i < handed_out_.size(); ++i) {
+  for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
     // An input that is handed out is the caller's; its history is no part of the region.
-    if (handed_out_[i].alias.kind == Alias::is_input) continue;
-    note(handed[i], handed_out_[i].inner, i);
+    if (plan_.handed_out[i].alias.kind == Alias::is_input) continue;
+    note(handed[i], plan_.handed_out[i].inner, i);
   }
-  for (size_t i = 0; i < mutations_.size(); ++i) {
-    if (!mutations_[i].history) continue;
-    const auto& written = primals[static_cast<size_t>(mutations_[i].primal)];
-    note(written, mutations_[i].inner, handed_out_.size() + i);
-    for (const auto primal : inner_views_) {
+  for (size_t i = 0; i < plan_.mutations.size(); ++i) {
+    if (!plan_.mutations[i].history) continue;
+    const auto& written = primals[static_cast<size_t>(plan_.mutations[i].primal)];
+    note(written, plan_.mutations[i].inner, plan_.handed_out.size() + i);
+    for (const auto primal : plan_.inner_views) {
       const auto& view = primals[static_cast<size_t>(primal)];
       if (!view.is_view() || !view._base().is_same(written)) continue;
       const auto edge = torch_compat::gradient_edge(view);
-      note_edge(edge, handed_out_.size() + i);
+      note_edge(edge, plan_.handed_out.size() + i);
       edge.function->add_tensor_pre_hook(std::make_unique<WrittenViewCheck>(region, edge));
     }
   }
@@ -281,17 +283,17 @@ torch_compat::NodePtr Executable::attach_node(
     const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
     std::vector<std::optional<PackedTensor>> packed) const {
   torch::autograd::edge_list edges;
-  edges.reserve(gradient_primals_.size());
-  for (const auto primal : gradient_primals_) {
+  edges.reserve(plan_.gradients.size());
+  for (const auto primal : plan_.gradients) {
     edges.push_back(torch::autograd::impl::gradient_edge(primals[static_cast<size_t>(primal)]));
   }
   const auto [owner, node] =
       torch_compat::make_node<CompiledNode>(shared_from_this(), std::move(edges));
   // In the order of tangents: results and bases, then mutated inputs.
-  for (size_t i = 0; i < handed_out_.size(); ++i) {
-    if (handed_out_[i].differentiable) torch::autograd::set_history(handed[i], owner);
+  for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
+    if (plan_.handed_out[i].differentiable) torch::autograd::set_history(handed[i], owner);
   }
-  for (const auto& mutation : mutations_) {
+  for (const auto& mutation : plan_.mutations) {
     if (!mutation.history) continue;
     const auto& target = primals[static_cast<size_t>(mutation.primal)];
     torch::autograd::impl::rebase_history(

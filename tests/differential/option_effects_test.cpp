@@ -409,6 +409,37 @@ std::vector<Effect> calls() {
        },
        "no folder",
        "graphs"},
+      {"disabled_passes",
+       "cse,reinplace",
+       {},
+       [](const Options& options) {
+         const auto twice = [](const List& xs) { return (xs[0].sin() * xs[0].sin()).sum(); };
+         const List xs = {at::randn({8}).requires_grad_()};
+         auto step = compile(twice, Options(options).with_verify_graphs(true));
+         EXPECT_TRUE(same_bits(torch::autograd::grad({twice(xs)}, xs),
+                               torch::autograd::grad({step(xs)}, xs)));
+         return fmt::format("{} nodes", step.report().programs.at(0).forward_nodes);
+       },
+       "3 nodes",
+       "4 nodes"},
+      {"joint_custom_pass",
+       "cosine",
+       {},
+       [](const Options& options) {
+         auto changed = options;
+         register_joint_pass("cosine", [](std::string text) {
+           return text.replace(text.find("aten::sin."), 10, "aten::cos.");
+         });
+         auto step = compile([](const List& xs) { return xs[0].sin(); }, changed);
+         const auto x = at::randn({8});
+         const auto found = step(List{x});
+         EXPECT_EQ(step.report().eager_calls, 0);
+         return std::string(same_bits({found}, {x.sin()})   ? "a sine"
+                            : same_bits({found}, {x.cos()}) ? "a cosine"
+                                                            : "something else");
+       },
+       "a sine",
+       "a cosine"},
       {"saved_tensors_hooks_filtering_mode",
        "all",
        {},

@@ -75,11 +75,11 @@ Partition Planner::partition(const PlanPoint& point) const {
     const bool packed = problem_.is_choice(v) && is_packing(choice) && timetable.is_used(v);
     if (packed) partition.packed.emplace(problem_.value(v).id, way_of(choice));
   }
-  for (const Saved& saved : partition.saved) {
-    const bool free = saved.why == SavedWhy::primal || saved.why == SavedWhy::result;
+  for (const SavedSlot& saved : partition.plan.saved) {
+    const bool free = saved.held_by_caller();
     const bool packed = partition.packed.count(saved.value) != 0;
     partition.decisions.push_back({saved.value, true,
-                                   free     ? name(saved.why)
+                                   free     ? name(saved)
                                    : packed ? kPackedForBudget
                                             : "saved_for_budget"});
   }

@@ -53,7 +53,7 @@ std::string tells_wrongly(const Partition& partition) {
     (decision.saved ? saved : computed).push_back(decision.value);
   }
   std::vector<ValueId> expected_saved;
-  for (const Saved& value : partition.saved) expected_saved.push_back(value.value);
+  for (const SavedSlot& value : partition.plan.saved) expected_saved.push_back(value.value);
   if (saved != expected_saved) return "saved values are told wrongly";
   const DefUse uses(partition.backward);
   for (const ValueId id : saved) {
@@ -73,10 +73,10 @@ std::string tells_wrongly(const Partition& partition) {
 int64_t extra_bytes(const Partition& partition) {
   const DefUse uses(partition.forward);
   int64_t sum = 0;
-  for (const Saved& saved : partition.saved) {
+  for (const SavedSlot& saved : partition.plan.saved) {
     const int32_t input = uses.input_position[static_cast<size_t>(saved.value)];
-    const bool held = saved.why == SavedWhy::result ||
-                      (saved.why == SavedWhy::primal &&
+    const bool held = name(saved) == "result" ||
+                      (name(saved) == "primal" &&
                        !partition.forward.inputs[static_cast<size_t>(input)].mutates_data);
     if (!held) sum += saved.bytes.constant();
   }
@@ -140,7 +140,7 @@ Graph with_blocks(Graph graph, uint64_t seed) {
 /// What a checkpoint computes again is not saved.
 std::string keeps_interior(const Graph& joint, const Partition& partition) {
   const Tags tags(joint);
-  for (const Saved& saved : partition.saved) {
+  for (const SavedSlot& saved : partition.plan.saved) {
     if (tags.is_interior(saved.value))
       return "the interior %" + std::to_string(saved.value) + " is saved";
   }
@@ -253,7 +253,7 @@ Graph sized_graph(uint64_t seed) {
 
 int64_t all_bytes(const Partition& partition) {
   int64_t sum = 0;
-  for (const Saved& saved : partition.saved) sum += saved.bytes.constant();
+  for (const SavedSlot& saved : partition.plan.saved) sum += saved.bytes.constant();
   return sum;
 }
 

@@ -84,7 +84,7 @@ inline std::string saved_records_differ(const Partition& partition) {
   for (const Input& input : partition.backward.inputs) {
     if (input.kind == InputKind::saved) in_backward.push_back(input.value);
   }
-  for (const Saved& saved : partition.saved) reported.push_back(saved.value);
+  for (const SavedSlot& saved : partition.plan.saved) reported.push_back(saved.value);
   return in_forward == in_backward && in_forward == reported ? "" : "saved values differ";
 }
 
@@ -92,6 +92,8 @@ inline std::string saved_records_differ(const Partition& partition) {
 inline std::string splits_wrongly(const Graph& graph, const Partition& partition) {
   verify(partition.forward);
   verify(partition.backward);
+  verify(partition.plan, partition.forward, partition.backward, partition.forward_values);
+  if (parse_call_plan(to_text(partition.plan)) != partition.plan) return to_text(partition.plan);
   if (std::string wrong = saved_records_differ(partition); !wrong.empty()) return wrong;
   for (const Graph* half : {&partition.forward, &partition.backward}) {
     if (dce(*half).nodes.size() != half->nodes.size()) return "dead nodes in " + to_text(*half);

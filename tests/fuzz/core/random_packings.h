@@ -85,7 +85,7 @@ inline int64_t pack(Partition& partition, const std::map<ValueId, int>& packed) 
   Hooked hooked;
   hooked.next_node = 100'000;
   int64_t time = 0;
-  for (const Saved& saved : partition.saved) {
+  for (const SavedSlot& saved : partition.plan.saved) {
     const auto it = packed.find(saved.value);
     if (it == packed.end()) continue;
     hooked.tensors.push_back(packing_graphs(partition.forward, saved.value, it->second));

@@ -86,7 +86,7 @@ TEST(BudgetProblem, HasStoragesAndWhatComputesThem) {
             (std::vector<std::vector<int32_t>>{{1, 2, 3}, {5}, {}, {}, {4}, {5}, {}}));
   EXPECT_EQ(problem.tangent_bytes, 16);
   EXPECT_EQ(problem.time, 23'000'000);
-  EXPECT_EQ(problem.operation(0).state_bytes, state_bytes("cpu"));
+  EXPECT_EQ(problem.operation(0).state_bytes, generator_state_bytes("cpu"));
   EXPECT_TRUE(problem.operation(2).required);
   EXPECT_TRUE(problem.operation(3).required);
   EXPECT_TRUE(problem.operation(3).backward);

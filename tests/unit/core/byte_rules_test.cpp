@@ -34,10 +34,10 @@ outputs
 }
 
 TEST(StateBytes, AreMemoryOnTheCpuOnly) {
-  EXPECT_EQ(state_bytes("cpu"), kGeneratorStateBytes);
-  EXPECT_EQ(state_bytes("user:2:cpu"), kGeneratorStateBytes);
-  EXPECT_EQ(state_bytes("cuda:0"), 0);
-  EXPECT_EQ(state_bytes("user:0:cuda:0"), 0);
+  EXPECT_EQ(generator_state_bytes("cpu"), kGeneratorStateBytes);
+  EXPECT_EQ(generator_state_bytes("user:2:cpu"), kGeneratorStateBytes);
+  EXPECT_EQ(generator_state_bytes("cuda:0"), 0);
+  EXPECT_EQ(generator_state_bytes("user:0:cuda:0"), 0);
   EXPECT_EQ(state_bytes("cpu", {}), 5056);
   EXPECT_EQ(state_bytes("cpu", {{}, 1000}), 6000);
   EXPECT_EQ(state_bytes("cuda:0", {}), 0);

@@ -13,7 +13,7 @@ TEST(DefaultPartition, AnMlpSavesWhatItsFormulasRead) {
   const Partition partition = default_partition(graph_from_file("mlp.agraph"));
   verify_both(partition);
   EXPECT_EQ(saved_text(partition), "%0 primal, %3 primal, %7 intermediate, %10 intermediate");
-  EXPECT_EQ(partition.saved[2].bytes, IntExpr(16 * 32 * 4));
+  EXPECT_EQ(partition.plan.saved[2].bytes, IntExpr(16 * 32 * 4));
   EXPECT_EQ(partition.forward.name, "mlp.forward");
   // The forward ends with the loss; nothing of the backward is in it.
   EXPECT_EQ(partition.forward.nodes.size(), 7u);
@@ -42,7 +42,7 @@ TEST(DefaultPartition, ASplitOfASavedValueIsMadeAgainOnce) {
       default_partition(dce(size_only_inputs(graph_from_file("views.agraph"))));
   verify_both(partition);
   EXPECT_EQ(saved_text(partition), "%2 intermediate");
-  EXPECT_EQ(partition.saved[0].bytes, IntExpr::symbol(0) * 24);
+  EXPECT_EQ(partition.plan.saved[0].bytes, IntExpr::symbol(0) * 24);
   int splits = 0;
   for (const Node& node : partition.backward.nodes) {
     splits += node.op == Op::intern("aten::split.Tensor");
@@ -101,7 +101,7 @@ outputs
   EXPECT_EQ(partition.forward.nodes.size(), 1u);
   EXPECT_TRUE(partition.backward.nodes.empty());
   EXPECT_TRUE(partition.backward.inputs.empty());
-  EXPECT_TRUE(partition.saved.empty());
+  EXPECT_TRUE(partition.plan.saved.empty());
 }
 
 TEST(DefaultPartition, ABaseThatOnlyViewsAreReadOfIsReportedAsSuch) {
@@ -121,7 +121,7 @@ outputs
 )"));
   verify_both(partition);
   EXPECT_EQ(saved_text(partition), "%1 view base");
-  EXPECT_EQ(partition.saved[0].bytes, IntExpr(96));
+  EXPECT_EQ(partition.plan.saved[0].bytes, IntExpr(96));
 }
 
 TEST(DefaultPartition, ComputedSizesAreSavedAsSizes) {

@@ -22,9 +22,9 @@ inline std::vector<bool> saving(const Graph& graph, const std::vector<ValueId>& 
 /// "%7 view base, %0 primal"
 inline std::string saved_text(const Partition& partition) {
   std::string text;
-  for (const Saved& saved : partition.saved) {
+  for (const SavedSlot& saved : partition.plan.saved) {
     if (!text.empty()) text += ", ";
-    text += "%" + std::to_string(saved.value) + " " + std::string(name(saved.why));
+    text += "%" + std::to_string(saved.value) + " " + std::string(name(saved));
   }
   return text;
 }
@@ -38,6 +38,9 @@ inline std::string node_list(const Graph& graph) {
 inline void verify_both(const Partition& partition) {
   EXPECT_NO_THROW(verify(partition.forward));
   EXPECT_NO_THROW(verify(partition.backward));
+  EXPECT_NO_THROW(
+      verify(partition.plan, partition.forward, partition.backward, partition.forward_values));
+  EXPECT_EQ(parse_call_plan(to_text(partition.plan)), partition.plan) << to_text(partition.plan);
 }
 
 }  // namespace antegrad::testing

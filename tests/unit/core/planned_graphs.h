@@ -11,7 +11,7 @@
 
 #include "graphs.h"
 #include "partition/budget/planner.h"
-#include "passes/joint_passes.h"
+#include "passes/pass_list.h"
 
 namespace antegrad::testing {
 

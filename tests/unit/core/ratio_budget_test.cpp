@@ -44,8 +44,8 @@ outputs
 
 std::string saved_of(const Partition& partition) {
   std::string text;
-  for (const Saved& saved : partition.saved) {
-    if (saved.why == SavedWhy::primal) continue;
+  for (const SavedSlot& saved : partition.plan.saved) {
+    if (name(saved) == "primal") continue;
     text += (text.empty() ? "%" : " %") + std::to_string(saved.value);
   }
   return text;

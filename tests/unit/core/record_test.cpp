@@ -56,7 +56,7 @@ TEST(Record, HasTheSettingsOfTheMinimumCut) {
   const PartitionRecord record = parse_record(to_text(make_record(partition, choice)));
   EXPECT_FALSE(record.choice.min_cut.ban_recompute_random);
   EXPECT_EQ(record.choice.min_cut.max_dist_from_bw, 7);
-  EXPECT_EQ(record.saved.size(), partition.saved.size());
+  EXPECT_EQ(record.saved.size(), partition.plan.saved.size());
   EXPECT_FALSE(record.recomputed.empty());
   EXPECT_EQ(record.peak, simulate(partition).peak_bytes);
   EXPECT_EQ(record.version, library_version());

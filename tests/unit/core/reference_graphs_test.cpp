@@ -141,7 +141,7 @@ TEST_P(ReferenceGraph, SavesWhatTheBackwardReads) {
     const Partition ours = split_at(dce(graph), offered);
     verify_both(ours);
     std::set<StorageId> found;
-    for (const Saved& value : ours.saved) found.insert(value.value);
+    for (const SavedSlot& value : ours.plan.saved) found.insert(value.value);
     EXPECT_EQ(found, expected) << partition["partitioner"] << partition["options"];
   }
 }

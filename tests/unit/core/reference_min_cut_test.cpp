@@ -117,7 +117,7 @@ class ReferenceMinCut : public ::testing::TestWithParam<std::string> {
     const Partition partition = min_cut_partition(simplified(), options);
     verify_both(partition);
     Storages storages;
-    for (const Saved& saved : partition.saved) storages.insert(saved.value);
+    for (const SavedSlot& saved : partition.plan.saved) storages.insert(saved.value);
     return storages;
   }
 

@@ -99,7 +99,7 @@ TEST_P(ReferenceRatio, SavesTheSameUnlessWritten) {
     verify_both(partition);
     std::set<StorageId> ours;
     std::set<StorageId> theirs;
-    for (const Saved& saved : partition.saved) {
+    for (const SavedSlot& saved : partition.plan.saved) {
       if (graph.value(saved.value).kind == ValueKind::tensor) ours.insert(saved.value);
     }
     for (const auto& [name, value] : run["saved"].items()) {

@@ -25,9 +25,9 @@ TEST(GeneratorState, TakesTheBytesThatTheSimulationCounts) {
       EXPECT_TRUE(state.device().is_cpu());
       const auto bytes = static_cast<int64_t>(state.nbytes());
       if (device.is_cpu()) {
-        EXPECT_EQ(state_bytes(name), bytes) << name;
+        EXPECT_EQ(generator_state_bytes(name), bytes) << name;
       } else {
-        EXPECT_EQ(state_bytes(name), 0) << name;
+        EXPECT_EQ(generator_state_bytes(name), 0) << name;
         EXPECT_LE(bytes, 64) << name;
       }
     }

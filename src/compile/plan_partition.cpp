@@ -1,0 +1,119 @@
+#include "compile/plan_partition.h"
+
+#include <antegrad/error.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "memory/peak.h"
+#include "partition/hooks.h"
+#include "partition/split.h"
+#include "runtime/kernel_times.h"
+#include "runtime/scratch.h"
+
+namespace antegrad::compiler {
+namespace {
+
+// The choice that the options make, with what is measured for it.
+PartitionChoice choice_for(const Graph& joint, const ops::AttrTables& tables,
+                           const Options& options) {
+  PartitionChoice choice;
+  choice.partitioner = options.partition;
+  choice.min_cut = options.min_cut;
+  choice.budget = options.budget;
+  if (!has_backward(joint)) return choice;
+  if (options.partition == Partitioner::budget) {
+    choice.rules.scratch = runtime::measure_scratch(joint, tables);
+  }
+  if (wants_seconds(choice)) choice.seconds = runtime::measure_seconds(joint, tables);
+  return choice;
+}
+
+// Ways to keep what is saved: the hooks of the scope, or those that a plan for a budget may take.
+std::vector<HookCaptures> ways_to_pack(const Options& options,
+                                       const std::shared_ptr<const detail::HookPair>& hooks) {
+  const auto objects = std::make_shared<HookObjects>();
+  std::vector<HookCaptures> ways;
+  if (hooks != nullptr) {
+    ways.emplace_back(hooks, objects);
+  } else if (options.partition == Partitioner::budget) {
+    for (const auto compressor : options.budget.compressors) {
+      ways.emplace_back(compress::hooks_of(compressor).pair(), objects);
+    }
+  }
+  return ways;
+}
+
+[[noreturn]] void refuse_budget(int64_t smallest, int64_t budget) {
+  throw BudgetError(smallest, ErrorText{fmt::format("a memory budget of at least {} bytes, the "
+                                                    "smallest that a plan with these hooks keeps",
+                                                    smallest),
+                                        fmt::format("a budget of {} bytes", budget),
+                                        "raise the budget, or leave out the hooks"});
+}
+
+int64_t peak_with(Partition partition, Hooked hooked, const ByteRules& rules) {
+  apply_hooks(partition, hooked);
+  return simulate(partition, rules).peak_bytes;
+}
+
+// The partition that the choice leads to.
+void split(const Graph& joint, const PassContext& passes, PlannedPartition& planned) {
+  planned.partition = run_pass(
+      "split", joint.nodes.size(),
+      [&] {
+        auto [partition, budget] = partition_for(joint, planned.choice);
+        if (!planned.budget) planned.budget = budget;
+        return std::move(partition);
+      },
+      passes);
+}
+
+}  // namespace
+
+PlannedPartition plan_partition(const Graph& joint, const ops::AttrTables& tables,
+                                const Options& options,
+                                const std::shared_ptr<const detail::HookPair>& hooks,
+                                int32_t first_node, const PassContext& passes) {
+  PlannedPartition planned;
+  planned.choice = choice_for(joint, tables, options);
+  auto& choice = planned.choice;
+  auto ways = ways_to_pack(options, hooks);
+  const auto filter = options.saved_tensors_hooks_filtering_mode;
+  const bool budgeted = choice.partitioner == Partitioner::budget && has_backward(joint);
+  if (budgeted && !ways.empty()) {
+    choice.packings = weigh(ways, hooks != nullptr, joint, filter, choice.rules);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  split(joint, passes, planned);
+  if (planned.budget) {
+    planned.milliseconds =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    choice.budget.bytes = planned.budget->bytes;  // a share of memory has become bytes
+    choice.budget.share.reset();
+  }
+  if (ways.empty() || planned.partition.plan.saved.empty()) return planned;
+  // Plans for a budget know what packed tensors take, but not all: arguments that hooks stand for, and
+  // copies of what they return in other strides. Where that goes over the budget, they leave room for it.
+  while (true) {
+    planned.hooks = hooks != nullptr
+                        ? capture_hooks(ways.front(), planned.partition, filter, first_node)
+                        : capture_packed(ways, planned.partition, first_node);
+    if (!planned.budget) return planned;
+    const auto peak = peak_with(planned.partition, planned.hooks.hooked, choice.rules);
+    auto& [budget, eager_peak, smallest, share] = *planned.budget;
+    if (peak <= budget) return planned;
+    if (choice.budget.bytes <= smallest) {
+      if (!options.budget.share) refuse_budget(peak, budget);
+      budget = peak;  // the smallest that is known with these hooks
+      return planned;
+    }
+    choice.budget.bytes = std::max(smallest, choice.budget.bytes - (peak - budget));
+    split(joint, passes, planned);
+  }
+}
+
+}  // namespace antegrad::compiler

@@ -1,0 +1,91 @@
+#include "compile/program_report.h"
+
+#include <fmt/format.h>
+
+#include "compile/cache_notes.h"
+#include "graph/text.h"
+#include "log/log.h"
+#include "memory/peak.h"
+
+namespace antegrad::compiler {
+namespace {
+
+void report_capture(const ReportSources& sources, ProgramReport& report) {
+  const auto& counts = sources.counts;
+  report.capture_ms = sources.capture_milliseconds;
+  report.shape_functions = counts.shape_functions;
+  report.meta_kernels = counts.meta_kernels;
+  report.real_kernels = counts.real_kernels + counts.memoised;
+  report.without_shape_function = counts.slow;
+  report.shape_checks = counts.checks;
+}
+
+void report_budget(const PlannedPartition& planned, ProgramReport& report) {
+  if (!planned.budget) return;
+  report.memory_budget_bytes = planned.budget->bytes;
+  report.eager_peak_bytes = planned.budget->eager_peak;
+  report.smallest_budget_bytes = planned.budget->smallest;
+  report.recompute_share = planned.budget->recompute_share;
+  report.planning_ms = planned.milliseconds;
+}
+
+void report_donated(const Partition& partition, ProgramReport& report) {
+  const auto& forward = partition.forward;
+  const DefUse uses(forward);
+  for (const auto value : partition.plan.donated()) {
+    const auto producer = uses.producer[at(value)];
+    const auto type = value_text(forward.value(value));
+    report.donated.push_back(
+        producer < 0
+            ? fmt::format("a copy of {}", type)
+            : fmt::format("%{} of {}: {}", value, forward.nodes[at(producer)].op.name(), type));
+  }
+}
+
+void report_memory(const ReportSources& sources, ProgramReport& report) {
+  const auto& partition = sources.partition;
+  report.forward_nodes = static_cast<int64_t>(partition.forward.nodes.size());
+  report.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
+  for (const auto& node : partition.backward.nodes) {
+    const bool again = node.phase == Phase::forward && node.id < sources.first_hook_node;
+    if (again) ++report.recomputed[node.op.name()];
+  }
+  const auto timeline = simulate(partition, sources.planned.choice.rules);
+  report.saved_bytes = timeline.saved_bytes;
+  report.predicted_peak_bytes = timeline.peak_bytes;
+  for (const auto& slot : partition.plan.saved) {
+    const bool tensor = partition.forward.value(slot.value).kind == ValueKind::tensor;
+    const bool ours = slot.owner == Owner::program || slot.owner == Owner::written;
+    report.saved_tensors += tensor && ours;
+  }
+  log(Artifact::memory, [&] {
+    return fmt::format("{}: {} saved intermediates, {} bytes; predicted peak {} bytes", report.name,
+                       report.saved_tensors, report.saved_bytes, report.predicted_peak_bytes);
+  });
+}
+
+void report_hooks(const ReportSources& sources, ProgramReport& report) {
+  report.hooks = sources.planned.hooks.names;
+  report.hooked = sources.planned.hooks.hooked_texts;
+  report.not_hooked = sources.planned.hooks.not_hooked_texts;
+  note_code(sources.partition.forward, report);
+  note_code(sources.partition.backward, report);
+  if (sources.hooks != nullptr) note_hooks(*sources.hooks, report);
+}
+
+}  // namespace
+
+ProgramReport program_report(const ReportSources& sources) {
+  ProgramReport report;
+  report.name = sources.options.name;
+  report.graph_hash = sources.graph_hash;
+  report.joint_nodes = static_cast<int64_t>(sources.joint_nodes);
+  report_capture(sources, report);
+  report_budget(sources.planned, report);
+  report_donated(sources.partition, report);
+  report_memory(sources, report);
+  report_hooks(sources, report);
+  return report;
+}
+
+}  // namespace antegrad::compiler

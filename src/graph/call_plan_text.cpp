@@ -1,0 +1,198 @@
+// Each entry is a line: its kind, then its fields in the order of the tables below, those that have their
+// default left out. A field is `name=value`; a flag is its name alone.
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "graph/call_plan.h"
+#include "graph/text_cursor.h"
+#include "graph/text_words.h"
+
+namespace antegrad {
+namespace {
+
+using text::from_word;
+using text::TextCursor;
+using text::word;
+
+constexpr std::string_view kHeader = "call_plan";
+constexpr std::array<std::string_view, 5> kOwners = {"program", "held", "argument", "result",
+                                                     "written"};
+constexpr std::array<std::string_view, 7> kForms = {
+    "input", "input_copy", "written_input", "handed_out", "raw", "generator_state", "number"};
+constexpr std::array<std::string_view, 3> kOwnViews = {"none", "in_function", "without_grad"};
+
+const auto& words_of(Owner) { return kOwners; }
+const auto& words_of(SavedSlot::Form) { return kForms; }
+const auto& words_of(OwnView) { return kOwnViews; }
+const auto& words_of(OutputAlias::Kind) { return text::kAliasKinds; }
+
+std::string written(int32_t value) { return std::to_string(value); }
+std::string written(const IntExpr& value) { return to_string(value); }
+template <class Enum>
+requires std::is_enum_v<Enum> std::string written(Enum value) {
+  return std::string(word(words_of(value), value));
+}
+
+void read(TextCursor& cursor, int32_t& value) { value = cursor.number<int32_t>("a number"); }
+void read(TextCursor& cursor, IntExpr& value) { value = cursor.int_expr(); }
+template <class Enum>
+requires std::is_enum_v<Enum>
+void read(TextCursor& cursor, Enum& value) {
+  constexpr std::string_view kExpected = "a word of the call plan";
+  const size_t position = cursor.position();
+  const std::string_view found = cursor.word(kExpected);
+  const auto known = from_word<Enum>(words_of(value), found);
+  if (!known) cursor.fail_at(position, kExpected, found);
+  value = *known;
+}
+
+template <class Record, class Value>
+struct Field {
+  std::string_view name;
+  Value Record::*member;
+};
+template <class Record, class Value>
+Field(const char*, Value Record::*) -> Field<Record, Value>;
+
+struct Alone {  // an entry that is one number
+  int32_t index = -1;
+};
+
+// clang-format off
+using HandedOut = CallPlan::HandedOut;
+using Mutation = CallPlan::Mutation;
+using VersionBump = CallPlan::VersionBump;
+
+constexpr auto fields_of(const HandedOut*) {
+  return std::tuple(Field{"output", &HandedOut::output}, Field{"leaf", &HandedOut::leaf},
+                    Field{"differentiable", &HandedOut::differentiable}, Field{"inner", &HandedOut::inner},
+                    Field{"version", &HandedOut::version}, Field{"own_view", &HandedOut::own_view});
+}
+constexpr auto fields_of(const OutputAlias*) {
+  return std::tuple(Field{"alias", &OutputAlias::kind}, Field{"of", &OutputAlias::index});
+}
+constexpr auto fields_of(const Mutation*) {
+  return std::tuple(Field{"output", &Mutation::output}, Field{"primal", &Mutation::primal}, Field{"data", &Mutation::data},
+                    Field{"metadata", &Mutation::metadata}, Field{"history", &Mutation::history}, Field{"inner", &Mutation::inner});
+}
+constexpr auto fields_of(const VersionBump*) {
+  return std::tuple(Field{"primal", &VersionBump::primal}, Field{"count", &VersionBump::count});
+}
+constexpr auto fields_of(const SavedSlot*) {
+  return std::tuple(Field{"value", &SavedSlot::value}, Field{"owner", &SavedSlot::owner}, Field{"form", &SavedSlot::form},
+                    Field{"index", &SavedSlot::index}, Field{"shares", &SavedSlot::shares},
+                    Field{"our_history", &SavedSlot::has_our_history}, Field{"only_views", &SavedSlot::only_views},
+                    Field{"bytes", &SavedSlot::bytes});
+}
+constexpr auto fields_of(const Alone*) { return std::tuple(Field{"index", &Alone::index}); }
+// clang-format on
+
+template <class Record>
+void write(std::string& out, const Record& record) {
+  static const Record kDefault;
+  const auto one = [&](const auto& field) {
+    const auto& value = record.*field.member;
+    if (value == kDefault.*field.member) return;
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, bool>) {
+      out += fmt::format(" {}", field.name);
+    } else {
+      out += fmt::format(" {}={}", field.name, written(value));
+    }
+  };
+  std::apply([&](const auto&... field) { (one(field), ...); },
+             fields_of(static_cast<const Record*>(nullptr)));
+}
+
+template <class Record>
+void read_record(TextCursor& cursor, Record& record) {
+  const auto one = [&](const auto& field) {
+    if (!cursor.take(field.name)) return;
+    auto& value = record.*field.member;
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, bool>) {
+      value = true;
+    } else {
+      cursor.expect("=");
+      read(cursor, value);
+    }
+  };
+  std::apply([&](const auto&... field) { (one(field), ...); },
+             fields_of(static_cast<const Record*>(nullptr)));
+}
+
+void write_all(std::string& out, std::string_view kind, const std::vector<int32_t>& indices) {
+  for (const int32_t index : indices) {
+    out += kind;
+    write(out, Alone{index});
+    out += '\n';
+  }
+}
+
+template <class Record>
+void write_all(std::string& out, std::string_view kind, const std::vector<Record>& records) {
+  for (const Record& record : records) {
+    out += kind;
+    write(out, record);
+    if constexpr (std::is_same_v<Record, HandedOut>) write(out, record.alias);
+    out += '\n';
+  }
+}
+
+template <class Record>
+Record read_entry(TextCursor& cursor) {
+  Record record;
+  read_record(cursor, record);
+  if constexpr (std::is_same_v<Record, HandedOut>) read_record(cursor, record.alias);
+  return record;
+}
+
+}  // namespace
+
+std::string to_text(const CallPlan& plan) {
+  std::string out = fmt::format("{} primals {} results {}\n", kHeader, plan.primals, plan.results);
+  write_all(out, "handed_out", plan.handed_out);
+  write_all(out, "mutation", plan.mutations);
+  write_all(out, "version_bump", plan.version_bumps);
+  write_all(out, "inner_view", plan.inner_views);
+  write_all(out, "tangent", plan.tangents);
+  write_all(out, "saved", plan.saved);
+  write_all(out, "gradient", plan.gradients);
+  return out;
+}
+
+CallPlan parse_call_plan(std::string_view text, std::string origin) {
+  TextCursor cursor(text, std::move(origin));
+  CallPlan plan;
+  if (cursor.peek() == '\n') cursor.next_line();
+  cursor.expect(kHeader);
+  cursor.expect("primals");
+  plan.primals = cursor.number<int32_t>("the number of primals");
+  cursor.expect("results");
+  plan.results = cursor.number<int32_t>("the number of results");
+  for (cursor.next_line(); !cursor.at_end(); cursor.next_line()) {
+    if (cursor.take("handed_out")) {
+      plan.handed_out.push_back(read_entry<HandedOut>(cursor));
+    } else if (cursor.take("mutation")) {
+      plan.mutations.push_back(read_entry<Mutation>(cursor));
+    } else if (cursor.take("version_bump")) {
+      plan.version_bumps.push_back(read_entry<VersionBump>(cursor));
+    } else if (cursor.take("inner_view")) {
+      plan.inner_views.push_back(read_entry<Alone>(cursor).index);
+    } else if (cursor.take("tangent")) {
+      plan.tangents.push_back(read_entry<Alone>(cursor).index);
+    } else if (cursor.take("saved")) {
+      plan.saved.push_back(read_entry<SavedSlot>(cursor));
+    } else if (cursor.take("gradient")) {
+      plan.gradients.push_back(read_entry<Alone>(cursor).index);
+    } else {
+      cursor.fail("an entry of a call plan");
+    }
+  }
+  return plan;
+}
+
+}  // namespace antegrad
