@@ -7,8 +7,8 @@
 /// through all passes, and forward and backward graphs keep the ids of their joint graph. DefUse
 /// computes producers and users of values on demand. verify() states all invariants.
 ///
-/// Calling convention of a joint graph:
-///     [primals..., tokens..., tangents...]
+/// Inputs and outputs:
+///     joint:    [primals..., tokens..., tangents...]
 ///       -> [results..., bases..., mutated inputs..., tokens..., gradients...]
 ///     forward:  [primals..., tokens...]
 ///       -> [results..., bases..., mutated inputs..., tokens..., saved...]
