@@ -23,9 +23,8 @@ struct BudgetValue {
   std::string text;     ///< "f32[8, 64]"
   std::string made_by;  ///< its operator
   int64_t bytes = 0;    ///< rounded
-  std::string
   /// "saved", "packed (bf16)", "recomputed", "recomputed 3x", "forgotten, 3x", "made later"
-      choice;
+  std::string choice;
   std::string rule;             ///< budget::Reason::rule; "as_written" where there is no budget
   int64_t runs = 0;             ///< of its operation in the backward
   int64_t time = 0;             ///< what recomputation, or packing, adds to the step
