@@ -9,8 +9,8 @@
 
 namespace antegrad {
 
-/// As solve_knapsack() with BudgetSolver::ilp, for items that have weight and value and that fit alone. One at a time
-/// in a process.
+/// As solve_knapsack() with BudgetSolver::ilp, for items that have weight and value and that fit
+/// alone. One call at a time per process.
 std::vector<bool> solve_knapsack_by_cbc(const std::vector<KnapsackItem>& items, double capacity);
 
 }  // namespace antegrad
