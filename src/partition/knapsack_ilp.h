@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// The knapsack as an integer program, solved by Cbc (https://github.com/coin-or/Cbc) through its C interface.
+/// The knapsack as an integer program, solved by Cbc (https://github.com/coin-or/Cbc) through its C
+/// interface.
 
 #include <vector>
 
