@@ -19,7 +19,8 @@
 namespace antegrad {
 namespace {
 
-/// Saved bytes as AOTAutograd counts them: with inputs, and with a view beside its base if both are saved.
+/// Saved bytes as AOTAutograd counts them: with inputs, and with a view and its base if both are
+/// saved.
 int64_t bytes_of(const StepGraph& steps, const CutSolution& solution) {
   int64_t sum = 0;
   for (int32_t step = 0; step < steps.size(); ++step) {

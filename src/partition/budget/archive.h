@@ -4,8 +4,7 @@
 /// The best known plans by peak: what a budget selects from.
 ///
 /// Keeps each plan that no other one beats in both peak and time. So a larger budget never gives a
-/// slower plan, and adding a plan never makes an answer worse. Among plans with equal measure the
-/// first one stays.
+/// slower plan, nor one with a lower peak. Among plans with equal measure the first one stays.
 
 #include <cstdint>
 #include <map>
