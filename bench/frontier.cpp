@@ -172,7 +172,7 @@ class Case {
       const double ours = over_pct(frontier_.archive.at_most(theirs.peak));
       bench_.add(
           {fmt::format("{}@{:.1f}MiB_{}", name_, static_cast<double>(theirs.peak) / kMiB, cut.name),
-           std::string(effort_.name) + "_over_pct", ours, "%", Peer{"reference", over},
+           std::string(effort_.name) + "_over_pct", ours, "%", Peer{"AOTAutograd", over},
            over + 1e-9});
     }
   }

@@ -1,5 +1,5 @@
-// Activation checkpointing: the same gradients to the bit, in a fraction of the memory; in eager code, and in a
-// compiled callable, where a policy says operator by operator what is kept.
+// Activation checkpointing: the same gradients, bit for bit, in a fraction of the memory. In eager code, and in a
+// compiled callable, where a policy decides operator by operator what is saved.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>

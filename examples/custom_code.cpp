@@ -1,5 +1,5 @@
-// Code of one's own inside a compiled callable: operators, autograd functions, host data, code that needs
-// data pointers, gradients inside. Each part runs eagerly and compiled; the program fails if they differ.
+// Your own code inside a compiled callable: operators, autograd functions, host data, code that reads data pointers,
+// gradients inside. Each part runs eagerly and compiled; the program fails if they differ.
 
 #include <antegrad/antegrad.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>

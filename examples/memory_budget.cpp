@@ -1,6 +1,6 @@
-// A training step within a memory budget: the compiler chooses what the backward computes again, and the gradients
-// stay the same to the bit. A budget that no plan keeps is an error that names the smallest one that works. Where gradients need
-// not be the same, tensors may be kept in fewer bits as well, which takes less time.
+// A training step within a memory budget. The planner chooses what the backward recomputes, and the gradients stay the
+// same, bit for bit. If no plan meets a budget, the error names the smallest one that works. If gradients may differ,
+// tensors may also be saved in fewer bits, which takes less time.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>

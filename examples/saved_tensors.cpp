@@ -1,4 +1,4 @@
-// Hooks on saved tensors: what the forward keeps for the backward is kept in fewer bits, or elsewhere.
+// Hooks on saved tensors: the forward saves tensors for the backward in fewer bits, or elsewhere.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>

@@ -108,7 +108,7 @@ void add_draw(CLI::App& app) {
   add_graph_file(*command, options->plan.file);
   command->add_option(
       "-o,--output", options->output,
-      "Where to: .svg, .png and .pdf need graphviz; .dot does not. Without it DOT goes to "
+      "Output file: .svg, .png and .pdf need graphviz; .dot does not. Without it DOT goes to "
       "standard output");
   command->add_flag("--partition", options->partition,
                     "Draw the forward and the backward of the default partition");

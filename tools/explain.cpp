@@ -48,10 +48,10 @@ void explain(const ExplainOptions& options) {
 void add_explain(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "explain",
-      "Say what a plan for a memory budget saves and recomputes, why, and what it costs");
+      "Explain what a plan for a memory budget saves and recomputes, why, and what it costs");
   auto options = std::make_shared<ExplainOptions>();
   command->footer(
-      "Without --budget the plan is that which saves all that the backward reads. Plans may pack "
+      "Without --budget: the plan that saves everything the backward reads. Plans may pack "
       "tensors in the ways that the record of the file allows.\n\n"
       "Examples:\n  antegrad explain step.agraph --budget 200MiB\n"
       "  antegrad explain step.agraph --budget 50% --effort thorough --all\n"
@@ -62,7 +62,7 @@ void add_explain(CLI::App& app) {
   command->add_flag("--json", options->json, "One JSON object instead of tables");
   command
       ->add_option("--record", options->record,
-                   "Also write the graph with what was decided, for antegrad replay")
+                   "Also write the graph with the decisions, for antegrad replay")
       ->type_name("FILE");
   command->callback([options] { explain(*options); });
 }

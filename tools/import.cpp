@@ -50,8 +50,7 @@ void add_import(CLI::App& app) {
       "Examples:\n  antegrad import gpt2.json.gz -o gpt2.agraph\n"
       "  antegrad explain gpt2.agraph --as-is --budget 60%");
   command->add_option("FILE", options->file, "The graph: .json, or .json.gz")->required();
-  command->add_option("-o,--output", options->output,
-                      "Where to. Without it the graph goes to standard output");
+  command->add_option("-o,--output", options->output, "Output file; standard output if omitted");
   command->callback([options] { import_graph(*options); });
 }
 

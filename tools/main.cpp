@@ -33,7 +33,7 @@ Exit codes: 0 well; 1 the graph is malformed or invalid, no plan fits the budget
 
 int run(int argc, char** argv) {
   using namespace antegrad::cli;
-  CLI::App app{"Looks into graphs that antegrad saved."};
+  CLI::App app{"Inspects graphs that antegrad saved."};
   app.name("antegrad");
   app.footer(kExamples);
   app.set_version_flag("--version", "antegrad " ANTEGRAD_VERSION);

@@ -37,7 +37,7 @@ void add_options(CLI::App& app) {
   command->footer(
       "Examples:\n  antegrad options memory_budget\n  antegrad options --json | jq '.[].name'\n"
       "  antegrad options debug_assert        an option of torch._functorch.config");
-  CLI::Option* name = command->add_option("NAME", shown->name, "All about this one");
+  CLI::Option* name = command->add_option("NAME", shown->name, "Show everything about this option");
   CLI::Option_group* form = command->add_option_group("form");
   form->add_flag("--markdown", shown->markdown, "The tables of docs/options.md")->excludes(name);
   form->add_flag("--reference", shown->reference,

@@ -71,7 +71,7 @@ void add_pareto(CLI::App& app) {
       "  antegrad pareto step.agraph --effort thorough -o pareto.csv");
   add_plan_options(*command, options->plan);
   command->add_option("-o,--output", options->output,
-                      "Where to: .svg, .json or .csv. Without it a table goes to standard output");
+                      "Output file: .svg, .json or .csv; if omitted, a table on standard output");
   command->callback([options] { show_pareto(*options); });
 }
 

@@ -137,20 +137,20 @@ void add_partition(CLI::App& app) {
       ->add_option("--budget-ratio", options->ratio,
                    "Memory budget from 0 (inputs only) to 1 (what the minimum cut saves)")
       ->type_name("RATIO");
-  command->add_option("--solver", options->solver, "With --budget-ratio: what chooses")
+  command->add_option("--solver", options->solver, "With --budget-ratio: the knapsack solver")
       ->check(one_of<BudgetSolver>())
       ->capture_default_str();
   command
       ->add_option("--estimator", options->estimator,
-                   "With --budget-ratio: what computing a node again counts")
+                   "With --budget-ratio: the cost of recomputing a node")
       ->check(one_of<RuntimeEstimator>())
       ->capture_default_str();
   command->add_flag("--curve", options->curve,
-                    "What budgets from 0 to 1 would save and compute again, one a line, for "
+                    "What budgets from 0 to 1 would save and recompute, one per line, for "
                     "--solver and --estimator");
   command
       ->add_option("--record", options->record,
-                   "Also write the graph with what was decided, for antegrad replay")
+                   "Also write the graph with the decisions, for antegrad replay")
       ->type_name("FILE");
   add_symbols(*command, options->symbols);
   command->add_flag("--as-is", options->as_is,

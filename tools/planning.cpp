@@ -47,18 +47,18 @@ void add_plan_options(CLI::App& command, PlanOptions& options) {
 
 void add_budget_options(CLI::App& command, PlanOptions& options) {
   command
-      .add_option("--budget", options.budget,
-                  "Most bytes alive during forward and backward: with B, KiB, MiB or GiB, or a "
-                  "percentage of the eager peak")
+      .add_option(
+          "--budget", options.budget,
+          "Limit on the bytes alive during forward and backward: with B, KiB, MiB or GiB, or a "
+          "percentage of the eager peak")
       ->type_name("SIZE");
-  command.add_option("--effort", options.effort, "How long to look for plans: quick or thorough")
+  command.add_option("--effort", options.effort, "Search effort: quick or thorough")
       ->check(one_of<BudgetEffort>())
       ->type_name("EFFORT")
       ->capture_default_str();
   command
-      .add_option(
-          "--machine", options.machine,
-          "Whose times count: cpu or gpu; without it, by the devices of the graph's tensors")
+      .add_option("--machine", options.machine,
+                  "Machine whose times count: cpu or gpu; if omitted, that of the graph's tensors")
       ->check(CLI::IsMember({"cpu", "gpu"}))
       ->type_name("MACHINE");
   add_symbols(command, options.symbols);

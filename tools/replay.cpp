@@ -8,11 +8,11 @@
 namespace antegrad::cli {
 
 void add_replay(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "replay", "Derive the decisions of a recorded graph again and compare them");
+  CLI::App* command =
+      app.add_subcommand("replay", "Repeat the decisions of a recorded graph and compare them");
   auto file = std::make_shared<std::string>();
   command->footer(
-      "Exit code 1 when anything is decided otherwise, with a line for each difference.\n\n"
+      "Exit code 1 if a decision differs, with one line per difference.\n\n"
       "Examples:\n  antegrad explain step.agraph --budget 200MiB --record decided.agraph\n"
       "  antegrad replay decided.agraph");
   add_graph_file(*command, *file);

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// antegrad: ahead-of-time autograd for libtorch. This header pulls in everything public, and none of
+/// antegrad: ahead-of-time autograd for libtorch. Includes all public headers, but not
 /// torch/torch.h.
 
 #include <antegrad/checkpoint.h>

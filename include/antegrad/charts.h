@@ -2,7 +2,7 @@
 
 /// \file
 /// Charts as SVG text, for a browser or a report: curves of a training run, memory over a step.
-/// Structs are values, functions keep no state: both may be used on any thread.
+/// Structs are values and functions keep no state, so both may be used on any thread.
 
 #include <antegrad/memory.h>
 
@@ -12,32 +12,32 @@
 
 namespace antegrad {
 
-/// One line of a chart: points (x[i], y[i]) in the order in which they are joined. A point that is
-/// not finite breaks the line.
+/// One line of a chart: points (x[i], y[i]), joined in order. A point that is not finite
+/// interrupts the line.
 struct ChartSeries {
   std::string name;
   std::vector<double> x, y;
-  bool dashed = false;  ///< shows a line that another one covers
+  bool dashed = false;  ///< for a line that another one covers
 };
 
 struct ChartText {
   std::string title, x_label, y_label;
 };
 
-/// Lines over common axes with a legend; colours follow the order of the series. Throws InputError
-/// when `x` and `y` of a series differ in length.
+/// Lines over common axes, with a legend. Colours follow the order of the series. Throws
+/// InputError if `x` and `y` of a series differ in length.
 std::string line_chart_svg(const std::vector<ChartSeries>& series, const ChartText& text);
 
-/// What a MemoryMeter recorded of one step.
+/// The record of a MemoryMeter for one step.
 struct MemorySeries {
   std::string name;
   std::vector<MemoryEvent> events;
   bool dashed = false;
-  std::optional<double> backward_ms;  ///< when the backward started, on the meter's clock
+  std::optional<double> backward_ms;  ///< start of the backward, on the meter's clock
 };
 
-/// Live bytes over time, the peak of each series circled and in the legend. `backward_ms` of the
-/// first series that has it is marked.
+/// Live bytes over time. The peak of each series is circled and named in the legend. `backward_ms`
+/// of the first series that has it is marked.
 std::string memory_chart_svg(const std::vector<MemorySeries>& series, const std::string& title);
 
 }  // namespace antegrad

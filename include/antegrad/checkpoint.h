@@ -1,12 +1,13 @@
 #pragma once
 
 /// \file
-/// ag::checkpoint: activations that are computed again in the backward pass instead of being kept.
+/// ag::checkpoint: recomputes activations in the backward pass instead of keeping them.
 ///
 ///     auto y = antegrad::checkpoint([=](const at::Tensor& x) { return block->forward(x); }, x);
 ///
-/// Results, gradients, hooks, generators and buffers are those of `block->forward(x)`, to the bit;
-/// docs/checkpoint.md has the few places where sums are associated otherwise, and what is refused.
+/// Results, gradients, hooks, generators and buffers equal those of `block->forward(x)`, bit for
+/// bit. docs/checkpoint.md lists the few places where sums are associated otherwise, and what is
+/// refused.
 
 #include <antegrad/error.h>
 #include <antegrad/partition.h>
@@ -26,11 +27,12 @@
 namespace antegrad {
 
 struct CheckpointOptions {
-  /// What becomes of the results of an operator ("aten::mm.default"; in-place ones are asked for by their functional
-  /// form). Only compiled regions ask; in eager code all is computed again, to the same numbers.
+  /// Decides about the results of an operator, given its name ("aten::mm.default"; an in-place
+  /// operator has the name of its functional form). Called in compiled regions only. Eager code
+  /// recomputes everything, to the same numbers.
   std::function<Recompute(std::string_view op)> policy;
-  /// Generators of one's own that the block draws from behind the dispatcher's back. Default ones, and
-  /// those that operators receive, are found.
+  /// Your own generators, if the block draws from them without the dispatcher. Default generators,
+  /// and those that operators receive, are found.
   std::vector<at::Generator> generators;
 };
 
@@ -39,8 +41,8 @@ namespace detail {
 /// Runs the block once more on leaves of arguments.
 using RunAgain = std::function<Leaves(const Leaves& arguments)>;
 
-/// While it lives, what a capture on this thread records is a checkpoint's; nothing where none runs. `options`
-/// must outlive it.
+/// During its lifetime, a capture on this thread tags what it records as part of a checkpoint.
+/// Does nothing without a capture. `options` must outlive it.
 class CapturedBlock {
  public:
   explicit CapturedBlock(const CheckpointOptions& options);
@@ -54,11 +56,11 @@ class CapturedBlock {
   const std::function<Recompute(std::string_view)>* policy_around_ = nullptr;
 };
 
-/// Whether a call of checkpoint() on this thread is more than a call of the function: grad mode is on and no
-/// capture runs.
+/// Whether a call of checkpoint() on this thread differs from a call of the function: grad mode is
+/// on and no capture is running.
 bool checkpoints_now();
 
-/// `first` runs the block on the arguments as they are.
+/// `first` runs the block on the given arguments.
 Leaves checkpoint(const CheckpointOptions& options, const Leaves& arguments,
                   const std::function<Leaves()>& first, RunAgain again);
 
@@ -73,17 +75,18 @@ decltype(auto) call_block(Fn& fn, const Args&... args) {
 
 }  // namespace detail
 
-/// Inside a compiled region: a tag on what is recorded, by which the partitioner decides (docs/checkpoint.md).
+/// Calls fn(args...). Drops the activations after the call and recomputes them when the backward
+/// of the block runs, with the same generator states, autocast state and buffers. In a compiled
+/// region it is a tag on the recorded nodes, which the partitioner respects (docs/checkpoint.md).
 ///
-/// fn(args...), whose activations are dropped after the call and computed again when its backward runs, on
-/// the same generator states, autocast state and buffers. `fn` is a callable or a module; arguments and
-/// results are structures by antegrad::tree. A copy of `fn`, made before the call, serves the backward pass;
-/// one that cannot be copied is moved and runs itself each time.
+/// `fn` is a callable or a module. Arguments and results are structures supported by
+/// antegrad::tree. A copy of `fn`, made before the call, serves the backward pass. If `fn` cannot
+/// be copied it is moved, and runs itself each time.
 ///
-/// Throws what `fn` throws. Where `fn` does what cannot be computed again (writes in place to tensors that
-/// take part in autograd, returns views of what lies outside) its activations are kept, with a warning.
-/// The backward pass throws BackwardError when something that `fn` read has changed since, or when it computes
-/// another graph than before.
+/// Throws what `fn` throws. If `fn` does something that cannot be recomputed (writes in place to
+/// tensors that take part in autograd, returns views of outside tensors), its activations are
+/// kept, with a warning. The backward pass throws BackwardError if something that `fn` read has
+/// changed since, or if the recomputation gives another graph.
 ///
 /// Thread-safe. The backward pass runs `fn` on the thread that evaluates the node.
 template <class Fn, class... Args>

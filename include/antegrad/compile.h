@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// ag::compile: a callable over tensors, captured once with its backward and run as a program.
+/// ag::compile: captures a callable over tensors once, with its backward, and runs it as a
+/// program.
 
 #include <antegrad/config.h>
 #include <antegrad/error.h>
@@ -24,24 +25,24 @@ namespace antegrad {
 
 namespace detail {
 
-/// The user's callable with its argument and result types erased; refers to it, does not own it. As
+/// A reference to the user's callable, with argument and result types erased. Does not own it. As
 /// thread-safe as the callable.
-/// `run` takes leaves, calls the callable and returns its result's leaves. Its address tells
-/// argument types apart.
-/// `collect` frees what the callable left to a garbage collector, what is young or `all`; null where its language has
-/// none.
+/// `run` takes leaves, calls the callable and returns the leaves of its result. Its address
+/// identifies the argument types.
+/// `collect` frees what the callable left to a garbage collector: young objects, or `all`. Null in
+/// languages without one.
 struct BodyRef {
   void* callable;
   Leaves (*run)(void* callable, const Leaves& arguments);
   void (*collect)(bool all) = nullptr;
 };
 
-/// Host state that a user declared, read anew for each call, on the thread that calls: it must bear several
-/// at once where calls are.
+/// Host state that a user declared. Read for each call, on the calling thread, so it must be
+/// thread-safe if calls are concurrent.
 using HostGuard = std::function<std::vector<HostValue>()>;
 
-/// What Compiled does for every callable alike. Copies share state. Thread-safe, but add_guard() must
-/// not run beside a call.
+/// The part of Compiled that is the same for every callable. Copies share state. Thread-safe,
+/// except that add_guard() must not run concurrently with a call.
 class CompiledFunction {
  public:
   /// `callable` keeps alive what the bodies of calls refer to.
@@ -49,10 +50,10 @@ class CompiledFunction {
                    Options options);
   ~CompiledFunction();
 
-  /// Runs the call by a program that fits, compiling one if none does. Nothing when the call must run
-  /// eagerly (counted). `run` false compiles only.
+  /// Runs the call by a program whose guards hold, and compiles one if there is none. Returns
+  /// nothing if the call must run eagerly (counted). With `run` false it only compiles.
   std::optional<Leaves> call(const Leaves& arguments, const BodyRef& body, bool run);
-  /// Drops all programs: none knows the new guard's value.
+  /// Drops all programs, since none has a value for the new guard.
   void add_guard(HostGuard guard);
   Report report() const;
   void save_graph(const std::string& file) const;
@@ -74,7 +75,8 @@ std::shared_ptr<const torch::nn::Module> module_pointer(const T& model) {
 
 }  // namespace detail
 
-/// Host state that a guard may return: a bool, a number, an enumerator, a string, or a vector of these.
+/// Host state that a guard may return: a bool, a number, an enumerator, a string, or a vector of
+/// these.
 template <class T>
 concept HostState = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_same_v<T, std::string>;
 template <class T>
@@ -82,19 +84,21 @@ concept HostStates = HostState<T> ||
     (requires { typename T::value_type; } && HostState<typename T::value_type> &&
      std::is_same_v<T, std::vector<typename T::value_type>>);
 
-/// The callable takes these arguments by value or const reference; a compiled callable does not write
-/// into its arguments' structures.
+/// The callable takes these arguments by value or const reference. A compiled callable does not
+/// write into the structures of its arguments.
 template <class Fn, class... Args>
 concept TakesByValue = std::is_invocable_v<Fn&, const Args&...>;
 
-/// A compiled callable; call it like the callable itself. Copies share programs.
+/// A compiled callable. Call it like the callable itself. Copies share programs.
 ///
-/// Thread-safe: calls, warmup(), report() and reset() may run on several threads at once, and backward on
-/// any thread, also after this object died. The callable itself runs under a lock when it is captured, audited
-/// or checked, without one when a call runs eagerly. Must not run beside a call: guard(), the destruction
-/// or assignment of this very object (copies are objects of their own), the destruction of what the
-/// callable refers to, and, for the calls that Options::check_against_eager names, any other use of the
-/// tensors that the callable holds and of the default generators. See docs/threads.md.
+/// Thread-safe: calls, warmup(), report() and reset() may run concurrently, and backward may run
+/// on any thread, also after this object is destroyed. The callable itself runs under a lock while
+/// it is captured, audited or checked, and without a lock if a call runs eagerly.
+///
+/// These must not run concurrently with a call: guard(); destruction or assignment of this object
+/// (copies are separate objects); destruction of what the callable refers to; and, for calls that
+/// Options::check_against_eager checks, any other use of the tensors that the callable holds and
+/// of the default generators. See docs/threads.md.
 template <class Fn>
 class Compiled {
  public:
@@ -102,11 +106,12 @@ class Compiled {
       : fn_(std::make_shared<Fn>(std::move(fn))),
         function_(fn_, std::move(module), std::move(options)) {}
 
-  /// Runs the program for these arguments, captured and compiled on the first call with their shapes.
-  /// Structures are passed by value: changes that the callable makes to them are not seen outside;
-  /// in-place changes of tensors are. Throws CaptureError and its kinds (unless Options::on_refusal
-  /// is eager), HostStateError (Options::audit), MismatchError (Options::check_against_eager), and
-  /// what the callable throws; then everything is as it was before the call.
+  /// Runs the program for these arguments. The first call with their shapes captures and compiles
+  /// it. Structures are passed by value: changes that the callable makes to them are not visible
+  /// to the caller, but in-place changes of tensors are. Throws CaptureError and its subclasses
+  /// (unless Options::on_refusal is eager), HostStateError (Options::audit), MismatchError
+  /// (Options::check_against_eager), and what the callable throws. After an exception everything
+  /// is as it was before the call.
   template <class... Args>
   requires TakesByValue<Fn, Args...>
   auto operator()(const Args&... args) {
@@ -119,7 +124,8 @@ class Compiled {
     }
   }
 
-  /// Captures and compiles for these arguments without running anything real. May run beside calls.
+  /// Captures and compiles for these arguments and computes nothing. May run concurrently with
+  /// calls.
   template <class... Args>
   requires TakesByValue<Fn, Args...>
   void warmup(const Args&... args) {
@@ -127,11 +133,11 @@ class Compiled {
     function_.call(flatten(args...), body<Result, Args...>(), /*run=*/false);
   }
 
-  /// Declares host state that the callable reads besides its arguments: `read` is called once for each
-  /// call, and another value selects or captures another program (compared by bits: NaN equals
-  /// itself). Any number of guards; report() names them by number. Declare them before the first call:
-  /// a guard that is added later drops the programs that exist. Must not run beside a call on another
-  /// thread; `read` must not change what it reads, and what it throws passes through the call.
+  /// Declares host state that the callable reads besides its arguments. `read` is called once per
+  /// call. Another value selects or captures another program. Values are compared by bits, so NaN
+  /// equals itself. There may be any number of guards; report() names them by number. Declare them
+  /// before the first call: a later guard drops the existing programs. Must not run concurrently
+  /// with a call. `read` must not change what it reads, and its exceptions pass through the call.
   template <class Read>
   requires HostStates<std::decay_t<std::invoke_result_t<Read&>>> Compiled& guard(Read read) {
     using State = std::decay_t<std::invoke_result_t<Read&>>;
@@ -147,14 +153,15 @@ class Compiled {
     return *this;
   }
 
-  /// Forgets all programs, not the declared guards; the next call captures again. Counters go on. May run
-  /// beside calls; those that have begun end with the program that they have, and so do their backwards.
+  /// Drops all programs, but keeps the declared guards. The next call captures again. Counters
+  /// continue. May run concurrently with calls; running calls and their backwards finish with the
+  /// program that they have.
   void reset() { function_.reset(); }
-  /// A snapshot; waits for a capture that runs. May run beside calls.
+  /// A snapshot. Waits for a running capture. May run concurrently with calls.
   Report report() const { return function_.report(); }
-  /// Writes the graph of the newest program with a record of how it was partitioned, for the `antegrad` command line
-  /// (docs/command-line.md): explain, pareto, timeline, draw, replay. Throws InputError when there is no program
-  /// yet and when the file cannot be written.
+  /// Writes the graph of the newest program with a record of its partition, for the `antegrad`
+  /// command line (docs/command-line.md): explain, pareto, timeline, draw, replay. Throws
+  /// InputError if there is no program yet or the file cannot be written.
   void save_graph(const std::string& file) const { function_.save_graph(file); }
 
  private:
@@ -191,16 +198,18 @@ concept ModulePointer = requires(const T& model) {
   model->is_training();
 };
 
-/// Compiles `fn`. Tensors that it holds (captured parameters, buffers, constants) are found when it
-/// is captured; gradients flow to them as in eager. They are held weakly and recognised by identity.
+/// Compiles `fn`. Capture finds the tensors that `fn` holds (captured parameters, buffers,
+/// constants), and gradients flow to them as in eager mode. They are held weakly and recognised by
+/// identity.
 template <class Fn>
 requires(!ModulePointer<std::decay_t<Fn>>) Compiled<std::decay_t<Fn>> compile(
     Fn&& fn, Options options = default_options()) {
   return {nullptr, std::forward<Fn>(fn), std::move(options)};
 }
 
-/// Compiles `fn`, which uses `model`. Its slots become sources by name, and replaced parameters, moved
-/// modules, train() and eval() are noticed before each call. `model` is kept alive.
+/// Compiles `fn`, which uses `model`. Parameters and buffers of `model` become sources by name.
+/// Replaced parameters, moved modules, train() and eval() are noticed before each call. `model` is
+/// kept alive.
 template <ModulePointer Model, class Fn>
 requires(!std::is_same_v<std::decay_t<Fn>, Options>) Compiled<std::decay_t<Fn>> compile(
     const Model& model, Fn&& fn, Options options = default_options()) {

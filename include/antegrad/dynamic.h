@@ -3,15 +3,17 @@
 /// \file
 /// ag::dynamic: a number that may change from call to call without another program.
 ///
-///     auto step = antegrad::compile([](const at::Tensor& x, const at::Tensor& scale) { return x * scale; });
+///     auto step = antegrad::compile(
+///         [](const at::Tensor& x, const at::Tensor& scale) { return x * scale; });
 ///     step(x, antegrad::dynamic(0.1));
 ///     step(x, antegrad::dynamic(0.2));  // the same program
 ///
-/// A plain number among the arguments is a constant of a program. A dynamic one is an input: inside
-/// the callable, and in eager code, it is a CPU tensor without dimensions (double, int64 or bool).
-/// Differences from a number are those of such a tensor: its value cannot decide a branch (`item()` is
-/// refused), it cannot be a Scalar argument (`alpha` of add) or a size, and with another tensor that
-/// has no dimensions, or with a double times an integer tensor, the result is wider (float64).
+/// A plain number among the arguments is a constant of a program. A dynamic number is an input:
+/// inside the callable, and in eager code, it is a CPU tensor without dimensions (double, int64 or
+/// bool). It differs from a number as such a tensor does. Its value cannot decide a branch
+/// (`item()` is refused). It cannot be a Scalar argument (`alpha` of add) or a size. With another
+/// tensor without dimensions, or with a double times an integer tensor, the result is wider
+/// (float64).
 
 #include <antegrad/tree.h>
 
@@ -29,7 +31,7 @@ at::Tensor scalar_tensor(int64_t value);
 at::Tensor scalar_tensor(double value);
 }  // namespace detail
 
-/// What fits into a double, an int64 or a bool.
+/// Types whose values fit into a double, an int64 or a bool.
 template <class T>
 concept DynamicNumber = std::is_arithmetic_v<T> &&
     (std::is_signed_v<T> || sizeof(T) < sizeof(int64_t));
@@ -39,11 +41,11 @@ template <DynamicNumber T>
 class Dynamic {
  public:
   explicit Dynamic(T value) : tensor_(detail::scalar_tensor(static_cast<Held>(value))) {}
-  /// The number inside a capture, where its value is not known.
+  /// The number inside a capture, where its value is unknown.
   explicit Dynamic(at::Tensor tensor) : tensor_(std::move(tensor)) {}
 
   const at::Tensor& tensor() const { return tensor_; }
-  operator at::Tensor() const { return tensor_; }  // NOLINT: stands where a number stood
+  operator at::Tensor() const { return tensor_; }  // NOLINT: replaces a number
 
  private:
   using Held = std::conditional_t<std::same_as<T, bool>, bool,

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Options of one compiled callable. Values: each ag::compile call has its own, and takes default_options() (config.h) where it is
-/// given none.
+/// Options of one compiled callable. A value. Each ag::compile call has its own; without one it
+/// uses default_options() (config.h).
 
 #include <antegrad/partition.h>
 
@@ -13,67 +13,69 @@
 
 namespace antegrad {
 
-/// What a call does with a callable that cannot be captured.
+/// What a call does if its callable cannot be captured.
 enum class OnRefusal : uint8_t {
-  error,  ///< throw the typed error (default)
-  eager,  ///< run the callable as it is; report() counts such calls and says why
+  error,  ///< throws the typed error (default)
+  eager,  ///< runs the callable eagerly; report() counts such calls and gives the reason
 };
 
-/// When a program is checked by capturing the callable again and comparing the graphs; a difference
-/// is a HostStateError. Costs the time of a capture on those calls, and the callable runs once more.
+/// When a program is audited: the callable is captured again and the graphs are compared. A
+/// difference is a HostStateError. An audit costs a capture, and the callable runs once more.
 enum class Audit : uint8_t {
   off,    ///< never
   pow2,   ///< at calls 2, 4, 8, ... of each program (default)
   every,  ///< at every call that runs an existing program
 };
 
-/// Whether a capture asks the real kernel of each operator, on invented data, what it returns, and compares
-/// that with the answer of the shape function or Meta kernel. Costs the time of running the callable
+/// Whether a capture runs the real kernel of each operator, on made-up data, and compares its
+/// result with that of the shape function or Meta kernel. Costs the time of running the callable
 /// operator by operator in each capture.
 enum class CrossCheckShapes : uint8_t {
   off,         ///< never (default)
   error,       ///< a difference is a ShapeMismatchError
-  use_kernel,  ///< a difference is logged and counted, and the kernel's answer is taken
+  use_kernel,  ///< a difference is logged and counted, and the kernel's result is used
 };
 
-/// Which saved tensors hooks stand for (antegrad/saved_tensors.h).
+/// Which saved tensors hooks pack (antegrad/saved_tensors.h).
 enum class HookFilter : uint8_t {
-  donated,    ///< those that nobody else holds: intermediates (default)
-  no_static,  ///< arguments and results too; not parameters, buffers, and what the callable holds
-  all,        ///< all
+  donated,  ///< those that nobody else holds: intermediates (default)
+  /// arguments and results too; not parameters, buffers, and tensors that the callable holds
+  no_static,
+  all,  ///< all
 };
 
-/// Passes that can be left out, to find out which one makes a difference. `antegrad passes` lists all.
+/// Passes that can be left out, to find out which one makes a difference. `antegrad passes` lists
+/// all passes.
 enum class OptionalPass : uint8_t { no_ops, size_only_inputs, cse, reinplace };
 
-/// A value: a compiled callable keeps the copy that it was made with. Distinct objects may be used on
-/// distinct threads.
+/// A value. A compiled callable keeps a copy. Distinct objects may be used on distinct threads.
 struct Options {
   /// Name in reports, logs and graph files.
   std::string name = "step";
-  /// Programs kept for one callable, one a guard set (shapes, flags, host values). A call that would
-  /// need one more runs eagerly, counted in the report with its reason. At least 1.
+  /// Programs kept per callable, one for each set of guards (shapes, flags, host values). A call
+  /// that needs one more runs eagerly, counted in the report with its reason. At least 1.
   int64_t max_programs = 8;
   OnRefusal on_refusal = OnRefusal::error;
   Audit audit = Audit::pow2;
-  /// How many calls run eagerly as well, on copies, and are compared to the bit: results, gradients,
+  /// How many calls also run eagerly, on copies, and are compared bit for bit: results, gradients,
   /// written tensors, generators. A difference is a MismatchError. At least 0.
   int64_t check_against_eager = 0;
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
-  /// Who decides what is saved for the backward and what it computes again.
+  /// Decides what is saved for the backward and what is recomputed.
   Partitioner partition = Partitioner::as_written;
-  MinCutOptions min_cut;  ///< of Partitioner::min_cut
-  BudgetOptions budget;   ///< of Partitioner::budget
-  /// Which saved tensors inlined hooks stand for.
+  MinCutOptions min_cut;  ///< for Partitioner::min_cut
+  BudgetOptions budget;   ///< for Partitioner::budget
+  /// Which saved tensors inlined hooks pack.
   HookFilter saved_tensors_hooks_filtering_mode = HookFilter::donated;
-  /// Check all invariants of the graph after every pass. Costs compile time; on in debug builds.
+  /// Whether all invariants of the graph are checked after every pass. Costs compile time. On in
+  /// debug builds.
   bool verify_graphs =
 #ifdef NDEBUG
       false;
 #else
       true;
 #endif
-  /// Folder for the graph after each pass, as text; empty for none. Environment: ANTEGRAD_DUMP.
+  /// Directory for the graph after each pass, as text. Empty for none. Environment: ANTEGRAD_DUMP.
   std::string dump_dir;
   /// Passes that do not run. Results keep their bits; programs get larger and take more memory.
   std::vector<OptionalPass> disabled_passes;
@@ -109,14 +111,14 @@ struct Options {
     partition = value;
     return *this;
   }
-  /// Chooses Partitioner::min_cut as well.
+  /// Also sets Partitioner::min_cut.
   Options& with_min_cut(MinCutOptions value = {}) {
     partition = Partitioner::min_cut;
     min_cut = std::move(value);
     return *this;
   }
-  /// The reference's memory budget, a ratio of what the minimum cut saves (MinCutOptions). Chooses Partitioner::min_cut as
-  /// well.
+  /// The memory budget of AOTAutograd, a ratio of what the minimum cut saves (MinCutOptions). Also
+  /// sets Partitioner::min_cut.
   Options& with_activation_memory_budget(double ratio, BudgetSolver solver = BudgetSolver::dp,
                                          RuntimeEstimator estimator = RuntimeEstimator::flops) {
     partition = Partitioner::min_cut;
@@ -125,7 +127,7 @@ struct Options {
     min_cut.activation_memory_budget_runtime_estimator = estimator;
     return *this;
   }
-  /// Chooses Partitioner::budget as well: with_memory_budget(512_MiB). Above 0.
+  /// Also sets Partitioner::budget: with_memory_budget(512_MiB). Above 0.
   Options& with_memory_budget(int64_t bytes, BudgetEffort effort = BudgetEffort::quick) {
     partition = Partitioner::budget;
     budget.bytes = bytes;
@@ -133,7 +135,8 @@ struct Options {
     budget.share.reset();
     return *this;
   }
-  /// The same, between the smallest peak that a plan is known for (0) and the peak without recomputation (1).
+  /// The same as a share, between the smallest peak of a known plan (0) and the peak without
+  /// recomputation (1).
   Options& with_memory_share(double share, BudgetEffort effort = BudgetEffort::quick) {
     partition = Partitioner::budget;
     budget.bytes = 0;
@@ -141,7 +144,7 @@ struct Options {
     budget.share = share;
     return *this;
   }
-  /// Plans for a memory budget weigh times that were measured (BudgetOptions::profile).
+  /// Plans for a memory budget use measured times (BudgetOptions::profile).
   Options& with_budget_profile(bool value = true) {
     budget.profile = value;
     return *this;

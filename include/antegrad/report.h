@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What a compiled callable did and decided.
+/// What a compiled callable did, and what was decided for it.
 
 #include <cstdint>
 #include <iosfwd>
@@ -11,16 +11,16 @@
 
 namespace antegrad {
 
-/// How the results of one operator were described, by calls, and what a cross-check found
-/// (Options::cross_check_shapes). A value.
+/// How the results of one operator were described, by number of calls, and what a cross-check
+/// found (Options::cross_check_shapes). A value.
 struct ShapeCheck {
-  int64_t shape_functions = 0;  ///< calls that a shape function described
-  int64_t meta_kernels = 0;     ///< ... a Meta kernel
-  int64_t real_kernels = 0;     ///< ... the real kernel: nothing to compare
-  int64_t checked = 0;          ///< calls that were compared with the real kernel
-  int64_t skipped = 0;          ///< calls whose kernel must not, or does not, run on invented data
+  int64_t shape_functions = 0;  ///< calls described by a shape function
+  int64_t meta_kernels = 0;     ///< calls described by a Meta kernel
+  int64_t real_kernels = 0;     ///< calls described by the real kernel: nothing to compare
+  int64_t checked = 0;          ///< calls compared with the real kernel
+  int64_t skipped = 0;          ///< calls whose kernel must not run, or fails, on made-up data
   int64_t mismatches = 0;       ///< calls whose kernel returns something else
-  std::string mismatch;         ///< the first of these in words
+  std::string mismatch;         ///< the first mismatch, as text
 };
 
 /// One captured and compiled program. A value; distinct objects may be used on distinct threads.
@@ -31,26 +31,28 @@ struct ProgramReport {
   int64_t forward_nodes = 0;
   int64_t backward_nodes = 0;
   int64_t lifted_tensors = 0;  ///< parameters, buffers, constants found in the callable
-  /// Operators of the forward that run again in the backward, with the number of nodes; views included.
+  /// Operators of the forward that run again in the backward, with the number of nodes. Views are
+  /// included.
   std::map<std::string, int64_t> recomputed;
-  int64_t saved_tensors = 0;  ///< intermediates kept for backward
-  int64_t saved_bytes = 0;    ///< their bytes; parameters and arguments not counted
-  /// Saved tensors that nobody else holds, so that the backward frees or reuses their memory as soon as it
-  /// has read them: value, operator and type, such as "%3 of aten::exp.default: f32[8, 4]".
+  int64_t saved_tensors = 0;  ///< intermediates saved for the backward
+  int64_t saved_bytes = 0;    ///< their bytes, without parameters and arguments
+  /// Saved tensors that nobody else holds, so that the backward frees or reuses their memory as
+  /// soon as it has read them. Value, operator and type, such as "%3 of aten::exp.default: f32[8,
+  /// 4]".
   std::vector<std::string> donated;
-  /// Hooks that were inlined (antegrad/saved_tensors.h): their name, the saved tensors that they stand for with what is
-  /// saved instead, and those that they do not stand for, with the reason.
+  /// Inlined hooks (antegrad/saved_tensors.h): their name, the saved tensors that they pack with
+  /// what is saved instead, and the other saved tensors with the reason.
   std::string hooks;
   std::vector<std::string> hooked;
   std::vector<std::string> not_hooked;
-  /// What a cache of programs that other processes read has to know beside the graph: the hashes of code that graphs name
-  /// only (hooks, ag::opaque), with what each stands for; and why the program could not be kept there, empty when nothing
-  /// stands against it.
+  /// What a cache shared between processes must know besides the graph: the hashes of code that
+  /// graphs only name (hooks, ag::opaque), with what each stands for; and the reasons why the
+  /// program cannot be cached, empty if there are none.
   std::vector<std::string> cache_hashes;
   std::vector<std::string> cache_bypass;
-  /// Partitioner::budget: what was asked for, the peak when all that the backward reads is saved, the smallest that a
-  /// plan is known for, and how much longer the plan's step is than without recomputation, by the model of the search
-  /// (docs/budget.md). 0 otherwise.
+  /// Partitioner::budget: the budget; the peak if all that the backward reads is saved; the
+  /// smallest peak of a known plan; and the time of recomputation as a share of the step, by the
+  /// model of the search (docs/budget.md). 0 otherwise.
   int64_t memory_budget_bytes = 0;
   int64_t eager_peak_bytes = 0;
   int64_t smallest_budget_bytes = 0;
@@ -58,23 +60,23 @@ struct ProgramReport {
   double planning_ms = 0;            ///< part of compile_ms
   int64_t predicted_peak_bytes = 0;  ///< of one forward and backward, see docs/architecture.md
   double capture_ms = 0;             ///< running the callable on stand-ins
-  double compile_ms = 0;             ///< everything after: passes, partition, programs
+  double compile_ms = 0;             ///< all later stages: passes, partition, programs
   int64_t shape_functions = 0;       ///< operators whose outputs a shape function described
-  int64_t meta_kernels = 0;          ///< ... a Meta kernel
-  int64_t real_kernels = 0;          ///< ... the real kernel, run on zeros
+  int64_t meta_kernels = 0;          ///< operators described by a Meta kernel
+  int64_t real_kernels = 0;          ///< operators described by the real kernel, run on zeros
   /// Operators that no shape function described, with the number of calls.
   std::map<std::string, int64_t> without_shape_function;
-  /// By operator; empty when Options::cross_check_shapes is off.
+  /// By operator. Empty if Options::cross_check_shapes is off.
   std::map<std::string, ShapeCheck> shape_checks;
 };
 
-/// A snapshot, consistent in itself. A value; distinct objects may be used on distinct threads.
+/// A consistent snapshot. A value; distinct objects may be used on distinct threads.
 struct Report {
   std::string name;
   int64_t compiled_calls = 0;
-  int64_t eager_calls = 0;  ///< calls that ran the callable as it is
+  int64_t eager_calls = 0;  ///< calls that ran the callable eagerly
   std::map<std::string, int64_t> eager_reasons;
-  int64_t audits = 0;  ///< calls that captured the callable again and compared
+  int64_t audits = 0;  ///< calls that captured the callable again and compared the graphs
   int64_t checked_calls =
       0;  ///< calls that were compared with eager (Options::check_against_eager)
   std::vector<std::string> recompiles;  ///< which guard failed, and the two values

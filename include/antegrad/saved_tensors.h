@@ -1,17 +1,18 @@
 #pragma once
 
 /// \file
-/// Hooks on the tensors that compiled regions save for backward: pack() makes something smaller of each, unpack() makes
-/// it again before the backward reads it. See docs/saved-tensor-hooks.md.
+/// Hooks on the tensors that compiled regions save for the backward. pack() makes each smaller,
+/// unpack() restores it before the backward reads it. See docs/saved-tensor-hooks.md.
 ///
 ///     antegrad::SavedTensorHooks scope(
 ///         [](const at::Tensor& x) { return std::pair(x.to(at::kBFloat16), x.scalar_type()); },
 ///         [](const std::pair<at::Tensor, at::ScalarType>& p) { return p.first.to(p.second); });
 ///     auto loss = step(x, y);   // saves in half of the bytes
 ///
-/// Hooks are *inlined*: captured on the metadata of each saved tensor, they become part of the forward and of the
-/// backward. Control logic in them sees sizes and dtypes, never data, and runs at capture. Hooks that are not inlineable run
-/// eagerly, once for each saved tensor, after the forward and before each backward.
+/// Hooks are *inlined*: they are captured on the metadata of each saved tensor and become part of
+/// the forward and of the backward. Their control flow depends on sizes and dtypes, never on data,
+/// and runs at capture. Hooks that are not inlineable run eagerly, once for each saved tensor,
+/// after the forward and before each backward.
 
 #include <antegrad/partition.h>
 #include <antegrad/tree.h>
@@ -31,30 +32,31 @@ namespace antegrad {
 struct HookOptions {
   bool inlineable = true;
   std::string name = "hooks";  ///< in reports and errors
-  /// Two pairs of hooks with the same hash, not empty, are one to guards and caches. Without one, pairs are told apart by
-  /// the types of hooks that capture nothing, and otherwise by the object: make such a pair once, not for each call. Neither
-  /// says anything in another process (ProgramReport::cache_bypass).
+  /// Pairs of hooks with the same nonempty hash are the same pair for guards and caches. Without a
+  /// hash, hooks that capture nothing are identified by their types, and others by the object:
+  /// make such a pair once, not for each call. Neither identifies the pair in another process
+  /// (ProgramReport::cache_bypass).
   std::string cache_hash = {};
 };
 
 namespace detail {
 
-/// What the pair is to a cache that other processes read; see ProgramReport.
+/// Identifies the pair for a cache that other processes read; see ProgramReport.
 struct HookIdentity {
   std::vector<std::string> hashes;
   std::vector<std::string> bypass;
 };
 
 struct HookPair {
-  /// For hooks that are inlined, which must see what there is in a packed tensor.
+  /// For inlined hooks, which must see the contents of a packed tensor.
   std::function<Leaves(const at::Tensor&)> pack;
   std::function<at::Tensor(const Leaves&)> unpack;
-  /// For those that run eagerly: what is packed is an object of their own.
+  /// For eager hooks: the packed form is an object of theirs.
   std::function<std::shared_ptr<void>(const at::Tensor&)> pack_object;
   std::function<at::Tensor(const std::shared_ptr<void>&)> unpack_object;
   HookOptions options;
-  std::string key;  ///< equal for pairs that are one to guards
-  /// Of hooks that know more of it than HookOptions::cache_hash, which is asked where this is empty.
+  std::string key;  ///< equal for pairs that guards treat as the same
+  /// For hooks with more information than HookOptions::cache_hash, which is used if this is empty.
   std::function<HookIdentity()> identity;
 };
 
@@ -62,7 +64,8 @@ struct HookPair {
 std::string next_hook_key();
 std::string hook_key_of_types(const std::type_info& pack, const std::type_info& unpack);
 
-/// Throws OptionError: what these hooks pack is no structure of tensors, so they cannot be inlined.
+/// Throws OptionError: these hooks pack into something that is not a structure of tensors, so they
+/// cannot be inlined.
 [[noreturn]] void refuse_object(const HookOptions& options);
 
 template <class Pack, class Unpack>
@@ -77,9 +80,10 @@ std::string hook_key(const HookOptions& options) {
 
 }  // namespace detail
 
-/// A pair of hooks. A value; copies are the same pair. `Pack`: from a tensor to a structure of tensors, numbers and strings
-/// (antegrad/tree.h), or to any object where the hooks run eagerly; `Unpack`: from that to a tensor. They may run on any thread
-/// that calls or runs backward. Throws OptionError for hooks that are to be inlined and pack into an object.
+/// A pair of hooks. A value; copies are the same pair. `Pack` takes a tensor and returns a
+/// structure of tensors, numbers and strings (antegrad/tree.h), or any object if the hooks run
+/// eagerly. `Unpack` takes that and returns a tensor. They may run on any thread that calls or
+/// runs backward. Throws OptionError for inlined hooks that pack into an object.
 class Hooks {
  public:
   template <class Pack, class Unpack>
@@ -113,7 +117,7 @@ class Hooks {
     pair.options = std::move(options);
     pair_ = std::make_shared<const detail::HookPair>(std::move(pair));
   }
-  /// Of hooks whose types are known at run time only.
+  /// For hooks whose types are known at run time only.
   explicit Hooks(detail::HookPair pair)
       : pair_(std::make_shared<const detail::HookPair>(std::move(pair))) {}
 
@@ -123,9 +127,9 @@ class Hooks {
   std::shared_ptr<const detail::HookPair> pair_;
 };
 
-/// Compiled calls of this thread that begin within its life save through the hooks; of nested scopes the innermost counts. A
-/// call outside of all saves its tensors as they are. What a call saved is unpacked by its own hooks, wherever and
-/// whenever its backward runs.
+/// Compiled calls of this thread that begin during its lifetime save through the hooks. In nested
+/// scopes the innermost counts. A call outside of all scopes saves its tensors unchanged. What a
+/// call saved is unpacked by its own hooks, wherever and whenever its backward runs.
 class SavedTensorHooks {
  public:
   explicit SavedTensorHooks(const Hooks& hooks);
@@ -141,17 +145,19 @@ class SavedTensorHooks {
 };
 
 namespace detail {
-/// Of the innermost scope; null outside.
+/// The hooks of the innermost scope; null outside.
 const std::shared_ptr<const HookPair>& current_hooks();
 }  // namespace detail
 
-/// Hooks that save fewer bytes. Those that round take floating-point tensors alone, others stay as they are; errors are
-/// relative to the largest value of the tensor (fp8) or of the row (int8), or to each value (bf16).
+/// Hooks that save fewer bytes. Those that round apply to floating-point tensors only; others stay
+/// as they are. Errors are relative to the largest value of the tensor (fp8) or of the row (int8),
+/// or to each value (bf16).
 namespace compress {
-/// 8 bits with one scale a tensor: three bits of mantissa, or two and a larger range.
+/// 8 bits with one scale per tensor: three bits of mantissa, or two and a larger range.
 const Hooks& fp8_e4m3();
 const Hooks& fp8_e5m2();
-/// 8 bits with a scale for each row of the last dimension: at most 1/254 of the row's largest value off.
+/// 8 bits with one scale per row of the last dimension. The error is at most 1/254 of the row's
+/// largest value.
 const Hooks& int8_rowwise();
 /// 16 bits of floating point: seven bits of mantissa.
 const Hooks& bf16();
@@ -159,24 +165,28 @@ const Hooks& bf16();
 /// What offload_to_host() moves, and where to.
 struct HostOffload {
   int64_t min_bytes = int64_t{64} << 10;  ///< smaller tensors stay where they are
-  /// The most bytes that may be out at once in this process, whatever moved them; 0: as many as there is room for.
+  /// Limit on the bytes offloaded at once in this process, whatever moved them. 0: no limit.
   int64_t max_bytes = int64_t{16} << 30;
-  /// For tensors on the CPU: where their files lie. "": $TMPDIR, or /tmp. Only a directory on a disk frees memory.
+  /// For tensors on the CPU: the directory of their files. "": $TMPDIR, or /tmp. Only a directory
+  /// on a disk frees memory.
   std::string directory = {};
 };
 
-/// Saved tensors of any dtype leave the memory of their device and come back to the bit: from a GPU to pinned memory of
-/// the host, copied beside what the GPU computes; from the CPU to a file without a name, which is gone when the process
-/// is. Calls with equal options give hooks that are one to guards. Throws OptionError for negative numbers.
+/// Moves saved tensors of any dtype out of the memory of their device, and restores them bit for
+/// bit. From a GPU they move to pinned memory of the host, copied while the GPU computes. From the
+/// CPU they move to a file without a name, which disappears with the process. Calls with equal
+/// options return hooks that guards treat as the same. Throws OptionError for negative numbers.
 ///
-/// A compiled call throws HookError, with everything as it was before, where more than max_bytes would be out, the
-/// directory takes no file or no such large one, or the stream is captured into a CUDA graph.
+/// A compiled call throws HookError, with everything as it was before, if more than max_bytes
+/// would be offloaded, if the directory takes no file or no file of that size, or if the stream is
+/// captured into a CUDA graph.
 Hooks offload_to_host(const HostOffload& options = {});
 
-/// Bytes of saved tensors that are out: each from its forward until nobody can read it any more.
+/// Offloaded bytes of saved tensors. Each counts from its forward until nobody can read it any
+/// more.
 int64_t offloaded_bytes();
 
-/// Those of that name; offload_to_host() with its defaults.
+/// The hooks of that name; offload_to_host() with its defaults.
 const Hooks& hooks_of(Compressor compressor);
 }  // namespace compress
 

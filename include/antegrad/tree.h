@@ -3,10 +3,11 @@
 /// \file
 /// Structures of tensors as arguments and results of compiled callables.
 ///
-/// A structure is taken apart into tensors, which are inputs or outputs of the captured graph, and
-/// host values (numbers, strings, lengths, keys), which are constants of a program: a call with other
-/// host values is captured anew. Covered: at::Tensor, arithmetic types, enums, std::string, optional,
-/// vector, array, pair, tuple, map, unordered_map, and any nesting of these. A struct of one's own:
+/// A structure is flattened into tensors, which are inputs or outputs of the captured graph, and
+/// host values (numbers, strings, lengths, keys), which are constants of a program: a call with
+/// other host values is captured again. Supported: at::Tensor, arithmetic types, enums,
+/// std::string, optional, vector, array, pair, tuple, map, unordered_map, and any nesting of
+/// these. For your own struct:
 ///
 ///     struct Batch { at::Tensor x, y; int64_t count; };
 ///     template <> struct antegrad::tree<Batch> : antegrad::tree_of_members<&Batch::x, &Batch::y,
@@ -30,13 +31,13 @@ namespace antegrad {
 
 using HostValue = std::variant<bool, int64_t, uint64_t, double, std::string>;
 
-/// A structure taken apart, leaves in order. A value.
+/// A flattened structure, leaves in order. A value.
 struct Leaves {
   std::vector<at::Tensor> tensors;
   std::vector<HostValue> host;
 };
 
-/// Reads leaves back in the order in which they were written. For one thread.
+/// Reads leaves in the order in which they were written. Not thread-safe.
 class LeafReader {
  public:
   explicit LeafReader(const Leaves& leaves) : leaves_(leaves) {}
@@ -52,9 +53,9 @@ class LeafReader {
   size_t next_host_ = 0;
 };
 
-/// How a type is taken apart and put together; specialise it for types of your own with two static
-/// functions: `void flatten(const T&, Leaves&)` and `T unflatten(LeafReader&)`. They run on the thread that calls,
-/// on several at once where calls are.
+/// How a type is flattened and rebuilt. Specialise it for your own types with two static
+/// functions: `void flatten(const T&, Leaves&)` and `T unflatten(LeafReader&)`. They run on the
+/// calling thread, concurrently if calls are concurrent.
 template <class T, class = void>
 struct tree {
   using not_covered = T;
@@ -77,7 +78,7 @@ struct tree {
   }
 };
 
-/// Whether the type itself is covered; a container may hold one that is not.
+/// Whether the type itself is supported. A container may hold one that is not.
 template <class T>
 inline constexpr bool has_tree = !requires {
   typename tree<T>::not_covered;
@@ -169,7 +170,7 @@ struct tree<std::array<T, N>> {
 };
 
 namespace detail {
-/// std::map and std::unordered_map: keys are leaves of their own, in iteration order.
+/// std::map and std::unordered_map: keys are separate leaves, in iteration order.
 template <class Map>
 struct map_tree {
   using Key = typename Map::key_type;

@@ -17,10 +17,10 @@
 
 namespace antegrad::eager {
 
-/// What must be known of a tensor leaf of the block's results.
+/// Metadata of a tensor leaf of the block's results.
 struct ResultForm {
   bool defined = false;
-  bool computed = false;  ///< its history lies in the block: an input of the node
+  bool computed = false;  ///< its history is in the block: an input of the node
   bool repeated = false;  ///< the same tensor as an earlier leaf, which has the input
   at::ScalarType dtype = at::kFloat;
   c10::Device device = at::kCPU;
@@ -29,7 +29,7 @@ struct ResultForm {
   friend bool operator==(const ResultForm&, const ResultForm&) = default;
 };
 
-/// The forms of results, and the edge at which the gradient of each computed one arrives.
+/// The metadata of results, and the edge at which the gradient of each computed one arrives.
 struct Results {
   std::vector<ResultForm> forms;
   std::vector<torch::autograd::Edge> edges;
@@ -37,7 +37,7 @@ struct Results {
 };
 Results results_of(const std::vector<at::Tensor>& leaves, const torch_compat::GraphMark& mark);
 
-/// One recorded forward: enough to run it again and to know that it came out the same.
+/// One recorded forward: enough to run it again and to check that the result is the same.
 struct Recording {
   detail::RunAgain again;
   std::vector<HostValue> host;
@@ -45,15 +45,15 @@ struct Recording {
   bool autocast_caches = false;
   Outside outside;
   std::vector<ResultForm> forms = {};
-  std::vector<torch::autograd::Edge> targets = {};  ///< by leaving edge; none for unseen leaves
+  std::vector<torch::autograd::Edge> targets = {};  ///< by leaving edge; none for unknown leaves
   torch_compat::SharedCasts casts = {};             ///< those among the targets
   std::vector<size_t> slots = {};                   ///< by leaving edge: the output of the node
 };
 
-/// Runs the block again, and its gradients through it. Its outputs lead where the block's own graph led: the
-/// engine, hooks and accumulation outside see no difference. A backward pass that does not retain the graph
-/// gives up what the node holds when the block has started. Passes of several threads run the block at the
-/// same time.
+/// Runs the block again, and gradients through it. Its outputs lead where the block's own graph
+/// led, so the engine, hooks and accumulation outside see no difference. A backward pass that does
+/// not retain the graph releases what the node holds once the block has started. Passes of several
+/// threads run the block concurrently.
 class CheckpointNode final : public torch::autograd::Node {
  public:
   CheckpointNode(std::shared_ptr<const Recording> recording,
@@ -71,15 +71,16 @@ class CheckpointNode final : public torch::autograd::Node {
   Saved take(bool keep);
   void release();
 
-  std::mutex mutex_;  // guards what is below
+  std::mutex mutex_;  // guards the members below
   std::shared_ptr<const Recording> recording_;
   std::vector<torch::autograd::SavedVariable> arguments_;
   std::vector<at::Tensor> unversioned_;  // inference tensors, which cannot be saved
 };
 
-/// The output of the node for each leaving edge. Gradients of one target that arrive along few edges are
-/// handed out one by one, so that they are added to those from elsewhere in the order in which eager adds. None for
-/// leaves that nobody sees once the block's graph is gone, which it must be.
+/// The output of the node for each leaving edge. Gradients of one target that arrive along few
+/// edges are returned one by one, so that they are added to gradients from elsewhere in eager's
+/// order. None for leaves that nobody can reach once the block's graph is destroyed, which it must
+/// be.
 std::vector<size_t> slots_for(const std::vector<torch::autograd::Edge>& targets);
 
 }  // namespace antegrad::eager

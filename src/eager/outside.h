@@ -1,11 +1,12 @@
 #pragma once
 
 /// \file
-/// What a block uses that existed before it: tensors that it reads, tensors that it writes, generators.
+/// What a block uses that existed before it: tensors that it reads, tensors that it writes,
+/// generators.
 ///
-/// Found by watching the block's operators. A block that writes a buffer (running statistics, a counter, the
-/// vector of a power iteration) finds it in the recomputation as it was before the forward, and leaves it
-/// as it is then.
+/// Found by observing the block's operators. If a block writes a buffer (running statistics, a
+/// counter, the vector of a power iteration), the recomputation finds it as it was before the
+/// forward, and leaves it as it is at that time.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
@@ -21,7 +22,7 @@
 
 namespace antegrad::eager {
 
-/// Is an observer during the forward, a value from then on.
+/// An observer during the forward; a value afterwards.
 class Outside final : public torch_compat::OpObserver {
  public:
   explicit Outside(const std::vector<at::Generator>& generators);
@@ -29,9 +30,9 @@ class Outside final : public torch_compat::OpObserver {
   void before(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) override;
   void after(at::ArrayRef<c10::IValue> results) override;
 
-  /// To be called after the forward. Says why the block cannot run again, "" when it can.
+  /// Call after the forward. Returns why the block cannot run again, "" if it can.
   std::string finish();
-  /// Throws BackwardError when something that the block only read has changed since the forward.
+  /// Throws BackwardError if something that the block only read has changed since the forward.
   void check_unchanged() const;
 
   const RandomRecord& random() const { return random_; }
@@ -41,7 +42,7 @@ class Outside final : public torch_compat::OpObserver {
   using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
   struct Used {
     c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
-    WeakStorage storage;  // keeps the address from being given to another
+    WeakStorage storage;  // keeps the address from being reused
     c10::VariableVersion counter;
     uint32_t version = 0;
     bool requires_grad = false;
@@ -49,7 +50,7 @@ class Outside final : public torch_compat::OpObserver {
   };
   struct Written {
     at::Tensor tensor;  // until finish()
-    at::Tensor memory;  // all bytes of the storage, as a tensor that counts versions for itself
+    at::Tensor memory;  // all bytes of the storage, as a tensor with its own version counter
     at::Tensor before;  // a copy of them
     c10::VariableVersion counter;
   };
@@ -57,7 +58,7 @@ class Outside final : public torch_compat::OpObserver {
   // Positions of arguments that an operator writes.
   struct Writes {
     std::vector<size_t> declared;
-    const ops::OpEntry* hidden = nullptr;  // of operators whose schema does not tell all of them
+    const ops::OpEntry* hidden = nullptr;  // for operators whose schema does not declare all writes
   };
 
   void use(const at::Tensor& tensor, bool writes);
@@ -68,12 +69,12 @@ class Outside final : public torch_compat::OpObserver {
   std::unordered_map<const c10::StorageImpl*, Used> used_;
   std::vector<Written> written_;
   std::unordered_map<const c10::FunctionSchema*, Writes> writes_;  // until finish()
-  int depth_ = 0;                                                  // of operators that call others
-  bool interrupted_ = false;  // libtorch swallows what an observer throws
+  int depth_ = 0;                                                  // of nested operator calls
+  bool interrupted_ = false;  // libtorch swallows exceptions of an observer
 };
 
-/// Gives the buffers that the block writes the contents that they had before the forward; at its end, contents
-/// and versions that it found.
+/// Restores the buffers that the block writes to their contents before the forward. On
+/// destruction, restores the contents and versions that it found.
 class BuffersBefore {
  public:
   explicit BuffersBefore(const Outside& outside);

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Random numbers that a block drew, so that it can draw them again.
+/// Records random draws of a block, so that it can repeat them.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -13,11 +13,11 @@ namespace antegrad::eager {
 /// The generators that one run of a block draws from, with their states before and after.
 class RandomRecord {
  public:
-  /// Notes the state of a generator, once. Must come before the first draw.
+  /// Records the state of a generator, once. Must come before the first draw.
   void note(const at::Generator& generator);
-  /// The same for the default generator of a device, where the device has one.
+  /// The same for the default generator of a device, if the device has one.
   void note_default(c10::Device device);
-  /// To be called after the run: forgets generators that were not drawn from.
+  /// Call after the run: forgets generators that were not used.
   void finish();
 
  private:
@@ -29,7 +29,8 @@ class RandomRecord {
   std::vector<Drawn> drawn_;
 };
 
-/// Puts the generators where they were before the recorded run; at its end, back where it found them.
+/// Sets the generators to their states before the recorded run. On destruction, restores the
+/// states that it found.
 class RandomReplay {
  public:
   explicit RandomReplay(const RandomRecord& record);
@@ -37,7 +38,7 @@ class RandomReplay {
   RandomReplay(const RandomReplay&) = delete;
   RandomReplay& operator=(const RandomReplay&) = delete;
 
-  /// Throws BackwardError unless what ran since drew just what the recorded run drew.
+  /// Throws BackwardError unless the run since then drew exactly what the recorded run drew.
   void check() const;
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Where the ticks of an axis stand and what is written beside them.
+/// Positions and labels of the ticks of an axis.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ struct Axis {
   double from = 0;
   double to = 1;
   double step = 0.2;  ///< between ticks, in data
-  double scale = 1;   ///< data divided by this is what labels say
+  double scale = 1;   ///< labels show data divided by this
   std::string unit;   ///< "MiB"; empty for plain numbers
   double pixel_from = 0;
   double pixel_to = 1;

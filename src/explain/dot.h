@@ -10,12 +10,12 @@
 
 namespace antegrad {
 
-/// A joint graph, forward and backward nodes in a frame each. What the backward reads from the
-/// forward is drawn bold.
+/// A joint graph, with forward and backward nodes in separate frames. What the backward reads from
+/// the forward is bold.
 std::string to_dot(const Graph& graph);
 
-/// The two graphs of a partition. Saved values are boxes between the frames, drawn bold; nodes of the backward that ran
-/// in the forward have an orange border.
+/// The two graphs of a partition. Saved values are bold boxes between the frames. Recomputed nodes
+/// in the backward have an orange border.
 std::string to_dot(const Partition& partition);
 
 }  // namespace antegrad

@@ -105,7 +105,7 @@ class Importer {
     return Op::intern(name);
   }
 
-  /// The reference calls some operators random that draw nothing.
+  /// AOTAutograd calls some operators random that draw nothing.
   static bool draws(const json& node) {
     const auto tags = node.find("tags");
     if (tags == node.end() || std::find(tags->begin(), tags->end(), "rnd") == tags->end()) {

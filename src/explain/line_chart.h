@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Draws lines in a chart: one self-contained SVG text, readable on light and on dark pages
-/// (prefers-color-scheme). Timelines of memory, loss curves and Pareto fronts all come from here.
+/// Draws line charts as one self-contained SVG text, readable on light and on dark pages
+/// (prefers-color-scheme). Used for memory timelines, loss curves and Pareto fronts.
 
 #include <cstddef>
 #include <optional>
@@ -11,23 +11,21 @@
 
 namespace antegrad {
 
-/// Points (x[i], y[i]) in the order in which they are joined. A point that is not finite breaks the
-/// line.
+/// Points (x[i], y[i]), joined in order. A point that is not finite interrupts the line.
 struct Series {
   std::string name;
   std::vector<double> x;
   std::vector<double> y;
-  bool steps = false;  ///< hold each value until the next x, as allocated bytes do
+  bool steps = false;  ///< hold each value until the next x, as for allocated bytes
   bool dots =
-      false;  ///< draw the points themselves; a series of one point is a dot in the legend too
+      false;  ///< draw the points themselves; a series of one point is also a dot in the legend
   bool dashed = false;
-  std::optional<size_t> mark;  ///< a point to circle, e.g. the peak
-  std::string mark_label;      ///< beside it
-  std::vector<std::string>
-      titles;  ///< by point, or none: what a browser shows when the mouse is over it
+  std::optional<size_t> mark;       ///< a point to circle, e.g. the peak
+  std::string mark_label;           ///< beside it
+  std::vector<std::string> titles;  ///< by point, or none: shown by a browser under the mouse
 };
 
-/// A line across the chart, dotted, with a word beside it.
+/// A dotted line across the chart, with a label.
 struct Guide {
   bool vertical = true;
   double at = 0;
@@ -40,7 +38,7 @@ struct Band {
   double to = 0;
 };
 
-/// What the numbers of an axis are.
+/// The kind of numbers on an axis.
 enum class AxisUnit { plain, bytes, percent, seconds };
 
 struct ChartOptions {
@@ -50,13 +48,13 @@ struct ChartOptions {
   AxisUnit x_unit = AxisUnit::plain;
   AxisUnit y_unit = AxisUnit::plain;
   bool y_from_zero = true;
-  double x_margin = 0;  ///< beside the data, as a share of their width
+  double x_margin = 0;  ///< margin beside the data, as a share of their width
   std::vector<Guide> guides;
   std::vector<Band> bands;
-  std::string bands_label;  ///< in the legend, when there are bands
+  std::string bands_label;  ///< in the legend, if there are bands
 };
 
-/// The SVG text. Series may have any length, none included; colours follow their order.
+/// The SVG text. There may be any number of series, including none. Colours follow their order.
 std::string line_chart(const std::vector<Series>& series, const ChartOptions& options);
 
 }  // namespace antegrad

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Every (peak bytes, recompute time) point that plans of a graph reach: as a table, a picture, and for other programs.
+/// Every point (peak bytes, recompute time) that plans of a graph reach: as a table, as a picture,
+/// and for other programs.
 ///
 /// Times are those of the planner's machine.
 
@@ -28,24 +29,25 @@ struct ParetoMark {
 
 struct Pareto {
   std::string name;                 ///< of the graph
-  int64_t floor = 0;                ///< no plan gets below
+  int64_t floor = 0;                ///< no plan gets below this
   int64_t step = 0;                 ///< picoseconds of forward and backward without recomputation
-  std::vector<ParetoPoint> points;  ///< by falling peak and growing time
+  std::vector<ParetoPoint> points;  ///< by falling peak and rising time
   std::vector<ParetoMark> marks;
 };
 
-/// The planner's frontier, with marks for the plan without a budget and for the smallest one.
+/// The planner's frontier, with marks for the plan without a budget and for the smallest plan.
 Pareto pareto(const budget::Planner& planner);
 
-/// What another partition of the planner's graph takes. Nodes of the graph must have ids of their own.
+/// The point of another partition of the planner's graph. Nodes of the graph must have their own
+/// ids.
 ParetoPoint measure(const budget::Planner& planner, const Partition& partition,
                     const ByteRules& rules = {});
 
-/// The marks, and about `most` points spread evenly over the peaks.
+/// The marks, and about `most` points, evenly spread over the peaks.
 std::string to_text(const Pareto& pareto, size_t most = 20);
-/// All of it as one JSON object; times in microseconds.
+/// All of it as one JSON object. Times in microseconds.
 nlohmann::json to_json(const Pareto& pareto);
-/// "peak_bytes,recompute_us,share" and a line a point.
+/// "peak_bytes,recompute_us,share" and one line per point.
 std::string to_csv(const Pareto& pareto);
 /// The time of the fastest plan by budget, with the marks and the floor.
 std::string to_svg(const Pareto& pareto);

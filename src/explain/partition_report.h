@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What a partitioner decided, value by value, and what that means for memory.
+/// The decisions of a partitioner, value by value, and their effect on memory.
 
 #include <cstdint>
 #include <string>
@@ -16,11 +16,11 @@ namespace antegrad {
 
 struct DecidedValue {
   ValueId value = kNoValue;
-  bool saved = false;   ///< or else computed again
+  bool saved = false;   ///< otherwise recomputed
   std::string rule;     ///< Decision::rule
   std::string text;     ///< "f32[8, 64]"
   std::string made_by;  ///< its operator, or the source of a primal
-  /// Rounded. 0 for a saved value that is held anyway (primals, results), and for views.
+  /// Rounded. 0 for views, and for saved values that exist anyway (primals, results).
   int64_t bytes = 0;
 };
 
@@ -35,20 +35,21 @@ struct PartitionReport {
   std::string name;
   int64_t forward_nodes = 0;
   int64_t backward_nodes = 0;
-  int64_t recomputed_nodes = 0;  ///< forward nodes that run in the backward, views included
+  int64_t recomputed_nodes = 0;  ///< forward nodes that run in the backward, including views
   int64_t saved_bytes = 0;       ///< without primals and results
   int64_t peak_bytes = 0;
   std::vector<DecidedValue> values;  ///< as Partition::decisions
-  std::vector<RuleCount> rules;      ///< in the order in which they appear there
+  std::vector<RuleCount> rules;      ///< in the order in which they occur there
 };
 
-/// `name`: of the graph and how it was partitioned, for the title.
+/// `name`: the title, with the graph and how it was partitioned.
 PartitionReport partition_report(const Partition& partition, std::string name,
                                  const ByteRules& rules = {});
 
-/// Tables for people; `other` is a partition of the same graph to compare sums with.
+/// Tables for people. `other` is a partition of the same graph whose sums are shown for
+/// comparison.
 std::string to_text(const PartitionReport& report, const PartitionReport& other);
-/// The same as one JSON object; the sums of `other` stand under its name.
+/// The same as one JSON object. The sums of `other` are under its name.
 nlohmann::json to_json(const PartitionReport& report, const PartitionReport& other);
 
 }  // namespace antegrad

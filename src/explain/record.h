@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// How a graph was partitioned, with which options and what came of it: one JSON object that stands at the end of a
-/// graph file (docs/graph-format.md), so that `antegrad replay` can derive it again.
+/// Records how a graph was partitioned, with which options and which result: one JSON object at
+/// the end of a graph file (docs/graph-format.md), from which `antegrad replay` can repeat it.
 
 #include <cstdint>
 #include <map>
@@ -25,22 +25,22 @@ struct PartitionRecord {
   std::string version;  ///< of the library that made it
   PartitionChoice choice;
   std::vector<ValueId> saved;  ///< ascending
-  /// By value, how often its operation runs beyond the first time; the first output stands for all of a node. Views
-  /// are not in it: they follow from what is saved.
+  /// By value, how often its operation runs after the first time. The first output represents all
+  /// outputs of a node. Views are omitted: they follow from the saved values.
   std::map<ValueId, int64_t> recomputed;
-  int64_t peak = 0;  ///< predicted, bytes, as if nothing were packed
-  /// Fields of the caller's, such as guards and shapes. Replaying does not look at them.
+  int64_t peak = 0;  ///< predicted, in bytes, as if nothing were packed
+  /// Additional fields of the caller, such as guards and shapes. Replaying ignores them.
   nlohmann::json more = nlohmann::json::object();
-  /// Of the saved values, those that are packed, and in which way: an index into Packings::ways.
+  /// The packed saved values, each with its way: an index into Packings::ways.
   std::map<ValueId, int32_t> packed = {};
 };
 
-/// The record of a partition that was made with `choice`.
+/// The record of a partition made with `choice`.
 PartitionRecord make_record(const Partition& partition, const PartitionChoice& choice);
 
-/// JSON, a field on each line; ends without a newline.
+/// JSON, one field per line, without a newline at the end.
 std::string to_text(const PartitionRecord& record);
-/// Throws GraphError on what to_text() cannot have written.
+/// Throws GraphError for a text that to_text() cannot have written.
 PartitionRecord parse_record(std::string_view text);
 
 }  // namespace antegrad

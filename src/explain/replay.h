@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Derives the decisions of a graph file again and compares them with what it recorded.
+/// Repeats the decisions of a graph file and compares them with its record.
 
 #include <string>
 #include <vector>
@@ -11,15 +11,16 @@
 
 namespace antegrad {
 
-/// The partition of a joint graph that `choice` leads to: passes, then the partitioner. Throws GraphError for a graph
-/// without gradients or primals, BudgetError when no plan fits, OptionError for an unknown machine.
+/// The partition of a joint graph by `choice`: passes, then the partitioner. Throws GraphError for
+/// a graph without gradients or primals, BudgetError if no plan fits, OptionError for an unknown
+/// machine.
 Partition partition_by(Graph joint, const PartitionChoice& choice);
 
 struct Replayed {
   std::string name;
   PartitionRecord then;
   PartitionRecord now;
-  std::vector<std::string> differences;  ///< one a line; none: the same decisions
+  std::vector<std::string> differences;  ///< one per line; empty: the same decisions
 };
 
 /// Throws GraphError for a file without a record, and what partition_by() throws.

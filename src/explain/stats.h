@@ -1,8 +1,7 @@
 #pragma once
 
 /// \file
-/// Counts what a graph holds: nodes by operator and bytes; and what a partition of it saves, and
-/// why.
+/// Statistics of a graph: nodes and bytes by operator; and what a partition of it saves, and why.
 
 #include <cstdint>
 #include <optional>
@@ -30,14 +29,14 @@ struct SavedTensor {
   std::string text;     ///< "f32[8, 64]"
   std::string made_by;  ///< its operator, or the source of a primal
   std::string why;
-  int64_t bytes = 0;  ///< rounded; 0 for what is held anyway (primals, results)
+  int64_t bytes = 0;  ///< rounded; 0 for what exists anyway (primals, results)
 };
 
-/// What a partition keeps and needs.
+/// What a partition saves and needs.
 struct PartitionStats {
   int64_t forward_nodes = 0;
   int64_t backward_nodes = 0;
-  int64_t recomputed_nodes = 0;  ///< forward nodes that run again, views included
+  int64_t recomputed_nodes = 0;  ///< forward nodes that run again, including views
   int64_t saved_bytes = 0;
   int64_t peak_bytes = 0;
   std::string peak_op;             ///< operator that runs at the peak
@@ -47,21 +46,21 @@ struct PartitionStats {
 /// One kernel of several nodes.
 struct GroupStats {
   std::string text;   ///< its nodes in the graph's order: "aten::mul, aten::relu 2x"
-  int64_t nodes = 0;  ///< views included
+  int64_t nodes = 0;  ///< including views
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
   int64_t bytes_vanished = 0;  ///< of intermediates that are not written
 };
 
-/// What fusion groups (fusion/groups.h) would make of a graph. Nothing runs them yet.
+/// What fusion groups (fusion/groups.h) would do to a graph. Nothing runs them yet.
 struct FusionStats {
   int64_t kernels = 0;    ///< all groups
-  int64_t generated = 0;  ///< those that would be generated code
+  int64_t generated = 0;  ///< those of generated code
   int64_t bytes = 0;      ///< read and written by all groups
   int64_t bytes_vanished = 0;
-  int64_t bytes_unfused = 0;  ///< what the nodes read and write one by one
+  int64_t bytes_unfused = 0;  ///< read and written by the nodes one by one
   std::vector<GroupStats>
-      largest;  ///< of several nodes, by bytes that vanish, then by nodes; at most 10
+      largest;  ///< groups of several nodes, by bytes that vanish, then by nodes; at most 10
 };
 
 struct GraphStats {
@@ -77,7 +76,7 @@ struct GraphStats {
   std::optional<FusionStats> fusion;
 };
 
-/// Without `partition` and `fusion`, which the caller adds when it has them.
+/// Without `partition` and `fusion`, which the caller adds if it has them.
 GraphStats graph_stats(const Graph& graph, const ByteRules& rules = {});
 PartitionStats partition_stats(const Partition& partition, const ByteRules& rules = {});
 /// `symbols`: values of the graph's symbols, by SymbolId.

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Seconds as the charts and reports write them.
+/// Durations as charts and reports write them.
 
 #include <cstdint>
 #include <string>

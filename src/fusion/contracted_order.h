@@ -1,13 +1,14 @@
 #pragma once
 
 /// \file
-/// A directed acyclic graph whose vertices are contracted one edge after the other and which stays acyclic:
-/// what merges nodes into kernels.
+/// A directed acyclic graph whose edges are contracted one after the other, and which stays
+/// acyclic. It merges nodes into kernels.
 ///
-/// Keeps a topological order of the contracted vertices and repairs it locally, as Pearce and Kelly do for edges that
-/// are put in (A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs, 2007). A contraction looks only at
-/// vertices between the two in that order, and at no more than a limit: beyond it, it is refused as if it made a cycle.
-/// So time is linear in vertices and edges, times that limit at worst.
+/// Keeps a topological order of the contracted vertices and repairs it locally, as Pearce and
+/// Kelly do for inserted edges (A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs,
+/// 2007). A contraction visits only vertices between the two in that order, and no more than a
+/// limit. Beyond the limit it is refused, as if it made a cycle. So time is linear in vertices and
+/// edges, times that limit in the worst case.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,16 +24,18 @@ struct OrderEdge {
 
 class ContractedOrder {
  public:
-  /// Vertices are 0 to `vertices` - 1, in a topological order. Throws InternalError on an edge that goes back.
+  /// Vertices are 0 to `vertices` - 1, in a topological order. Throws InternalError on an edge
+  /// that goes backwards.
   ContractedOrder(int32_t vertices, const std::vector<OrderEdge>& edges, int32_t limit = 1000);
 
-  /// The vertex that stands for all that `vertex` was contracted with.
+  /// The vertex that represents all vertices contracted with `vertex`.
   int32_t find(int32_t vertex);
-  /// Makes one vertex of two that an edge joins. False, and nothing changes, when an edge with `between` set joins them
-  /// too, another path leads from one to the other, or finding out would take more than the limit. True when they
-  /// are one already.
+  /// Merges two vertices that an edge joins. Returns false, and changes nothing, if an edge with
+  /// `between` set joins them too, if another path leads from one to the other, or if finding out
+  /// would exceed the limit. Returns true if they are merged already.
   bool contract(int32_t a, int32_t b);
-  /// Where a vertex stands in the order; the same for all that it was contracted with. Positions are not dense.
+  /// The position of a vertex in the order; the same for all vertices contracted with it.
+  /// Positions are not dense.
   int32_t position(int32_t vertex) { return position_[index(find(vertex))]; }
 
  private:
@@ -46,7 +49,7 @@ class ContractedOrder {
   void unite(int32_t from, int32_t to, int32_t position);
 
   std::vector<int32_t> parent_;
-  std::vector<int32_t> position_;  // by vertex that stands for others
+  std::vector<int32_t> position_;  // by representative
   std::vector<std::vector<Neighbour>> after_;
   std::vector<std::vector<Neighbour>> before_;
   std::vector<int32_t> seen_;  // by vertex: the last search that met it

@@ -1,26 +1,29 @@
 #pragma once
 
 /// \file
-/// Which nodes of a graph would form one kernel.
+/// Decides which nodes of a graph would form one kernel.
 ///
-/// A group is a set of nodes that generated code can compute in the same loops, each value in registers where only the
-/// group reads it. Rules, for any two nodes of a group that share a value:
-///  - fusing.h allows the pair, and loops.h has loops for both: pointwise nodes, factories, draws, and reductions over
-///    the last dimensions, before or behind others; a reduction over the first dimensions only ends a group;
-///  - they are of one phase and one device;
-///  - they have as many elements, or one is broadcast and nobody else reads it; behind a reduction as many as it
-///    makes or as it reads;
-///  - what a gather picks from is in memory, and so is what a view shows in another order to more than one reader.
-/// And for a group as a whole: no path leaves it and comes back, at most 64 nodes compute.
+/// A group is a set of nodes that generated code can compute in the same loops, with each value in
+/// registers if only the group reads it. Rules for any two nodes of a group that share a value:
+///  - fusing.h allows the pair, and loops.h has loops for both: pointwise nodes, factories, draws,
+///    and reductions over the last dimensions, before or after others; a reduction over the first
+///    dimensions can only end a group;
+///  - they have the same phase and device;
+///  - they have the same number of elements, or one is broadcast and nobody else reads it; after a
+///    reduction, as many elements as it makes or as it reads;
+///  - what a gather reads from is in memory, and so is a value that a view shows in another order
+///    to more than one reader.
+/// Rules for a group as a whole: no path leaves it and returns, and at most 64 nodes compute.
 ///
-/// Views compute nothing: they stand in the group of what they show when that is generated, of their phase too,
-/// and in none otherwise.
+/// Views compute nothing. A view belongs to the group of its base if that is generated and of the
+/// same phase, and to none otherwise.
 ///
-/// Greedy: pairs are joined in the order of the bytes between them, the most first, then in the graph's order. So the
-/// result is the same for the same graph, and time is near-linear in its size. The graph must be verified; it
-/// may be a joint graph, a forward or a backward.
+/// The algorithm is greedy: pairs are joined by falling number of bytes between them, then in the
+/// graph's order. So the result is the same for the same graph, and time is near-linear in its
+/// size. The graph must be verified. It may be a joint graph, a forward or a backward.
 ///
-/// Nothing lowers groups to kernels yet. What runs, and what peaks are simulated for, is the graph node by node.
+/// Nothing lowers groups to kernels yet. What runs, and what peaks are simulated for, is the graph
+/// node by node.
 
 #include <cstdint>
 #include <vector>
@@ -30,11 +33,11 @@
 namespace antegrad {
 
 struct FusionGroup {
-  std::vector<int32_t> nodes;  ///< positions in Graph::nodes, ascending, views among them
-  bool generated = false;      ///< or else one node that calls a kernel of its own
+  std::vector<int32_t> nodes;  ///< positions in Graph::nodes, ascending, including views
+  bool generated = false;      ///< otherwise one node that calls a kernel of its own
   int64_t bytes_read = 0;      ///< from memory, each storage once
   int64_t bytes_written = 0;
-  int64_t bytes_vanished = 0;  ///< made and read in the group alone, so never written
+  int64_t bytes_vanished = 0;  ///< made and read only in the group, so never written
 };
 
 struct FusionGroups {

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// The loops that generated code would run for a node, as far as it matters to what may share them.
+/// The loops that generated code would run for a node, as far as they decide which nodes can share
+/// them.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,8 @@
 
 namespace antegrad {
 
-/// A pointwise node runs over `rows` elements. A reduction runs over `rows` x `depth` elements and makes `rows`.
+/// A pointwise node runs over `rows` elements. A reduction runs over `rows` x `depth` elements and
+/// makes `rows`.
 struct Loops {
   int64_t rows = 1;
   int64_t depth = 1;
@@ -21,18 +23,20 @@ struct Loops {
   int64_t elements() const { return rows * depth; }
 };
 
-/// Nothing for what generated code does not compute in a loop of its own size: other operators, views, what writes
-/// its input, draws of whole numbers from no tensor (a permutation), memory that nobody writes, empty tensors, outputs
-/// of different sizes, and reductions over dimensions in the middle.
+/// Nothing for a node that generated code does not compute in a loop of its own size: other
+/// operators, views, nodes that write their input, draws of integers from no tensor (a
+/// permutation), memory that nobody writes, empty tensors, outputs of different sizes, and
+/// reductions over dimensions in the middle.
 std::optional<Loops> loops_of(const Graph& graph, const Node& node,
                               const std::vector<int64_t>& symbols = {});
 
-/// Loops in which both can run, the one behind the other; nothing when there are none. They must have as many
-/// elements, or one as many as the other has rows. `apart`: a reordering view lies between nodes of the two
-/// somewhere, which rows do not survive.
+/// Loops in which both can run, one after the other; nothing if there are none. They must have the
+/// same number of elements, or one must have as many as the other has rows. `apart`: a view that
+/// reorders elements lies between nodes of the two, which breaks rows.
 std::optional<Loops> common_loops(const Loops& a, const Loops& b, bool apart);
 
-/// Whether what runs in `small` can be computed inside of `large` where it is read: it is pointwise and broadcast there.
+/// Whether `small` can be computed inside of `large` where it is read: it is pointwise and
+/// broadcast there.
 bool broadcasts_into(const Loops& small, const Loops& large);
 
 }  // namespace antegrad

@@ -3,11 +3,11 @@
 /// \file
 /// One argument of an operator call, without loss.
 ///
-/// A node has one Attr for each argument of the operator's schema, in order. Arguments that are
-/// tensors (or symbolic scalars computed in the graph) are `Input` and `InputList`: they take the
-/// next entries of Node::inputs, so that a pass can rewrite inputs without knowing schemas.
-/// Kinds that libtorch tells apart stay apart: an int is not a Scalar that holds an int, an absent
-/// optional is not an empty list.
+/// A node has one Attr for each argument of the operator's schema, in order. Tensor arguments (and
+/// symbolic scalars computed in the graph) are `Input` and `InputList`: they take the next entries
+/// of Node::inputs, so a pass can rewrite inputs without knowing schemas. Kinds that libtorch
+/// distinguishes stay distinct: an int is not a Scalar that holds an int, and an absent optional
+/// is not an empty list.
 
 #include <complex>
 #include <cstdint>
@@ -28,7 +28,7 @@ struct None {
 struct Input {
   friend bool operator==(const Input&, const Input&) = default;
 };
-/// A list of tensors; `present[i]` false stands for an undefined entry, which takes no input.
+/// A list of tensors. `present[i]` is false for an undefined entry, which takes no input.
 struct InputList {
   std::vector<bool> present;
   friend bool operator==(const InputList&, const InputList&) = default;
@@ -38,7 +38,8 @@ struct Scalar {
   std::variant<IntExpr, double, bool, std::complex<double>> value;
   friend bool operator==(const Scalar&, const Scalar&);
 };
-/// A 0-dim tensor that libtorch made from a number (`x * 2`): takes no part in type promotion.
+/// A 0-dim tensor that libtorch made from a number (`x * 2`). It does not take part in type
+/// promotion.
 struct WrappedNumber {
   Scalar value;
   DType dtype = DType::f64;
@@ -52,13 +53,13 @@ struct MemoryFormat {
   std::string name;  ///< "contiguous", "preserve", "channels_last", "channels_last_3d"
   friend bool operator==(const MemoryFormat&, const MemoryFormat&) = default;
 };
-/// The generator that stands at `index` in Graph::generators.
+/// The generator at `index` in Graph::generators.
 struct Generator {
   int32_t index = 0;
   friend bool operator==(const Generator&, const Generator&) = default;
 };
-/// An object that only the runtime can hold (a ScriptObject, a process group): entry of
-/// Graph::opaque_names; equal only to itself.
+/// An object that only the runtime can hold (a ScriptObject, a process group): an entry of
+/// Graph::opaque_names. Equal only to itself.
 struct Opaque {
   int32_t index = 0;
   friend bool operator==(const Opaque&, const Opaque&) = default;
@@ -73,7 +74,7 @@ using Value = std::variant<None, Input, InputList, IntExpr, double, bool, std::c
 
 namespace antegrad {
 
-/// See the file comment. Floats compare by bits, so that NaN equals itself and -0 is not 0.
+/// See the file comment. Floats compare by bits, so NaN equals itself and -0 differs from 0.
 struct Attr {
   attr::Value value;
 
@@ -90,7 +91,7 @@ struct Attr {
     return std::get<T>(value);
   }
 
-  /// How many entries of Node::inputs this argument takes.
+  /// Number of entries of Node::inputs that this argument takes.
   int input_count() const;
 
   friend bool operator==(const Attr& a, const Attr& b);

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Whether two graphs are the same, value ids included. Hash128 (hash.h) answers the weaker
-/// question whether two graphs compute the same, however their values are numbered.
+/// Compares two graphs, value ids included. Hash128 (hash.h) answers a weaker question: whether
+/// two graphs compute the same, however their values are numbered.
 
 #include <string>
 
@@ -10,11 +10,11 @@
 
 namespace antegrad {
 
-/// True when everything that inputs, nodes and outputs mention is equal: names, ids, metadata,
-/// storages, records and arguments. Values that nothing mentions are not compared.
+/// True if everything that inputs, nodes and outputs mention is equal: names, ids, metadata,
+/// storages, records and arguments. Unused values are not compared.
 bool same_graph(const Graph& a, const Graph& b);
 
-/// Where the first difference is, in words; empty when there is none. For tests and audits.
+/// Describes the first difference; empty if there is none. For tests and audits.
 std::string first_difference(const Graph& a, const Graph& b);
 
 }  // namespace antegrad

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Element types and devices as the graph knows them, free of libtorch.
+/// Element types and devices in graphs, independent of libtorch.
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace antegrad {
 
-/// Element type of a tensor. The table in dtype.cpp gives each its name in text and its size.
+/// Element type of a tensor. The table in dtype.cpp gives its name in text and its size.
 enum class DType : uint8_t {
   f16,
   bf16,
@@ -43,10 +43,10 @@ bool is_complex(DType dtype);
 /// The type of that name, or nothing.
 std::optional<DType> dtype_from_name(std::string_view name);
 
-/// Kind of device. `other` keeps its name in Device::other_name's table of the text form.
+/// Kind of device. `other` has its name in the table Device::other_name of the text form.
 enum class DeviceKind : uint8_t { cpu, cuda, meta, other };
 
-/// A device; index is -1 for "the current one" and for devices without an index.
+/// A device. The index is -1 for "the current one" and for devices without an index.
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
   int16_t index = -1;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What a graph file holds: the graph, and how it was partitioned, where that was recorded.
+/// The contents of a graph file: a graph, and optionally the record of its partition.
 
 #include <string>
 
@@ -11,7 +11,7 @@ namespace antegrad {
 
 struct GraphFile {
   Graph graph;
-  /// One JSON object, as text; empty when there is none. explain/record.h knows what it says.
+  /// One JSON object, as text; empty if there is none. explain/record.h defines its fields.
   std::string record;
 };
 

@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// The structural hash of a graph: the key under which what was compiled from it is kept.
+/// The structural hash of a graph: the key under which compiled programs are kept.
 ///
-/// Covers everything that decides what a graph computes and how it is called: operators, arguments,
-/// metadata, aliasing, records of inputs and outputs, phases and schedule. Leaves out the graph's
-/// name, node ids and how values, storages and alias classes are numbered. The same in each process
-/// and on each machine of one byte order.
+/// It covers everything that decides what a graph computes and how it is called: operators,
+/// arguments, metadata, aliasing, records of inputs and outputs, phases and schedule. It ignores
+/// the graph's name, node ids, and the numbering of values, storages and alias classes. It is the
+/// same in each process and on each machine of one byte order.
 
 #include <cstdint>
 #include <string>

@@ -3,10 +3,11 @@
 /// \file
 /// Integer size expressions: a number, or an expression over named symbols (s0, s1, ...).
 ///
-/// Sizes, strides and integer attributes are IntExpr everywhere so that one program can serve many
-/// shapes. A constant costs no allocation. Expressions are immutable and shared; they are kept
-/// simplified (constants folded, neutral elements dropped, sums and products flattened and ordered),
-/// so that equal expressions that were built differently compare equal in the cases that sizes need.
+/// Sizes, strides and integer attributes are IntExpr everywhere, so that one program can serve
+/// many shapes. A constant costs no allocation. Expressions are immutable and shared. They are
+/// kept simplified: constants folded, neutral elements dropped, sums and products flattened and
+/// ordered. So equal expressions that were built differently compare equal in the cases that sizes
+/// need.
 
 #include <cstdint>
 #include <functional>
@@ -25,21 +26,21 @@ class IntExpr {
  public:
   enum class Kind : uint8_t { constant, symbol, add, mul, floor_div, mod, min, max };
 
-  /// The constant `value`; implicit so that numbers are expressions.
+  /// The constant `value`. Implicit, so that numbers are expressions.
   IntExpr(int64_t value = 0) : value_(value) {}
   static IntExpr symbol(SymbolId id);
 
   bool is_constant() const { return term_ == nullptr; }
-  /// The number. Throws InternalError when symbolic: callers ask is_constant() or evaluate() first.
+  /// The number. Throws InternalError if symbolic: call is_constant() or evaluate() first.
   int64_t constant() const;
   std::optional<int64_t> maybe_constant() const;
   Kind kind() const;
-  /// Operands of a compound expression, empty otherwise.
+  /// Operands of a compound expression; empty otherwise.
   const std::vector<IntExpr>& operands() const;
-  /// Number of the symbol; only for Kind::symbol.
+  /// Number of the symbol. Only for Kind::symbol.
   SymbolId symbol_id() const;
 
-  /// The number this stands for when symbol i has the value `symbols[i]`.
+  /// The value of the expression if symbol i has the value `symbols[i]`.
   int64_t evaluate(const std::vector<int64_t>& symbols) const;
 
   friend IntExpr operator+(const IntExpr& a, const IntExpr& b);
@@ -53,7 +54,7 @@ class IntExpr {
   static IntExpr max(const IntExpr& a, const IntExpr& b);
 
   friend bool operator==(const IntExpr& a, const IntExpr& b);
-  /// A total order, for canonical sums and for maps; no arithmetic meaning.
+  /// A total order, for canonical sums and for maps. No arithmetic meaning.
   friend bool operator<(const IntExpr& a, const IntExpr& b);
 
  private:
@@ -66,10 +67,10 @@ class IntExpr {
 /// Hash that agrees with operator==; the same in each process.
 uint64_t hash_value(const IntExpr& expr);
 
-/// "12", "s0", "(4*s0 + 1)", "(s0 // 2)", "(s0 % 8)", "min(s0, 4)". Parses back with parse_int_expr.
+/// "12", "s0", "(4*s0 + 1)", "(s0 // 2)", "(s0 % 8)", "min(s0, 4)". parse_int_expr reads it.
 std::string to_string(const IntExpr& expr);
-/// Reads one expression from the front of `text` and removes it. Throws GraphError and leaves `text`
-/// at the place of the error.
+/// Reads one expression from the front of `text` and removes it. Throws GraphError and leaves
+/// `text` at the place of the error.
 IntExpr parse_int_expr(std::string_view& text);
 
 using Shape = std::vector<IntExpr>;

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Inside of IntExpr, shared by the three files that implement it and included by no other.
+/// Internals of IntExpr, shared by the three files that implement it. Not to be included
+/// elsewhere.
 
 #include <memory>
 #include <utility>
@@ -25,7 +26,7 @@ struct IntExpr::Term {
 
   struct Monomial {
     int64_t coefficient = 0;
-    std::vector<IntExpr> atoms;  // rising; an atom stands twice for its square; empty: a constant
+    std::vector<IntExpr> atoms;  // rising; an atom appears twice for its square; empty: a constant
   };
   using Polynomial = std::vector<Monomial>;  // falling degree, no zero coefficient
 

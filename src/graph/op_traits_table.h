@@ -1,11 +1,11 @@
 #pragma once
 
 /// \file
-/// The built-in knowledge about operators: one row an operator, by functional base name.
+/// The built-in table of operators: one row per operator, by functional base name.
 ///
-/// Rows are spread over op_traits_pointwise.cpp (which also says which overloads have an in-place
-/// form) and op_traits_table.cpp (everything else); op_traits.cpp looks them up. To teach antegrad
-/// an operator, add a row there.
+/// Rows are in op_traits_pointwise.cpp (which also lists the overloads with an in-place form) and
+/// in op_traits_table.cpp (everything else). op_traits.cpp looks them up. To teach antegrad an
+/// operator, add a row there.
 
 #include <cstdint>
 #include <span>
@@ -14,7 +14,7 @@
 
 namespace antegrad {
 
-/// What a row may say, combined with |. Each sets the field of OpTraits of that name.
+/// The flags of a row, combined with |. Each sets the field of OpTraits of that name.
 enum OpFlag : uint32_t {
   kPointwise = 1 << 0,
   kReduction = 1 << 1,
@@ -43,7 +43,7 @@ struct OpRow {
 
 struct PointwiseRow {
   std::string_view base_name;
-  /// Overloads, parted by blanks, for which name_.overload takes the same arguments.
+  /// Overloads, separated by spaces, for which name_.overload takes the same arguments.
   std::string_view inplace_overloads = {};
   uint32_t flags = 0;
 };
@@ -56,14 +56,13 @@ struct FactoryRow {
   bool takes_strides = false;
 };
 
-/// The row of an overload, null when it has none.
+/// The row of an overload; null if it has none.
 const FactoryRow* factory_row(std::string_view name);
 
 std::span<const PointwiseRow> pointwise_rows();
 std::span<const OpRow> other_rows();
 
-/// The in-place form of an overload, or "". Few forms change their overload's name; those are
-/// listed.
+/// The in-place form of an overload, or "". Forms that change the overload's name are listed.
 std::string builtin_inplace_name(std::string_view base_name, std::string_view overload);
 
 }  // namespace antegrad

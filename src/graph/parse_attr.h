@@ -10,7 +10,7 @@
 
 namespace antegrad::text {
 
-/// Reads an argument. Each value that it names ("%3") is read by `read_value`, in order.
+/// Reads an argument. `read_value` reads each value that it names ("%3"), in order.
 Attr parse_attr(TextCursor& cursor, const std::function<void()>& read_value);
 
 /// Reads "cpu", "cuda:0".

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Puts a small graph into a larger one.
+/// Inserts a small graph into a larger one.
 
 #include <cstdint>
 #include <vector>
@@ -10,11 +10,12 @@
 
 namespace antegrad {
 
-/// Inserts the nodes of `part` before node `position` of `host`; returns the host's value for each output of the part,
-/// in order. `inputs`: the host's values for the part's inputs, of the same metadata. What the part computes gets new
-/// values, at the end of Graph::values; what it hands through is the host's. Nodes are numbered from `next_id` on, which
-/// moves on. Opaque object i of the part is number `first_object` + i of the host. The part has no tokens or
-/// generators, names no objects of its own (Graph::opaque_names), and writes nothing.
+/// Inserts the nodes of `part` before node `position` of `host`. Returns the host's value for each
+/// output of the part, in order. `inputs`: the host's values for the part's inputs, with the same
+/// metadata. Values computed by the part get new ids, at the end of Graph::values; values that it
+/// passes through are the host's. Nodes are numbered from `next_id` on, which is advanced. Opaque
+/// object i of the part is number `first_object` + i of the host. The part must have no tokens or
+/// generators, name no objects of its own (Graph::opaque_names), and write nothing.
 std::vector<ValueId> splice(Graph& host, size_t position, const Graph& part,
                             const std::vector<ValueId>& inputs, Phase phase, int32_t& next_id,
                             int32_t first_object = 0);

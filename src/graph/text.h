@@ -1,10 +1,10 @@
 #pragma once
 
 /// \file
-/// Prints a graph in the textual form of docs/graph-format.md, which parse_graph() reads back.
+/// Prints a graph in the textual form of docs/graph-format.md, which parse_graph() reads.
 ///
-/// Printing needs no valid graph, so that an error message can show what is wrong. What it prints
-/// of a valid graph parses back to the same graph (same_graph()); dead values are left out.
+/// The graph need not be valid, so an error message can show what is wrong. The text of a valid
+/// graph parses back to the same graph (same_graph()); dead values are omitted.
 
 #include <string>
 
@@ -16,13 +16,13 @@ namespace antegrad {
 /// The whole graph; ends with a newline.
 std::string to_text(const Graph& graph);
 
-/// The same with the record behind it, when there is one.
+/// The same, followed by the record if there is one.
 std::string to_text(const GraphFile& file);
 
 /// One node on one line, without indentation and newline.
 std::string node_text(const Graph& graph, const Node& node);
 
-/// The record of an input, with its value, and of an output.
+/// The record of an input, with its value, and that of an output.
 std::string input_text(const Graph& graph, const Input& input);
 std::string output_text(const Output& output);
 

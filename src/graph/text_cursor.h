@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Reads the textual form from left to right: words, numbers, strings and punctuation, and errors
+/// Reads the textual form from left to right: words, numbers, strings and punctuation, with errors
 /// that say where they happened. Holds a view: the text must outlive it.
 
 #include <charconv>
@@ -19,19 +19,19 @@ class TextCursor {
   TextCursor(std::string_view text, std::string origin)
       : text_(text), rest_(text), origin_(std::move(origin)) {}
 
-  /// Skips blanks; then the next character of the line, '\n' at its end (comments skipped) and '\0'
-  /// at the end of the text.
+  /// Skips spaces. Returns the next character of the line, '\n' at its end (comments skipped) and
+  /// '\0' at the end of the text.
   char peek();
-  /// True when the line holds nothing more but perhaps a comment.
+  /// True if the rest of the line is empty or a comment.
   bool at_line_end() { return peek() == '\n' || peek() == '\0'; }
-  /// Goes to the next line that holds something; the rest of this one must be empty or a comment.
+  /// Goes to the next line that is not empty. The rest of this one must be empty or a comment.
   void next_line();
   bool at_end() { return peek() == '\0'; }
 
-  /// Takes `word` if it is next; a word of letters must also end there.
+  /// Takes `word` if it is next. A word of letters must also end there.
   bool take(std::string_view word);
   void expect(std::string_view word);
-  /// Letters, digits and _ . : - starting with a letter; empty when something else is next.
+  /// Letters, digits and _ . : - starting with a letter. Empty if something else is next.
   std::string_view peek_word();
   std::string_view word(std::string_view expected);
   std::string quoted_string();
@@ -52,7 +52,7 @@ class TextCursor {
   /// The number in a comment "# 12" at the end of the line, -1 without one.
   int32_t trailing_number();
 
-  /// What is left, blanks skipped; to look ahead.
+  /// The rest of the text after spaces, to look ahead.
   std::string_view rest();
 
   size_t position() const { return text_.size() - rest_.size(); }

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Strings in double quotes, as the textual form writes them. Reading them is TextCursor's.
+/// Writes strings in double quotes, as the textual form has them. TextCursor reads them.
 
 #include <string>
 #include <string_view>

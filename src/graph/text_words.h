@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Words and characters of the textual form that printing and parsing share, so that the two cannot
-/// drift apart. docs/graph-format.md describes the whole form.
+/// Words and characters of the textual form. Printing and parsing share them, so the two cannot
+/// diverge. docs/graph-format.md describes the whole form.
 
 #include <array>
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace antegrad::text {
 
 inline constexpr std::string_view kMagic = "antegrad.graph";
 inline constexpr int kVersion = 1;
-/// Value ids are below this, so that a hostile text cannot ask for endless memory.
+/// Upper bound of value ids, so that a malicious text cannot request unlimited memory.
 inline constexpr ValueId kMaxValueId = 1 << 20;
 
 // Each table is indexed by its enum.
@@ -57,8 +57,8 @@ constexpr std::optional<Enum> from_word(const std::array<std::string_view, N>& t
   return std::nullopt;
 }
 
-/// Lists whose kind an empty pair of brackets would not tell: printed "floats[]" when empty.
-/// An empty list of integers is "[]".
+/// Lists whose kind an empty pair of brackets does not show: printed "floats[]" if empty. An empty
+/// list of integers is "[]".
 inline constexpr std::string_view kEmptyFloats = "floats";
 inline constexpr std::string_view kEmptyBools = "bools";
 inline constexpr std::string_view kEmptyStrings = "strings";

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Inside of verify(): what the files with rules share. Included by no one else.
+/// Internals of verify(), shared by the files with rules. Not to be included elsewhere.
 
 #include <cstdint>
 #include <span>
@@ -25,7 +25,7 @@ struct Violation {
 inline constexpr int32_t kUndefined = -2;
 inline constexpr int32_t kGraphInput = -1;
 
-/// What rules found out and later rules rest on.
+/// Results of rules that later rules use.
 struct Facts {
   explicit Facts(const Graph& checked)
       : graph(checked),
@@ -43,12 +43,12 @@ struct Facts {
 };
 
 struct Rule {
-  std::string_view name;  ///< what must hold, in words
+  std::string_view name;  ///< what must hold, as text
   void (*check)(Facts& facts);
 };
 
 std::span<const Rule> form_rules();     ///< ids, definitions, arguments, tokens, phases
-std::span<const Rule> storage_rules();  ///< who shares memory with whom
+std::span<const Rule> storage_rules();  ///< which values share memory
 std::span<const Rule> record_rules();   ///< records of inputs and outputs
 
 }  // namespace antegrad::verify_detail

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Log artifacts by name: ANTEGRAD_LOG=graph,guards,recompile,memory,shape (or "all") prints them to
-/// stderr. An artifact that is off costs one look-up of a flag; its text is not built.
+/// Logs artifacts by name: ANTEGRAD_LOG=graph,guards,recompile,memory,shape (or "all") prints them
+/// to stderr. An artifact that is off costs one look-up of a flag; its text is not built.
 
 #include <functional>
 #include <string>
@@ -12,10 +12,10 @@ namespace antegrad {
 /// What can be logged. The names of ANTEGRAD_LOG are those of the enumerators.
 enum class Artifact : uint8_t { graph, guards, recompile, memory, shape, warning };
 
-/// Whether the artifact was asked for. `warning` always is.
+/// Whether the artifact is enabled. `warning` always is.
 bool log_enabled(Artifact artifact);
 
-/// Prints `text()` when the artifact was asked for. Thread-safe; lines of one call stay together.
+/// Prints `text()` if the artifact is enabled. Thread-safe; lines of one call stay together.
 template <class Text>
 void log(Artifact artifact, Text&& text);
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Where defaults come from.
+/// Sources of default options.
 
 #include <functional>
 
@@ -9,16 +9,18 @@
 
 namespace antegrad {
 
-/// Null where the environment has no such variable.
+/// Null if the environment has no such variable.
 using Environment = std::function<const char*(const char* variable)>;
 
-/// Options{} with the values in `environment`. Throws OptionError, which names the variable, for a bad one.
+/// Options{} with the values in `environment`. Throws OptionError for a bad value, and names the
+/// variable.
 Options options_from(const Environment& environment);
 
-/// Those of the process, read when they are first asked for.
+/// The defaults of the process, read on first use.
 const Options& environment_options();
 
-/// Changes what default_options() returns, in one step for all threads. What `change` throws leaves it as it was.
+/// Changes what default_options() returns, atomically for all threads. If `change` throws, the
+/// defaults stay as they were.
 void update_default_options(const std::function<void(Options& options)>& change);
 
 }  // namespace antegrad

@@ -13,7 +13,8 @@ namespace antegrad {
 
 nlohmann::json json_of(const OptionValue& value);
 
-/// Nothing for JSON that is no option's: an object, a list of anything but texts.
+/// Nothing for JSON that is not the value of an option: an object, or a list of anything but
+/// strings.
 std::optional<OptionValue> value_from(const nlohmann::json& json);
 
 }  // namespace antegrad

@@ -21,7 +21,7 @@ namespace antegrad {
 struct Member {
   Domain domain;
   OptionValue (*get)(const Options& options);
-  void (*set)(Options& options, const OptionValue& value);  ///< one that the domain admits
+  void (*set)(Options& options, const OptionValue& value);  ///< a value that the domain admits
 };
 
 namespace detail {

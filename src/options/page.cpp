@@ -12,8 +12,8 @@ namespace antegrad {
 namespace {
 
 // Indexed by OptionGroup.
-constexpr std::array<std::string_view, 4> kHeadings = {
-    "Calls", "Checks", "What is saved, and what runs again", "Rules of `partition=min_cut`"};
+constexpr std::array<std::string_view, 4> kHeadings = {"Calls", "Checks", "Partition and memory",
+                                                       "Rules of `partition=min_cut`"};
 
 /// `[partition.md](partition.md#a-heading)`; a place on the page itself by its name.
 std::string link(std::string_view page) {
@@ -39,7 +39,7 @@ std::string status(const ReferenceOption& option) {
       }
       return names;
     }
-    case Counterpart::none: return "no meaning";
+    case Counterpart::none: return "not applicable";
     case Counterpart::not_yet: return "not yet";
   }
   return "";
@@ -66,7 +66,7 @@ std::string options_page() {
 }
 
 std::string reference_page() {
-  std::string page = "| there | here | |\n|---|---|---|\n";
+  std::string page = "| PyTorch | antegrad | remark |\n|---|---|---|\n";
   for (const ReferenceOption& option : reference_options()) {
     page += fmt::format("| `{}` | {} | {} |\n", option.name, status(option), option.remark);
   }

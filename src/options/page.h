@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The tables of options as docs/options.md has them, and as the command line prints them.
+/// The tables of options in docs/options.md and on the command line.
 
 #include <string>
 
@@ -13,16 +13,16 @@ namespace antegrad {
 /// Markdown tables of all options, one for each group.
 std::string options_page();
 
-/// A Markdown table of the reference's options, and what became of them.
+/// A Markdown table of the options of AOTAutograd, and what became of them.
 std::string reference_page();
 
-/// Names, types and defaults, one a line.
+/// Names, types and defaults, one option per line.
 std::string options_list();
 
-/// All about one of them.
+/// Everything about one option.
 std::string details(const OptionRow& row);
 
-/// A list of objects, one an option.
+/// A list of objects, one per option.
 std::string options_json();
 
 }  // namespace antegrad

@@ -11,28 +11,27 @@ namespace {
 using enum Counterpart;
 
 constexpr std::string_view kNoCache = "nothing is cached on disk";
-constexpr std::string_view kNoRanks = "what runs on several ranks is not captured";
+constexpr std::string_view kNoRanks = "programs that span several ranks are not captured";
 constexpr std::string_view kNoFakeTensors =
-    "stand-ins are no fake tensors: a shape function or the Meta kernel describes each result";
+    "stand-ins take their metadata from a shape function or the Meta kernel";
 constexpr std::string_view kNoAliasCheck =
-    "a custom operator that declares a view of an argument is refused; whether a kernel returns "
-    "one undeclared is not checked";
+    "a custom operator that declares a view of an argument is refused; undeclared views are not "
+    "checked";
 constexpr std::string_view kSaysWhy =
-    "for a graph that was saved: each value, what is done with it, and by which rule";
+    "for a saved graph: the decision for each value, with its rule";
 
 // clang-format off
 constexpr ReferenceOption kReference[] = {
-    {"functionalize_rng_ops", none, {}, "what draws again starts from the state that its generator had, so the bits are eager's"},
+    {"functionalize_rng_ops", none, {}, "recomputed draws start from the saved state of their generator, so the bits are eager's"},
     {"fake_tensor_allow_meta", none, {}, kNoFakeTensors},
     {"debug_assert", other_name, "verify_graphs",
-     "always on: programs compare each result of a custom operator with what was captured and take tangents by their form, the "
-     "audit compares graphs"},
+     "always on: programs check each result of a custom operator and the form of tangents, and the audit compares graphs"},
     {"debug_partitioner", other_name, "antegrad partition, antegrad explain", kSaysWhy},
-    {"decompose_custom_triton_ops", none, {}, "a custom operator is one node, whatever its kernel is written in"},
-    {"static_weight_shapes", none, {}, "a program is for the sizes of one call, those of weights among them"},
+    {"decompose_custom_triton_ops", none, {}, "a custom operator is one node, in whatever language its kernel is written"},
+    {"static_weight_shapes", none, {}, "a program serves the sizes of one call, including those of weights"},
     {"treat_parameters_as_free_to_save", same},
     {"cse", none, {}, "always on; it changes no bits"},
-    {"unsafe_treat_script_objects_as_zero_size", none, {}, "objects that are not tensors are no values of a graph"},
+    {"unsafe_treat_script_objects_as_zero_size", none, {}, "objects that are not tensors are not values of a graph"},
     {"enable_autograd_cache", not_yet, {}, kNoCache},
     {"autograd_cache_allow_custom_autograd_functions", not_yet, {}, kNoCache},
     {"bundled_autograd_cache", not_yet, {}, kNoCache},
@@ -41,7 +40,7 @@ constexpr ReferenceOption kReference[] = {
     {"check_custom_op_aliasing", not_yet, {}, kNoAliasCheck},
     {"error_on_custom_op_aliasing", not_yet, {}, kNoAliasCheck},
     {"enable_remote_autograd_cache", not_yet, {}, kNoCache},
-    {"view_replay_for_aliased_outputs", none, {}, "views that are results are made on their bases by autograd, as in eager"},
+    {"view_replay_for_aliased_outputs", none, {}, "autograd makes resulting views on their bases, as in eager"},
     {"max_dist_from_bw", same},
     {"ban_recompute_used_far_apart", same},
     {"ban_recompute_long_fusible_chains", same},
@@ -50,48 +49,49 @@ constexpr ReferenceOption kReference[] = {
     {"ban_recompute_reductions", same},
     {"recompute_views", same, {}, "on by default here, since what is saved owns its storage"},
     {"is_non_builtin_to_include", other_name, "recomputable_ops",
-     "an operator that nothing is known of runs again only where it is named there"},
+     "an unknown operator is recomputed only if it is named there"},
     {"remat_using_tags_for_fwd_loss_bwd_graph", not_yet, {},
-     "what a checkpoint drops is computed again in the backward program, not for gradients that the callable takes itself"},
-    {"activation_memory_budget", same, {}, "below 1 random draws may run again too: they draw the same bits"},
+     "the backward program recomputes what a checkpoint drops; gradients that the callable takes itself do not"},
+    {"activation_memory_budget", same, {}, "below 1, random draws may be recomputed too, with the same bits"},
     {"activation_memory_budget_runtime_estimator", same, {}, "words only, no function"},
     {"activation_memory_budget_solver", same, {}, "words only, no function; without dp_knapsack_sliding_hirschberg"},
     {"visualize_memory_budget_pareto", other_name, "antegrad partition --curve, antegrad pareto",
-     "of a graph that was saved: budgets that are ratios, and budgets in bytes"},
+     "for a saved graph: ratio budgets, and budgets in bytes"},
     {"memory_budget_pareto_dir", other_name, "antegrad pareto -o FILE"},
     {"aggressive_recomputation", same},
     {"enable_activation_offloading", other_name, "memory_budget_compressors=offload_to_host",
-     "a plan for a budget decides which tensors leave; `compress::offload_to_host()` moves all"},
-    {"activation_offload_separate_stream", none, {}, "always on: copies to the host run on a stream of their own"},
+     "a plan for a budget decides which tensors are offloaded; `compress::offload_to_host()` offloads all"},
+    {"activation_offload_separate_stream", none, {}, "always on: copies to the host run on their own stream"},
     {"activation_offload_sink_wait", none, {},
-     "always on: the forward waits for a copy only when 64 MiB are on their way beside it"},
-    {"activation_reload_prefetch", not_yet, {}, "what left comes back right before it is read: plans have no room for it earlier"},
-    {"activation_offload_cpu_gpu_bw", none, {}, "a roofline of the machine says how long plans take moving to be"},
+     "always on: the forward waits for a copy only if 64 MiB of others are in flight"},
+    {"activation_reload_prefetch", not_yet, {},
+     "offloaded tensors are fetched right before they are read; plans have no room for them earlier"},
+    {"activation_offload_cpu_gpu_bw", none, {}, "plans take transfer times from a roofline of the machine"},
     {"fake_tensor_allow_unsafe_data_ptr_access", none, {}, "data_ptr() of a stand-in is a DataDependentError"},
     {"unlift_effect_tokens", none, {}, "tokens order effects inside a graph; no program takes or returns one"},
     {"custom_op_default_layout_constraint", none, {}, "kernels see the strides that eager would show them"},
-    {"fake_tensor_crossref", other_name, "cross_check_shapes=error", "of all operators, forward and backward"},
+    {"fake_tensor_crossref", other_name, "cross_check_shapes=error", "for all operators, forward and backward"},
     {"fake_tensor_propagate_real_tensors", other_name, "cross_check_shapes=error",
-     "what runs there is the real data, which also answers item(); here captures answer what a program can check, and other "
-     "questions are a DataDependentError. Strides are not compared there"},
-    {"backward_pass_autocast", none, {}, "autocast counts as it is while backward runs: another state, another backward program"},
-    {"donated_buffer", none, {}, "always on; retain_graph works nevertheless, by a backward program that keeps what it reads"},
-    {"torch_compile_graph_format", other_name, "antegrad draw -o FILE", "the ending of the file says the format"},
+     "PyTorch runs real data, which also answers item(), and does not compare strides. Here captures answer what a program can "
+     "check; other questions are a DataDependentError"},
+    {"backward_pass_autocast", none, {}, "autocast is used as it is while backward runs; each state has its own backward program"},
+    {"donated_buffer", none, {}, "always on; under retain_graph another backward program keeps what it reads"},
+    {"torch_compile_graph_format", other_name, "antegrad draw -o FILE", "the file extension selects the format"},
     {"generate_fake_kernels_from_real_mismatches", other_name, "cross_check_shapes=use_kernel"},
     {"fake_tensor_prefer_device_type", none, {}, kNoFakeTensors},
-    {"graphsafe_rng_functionalization", none, {}, "generators are inputs of programs, in CUDA graphs as well"},
+    {"graphsafe_rng_functionalization", none, {}, "generators are inputs of programs, also in CUDA graphs"},
     {"force_non_lazy_backward_lowering", none, {},
-     "a backward is made with its forward; further ones, for tangents that arrive otherwise, when they are needed"},
-    {"_test_disable_functionalization", none, {}, "captures always take writes out of the graph"},
+     "the usual backward is compiled with its forward; those for other forms of tangents when they are needed"},
+    {"_test_disable_functionalization", none, {}, "captures always functionalise"},
     {"strict_autograd_cache", not_yet, {}, kNoCache},
     {"unsafe_allow_optimization_of_collectives", not_yet, {}, kNoRanks},
     {"disable_guess_zero_tangent_for_mutated_input_subclass", none, {}, "tensor subclasses are refused"},
-    {"guess_tangent_strides_as_outputs", none, {}, "nothing is guessed: tangents are taken with the strides that they have"},
+    {"guess_tangent_strides_as_outputs", none, {}, "nothing is guessed: tangents keep their strides"},
     {"_sync_decision_cross_ranks", not_yet, {}, kNoRanks},
     {"saved_tensors_hooks_filtering_mode", same},
     {"joint_custom_pass", same, {}, "the name of a pass over the graph's text (passes.md), no function over an FX graph"},
     {"force_autograd_cache", not_yet, {}, kNoCache},
-    {"selective_decompose", none, {}, "operators are captured below autograd as they are, and called so"},
+    {"selective_decompose", none, {}, "operators are captured below autograd, and called, without decomposition"},
     {"enable_complex_wrapper", none, {}, "complex tensors are captured as they are"},
 };
 // clang-format on

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What became of the options of the reference, torch/_functorch/config.py. Those of PyTorch 2.13, in its
-/// order; tests/python/test_config.py compares with the installed version.
+/// The options of AOTAutograd (torch/_functorch/config.py) and what became of them here. Those of
+/// PyTorch 2.13, in its order. tests/python/test_config.py compares with the installed version.
 
 #include <cstdint>
 #include <span>
@@ -13,9 +13,9 @@ namespace antegrad {
 
 enum class Counterpart : uint8_t {
   same,        ///< an option of the same name
-  other_name,  ///< ReferenceOption::here does it
+  other_name,  ///< ReferenceOption::here does the same
   none,        ///< there is nothing to choose
-  not_yet,     ///< what it is about is not there yet
+  not_yet,     ///< its subject is not supported yet
 };
 
 struct ReferenceOption {
@@ -27,10 +27,11 @@ struct ReferenceOption {
 
 std::span<const ReferenceOption> reference_options();
 
-/// Null for a name that the reference does not have.
+/// Null for a name that AOTAutograd does not have.
 const ReferenceOption* find_reference_option(std::string_view name);
 
-/// "here it is verify_graphs", "it has no meaning here: ...", for one that is no option here.
+/// "here it is verify_graphs", "it has no meaning here: ...", for a name that is not an option
+/// here.
 std::string explanation(const ReferenceOption& option);
 
 }  // namespace antegrad

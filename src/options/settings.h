@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Several options by name at once, and those of the minimum cut as "NAME=VALUE", for the command line and for records.
+/// Sets several options by name at once, and reads those of the minimum cut as "NAME=VALUE", for
+/// the command line and for records.
 
 #include <string>
 #include <string_view>
@@ -12,23 +13,23 @@
 
 namespace antegrad {
 
-/// Name and value. An option that is named last wins where two exclude each other, but for `partition`: what is said of it
-/// holds, wherever it stands and whatever else would choose a partition.
+/// Name and value. If two options exclude each other the last one wins, except that a given
+/// `partition` always holds, wherever it is in the list.
 using Setting = std::pair<std::string, OptionValue>;
 void apply_settings(const std::vector<Setting>& settings, Options& options);
 
 /// The two sides of "NAME=VALUE". Throws OptionError for another text.
 std::pair<std::string_view, std::string_view> name_and_value(std::string_view setting);
 
-/// "ban_recompute_reductions=true", one an option, in the order of the table, with the value that it has in `options`;
-/// `recomputable_ops` only where it is set.
+/// "ban_recompute_reductions=true", one per option, in the order of the table, with the values in
+/// `options`; `recomputable_ops` only if it is set.
 std::vector<std::string> settings(const MinCutOptions& options);
 
-/// Name and value of those that are true or false.
+/// Name and value of the boolean options.
 std::vector<std::pair<std::string, bool>> switches(const MinCutOptions& options);
 
-/// Sets one option of the minimum cut from "NAME=VALUE". Throws OptionError on an unknown name or a value that the option cannot
-/// have.
+/// Sets one option of the minimum cut from "NAME=VALUE". Throws OptionError on an unknown name or
+/// a value that the option cannot have.
 void apply_setting(MinCutOptions& options, std::string_view setting);
 
 }  // namespace antegrad

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Values of options in the one form that text, JSON and Python have in common, and what values an option can have.
+/// Values of options in one form that text, JSON and Python share, and the values that an option
+/// can have.
 
 #include <cstdint>
 #include <limits>
@@ -14,7 +15,8 @@
 
 namespace antegrad {
 
-/// Nothing, where an option need not be set, or its value; of an enum its word.
+/// The value of an option, or nothing if it is optional and unset. The value of an enum is its
+/// word.
 using OptionValue =
     std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>>;
 
@@ -30,7 +32,7 @@ enum class OptionKind : uint8_t {
   operators,  ///< base names such as aten::add
 };
 
-/// What values an option can have.
+/// The values that an option can have.
 struct Domain {
   OptionKind kind = OptionKind::boolean;
   bool may_be_unset = false;
@@ -45,8 +47,8 @@ std::string type_text(const Domain& domain);
 /// "an integer from 1", "one of off, pow2, every": for errors.
 std::string expected_text(const Domain& domain);
 
-/// The value as the option holds it, or nothing when it can have no such value. A string is read as text: "true" is a
-/// boolean then, "8" an integer, "none" what is not set.
+/// The value as the option stores it, or nothing if the option cannot have it. A string is parsed:
+/// "true" as a boolean, "8" as an integer, "none" as unset.
 std::optional<OptionValue> admitted(const Domain& domain, const OptionValue& value);
 
 /// The text that admitted() reads back.

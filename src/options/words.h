@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Words for the values of the options that are enums: the same in text, JSON, Python, records and on the command line.
+/// Words for the values of enum options. They are the same in text, JSON, Python, records and on
+/// the command line.
 
 #include <algorithm>
 #include <array>
@@ -49,7 +50,7 @@ constexpr std::string_view word_of(Enum value) {
   return kWords<Enum>[static_cast<size_t>(value)];
 }
 
-/// Nothing for a text that is none of the enum's words.
+/// Nothing for a text that is not one of the enum's words.
 template <class Enum>
 constexpr std::optional<Enum> from_word(std::string_view text) {
   const auto& words = kWords<Enum>;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What the minimum cut decides about the steps of a graph, and by which rule: the part that partitioners by rules
-/// and by a ratio share.
+/// The decisions of a minimum cut about the steps of a graph, and the rule for each. Shared by the
+/// partitioners by rules and by ratio.
 
 #include <string_view>
 #include <vector>
@@ -18,7 +18,7 @@ namespace antegrad {
 /// Bans that a memory budget lifts.
 struct Lifting {
   std::vector<bool> steps;  ///< by step; empty: none
-  /// All that may be lifted; and what can run again is not saved then, whatever it weighs.
+  /// All bans that may be lifted; and what can run again is then not saved, whatever its weight.
   bool all = false;
 };
 
@@ -26,24 +26,25 @@ class SavedBytes;
 
 class CutSolution {
  public:
-  /// `steps` must outlive it; the graph of `steps` may go away after saved() was asked.
+  /// `steps` must outlive it. The graph of `steps` may be destroyed after a call of saved().
   CutSolution(const StepGraph& steps, const MinCutOptions& options, const Lifting& lifting = {});
 
-  /// By step: the ban in force, "" where there is none.
+  /// By step: the ban in force; "" if there is none.
   const Bans& bans() const { return bans_; }
-  /// By step: whether what it makes is saved. Views are among them where MinCutOptions::recompute_views is off.
+  /// By step: whether its result is saved. Views are included if MinCutOptions::recompute_views is
+  /// off.
   const std::vector<bool>& saved_steps() const { return saved_steps_; }
-  /// By value, as split_at() takes it: what to save, of views their bases, with the states that random draws begin with, which are saved where the draw
-  /// runs again.
+  /// By value, as split_at() takes it: what to save. Instead of views it has their bases, and it
+  /// includes the generator states of random draws that run again.
   std::vector<bool> saved() const;
-  /// Fills Partition::decisions of what split_at(graph, saved()) made.
+  /// Fills Partition::decisions of the result of split_at(graph, saved()).
   void tell_decisions(Partition& partition) const;
 
  private:
   void lift(const MinCutOptions& options, const Lifting& lifting);
   void cut();
   void weigh_plainly(const SavedBytes& bytes);
-  /// The rule that decided to save a value, or to compute it again.
+  /// The rule that decided to save a value, or to recompute it.
   Decision decision(ValueId id, bool saved) const;
 
   const StepGraph& steps_;

@@ -1,13 +1,15 @@
 #pragma once
 
 /// \file
-/// The default partition: the forward as it was written; whatever the backward reads is saved.
+/// The default partition: the forward runs as written, and everything that the backward reads is
+/// saved.
 ///
-/// Views are not saved but their base, and made again where the backward first needs them: a saved
-/// view would keep the whole base alive anyway, and saved values must own their storage. Nothing
-/// else is computed twice.
+/// Views are not saved. Their base is saved, and the view is made again where the backward first
+/// needs it: a saved view would keep the whole base alive anyway, and saved values must own their
+/// storage. Nothing else is recomputed.
 ///
-/// What checkpoints compute again is not saved (tags.h): each starts from what reached it, as in eager.
+/// What checkpoints recompute is not saved (tags.h). Each checkpoint starts from its inputs, as in
+/// eager mode.
 ///
 /// Run size_only_inputs() (passes/) and dce() before, so that no tensor is saved for its sizes
 /// alone.

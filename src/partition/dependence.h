@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Who depends on what in a joint graph: on tangents, on a generator.
+/// Dependences in a joint graph: on tangents, on a generator.
 
 #include <vector>
 
@@ -9,13 +9,15 @@
 
 namespace antegrad {
 
-/// By node: it depends on a tangent; or it was captured in the backward, computes something, and no result needs it. All
-/// other nodes, views of forward values among them, belong to the forward, wherever they were captured. What is saved is
-/// so of the forward alone, which is the same for all backwards of a region. Of the graph's values those that bound nodes
-/// make, and tangents, are marked in `values` where it is not null.
+/// By node: true if it belongs to the backward. That is, it depends on a tangent; or it was
+/// captured in the backward, computes something, and no result needs it. All other nodes belong to
+/// the forward, wherever they were captured, including views of forward values. So saved values
+/// depend on the forward alone, which is the same for all backwards of a region. If `values` is
+/// not null, it marks the values produced by backward nodes, and tangents.
 std::vector<bool> bound_to_backward(const Graph& joint, std::vector<bool>* values = nullptr);
 
-/// By value: the generator whose draws a token orders, an index into Graph::generators; -1 for other values.
+/// By value: the generator whose draws a token orders, an index into Graph::generators; -1 for
+/// other values.
 std::vector<int32_t> generators_of_tokens(const Graph& joint);
 
 }  // namespace antegrad

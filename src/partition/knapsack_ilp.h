@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// The knapsack as an integer program, solved by Cbc (https://github.com/coin-or/Cbc) through its C interface.
+/// The knapsack as an integer program, solved by Cbc (https://github.com/coin-or/Cbc) through its C
+/// interface.
 
 #include <vector>
 
@@ -9,8 +10,8 @@
 
 namespace antegrad {
 
-/// As solve_knapsack() with BudgetSolver::ilp, for items that have weight and value and that fit alone. One at a time
-/// in a process.
+/// As solve_knapsack() with BudgetSolver::ilp, for items that have weight and value and that fit
+/// alone. One call at a time per process.
 std::vector<bool> solve_knapsack_by_cbc(const std::vector<KnapsackItem>& items, double capacity);
 
 }  // namespace antegrad

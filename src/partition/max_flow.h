@@ -3,12 +3,12 @@
 /// \file
 /// Maximum flow and minimum cut of a directed network with integer capacities.
 ///
-/// Dinic's method on flat arrays, without recursion, so that deep networks need no stack. Exact: no
-/// rounding anywhere. The same edges in the same order give the same answer.
+/// Dinic's method on flat arrays, without recursion, so deep networks need no stack. Exact: no
+/// rounding. The same edges in the same order give the same answer.
 ///
-/// Of all minimum cuts there is one whose source side lies within that of every other, and one whose
-/// sink side does; the caller says which of the two it wants, so that ties are decided by what the
-/// network means and not by how the flow was found.
+/// Among all minimum cuts there is one whose source side is contained in that of every other, and
+/// one whose sink side is. The caller chooses one of the two, so that the meaning of the network
+/// decides ties, and not the order in which flow was found.
 
 #include <cstdint>
 #include <vector>
@@ -27,10 +27,10 @@ struct FlowEdge {
 enum class NearestTo : uint8_t { source, sink };
 
 struct FlowCut {
-  /// Capacity of the edges from the source side to the sink side; kInfiniteCapacity when a path of
+  /// Capacity of the edges from the source side to the sink side. kInfiniteCapacity if a path of
   /// infinite edges leads from source to sink, so that there is no cut.
   int64_t capacity = 0;
-  std::vector<bool> on_source_side;  ///< by vertex; empty when there is no cut
+  std::vector<bool> on_source_side;  ///< by vertex; empty if there is no cut
 };
 
 /// The minimum cut nearest to one of the two ends. Vertices are 0 to `vertices` - 1; `source` and

@@ -2,13 +2,13 @@
 
 /// \file
 /// The minimum-cut partition: saves the cheapest set of values from which the backward can be
-/// computed, where what is cheap to compute again need not be saved.
+/// computed. Values that are cheap to recompute need not be saved.
 ///
-/// The joint graph becomes a network (rules.h says what may run again and what saving costs); its
-/// minimum cut nearest to the backward is the saved set. Rules and weights are those of the reference
-/// (torch/_functorch/partitioners.py, docs/partition.md), and some of ours.
+/// The joint graph becomes a network (rules.h defines what may run again and what saving costs).
+/// Its minimum cut nearest to the backward is the saved set. Rules and weights are those of
+/// AOTAutograd (torch/_functorch/partitioners.py, docs/partition.md), with some additions.
 ///
-/// Run no_ops(), size_only_inputs(), cse() and dce() (passes/) before. Takes time about linear in the
+/// Run no_ops(), size_only_inputs(), cse() and dce() (passes/) before. Time is about linear in the
 /// size of the graph.
 
 #include <cstdint>
@@ -20,10 +20,10 @@
 
 namespace antegrad {
 
-/// `symbols`: what the graph's symbols count as, by SymbolId; those without an entry as 4096.
-/// The result has a decision for each value that the backward reads from the forward or computes
-/// again. A graph without gradients gives what default_partition() gives. For `seconds` and what is thrown see
-/// ratio_cut() (ratio_budget.h).
+/// `symbols`: values that the graph's symbols count as, by SymbolId; missing ones count as 4096.
+/// The result has a decision for each value that the backward reads from the forward or
+/// recomputes. A graph without gradients gives the result of default_partition(). For `seconds`
+/// and exceptions see ratio_cut() (ratio_budget.h).
 Partition min_cut_partition(Graph joint, const MinCutOptions& options = {},
                             const std::vector<int64_t>& symbols = {},
                             const std::vector<double>& seconds = {});

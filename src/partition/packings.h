@@ -1,8 +1,9 @@
 #pragma once
 
 /// \file
-/// Ways to keep saved values in other bytes between forward and backward, as plans for a memory budget weigh them
-/// (docs/budget.md): packed right after the last use in the forward, unpacked right before the first in the backward.
+/// Ways to pack saved values between forward and backward, as plans for a memory budget see them
+/// (docs/budget.md): packed right after the last use in the forward, unpacked right before the
+/// first use in the backward.
 
 #include <cstdint>
 #include <string>
@@ -16,10 +17,10 @@
 namespace antegrad {
 
 struct PackCost {
-  int64_t bytes = 0;   ///< rounded, of what is kept
+  int64_t bytes = 0;   ///< rounded, of the packed form
   double seconds = 0;  ///< packing and unpacking once
-  /// The most bytes alive while packing and while unpacking, less the tensor's and those kept. Below 0 where what is read
-  /// dies before the end.
+  /// The most bytes alive while packing and while unpacking, without those of the tensor and of
+  /// the packed form. Negative if what is read is freed before the end.
   int64_t pack_scratch = 0;
   int64_t unpack_scratch = 0;
 };
@@ -31,12 +32,13 @@ struct Packings {
     PackCost cost;
   };
   std::vector<std::string> ways;  ///< names
-  /// What is saved is packed, by the only way there is: hooks that a scope demands. Or else a plan may choose.
+  /// True: everything saved is packed, by the only way, because hooks of a scope require it.
+  /// False: a plan may choose.
   bool always = false;
-  std::vector<Entry> entries;  ///< by value, then by way; values that are not here stay as they are
+  std::vector<Entry> entries;  ///< by value, then by way; other values stay as they are
 };
 
-/// Of a tensor with those hooks, by a roofline of the machine.
+/// For a tensor with those hooks, with times from a roofline of the machine.
 PackCost pack_cost(const HookedTensor& hooked, const Machine& machine, const ByteRules& rules);
 
 }  // namespace antegrad

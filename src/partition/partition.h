@@ -1,11 +1,11 @@
 #pragma once
 
 /// \file
-/// What every partitioner returns: the forward and the backward graph of a joint graph, and what
-/// the first saves for the second.
+/// The result of every partitioner: the forward and the backward graph of a joint graph, and what
+/// the forward saves for the backward.
 ///
 /// Both graphs keep the ValueIds and node ids of the joint graph and follow the calling convention
-/// in graph/graph.h. Saved values stand in the same order as the forward's outputs and the
+/// in graph/graph.h. Saved values have the same order among the forward's outputs and among the
 /// backward's inputs of kind `saved`. Each owns its storage. An inference graph has an empty
 /// backward.
 
@@ -21,37 +21,37 @@
 
 namespace antegrad {
 
-/// What a partitioner decided about a value that the backward needs from the forward.
+/// The decision of a partitioner about a value that the backward needs from the forward.
 struct Decision {
   ValueId value = kNoValue;
-  bool saved = false;     ///< or else computed again in the backward
-  std::string_view rule;  ///< the name of the rule that decided it; lives for ever
+  bool saved = false;     ///< otherwise recomputed in the backward
+  std::string_view rule;  ///< the name of the deciding rule; immortal
 };
 
-/// How the backward runs what it computes again. By default all that was captured in the backward runs where it
-/// was recorded, and what ran again stays until its last use.
+/// How the backward schedules recomputation. By default all nodes captured in the backward run
+/// where they were recorded, and recomputed values stay until their last use.
 struct Schedule {
-  /// Views of forward values that were captured in the backward run just before their first use (dependence.h), like
-  /// all that runs again; and checkpoints say nothing.
+  /// Views of forward values that were captured in the backward run just before their first use
+  /// (dependence.h), like all recomputed nodes. Checkpoints are ignored.
   bool planned = false;
-  /// By Node::id, ascending: values that are forgotten after this node of the backward, with their views, and
-  /// computed once more where they are needed later.
+  /// By Node::id, ascending: values that are freed after this node of the backward, with their
+  /// views, and recomputed once more if they are needed later.
   std::vector<std::pair<int32_t, ValueId>> forget;
 };
 
 struct Partition {
   Graph forward;
   Graph backward;
-  /// Who owns what passes between these graphs and the world, and what the first saves for the second.
+  /// Who owns what passes between these graphs and the world, and what the forward saves.
   CallPlan plan;
   ForwardValues forward_values;  ///< of the backward; hooks fill it
-  /// Saved values first, in their order, then computed ones in theirs. Empty from partitioners that
-  /// have nothing to decide.
+  /// Saved values first, in their order, then recomputed ones in theirs. Empty for partitioners
+  /// without decisions.
   std::vector<Decision> decisions;
-  /// Saved values that are to be packed, and in which way (PartitionChoice::packings); what stands in the graphs is not
-  /// packed yet (partition/hooks.h).
+  /// Saved values to pack, each with its way (PartitionChoice::packings). The graphs do not
+  /// contain the packing yet (partition/hooks.h).
   std::map<ValueId, int32_t> packed = {};
-  /// With which the backward was made; other backwards of the same forward take it too.
+  /// The schedule of the backward. Other backwards of the same forward use it too.
   Schedule schedule;
 };
 

@@ -1,8 +1,9 @@
 #pragma once
 
 /// \file
-/// Where each node of a joint graph runs when given values are saved, and what the forward saves in fact: the
-/// decisions of a split, before anything is built.
+/// Assigns each node of a joint graph to the forward or the backward program, for given saved
+/// values, and determines what the forward really saves. The first half of a split; split_at()
+/// then builds the graphs.
 
 #include <cstdint>
 #include <vector>
@@ -13,17 +14,17 @@
 namespace antegrad {
 
 struct Placement {
-  /// A thread of tokens: the joint output that ends it, and its last token of the forward.
+  /// A chain of tokens: the joint output that ends it, and its last token of the forward.
   struct Thread {
     Output end;
     ValueId boundary;
     bool crosses() const { return end.value != boundary; }
   };
 
-  std::vector<bool> forward_side;     ///< by node: where the backward needs it, it runs again
+  std::vector<bool> forward_side;     ///< by node: recomputed if the backward needs it
   std::vector<bool> runs_forward;     ///< by node
   std::vector<bool> runs_backward;    ///< by node
-  std::vector<ValueId> saved;         ///< what the backward needs of what may be saved
+  std::vector<ValueId> saved;         ///< of the values to save, those that the backward needs
   std::vector<Thread> threads;        ///< of generators and effects
   std::vector<int32_t> producer;      ///< by value: position of its node, -1 for inputs
   std::vector<int32_t> generator_of;  ///< by value (generators_of_tokens())

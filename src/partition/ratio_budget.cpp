@@ -19,7 +19,8 @@
 namespace antegrad {
 namespace {
 
-/// Bytes of what is saved as the reference adds them up: inputs too, and a view beside its base where both are saved.
+/// Saved bytes as AOTAutograd counts them: with inputs, and with a view and its base if both are
+/// saved.
 int64_t bytes_of(const StepGraph& steps, const CutSolution& solution) {
   int64_t sum = 0;
   for (int32_t step = 0; step < steps.size(); ++step) {
@@ -57,7 +58,7 @@ class RatioChoice {
         least_bytes_(bytes_of_primals(steps)),
         range_(bytes_of(steps, usual_) - least_bytes_) {}
 
-  /// The reference calls it a range only if there is one.
+  /// AOTAutograd calls it a range only if it is not empty.
   bool has_range() const { return range_ > 0; }
 
   /// Where saved values lie in the range.

@@ -167,10 +167,10 @@ constexpr StepBan kWeighedBans[] = {
      },
      [](Steps steps, Options, int32_t step) { return is_materialized_in_backward(steps, step); },
      /*lifted_by_budget=*/true},
-    // Where there are checkpoints, neither of the next two, as in the reference.
+    // With checkpoints neither of the next two applies, as in AOTAutograd.
     {"max_dist_from_bw", always,
      [](Steps steps, Options options, int32_t step) {
-       // Beyond a thousand steps nothing is banned, as in the reference.
+       // Beyond a thousand steps nothing is banned, as in AOTAutograd.
        return !steps.tags().any() && steps[step].distance < 1000 &&
               steps[step].distance > options.max_dist_from_bw;
      },

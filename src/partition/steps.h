@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// The joint graph as partitioners weigh it: one step for each input and each node, and where a node
-/// has several outputs, one more for each of them that is used.
+/// The joint graph as partitioners see it: one step for each input and each node, and for a node
+/// with several outputs one more for each output that is used.
 ///
-/// That is the granularity of the reference, where such a node returns a tuple and each output is
-/// taken out of it by a node of its own; distances and orders here count as there. Tokens have no
-/// steps: what carries them is never computed again.
+/// This is the granularity of AOTAutograd, where such a node returns a tuple and each output is
+/// taken from it by a separate node. Distances and orders count as there. Tokens have no steps;
+/// they are never recomputed.
 ///
 /// Holds a reference to the graph, which must be verified, without dead code, and outlive it.
 
@@ -21,24 +21,24 @@
 
 namespace antegrad {
 
-/// Where a step runs before anything is decided.
+/// Where a step runs before any decision.
 enum class Place : uint8_t {
-  forward,   ///< results or the threads of tokens need it
+  forward,   ///< results or token chains need it
   either,    ///< captured in the forward, but only gradients need it
-  backward,  ///< captured in the backward and of no use to results; tangents
+  backward,  ///< captured in the backward and not needed for results; tangents
 };
 
 struct Step {
-  ValueId value = kNoValue;  ///< what it makes; kNoValue: a node with several outputs, or none
+  ValueId value = kNoValue;  ///< its result; kNoValue: a node with several outputs, or none
   int32_t node = -1;         ///< position in Graph::nodes, or -1
   int32_t input = -1;        ///< position in Graph::inputs, or -1
   Place place = Place::backward;
-  bool picks = false;          ///< takes one output of a node with several
-  bool recomputable = false;   ///< of an operator that may be computed again without much thought
+  bool picks = false;          ///< takes one output of a node with several outputs
+  bool recomputable = false;   ///< its operator is cheap enough to recompute
   bool fusible = false;        ///< generated code can compute it in one loop with its neighbours
   bool graph_output = false;   ///< its value leaves the joint graph
   bool needed_at_end = false;  ///< its value is a gradient
-  /// Steps to the first one that is not of the forward; 0 for those themselves, kNeverRead when
+  /// Steps to the first one that is not of the forward: 0 for those themselves, kNeverRead if
   /// there is none.
   int32_t distance = 0;
   int32_t order = -1;  ///< number among the steps of the forward; -1 for others
@@ -48,32 +48,33 @@ inline constexpr int32_t kNeverRead = 1'000'000'000;
 
 class StepGraph {
  public:
-  /// `symbols`: what the graph's symbols count as, by SymbolId; those without an entry as 4096.
-  /// `recomputable_ops`: base names that stand in for what OpTraits says is fusible; views are recomputable in any case, and what is recomputable is fusible.
+  /// `symbols`: values that the graph's symbols count as, by SymbolId; missing ones count as 4096.
+  /// `recomputable_ops`: base names that replace the fusible operators of OpTraits. Views are
+  /// always recomputable, and recomputable operators are fusible.
   StepGraph(const Graph& graph, const std::vector<int64_t>& symbols,
             const std::optional<std::vector<std::string>>& recomputable_ops = {});
 
   const Graph& graph() const { return graph_; }
-  /// What the graph's symbols count as, by SymbolId.
+  /// Values that the graph's symbols count as, by SymbolId.
   const std::vector<int64_t>& symbols() const { return symbols_; }
-  /// What checkpoints say.
+  /// The tags of checkpoints.
   const Tags& tags() const { return tags_; }
   int32_t size() const { return static_cast<int32_t>(steps_.size()); }
   /// In an order in which they can run.
   const Step& operator[](int32_t step) const { return steps_[static_cast<size_t>(step)]; }
-  /// Steps that use what this one makes, each once, ascending.
+  /// Steps that use the result of this one, each once, ascending.
   std::span<const int32_t> users(int32_t step) const;
-  /// The step that makes a value, -1 for tokens.
+  /// The step that produces a value; -1 for tokens.
   int32_t of_value(ValueId id) const { return step_of_[static_cast<size_t>(id)]; }
 
   const Node* node(int32_t step) const;    ///< null for inputs
   const Input* input(int32_t step) const;  ///< null for others
-  /// Traits of the node; of nothing known for an input.
+  /// Traits of the node; unknown traits for an input.
   const OpTraits& traits(int32_t step) const;
   bool is_view(int32_t step) const { return traits(step).view; }
   bool in_forward(int32_t step) const { return (*this)[step].place == Place::forward; }
-  /// Whether generated code would compute `user` in one loop with `made`, without writing `made` to
-  /// memory in between: the rule of fusion/fusing.h, by which fusion groups are made too.
+  /// Whether generated code would compute `user` in one loop with `made`, without writing `made`
+  /// to memory in between. The rule of fusion/fusing.h, as for fusion groups.
   bool fusible(int32_t made, int32_t user) const;
 
   /// Bytes of the elements of a tensor value; 0 for other values.

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Two descriptions of one output, compared and in words.
+/// Compares two descriptions of one output, and prints them.
 
 #include <string>
 #include <vector>
@@ -10,10 +10,11 @@
 
 namespace antegrad::shapes {
 
-/// "Float[2, 3]/[3, 1] on cpu": dtype, sizes, strides; "+7" for an offset; "undefined", or an integer.
+/// "Float[2, 3]/[3, 1] on cpu": dtype, sizes, strides; "+7" for an offset; "undefined", or an
+/// integer.
 std::string to_text(const Spec& spec);
 
-/// Where `answers` differ from what an operator returned; empty when nowhere.
+/// The difference between `answers` and what an operator returned; empty if there is none.
 std::string difference(const std::vector<Spec>& answers, const std::vector<Spec>& returned);
 
 }  // namespace antegrad::shapes

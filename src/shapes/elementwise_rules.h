@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The common rules of elementwise operators, by name.
+/// The common shape rules of elementwise operators, by name.
 
 #include "shapes/layout.h"
 

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// The tables of the families; `registry.cpp` collects them. A family is one file and one table.
+/// The tables of shape functions by family; `registry.cpp` collects them. A family is one file
+/// with one table.
 
 #include <span>
 

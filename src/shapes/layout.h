@@ -1,10 +1,11 @@
 #pragma once
 
 /// \file
-/// The layouts that libtorch's shared machinery gives to fresh outputs: memory formats, empty_like,
-/// and TensorIterator, which most elementwise operators go through. Rules in the family files are
-/// built from these; each follows the code in ATen step by step, because near misses in strides
-/// (size-1 dimensions, ties, temporaries made by type promotion) are silently wrong programs.
+/// The layouts that libtorch's shared machinery gives to fresh outputs: memory formats,
+/// empty_like, and TensorIterator, which most elementwise operators use. The rules in the family
+/// files are built from these. Each follows the code in ATen step by step, because near misses in
+/// strides (size-1 dimensions, ties, temporaries made by type promotion) are silently wrong
+/// programs.
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/MemoryFormat.h>
@@ -32,12 +33,12 @@ struct Geometry {
 
 inline at::ScalarType default_dtype() { return c10::get_default_dtype_as_scalartype(); }
 
-/// A fresh output; strides as `at::empty` gives them for this memory format.
+/// A fresh output, with the strides of `at::empty` for this memory format.
 Spec fresh(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
            at::MemoryFormat format = at::MemoryFormat::Contiguous);
 /// A fresh tensor with the dtype, the device and the suggested memory format of `self`.
 Spec in_format_of(const at::Tensor& self, at::IntArrayRef sizes);
-/// What `at::empty_like(self, dtype, format)` gives; nothing is Preserve.
+/// The result of `at::empty_like(self, dtype, format)`; no format means Preserve.
 Spec allocated_like(const at::Tensor& self, std::optional<at::MemoryFormat> format = std::nullopt);
 /// `spec` with another dtype.
 Spec with_dtype(Spec spec, at::ScalarType dtype);
@@ -48,7 +49,7 @@ Spec view_of(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef stri
 /// How an elementwise operator derives its computation dtype and its result dtype.
 enum class Promotion {
   kCommon,    ///< result is the common dtype of the operands
-  kFloat,     ///< the same, with integers promoted to the default dtype
+  kFloat,     ///< the same, but integers are promoted to the default dtype
   kBool,      ///< computed in the common dtype, result bool
   kSame,      ///< operands must agree in dtype: no promotion
   kSameBool,  ///< the same, result bool (isnan, logical_not, …: input left as it is)
@@ -59,19 +60,19 @@ enum class Promotion {
 class Elementwise {
  public:
   void add(const at::Tensor& tensor);
-  /// A number, as libtorch wraps it: a 0-dim operand that takes part in promotion weakly.
+  /// A number, as libtorch wraps it: a 0-dim operand with weak type promotion.
   void add(const at::Scalar& number);
   /// Argument `i` of the call, tensor or number.
   void add(const Call& call, size_t i);
-  /// An operand that keeps its dtype and has no say in the common one (a condition, a mask).
+  /// An operand that keeps its dtype and does not affect the common one (a condition, a mask).
   void add_unpromoted(const at::Tensor& tensor);
 
-  /// The dtype that the operands compute in.
+  /// The computation dtype of the operands.
   at::ScalarType common_dtype() const;
-  /// Appends the output to the call; false when the operands are beyond what is known exactly.
+  /// Appends the output to the call. Returns false if the case is not known exactly.
   bool returns(Call& call, Promotion promotion) const;
-  /// The same with both dtypes given. Operands of another dtype than `compute` are first copied to
-  /// it by the CPU kernels, which changes the strides that count; Undefined: no such copies.
+  /// The same with both dtypes given. CPU kernels first copy operands of another dtype than
+  /// `compute` to it, which changes the strides that count. Undefined: no such copies.
   bool returns(Call& call, at::ScalarType compute, at::ScalarType result) const;
 
  private:
@@ -87,7 +88,7 @@ class Elementwise {
   size_t count_ = 0;
 };
 
-/// One output of the operands at `Args`.
+/// One output, computed from the operands at `Args`.
 template <Promotion P, size_t... Args>
 bool elementwise(Call& call) {
   Elementwise operands;
@@ -95,8 +96,8 @@ bool elementwise(Call& call) {
   return operands.returns(call, P);
 }
 
-/// `Rule` where its result has a dtype that the operator has a kernel for. For others the operator
-/// is asked, so that capture raises its error.
+/// `Rule`, if the operator has a kernel for the result's dtype. Otherwise the operator is asked,
+/// so that capture raises its error.
 template <Function Rule, bool (*Supported)(at::ScalarType)>
 bool only(Call& call) {
   return Rule(call) && Supported(call.outputs().back().dtype);
@@ -106,19 +107,20 @@ bool only(Call& call) {
 Dims broadcast(at::IntArrayRef a, at::IntArrayRef b);
 
 /// Layout of an output that TensorIterator allocates for these operands: sets sizes and strides of
-/// `out`; throws when they do not broadcast.
+/// `out`. Throws if they do not broadcast.
 void iterator_layout(std::span<const Geometry> operands, Spec& out);
 
-/// The memory format that a tensor of this geometry suggests.
+/// The suggested memory format of a tensor with this geometry.
 at::MemoryFormat suggest_format(at::IntArrayRef sizes, at::IntArrayRef strides);
 
-/// The dtype that CUDA kernels accumulate in, and in which statistics are kept.
+/// The dtype in which CUDA kernels accumulate and statistics are kept.
 at::ScalarType accumulate_type(at::ScalarType dtype);
 
-/// Argument `i` as one number per spatial dimension; a single number stands for all.
+/// Argument `i` as one number per spatial dimension; a single number applies to all.
 Dims per_dimension(const Call& call, size_t i, size_t count);
 
-/// `Rule` for the CPU, where nothing is stated of kernels elsewhere; by the device of argument `Arg`.
+/// `Rule` for the CPU only, chosen by the device of argument `Arg`. Nothing is stated about
+/// kernels elsewhere.
 template <Function Rule, size_t Arg = 0>
 bool on_cpu(Call& call) {
   return call.arg(Arg).toTensor().is_cpu() && Rule(call);
@@ -143,7 +145,7 @@ bool format_like(Call& call) {
 /// Bit `bit` of the output mask at argument `i`.
 bool mask(const Call& call, size_t i, size_t bit);
 
-/// `dim` counted from the end when negative; false when out of range.
+/// `dim` counted from the end if negative. Returns false if out of range.
 bool wrap_dim(int64_t& dim, int64_t rank);
 
 }  // namespace antegrad::shapes

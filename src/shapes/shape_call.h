@@ -1,13 +1,13 @@
 #pragma once
 
 /// \file
-/// What a shape function sees and what it answers.
+/// Arguments and results of a shape function.
 ///
-/// A shape function computes, from argument metadata alone, what an operator would return: dtype,
+/// A shape function computes what an operator would return, from argument metadata alone: dtype,
 /// device, sizes and exact strides of each output. It never reads data. Tensors in a Call may be
-/// stand-ins (during capture) or real tensors (in the cross-check tests); only their metadata may be
-/// asked for. A function that meets a case it does not know exactly returns false, and capture asks
-/// the operator's Meta kernel instead; returning a guess is a bug.
+/// stand-ins (during capture) or real tensors (in the cross-check tests); only their metadata may
+/// be read. In a case that it does not know exactly it returns false, and capture asks the
+/// operator's Meta kernel instead. Returning a guess is a bug.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -28,10 +28,11 @@ struct Spec {
   Dims sizes;
   Dims strides;
   int64_t offset = 0;   ///< storage offset; other than 0 only for views
-  bool defined = true;  ///< false: the operator returns an undefined tensor here
-  /// Set when the operator returns an integer here that follows from metadata; the rest is unused.
+  bool defined = true;  ///< false: the operator returns an undefined tensor
+  /// Set if the operator returns an integer that follows from metadata. The other fields are then
+  /// unused.
   std::optional<int64_t> integer = std::nullopt;
-  /// The same down to the storage offset and each stride, as far as it is used.
+  /// Equal down to the storage offset and each stride, for the fields in use.
   friend bool operator==(const Spec& a, const Spec& b);
 };
 
@@ -39,29 +40,29 @@ struct Spec {
 Dims contiguous_strides(at::IntArrayRef sizes);
 /// A contiguous output on the device and with the dtype of `like`.
 Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes);
-/// The same metadata as `like` when it is non-overlapping and dense, else what empty_like gives.
+/// The metadata of `like` if it is non-overlapping and dense, otherwise those of empty_like.
 Spec like(const at::Tensor& like);
-/// What a strided tensor is.
+/// The metadata of a strided tensor.
 Spec spec_of(const at::Tensor& tensor);
 /// An undefined output.
 Spec undefined();
 /// An integer output.
 Spec integer(int64_t value);
-/// What an operator returned, lists flattened. Other values than tensors and integers are left out.
+/// What an operator returned, lists flattened. Values other than tensors and integers are omitted.
 std::vector<Spec> specs_of(at::ArrayRef<c10::IValue> returned);
 
-/// One call of an operator: arguments by schema position, and the outputs that are being described.
+/// One call of an operator: arguments by schema position, and the outputs described so far.
 class Call {
  public:
   explicit Call(at::ArrayRef<c10::IValue> args) : args_(args) {}
 
   size_t size() const { return args_.size(); }
   const c10::IValue& arg(size_t i) const { return args_[i]; }
-  /// Whether the optional argument `i` is absent; an undefined tensor is, too.
+  /// Whether the optional argument `i` is absent. An undefined tensor counts as absent.
   bool is_none(size_t i) const {
     return args_[i].isNone() || (args_[i].isTensor() && !args_[i].toTensor().defined());
   }
-  /// The tensor argument `i`; undefined when it is None.
+  /// The tensor argument `i`; undefined if it is None.
   at::Tensor tensor(size_t i) const {
     return args_[i].isNone() ? at::Tensor() : args_[i].toTensor();
   }
@@ -70,14 +71,14 @@ class Call {
   double number(size_t i) const { return args_[i].toDouble(); }
   bool boolean(size_t i) const { return args_[i].toBool(); }
   std::vector<int64_t> integers(size_t i) const { return args_[i].toIntVector(); }
-  /// The dtype argument `i`, nothing when it is None.
+  /// The dtype argument `i`; nothing if it is None.
   std::optional<at::ScalarType> dtype(size_t i) const {
     if (args_[i].isNone()) return std::nullopt;
     return args_[i].toScalarType();
   }
 
   void returns(Spec spec) { outputs_.push_back(std::move(spec)); }
-  /// Outputs so far: one a returned tensor, lists flattened, in schema order.
+  /// Outputs so far: one per returned tensor, lists flattened, in schema order.
   const std::vector<Spec>& outputs() const { return outputs_; }
   std::vector<Spec>& outputs() { return outputs_; }
 
@@ -86,11 +87,11 @@ class Call {
   std::vector<Spec> outputs_;
 };
 
-/// Describes all outputs and returns true, or returns false without an answer. May throw what the
-/// operator itself would throw for arguments that do not fit together (c10::Error).
+/// Describes all outputs and returns true, or returns false. May throw the operator's own error
+/// for inconsistent arguments (c10::Error).
 using Function = bool (*)(Call& call);
 
-/// One line of a family's table.
+/// One row of a family's table.
 struct Entry {
   std::string_view op;  ///< "aten::mm", "aten::add.Tensor": overload after the dot, none for ""
   Function function;
@@ -98,7 +99,7 @@ struct Entry {
 
 /// The shape function of an operator ("aten::add.Tensor", "aten::mm"), or null. Thread-safe.
 Function find(std::string_view op);
-/// Every entry of every family, for cross-checks and documentation.
+/// Every row of every family, for cross-checks and documentation.
 std::vector<Entry> all();
 
 }  // namespace antegrad::shapes

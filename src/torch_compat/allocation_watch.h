@@ -1,10 +1,10 @@
 #pragma once
 
 /// \file
-/// What this thread allocates on a device, on any device that libtorch's allocators report.
+/// Watches this thread's allocations, on any device that libtorch's allocators report.
 ///
-/// Unlike MemoryMeter it puts nothing in front of an allocator and sees its own thread alone, so it may be used at any
-/// time; a profiler of this thread sees no memory meanwhile.
+/// Unlike MemoryMeter it puts nothing in front of an allocator and observes only its own thread,
+/// so it may be used at any time. A profiler of this thread sees no memory events meanwhile.
 
 #include <c10/core/Device.h>
 
@@ -24,8 +24,8 @@ class AllocationWatch {
   AllocationWatch(const AllocationWatch&) = delete;
   AllocationWatch& operator=(const AllocationWatch&) = delete;
 
-  /// Bytes that were allocated since the start and not freed, and the most that were at a time. What was alive before
-  /// counts as negative when it is freed.
+  /// Bytes allocated since the start and not freed, and their maximum. Freeing memory that was
+  /// allocated before counts as negative.
   int64_t live_bytes() const;
   int64_t peak_bytes() const;
 

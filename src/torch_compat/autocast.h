@@ -10,8 +10,8 @@ namespace antegrad::torch_compat {
 struct Autocast {
   bool cpu = false;
   bool cuda = false;
-  c10::ScalarType cpu_dtype = c10::ScalarType::BFloat16;  ///< says nothing while `cpu` is off
-  c10::ScalarType cuda_dtype = c10::ScalarType::Half;     ///< says nothing while `cuda` is off
+  c10::ScalarType cpu_dtype = c10::ScalarType::BFloat16;  ///< meaningless while `cpu` is off
+  c10::ScalarType cuda_dtype = c10::ScalarType::Half;     ///< meaningless while `cuda` is off
 
   static Autocast now();
   friend bool operator==(const Autocast& a, const Autocast& b) {
@@ -20,7 +20,7 @@ struct Autocast {
   }
 };
 
-/// Puts the thread into that state for the lifetime of the scope.
+/// Sets that state on the thread for the lifetime of the scope.
 class AutocastScope {
  public:
   explicit AutocastScope(const Autocast& autocast);
@@ -32,8 +32,8 @@ class AutocastScope {
   Autocast before_;
 };
 
-/// The same for code that runs again: as under a torch.autocast of its own, casts of parameters that are
-/// made within are forgotten at the end, unless the thread is inside another one.
+/// The same for recomputation. Like a separate torch.autocast it forgets the casts of parameters
+/// made inside at its end, unless the thread is inside another one.
 class AutocastRegion {
  public:
   AutocastRegion(const Autocast& autocast, bool caches);
@@ -45,7 +45,7 @@ class AutocastRegion {
   AutocastScope scope_;
   bool cached_before_;
 };
-/// Whether this thread's autocast keeps casts of parameters.
+/// Whether this thread's autocast caches casts of parameters.
 bool autocast_caches();
 
 }  // namespace antegrad::torch_compat

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// How autograd nodes are held: by `shared_ptr` up to torch 2.11, by `intrusive_ptr` since 2.13.
+/// Ownership of autograd nodes: by `shared_ptr` up to torch 2.11, by `intrusive_ptr` since 2.13.
 
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
@@ -23,7 +23,7 @@ using WeakNode = c10::weak_intrusive_ptr<torch::autograd::Node>;
 using WeakNode = std::weak_ptr<torch::autograd::Node>;
 #endif
 
-/// Makes a node of type T; returns the owning pointer and the typed address.
+/// Makes a node of type T. Returns the owning pointer and the typed address.
 template <class T, class... Args>
 std::pair<NodePtr, T*> make_node(Args&&... args) {
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 13)

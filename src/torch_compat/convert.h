@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Between libtorch's names of things and the graph's: dtypes, devices, operator names, metadata.
+/// Converts between libtorch's representation and the graph's: dtypes, devices, operator names,
+/// metadata.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/operator_name.h>
@@ -12,7 +13,7 @@
 
 namespace antegrad::torch_compat {
 
-/// Throws CaptureError for element types that the graph has no name for (quantised, bit-packed).
+/// Throws CaptureError for element types that graphs do not have (quantised, bit-packed).
 DType to_dtype(at::ScalarType type);
 at::ScalarType to_scalar_type(DType dtype);
 Device to_device(c10::Device device);
@@ -23,7 +24,7 @@ std::string to_op_name(const c10::OperatorName& name);
 /// Inverse of to_op_name.
 c10::OperatorName from_op_name(const std::string& name);
 
-/// Names of layouts and memory formats in the graph, and back.
+/// Names of layouts and memory formats in the graph, and the inverse.
 std::string to_name(at::Layout layout);
 std::string to_name(at::MemoryFormat format);
 at::Layout layout_from_name(const std::string& name);
@@ -32,7 +33,7 @@ at::MemoryFormat memory_format_from_name(const std::string& name);
 /// Metadata of a strided tensor.
 TensorMeta to_meta(const at::Tensor& tensor);
 Shape to_shape(at::IntArrayRef ints);
-/// The numbers of a shape without symbols.
+/// The sizes of a shape without symbols.
 std::vector<int64_t> to_ints(const Shape& shape);
 
 }  // namespace antegrad::torch_compat

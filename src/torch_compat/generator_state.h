@@ -1,28 +1,29 @@
 #pragma once
 
 /// \file
-/// States of random generators, while a stream is captured into a CUDA graph as well.
+/// States of random generators, including during capture of a stream into a CUDA graph.
 ///
-/// A state is a tensor of bytes on the CPU: what get_state() returns or, while the stream of the generator's device
-/// is captured, the place in the draws of the graph (stream_capture.h). The two cannot be taken for each other:
-/// set_state() refuses a state of outside in a capture and the other way round.
+/// A state is a tensor of bytes on the CPU: the result of get_state() or, while the stream of the
+/// generator's device is captured, the position in the draws of the graph (stream_capture.h). The
+/// two cannot be confused: in a capture set_state() refuses a state from outside, and vice versa.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 namespace antegrad::torch_compat {
 
-/// The state of a generator; takes its lock.
+/// The state of a generator. Takes its lock.
 at::Tensor state_of(at::Generator generator);
 
-/// Gives it that state; takes its lock. Throws BackwardError unless the state was taken in the CUDA graph that is
-/// being captured, or outside of any and none is.
+/// Sets the state of a generator. Takes its lock. Throws BackwardError unless the state was taken
+/// in the CUDA graph that is being captured, or outside of any while none is captured.
 void set_state(at::Generator generator, const at::Tensor& state);
 
-/// The same for cleaning up: does nothing where set_state() would throw BackwardError, for a capture that failed.
+/// The same for cleaning up. Does nothing if set_state() would throw BackwardError, for a capture
+/// that failed.
 void put_back(at::Generator generator, const at::Tensor& state);
 
-/// To the bit. Of one generator.
+/// Compares two states of one generator, bit for bit.
 bool same_state(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace antegrad::torch_compat

@@ -1,15 +1,16 @@
 #pragma once
 
 /// \file
-/// Which dispatch keys antegrad uses, and how its fallback kernels are put on them.
+/// The dispatch keys that antegrad uses, and how its fallback kernels are registered on them.
 ///
 /// Three keys are active on a thread that captures:
-///  - `lift_key` (above autograd): closure tensors are swapped for stand-ins before autograd sees them;
-///  - Functionalize (below autograd): libtorch removes mutation and keeps track of views;
+///  - `lift_key` (above autograd): closure tensors are replaced by stand-ins before autograd sees
+///    them;
+///  - Functionalize (below autograd): libtorch removes mutation and tracks views;
 ///  - `record_key` (below Functionalize): the tracer records the operator.
-/// Upstream reserves these keys for other systems (torchdistx, C++ fake tensors), so they are
-/// registered at the first capture only, after asking whether they are free. Their order relative
-/// to Python differs between torch 2.11 and 2.13; both are below Functionalize, which is all that
+/// Upstream reserves these keys for other systems (torchdistx, C++ fake tensors). So they are
+/// registered only at the first capture, after checking that they are free. Their order relative
+/// to Python differs between torch 2.11 and 2.13. Both are below Functionalize, which is all that
 /// matters here.
 
 #include <ATen/core/boxing/KernelFunction.h>
@@ -24,23 +25,23 @@ inline constexpr c10::DispatchKey record_key = c10::DispatchKey::Fake;
 inline constexpr c10::DispatchKeySet capture_keys =
     c10::DispatchKeySet({lift_key, c10::DispatchKey::Functionalize, record_key});
 
-/// Everything above the backends: what must be off while our own code calls kernels.
+/// Everything above the backends: what must be excluded while our own code calls kernels.
 c10::DispatchKeySet keys_above_backends();
 
-/// Key set of a stand-in for a tensor on `device`. Throws CaptureError for devices that have none.
+/// Key set of a stand-in for a tensor on `device`. Throws CaptureError for unsupported devices.
 c10::DispatchKeySet stand_in_keys(c10::Device device);
 
 using BoxedKernel = void (*)(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*);
 
-/// Puts the two kernels on their keys, once a process; later calls do nothing. Thread-safe. Throws
-/// CaptureError when another library occupies a key.
+/// Registers the two kernels on their keys, once per process; later calls do nothing. Thread-safe.
+/// Throws CaptureError if another library occupies a key.
 void register_fallbacks(BoxedKernel lift, BoxedKernel record);
 
-/// Puts a Functionalize kernel on one operator, for the rest of the process; does nothing the second
-/// time. Thread-safe.
+/// Registers a Functionalize kernel for one operator, for the rest of the process. A second call
+/// does nothing. Thread-safe.
 void register_functionalize(const c10::OperatorHandle& op, BoxedKernel kernel);
 
-/// Whether the operator has a Functionalize kernel that is not ours. Thread-safe.
+/// Whether the operator has a foreign Functionalize kernel. Thread-safe.
 bool functionalizes_itself(const c10::OperatorHandle& op);
 
 }  // namespace antegrad::torch_compat

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Reads what torch::nn::Module keeps to itself: its slots in place, without copying dictionaries.
+/// Reads private members of torch::nn::Module: its parameters and buffers in place, without
+/// copying dictionaries.
 
 #include <torch/nn/module.h>
 
@@ -10,7 +11,8 @@ namespace antegrad::torch_compat {
 using TensorSlots = torch::OrderedDict<std::string, at::Tensor>;
 using ChildSlots = torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>>;
 
-/// The module's own slots (children's not included). References live as long as the module.
+/// The module's own parameters and buffers, without those of children. References live as long as
+/// the module.
 const TensorSlots& parameter_slots(const torch::nn::Module& module);
 const TensorSlots& buffer_slots(const torch::nn::Module& module);
 const ChildSlots& child_slots(const torch::nn::Module& module);

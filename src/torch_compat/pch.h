@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Precompiled header of everything that links libtorch: the heavy, stable parts.
+/// Precompiled header for everything that links libtorch: its heavy, stable parts.
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/Tensor.h>

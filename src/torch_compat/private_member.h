@@ -1,13 +1,14 @@
 #pragma once
 
 /// \file
-/// Access to a private member of a libtorch class where the public way is too slow, or throws.
+/// Access to a private member of a libtorch class, for cases in which the public way is too slow
+/// or throws.
 
 namespace antegrad::torch_compat {
 
-/// An explicit instantiation may name private members; the friend function it defines hands the
-/// member pointer out. Each Tag stands for one member, and lies in this namespace under a name of its
-/// own, as the function does:
+/// An explicit instantiation may name private members. The friend function that it defines returns
+/// the member pointer. Each Tag stands for one member, and is in this namespace under its own
+/// name, as is the function:
 ///
 ///     struct OwnerCount : MemberTag<int, Owner> { friend constexpr Member expose(OwnerCount); };
 ///     template struct Expose<OwnerCount, &Owner::count_>;

@@ -7,7 +7,7 @@
 
 namespace antegrad::torch_compat {
 
-/// While it lives, hooks of this thread's scopes do not fire on what is saved.
+/// During its lifetime, hooks of this thread's scopes do not fire on saved tensors.
 class NoSavedTensorHooks {
  public:
   NoSavedTensorHooks() : before_(at::SavedTensorDefaultHooks::set_tracing(true)) {}

@@ -1,12 +1,13 @@
 #pragma once
 
 /// \file
-/// Draws inside of a CUDA graph.
+/// Random draws inside of a CUDA graph.
 ///
-/// While a stream is being captured, libtorch's CUDA generators count what they draw from the start of the graph
-/// on; each replay of the graph adds this to where the generator is by then. So a place in the draws of one graph
-/// is a number that holds for all its replays. The state of a generator, as get_state() tells it, is none: some
-/// versions of libtorch refuse it then, others return such a number in the same form.
+/// While a stream is being captured, libtorch's CUDA generators count their draws from the start
+/// of the graph. Each replay of the graph adds this count to the generator's position at that
+/// time. So a position in the draws of one graph is a number that is valid for all its replays.
+/// The result of get_state() is not such a position: some versions of libtorch refuse the call
+/// during capture, others return a number in the same form.
 ///
 /// Without CUDA in libtorch nothing is ever captured: stream_capture_without_cuda.cpp.
 
@@ -18,18 +19,19 @@
 
 namespace antegrad::torch_compat {
 
-/// A place in the draws of one generator in one graph.
+/// A position in the draws of one generator in one graph.
 struct CapturedDraws {
-  uint64_t capture = 0;  ///< number of the capture, which CUDA gives once in a process
-  uint64_t drawn = 0;    ///< in units of libtorch's, from the start of the graph on
+  uint64_t capture = 0;  ///< number of the capture, which CUDA uses once per process
+  uint64_t drawn = 0;    ///< in libtorch's units, from the start of the graph
 };
 
-/// Where the generator is in the graph that the current stream of its device is captured into; nothing for a
-/// generator of another kind and where no stream is captured. Throws what a draw would throw, for a generator that
-/// the graph does not know. The caller holds the generator's lock.
+/// The position of the generator in the graph into which the current stream of its device is
+/// captured. Nothing for a generator of another kind, or if no stream is captured. Throws what a
+/// draw would throw, for a generator that the graph does not know. The caller holds the
+/// generator's lock.
 std::optional<CapturedDraws> captured_draws(const at::Generator& generator);
 
-/// Lets the generator go on there. Only in the capture that the place is of; the caller holds the generator's
+/// Sets the generator to that position. Only in the same capture. The caller holds the generator's
 /// lock.
 void go_to(const at::Generator& generator, const CapturedDraws& place);
 

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Reads of a tensor's state that must cost a few instructions.
+/// Reads a tensor's state in a few instructions.
 
 #include <torch/csrc/autograd/variable.h>
 
@@ -11,15 +11,15 @@
 namespace antegrad::torch_compat {
 
 using AutogradMetaMember = std::unique_ptr<c10::AutogradMetaInterface> c10::TensorImpl::*;
-/// Where a tensor keeps its autograd metadata; TensorImpl::autograd_meta() is a call into c10.
+/// Where a tensor keeps its autograd metadata. TensorImpl::autograd_meta() is a call into c10.
 extern const AutogradMetaMember autograd_meta_member;
 
-/// Null for a tensor that never met autograd. All of libtorch's own tensors have this type.
+/// Null for a tensor without autograd metadata. All of libtorch's own tensors have this type.
 inline const torch::autograd::AutogradMeta* autograd_meta(const c10::TensorImpl& impl) {
   return static_cast<const torch::autograd::AutogradMeta*>((impl.*autograd_meta_member).get());
 }
 
-/// requires_grad() without calls, but for views: those may owe it to what was written to their base.
+/// requires_grad() without calls, except for views, which may owe it to a write to their base.
 inline bool requires_grad(const c10::TensorImpl& impl) {
   const auto* meta = autograd_meta(impl);
   if (meta == nullptr) return false;
@@ -33,9 +33,9 @@ inline bool is_leaf(const c10::TensorImpl& impl) {
   return meta == nullptr || meta->grad_fn_ == nullptr;
 }
 
-/// Whether two tensors count versions together (views and detached tensors do with their source).
+/// Whether two tensors share a version counter (views and detached tensors do with their source).
 inline bool same_version_counter(const c10::TensorImpl& a, const c10::TensorImpl& b) {
-  // A VariableVersion is one pointer, which it keeps to itself; null for inference tensors.
+  // A VariableVersion is one private pointer; null for inference tensors.
   static_assert(sizeof(c10::VariableVersion) == sizeof(void*));
   return a.version_counter().enabled() &&
          std::memcmp(&a.version_counter(), &b.version_counter(), sizeof(void*)) == 0;
@@ -44,18 +44,18 @@ inline bool same_version_counter(const at::Tensor& a, const at::Tensor& b) {
   return same_version_counter(*a.unsafeGetTensorImpl(), *b.unsafeGetTensorImpl());
 }
 
-/// Makes `to` count versions together with `from`.
+/// Makes `to` share the version counter of `from`.
 inline void share_version_counter(const at::Tensor& from, const at::Tensor& to) {
   to.unsafeGetTensorImpl()->set_version_counter(from.unsafeGetTensorImpl()->version_counter());
 }
 
-/// Whether the tensor carries a gradient of forward-mode differentiation.
+/// Whether the tensor carries a forward-mode gradient.
 inline bool has_forward_gradient(const c10::TensorImpl& impl) {
   const auto* meta = autograd_meta(impl);
   return meta != nullptr && meta->fw_grad_ != nullptr && !meta->fw_grad_->empty();
 }
 
-/// What a tensor is whose elements do not stand by strides ("a nested tensor"); null for one whose do.
+/// Names the kind of a tensor without strides ("a nested tensor"); null for one with strides.
 inline const char* why_not_strided(const at::Tensor& tensor) {
   if (tensor.is_nested()) return "a nested tensor";
   if (tensor.is_quantized()) return "a quantised tensor";
@@ -63,7 +63,8 @@ inline const char* why_not_strided(const at::Tensor& tensor) {
   return nullptr;
 }
 
-/// What a tensor is that is not a strided tensor of libtorch itself ("a nested tensor"); null for one that is.
+/// Names the kind of a tensor that is not a plain strided tensor of libtorch ("a nested tensor");
+/// null for a plain one.
 inline const char* why_not_plain(const at::Tensor& tensor) {
   if (tensor.key_set().has(c10::DispatchKey::Python)) return "a tensor subclass";
   if (const char* kind = why_not_strided(tensor)) return kind;
@@ -74,7 +75,7 @@ inline const char* why_not_plain(const at::Tensor& tensor) {
   return nullptr;
 }
 
-/// The version, 0 for inference tensors, which have none.
+/// The version; 0 for inference tensors, which have none.
 inline int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : tensor._version();
 }

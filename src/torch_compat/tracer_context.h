@@ -1,25 +1,27 @@
 #pragma once
 
 /// \file
-/// Finds the object that belongs to the running capture, on whichever thread libtorch continues it.
+/// Finds the object of the running capture, on whichever thread libtorch continues it.
 ///
-/// On CUDA the autograd engine runs backward nodes on its device threads. Dispatch-key state travels
-/// there with at::ThreadLocalState, a `thread_local` of ours does not; c10::ThreadLocalDebugInfo does.
+/// On CUDA the autograd engine runs backward nodes on its device threads. at::ThreadLocalState
+/// carries dispatch-key state to them, and c10::ThreadLocalDebugInfo too, but not a `thread_local`
+/// of ours.
 
 #include <memory>
 
 namespace antegrad::torch_compat {
 
-/// Base of what can be carried.
+/// Base class of objects that can be carried.
 class CarriedBase {
  public:
   virtual ~CarriedBase() = default;
 };
 
-/// The object of the innermost CarriedScope of this thread or of the thread that started this work; null when none.
+/// The object of the innermost CarriedScope of this thread, or of the thread that started this
+/// work; null if there is none.
 CarriedBase* carried();
 
-/// Makes `object` the carried one for the lifetime of the scope. Not movable; scopes nest.
+/// Carries `object` during the lifetime of the scope. Not movable; scopes nest.
 class CarriedScope {
  public:
   explicit CarriedScope(CarriedBase* object);

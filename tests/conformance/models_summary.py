@@ -45,12 +45,13 @@ def page_of(records):
     lines = [
         "# Conformance of models",
         "",
+        "After reading this page you know which models train bit for bit as in eager mode, and what capturing them costs.",
         "Made by `tests/conformance/models.py report`; do not edit.",
         "",
-        f"{STEPS} training steps of each model on the CPU in float32, with torch {version}: forward, backward, a step of the",
-        "optimiser. Two copies with equal weights take them in turn, one eagerly and one compiled, by `antegrad.compile` of the loss",
-        "and by `torch.compile(..., backend=\"antegrad\")`. After each step the loss, all gradients with their strides, parameters and",
-        "buffers, and the state of the generator are compared to the bit; and no call may have run eagerly.",
+        f"Each model trains for {STEPS} steps on the CPU in float32, with torch {version}: forward, backward, a step of the optimiser.",
+        "Two copies with equal weights step in turn, one eagerly and one compiled. They are compiled by `antegrad.compile` of the",
+        "loss and by `torch.compile(..., backend=\"antegrad\")`. After each step the loss, all gradients with their strides,",
+        "parameters and buffers, and the state of the generator are compared bit for bit. No call may run eagerly.",
         "",
         "| trainings | " + " | ".join(f"{WAYS[way]}" for way in WAYS) + " |",
         "|---|" + "---:|" * len(WAYS),
@@ -60,14 +61,14 @@ def page_of(records):
         lines.append(f"| {text} | " + " | ".join(str(counts[way][status]) for way in WAYS) + " |")
     lines += [
         "",
-        "Below, graphs are Dynamo's or compiled functions, breaks are Dynamo's, nodes those of all joint graphs, and ms what all",
-        "captures and compilations took, of all programs together, Dynamo's own part not counted.",
+        "In the tables below, *graphs* are Dynamo's graphs or compiled functions, *breaks* are Dynamo's, *nodes* are those of all",
+        "joint graphs, and *ms* is the time of all captures and compilations of all programs, without Dynamo's own part.",
     ]
     if any(r["status"] == "as Dynamo" for r in records):
         lines += [
             "",
-            "Some models compute otherwise while Dynamo traces them. Where the compiled training differs from eager, it is compared",
-            "with one by `torch.compile(..., backend=\"eager\")`, to the bit as well: with Dynamo's graphs, and no compiler.",
+            "Some models compute something else while Dynamo traces them. If the compiled training differs from eager, it is compared",
+            "with a training by `torch.compile(..., backend=\"eager\")`, also bit for bit: with Dynamo's graphs, and no compiler.",
         ]
     for group, title in TITLES.items():
         lines += ["", f"## {title}"]

@@ -63,15 +63,16 @@ def page_of(out):
     lines = [
         "# Operators",
         "",
-        "Made by `tests/conformance/op_db.py report`; do not edit.",
+        "After reading this page you know, for each operator, what describes its results during capture, and how often that was compared",
+        "with the real kernel. Made by `tests/conformance/op_db.py report`; do not edit.",
         "",
-        "Who tells a capture what an operator returns. Numbers are calls that were compared with the real kernel, down to strides,",
-        f"with `cross_check_shapes=error` ([options.md](options.md)), in forward and backward: PyTorch's databases of operators and of",
-        f"modules (torch {torch.__version__.split('+')[0]}, CPU; [conformance.md](conformance.md)). No number: not met there, such as what only CUDA has. Each",
-        "shape function is also compared with its operator on 150 random calls, 3,000 in the long form, over dtypes, ranks, strides,",
-        "zero sizes, broadcasting and memory formats (`shapes_crosscheck_test.cpp`).",
+        "Numbers are calls that were compared with the real kernel, including strides, with `cross_check_shapes=error`",
+        "([options.md](options.md)), in forward and backward. The calls come from PyTorch's databases of operators and of modules",
+        f"(torch {torch.__version__.split('+')[0]}, CPU; [conformance.md](conformance.md)). An operator without a number does not occur there; some exist only on CUDA.",
+        "Each shape function is also compared with its operator on 150 random calls, 3,000 in the long form, over dtypes, ranks,",
+        "strides, zero sizes, broadcasting and memory formats (`shapes_crosscheck_test.cpp`).",
         "",
-        "| described by | operators | met | calls | compared |",
+        "| described by | operators | tested | calls | compared |",
         "|---|---:|---:|---:|---:|",
         f"| shape functions | {len(known)} | {reached} | {met.total('shape_functions'):,} | |",
         f"| libtorch's Meta kernels | {len(meta)} | {len(meta)} | {met.total('meta_kernels'):,} | |",
@@ -85,12 +86,12 @@ def page_of(out):
         lines += ["", f"### {family.replace('_', ' and ').capitalize()} (`src/shapes/{family}.cpp`), {len(operators)} operators",
                   "", listed(counts)]
     lines += ["", "## Calls that a shape function leaves to others", "",
-              "Cases that it does not know exactly; with the number of calls.", "", listed(declined) or "None."]
+              "Cases that a shape function does not know exactly, with the number of calls.", "", listed(declined) or "None."]
     lines += ["", "## Meta kernels of libtorch", "", listed({n: met.calls[n]["checked"] for n in meta}) or "None."]
     lines += ["", "## Real kernels on zeros", "",
-              "Without a Meta kernel, or with one that is wrong (`kWrongMeta` in `src/ops/op_table.cpp`); with the number of calls.",
+              "Without a Meta kernel, or with a wrong one (`kWrongMeta` in `src/ops/op_table.cpp`), with the number of calls.",
               "", listed(real) or "None."]
-    lines += ["", "## Not compared", "", "Kernels that refuse invented data; with the number of calls.", "", listed(skipped) or "None."]
-    lines += ["", "## Not captured", "", "They need the data of a tensor ([capture.md](capture.md)); with the number of samples.",
+    lines += ["", "## Not compared", "", "Kernels that refuse made-up data, with the number of calls.", "", listed(skipped) or "None."]
+    lines += ["", "## Not captured", "", "Operators that need the data of a tensor ([capture.md](capture.md)), with the number of samples.",
               "", listed(dict(sorted(met.refused.items()))) or "None."]
     return "\n".join(lines) + "\n"

@@ -77,19 +77,19 @@ def page_of(summary, dynamo):
     lines = [
         "# Conformance",
         "",
+        "After reading this page you know how many of PyTorch's operator tests give the results of eager mode, and which are refused.",
         "Made by `tests/conformance/op_db.py report`; do not edit.",
         "",
-        f"PyTorch's own databases of operators and modules (`op_db` and `module_db` of torch "
-        f"{torch.__version__.split('+')[0]}) through `antegrad.compile` on",
-        f"the CPU, {', '.join(DTYPES)}: results with their strides, gradients and written inputs against eager, to the bit,",
-        "with no call that ran eagerly, and all shapes as real kernels say ([operators.md](operators.md)).",
-        "Whole models, trained for some steps: [conformance_models.md](conformance_models.md).",
+        f"The tests are PyTorch's databases of operators and modules (`op_db` and `module_db` of torch {torch.__version__.split('+')[0]}). They run through",
+        f"`antegrad.compile` on the CPU with {', '.join(DTYPES)}. Results with their strides, gradients and written inputs are",
+        "compared with eager mode, bit for bit. No call may run eagerly, and all shapes must equal those of the real kernels",
+        "([operators.md](operators.md)). [conformance_models.md](conformance_models.md) has whole models, trained for some steps.",
         "",
         "| samples | all | with gradients |",
         "|---|---:|---:|",
     ]
     words = {"passed": "as in eager", "refused": "refused by a typed error", "failed": "**differ**", "crashed": "**crash**",
-             "not in eager": "not tried: eager refuses them"}
+             "not in eager": "not tried, since eager refuses them"}
     for status in STATUSES:
         lines.append(f"| {words[status]} | {summary.counts[status]:,} | {summary.differentiable[status]:,} |")
     lines += [
@@ -97,8 +97,8 @@ def page_of(summary, dynamo):
         f"{summary.percent('passed', summary.differentiable):.2f} % |",
         f"| refused | {summary.percent('refused'):.2f} % | {summary.percent('refused', summary.differentiable):.2f} % |",
         "",
-        f"{len(summary.operators)} operators and modules. Compared with a tolerance, for reasons that [accuracy.md](accuracy.md) gives: "
-        + ", ".join(f"`{name}`" for name in ROUNDED) + ". Values not compared, since they are whatever was in memory: "
+        f"There are {len(summary.operators)} operators and modules. These are compared with a tolerance ([accuracy.md](accuracy.md)): "
+        + ", ".join(f"`{name}`" for name in ROUNDED) + ". The values of these are not compared, since they are uninitialised memory: "
         + ", ".join(f"`{name}`" for name in UNINITIALISED) + ".",
         "",
         "## Refused",
@@ -114,11 +114,11 @@ def page_of(summary, dynamo):
             "",
             "## Through torch.compile",
             "",
-            f"Every tenth operator and dtype by `torch.compile(..., backend=\"antegrad\")`: of "
-            f"{sum(dynamo.counts[s] for s in STATUSES[:4]):,} samples {dynamo.counts['passed']:,} as in eager, "
-            f"{graphless:,} of which Dynamo makes no graph, so that nothing is compiled, "
-            f"{dynamo.counts['refused'] - graphless:,} refused, "
-            f"{dynamo.counts['failed'] + dynamo.counts['crashed']:,} that differ or crash.",
+            f"Every tenth operator and dtype runs through `torch.compile(..., backend=\"antegrad\")`. Of "
+            f"{sum(dynamo.counts[s] for s in STATUSES[:4]):,} samples {dynamo.counts['passed']:,} are as in eager. "
+            f"For {graphless:,} Dynamo makes no graph, so nothing is compiled. "
+            f"Refused: {dynamo.counts['refused'] - graphless:,}. "
+            f"Differ or crash: {dynamo.counts['failed'] + dynamo.counts['crashed']:,}.",
         ]
     if summary.failed:
         lines += ["", "## Failed", "", "| operator | what | samples |", "|---|---|---|"]

@@ -1,10 +1,10 @@
 #pragma once
 
 /// \file
-/// The best plans that were seen, by peak: what a budget picks from.
+/// The best known plans by peak: what a budget selects from.
 ///
-/// Keeps each plan that no other one beats in both peak and time, so that an answer never gets slower when the budget
-/// grows, nor its peak lower. Of plans that measure the same the first one stays.
+/// Keeps each plan that no other one beats in both peak and time. So a larger budget never gives a
+/// slower plan, nor one with a lower peak. Among plans with equal measure the first one stays.
 
 #include <cstdint>
 #include <map>
@@ -25,17 +25,17 @@ struct PlanPoint {
 
 class Archive {
  public:
-  /// Takes the plan with the changes on top, where it is better than what is there.
+  /// Adds the plan with the changes applied, if it is better than what is there.
   void offer(const Measure& measure, const Plan& plan, std::span<const Change> changes = {});
-  /// The fastest plan with at most this peak; nothing when there is none.
+  /// The fastest plan with at most this peak; nothing if there is none.
   std::optional<PlanPoint> at_most(int64_t peak) const;
-  /// The plan with the lowest peak. There must be one.
+  /// The plan with the lowest peak. The archive must not be empty.
   const PlanPoint& smallest() const { return points_.begin()->second; }
-  /// All that at_most() can return, by falling peak.
+  /// All plans that at_most() can return, by falling peak.
   std::vector<PlanPoint> points() const;
 
  private:
-  std::map<int64_t, PlanPoint> points_;  // by peak; the higher the faster
+  std::map<int64_t, PlanPoint> points_;  // by peak; a higher peak is faster
 };
 
 }  // namespace antegrad::budget

@@ -1,16 +1,17 @@
 #pragma once
 
 /// \file
-/// What every plan costs at least, and every plan that agrees with some decisions: bounds for the search for a best
-/// plan.
+/// Lower bounds on the cost of all plans, and of all plans that agree with some decisions. Used by
+/// the search for a best plan.
 ///
-/// Two plans enclose all that may become of the open values: in one they are saved, and operations run again as late
-/// as they ever do; in the other they are computed again, and operations run as early as they ever do. What is alive,
-/// and which steps there are, whatever lies between these, counts. When nothing is open the two are the same and the
-/// bounds are what the plan measures, so they are an independent account of what the simulator says.
+/// Two plans enclose everything that the open values may become. In one they are saved, and
+/// operations are recomputed as late as they ever are. In the other they are recomputed, and
+/// operations run as early as they ever do. Whatever is alive, and whichever steps exist, in
+/// everything between the two, counts. If nothing is open the two are the same and the bounds
+/// equal the plan's measure. So they are an independent check of the simulator.
 ///
-/// (The plan in which open values take no memory is no bound: to compute one more value again moves others to an
-/// earlier slot, where there may be more room for what they need.)
+/// (The plan in which open values take no memory is not a bound: recomputing one more value moves
+/// others to an earlier slot, where there may be more room for what they need.)
 
 #include <cstdint>
 #include <limits>
@@ -23,7 +24,8 @@
 
 namespace antegrad::budget {
 
-/// Bytes that no plan gets below: what one operation reads and makes, with results, tangents and the gradients before it.
+/// Bytes that no plan gets below: the inputs and outputs of one operation, with results, tangents
+/// and the gradients before it.
 int64_t peak_floor(const Problem& problem);
 
 struct Bound {
@@ -36,12 +38,13 @@ class Bounds {
   /// The problem must outlive it.
   explicit Bounds(const Problem& problem);
 
-  /// Of all plans without windows in which open values (kOpen) are decided. `extra` is that of plans within the budget.
+  /// Bounds of all plans without windows in which open values (kOpen) are decided. `extra` is that
+  /// of plans within the budget.
   Bound of(const Plan& decided, int64_t budget = std::numeric_limits<int64_t>::max());
 
-  // Of the decisions that were looked at last:
+  // About the last decisions:
 
-  /// Whether some plan among them needs the value in the backward, so that deciding it matters.
+  /// Whether some plan among them needs the value in the backward, so that its decision matters.
   bool may_be_needed(int32_t value) const { return needs_[at(value)].first_possible < kNever; }
   /// Whether all of them do.
   bool is_needed(int32_t value) const { return needs_[at(value)].first_sure < kNever; }
@@ -51,8 +54,8 @@ class Bounds {
   using Key = int32_t;  ///< orders all steps, as in the simulator
   static constexpr Slot kNever = std::numeric_limits<Slot>::max();
 
-  /// When the backward needs a value: in the first slot between `first_possible` and `first_sure`, last at `last_sure`
-  /// or later.
+  /// When the backward needs a value: first in a slot between `first_possible` and `first_sure`,
+  /// last at `last_sure` or later.
   struct Need {
     Slot first_possible = kNever;
     Slot first_sure = kNever;
@@ -81,20 +84,20 @@ class Bounds {
   int32_t forward_count_;
   Slot slots_;                ///< of the backward, one more for gradients that the forward makes
   std::vector<Need> direct_;  // by value: of the backward's own operations
-  std::vector<int64_t> fixed_live_;  // by key, changes: tangents and what the backward makes
+  std::vector<int64_t> fixed_live_;  // by key, differences: tangents and values of the backward
   std::vector<char> fixed_steps_;    // by key
-  std::vector<char> runs_once_;      // by operation of the forward: at least, whatever the plan
-  std::vector<int32_t> by_price_;    // choices, those with the least time for their bytes first
-  std::vector<double>
-      prices_;  // by value: picoseconds of its operation for each byte of what it makes
+  std::vector<char> runs_once_;      // by operation of the forward: runs at least once, in any plan
+  std::vector<int32_t> by_price_;    // choices, by rising time per byte
+  std::vector<double> prices_;  // by value: picoseconds of its operation per byte of its outputs
 
-  // Of the decisions at hand.
-  std::vector<Need> needs_;           // by value
-  std::vector<Slot> early_, late_;    // by operation of the forward: between which it runs again
+  // For the current decisions.
+  std::vector<Need> needs_;  // by value
+  // by operation of the forward: slots between which it is recomputed
+  std::vector<Slot> early_, late_;
   std::vector<char> surely_forward_;  // by operation of the forward
   std::vector<int64_t> live_;         // by key
   std::vector<char> steps_;           // by key
-  /// From when to when an open value takes memory only if it is saved.
+  /// The interval in which an open value takes memory only if it is saved.
   struct Gap {
     int32_t value;
     Key begin;

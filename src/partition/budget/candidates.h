@@ -15,7 +15,7 @@ class Candidates {
  public:
   explicit Candidates(const Problem& problem);
 
-  /// Choices that the backward needs, or that such ones are computed from; ascending.
+  /// Choices that the backward needs, or from which such values are computed; ascending.
   const std::vector<int32_t>& values() const { return values_; }
   /// Those that are made at or before position `p` of the forward and read after it.
   std::span<const int32_t> crossing(int32_t p) const { return crossing_[p]; }

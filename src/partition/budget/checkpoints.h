@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Plans that keep all that is alive at some places of the forward, as checkpoints do: what a price alone never
-/// finds in a chain.
+/// Plans that save everything that is alive at some places of the forward, as checkpoints do. A
+/// price alone never finds these in a chain.
 
 #include <vector>
 
@@ -11,14 +11,16 @@
 
 namespace antegrad::budget {
 
-/// Which of the values that cross a place are kept there.
+/// Which of the values that cross a place are saved there.
 enum class Crossing : uint8_t {
   all,
-  soon,  ///< those that are read before the next place: recurrent nets keep the others for long
+  /// those that are read before the next place; recurrent networks would keep the others for long
+  soon,
 };
 
-/// For each of these numbers of segments: places of about equal time with the fewest bytes that cross them, kept at
-/// no price, and a sweep of prices for the rest (prices: 2^depth at most).
+/// For each of these numbers of segments: finds places of about equal time with the fewest bytes
+/// that cross them, saves those at no price, and sweeps prices for the rest (at most 2^depth
+/// prices).
 std::vector<Plan> checkpoint_plans(const Problem& problem, const Candidates& candidates,
                                    PriceCuts& cuts, Crossing crossing,
                                    const std::vector<int32_t>& segments, int depth);

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// From a plan to the forward and the backward that run as it says.
+/// From a plan to the forward and the backward that implement it.
 
 #include "graph/graph.h"
 #include "partition/budget/timetable.h"
@@ -9,8 +9,8 @@
 
 namespace antegrad::budget {
 
-/// The partition that the plan stands for; `joint` is the graph of its problem. What runs when is what the timetable
-/// says.
+/// The partition of a plan. `joint` is the graph of its problem. The schedule is that of the
+/// timetable.
 Partition emit(Graph joint, const Timetable& timetable);
 
 }  // namespace antegrad::budget

@@ -1,11 +1,12 @@
 #pragma once
 
 /// \file
-/// Best plans, proven: what the search is measured against, on graphs with a few dozen values to decide.
+/// Proven best plans, against which the search is measured, on graphs with a few dozen values to
+/// decide.
 ///
-/// Branch and bound over what is saved and what is computed again. Values that are computed again and then
-/// forgotten (windows) are left out: the answer is the best among plans that compute each value again at
-/// most once.
+/// Branch and bound over saving and recomputing. Values that are recomputed and then freed early
+/// (windows) are left out: the answer is the best among plans that recompute each value at most
+/// once.
 
 #include <cstdint>
 #include <optional>
@@ -16,19 +17,19 @@
 namespace antegrad::budget {
 
 struct ExactLimits {
-  /// Partial plans that are bounded before the search gives up, some microseconds each.
+  /// Number of partial plans that are bounded before the search gives up; some microseconds each.
   int64_t measured = 1'000'000;
 };
 
 struct ExactAnswer {
-  /// Nothing when no plan was found: if proven, there is none.
+  /// Nothing if no plan was found; if proven, there is none.
   std::optional<PlanPoint> best;
-  bool proven = false;   ///< nothing is better; or else the limit was reached
+  bool proven = false;   ///< true: nothing is better; false: the limit was reached
   int64_t measured = 0;  ///< partial plans that were bounded
 };
 
-/// The fastest plan with at most that peak. `incumbent`: one that is known to keep to it; the answer is this one when
-/// nothing is faster. The better it is the faster the proof.
+/// The fastest plan with at most that peak. `incumbent`: a plan known to meet it, and the answer
+/// if nothing is faster. A better incumbent makes the proof faster.
 ExactAnswer solve_exactly(const Problem& problem, int64_t budget, const ExactLimits& limits = {},
                           std::optional<PlanPoint> incumbent = {});
 

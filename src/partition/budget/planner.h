@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The partition for a budget in bytes: the frontier of a joint graph, a pick from it, and why each value is saved or
-/// computed again.
+/// The partition for a budget in bytes: the frontier of a joint graph, a selection from it, and
+/// the reason for each saved or recomputed value.
 
 #include <cstdint>
 #include <memory>
@@ -18,23 +18,24 @@
 
 namespace antegrad::budget {
 
-/// Why a value is what it is in a plan, and what the other choice would cost.
+/// The reason for a decision in a plan, and the cost of the other choice.
 struct Reason {
-  int32_t value = -1;  ///< of the problem
+  int32_t value = -1;  ///< in the problem
   Choice choice = kRecompute;
-  int32_t packing = -1;  ///< of Problem::packings, in which it waits for the backward
-  bool decided = false;  ///< by the plan; or else the rule is the only way
-  /// "cheaper to save", "free: held as a result", ...; lives for ever. See reasons().
+  int32_t packing = -1;  ///< of Problem::packings, in which it is kept
+  bool decided = false;  ///< by the plan; otherwise the rule leaves no choice
+  /// "cheaper to save", "free: held as a result", ...; immortal. See reasons().
   std::string_view rule;
   int64_t runs = 0;    ///< how often its operation runs in the backward
-  bool moved = false;  ///< the first of these is the first of all: the forward does not run it
-  /// The plan with the other choice (saved for computed again, and computed again for saved or packed), against the plan as
-  /// it is: bytes of peak and picoseconds. Zero where there is no other choice.
+  bool moved = false;  ///< its first run is in the backward: the forward does not run it
+  /// The plan with the other choice (saved instead of recomputed, recomputed instead of saved or
+  /// packed), compared with the plan: bytes of peak and picoseconds. Zero if there is no other
+  /// choice.
   int64_t other_peak = 0;
   int64_t other_extra = 0;
 };
 
-/// Immutable once made; its members may be called on any thread.
+/// Immutable after construction. Its members may be called on any thread.
 class Planner {
  public:
   /// `joint`: verified, simplified, with gradients; must outlive the planner. `seconds`: by node.
@@ -47,14 +48,15 @@ class Planner {
   const std::vector<std::string>& ways() const { return ways_; }
   const Frontier& frontier() const { return *frontier_; }
 
-  /// The fastest known plan within the budget. Throws BudgetError, which states the smallest feasible budget, when
-  /// there is none.
+  /// The fastest known plan within the budget. If there is none, throws BudgetError with the
+  /// smallest feasible budget.
   PlanPoint pick(int64_t budget) const;
   /// The plan that saves all that the backward reads.
   PlanPoint eager() const;
-  /// The forward and backward of a plan, with a decision for each value that the backward needs from the forward.
+  /// The forward and backward of a plan, with a decision for each value that the backward needs
+  /// from the forward.
   Partition partition(const PlanPoint& point) const;
-  /// One a value of the forward that the backward needs, in order.
+  /// One per value of the forward that the backward needs, in order.
   std::vector<Reason> reasons(const PlanPoint& point) const;
 
  private:
@@ -64,13 +66,13 @@ class Planner {
   std::shared_ptr<const Frontier> frontier_;
 };
 
-/// Times of the graph's nodes by a roofline of the machine that they run on (fusion/cost.h): kGpu where a tensor is
-/// on a CUDA device, or else kCpu.
+/// Times of the graph's nodes by a roofline of their machine (fusion/cost.h): kGpu if a tensor is
+/// on a CUDA device, otherwise kCpu.
 std::vector<double> roofline(const Graph& graph, const ByteRules& rules = {});
-/// The same on a machine of the caller's choice.
+/// The same on a given machine.
 std::vector<double> roofline(const Graph& graph, const Machine& machine,
                              const ByteRules& rules = {});
-/// "gpu" or "cpu": whose times the first roofline() takes, for machine_named().
+/// "gpu" or "cpu": the machine that the first roofline() uses, for machine_named().
 std::string_view machine_of(const Graph& graph);
 
 }  // namespace antegrad::budget

@@ -1,12 +1,13 @@
 #pragma once
 
 /// \file
-/// The best plan when each saved byte has a price: a minimum cut, exact as long as peaks do not count.
+/// The best plan if each saved byte has a price: a minimum cut, exact as long as peaks do not
+/// count.
 ///
-/// A cut pays the time of each operation that runs again and the price of each byte that is saved, packed in the way that
-/// is cheapest at that price. Sweeping the
-/// price gives the plans from which the search starts (docs/budget.md). They save bytes as well as can be, not
-/// peaks: in a chain, computing its last value again computes all of it at once.
+/// A cut pays the time of each recomputed operation and the price of each saved byte, with values
+/// packed in the way that is cheapest at that price. Sweeping the price gives the plans from which
+/// the search starts (docs/budget.md). They are optimal for saved bytes, not for peaks: in a
+/// chain, recomputing the last value recomputes all of it at once.
 
 #include <cstdint>
 #include <vector>
@@ -20,10 +21,10 @@ class PriceCuts {
  public:
   explicit PriceCuts(const Problem& problem);
 
-  /// Bytes of each value; to be changed for values that shall be saved at no price.
+  /// Bytes of each value. To be changed for values that are saved at no price.
   const std::vector<int64_t>& bytes() const { return bytes_; }
 
-  /// The plan at that price, in picoseconds a byte.
+  /// The plan at that price, in picoseconds per byte.
   Plan cut(double price, const std::vector<int64_t>& bytes);
   /// Plans for all prices, those that save most first; at most about 2^`depth` of them.
   std::vector<Plan> sweep(const std::vector<int64_t>& bytes, int depth = 6);
@@ -39,8 +40,8 @@ class PriceCuts {
   Way best_way(int32_t value, double price, const std::vector<int64_t>& bytes) const;
   struct Cut {
     Plan plan;
-    int64_t saved = 0;  ///< bytes, as weighed
-    int64_t time = 0;   ///< picoseconds of what runs again, and of packing
+    int64_t saved = 0;  ///< weighted bytes
+    int64_t time = 0;   ///< picoseconds of recomputation and of packing
   };
   Cut solve(double price, const std::vector<int64_t>& bytes);
   void between(const Cut& low, const Cut& high, const std::vector<int64_t>& bytes, int depth,

@@ -1,11 +1,11 @@
 #pragma once
 
 /// \file
-/// Ways to a better plan from one that is there: greedy descent to a budget, exchanges, and search in windows.
+/// Improves a plan: greedy descent to a budget, exchanges, and search in windows.
 ///
-/// What descends is the excess over the budget, summed over all steps, not the peak, which is a plateau. All that is
-/// measured on the way goes to the archive. Limits count measurements, not time, so that the same graph gives the
-/// same plans on any machine.
+/// The descent minimises the excess over the budget, summed over all steps, not the peak, which is
+/// a plateau. All measured plans go to the archive. Limits count measurements, not time, so the
+/// same graph gives the same plans on any machine.
 
 #include <cstdint>
 #include <random>
@@ -19,12 +19,12 @@ namespace antegrad::budget {
 
 class Search {
  public:
-  /// All three must outlive it. Candidates are what it decides.
+  /// All three must outlive it. It decides the candidates.
   Search(Simulator& simulator, const Candidates& candidates, Archive& archive);
 
   /// Measurements so far.
   int64_t measured() const { return measured_; }
-  /// What values may become beside kSave and kRecompute; 0 for nothing.
+  /// Choices for values besides kSave and kRecompute; 0 for none.
   void set_window(Choice window) { window_ = window; }
 
   /// Searches end when the simulator's work has reached this.
@@ -33,15 +33,16 @@ class Search {
 
   Measure start(const Plan& plan, int64_t budget);
 
-  /// Changes the simulator's plan one value at a time until nothing is over the budget. False when that does not
-  /// come about within the limit.
+  /// Changes the simulator's plan one value at a time until nothing exceeds the budget. Returns
+  /// false if it does not get there within the limit.
   bool descend(int64_t limit);
-  /// Of a plan within the budget: saves what takes least time, without exceeding it.
+  /// For a plan within the budget: saves what gains most time, within the budget.
   void use_room(int64_t limit);
-  /// Of a plan within the budget: saves one more and computes others again, while that is faster.
+  /// For a plan within the budget: saves one more value and recomputes others, as long as this is
+  /// faster.
   void exchange(int64_t limit);
-  /// Of a plan within the budget: undoes what was decided in a window of the forward and decides it anew, over and
-  /// over; keeps what is not slower. `family`: plans to take decisions from.
+  /// For a plan within the budget: undoes the decisions in a window of the forward and decides
+  /// them anew, repeatedly, and keeps what is not slower. `family`: plans to take decisions from.
   void search_windows(int64_t limit, uint64_t seed, const std::vector<Plan>& family);
 
  private:

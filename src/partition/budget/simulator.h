@@ -1,11 +1,11 @@
 #pragma once
 
 /// \file
-/// What a plan costs: what is alive when, and how long it takes.
+/// The cost of a plan: what is alive when, and how long it takes.
 ///
-/// The simulator holds one plan and tells what a change of a few of its values would do (probe()), in time that
-/// grows with what the change moves, not with the graph. All figures are exact: bytes and picoseconds in
-/// integers. Not thread-safe.
+/// The simulator holds one plan and computes the effect of changing a few of its values (probe()),
+/// in time that grows with what the change moves, not with the graph. All figures are exact: bytes
+/// and picoseconds as integers. Not thread-safe.
 
 #include <cstdint>
 #include <span>
@@ -32,36 +32,37 @@ class Simulator {
 
   const Problem& problem() const { return problem_; }
   const Plan& plan() const { return timetable_.plan(); }
-  /// When what runs by the plan.
+  /// The schedule of the plan.
   const Timetable& timetable() const { return timetable_; }
-  /// What counts as excess from now on.
+  /// Sets the budget against which excess is counted.
   void set_budget(int64_t bytes);
-  /// Changes that take more than this many picoseconds in all are hopeless from now on.
+  /// Changes that add more than this many picoseconds in total are treated as hopeless from now
+  /// on.
   void set_most_extra(int64_t picoseconds) { timetable_.set_most_extra(picoseconds); }
 
   Measure set(const Plan& plan);
   Measure measure() const { return measure_; }
-  /// What the plan would measure with these changes.
+  /// The measure of the plan with these changes.
   Measure probe(std::span<const Change> changes);
   Measure probe(Change change) { return probe(std::span(&change, 1)); }
   /// Changes the plan.
   Measure apply(std::span<const Change> changes);
   Measure apply(Change change) { return apply(std::span(&change, 1)); }
 
-  /// Grows with the work of all calls, the same on every machine.
+  /// Grows with the work of all calls; the same on every machine.
   int64_t work() const { return work_; }
 
-  /// In the order in which they run.
+  /// In order of execution.
   std::vector<Step> steps() const;
 
  private:
   using Key = Timetable::Key;
   using Piece = Timetable::Piece;
   enum class EventKind : uint8_t { bytes, step_goes, step_comes };
-  /// What happens to live bytes at a moment; `pos` is twice the key, one more for after it.
+  /// A change of live bytes at a moment. `pos` is twice the key, plus one for after it.
   struct Event {
     Key pos;
-    double bytes;  ///< more than before; of a step that comes, what it takes while it runs
+    double bytes;  ///< added bytes; for an added step, what it takes while it runs
     EventKind kind;
   };
 
@@ -101,7 +102,7 @@ class Simulator {
   std::vector<int32_t> next_step_;              // by slot, while steps are listed
   std::vector<Key> packs_, unpacks_;            // same; of the plan
   std::vector<double> made_, scratch_, freed_;  // by step, while the profile is built
-  std::vector<Event> events_;                   // of the changes at hand
+  std::vector<Event> events_;                   // of the current changes
 };
 
 }  // namespace antegrad::budget
