@@ -39,7 +39,7 @@ struct TimelineOptions {
 
 /// The peak of each series is circled and written in the legend, with its operator where that is known. Where the
 /// last series runs things again is shaded.
-std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOptions& options);
+std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOptions& timeline);
 
 inline std::string timeline_svg(const std::vector<LiveSeries>& series, const std::string& title) {
   return timeline_svg(series, TimelineOptions{title, {}, true});

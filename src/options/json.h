@@ -14,6 +14,6 @@ namespace antegrad {
 nlohmann::json json_of(const OptionValue& value);
 
 /// Nothing for JSON that is no option's: an object, a list of anything but texts.
-std::optional<OptionValue> value_from(const nlohmann::json& json);
+std::optional<OptionValue> value_from(const nlohmann::json& value);
 
 }  // namespace antegrad

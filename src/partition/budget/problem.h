@@ -100,13 +100,13 @@ struct Problem {
   const Operation& operation(int32_t index) const { return operations[static_cast<size_t>(index)]; }
   const Packing& packing(int32_t index) const { return packings[static_cast<size_t>(index)]; }
   /// Packings that a plan may choose for a value: none for one that is always packed.
-  std::span<const Packing> choosable_packings(int32_t value) const;
+  std::span<const Packing> choosable_packings(int32_t index) const;
   /// A value of the forward that a plan may save or not.
-  bool is_choice(int32_t value) const;
+  bool is_choice(int32_t index) const;
   /// Whether an operation of the backward reads it.
-  bool is_read_in_backward(int32_t value) const;
+  bool is_read_in_backward(int32_t index) const;
   /// Whether one reads it, or the backward ends with it: a gradient.
-  bool is_needed_in_backward(int32_t value) const;
+  bool is_needed_in_backward(int32_t index) const;
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
