@@ -25,7 +25,7 @@ class AllocationWatch {
   AllocationWatch& operator=(const AllocationWatch&) = delete;
 
   /// Bytes that were allocated since the start and not freed, and the most that were at a time. What was alive before
-  /// counts as negative when it is freed.
+  /// counts as negative when it is freed; on the CPU it does not count, unless it was watched when it was allocated.
   int64_t live_bytes() const;
   int64_t peak_bytes() const;
 

@@ -83,8 +83,8 @@ class OnlyListedSuites final : public ::testing::EmptyTestEventListener {
 void choose_tests() {
   auto& program = *::testing::UnitTest::GetInstance();
   program.listeners().Append(new OnlyListedSuites);
-  if (!is_a_variant() || ::testing::GTEST_FLAG(filter) != "*") return;
   const auto sample = wanted_sample();
+  if (!is_a_variant() || ::testing::GTEST_FLAG(filter) != "*") return;
   std::string chosen;
   int count = 0, all = 0;
   for (int i = 0; i < program.total_test_suite_count(); ++i) {

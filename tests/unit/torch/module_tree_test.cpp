@@ -23,8 +23,9 @@ struct Net : torch::nn::Module {
 
 std::string broken(const ModuleTree& tree) {
   std::string why;
-  EXPECT_EQ(tree.holds(&why), why.empty());
-  EXPECT_EQ(tree.holds(), why.empty());
+  const bool holds = tree.holds(&why);
+  EXPECT_EQ(holds, why.empty()) << why;
+  EXPECT_EQ(tree.holds(), holds) << why;
   return why;
 }
 

@@ -12,8 +12,9 @@ using compiler::SlotGuards;
 
 std::string difference(const SlotGuards& guards) {
   std::string why;
-  EXPECT_EQ(guards.hold(&why), why.empty()) << why;
-  EXPECT_EQ(guards.hold(nullptr), why.empty()) << why;
+  const bool holds = guards.hold(&why);
+  EXPECT_EQ(holds, why.empty()) << why;
+  EXPECT_EQ(guards.hold(nullptr), holds) << why;
   return why;
 }
 
