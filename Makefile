@@ -75,13 +75,15 @@ docs: configure ## write the tables of options into docs/options.md
 	@ninja -C $(BUILD) -j $(JOBS) antegrad-cli
 	@scripts/options_page $(BUILD)/tools/antegrad docs/options.md
 
-check: ## formatting, include rules, what the pages name, and the scripts' own tests
+check: ## formatting, lengths of lines, clang-tidy, include rules, what the pages name, and the scripts' own tests
 	@scripts/setup --core
 	@scripts/format --check
+	@scripts/check_lines
 	@scripts/check_includes
 	@scripts/check_docs
 	@scripts/test_scripts
 	@scripts/test_mutate
+	@scripts/tidy
 
 mutants: configure ## seed 200 bugs, count which the tests notice (docs/mutation.md); takes hours
 	@scripts/setup --mutation

@@ -1,7 +1,7 @@
 # Finds libtorch and gives two targets:
 #   antegrad_torch        what users of antegrad need of libtorch
-#   antegrad_torch_build  what all targets of this tree that see libtorch are compiled with. It is one
-#                         set for all, because they share a precompiled header.
+#   antegrad_torch_build  what all targets of this tree that see libtorch are compiled with. It is
+#                         one set for all, because they share a precompiled header.
 
 # scripts/setup leaves the libtorch that it chose in build/setup.env. CMAKE_PREFIX_PATH and Torch_DIR,
 # where given, come first.

@@ -39,7 +39,7 @@ struct TimelineOptions {
 
 /// The peak of each series is circled and named in the legend, with its operator if known. The
 /// recomputed ranges of the last series are shaded.
-std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOptions& options);
+std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOptions& timeline);
 
 inline std::string timeline_svg(const std::vector<LiveSeries>& series, const std::string& title) {
   return timeline_svg(series, TimelineOptions{title, {}, true});

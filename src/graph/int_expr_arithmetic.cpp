@@ -251,7 +251,7 @@ IntExpr IntExpr::floor_div(const IntExpr& a, const IntExpr& b) {
   Term::Polynomial denominator = Term::polynomial(b);
   auto [whole, rest] = divide(Term::polynomial(a), denominator);
   reduce(rest, denominator);
-  const IntExpr quotient = Term::expression(std::move(whole));
+  IntExpr quotient = Term::expression(std::move(whole));
   if (rest.empty()) return quotient;
   const IntExpr numerator = Term::expression(std::move(rest));
   const IntExpr divisor = Term::expression(std::move(denominator));

@@ -15,6 +15,6 @@ nlohmann::json json_of(const OptionValue& value);
 
 /// Nothing for JSON that is not the value of an option: an object, or a list of anything but
 /// strings.
-std::optional<OptionValue> value_from(const nlohmann::json& json);
+std::optional<OptionValue> value_from(const nlohmann::json& value);
 
 }  // namespace antegrad

@@ -66,7 +66,7 @@ class Network {
     double total = 0;
     for (const double weight : weights_) total += std::isinf(weight) ? 0 : weight;
     // Sums have to stay below infinity; bytes that need this are far beyond any memory.
-    const double largest = static_cast<double>(kInfiniteCapacity / 2);
+    const double largest = static_cast<double>(kInfiniteCapacity) / 2;
     const double scale = total < largest ? 1 : largest / total;
     for (int32_t step = 0; step < steps_.size(); ++step) {
       const double weight = weights_[at(step)];

@@ -156,7 +156,9 @@ Lines compare_exam(const Case& c, const Candidate& candidate, const Exam& exam,
                    const Expected& expected, Audit audit, std::unique_ptr<Step>& shared,
                    Leniencies& used) {
   auto world = make_world(c);
-  const auto make = [&] { return candidate.make(c, world, tested_options().with_audit(audit)); };
+  // What compiles nothing has no options.
+  const auto options = candidate.refuses ? tested_options() : Options();
+  const auto make = [&] { return candidate.make(c, world, Options(options).with_audit(audit)); };
   std::unique_ptr<Step> own;
   const bool serve = serves_all(world) && audit == Audit::pow2;
   if (!serve) {

@@ -13,7 +13,7 @@
 namespace antegrad::testing {
 namespace {
 
-constexpr uint64_t kSeed = 20241103;
+constexpr uint64_t kLearningSeed = 20241103;
 
 void append_state(const torch::optim::OptimizerParamState& state, List& out) {
   if (const auto* s = dynamic_cast<const torch::optim::SGDParamState*>(&state)) {
@@ -112,9 +112,9 @@ void expect_learning_parity(const std::function<Learner(const Setting&)>& make,
                             const Setting& setting, LearningOptions options) {
   const DeterministicKernels deterministic(setting.device);
   const TestedHooks hooks;
-  torch::manual_seed(kSeed);
+  torch::manual_seed(kLearningSeed);
   const auto eager = make(setting);
-  torch::manual_seed(kSeed);
+  torch::manual_seed(kLearningSeed);
   const auto compiled = make(setting);
   ASSERT_TRUE(same_bits(eager.module->parameters(), compiled.module->parameters()));
 

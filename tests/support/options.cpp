@@ -1,5 +1,7 @@
 #include "support/options.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <sstream>
@@ -11,6 +13,8 @@
 
 namespace antegrad::testing {
 namespace {
+
+std::atomic<int64_t> asked_for = 0;
 
 // What ANTEGRAD_TEST_HOOKS says; empty where it is not set.
 struct WantedHooks {
@@ -34,7 +38,17 @@ TestedHooks::TestedHooks() {
   if (!wanted_hooks().name.empty()) scope_.emplace(exact_hooks(wanted_hooks().name));
 }
 
+bool is_a_variant() {
+  constexpr const char* kChoices[] = {"ANTEGRAD_TEST_MIN_CUT", "ANTEGRAD_TEST_BUDGET",
+                                      "ANTEGRAD_TEST_HOOKS", "ANTEGRAD_TEST_TAGS"};
+  return std::any_of(std::begin(kChoices), std::end(kChoices),
+                     [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+int64_t options_asked_for() { return asked_for; }
+
 Options tested_options() {
+  ++asked_for;
   auto options = Options().with_verify_graphs(true);
   if (const auto& hooks = wanted_hooks(); !hooks.filter.empty()) {
     apply_settings({{"saved_tensors_hooks_filtering_mode", hooks.filter}}, options);

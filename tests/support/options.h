@@ -7,6 +7,7 @@
 #include <antegrad/options.h>
 #include <antegrad/saved_tensors.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace antegrad::testing {
@@ -16,6 +17,11 @@ namespace antegrad::testing {
 /// suite runs with them; ANTEGRAD_TEST_BUDGET a memory budget, as a share (Options::with_memory_share). ANTEGRAD_TEST_HOOKS
 /// ("bytes all": a name of exact_hooks() and a filter) says which saved tensors TestedHooks stand for.
 Options tested_options();
+
+/// Whether the environment chooses options, as in the variants of tests/CMakeLists.txt.
+bool is_a_variant();
+/// How often tested_options() was called.
+int64_t options_asked_for();
 
 /// A scope of hooks around tested calls, where ANTEGRAD_TEST_HOOKS is set. They keep every bit.
 class TestedHooks {

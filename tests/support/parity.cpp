@@ -8,7 +8,7 @@
 namespace antegrad::testing {
 namespace {
 
-constexpr uint64_t kSeed = 20240711;
+constexpr uint64_t kParitySeed = 20240711;
 
 std::vector<at::Tensor> gradients(const torch::nn::Module& module) {
   std::vector<at::Tensor> grads;
@@ -43,9 +43,9 @@ struct Runner {
 void expect_training_parity(const std::function<Trainee()>& make,
                             const std::function<Batch(int)>& batch, int steps, c10::Device device) {
   const TestedHooks hooks;
-  torch::manual_seed(kSeed);
+  torch::manual_seed(kParitySeed);
   Runner eager(make(), device);
-  torch::manual_seed(kSeed);
+  torch::manual_seed(kParitySeed);
   Runner compiled(make(), device);
   const auto& expected = *eager.trainee.module;
   const auto& found = *compiled.trainee.module;
@@ -92,7 +92,7 @@ struct Outcome {
 
 Outcome observe(const Function& fn, const std::vector<at::Tensor>& inputs) {
   Outcome outcome;
-  torch::manual_seed(kSeed);
+  torch::manual_seed(kParitySeed);
   outcome.inputs = clone_all(inputs);
   const auto results = fn(outcome.inputs);
   std::vector<at::Tensor> roots, tangents, leaves;
@@ -101,7 +101,7 @@ Outcome observe(const Function& fn, const std::vector<at::Tensor>& inputs) {
     outcome.results.push_back(r.defined() ? r.detach().clone() : r);
   }
   outcome.generator = generator_state();
-  torch::manual_seed(kSeed + 1);
+  torch::manual_seed(kParitySeed + 1);
   for (const auto& r : results) {
     if (!r.defined() || !r.requires_grad() || !r.grad_fn()) continue;
     roots.push_back(r);

@@ -284,8 +284,6 @@ Arguments empty_permuted(R& r) {
   return numbers(r, {shape, order});
 }
 
-constexpr int64_t k0 = 0;
-
 }  // namespace
 
 const ArgumentsTable& general_samples() {
@@ -356,7 +354,7 @@ const ArgumentsTable& general_samples() {
       {"aten::randint", [](R& r) { return sized(r, {int64_t{2}}); }},
       {"aten::randint.low",
        [](R& r) {
-         return sized(r, {k0, int64_t{2}});
+         return sized(r, {int64_t{0}, int64_t{2}});
        }},
       {"aten::rand.generator",
        [](R& r) {

@@ -145,14 +145,14 @@ Arguments grid_sample(R& r, bool backward) {
 }
 
 template <size_t N>
-Arguments pad(R& r) {
+Arguments pad_images(R& r) {
   return {image(r, N), numbers(r, 2 * N, 0, 2)};
 }
 
 /// The gradient of a padding.
 template <size_t N>
 Arguments pad_backward(R& r) {
-  const Arguments a = pad<N>(r);
+  const Arguments a = pad_images<N>(r);
   const at::Tensor& t = a[0].toTensor();
   const Shape by = a[1].toIntVector();
   Shape sizes = t.sizes().vec();
@@ -244,17 +244,17 @@ const ArgumentsTable& image_samples() {
       {"aten::grid_sampler_3d", [](R& r) { return grid_sample<3>(r, false); }},
       {"aten::grid_sampler_3d_backward", [](R& r) { return grid_sample<3>(r, true); }},
 
-      {"aten::reflection_pad1d", pad<1>},
+      {"aten::reflection_pad1d", pad_images<1>},
       {"aten::reflection_pad1d_backward", pad_backward<1>},
-      {"aten::reflection_pad2d", pad<2>},
+      {"aten::reflection_pad2d", pad_images<2>},
       {"aten::reflection_pad2d_backward", pad_backward<2>},
-      {"aten::reflection_pad3d", pad<3>},
+      {"aten::reflection_pad3d", pad_images<3>},
       {"aten::reflection_pad3d_backward", pad_backward<3>},
-      {"aten::replication_pad1d", pad<1>},
+      {"aten::replication_pad1d", pad_images<1>},
       {"aten::replication_pad1d_backward", pad_backward<1>},
-      {"aten::replication_pad2d", pad<2>},
+      {"aten::replication_pad2d", pad_images<2>},
       {"aten::replication_pad2d_backward", pad_backward<2>},
-      {"aten::replication_pad3d", pad<3>},
+      {"aten::replication_pad3d", pad_images<3>},
       {"aten::replication_pad3d_backward", pad_backward<3>},
 
       {"aten::_upsample_bicubic2d_aa", upsample<2, true>},

@@ -42,12 +42,12 @@ Arguments distances_backward(R& r) {
   return {gradient(r, out), rows[0], rows[1], p, out};
 }
 
-Arguments pairs(R& r) {
+Arguments rows(R& r) {
   return {r.contiguous(r.full_shape(2, 2), r.pick({at::kFloat, at::kDouble})), 2.0};
 }
 
-Arguments pairs_backward(R& r) {
-  const Arguments a = pairs(r);
+Arguments rows_backward(R& r) {
+  const Arguments a = rows(r);
   const at::Tensor out = at::_pdist_forward(a[0].toTensor(), 2.0);
   return {gradient(r, out), a[0], 2.0, out};
 }
@@ -181,8 +181,8 @@ const ArgumentsTable& rare_samples() {
        [](R& r) {
          return batches_of_rows(r, r.pick({at::kFloat, at::kDouble}), true);
        }},
-      {"aten::_pdist_forward", pairs},
-      {"aten::_pdist_backward", pairs_backward},
+      {"aten::_pdist_forward", rows},
+      {"aten::_pdist_backward", rows_backward},
 
       {"aten::index_reduce", index_reduce},
       {"aten::put", put},

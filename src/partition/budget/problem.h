@@ -103,13 +103,13 @@ struct Problem {
   const Operation& operation(int32_t index) const { return operations[static_cast<size_t>(index)]; }
   const Packing& packing(int32_t index) const { return packings[static_cast<size_t>(index)]; }
   /// Packings that a plan may choose for a value; none if it is always packed.
-  std::span<const Packing> choosable_packings(int32_t value) const;
+  std::span<const Packing> choosable_packings(int32_t index) const;
   /// Whether a plan may decide to save a value of the forward or not.
-  bool is_choice(int32_t value) const;
+  bool is_choice(int32_t index) const;
   /// Whether an operation of the backward reads it.
-  bool is_read_in_backward(int32_t value) const;
+  bool is_read_in_backward(int32_t index) const;
   /// Whether an operation of the backward reads it, or it is a gradient.
-  bool is_needed_in_backward(int32_t value) const;
+  bool is_needed_in_backward(int32_t index) const;
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 

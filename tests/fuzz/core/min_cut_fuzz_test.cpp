@@ -13,6 +13,7 @@
 #include "passes/cse.h"
 #include "passes/dce.h"
 #include "shrink.h"
+#include "support/joint_graph.h"
 
 namespace antegrad::testing {
 namespace min_cut_fuzz_test {
@@ -195,43 +196,17 @@ TEST(MinCutFuzz, SavesNoMoreBytesThanTheDefaultPartition) {
 Graph sized_graph(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto pick = [&](size_t below) { return static_cast<size_t>(random() % below); };
-  Graph graph;
-  graph.name = "sized";
+  JointGraph graph("sized");
   std::vector<ValueId> values;
-  const auto fresh = [&] {
-    TensorMeta meta;
-    meta.sizes = {static_cast<int64_t>(1 + pick(30))};
-    meta.strides = {1};
-    return graph.add_tensor(std::move(meta));
+  const auto any_size = [&] { return dense({static_cast<int64_t>(1 + pick(30))}); };
+  const auto call = [&](std::vector<ValueId> inputs, size_t outputs) {
+    std::vector<TensorMeta> metas;
+    for (size_t i = 0; i < outputs; ++i) metas.push_back(any_size());
+    return graph.call(outputs == 1 ? "aten::gather.default" : "aten::var_mean.default",
+                      std::move(inputs), metas);
   };
-  const auto add_input = [&](InputKind kind) {
-    Input input;
-    input.value = fresh();
-    input.kind = kind;
-    input.index = kind == InputKind::tangent ? 0 : -1;
-    graph.inputs.push_back(input);
-    return input.value;
-  };
-  const auto add_node = [&](Phase phase, std::vector<ValueId> inputs, size_t outputs) {
-    Node node;
-    node.op = Op::intern(outputs == 1 ? "aten::gather.default" : "aten::var_mean.default");
-    node.phase = phase;
-    node.id = static_cast<int32_t>(graph.nodes.size());
-    node.args.assign(inputs.size(), attr::Input{});
-    node.inputs = std::move(inputs);
-    for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(fresh());
-    graph.nodes.push_back(std::move(node));
-    return graph.nodes.back().outputs;
-  };
-  const auto add_output = [&](OutputKind kind, ValueId value) {
-    Output output;
-    output.kind = kind;
-    output.value = value;
-    output.index = kind == OutputKind::gradient ? 0 : -1;
-    graph.outputs.push_back(output);
-  };
-  for (size_t i = 0; i < 1 + pick(3); ++i) values.push_back(add_input(InputKind::primal));
-  const ValueId tangent = add_input(InputKind::tangent);
+  for (size_t i = 0; i < 1 + pick(3); ++i) values.push_back(graph.primal(any_size()));
+  const ValueId tangent = graph.tangent(0, any_size());
   const size_t nodes = 3 + pick(6);
   for (size_t i = 0; i < nodes; ++i) {
     std::vector<ValueId> inputs;
@@ -239,16 +214,17 @@ Graph sized_graph(uint64_t seed) {
       // Late values more often than early ones, so that graphs get deep.
       inputs.push_back(values[std::max(pick(values.size()), pick(values.size()))]);
     }
-    const auto made = add_node(Phase::forward, std::move(inputs), 1 + pick(4) / 3);
+    const auto made = call(std::move(inputs), 1 + pick(4) / 3);
     values.insert(values.end(), made.begin(), made.end());
   }
-  add_output(OutputKind::result, values.back());
+  graph.result(values.back());
+  graph.begin_backward();
   ValueId gradient = tangent;
   for (size_t i = 0; i < 1 + pick(4); ++i) {
-    gradient = add_node(Phase::backward, {gradient, values[pick(values.size())]}, 1)[0];
+    gradient = call({gradient, values[pick(values.size())]}, 1)[0];
   }
-  add_output(OutputKind::gradient, gradient);
-  return dce(std::move(graph));
+  graph.gradient(0, gradient);
+  return dce(graph.finish());
 }
 
 int64_t all_bytes(const Partition& partition) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "support/joint_graph.h"
 
 namespace antegrad::testing {
 
@@ -20,16 +21,14 @@ class RandomGraph {
 
   /// A joint graph with about `size` nodes in each pass.
   Graph joint(int size) {
-    graph_ = {};
-    graph_.name = "random";
-    graph_.generators = {"cpu"};
+    graph_ = JointGraph("random");
     add_primals();
-    grow(size, Phase::forward);
+    grow(size);
     add_results();
-    grow(size, Phase::backward);
+    graph_.begin_backward();
+    grow(size);
     add_gradients();
-    assemble();
-    return std::move(graph_);
+    return graph_.finish();
   }
 
  private:
@@ -43,52 +42,28 @@ class RandomGraph {
   }
 
   static TensorMeta meta(IntExpr rows, IntExpr columns) {
-    TensorMeta result;
-    result.sizes = {std::move(rows), std::move(columns)};
-    result.strides = contiguous_strides(result.sizes);
-    return result;
+    return dense({std::move(rows), std::move(columns)});
   }
-  const TensorMeta& meta_of(ValueId id) const { return graph_.value(id).meta; }
+  const TensorMeta& meta_of(ValueId id) const { return graph_.meta(id); }
 
   // --- emitting ---------------------------------------------------------------------------------
 
-  Node& node(const char* op, std::vector<ValueId> inputs, std::vector<Attr> args) {
-    Node result;
-    result.op = Op::intern(op);
-    result.inputs = std::move(inputs);
-    result.args = std::move(args);
-    result.phase = phase_;
-    result.id = static_cast<int32_t>(graph_.nodes.size());
-    graph_.nodes.push_back(std::move(result));
-    return graph_.nodes.back();
-  }
-
-  ValueId fresh(TensorMeta meta) {
-    const ValueId id = graph_.add_tensor(std::move(meta));
-    values_.push_back(id);
-    return id;
+  std::vector<ValueId> kept(std::vector<ValueId> made) {
+    values_.insert(values_.end(), made.begin(), made.end());
+    return made;
   }
 
   ValueId emit(const char* op, std::vector<ValueId> inputs, std::vector<Attr> args,
-               TensorMeta output) {
-    const ValueId id = fresh(std::move(output));
-    node(op, std::move(inputs), std::move(args)).outputs = {id};
-    return id;
+               const TensorMeta& output) {
+    return kept(graph_.call(op, std::move(inputs), std::move(args), std::vector{output})).front();
   }
 
-  ValueId emit_view(const char* op, ValueId base, std::vector<Attr> args, TensorMeta output) {
-    args.insert(args.begin(), attr::Input{});
-    const ValueId id = emit(op, {base}, std::move(args), std::move(output));
-    graph_.value(id).storage = graph_.value(base).storage;
-    graph_.value(id).alias_class = graph_.value(base).alias_class;
-    return id;
+  void emit_views(const char* op, ValueId base, std::vector<Attr> args,
+                  const std::vector<TensorMeta>& outputs) {
+    kept(graph_.views(op, base, std::move(args), outputs));
   }
-
-  void thread_token(Node& drawing) {
-    drawing.inputs.push_back(token_);
-    token_ = graph_.add_token();
-    drawing.outputs.push_back(token_);
-    drawing.tokens = 1;
+  void emit_view(const char* op, ValueId base, std::vector<Attr> args, const TensorMeta& output) {
+    emit_views(op, base, std::move(args), std::vector{output});
   }
 
   /// Output metadata of a pointwise operator: as the input when that is dense, sometimes
@@ -173,22 +148,13 @@ class RandomGraph {
 
   void emit_split(ValueId x) {
     const TensorMeta whole = meta_of(x);
-    Node split;
-    split.op = Op::intern("aten::split.Tensor");
-    split.inputs = {x};
-    split.args = {attr::Input{}, IntExpr(1), IntExpr(0)};
-    split.phase = phase_;
-    split.id = static_cast<int32_t>(graph_.nodes.size());
+    std::vector<TensorMeta> parts;
     for (int64_t row = 0; row < whole.sizes[0].constant(); ++row) {
-      TensorMeta part = whole;
-      part.sizes[0] = 1;
-      part.offset = whole.offset + whole.strides[0] * row;
-      const ValueId id = fresh(std::move(part));
-      graph_.value(id).storage = graph_.value(x).storage;
-      graph_.value(id).alias_class = graph_.value(x).alias_class;
-      split.outputs.push_back(id);
+      parts.push_back(whole);
+      parts.back().sizes[0] = 1;
+      parts.back().offset = whole.offset + whole.strides[0] * row;
     }
-    graph_.nodes.push_back(std::move(split));
+    emit_views("aten::split.Tensor", x, {IntExpr(1), IntExpr(0)}, parts);
   }
 
   void emit_other() {
@@ -223,41 +189,27 @@ class RandomGraph {
   }
 
   void emit_draw(ValueId x) {
-    const Shape sizes = meta_of(x).sizes;
-    const ValueId y = fresh(meta(sizes[0], sizes[1]));
+    const TensorMeta drawn = meta(meta_of(x).sizes[0], meta_of(x).sizes[1]);
     if (chance(0.5)) {
-      Node& draw = node("aten::bernoulli.p", {x}, {attr::Input{}, 0.5, attr::Generator{0}});
-      draw.outputs = {y};
-      thread_token(draw);
-      return;
+      kept(graph_.draw("aten::bernoulli.p", {x}, {attr::Input{}, 0.5, attr::Generator{0}},
+                       std::vector{drawn}));
+    } else {
+      kept(graph_.draw("aten::native_dropout.default", {x}, {attr::Input{}, 0.5, true},
+                       {drawn, drawn}));
     }
-    const ValueId mask = fresh(meta(sizes[0], sizes[1]));
-    Node& draw = node("aten::native_dropout.default", {x}, {attr::Input{}, 0.5, true});
-    draw.outputs = {y, mask};
-    thread_token(draw);
   }
 
   // --- the graph --------------------------------------------------------------------------------
 
   void add_primals() {
-    const int count = 1 + pick(4);
-    for (int i = 0; i < count; ++i) {
-      Input input;
-      input.value = fresh(meta(1 + pick(3), 1 + pick(3)));
-      input.source = {Source::Kind::argument, i, ""};
-      input.requires_grad = true;
-      graph_.inputs.push_back(input);
+    primals_ = 1 + pick(4);
+    for (int i = 0; i < primals_; ++i) {
+      values_.push_back(graph_.primal(meta(1 + pick(3), 1 + pick(3))));
     }
-    primals_ = count;
-    Input token;
-    token.kind = InputKind::generator_token;
-    token.index = 0;
-    token.value = token_ = graph_.add_token();
-    graph_.inputs.push_back(token);
+    graph_.use_generator();
   }
 
-  void grow(int size, Phase phase) {
-    phase_ = phase;
+  void grow(int size) {
     for (int i = 0; i < size; ++i) {
       switch (pick(10)) {
         case 0:
@@ -275,7 +227,7 @@ class RandomGraph {
 
   /// The value itself when nobody outside has its storage yet, else a copy of it.
   ValueId unshared(ValueId id) {
-    const StorageId storage = graph_.value(id).storage;
+    const StorageId storage = graph_.graph().value(id).storage;
     if (std::find(taken_.begin(), taken_.end(), storage) == taken_.end() && storage >= primals_) {
       taken_.push_back(storage);
       return id;
@@ -288,60 +240,29 @@ class RandomGraph {
   }
 
   void add_results() {
-    const int count = 1 + pick(3);
-    for (int i = 0; i < count; ++i) {
-      Output output;
-      output.value = unshared(any());
-      output.requires_grad = true;
-      outputs_.push_back(output);
+    std::vector<ValueId> results(static_cast<size_t>(1 + pick(3)));
+    for (ValueId& id : results) {
+      id = unshared(any());
+      graph_.result(id);
     }
-    if (chance(0.3)) {
-      Output output;
-      output.kind = OutputKind::mutated_input;
-      output.index = 0;
-      output.value = any();
-      graph_.inputs[0].mutates_data = true;
-      outputs_.push_back(output);
-    }
-    for (int i = 0; i < count; ++i) {
-      Input tangent;
-      const Shape sizes = meta_of(outputs_[static_cast<size_t>(i)].value).sizes;
-      tangent.value = fresh(meta(sizes[0], sizes[1]));
-      tangent.kind = InputKind::tangent;
-      tangent.index = i;
-      graph_.inputs.push_back(tangent);
+    if (chance(0.3)) graph_.write_back(0, any());
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Shape sizes = meta_of(results[i]).sizes;
+      values_.push_back(graph_.tangent(static_cast<int32_t>(i), meta(sizes[0], sizes[1])));
     }
   }
 
   void add_gradients() {
     for (int i = 0; i < primals_; ++i) {
-      Output output;
-      output.kind = OutputKind::gradient;
-      output.index = i;
-      if (!chance(0.1)) output.value = unshared(any());
-      gradients_.push_back(output);
+      graph_.gradient(i, chance(0.1) ? kNoValue : unshared(any()));
     }
   }
 
-  void assemble() {
-    Output token;
-    token.kind = OutputKind::generator_token;
-    token.index = 0;
-    token.value = token_;
-    graph_.outputs = std::move(outputs_);
-    graph_.outputs.push_back(token);
-    graph_.outputs.insert(graph_.outputs.end(), gradients_.begin(), gradients_.end());
-  }
-
   std::mt19937_64 random_;
-  Graph graph_;
-  Phase phase_ = Phase::forward;
+  JointGraph graph_{"random"};
   int primals_ = 0;
-  ValueId token_ = kNoValue;
   std::vector<ValueId> values_;   // tensors to choose from
   std::vector<StorageId> taken_;  // storages of outputs
-  std::vector<Output> outputs_;
-  std::vector<Output> gradients_;
 };
 
 }  // namespace antegrad::testing

@@ -6,30 +6,31 @@
 #include <memory>
 #include <string>
 #include <utility>
-
-#include <fmt/format.h>
+#include <vector>
 
 #include "graphs.h"
 #include "partition/budget/planner.h"
 #include "passes/pass_list.h"
+#include "support/joint_graph.h"
 
 namespace antegrad::testing {
 
 /// exp, sin, exp, sin, ... of 16 KiB each, all of which the backward reads.
 inline Graph chain_graph(int layers) {
-  const std::string type = "f32[4096]";
-  std::string inputs = "inputs\n  %0: " + type + " primal argument 0 grad\n";
-  inputs += fmt::format("  %{}: {} tangent 0\n", 2 * layers + 1, type);
-  std::string forward = "nodes\n";
-  std::string backward = "backward\n";
+  JointGraph graph("chain");
+  std::vector<ValueId> row = {graph.primal(dense({4096}))};
   for (int i = 0; i < layers; ++i) {
-    forward += fmt::format("  %{}: {} = aten::{}.default(%{})\n", i + 1, type,
-                           i % 2 == 0 ? "exp" : "sin", i);
-    backward += fmt::format("  %{}: {} = aten::mul.Tensor(%{}, %{})\n", 2 * layers + 2 + i, type,
-                            2 * layers + 1 + i, layers - i);
+    const char* op = i % 2 == 0 ? "aten::exp.default" : "aten::sin.default";
+    row.push_back(graph.call(op, {row.back()}, dense({4096})));
   }
-  return graph_of(inputs + forward + backward +
-                  fmt::format("outputs\n  %{} result\n  %{} gradient 0\n", layers, 3 * layers + 1));
+  graph.result(row.back());
+  ValueId gradient = graph.tangent(0, dense({4096}));
+  graph.begin_backward();
+  for (; row.size() > 1; row.pop_back()) {
+    gradient = graph.call("aten::mul.Tensor", {gradient, row.back()}, dense({4096}));
+  }
+  graph.gradient(0, gradient);
+  return graph.finish();
 }
 
 /// A graph that is simplified, and its planner; stays where it is.

@@ -1,5 +1,6 @@
 #include "explain/replay.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <antegrad/error.h>

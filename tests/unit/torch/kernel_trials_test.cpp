@@ -1,0 +1,55 @@
+// What is measured of kernels: seconds and scratch memory, by node.
+
+#include "runtime/kernel_trials.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "runtime/kernel_times.h"
+#include "runtime/scratch.h"
+#include "support/bits.h"
+#include "support/joint_graph.h"
+
+namespace antegrad::testing {
+namespace kernel_trials_test {
+
+const ops::AttrTables kNoTables;
+
+TEST(KernelTimes, KernelsTakeTimeAndViewsTakeNone) {
+  JointGraph b("times");
+  const auto x = b.primal(dense({64, 64}));
+  const auto turned = b.view("aten::t.default", x, {}, dense({64, 64}));
+  b.result(b.call("aten::mm.default", {x, turned}, dense({64, 64})));
+  const auto seconds = runtime::measure_seconds(b.finish(), kNoTables);
+  ASSERT_EQ(seconds.size(), 2U);
+  EXPECT_EQ(seconds[0], 0);
+  EXPECT_GT(seconds[1], 0);
+}
+
+TEST(Scratch, MemoryBeyondTheResultsIsCounted) {
+  constexpr int64_t kRows = 64, kColumns = 1024;
+  JointGraph b("scratch");
+  const auto x = b.primal(dense({kRows, kColumns}));
+  b.result(b.call("aten::neg.default", {x}, dense({kRows, kColumns})));
+  b.result(
+      b.call("aten::logsumexp.default", {x}, {attr::Input{}, Shape{1}, false}, dense({kRows})));
+  const auto bytes = runtime::measure_scratch(b.finish(), kNoTables);
+  ASSERT_EQ(bytes.size(), 2U);
+  EXPECT_EQ(bytes[0], 0);
+  // exp(x - max) is as large as x.
+  EXPECT_GE(bytes[1], kRows * kColumns * 4);
+}
+
+TEST(Scratch, MeasuringADrawLeavesTheGeneratorAsItWas) {
+  JointGraph b("draws");
+  const auto x = b.primal(dense({4}));
+  b.draw("aten::bernoulli.p", {x}, {attr::Input{}, 0.5, attr::None{}}, std::vector{dense({4})});
+  ops::AttrTables tables;
+  tables.generators.emplace_back();  // the default one
+  const auto state = at::globalContext().defaultGenerator(at::kCPU).clone();
+  runtime::measure_scratch(b.finish(), tables);
+  EXPECT_TRUE(same_bits(at::rand({3}), at::rand({3}, state)));
+}
+
+}  // namespace kernel_trials_test
+}  // namespace antegrad::testing

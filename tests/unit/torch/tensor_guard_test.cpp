@@ -1,0 +1,60 @@
+// The guard of one tensor: each property that it watches, changed alone.
+
+#include "compile/tensor_guard.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace antegrad::testing {
+namespace tensor_guard_test {
+
+using compiler::TensorGuard;
+
+TEST(TensorGuard, MatchesWhatHasTheSameMetadata) {
+  const TensorGuard guard(at::zeros({2, 3}));
+  EXPECT_TRUE(guard.matches(at::ones({2, 3})));
+  EXPECT_EQ(guard.difference(at::ones({2, 3})), "");
+  EXPECT_EQ(guard.sizes(), at::IntArrayRef({2, 3}));
+  EXPECT_EQ(guard.offset(), 0);
+}
+
+TEST(TensorGuard, NamesEachPropertyThatDiffers) {
+  const auto plain = at::zeros({2, 3});
+  const TensorGuard guard(plain);
+  const auto expect = [&](const at::Tensor& tensor, const std::string& words) {
+    EXPECT_FALSE(guard.matches(tensor)) << words;
+    EXPECT_EQ(guard.difference(tensor), words);
+  };
+  expect(at::Tensor(), "defined was 1, is 0");
+  expect(at::zeros({2, 3}, at::kDouble), "dtype was float, is double");
+  expect(at::zeros({2, 3}, at::kMeta), "device was cpu, is meta");
+  expect(at::zeros({4, 3}), "sizes was [2, 3], is [4, 3]");
+  expect(at::zeros({6}), "sizes was [2, 3], is [6]");
+  expect(at::zeros({3, 2}).t(), "strides was [3, 1], is [1, 2]");
+  expect(at::zeros({2, 3}).requires_grad_(), "requires_grad was 0, is 1");
+  expect(at::zeros({3, 3}).slice(0, 1), "storage_offset was 0, is 3");
+}
+
+TEST(TensorGuard, TellsALeafFromAResult) {
+  const auto leaf = at::zeros({2}).requires_grad_();
+  const TensorGuard guard(leaf);
+  EXPECT_TRUE(guard.matches(at::zeros({2}).requires_grad_()));
+  EXPECT_EQ(guard.difference(leaf * 2), "is_leaf was 1, is 0");
+}
+
+TEST(TensorGuard, TellsLazyBits) {
+  const auto z = at::zeros({2}, at::kComplexFloat);
+  const TensorGuard guard(z);
+  EXPECT_FALSE(guard.matches(z.conj()));
+  EXPECT_NE(guard.difference(z.conj()).find("dispatch keys"), std::string::npos);
+}
+
+TEST(TensorGuard, OfAnUndefinedTensorMatchesUndefinedOnesOnly) {
+  const TensorGuard guard{at::Tensor()};
+  EXPECT_TRUE(guard.matches(at::Tensor()));
+  EXPECT_FALSE(guard.matches(at::zeros({})));
+  EXPECT_EQ(guard.difference(at::zeros({})), "defined was 0, is 1");
+}
+
+}  // namespace tensor_guard_test
+}  // namespace antegrad::testing
