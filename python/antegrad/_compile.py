@@ -31,9 +31,18 @@ def compile(function=None, /, **options):
     return compiled
 
 
+class Reports(list):
+    """Reports on the graphs that Dynamo made of one function; print() shows them one after the other."""
+
+    def __str__(self):
+        return "".join(map(str, self))
+
+    __repr__ = __str__
+
+
 def report(compiled):
     """What a compiled function did: of antegrad.compile a Report, of torch.compile(..., backend="antegrad") a list of
-    them, one a graph that Dynamo made."""
+    them, one a graph that Dynamo made. print() shows either as text."""
     if isinstance(compiled, Function):
         return compiled.report()
     functions = functions_of(compiled)
@@ -42,4 +51,4 @@ def report(compiled):
             "expected what antegrad.compile or torch.compile(..., backend='antegrad') returned, after its first call; "
             f"found {type(compiled).__name__}"
         )
-    return [f.report() for f in functions]
+    return Reports(f.report() for f in functions)

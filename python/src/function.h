@@ -7,8 +7,10 @@
 #include <torch/extension.h>
 
 #include <memory>
+#include <optional>
 
 #include "held_object.h"
+#include "structure.h"
 
 namespace antegrad::python {
 
@@ -34,6 +36,9 @@ class Function {
 
  private:
   static Leaves run(void* callable, const Leaves& arguments);
+  /// Nothing where the call must run eagerly.
+  std::optional<Leaves> call(const py::args& args, const py::kwargs& kwargs, Containers& seen,
+                             bool run);
   static void collect(bool all);
   detail::BodyRef body() const { return {callable_.get(), &run, &collect}; }
 
