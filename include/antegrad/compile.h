@@ -52,7 +52,8 @@ class CompiledFunction {
   /// Runs the call by a program that fits, compiling one if none does. Nothing when the call must run
   /// eagerly (counted). `run` false compiles only.
   std::optional<Leaves> call(const Leaves& arguments, const BodyRef& body, bool run);
-  /// Counts a call that runs eagerly because of `error`, which is being handled; or throws it, as Options::on_refusal says.
+  /// Counts a call that runs eagerly because of `error`, which is being handled, or throws it:
+  /// Options::on_refusal decides.
   void refuse(const CaptureError& error);
   /// Drops all programs: none knows the new guard's value.
   void add_guard(HostGuard guard);

@@ -9,8 +9,10 @@ from antegrad._dynamo import functions_of
 def compile(function=None, /, **options):
     """Compiles a function over tensors, or a module; use it like the function itself, also as a decorator.
 
-    Arguments and results are tensors, numbers, strings, and tuples, lists and dictionaries of these. Tensors that the
-    function holds (parameters, buffers, closures) are found when it is captured, and gradients flow to them as in eager.
+    Arguments and results are tensors, numbers, strings, and structures of these: tuples, lists, dictionaries, dataclasses,
+    types registered with torch.utils._pytree. Lists, dictionaries and dataclasses that the function changes are changed as in
+    eager. Tensors that the function holds (parameters, buffers, closures) are found when it is captured, and gradients flow to
+    them as in eager.
     Other Python state that it reads is fixed at capture: declare it with `.guard(read)`, or the audit finds it
     (calls 2, 4, 8, ... are captured again and compared).
 

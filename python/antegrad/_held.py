@@ -6,9 +6,13 @@ import types
 
 import torch
 
+from antegrad._structures import key_text
+
 _DEPTH = 4
 _MOST = 20_000  # containers and objects; what lies beyond is not looked at
-_LEAVES = (type(None), bool, int, float, complex, str, bytes, torch.Tensor, torch.nn.Parameter, torch.dtype, torch.device)
+_LONG = 1_000  # elements of one container
+_LEAVES = frozenset((type(None), bool, int, float, complex, str, bytes, torch.Tensor, torch.nn.Parameter, torch.dtype, torch.device))
+_CONTAINERS = (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
 _NONE = object()
 _MODULE_ATTRIBUTES = frozenset(vars(torch.nn.Module())) - {"_parameters", "_buffers"}
 
@@ -44,21 +48,18 @@ class Held:
         return True
 
     def _find(self, value, name, depth):
-        if type(value) in _LEAVES or depth > _DEPTH or isinstance(value, (torch.Tensor, type, types.ModuleType)):
+        if depth > _DEPTH or isinstance(value, (torch.Tensor, type, types.ModuleType)):
             return
         for child, place in self._children(value, name):
-            self._find(child, place, depth + 1)
+            if type(child) not in _LEAVES:
+                self._find(child, place, depth + 1)
 
     def _children(self, value, name):
-        if isinstance(value, (list, collections.deque)):
-            return [(v, f"{name}[{i}]") for i, v in enumerate(value)] if self._keep(value, name) else ()
-        if isinstance(value, dict):
-            return [(v, f"{name}[{k!r}]") for k, v in value.items()] if self._keep(value, name) else ()
-        if isinstance(value, set):
-            self._keep(value, name)
+        if type(value) in _CONTAINERS and not self._keep(value, name):
             return ()
-        if isinstance(value, tuple):
-            return [(v, f"{name}[{i}]") for i, v in enumerate(value)]
+        if type(value) in _CONTAINERS or isinstance(value, tuple):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            return [(v, f"{name}[{key_text(k)}]") for k, v in items if type(v) not in _LEAVES] if len(value) <= _LONG else ()
         if isinstance(value, torch.nn.Module):
             return list(self._module(value, name))
         if isinstance(value, types.FunctionType):

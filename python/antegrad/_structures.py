@@ -64,8 +64,8 @@ def replace(container, contents):
         set_state(container, state_of(contents))
 
 
-def place_of(target, args, kwargs):
-    """Where `target` lies in the arguments of a call: "argument 0['a'][2].field"; "the arguments" where it is not found."""
+def place_of(target, args, kwargs, result):
+    """Where `target` lies in the arguments and the result of a call: "argument 0['a'][2].field"."""
     seen = set()
 
     def search(value, place):
@@ -78,12 +78,18 @@ def place_of(target, args, kwargs):
 
     places = [(f"argument {i}", value) for i, value in enumerate(args)]
     places += [(f"argument '{name}'", value) for name, value in kwargs.items()]
-    return next((found for place, value in places if (found := search(value, place))), "the arguments")
+    places.append(("the result", result))
+    return next((found for place, value in places if (found := search(value, place))), "made anew when asked for")
+
+
+def key_text(key):
+    """A key of a dictionary in messages. No repr() of others: a tensor's reads its data."""
+    return repr(key) if isinstance(key, (str, int)) else type(key).__name__
 
 
 def _children(value):
     if isinstance(value, dict):
-        return [(f"[{key!r}]", child) for key, child in value.items()]
+        return [(f"[{key_text(key)}]", child) for key, child in value.items()]
     if isinstance(value, (list, tuple, collections.deque)):
         return [(f"[{i}]", child) for i, child in enumerate(value)]
     if node := pytree.SUPPORTED_NODES.get(type(value)):

@@ -47,11 +47,13 @@ std::vector<size_t> Contents::changed(const py::tuple& args, const py::dict& kwa
     changed.push_back(i);
     if (helpers().attr("is_replaceable")(seen_[i]).cast<bool>()) continue;
     throw MutationError(
-        "", {"a function that changes lists, dictionaries, deques and dataclasses only, of its "
-             "arguments",
-             "a change in " + type_text(seen_[i]) + " (" +
-                 helpers().attr("place_of")(seen_[i], args, kwargs).cast<std::string>() + ")",
-             "return a new object instead"});
+        "",
+        {"a function that changes lists, dictionaries, deques and dataclasses only, of its "
+         "arguments",
+         "a change in " + type_text(seen_[i]) + " (" +
+             helpers().attr("place_of")(seen_[i], args, kwargs, py::none()).cast<std::string>() +
+             ")",
+         "return a new object instead"});
   }
   return changed;
 }

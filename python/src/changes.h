@@ -3,8 +3,9 @@
 /// \file
 /// Containers among the arguments that a captured function changes.
 ///
-/// The function is captured on containers made anew from leaves. What it changed in them is found after the call, follows its
-/// result in the leaves, and goes into the caller's own containers with each call.
+/// The function is captured on containers made anew from leaves. What it changed in them is found
+/// after the call, follows its result in the leaves, and goes into the caller's own containers with
+/// each call.
 
 #include <vector>
 
@@ -18,8 +19,9 @@ class Contents {
   /// Remembers what is in `arguments` now; refers to them.
   explicit Contents(Containers& arguments);
 
-  /// The numbers of those that changed since; no others may have been met meanwhile. Throws MutationError for one that
-  /// cannot be changed from outside; `args` and `kwargs` tell where it is.
+  /// The numbers of those that changed since; no others may have been met meanwhile. Throws
+  /// MutationError for one that cannot be changed from outside; `args` and `kwargs` tell where it
+  /// is.
   std::vector<size_t> changed(const py::tuple& args, const py::dict& kwargs) const;
 
  private:

@@ -8,21 +8,19 @@
 namespace antegrad::python {
 namespace {
 
-CaptureError refusal(const Unsupported& unsupported, const std::string& place) {
+// `result` is None where the function was not run.
+CaptureError refusal(const Unsupported& unsupported, const py::tuple& args, const py::dict& kwargs,
+                     const py::object& result) {
+  const auto place = py::module_::import("antegrad._structures")
+                         .attr("place_of")(unsupported.object, args, kwargs, result)
+                         .cast<std::string>();
   return {"",
-          {"tensors, None, numbers, strings, values such as torch.dtype, and tuples, lists, "
-           "dictionaries, dataclasses and types registered with torch.utils._pytree of those as "
-           "arguments and results of a compiled function",
+          {"tensors, None, numbers, strings, values such as torch.dtype, and structures of these "
+           "(tuples, lists, dictionaries, dataclasses, types registered with torch.utils._pytree) "
+           "as arguments and results of a compiled function",
            type_text(unsupported.object) + " (" + place + ")",
-           "register its type with torch.utils._pytree.register_pytree_node, pass its tensors, or "
+           "register its type with torch.utils._pytree.register_pytree_node, use its tensors, or "
            "let the function hold it"}};
-}
-
-std::string place_in(const Unsupported& unsupported, const py::tuple& args,
-                     const py::dict& kwargs) {
-  return py::module_::import("antegrad._structures")
-      .attr("place_of")(unsupported.object, args, kwargs)
-      .cast<std::string>();
 }
 
 Leaves leaves_of(const py::args& args, const py::kwargs& kwargs, Containers& seen) {
@@ -31,7 +29,7 @@ Leaves leaves_of(const py::args& args, const py::kwargs& kwargs, Containers& see
     flatten(args, seen, leaves);
     flatten_contents(kwargs, seen, leaves);
   } catch (const Unsupported& unsupported) {
-    throw refusal(unsupported, place_in(unsupported, args, kwargs));
+    throw refusal(unsupported, args, kwargs, py::none());
   }
   return leaves;
 }
@@ -65,16 +63,17 @@ Leaves Function::run(void* callable, const Leaves& arguments) {
   const py::tuple args = unflatten(reader, seen);
   const py::dict kwargs = unflatten_contents(reader, seen);
   HeldContainers::remember();
+  py::object result = py::none();
   try {
     const Contents before(seen);
-    const auto result = call_captured(static_cast<HeldObject*>(callable)->object, args, kwargs);
+    result = call_captured(static_cast<HeldObject*>(callable)->object, args, kwargs);
     const auto changed = before.changed(args, kwargs);
     Leaves leaves;
     flatten(result, seen, leaves);
     flatten_changes(changed, seen, leaves);
     return leaves;
   } catch (const Unsupported& unsupported) {
-    throw refusal(unsupported, "in the result, or put into an argument");
+    throw refusal(unsupported, args, kwargs, result);
   }
 }
 

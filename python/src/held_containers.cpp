@@ -15,6 +15,7 @@ void HeldContainers::remember() {
 std::string HeldContainers::restore() {
   const auto before = std::exchange(before_, py::object());
   if (!before) return "";
+  const py::error_scope pending;  // a failed backward pass may have left an error
   const auto changed = before.attr("restore")().cast<std::vector<std::string>>();
   std::string text;
   for (const auto& name : changed) {

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Lists, dictionaries and attributes that a compiled function holds: put back when a call fails that captured it.
+/// Lists, dictionaries and attributes that a compiled function holds: put back when a call fails
+/// that captured it.
 
 #include <torch/extension.h>
 
@@ -9,7 +10,8 @@
 
 namespace antegrad::python {
 
-/// The call of a compiled function that runs on this thread. With the GIL where it is made, and where it dies.
+/// The call of a compiled function that runs on this thread. With the GIL where it is made, and
+/// where it dies.
 class HeldContainers {
  public:
   explicit HeldContainers(py::handle function) : function_(function), outer_(current_) {
@@ -19,7 +21,8 @@ class HeldContainers {
   HeldContainers(const HeldContainers&) = delete;
   HeldContainers& operator=(const HeldContainers&) = delete;
 
-  /// The function is about to be run to be captured. Remembers what is in its containers, the first time in a call.
+  /// The function is about to be run to be captured. Remembers what is in its containers, the first
+  /// time in a call.
   static void remember();
   /// Puts that back. Returns a line of text that names what had changed, or "".
   std::string restore();

@@ -7,7 +7,8 @@
 namespace antegrad::python {
 namespace {
 
-// What follows in the leaves. The numbers are part of programs' guards and mean nothing outside of a process.
+// What follows in the leaves. The numbers are part of programs' guards and mean nothing outside of
+// a process.
 enum class Kind : int64_t {
   none,
   boolean,       // a bool
@@ -28,8 +29,8 @@ enum class Kind : int64_t {
   node,          // a type, a length, then children, then a context: see torch.utils._pytree
 };
 
-// Immutable objects by number, so that host values stand for them. Equal objects of one type have one number. Grows
-// with the different constants that a process passes to compiled functions.
+// Immutable objects by number, so that host values stand for them. Equal objects of one type have
+// one number. Grows with the different constants that a process passes to compiled functions.
 class Constants {
  public:
   static Constants& instance() {
@@ -77,7 +78,8 @@ py::object helper(const char* name) {
   return helpers->attr(name);
 }
 
-// How torch.utils._pytree takes objects of a type apart; none for a type that is not registered there.
+// How torch.utils._pytree takes objects of a type apart; none for a type that is not registered
+// there.
 py::object registered(const py::type& type) {
   static const auto* const nodes =
       new py::dict(py::module_::import("torch.utils._pytree").attr("SUPPORTED_NODES"));
@@ -87,7 +89,8 @@ py::object registered(const py::type& type) {
   return py::none();
 }
 
-// Python's limit of recursion holds for structures too, such as a registered type's object that contains itself.
+// Python's limit of recursion holds for structures too, such as a registered type's object that
+// contains itself.
 class Recursion {
  public:
   Recursion() {
@@ -362,32 +365,6 @@ py::object Reader::value() {
 }
 
 }  // namespace
-
-int64_t Containers::find(py::handle object) const {
-  if (!numbers_.empty()) {
-    const auto found = numbers_.find(object.ptr());
-    return found == numbers_.end() ? -1 : found->second;
-  }
-  for (size_t i = 0; i < objects_.size(); ++i) {
-    if (objects_[i].is(object)) return static_cast<int64_t>(i);
-  }
-  return -1;
-}
-
-void Containers::add(py::object object) {
-  objects_.push_back(std::move(object));
-  if (numbers_.empty() && objects_.size() < kScanned) return;
-  for (auto i = numbers_.size(); i < objects_.size(); ++i) {
-    numbers_.emplace(objects_[i].ptr(), static_cast<int64_t>(i));
-  }
-}
-
-void Containers::shrink(size_t size) {
-  while (objects_.size() > size) {
-    numbers_.erase(objects_.back().ptr());
-    objects_.pop_back();
-  }
-}
 
 std::string type_text(py::handle object) {
   const auto type = py::type::of(object);
