@@ -120,7 +120,7 @@ class Writer {
   }
   void integer(py::handle value);
   bool hashable_constant(py::handle value);
-  void elements(py::handle sequence, size_t size);
+  void elements(py::handle sequence);
   void items(const py::dict& dict);
   void container(py::handle value);
   void write_container(py::handle value, bool numbered);
@@ -140,10 +140,19 @@ void Writer::integer(py::handle value) {
   number(static_cast<int64_t>(integer));
 }
 
-void Writer::elements(py::handle sequence, size_t size) {
+// Of a list or a tuple.
+void Writer::elements(py::handle sequence) {
   const Recursion deeper;
+  const auto size = PySequence_Fast_GET_SIZE(sequence.ptr());
   number(static_cast<int64_t>(size));
-  for (const auto element : sequence) value(element);
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    if (i >= PySequence_Fast_GET_SIZE(sequence.ptr())) {
+      throw py::index_error("a list that is taken apart got shorter meanwhile");
+    }
+    const auto element =
+        py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(sequence.ptr(), i));
+    value(element);
+  }
 }
 
 void Writer::items(const py::dict& dict) {
@@ -189,7 +198,7 @@ void Writer::value(py::handle value) {
     leaves_.host.emplace_back(value.cast<std::string>());
   } else if (PyTuple_CheckExact(object)) {
     kind(Kind::tuple);
-    elements(value, static_cast<size_t>(PyTuple_GET_SIZE(object)));
+    elements(value);
   } else if (PyList_CheckExact(object) || PyDict_CheckExact(object)) {
     container(value);
   } else if (py::isinstance(value, constant_types())) {
@@ -219,7 +228,7 @@ void Writer::write_container(py::handle value, bool numbered) {
   if (PyList_CheckExact(object)) {
     kind(Kind::list);
     add();
-    return elements(value, static_cast<size_t>(PyList_GET_SIZE(object)));
+    return elements(value);
   }
   if (PyDict_CheckExact(object)) {
     kind(Kind::dict);
@@ -236,7 +245,7 @@ void Writer::write_container(py::handle value, bool numbered) {
   if (PyTuple_Check(object) && (node.is_none() || py::hasattr(type, "n_sequence_fields"))) {
     kind(Kind::tuple_of);  // named tuples, and what torch.return_types holds
     type_of(value);
-    return elements(value, static_cast<size_t>(PyTuple_GET_SIZE(object)));
+    return elements(value);
   }
   if (!node.is_none()) {
     write_node(value, node);
@@ -258,7 +267,7 @@ void Writer::write_node(py::handle value, const py::object& node) {
   const py::list children(parts[0]);
   kind(Kind::node);
   type_of(value);
-  elements(children, children.size());
+  elements(children);
   const bool was = std::exchange(in_context_, true);
   this->value(parts[1]);
   in_context_ = was;
