@@ -77,7 +77,7 @@ class Held:
         for path, part in module.named_modules(prefix=name):
             if self._keep(vars(part), path):
                 for key, value in vars(part).items():
-                    if key not in _MODULE_ATTRIBUTES:
+                    if type(value) not in _LEAVES and key not in _MODULE_ATTRIBUTES:
                         yield value, f"{path}.{key}"
                 yield type(part).forward, path
 
