@@ -53,6 +53,9 @@ class CompiledFunction {
   /// Runs the call by a program whose guards hold, and compiles one if there is none. Returns
   /// nothing if the call must run eagerly (counted). With `run` false it only compiles.
   std::optional<Leaves> call(const Leaves& arguments, const BodyRef& body, bool run);
+  /// Counts a call that runs eagerly because of `error`, which is being handled, or throws it.
+  /// Options::on_refusal decides.
+  void refuse(const CaptureError& error);
   /// Drops all programs, since none has a value for the new guard.
   void add_guard(HostGuard guard);
   Report report() const;

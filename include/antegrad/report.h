@@ -83,6 +83,10 @@ struct Report {
   std::vector<ProgramReport> programs;  ///< oldest first
 };
 
+/// Text for people, in lines.
 std::ostream& operator<<(std::ostream& out, const Report& report);
+std::ostream& operator<<(std::ostream& out, const ProgramReport& program);
+/// In one line, which has no end.
+std::ostream& operator<<(std::ostream& out, const ShapeCheck& check);
 
 }  // namespace antegrad

@@ -9,8 +9,10 @@ from antegrad._dynamo import functions_of
 def compile(function=None, /, **options):
     """Compiles a function over tensors, or a module; use it like the function itself, also as a decorator.
 
-    Arguments and results are tensors, numbers, strings, and tuples, lists and dictionaries of these. Tensors that the
-    function holds (parameters, buffers, closures) are found when it is captured, and gradients flow to them as in eager.
+    Arguments and results are tensors, numbers, strings, and structures of these: tuples, lists, dictionaries, dataclasses,
+    types registered with torch.utils._pytree. Lists, dictionaries and dataclasses that the function changes are changed as in
+    eager. Tensors that the function holds (parameters, buffers, closures) are found when it is captured, and gradients flow to
+    them as in eager.
     Other Python state that it reads is fixed at capture: declare it with `.guard(read)`, or the audit finds it
     (calls 2, 4, 8, ... are captured again and compared).
 
@@ -31,9 +33,18 @@ def compile(function=None, /, **options):
     return compiled
 
 
+class Reports(list):
+    """Reports on the graphs that Dynamo made of one function; print() shows them one after the other."""
+
+    def __str__(self):
+        return "".join(map(str, self))
+
+    __repr__ = __str__
+
+
 def report(compiled):
     """What a compiled function did: of antegrad.compile a Report, of torch.compile(..., backend="antegrad") a list of
-    them, one a graph that Dynamo made."""
+    them, one a graph that Dynamo made. print() shows either as text."""
     if isinstance(compiled, Function):
         return compiled.report()
     functions = functions_of(compiled)
@@ -42,4 +53,4 @@ def report(compiled):
             "expected what antegrad.compile or torch.compile(..., backend='antegrad') returned, after its first call; "
             f"found {type(compiled).__name__}"
         )
-    return [f.report() for f in functions]
+    return Reports(f.report() for f in functions)

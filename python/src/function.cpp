@@ -1,17 +1,53 @@
 #include "function.h"
 
 #include "captured_call.h"
+#include "changes.h"
+#include "held_containers.h"
 #include "hooks.h"
-#include "structure.h"
 
 namespace antegrad::python {
 namespace {
 
-Leaves leaves_of(const py::args& args, const py::kwargs& kwargs) {
+// `result` is None where the function was not run.
+CaptureError refusal(const Unsupported& unsupported, const py::tuple& args, const py::dict& kwargs,
+                     const py::object& result) {
+  const auto place = py::module_::import("antegrad._structures")
+                         .attr("place_of")(unsupported.object, args, kwargs, result)
+                         .cast<std::string>();
+  return {"",
+          {"tensors, None, numbers, strings, values such as torch.dtype, and structures of these "
+           "(tuples, lists, dictionaries, dataclasses, types registered with torch.utils._pytree) "
+           "as arguments and results of a compiled function",
+           type_text(unsupported.object) + " (" + place + ")",
+           "register its type with torch.utils._pytree.register_pytree_node, use its tensors, or "
+           "let the function hold it"}};
+}
+
+Leaves leaves_of(const py::args& args, const py::kwargs& kwargs, Containers& seen) {
   Leaves leaves;
-  flatten(args, leaves);
-  flatten(kwargs, leaves);
+  try {
+    flatten(args, seen, leaves);
+    flatten_contents(kwargs, seen, leaves);
+  } catch (const Unsupported& unsupported) {
+    throw refusal(unsupported, args, kwargs, py::none());
+  }
   return leaves;
+}
+
+std::vector<HostValue> guarded(const py::object& state) {
+  const auto fail = [](const std::string& found) {
+    throw InputError(ErrorText{"numbers, strings and structures of these from a guard", found,
+                               "return what the function reads of it"});
+  };
+  Containers seen;
+  Leaves leaves;
+  try {
+    flatten(state, seen, leaves);
+  } catch (const Unsupported& unsupported) {
+    fail(type_text(unsupported.object));
+  }
+  if (!leaves.tensors.empty()) fail("a tensor");
+  return leaves.host;
 }
 
 }  // namespace
@@ -23,11 +59,22 @@ Function::Function(py::object callable, Options options)
 Leaves Function::run(void* callable, const Leaves& arguments) {
   const py::gil_scoped_acquire gil;
   LeafReader reader(arguments);
-  const auto args = unflatten(reader), kwargs = unflatten(reader);
-  const auto result = call_captured(static_cast<HeldObject*>(callable)->object, args, kwargs);
-  Leaves leaves;
-  flatten(result, leaves);
-  return leaves;
+  Containers seen;
+  const py::tuple args = unflatten(reader, seen);
+  const py::dict kwargs = unflatten_contents(reader, seen);
+  HeldContainers::remember();
+  py::object result = py::none();
+  try {
+    const Contents before(seen);
+    result = call_captured(static_cast<HeldObject*>(callable)->object, args, kwargs);
+    const auto changed = before.changed(args, kwargs);
+    Leaves leaves;
+    flatten(result, seen, leaves);
+    flatten_changes(changed, seen, leaves);
+    return leaves;
+  } catch (const Unsupported& unsupported) {
+    throw refusal(unsupported, args, kwargs, result);
+  }
 }
 
 // Objects that refer to each other in a cycle hold their tensors until then.
@@ -37,33 +84,54 @@ void Function::collect(bool all) {
   py::module_::import("gc").attr("collect")(all ? 2 : 1);
 }
 
-py::object Function::operator()(const py::args& args, const py::kwargs& kwargs) {
-  const auto arguments = leaves_of(args, kwargs);
-  const TorchHooks hooks;
-  const auto results = [&] {
+std::optional<Leaves> Function::call(const py::args& args, const py::kwargs& kwargs,
+                                     Containers& seen, bool run) {
+  Leaves arguments;
+  try {
+    arguments = leaves_of(args, kwargs, seen);
+  } catch (const CaptureError& error) {
     const py::gil_scoped_release no_gil;
-    return function_.call(arguments, body(), /*run=*/true);
-  }();
+    function_.refuse(error);
+    return std::nullopt;
+  }
+  HeldContainers held(callable());
+  try {
+    const TorchHooks hooks;
+    auto results = [&] {
+      const py::gil_scoped_release no_gil;
+      return function_.call(arguments, body(), run);
+    }();
+    if (!results) held.restore();
+    return results;
+  } catch (Error& error) {
+    if (const auto changed = held.restore(); !changed.empty()) error.add_context(changed);
+    throw;
+  } catch (...) {
+    held.restore();
+    throw;
+  }
+}
+
+py::object Function::operator()(const py::args& args, const py::kwargs& kwargs) {
+  Containers seen;
+  const auto results = call(args, kwargs, seen, /*run=*/true);
   if (!results) return callable()(*args, **kwargs);
   LeafReader reader(*results);
-  return unflatten(reader);
+  auto result = unflatten(reader, seen);
+  make_changes(reader, seen);
+  return result;
 }
 
 void Function::warmup(const py::args& args, const py::kwargs& kwargs) {
-  const auto arguments = leaves_of(args, kwargs);
-  const TorchHooks hooks;
-  const py::gil_scoped_release no_gil;
-  function_.call(arguments, body(), /*run=*/false);
+  Containers seen;
+  call(args, kwargs, seen, /*run=*/false);
 }
 
 void Function::guard(py::object read) {
   const auto held = std::make_shared<HeldObject>(std::move(read));
   function_.add_guard([held] {
     const py::gil_scoped_acquire gil;
-    Leaves leaves;
-    flatten(held->object(), leaves);
-    if (!leaves.tensors.empty()) throw py::type_error("a guard returns no tensors");
-    return leaves.host;
+    return guarded(held->object());
   });
 }
 

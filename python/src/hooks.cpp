@@ -43,11 +43,13 @@ Leaves packed_leaves(const py::object& packed) {
       "return tensors and values that the object is made of, and make it again in the unpack hook, "
       "or "
       "run the hooks eagerly: antegrad.saved_tensors_hooks(..., inlineable=False)";
+  Containers seen;
   Leaves leaves;
   try {
-    flatten(packed, leaves);
-  } catch (const py::type_error& error) {
-    throw HookError(ErrorText{"a pack hook that returns tensors and values", error.what(), remedy});
+    flatten(packed, seen, leaves);
+  } catch (const Unsupported& unsupported) {
+    throw HookError(ErrorText{"a pack hook that returns tensors and values",
+                              type_text(unsupported.object), remedy});
   }
   for (const auto& tensor : leaves.tensors) {
     const auto object = wrap(tensor);
@@ -104,7 +106,8 @@ Hooks hooks_of(const py::object& pack_hook, const py::object& unpack_hook) {
   pair.unpack = [unpack](const Leaves& leaves) {
     const py::gil_scoped_acquire gil;
     LeafReader reader(leaves);
-    return tensor_of(call_captured(unpack->object, py::make_tuple(unflatten(reader))));
+    Containers seen;
+    return tensor_of(call_captured(unpack->object, py::make_tuple(unflatten(reader, seen))));
   };
   pair.identity = [pack, unpack] {
     const py::gil_scoped_acquire gil;

@@ -14,10 +14,22 @@
 namespace antegrad::python {
 namespace {
 
+// str() and repr() of a report: notebooks and lists show the latter.
+template <class T>
+void add_text(py::class_<T>& type) {
+  const auto text = [](const T& report) {
+    std::ostringstream out;
+    out << report;
+    return out.str();
+  };
+  type.def("__str__", text).def("__repr__", text);
+}
+
 void add_reports(py::module_& module) {
-  py::class_<ShapeCheck>(module, "ShapeCheck",
-                         "How the results of one operator were described, by calls.")
-      .def_readonly("shape_functions", &ShapeCheck::shape_functions)
+  py::class_<ShapeCheck> check(module, "ShapeCheck",
+                               "How the results of one operator were described, by calls.");
+  add_text(check);
+  check.def_readonly("shape_functions", &ShapeCheck::shape_functions)
       .def_readonly("meta_kernels", &ShapeCheck::meta_kernels)
       .def_readonly("real_kernels", &ShapeCheck::real_kernels)
       .def_readonly("checked", &ShapeCheck::checked,
@@ -27,8 +39,9 @@ void add_reports(py::module_& module) {
       .def_readonly("mismatches", &ShapeCheck::mismatches,
                     "Calls whose kernel returns something else.")
       .def_readonly("mismatch", &ShapeCheck::mismatch, "The first of these in words.");
-  py::class_<ProgramReport>(module, "ProgramReport", "One captured and compiled program.")
-      .def_readonly("name", &ProgramReport::name)
+  py::class_<ProgramReport> program(module, "ProgramReport", "One captured and compiled program.");
+  add_text(program);
+  program.def_readonly("name", &ProgramReport::name)
       .def_readonly("graph_hash", &ProgramReport::graph_hash,
                     "Of the joint graph: equal in every run.")
       .def_readonly("joint_nodes", &ProgramReport::joint_nodes, "After simplification.")
@@ -74,8 +87,10 @@ void add_reports(py::module_& module) {
                     "Calls by operator that no shape function described.")
       .def_readonly("shape_checks", &ProgramReport::shape_checks,
                     "By operator; empty unless cross_check_shapes is on.");
-  py::class_<Report>(module, "Report", "What a compiled function did and decided; str() prints it.")
-      .def_readonly("name", &Report::name)
+  py::class_<Report> report(module, "Report",
+                            "What a compiled function did and decided; print() shows it.");
+  add_text(report);
+  report.def_readonly("name", &Report::name)
       .def_readonly("compiled_calls", &Report::compiled_calls)
       .def_readonly("eager_calls", &Report::eager_calls, "Calls that ran the function as it is.")
       .def_readonly("eager_reasons", &Report::eager_reasons, "Counts by reason.")
@@ -83,12 +98,7 @@ void add_reports(py::module_& module) {
                     "Calls that captured the function again and compared.")
       .def_readonly("checked_calls", &Report::checked_calls, "Calls that were compared with eager.")
       .def_readonly("recompiles", &Report::recompiles, "Which guard failed, and the two values.")
-      .def_readonly("programs", &Report::programs, "Oldest first.")
-      .def("__str__", [](const Report& report) {
-        std::ostringstream out;
-        out << report;
-        return out.str();
-      });
+      .def_readonly("programs", &Report::programs, "Oldest first.");
 }
 
 }  // namespace

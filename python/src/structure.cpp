@@ -2,31 +2,35 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <string>
+#include <utility>
 
 namespace antegrad::python {
 namespace {
 
-// What follows in the leaves. The numbers are part of programs' guards and mean nothing outside of a process.
+// What follows in the leaves. The numbers are part of programs' guards and mean nothing outside of
+// a process.
 enum class Kind : int64_t {
   none,
-  boolean,   // a bool
-  integer,   // an int64_t
-  real,      // a double
-  complex,   // two doubles
-  text,      // a string
-  tensor,    // a tensor
-  constant,  // a number: see Constants
-  list,      // a length, then elements
-  tuple,     // a length, then elements
-  tuple_of,  // a type (see Constants), a length, then elements
-  dict,      // a length, then keys and values
-  dict_of,   // a type, a length, then keys and values
-  slice,     // start, stop, step
+  boolean,       // a bool
+  integer,       // an int64_t
+  real,          // a double
+  complex,       // two doubles
+  text,          // a string
+  tensor,        // a tensor
+  constant,      // a number: see Constants
+  tuple,         // a length, then elements
+  tuple_of,      // a type (see Constants), a length, then elements
+  slice,         // start, stop, step
+  seen,          // a number: see Containers
+  list,          // a length, then elements
+  dict,          // a length, then keys and values
+  ordered_dict,  // a length, then keys and values
+  dataclass,     // a type, a length, then names and values
+  node,          // a type, a length, then children, then a context: see torch.utils._pytree
 };
 
-// Immutable objects by number, so that host values stand for them. Equal objects of one type have one number. Grows
-// with the different constants that a process passes to compiled functions.
+// Immutable objects by number, so that host values stand for them. Equal objects of one type have
+// one number. Grows with the different constants that a process passes to compiled functions.
 class Constants {
  public:
   static Constants& instance() {
@@ -68,155 +72,327 @@ const py::object& ordered_dict() {
   return *type;
 }
 
-void write(Kind kind, Leaves& leaves) { leaves.host.emplace_back(static_cast<int64_t>(kind)); }
-
-void flatten_elements(py::handle sequence, size_t size, Leaves& leaves) {
-  leaves.host.emplace_back(static_cast<int64_t>(size));
-  for (const auto element : sequence) flatten(element, leaves);
+// What is written in Python.
+py::object helper(const char* name) {
+  static const auto* const helpers = new py::object(py::module_::import("antegrad._structures"));
+  return helpers->attr(name);
 }
 
-void flatten_items(const py::dict& dict, Leaves& leaves) {
-  leaves.host.emplace_back(static_cast<int64_t>(dict.size()));
-  for (const auto& [key, value] : dict) {
-    flatten(key, leaves);
-    flatten(value, leaves);
+// How torch.utils._pytree takes objects of a type apart; none for a type that is not registered
+// there.
+py::object registered(const py::type& type) {
+  static const auto* const nodes =
+      new py::dict(py::module_::import("torch.utils._pytree").attr("SUPPORTED_NODES"));
+  auto* const node = PyDict_GetItemWithError(nodes->ptr(), type.ptr());
+  if (node != nullptr) return py::reinterpret_borrow<py::object>(node);
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return py::none();
+}
+
+// Python's limit of recursion holds for structures too, such as a registered type's object that
+// contains itself.
+class Recursion {
+ public:
+  Recursion() {
+    if (Py_EnterRecursiveCall(" in a structure of a compiled function") != 0) {
+      throw py::error_already_set();
+    }
+  }
+  ~Recursion() { Py_LeaveRecursiveCall(); }
+  Recursion(const Recursion&) = delete;
+  Recursion& operator=(const Recursion&) = delete;
+};
+
+class Writer {
+ public:
+  Writer(Containers& seen, Leaves& leaves) : seen_(seen), leaves_(leaves) {}
+
+  void value(py::handle value);
+  void contents(py::handle container) { write_container(container, /*numbered=*/false); }
+
+ private:
+  void kind(Kind kind) { number(static_cast<int64_t>(kind)); }
+  void number(int64_t number) { leaves_.host.emplace_back(number); }
+  void type_of(py::handle object) { number(Constants::instance().number_of(py::type::of(object))); }
+  void constant(py::handle object) {
+    kind(Kind::constant);
+    number(Constants::instance().number_of(object));
+  }
+  void integer(py::handle value);
+  bool hashable_constant(py::handle value);
+  void elements(py::handle sequence);
+  void items(const py::dict& dict);
+  void container(py::handle value);
+  void write_container(py::handle value, bool numbered);
+  void write_node(py::handle value, const py::object& node);
+
+  Containers& seen_;
+  Leaves& leaves_;
+  bool in_context_ = false;  // of a registered type's object
+};
+
+void Writer::integer(py::handle value) {
+  int overflow = 0;
+  const auto integer = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  if (overflow != 0) return constant(value);
+  if (integer == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  kind(Kind::integer);
+  number(static_cast<int64_t>(integer));
+}
+
+// Of a list or a tuple.
+void Writer::elements(py::handle sequence) {
+  const Recursion deeper;
+  const auto size = PySequence_Fast_GET_SIZE(sequence.ptr());
+  number(static_cast<int64_t>(size));
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    if (i >= PySequence_Fast_GET_SIZE(sequence.ptr())) {
+      throw py::index_error("a list that is taken apart got shorter meanwhile");
+    }
+    const auto element =
+        py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(sequence.ptr(), i));
+    value(element);
   }
 }
 
-void flatten_constant(py::handle object, Leaves& leaves) {
-  write(Kind::constant, leaves);
-  leaves.host.emplace_back(Constants::instance().number_of(object));
+void Writer::items(const py::dict& dict) {
+  const Recursion deeper;
+  number(static_cast<int64_t>(dict.size()));
+  for (const auto& [key, mapped] : dict) {
+    value(key);
+    value(mapped);
+  }
 }
 
-void flatten_integer(py::handle value, Leaves& leaves) {
-  int overflow = 0;
-  const auto number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
-  if (overflow != 0) return flatten_constant(value, leaves);
-  if (number == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  write(Kind::integer, leaves);
-  leaves.host.emplace_back(static_cast<int64_t>(number));
+// Contexts of one type are equal when they compare equal: so says torch.utils._pytree.
+bool Writer::hashable_constant(py::handle value) {
+  if (PyObject_Hash(value.ptr()) == -1) {
+    PyErr_Clear();
+    return false;
+  }
+  constant(value);
+  return true;
 }
 
-[[noreturn]] void refuse(py::handle value) {
+void Writer::value(py::handle value) {
+  auto* const object = value.ptr();
+  if (THPVariable_Check(object)) {
+    kind(Kind::tensor);
+    leaves_.tensors.push_back(THPVariable_Unpack(object));
+  } else if (value.is_none()) {
+    kind(Kind::none);
+  } else if (PyBool_Check(object)) {
+    kind(Kind::boolean);
+    leaves_.host.emplace_back(object == Py_True);
+  } else if (PyLong_CheckExact(object)) {
+    integer(value);
+  } else if (PyFloat_CheckExact(object)) {
+    kind(Kind::real);
+    leaves_.host.emplace_back(PyFloat_AS_DOUBLE(object));
+  } else if (PyComplex_CheckExact(object)) {  // not a constant: 0.0 and -0.0 are equal
+    kind(Kind::complex);
+    leaves_.host.emplace_back(PyComplex_RealAsDouble(object));
+    leaves_.host.emplace_back(PyComplex_ImagAsDouble(object));
+  } else if (PyUnicode_CheckExact(object)) {
+    kind(Kind::text);
+    leaves_.host.emplace_back(value.cast<std::string>());
+  } else if (PyTuple_CheckExact(object)) {
+    kind(Kind::tuple);
+    elements(value);
+  } else if (PyList_CheckExact(object) || PyDict_CheckExact(object)) {
+    container(value);
+  } else if (py::isinstance(value, constant_types())) {
+    constant(value);
+  } else if (PySlice_Check(object)) {
+    kind(Kind::slice);
+    for (const char* part : {"start", "stop", "step"}) this->value(value.attr(part));
+  } else if (!in_context_ || !hashable_constant(value)) {
+    container(value);
+  }
+}
+
+void Writer::container(py::handle value) {
+  if (const auto number = seen_.find(value); number >= 0) {
+    kind(Kind::seen);
+    this->number(number);
+  } else {
+    write_container(value, /*numbered=*/true);
+  }
+}
+
+void Writer::write_container(py::handle value, bool numbered) {
+  auto* const object = value.ptr();
+  const auto add = [&] {
+    if (numbered) seen_.add(py::reinterpret_borrow<py::object>(value));
+  };
+  if (PyList_CheckExact(object)) {
+    kind(Kind::list);
+    add();
+    return elements(value);
+  }
+  if (PyDict_CheckExact(object)) {
+    kind(Kind::dict);
+    add();
+    return items(py::reinterpret_borrow<py::dict>(value));
+  }
   const auto type = py::type::of(value);
-  throw py::type_error(
-      "expected tensors, None, numbers, strings, values such as torch.dtype, and tuples, lists and "
-      "dictionaries of those as arguments and results of a compiled function; found an object of "
-      "type " +
-      py::str(type.attr("__module__")).cast<std::string>() + "." +
-      py::str(type.attr("__qualname__")).cast<std::string>() +
-      "; pass its tensors, or let the function hold it");
+  if (type.is(ordered_dict())) {
+    kind(Kind::ordered_dict);
+    add();
+    return items(py::dict(value.attr("items")()));  // in its own order, which is not that of dict
+  }
+  const auto node = registered(type);
+  if (PyTuple_Check(object) && (node.is_none() || py::hasattr(type, "n_sequence_fields"))) {
+    kind(Kind::tuple_of);  // named tuples, and what torch.return_types holds
+    type_of(value);
+    return elements(value);
+  }
+  if (!node.is_none()) {
+    write_node(value, node);
+    return add();  // last, as it can be made last only
+  }
+  if (py::hasattr(type, "__dataclass_fields__")) {
+    if (const auto state = helper("state_of")(value); !state.is_none()) {
+      kind(Kind::dataclass);
+      type_of(value);
+      add();
+      return items(state);
+    }
+  }
+  throw Unsupported{py::reinterpret_borrow<py::object>(value)};
 }
 
-py::object next_object(LeafReader& reader) {
-  return Constants::instance().object_of(reader.host<int64_t>());
+void Writer::write_node(py::handle value, const py::object& node) {
+  const py::tuple parts = node.attr("flatten_fn")(value);
+  const py::list children(parts[0]);
+  kind(Kind::node);
+  type_of(value);
+  elements(children);
+  const bool was = std::exchange(in_context_, true);
+  this->value(parts[1]);
+  in_context_ = was;
 }
 
-template <class Container>
-Container next_elements(LeafReader& reader) {
-  Container elements(static_cast<size_t>(reader.host<int64_t>()));
-  for (size_t i = 0; i < elements.size(); ++i) elements[i] = unflatten(reader);
+class Reader {
+ public:
+  Reader(LeafReader& leaves, Containers& seen) : leaves_(leaves), seen_(seen) {}
+
+  py::object value();
+  py::object contents() { return read_container(kind(), /*numbered=*/false); }
+
+ private:
+  Kind kind() { return static_cast<Kind>(number()); }
+  int64_t number() { return leaves_.host<int64_t>(); }
+  py::object constant() { return Constants::instance().object_of(number()); }
+  py::object complex() {
+    const auto real = leaves_.host<double>(), imaginary = leaves_.host<double>();
+    return py::reinterpret_steal<py::object>(PyComplex_FromDoubles(real, imaginary));
+  }
+  py::object slice() {
+    const auto start = value(), stop = value(), step = value();
+    return py::reinterpret_steal<py::object>(PySlice_New(start.ptr(), stop.ptr(), step.ptr()));
+  }
+  py::tuple tuple();
+  py::object tuple_of();
+  py::object items(py::object dict);
+  py::object node();
+  py::object read_container(Kind kind, bool numbered);
+
+  LeafReader& leaves_;
+  Containers& seen_;
+};
+
+py::tuple Reader::tuple() {
+  py::tuple elements(static_cast<size_t>(number()));
+  for (size_t i = 0; i < elements.size(); ++i) elements[i] = value();
   return elements;
 }
 
-py::dict next_items(LeafReader& reader) {
-  py::dict dict;
-  const auto size = reader.host<int64_t>();
-  for (int64_t i = 0; i < size; ++i) {
-    auto key = unflatten(reader);
-    dict[key] = unflatten(reader);
+py::object Reader::tuple_of() {
+  const auto type = constant();
+  const auto elements = tuple();
+  return py::hasattr(type, "_make") ? type.attr("_make")(elements) : type(elements);
+}
+
+// `dict`, with what is read.
+py::object Reader::items(py::object dict) {
+  for (auto left = number(); left > 0; --left) {
+    const auto key = value();
+    dict[key] = value();
   }
   return dict;
 }
 
-py::object next_tuple_of(LeafReader& reader) {
-  const auto type = next_object(reader);
-  const auto elements = next_elements<py::tuple>(reader);
-  return py::hasattr(type, "_make") ? type.attr("_make")(elements) : type(elements);
+py::object Reader::node() {
+  const auto type = constant();
+  py::list children(tuple());
+  const auto context = value();
+  return registered(type).attr("unflatten_fn")(children, context);
 }
 
-py::object next_complex(LeafReader& reader) {
-  const auto real = reader.host<double>(), imaginary = reader.host<double>();
-  return py::reinterpret_steal<py::object>(PyComplex_FromDoubles(real, imaginary));
+py::object Reader::read_container(Kind kind, bool numbered) {
+  const auto add = [&](const py::object& object) {
+    if (numbered) seen_.add(object);
+    return object;
+  };
+  switch (kind) {
+    case Kind::list: {
+      py::list list;
+      add(list);
+      for (auto left = number(); left > 0; --left) list.append(value());
+      return list;
+    }
+    case Kind::dict: return items(add(py::dict()));
+    case Kind::ordered_dict: return items(add(ordered_dict()()));
+    case Kind::dataclass: {
+      const auto object = add(helper("make")(constant()));
+      helper("set_state")(object, items(py::dict()));
+      return object;
+    }
+    case Kind::node: return add(node());
+    default: throw std::logic_error("a structure of an unknown kind");
+  }
 }
 
-py::object next_slice(LeafReader& reader) {
-  const auto start = unflatten(reader), stop = unflatten(reader), step = unflatten(reader);
-  return py::reinterpret_steal<py::object>(PySlice_New(start.ptr(), stop.ptr(), step.ptr()));
+py::object Reader::value() {
+  const auto next = kind();
+  switch (next) {
+    case Kind::none: return py::none();
+    case Kind::boolean: return py::bool_(leaves_.host<bool>());
+    case Kind::integer: return py::int_(number());
+    case Kind::real: return py::float_(leaves_.host<double>());
+    case Kind::complex: return complex();
+    case Kind::text: return py::str(leaves_.host<std::string>());
+    case Kind::tensor: return py::reinterpret_steal<py::object>(THPVariable_Wrap(leaves_.tensor()));
+    case Kind::constant: return constant();
+    case Kind::tuple: return tuple();
+    case Kind::tuple_of: return tuple_of();
+    case Kind::slice: return slice();
+    case Kind::seen: return seen_[static_cast<size_t>(number())];
+    default: return read_container(next, /*numbered=*/true);
+  }
 }
 
 }  // namespace
 
-void flatten(py::handle value, Leaves& leaves) {
-  auto* const object = value.ptr();
-  if (THPVariable_Check(object)) {
-    write(Kind::tensor, leaves);
-    leaves.tensors.push_back(THPVariable_Unpack(object));
-  } else if (value.is_none()) {
-    write(Kind::none, leaves);
-  } else if (PyBool_Check(object)) {
-    write(Kind::boolean, leaves);
-    leaves.host.emplace_back(object == Py_True);
-  } else if (PyLong_CheckExact(object)) {
-    flatten_integer(value, leaves);
-  } else if (PyFloat_CheckExact(object)) {
-    write(Kind::real, leaves);
-    leaves.host.emplace_back(PyFloat_AS_DOUBLE(object));
-  } else if (PyComplex_CheckExact(object)) {  // not a constant: 0.0 and -0.0 are equal
-    write(Kind::complex, leaves);
-    leaves.host.emplace_back(PyComplex_RealAsDouble(object));
-    leaves.host.emplace_back(PyComplex_ImagAsDouble(object));
-  } else if (PyUnicode_CheckExact(object)) {
-    write(Kind::text, leaves);
-    leaves.host.emplace_back(value.cast<std::string>());
-  } else if (PyTuple_CheckExact(object)) {
-    write(Kind::tuple, leaves);
-    flatten_elements(value, static_cast<size_t>(PyTuple_GET_SIZE(object)), leaves);
-  } else if (PyList_CheckExact(object)) {
-    write(Kind::list, leaves);
-    flatten_elements(value, static_cast<size_t>(PyList_GET_SIZE(object)), leaves);
-  } else if (PyDict_CheckExact(object)) {
-    write(Kind::dict, leaves);
-    flatten_items(py::reinterpret_borrow<py::dict>(value), leaves);
-  } else if (py::isinstance(value, constant_types())) {
-    flatten_constant(value, leaves);
-  } else if (PyTuple_Check(object)) {  // named tuples, and what torch.return_types holds
-    write(Kind::tuple_of, leaves);
-    leaves.host.emplace_back(Constants::instance().number_of(py::type::of(value)));
-    flatten_elements(value, static_cast<size_t>(PyTuple_GET_SIZE(object)), leaves);
-  } else if (py::type::of(value).is(ordered_dict())) {
-    write(Kind::dict_of, leaves);
-    leaves.host.emplace_back(Constants::instance().number_of(py::type::of(value)));
-    flatten_items(py::reinterpret_borrow<py::dict>(value), leaves);
-  } else if (PySlice_Check(object)) {
-    write(Kind::slice, leaves);
-    for (const char* part : {"start", "stop", "step"}) flatten(value.attr(part), leaves);
-  } else {
-    refuse(value);
-  }
+std::string type_text(py::handle object) {
+  const auto type = py::type::of(object);
+  return "an object of type " + py::str(type.attr("__module__")).cast<std::string>() + "." +
+         py::str(type.attr("__qualname__")).cast<std::string>();
 }
 
-py::object unflatten(LeafReader& reader) {
-  switch (static_cast<Kind>(reader.host<int64_t>())) {
-    case Kind::none: return py::none();
-    case Kind::boolean: return py::bool_(reader.host<bool>());
-    case Kind::integer: return py::int_(reader.host<int64_t>());
-    case Kind::real: return py::float_(reader.host<double>());
-    case Kind::complex: return next_complex(reader);
-    case Kind::text: return py::str(reader.host<std::string>());
-    case Kind::tensor: return py::reinterpret_steal<py::object>(THPVariable_Wrap(reader.tensor()));
-    case Kind::constant: return next_object(reader);
-    case Kind::list: return next_elements<py::list>(reader);
-    case Kind::tuple: return next_elements<py::tuple>(reader);
-    case Kind::tuple_of: return next_tuple_of(reader);
-    case Kind::dict: return next_items(reader);
-    case Kind::dict_of: {
-      const auto type = next_object(reader);
-      return type(next_items(reader));
-    }
-    case Kind::slice: return next_slice(reader);
-  }
-  throw std::logic_error("a structure of an unknown kind");
+void flatten(py::handle value, Containers& seen, Leaves& leaves) {
+  Writer(seen, leaves).value(value);
+}
+
+py::object unflatten(LeafReader& reader, Containers& seen) { return Reader(reader, seen).value(); }
+
+void flatten_contents(py::handle container, Containers& seen, Leaves& leaves) {
+  Writer(seen, leaves).contents(container);
+}
+
+py::object unflatten_contents(LeafReader& reader, Containers& seen) {
+  return Reader(reader, seen).contents();
 }
 
 }  // namespace antegrad::python

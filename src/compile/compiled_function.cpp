@@ -152,6 +152,11 @@ struct CompiledFunction::State {
     ++eager_calls;
     ++eager_reasons[reason];
   }
+  // While `error` is handled.
+  void refuse(const CaptureError& error) {
+    if (options.on_refusal == OnRefusal::error) throw;
+    note_eager(error.what());
+  }
 };
 
 std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) const {
@@ -193,8 +198,7 @@ std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& c
     captured_now = true;
     return entry;
   } catch (const CaptureError& error) {
-    if (options.on_refusal == OnRefusal::error) throw;
-    note_eager(error.what());
+    refuse(error);
     return nullptr;
   }
 }
@@ -325,6 +329,11 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
       programs = state.programs.load();
     }
   }
+}
+
+void CompiledFunction::refuse(const CaptureError& error) {
+  const runtime::ForkSafeLock lock(state_->mutex);
+  state_->refuse(error);
 }
 
 void CompiledFunction::add_guard(HostGuard guard) {

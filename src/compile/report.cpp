@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <ostream>
+#include <sstream>
 
 namespace antegrad {
 namespace {
@@ -28,10 +29,10 @@ void write_budget(std::ostream& out, const ProgramReport& program) {
   if (program.memory_budget_bytes == 0) return;
   char share[32];
   std::snprintf(share, sizeof share, "%.2f %%", 100 * program.recompute_share);
-  out << "    memory budget  " << mebibytes(program.memory_budget_bytes) << " of "
+  out << "  memory budget  " << mebibytes(program.memory_budget_bytes) << " of "
       << mebibytes(program.eager_peak_bytes) << " without recomputation; smallest known "
       << mebibytes(program.smallest_budget_bytes) << '\n'
-      << "    recomputation  " << share << " of the step, by estimate; planned in "
+      << "  recomputation  " << share << " of the step, by estimate; planned in "
       << milliseconds(program.planning_ms) << '\n';
 }
 
@@ -44,24 +45,59 @@ void write_checks(std::ostream& out, const std::map<std::string, ShapeCheck>& ch
     sum.skipped += check.skipped;
     sum.mismatches += check.mismatches;
   }
-  out << "    cross-check    " << sum.checked << " shapes compared with kernels, " << sum.mismatches
+  out << "  cross-check    " << sum.checked << " shapes compared with kernels, " << sum.mismatches
       << " differ, " << sum.skipped << " skipped\n";
   for (const auto& [op, check] : checks) {
-    if (check.mismatches > 0) out << "      " << op << ": " << check.mismatch << '\n';
+    if (check.mismatches > 0) out << "    " << op << ": " << check.mismatch << '\n';
   }
 }
 
-}  // namespace
+void write_hooks(std::ostream& out, const ProgramReport& program) {
+  if (program.hooks.empty()) return;
+  out << "  hooks          '" << program.hooks << "' on " << program.hooked.size()
+      << " saved tensors, " << program.not_hooked.size() << " left as they are\n";
+}
 
-namespace {
-
-std::string hooks_text(const ProgramReport& program) {
-  if (program.hooks.empty()) return "";
-  return "    hooks          '" + program.hooks + "' on " + std::to_string(program.hooked.size()) +
-         " saved tensors, " + std::to_string(program.not_hooked.size()) + " left as they are\n";
+// The lines of `text`, further right.
+std::string indented(const std::string& text) {
+  std::string lines = "  ";
+  for (size_t i = 0; i < text.size(); ++i) {
+    lines += text[i];
+    if (text[i] == '\n' && i + 1 < text.size()) lines += "  ";
+  }
+  return lines;
 }
 
 }  // namespace
+
+std::ostream& operator<<(std::ostream& out, const ShapeCheck& check) {
+  out << "by shape functions " << check.shape_functions << ", Meta kernels " << check.meta_kernels
+      << ", real kernels " << check.real_kernels << "; " << check.checked << " checked, "
+      << check.skipped << " skipped, " << check.mismatches << " mismatches";
+  if (check.mismatches > 0) out << ": " << check.mismatch;
+  return out;
+}
+
+std::ostream& operator<<(std::ostream& out, const ProgramReport& program) {
+  out << "graph " << program.graph_hash << '\n'
+      << "  nodes          " << program.joint_nodes << " joint, " << program.forward_nodes
+      << " forward, " << program.backward_nodes << " backward, of these " << sum(program.recomputed)
+      << " computed again\n"
+      << "  lifted         " << program.lifted_tensors << " tensors\n"
+      << "  saved          " << program.saved_tensors << " intermediates, "
+      << mebibytes(program.saved_bytes) << ", " << program.donated.size()
+      << " tensors donated to the backward\n";
+  write_hooks(out, program);
+  out << "  predicted peak " << mebibytes(program.predicted_peak_bytes) << '\n'
+      << "  capture        " << milliseconds(program.capture_ms) << ", then compiled in "
+      << milliseconds(program.compile_ms) << '\n'
+      << "  shapes         " << program.shape_functions << " by shape functions, "
+      << program.meta_kernels << " by Meta kernels, " << program.real_kernels
+      << " by real kernels on zeros\n";
+  write_budget(out, program);
+  write_checks(out, program.shape_checks);
+  return out;
+}
 
 std::ostream& operator<<(std::ostream& out, const Report& report) {
   out << "antegrad '" << report.name << "': " << report.compiled_calls << " compiled calls, "
@@ -73,23 +109,9 @@ std::ostream& operator<<(std::ostream& out, const Report& report) {
   if (report.checked_calls > 0) out << "  checked        " << report.checked_calls << " calls\n";
   for (const auto& why : report.recompiles) out << "  captured again: " << why << '\n';
   for (const auto& program : report.programs) {
-    out << "  graph " << program.graph_hash << '\n'
-        << "    nodes          " << program.joint_nodes << " joint, " << program.forward_nodes
-        << " forward, " << program.backward_nodes << " backward, of these "
-        << sum(program.recomputed) << " computed again\n"
-        << "    lifted         " << program.lifted_tensors << " tensors\n"
-        << "    saved          " << program.saved_tensors << " intermediates, "
-        << mebibytes(program.saved_bytes) << ", " << program.donated.size()
-        << " tensors donated to the backward\n"
-        << hooks_text(program) << "    predicted peak " << mebibytes(program.predicted_peak_bytes)
-        << '\n'
-        << "    capture        " << milliseconds(program.capture_ms) << ", then compiled in "
-        << milliseconds(program.compile_ms) << '\n'
-        << "    shapes         " << program.shape_functions << " by shape functions, "
-        << program.meta_kernels << " by Meta kernels, " << program.real_kernels
-        << " by real kernels on zeros\n";
-    write_budget(out, program);
-    write_checks(out, program.shape_checks);
+    std::ostringstream text;
+    text << program;
+    out << indented(text.str());
   }
   return out;
 }
