@@ -89,7 +89,7 @@ constexpr ReferenceOption kReference[] = {
     {"guess_tangent_strides_as_outputs", none, {}, "nothing is guessed: tangents keep their strides"},
     {"_sync_decision_cross_ranks", not_yet, {}, kNoRanks},
     {"saved_tensors_hooks_filtering_mode", same},
-    {"joint_custom_pass", same, {}, "the name of a pass over the graph's text (passes.md), no function over an FX graph"},
+    {"joint_custom_pass", same, {}, "the name of a pass over the graph's text (passes.md), not a function over an FX graph"},
     {"force_autograd_cache", not_yet, {}, kNoCache},
     {"selective_decompose", none, {}, "operators are captured below autograd, and called, without decomposition"},
     {"enable_complex_wrapper", none, {}, "complex tensors are captured as they are"},

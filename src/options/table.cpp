@@ -105,9 +105,9 @@ constexpr OptionRow kRows[] = {
      "directory for the graph after each pass, as text; use one per callable, since a later program overwrites an earlier one",
      "graph-format.md"},
     {"disabled_passes", OptionGroup::checks, member<&Options::disabled_passes>(), kCapture | kPartition, kInKey,
-     "passes that do not run, to find which one makes a difference; `antegrad passes` lists all", "passes.md"},
+     "passes to skip, to find the one that makes a difference; `antegrad passes` lists all", "passes.md"},
     {"joint_custom_pass", OptionGroup::checks, member<&Options::joint_custom_pass>(), kCapture, kInKey,
-     "name of a pass of one's own over the joint graph, given to it by `register_joint_pass`; empty for none", "passes.md"},
+     "name of your own pass over the joint graph, as given to `register_joint_pass`; empty for none", "passes.md"},
 
     // ---- partition
     {"partition", OptionGroup::partition, member<&Options::partition>(), kPartition, kInKey,
