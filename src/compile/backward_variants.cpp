@@ -17,8 +17,7 @@ namespace antegrad::compiler {
 namespace {
 
 // The graph without what was captured for the backward.
-Graph forward_part(const Graph& joint) {
-  Graph graph = joint;
+Graph forward_part(Graph graph) {
   std::erase_if(graph.nodes, [](const Node& node) { return node.phase == Phase::backward; });
   std::erase_if(graph.inputs, [](const Input& input) { return input.kind != InputKind::primal; });
   std::erase_if(graph.outputs, [](const Output& output) { return !of_forward(output.kind); });
@@ -74,16 +73,15 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
 
 }  // namespace
 
-BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first,
-                                   const Partition& usual, Recapture recapture, PassContext context)
+BackwardVariants::BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first,
+                                   const std::vector<Output>& gradients, const Partition& usual,
+                                   Recapture recapture, PassContext context)
     : raw_(std::move(raw)),
       saved_(saved_by(usual.forward)),
       schedule_(usual.schedule),
       recapture_(std::move(recapture)),
       context_(std::move(context)) {
-  for (const auto& output : first.graph.outputs) {
-    if (output.kind == OutputKind::gradient) receivers_.push_back(output.index);
-  }
+  for (const auto& gradient : gradients) receivers_.push_back(gradient.index);
   joints_.emplace_back(ops::BackwardForm(), std::make_unique<const Joint>(std::move(first)));
 }
 
@@ -107,11 +105,14 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form,
   } catch (const std::exception& error) {
     refuse(std::string("a capture that fails now: ") + error.what());
   }
-  const auto difference = first_difference(forward_part(*raw_), forward_part(captured.joint));
+  const auto difference =
+      first_difference(forward_part(raw_->unpack()), forward_part(captured.joint));
   if (!difference.empty()) refuse("another forward than at the call: " + difference);
-  log(Artifact::graph, [&] { return raw_->name + ": captured another backward"; });
+  log(Artifact::graph, [&] { return captured.joint.name + ": captured another backward"; });
   if (captured.backward_error) return {{}, {}, captured.backward_error};
-  return {run_joint_passes(std::move(captured.joint), context), std::move(captured.tables), {}};
+  return {PackedGraph(run_joint_passes(std::move(captured.joint), context)),
+          std::move(captured.tables),
+          {}};
 }
 
 const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form,
@@ -144,7 +145,8 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
     // What is forgotten when belongs to the nodes of the usual backward.
     const auto schedule =
         is_usual(key.form) ? schedule_ : Schedule{.planned = schedule_.planned, .forget = {}};
-    backward = split_at(for_wanted(joint.graph, receivers_, key.wanted), saved_, schedule).backward;
+    backward = split_at(for_wanted(joint.graph.unpack(), receivers_, key.wanted), saved_, schedule)
+                   .backward;
   } catch (const GraphError& error) {
     throw BackwardError(ErrorText{"a backward that needs what the forward saved", error.what(),
                                   "run backward from the results that are usual"});

@@ -18,6 +18,7 @@
 
 #include "capture/capture.h"
 #include "compile/hooks.h"
+#include "graph/pack.h"
 #include "partition/partition.h"
 #include "passes/pass_manager.h"
 #include "runtime/backward_program.h"
@@ -31,13 +32,14 @@ using Recapture = std::function<capture::Captured(const ops::BackwardForm&)>;
 class BackwardVariants {
  public:
   struct Joint {
-    Graph graph;  ///< simplified
+    PackedGraph graph;  ///< simplified
     ops::AttrTables tables;
     std::exception_ptr error;  ///< why there is no backward
   };
 
-  /// `first` is the joint graph of the usual form; `raw` the same as captured; `usual`: its partition, without hooks.
-  BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, const Partition& usual,
+  /// `first` is the joint graph of the usual form, with its `gradients`; `raw` the same as captured; `usual`: its partition, without hooks.
+  BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first,
+                   const std::vector<Output>& gradients, const Partition& usual,
                    Recapture recapture, PassContext context);
 
   /// What the forward packs, which each backward unpacks.
@@ -57,7 +59,7 @@ class BackwardVariants {
   /// With a log and a folder for dumps of its own.
   PassContext next_context();
 
-  const std::shared_ptr<const Graph> raw_;
+  const std::shared_ptr<const PackedGraph> raw_;
   const std::vector<bool> saved_;  // by value
   const Schedule schedule_;
   const Recapture recapture_;

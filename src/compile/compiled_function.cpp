@@ -88,9 +88,10 @@ struct Call {
     const auto is = ops::to_text(answers[number]);
     if (number >= entry.questions.size()) return "data were not asked what is now " + is;
     const auto& was = entry.questions[number];
-    const auto& node = entry.raw->nodes[static_cast<size_t>(was.node)];
-    return "what data answer to " + node_text(*entry.raw, node) + " was " +
-           ops::to_text(was.assumed) + ", is " + is;
+    const auto raw = entry.raw->unpack();
+    const auto& node = raw.nodes[static_cast<size_t>(was.node)];
+    return "what data answer to " + node_text(raw, node) + " was " + ops::to_text(was.assumed) +
+           ", is " + is;
   }
 
   std::shared_ptr<const Entry> find(const Programs& programs) const {
@@ -155,7 +156,7 @@ struct CompiledFunction::State {
 
 std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) const {
   auto [captured, result_host, modules] = capture(call, call.answers);
-  auto raw = std::make_shared<const Graph>(captured.joint);
+  const auto raw = std::make_shared<const PackedGraph>(captured.joint);
   auto tables = captured.tables;
   auto questions = captured.questions;
   compiler::GuardSet guards(captured, call.arguments, call.type_key(), modules);
@@ -169,10 +170,10 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
            std::to_string(lifted) + " lifted tensors, " + std::to_string(call.declared.size()) +
            " declared guards";
   });
-  return std::shared_ptr<const Entry>(new Entry{
-      std::move(guards), call.declared, call.inlined(), std::move(questions),
-      std::move(compiled.executable), std::move(result_host), std::move(raw), std::move(tables),
-      std::move(modules), std::move(compiled.report), std::move(compiled.record)});
+  return std::shared_ptr<const Entry>(
+      new Entry{std::move(guards), call.declared, call.inlined(), std::move(questions),
+                std::move(compiled.executable), std::move(result_host), raw, std::move(tables),
+                std::move(modules), std::move(compiled.report), std::move(compiled.record)});
 }
 
 std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& call,
@@ -266,7 +267,7 @@ void CompiledFunction::save_graph(const std::string& file) const {
                                "one without a program", "call warmup() with arguments first"});
   }
   const auto& entry = *programs->entries.back();
-  const auto& raw = *entry.raw;
+  const auto raw = entry.raw->unpack();
   std::ofstream stream(file, std::ios::binary);
   stream << to_text(has_backward(raw) ? GraphFile{raw, to_text(entry.record)} : GraphFile{raw, ""});
   stream.close();

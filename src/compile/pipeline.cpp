@@ -177,7 +177,7 @@ Decided decide(const Graph& joint, const Options& options,
 
 }  // namespace
 
-CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
+CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const PackedGraph> raw,
                               const Options& options, LaterCaptures later,
                               const std::shared_ptr<const detail::HookPair>& hooks) {
   const auto start = std::chrono::steady_clock::now();
@@ -193,20 +193,20 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   report.without_shape_function = std::move(captured.counts.slow);
   report.shape_checks = std::move(captured.counts.checks);
 
+  const auto first_node = static_cast<int32_t>(captured.joint.nodes.size());
   auto joint = run_joint_passes(std::move(captured.joint), context);
   report.joint_nodes = static_cast<int64_t>(joint.nodes.size());
   report.graph_hash = to_string(structural_hash(joint));
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
 
   auto choice = choice_for(joint, captured.tables, options);
-  const auto first_node = static_cast<int32_t>(raw->nodes.size());
   auto [partition, captured_hooks] = decide(joint, options, hooks, first_node, choice, report);
   compiled.record = make_record(partition, choice);
   const auto gradients = gradients_of(joint);
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw),
-      BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error},
-      partition, std::move(later.recapture), context);
+      BackwardVariants::Joint{PackedGraph(joint), captured.tables, captured.backward_error},
+      gradients, partition, std::move(later.recapture), context);
   const auto tables = with_objects(captured.tables, captured_hooks.objects);
   const auto forward_values = apply_hooks(partition, captured_hooks.hooked);
   variants->set_hooked(std::move(captured_hooks));
