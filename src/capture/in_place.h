@@ -24,13 +24,15 @@ class InPlace {
   InPlace(const InPlace&) = delete;
   InPlace& operator=(const InPlace&) = delete;
 
-  /// After the call: gives what was written the strides that it had.
+  /// After the call: gives what was written the strides that it had, and counts the write where only
+  /// eager's kernel does.
   void finish() const;
 
  private:
   struct Written {
     at::Tensor wrapper;
     c10::SmallVector<int64_t, 6> sizes, strides;
+    bool counts;  // a write that eager's kernel counts, and no kernel of a capture
   };
   Tracer& tracer_;
   bool outer_;  // whether another operator that writes is under way

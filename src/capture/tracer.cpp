@@ -421,11 +421,11 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     const bool returns_written =
         entry.writes.size() == 1 && entry.returned_arg.size() == 1 && entry.returned_arg[0] >= 0;
     const auto written = returns_written ? args[entry.writes[0]] : c10::IValue();
-    // Nothing checked: an in-place operator returns what it writes.
+    // Nothing checked: an in-place operator returns what it writes, or nothing.
     const auto unchecked = [&] {
-      if (!returns_written) throw;
+      if (!returns_written && !entry.handle.schema().returns().empty()) throw;
       torch::jit::drop(*stack, count);
-      stack->emplace_back(written);
+      if (returns_written) stack->emplace_back(written);
     };
     try {
       entry.handle.callBoxed(stack);
