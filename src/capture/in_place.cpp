@@ -1,5 +1,6 @@
 #include "capture/in_place.h"
 
+#include <ATen/FunctionalStorageImpl.h>
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
@@ -21,6 +22,7 @@ namespace antegrad::capture {
 namespace {
 
 namespace functionalization = at::functionalization::impl;
+using FunctionalStorage = at::functionalization::FunctionalStorageImpl;
 
 // Eager writes elements that share memory with these; it refuses to with all others.
 constexpr std::string_view kWriteExpanded[] = {
@@ -190,7 +192,7 @@ InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IV
   if (entry.writes.empty()) return;
   if (entry.handle.hasTag(at::Tag::inplace_view)) {  // changes sizes and strides on purpose
     if (!args.empty() && args[0].isTensor()) note_reshaped(tracer, entry, args[0].toTensor());
-    tracer.writing = true;
+    tracer.writing = this;
     return;
   }
   refuse_out_lists(entry);
@@ -211,10 +213,19 @@ InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IV
       for (const auto& tensor : args[i].toTensorVector()) note(tensor);
     }
   }
-  tracer.writing = true;  // last: nothing takes it back when the above throws
+  tracer.writing = this;  // last: nothing takes it back when the above throws
 }
 
 InPlace::~InPlace() { tracer_.writing = outer_; }
+
+bool InPlace::writes_memory_of(ValueId value) const {
+  const auto storage = tracer_.graph.value(value).storage;
+  return std::any_of(written_.begin(), written_.end(), [&](const Written& written) {
+    auto* memory = written.wrapper.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    const auto* base = as_stand_in(static_cast<FunctionalStorage*>(memory)->base());
+    return base != nullptr && tracer_.graph.value(base->value()).storage == storage;
+  });
+}
 
 void InPlace::finish() const {
   for (const auto& [wrapper, sizes, strides, counts] : written_) {

@@ -8,6 +8,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/SmallVector.h>
 
+#include "graph/ids.h"
 #include "ops/op_table.h"
 
 namespace antegrad::capture {
@@ -28,6 +29,9 @@ class InPlace {
   /// eager's kernel does.
   void finish() const;
 
+  /// Whether one of the written tensors shows this memory as it is now, with what was written to it so far.
+  bool writes_memory_of(ValueId value) const;
+
  private:
   struct Written {
     at::Tensor wrapper;
@@ -35,7 +39,7 @@ class InPlace {
     bool counts;  // a write that eager's kernel counts, and no kernel of a capture
   };
   Tracer& tracer_;
-  bool outer_;  // whether another operator that writes is under way
+  const InPlace* outer_;  // another operator that writes and is under way
   std::vector<Written> written_;
 };
 

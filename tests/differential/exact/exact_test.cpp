@@ -19,7 +19,8 @@ const Cases& all_cases() {
         {"aliases", alias_cases()},        {"tangents", tangent_cases()},
         {"autograd", autograd_cases()},    {"ambient state", ambient_cases()},
         {"structures", structure_cases()}, {"bypass", bypass_cases()},
-        {"custom", custom_cases()},        {"inside.h", inside_cases()}};
+        {"custom", custom_cases()},        {"inside.h", inside_cases()},
+        {"lazy bits", lazy_bits_cases()}};
     Cases all;
     for (const auto& [category, part] : parts) {
       for (auto c : part) {
