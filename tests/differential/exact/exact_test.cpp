@@ -77,10 +77,11 @@ class Summary final : public ::testing::Environment {
  public:
   void TearDown() override {
     if (passed().empty()) return;
-    // Saving less, or other tensors, moves what a write between forward and backward breaks.
+    // Saving less, or other tensors, moves what a write between forward and backward breaks: eager saves a conjugate of
+    // an argument lazily, with its memory; a program saves the numbers.
     const bool as_written = tested_options().partition == Partitioner::as_written;
     print("gradients of the values of the call, where eager's backward throws",
-          &Leniencies::values_of_the_call, as_written ? 20 : 100);
+          &Leniencies::values_of_the_call, as_written ? 24 : 100);
     print("writes to what runs again", &Leniencies::read_again, as_written ? 0 : 100);
     print("sums in another order, inside and outside of the region", &Leniencies::order_of_sums, 8);
     print("rounding", &Leniencies::rounding, 2);
