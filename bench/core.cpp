@@ -3,6 +3,9 @@
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
+#include <malloc.h>
+
+#include <antegrad/compile.h>
 
 #include "common/gpt12.h"
 #include "common/harness.h"
@@ -51,8 +54,34 @@ class Stages {
   int rounds_;
 };
 
+int64_t heap_bytes() {
+  const auto info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
+}
+
+// What a compiled program keeps on the heap for each node of its joint graph. The first one fills tables of the
+// process.
+void measure_kept(Bench& bench, examples::Gpt model) {
+  const auto tokens = random_tokens(gpt12(), kBatch);
+  const auto compile = [&] {
+    auto step =
+        antegrad::compile(model.ptr(), [&](const at::Tensor& inputs, const at::Tensor& targets) {
+          return model->loss(inputs, targets);
+        });
+    step.warmup(tokens.inputs, tokens.targets);
+    return step;
+  };
+  const auto first = compile();
+  const auto before = heap_bytes();
+  const auto second = compile();
+  const auto kept = static_cast<double>(heap_bytes() - before);
+  const auto nodes = static_cast<double>(second.report().programs.front().joint_nodes);
+  bench.add({"gpt12", "kept_bytes_per_node", kept / nodes, "bytes", {}, 512});
+}
+
 void run(Bench& bench) {
   auto gpt = capture_gpt12();
+  measure_kept(bench, gpt.model);
   Stages stages(bench);
   auto joint = std::move(gpt.captured.joint);
   bench.add({"gpt12", "captured_nodes", static_cast<double>(joint.nodes.size()), "", {}, {}});

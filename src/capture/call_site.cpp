@@ -24,6 +24,9 @@ constexpr std::string_view kNotUser[] = {"libtorch",   "libc10",  "libantegrad",
 // The interpreter, as a library or as the program itself: its frames stand for lines of Python.
 constexpr std::string_view kPython[] = {"libpython", "python"};
 
+// Behind a place of an object without debug information.
+constexpr const char* kNoLine = " (compile it with -g1 to see the line)";
+
 bool is_one_of(std::span<const std::string_view> names, std::string_view path) {
   const auto file = path.substr(path.rfind('/') + 1);
   return std::any_of(names.begin(), names.end(), [&](auto name) { return file.starts_with(name); });
@@ -70,14 +73,15 @@ std::string call_site(std::span<void* const> frames) {
     // The return address is past the call; one byte back is inside it.
     const auto offset =
         reinterpret_cast<uintptr_t>(frame) - 1 - reinterpret_cast<uintptr_t>(info.dli_fbase);
-    if (!found) {
-      std::array<char, 32> text{};
-      std::snprintf(text.data(), text.size(), "+0x%zx", static_cast<size_t>(offset));
-      fallback = std::string(info.dli_fname) + text.data();
-      found = true;
-    }
-    const auto line = first_user_line(source_lines(info.dli_fname, offset));
+    const auto lines = source_lines(info.dli_fname, offset);
+    const auto line = first_user_line(lines);
+    if (line.ends_with(":?")) return line.substr(0, line.size() - 2) + kNoLine;
     if (!line.empty()) return line;
+    if (found) continue;
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "+0x%zx", static_cast<size_t>(offset));
+    fallback = std::string(info.dli_fname) + text.data() + (lines.empty() ? "" : kNoLine);
+    found = true;
   }
   return fallback;
 }

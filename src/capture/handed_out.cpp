@@ -5,6 +5,7 @@
 
 #include <unordered_map>
 
+#include "graph/lazy_bits.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
 
@@ -124,6 +125,10 @@ class Describer {
     if (!t.defined()) return output;
     output.value = tracer_.value_of(t);
     output.alias = alias_of(i);
+    const LazyBits shown{t.is_conj(), t.is_neg()};
+    AG_CHECK(output.alias.kind != Kind::none || !tracer_.lazy_bits ||
+                 lazy_bits(tracer_.graph, output.value) == shown,
+             "a result has the conjugate and negative bits that its value has");
     output.requires_grad = t.requires_grad();
     output.leaf = output.requires_grad && !output.alias.shares_history() && t.is_leaf();
     const bool own_versions = output.alias.kind == Kind::none ||

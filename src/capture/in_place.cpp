@@ -1,9 +1,12 @@
 #include "capture/in_place.h"
 
+#include <ATen/FunctionalStorageImpl.h>
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <iterator>
@@ -19,6 +22,7 @@ namespace antegrad::capture {
 namespace {
 
 namespace functionalization = at::functionalization::impl;
+using FunctionalStorage = at::functionalization::FunctionalStorageImpl;
 
 // Eager writes elements that share memory with these; it refuses to with all others.
 constexpr std::string_view kWriteExpanded[] = {
@@ -159,24 +163,49 @@ void refuse_overlap(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
   }
 }
 
+// libtorch counts a write above the kernels, but for operators that return nothing, as those on lists: there the
+// kernels count, which are made of other operators. Kernels that write the memory themselves (_fused_adam_) do not.
+bool counted_by_kernel(const ops::OpEntry& entry, size_t argument) {
+  return !entry.custom && entry.args[argument] == ops::ArgKind::tensors &&
+         !entry.handle.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView) &&
+         entry.handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) &&
+         !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
+}
+
+// libtorch's functionalisation does not resize the tensors of such a list, and crashes for some (_fused_adam.out).
+void refuse_out_lists(const ops::OpEntry& entry) {
+  if (entry.custom) return;
+  for (const auto i : entry.writes) {
+    if (!entry.handle.schema().arguments()[i].is_out() || entry.args[i] != ops::ArgKind::tensors)
+      continue;
+    throw CaptureError(entry.op.name(),
+                       {"operators that return new tensors, or that write their arguments",
+                        "one that writes an `out` that is a list, at " + call_site(),
+                        "use the form without `out`, and copy_() what it returns"});
+  }
+}
+
 }  // namespace
 
 InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args)
     : tracer_(tracer), outer_(tracer.writing) {
   if (entry.writes.empty()) return;
-  tracer.writing = true;
   if (entry.handle.hasTag(at::Tag::inplace_view)) {  // changes sizes and strides on purpose
     if (!args.empty() && args[0].isTensor()) note_reshaped(tracer, entry, args[0].toTensor());
+    tracer.writing = this;
     return;
   }
+  refuse_out_lists(entry);
   refuse_overlap(entry, args);
   for (const auto i : ops::written_arguments(entry, args)) {
+    const bool counts = counted_by_kernel(entry, i);
     const auto note = [&](const at::Tensor& tensor) {
       if (!tensor.defined() || !functionalization::isFunctionalTensor(tensor)) return;
       require_own_elements(entry, tensor);
       refuse_reshaped(tracer, entry, tensor);
       const auto sizes = tensor.sizes(), strides = tensor.strides();
-      written_.push_back({tensor, {sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}});
+      written_.push_back(
+          {tensor, {sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}, counts});
     };
     if (args[i].isTensor()) {
       note(args[i].toTensor());
@@ -184,12 +213,23 @@ InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IV
       for (const auto& tensor : args[i].toTensorVector()) note(tensor);
     }
   }
+  tracer.writing = this;  // last: nothing takes it back when the above throws
 }
 
 InPlace::~InPlace() { tracer_.writing = outer_; }
 
+bool InPlace::writes_memory_of(ValueId value) const {
+  const auto storage = tracer_.graph.value(value).storage;
+  return std::any_of(written_.begin(), written_.end(), [&](const Written& written) {
+    auto* memory = written.wrapper.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+    const auto* base = as_stand_in(static_cast<FunctionalStorage*>(memory)->base());
+    return base != nullptr && tracer_.graph.value(base->value()).storage == storage;
+  });
+}
+
 void InPlace::finish() const {
-  for (const auto& [wrapper, sizes, strides] : written_) {
+  for (const auto& [wrapper, sizes, strides, counts] : written_) {
+    if (counts && !wrapper.is_inference()) torch::autograd::impl::bump_version(wrapper);
     tracer_.note_written(wrapper);
     if (wrapper.sizes() != at::IntArrayRef(sizes)) continue;  // an `out` that was resized
     // Strides of dimensions of one count as well: which way a matrix product takes, and so its bits, may depend on them.

@@ -8,6 +8,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/util/SmallVector.h>
 
+#include "graph/ids.h"
 #include "ops/op_table.h"
 
 namespace antegrad::capture {
@@ -24,16 +25,21 @@ class InPlace {
   InPlace(const InPlace&) = delete;
   InPlace& operator=(const InPlace&) = delete;
 
-  /// After the call: gives what was written the strides that it had.
+  /// After the call: gives what was written the strides that it had, and counts the write where only
+  /// eager's kernel does.
   void finish() const;
+
+  /// Whether one of the written tensors shows this memory as it is now, with what was written to it so far.
+  bool writes_memory_of(ValueId value) const;
 
  private:
   struct Written {
     at::Tensor wrapper;
     c10::SmallVector<int64_t, 6> sizes, strides;
+    bool counts;  // a write that eager's kernel counts, and no kernel of a capture
   };
   Tracer& tracer_;
-  bool outer_;  // whether another operator that writes is under way
+  const InPlace* outer_;  // another operator that writes and is under way
   std::vector<Written> written_;
 };
 

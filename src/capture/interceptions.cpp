@@ -4,12 +4,9 @@
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_conj.h>
 #include <ATen/ops/alias.h>
-#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/isclose.h>
 #include <ATen/ops/nonzero.h>
-#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <antegrad/error.h>
 
@@ -164,33 +161,6 @@ bool lift_fresh(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
-// Whether a program's tensor has the conjugate bit, which stand-ins do not show.
-bool is_lazily_conjugated(const Graph& graph, ValueId value) {
-  bool conjugated = false;
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (std::find(node->outputs.begin(), node->outputs.end(), value) == node->outputs.end())
-      continue;
-    if (!node->op.traits().view || node->inputs.empty()) break;
-    conjugated ^= node->op.name() == "aten::_conj.default";
-    value = node->inputs[0];
-  }
-  return conjugated;
-}
-
-// Its kernel wants the numbers themselves. Libtorch's formulas see to that where they see the bit.
-bool view_as_real(const ops::OpEntry& /*entry*/, Stack* stack) {
-  const auto self = torch::jit::peek(*stack, 0, 1).toTensor();
-  auto* tracer = Tracer::current();
-  if (inside_wrapper(self) == nullptr ||
-      !is_lazily_conjugated(tracer->graph, tracer->value_of(self))) {
-    return false;
-  }
-  auto real = at::view_as_real(at::conj_physical(at::_conj(self)));
-  torch::jit::drop(*stack, 1);
-  stack->emplace_back(std::move(real));
-  return true;
-}
-
 // Derivatives make zeros without memory, for those who can use them.
 bool efficient_zeros(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto args = torch::jit::last(*stack, 5);
@@ -224,7 +194,6 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::_efficientzerotensor.default", efficient_zeros},
       {"aten::expand.default", expand},
       {"aten::lift_fresh.default", lift_fresh},
-      {"aten::view_as_real.default", view_as_real},
       {"aten::set_data.default", refuse_set_data},
       {"aten::requires_grad_.default", requires_grad},
       {"aten::allclose.default", allclose},

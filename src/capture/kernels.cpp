@@ -14,6 +14,7 @@
 #include "capture/interceptions.h"
 #include "capture/tracer.h"
 #include "capture/writing.h"
+#include "graph/lazy_bits.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -100,6 +101,22 @@ void keep_sizes(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IVa
   });
 }
 
+// A wrapper over a view does not take over what its value would not show: see graph/lazy_bits.h.
+LazyBits bits_of_views(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
+  const auto& traits = entry.op.traits();
+  if (!traits.view || traits.mutates || args.empty() || !args[0].isTensor()) return {};
+  const auto& self = args[0].toTensor();
+  if (!self.defined()) return {};
+  return behind(entry.op, {self.is_conj(), self.is_neg()});
+}
+
+void set_bits(Tracer& tracer, const at::Tensor& view, LazyBits bits) {
+  tracer.lazy_bits |= bits.conj || bits.neg;
+  auto* impl = view.unsafeGetTensorImpl();
+  if (view.is_conj() != bits.conj) impl->_set_conj(bits.conj);
+  if (view.is_neg() != bits.neg) impl->_set_neg(bits.neg);
+}
+
 bool any_requires_grad(at::ArrayRef<c10::IValue> values) {
   return any_tensor(values, [](const at::Tensor& t) { return t.requires_grad(); });
 }
@@ -143,6 +160,7 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::lift_key);
   keep_sizes(*tracer, entry, torch::jit::last(*stack, entry.args.size()));
   const InPlace in_place(*tracer, entry, torch::jit::last(*stack, entry.args.size()));
+  const auto bits = bits_of_views(entry, torch::jit::last(*stack, entry.args.size()));
   {
     DataAllowed allowed(tracer->data);
     for_wrappers(torch::jit::last(*stack, entry.args.size()),
@@ -153,6 +171,7 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   const auto outputs = torch::jit::last(*stack, op.schema().returns().size());
   for_wrappers(outputs, [&](const at::Tensor& wrapper) {
     tracer->data.forbid(wrapper);
+    if (bits != LazyBits()) set_bits(*tracer, wrapper, bits);
     if (wrapper.is_view()) tracer->note_view(wrapper);
   });
   if (by_chance) require_no_derivative(entry, outputs);

@@ -11,6 +11,8 @@
 
 #include "capture/cross_check.h"
 #include "capture/data_access.h"
+#include "capture/in_place.h"
+#include "graph/lazy_bits.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
@@ -391,9 +393,25 @@ void Tracer::look_for_line(const Node& node) {
   if (site != sites_.end()) located = call_site(site->frames);
 }
 
+// What was written through a lazily conjugated or negated view comes back to the memory that the view shows: as
+// numbers, for that memory has no such bit. Views of it are made again by the operator itself. Null for these.
+const ops::OpEntry* written_back_as(const InPlace& writing, const ops::OpEntry& entry,
+                                    const Stack& stack) {
+  const auto bits = behind(entry.op, {});
+  if (bits == LazyBits()) return nullptr;
+  const auto* written = as_stand_in(stack.back().toTensor());
+  if (written == nullptr || writing.writes_memory_of(written->value())) return nullptr;
+  return &ops::entry_of(
+      Op::intern(bits.conj ? "aten::_conj_physical.default" : "aten::neg.default"));
+}
+
 void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const std::lock_guard lock(mutex_);
-  if (writing) {
+  if (writing != nullptr) {
+    if (const auto* physical = lazy_bits ? written_back_as(*writing, entry, *stack) : nullptr) {
+      record(*physical, stack);
+      return;
+    }
     refuse_inexact_write_back(entry);
     if (entry.op.name() == "aten::mul.Scalar") round_factor(*stack);
   }
@@ -421,11 +439,11 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     const bool returns_written =
         entry.writes.size() == 1 && entry.returned_arg.size() == 1 && entry.returned_arg[0] >= 0;
     const auto written = returns_written ? args[entry.writes[0]] : c10::IValue();
-    // Nothing checked: an in-place operator returns what it writes.
+    // Nothing checked: an in-place operator returns what it writes, or nothing.
     const auto unchecked = [&] {
-      if (!returns_written) throw;
+      if (!returns_written && !entry.handle.schema().returns().empty()) throw;
       torch::jit::drop(*stack, count);
-      stack->emplace_back(written);
+      if (returns_written) stack->emplace_back(written);
     };
     try {
       entry.handle.callBoxed(stack);

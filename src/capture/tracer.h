@@ -31,6 +31,8 @@
 
 namespace antegrad::capture {
 
+class InPlace;
+
 class Tracer final : public torch_compat::CarriedBase {
  public:
   /// `shared`: memory that an earlier run of the same capture found to be shared; outlives the tracer.
@@ -112,7 +114,8 @@ class Tracer final : public torch_compat::CarriedBase {
     const std::function<Recompute(std::string_view)>* policy = nullptr;  ///< null: all runs again
   };
   Block block;
-  bool writing = false;  ///< an operator that writes in place is under way, see InPlace
+  bool lazy_bits = false;            ///< some tensor was lazily conjugated or negated
+  const InPlace* writing = nullptr;  ///< an operator that writes in place and is under way
   /// The node whose source line is wanted, by id, and that line once the node was recorded. For a node of
   /// the backward it is the line of the forward operator whose derivative it belongs to.
   int32_t locate = -1;

@@ -75,9 +75,9 @@ std::string table_difference(const ops::AttrTables& was, const ops::AttrTables& 
 }
 
 std::string difference(const Entry& entry, const Leaves& arguments, const CapturedCall& again) {
-  if (auto text = graph_difference(*entry.raw, again.captured.joint); !text.empty()) return text;
-  if (auto text =
-          primal_difference(*entry.raw, entry.guards.primals(arguments), again.captured.primals);
+  const auto raw = entry.raw->unpack();
+  if (auto text = graph_difference(raw, again.captured.joint); !text.empty()) return text;
+  if (auto text = primal_difference(raw, entry.guards.primals(arguments), again.captured.primals);
       !text.empty()) {
     return text;
   }

@@ -17,8 +17,7 @@ namespace antegrad::compiler {
 namespace {
 
 // The graph without what was captured for the backward.
-Graph forward_part(const Graph& joint) {
-  Graph graph = joint;
+Graph forward_part(Graph graph) {
   std::erase_if(graph.nodes, [](const Node& node) { return node.phase == Phase::backward; });
   std::erase_if(graph.inputs, [](const Input& input) { return input.kind != InputKind::primal; });
   std::erase_if(graph.outputs, [](const Output& output) { return !of_forward(output.kind); });
@@ -65,7 +64,7 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
 
 }  // namespace
 
-BackwardVariants::BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, Usual usual,
+BackwardVariants::BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first, Usual usual,
                                    Recapture recapture, PassContext context)
     : raw_(std::move(raw)),
       usual_(std::move(usual)),
@@ -94,11 +93,14 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form,
   } catch (const std::exception& error) {
     refuse(std::string("a capture that fails now: ") + error.what());
   }
-  const auto difference = first_difference(forward_part(*raw_), forward_part(captured.joint));
+  const auto difference =
+      first_difference(forward_part(raw_->unpack()), forward_part(captured.joint));
   if (!difference.empty()) refuse("another forward than at the call: " + difference);
-  log(Artifact::graph, [&] { return raw_->name + ": captured another backward"; });
+  log(Artifact::graph, [&] { return captured.joint.name + ": captured another backward"; });
   if (captured.backward_error) return {{}, {}, captured.backward_error};
-  return {run_joint_passes(std::move(captured.joint), context), std::move(captured.tables), {}};
+  return {PackedGraph(run_joint_passes(std::move(captured.joint), context)),
+          std::move(captured.tables),
+          {}};
 }
 
 const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form,
@@ -133,7 +135,7 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
                               ? usual_.schedule
                               : Schedule{.planned = usual_.schedule.planned, .forget = {}};
     backward =
-        split_at(for_wanted(joint.graph, usual_.plan.gradients, key.wanted), usual_.saved, schedule)
+        split_at(for_wanted(joint.graph.unpack(), usual_.plan.gradients, key.wanted), usual_.saved, schedule)
             .backward;
   } catch (const GraphError& error) {
     throw BackwardError(ErrorText{"a backward that needs what the forward saved", error.what(),

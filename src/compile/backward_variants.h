@@ -19,6 +19,7 @@
 #include "capture/capture.h"
 #include "compile/hooks.h"
 #include "graph/call_plan.h"
+#include "graph/pack.h"
 #include "partition/partition.h"
 #include "passes/pass_manager.h"
 #include "runtime/backward_program.h"
@@ -32,7 +33,7 @@ using Recapture = std::function<capture::Captured(const ops::BackwardForm&)>;
 class BackwardVariants {
  public:
   struct Joint {
-    Graph graph;  ///< simplified
+    PackedGraph graph;  ///< simplified
     ops::AttrTables tables;
     std::exception_ptr error;  ///< why there is no backward
   };
@@ -46,7 +47,7 @@ class BackwardVariants {
   };
 
   /// `first` is the joint graph of the usual form; `raw` the same as captured.
-  BackwardVariants(std::shared_ptr<const Graph> raw, Joint first, Usual usual, Recapture recapture,
+  BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first, Usual usual, Recapture recapture,
                    PassContext context);
 
   /// Throws the form's capture error, BackwardError when the callable cannot be captured again or the
@@ -60,7 +61,7 @@ class BackwardVariants {
   /// With a log and a folder for dumps of its own.
   PassContext next_context();
 
-  const std::shared_ptr<const Graph> raw_;
+  const std::shared_ptr<const PackedGraph> raw_;
   const Usual usual_;
   const Recapture recapture_;
   const PassContext context_;

@@ -20,6 +20,7 @@
 #include "partition/ratio_budget.h"
 #include "partition/split.h"
 #include "passes/custom_pass.h"
+#include "passes/pass_list.h"
 #include "runtime/fork_gate.h"
 #include "runtime/published.h"
 
@@ -89,9 +90,10 @@ struct Call {
     const auto is = ops::to_text(answers[number]);
     if (number >= entry.questions.size()) return "data were not asked what is now " + is;
     const auto& was = entry.questions[number];
-    const auto& node = entry.raw->nodes[static_cast<size_t>(was.node)];
-    return "what data answer to " + node_text(*entry.raw, node) + " was " +
-           ops::to_text(was.assumed) + ", is " + is;
+    const auto raw = entry.raw->unpack();
+    const auto& node = raw.nodes[static_cast<size_t>(was.node)];
+    return "what data answer to " + node_text(raw, node) + " was " + ops::to_text(was.assumed) +
+           ", is " + is;
   }
 
   std::shared_ptr<const Entry> find(const Programs& programs) const {
@@ -161,7 +163,7 @@ struct CompiledFunction::State {
 
 std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) const {
   auto [captured, result_host, modules] = capture(call, call.answers);
-  auto raw = std::make_shared<const Graph>(captured.joint);
+  const auto raw = std::make_shared<const PackedGraph>(captured.joint);
   auto tables = captured.tables;
   auto questions = captured.questions;
   compiler::GuardSet guards(captured, call.arguments, call.type_key(), modules);
@@ -175,10 +177,10 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
            std::to_string(lifted) + " lifted tensors, " + std::to_string(call.declared.size()) +
            " declared guards";
   });
-  return std::shared_ptr<const Entry>(new Entry{
-      std::move(guards), call.declared, call.inlined(), std::move(questions),
-      std::move(compiled.executable), std::move(result_host), std::move(raw), std::move(tables),
-      std::move(modules), std::move(compiled.report), std::move(compiled.record)});
+  return std::shared_ptr<const Entry>(
+      new Entry{std::move(guards), call.declared, call.inlined(), std::move(questions),
+                std::move(compiled.executable), std::move(result_host), raw, std::move(tables),
+                std::move(modules), std::move(compiled.report), std::move(compiled.record)});
 }
 
 std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& call,
@@ -271,9 +273,18 @@ void CompiledFunction::save_graph(const std::string& file) const {
                                "one without a program", "call warmup() with arguments first"});
   }
   const auto& entry = *programs->entries.back();
-  const auto& raw = *entry.raw;
+  auto graph = entry.raw->unpack();
+  auto record = entry.record;
+  const auto& options = state_->options;
+  if (!options.joint_custom_pass.empty() || !options.disabled_passes.empty()) {
+    // The record names no passes: what comes of them is saved, so that a replay finds it.
+    auto passes = compiler::pass_context(options);
+    passes.dump_dir.clear();
+    graph = run_joint_passes(std::move(graph), passes);
+    record.choice.simplify = false;
+  }
   std::ofstream stream(file, std::ios::binary);
-  stream << to_text(has_backward(raw) ? GraphFile{raw, to_text(entry.record)} : GraphFile{raw, ""});
+  stream << to_text(GraphFile{graph, has_backward(graph) ? to_text(record) : ""});
   stream.close();
   if (!stream)
     throw InputError(ErrorText{"a file that can be written", file, "make its folder first"});

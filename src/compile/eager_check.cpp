@@ -186,8 +186,9 @@ std::vector<NamedTensor> held_tensors(const Entry& entry, const Leaves& argument
   };
   for (const auto& slot : entry.modules->slots()) add(slot.source.name, *slot.address);
   const auto primals = entry.guards.primals(arguments);
+  const auto raw = entry.raw->unpack();
   for (size_t i = 0; i < primals.size(); ++i) {
-    if (entry.raw->inputs[i].source.kind == Source::Kind::anonymous) {
+    if (raw.inputs[i].source.kind == Source::Kind::anonymous) {
       add(fmt::format("closure tensor {}", i), primals[i]);
     }
   }
@@ -207,9 +208,10 @@ std::vector<NamedGenerator> generators_of(const Entry& entry, const Leaves& argu
   for (const auto& tensor : entry.guards.primals(arguments)) {
     if (tensor.defined()) add_default(tensor.device());
   }
+  const auto raw = entry.raw->unpack();
   for (size_t i = 0; i < entry.tables.generators.size(); ++i) {
     const auto& generator = entry.tables.generators[i];
-    if (generator.defined()) generators.push_back({entry.raw->generators[i], generator});
+    if (generator.defined()) generators.push_back({raw.generators[i], generator});
   }
   return generators;
 }

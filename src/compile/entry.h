@@ -13,6 +13,7 @@
 #include "compile/guards.h"
 #include "compile/module_tree.h"
 #include "explain/record.h"
+#include "graph/pack.h"
 #include "ops/answer.h"
 #include "ops/attrs.h"
 #include "runtime/executable.h"
@@ -28,8 +29,8 @@ struct Entry {
   std::shared_ptr<const detail::HookPair> hooks;  ///< that are inlined; null for none
   std::vector<ops::Question> questions;           ///< about data, and what the program assumes
   std::shared_ptr<const runtime::Executable> executable;
-  std::vector<HostValue> result_host;  ///< host leaves of the result, constants of the program
-  std::shared_ptr<const Graph> raw;    ///< as captured, before any pass
+  std::vector<HostValue> result_host;      ///< host leaves of the result, constants of the program
+  std::shared_ptr<const PackedGraph> raw;  ///< as captured, before any pass
   ops::AttrTables tables;
   std::shared_ptr<const ModuleTree> modules;
   ProgramReport report;

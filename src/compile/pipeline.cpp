@@ -54,18 +54,20 @@ PassContext pass_context(const Options& options) {
   return passes;
 }
 
-CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const Graph> raw,
+CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const PackedGraph> raw,
                               const Options& options, LaterCaptures later,
                               const std::shared_ptr<const detail::HookPair>& hooks) {
   const auto start = std::chrono::steady_clock::now();
   const auto passes = pass_context(options);
+
+  const auto captured_end = next_node_id(captured.joint);
 
   // Simplify.
   auto joint = run_joint_passes(std::move(captured.joint), passes);
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
   auto hash = to_string(structural_hash(joint));
   const auto joint_nodes = joint.nodes.size();
-  const auto first_hook = std::max(static_cast<int32_t>(raw->nodes.size()), next_node_id(joint));
+  const auto first_hook = std::max(captured_end, next_node_id(joint));
 
   // Plan and split.
   auto planned = plan_partition(joint, captured.tables, options, hooks, first_hook, passes);
@@ -86,7 +88,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   // Build.
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw),
-      BackwardVariants::Joint{std::move(joint), captured.tables, captured.backward_error},
+      BackwardVariants::Joint{PackedGraph(joint), captured.tables, captured.backward_error},
       BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, partition.plan},
       std::move(later.recapture), passes);
   runtime::ExecutableParts parts{options.name, partition.plan, partition.forward, tables};

@@ -7,6 +7,7 @@
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <span>
 #include <utility>
 
 #include "runtime/twin_call.h"
@@ -50,12 +51,12 @@ c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>&
   throw InternalError("unknown origin of an argument");
 }
 
-void Program::check(const Instruction& instruction, const torch::jit::Stack& stack) {
-  const auto& entry = *instruction.entry;
+void Program::check(const ops::OpEntry& entry, const std::vector<Promise>& promises,
+                    const torch::jit::Stack& stack) {
   size_t next = 0;
   const auto compare = [&](const at::Tensor& returned) {
-    AG_CHECK(next < instruction.promises.size(), "no more tensors than were promised");
-    const auto& promise = instruction.promises[next++];
+    AG_CHECK(next < promises.size(), "no more tensors than were promised");
+    const auto& promise = promises[next++];
     if (entry.policy != ops::Policy::dynamic_outputs) {
       require_kept(promise, returned, entry.op.name());
     } else if (!is_kept(promise, returned)) {
@@ -69,17 +70,19 @@ void Program::check(const Instruction& instruction, const torch::jit::Stack& sta
       compare(value.isTensor() ? value.toTensor() : at::Tensor());
     }
   }
-  AG_CHECK(next == instruction.promises.size(), "as many tensors as were promised");
+  AG_CHECK(next == promises.size(), "as many tensors as were promised");
 }
 
 void Program::call_kernel(const Instruction& instruction, std::vector<at::Tensor>& registers,
-                          torch::jit::Stack& stack) {
-  if (instruction.draw) {
-    auto& state = registers[static_cast<size_t>(instruction.state)];
-    if (instruction.repeats) {
-      instruction.draw->repeat(stack, instruction.state_dies ? std::exchange(state, {}) : state);
+                          torch::jit::Stack& stack) const {
+  const auto* special =
+      instruction.special < 0 ? nullptr : &specials_[static_cast<size_t>(instruction.special)];
+  if (special != nullptr && special->draw) {
+    auto& state = registers[static_cast<size_t>(special->state)];
+    if (special->repeats) {
+      special->draw->repeat(stack, special->state_dies ? std::exchange(state, {}) : state);
     } else {
-      state = instruction.draw->record(stack);
+      state = special->draw->record(stack);
     }
   } else if (instruction.entry->is_twin) {
     call_twin(*instruction.entry, stack);
@@ -96,16 +99,24 @@ at::Tensor in_own_memory(at::Tensor tensor) {
 
 void Program::call(const Instruction& instruction, std::vector<at::Tensor>& registers,
                    torch::jit::Stack& stack) const {
-  for (const auto& arg : instruction.arguments) stack.push_back(argument(arg, registers));
+  const auto arguments =
+      std::span(arguments_).subspan(instruction.first_argument, instruction.entry->args.size());
+  for (const auto& arg : arguments) stack.push_back(argument(arg, registers));
   {
     std::optional<at::AutoGradMode> as_in_forward;
     if (instruction.runs_again) as_in_forward.emplace(true);
     call_kernel(instruction, registers, stack);
   }
-  if (!instruction.promises.empty()) check(instruction, stack);
+  if (instruction.special >= 0) {
+    const auto& promises = specials_[static_cast<size_t>(instruction.special)].promises;
+    if (!promises.empty()) check(*instruction.entry, promises, stack);
+  }
+  const auto results =
+      std::span(results_).subspan(instruction.first_result, instruction.result_count);
   size_t next = 0;
   const auto store = [&](at::Tensor tensor) {
-    const auto reg = instruction.results.at(next++);
+    AG_CHECK(next < results.size(), "no more tensors than the graph has");
+    const auto reg = results[next++];
     if (reg < 0) return;
     registers[static_cast<size_t>(reg)] =
         instruction.oversized ? in_own_memory(std::move(tensor)) : std::move(tensor);

@@ -53,35 +53,45 @@ class Program {
     Origin origin;  // copy, move, or constant for an undefined entry
     int32_t index;
   };
-  struct Instruction {
-    const ops::OpEntry* entry;
-    int32_t node_id;
-    std::vector<Argument> arguments;
-    std::vector<int32_t> results;  // registers, -1 to drop
+  // What few instructions have.
+  struct Special {
     // One a tensor that an operator returns of which more is known than libtorch promises; else empty.
     std::vector<Promise> promises;
-    bool oversized = false;  // OpTraits::oversized
-    // A node of the forward in a backward: some kernels (LSTM of oneDNN) do other things with grad mode off.
-    bool runs_again = false;
     // Of a random operator that the backward repeats, in both programs.
     std::optional<RepeatableDraw> draw = std::nullopt;
     int32_t state = -1;  // register of the state that it begins with
     bool repeats = false;
     bool state_dies = false;  // nothing reads it after a repetition
   };
+  // Programs live long: see graph/pack.h. Arguments and results of all instructions stand in one list each.
+  struct Instruction {
+    const ops::OpEntry* entry;  // says how many arguments there are
+    int32_t node_id;
+    uint32_t first_argument;  // of arguments_
+    uint32_t first_result;    // of results_
+    uint32_t result_count = 0;
+    int32_t special = -1;    // of specials_, -1 for none
+    bool oversized = false;  // OpTraits::oversized
+    // A node of the forward in a backward: some kernels (LSTM of oneDNN) do other things with grad mode off.
+    bool runs_again = false;
+  };
 
   std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor> inputs) const;
   std::string place_of(const Instruction& instruction, const LineFinder& line_of) const;
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
             torch::jit::Stack& stack) const;
-  static void call_kernel(const Instruction& instruction, std::vector<at::Tensor>& registers,
-                          torch::jit::Stack& stack);
-  static void check(const Instruction& instruction, const torch::jit::Stack& stack);
+  void call_kernel(const Instruction& instruction, std::vector<at::Tensor>& registers,
+                   torch::jit::Stack& stack) const;
+  static void check(const ops::OpEntry& entry, const std::vector<Promise>& promises,
+                    const torch::jit::Stack& stack);
   c10::IValue argument(const Argument& argument, std::vector<at::Tensor>& registers) const;
 
   std::string name_;
   std::vector<Instruction> instructions_;
-  std::vector<c10::IValue> constants_;
+  std::vector<Argument> arguments_;
+  std::vector<int32_t> results_;  // registers, -1 to drop
+  std::vector<Special> specials_;
+  std::vector<c10::IValue> constants_;  // equal ones once
   std::vector<std::vector<ListEntry>> lists_;
   std::vector<int32_t> inputs_;   // register of each graph input, -1 when it is not used
   std::vector<int32_t> outputs_;  // register of each graph output, -1 for none

@@ -1,6 +1,7 @@
 #include <antegrad/error.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "runtime/generator_states.h"
 #include "runtime/program.h"
@@ -33,6 +34,10 @@ class ProgramBuilder {
       program_.outputs_.push_back(present ? register_of(output.value) : -1);
     }
     program_.register_count_ = next_register_;
+    program_.instructions_.shrink_to_fit();
+    program_.arguments_.shrink_to_fit();
+    program_.results_.shrink_to_fit();
+    program_.constants_.shrink_to_fit();
   }
 
  private:
@@ -59,16 +64,16 @@ class ProgramBuilder {
   }
 
   // The draw from a saved token: recorded where the token is saved, repeated where it comes in.
-  void add_draw(const Node& node, int32_t node_index, Program::Instruction& instruction) {
+  void add_draw(const Node& node, int32_t node_index, Program::Special& special) {
     for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
       const auto generator = state_generator_[index(*token)];
       if (generator < 0) continue;
-      AG_CHECK(!instruction.draw, "a draw from two generators");
-      instruction.draw.emplace(*instruction.entry,
-                               generator_of(graph_, tables_, static_cast<size_t>(generator)));
-      instruction.state = register_of(*token);
-      instruction.state_dies = last_use_[index(*token)] == node_index;
-      instruction.repeats =
+      AG_CHECK(!special.draw, "a draw from two generators");
+      special.draw.emplace(ops::entry_of(node.op),
+                           generator_of(graph_, tables_, static_cast<size_t>(generator)));
+      special.state = register_of(*token);
+      special.state_dies = last_use_[index(*token)] == node_index;
+      special.repeats =
           std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Input& input) {
             return input.value == *token && input.kind == InputKind::saved;
           });
@@ -103,13 +108,18 @@ class ProgramBuilder {
                      node.inputs.end(), value) == node.inputs.end();
   }
 
-  int32_t constant(c10::IValue value) {
-    program_.constants_.push_back(std::move(value));
-    return static_cast<int32_t>(program_.constants_.size() - 1);
+  Program::Argument constant(const Attr& attr) {
+    const auto [it, added] =
+        constants_.try_emplace(attr, static_cast<int32_t>(program_.constants_.size()));
+    if (added) program_.constants_.push_back(ops::to_ivalue(attr, tables_));
+    return {Program::Origin::constant, it->second};
   }
 
   void add(const Node& node, int32_t node_index) {
-    Program::Instruction instruction{&ops::entry_of(node.op), node.id, {}, {}, {}};
+    Program::Instruction instruction{&ops::entry_of(node.op), node.id,
+                                     static_cast<uint32_t>(program_.arguments_.size()),
+                                     static_cast<uint32_t>(program_.results_.size())};
+    auto& arguments = program_.arguments_;
     instruction.runs_again = is_backward_ && node.phase == Phase::forward;
     instruction.oversized = node.op.traits().oversized;
     const auto& kinds = instruction.entry->args;
@@ -128,7 +138,7 @@ class ProgramBuilder {
     for (size_t i = 0; i < node.args.size(); ++i) {
       const auto& arg = node.args[i];
       if (arg.is<attr::Input>()) {
-        instruction.arguments.push_back(take());
+        arguments.push_back(take());
       } else if (arg.is<attr::InputList>()) {
         std::vector<Program::ListEntry> list;
         for (const bool present : arg.as<attr::InputList>().present) {
@@ -141,28 +151,36 @@ class ProgramBuilder {
         }
         program_.lists_.push_back(std::move(list));
         const bool optional = kinds[i] == ops::ArgKind::optional_tensors;
-        instruction.arguments.push_back(
-            {optional ? Program::Origin::optional_list : Program::Origin::list,
-             static_cast<int32_t>(program_.lists_.size() - 1)});
+        arguments.push_back({optional ? Program::Origin::optional_list : Program::Origin::list,
+                             static_cast<int32_t>(program_.lists_.size() - 1)});
       } else if (arg.is<attr::None>() && kinds[i] == ops::ArgKind::tensor &&
                  !instruction.entry->optional[i]) {
-        instruction.arguments.push_back({Program::Origin::constant, constant(at::Tensor())});
+        if (undefined_ < 0) {
+          undefined_ = static_cast<int32_t>(program_.constants_.size());
+          program_.constants_.emplace_back(at::Tensor());
+        }
+        arguments.push_back({Program::Origin::constant, undefined_});
       } else {
-        instruction.arguments.push_back(
-            {Program::Origin::constant, constant(ops::to_ivalue(arg, tables_))});
+        arguments.push_back(constant(arg));
       }
     }
+    Program::Special special;
     const auto tensors = node.outputs.size() - static_cast<size_t>(node.tokens);
     for (size_t i = 0; i < tensors; ++i) {
       const auto output = node.outputs[i];
       const bool used = output != kNoValue && last_use_[index(output)] >= 0;
-      instruction.results.push_back(used ? register_of(output) : -1);
+      program_.results_.push_back(used ? register_of(output) : -1);
       if (instruction.entry->custom || instruction.entry->policy == ops::Policy::dynamic_outputs) {
-        instruction.promises.push_back(output == kNoValue ? Promise()
-                                                          : Promise(graph_.value(output).meta));
+        special.promises.push_back(output == kNoValue ? Promise()
+                                                      : Promise(graph_.value(output).meta));
       }
     }
-    add_draw(node, node_index, instruction);
+    instruction.result_count = static_cast<uint32_t>(tensors);
+    add_draw(node, node_index, special);
+    if (special.draw || !special.promises.empty()) {
+      instruction.special = static_cast<int32_t>(program_.specials_.size());
+      program_.specials_.push_back(std::move(special));
+    }
     program_.instructions_.push_back(std::move(instruction));
   }
 
@@ -174,6 +192,11 @@ class ProgramBuilder {
   bool is_backward_;
   std::vector<int32_t> last_use_;
   int32_t next_register_ = 0;
+  struct AttrHash {
+    size_t operator()(const Attr& attr) const { return hash_value(attr); }
+  };
+  std::unordered_map<Attr, int32_t, AttrHash> constants_;  // by what they are made of
+  int32_t undefined_ = -1;                                 // the constant for a tensor that is none
 };
 
 Program::Program(const Graph& graph, const ops::AttrTables& tables) : name_(graph.name) {

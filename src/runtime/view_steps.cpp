@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "graph/lazy_bits.h"
 #include "torch_compat/convert.h"
 
 namespace antegrad::runtime {
@@ -52,6 +53,14 @@ ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId 
                        meta.offset.constant()},
                       0,
                       -1});
+    const auto bits = lazy_bits(graph, from), wanted = lazy_bits(graph, *same);
+    const auto toggle = [&](bool differ, const char* op) {
+      if (!differ) return;
+      steps_.push_back({&ops::entry_of(Op::intern(op)), {}, 0, -1});
+      std::swap(steps_.back(), *(steps_.end() - 2));  // steps lie in reverse
+    };
+    toggle(bits.conj != wanted.conj, "aten::_conj.default");
+    toggle(bits.neg != wanted.neg, "aten::_neg_view.default");
   }
   std::reverse(steps_.begin(), steps_.end());
   // Passes may lead a view through a detach() of the same memory; the result has its target's history.

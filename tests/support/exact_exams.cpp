@@ -87,7 +87,8 @@ void describe(const Run& run, const Subjects& subjects, const Subject& subject, 
   if (!is_strided(tensor)) return;
   record.note("strides", text(tensor.strides()));
   record.note("storage_offset", tensor.storage_offset());
-  record.note("conjugate or negative", tensor.is_conj() || tensor.is_neg());
+  record.note("conjugate", tensor.is_conj());
+  record.note("negative", tensor.is_neg());
   record.note("same storage as", first_name(subjects, [&](const at::Tensor& t) {
                 return is_strided(t) && t.storage().is_alias_of(tensor.storage());
               }));

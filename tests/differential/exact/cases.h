@@ -19,6 +19,7 @@ Cases structure_cases();
 Cases bypass_cases();
 Cases custom_cases();
 Cases inside_cases();
+Cases lazy_bits_cases();
 
 /// All of the above, each with its category.
 const Cases& all_cases();

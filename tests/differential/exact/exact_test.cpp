@@ -19,7 +19,8 @@ const Cases& all_cases() {
         {"aliases", alias_cases()},        {"tangents", tangent_cases()},
         {"autograd", autograd_cases()},    {"ambient state", ambient_cases()},
         {"structures", structure_cases()}, {"bypass", bypass_cases()},
-        {"custom", custom_cases()},        {"inside.h", inside_cases()}};
+        {"custom", custom_cases()},        {"inside.h", inside_cases()},
+        {"lazy bits", lazy_bits_cases()}};
     Cases all;
     for (const auto& [category, part] : parts) {
       for (auto c : part) {
@@ -77,10 +78,11 @@ class Summary final : public ::testing::Environment {
  public:
   void TearDown() override {
     if (passed().empty()) return;
-    // Saving less, or other tensors, moves what a write between forward and backward breaks.
+    // Saving less, or other tensors, moves what a write between forward and backward breaks: eager saves a conjugate of
+    // an argument lazily, with its memory; a program saves the numbers.
     const bool as_written = tested_options().partition == Partitioner::as_written;
     print("gradients of the values of the call, where eager's backward throws",
-          &Leniencies::values_of_the_call, as_written ? 20 : 100);
+          &Leniencies::values_of_the_call, as_written ? 24 : 100);
     print("writes to what runs again", &Leniencies::read_again, as_written ? 0 : 100);
     print("sums in another order, inside and outside of the region", &Leniencies::order_of_sums, 8);
     print("rounding", &Leniencies::rounding, 2);

@@ -1,5 +1,7 @@
 // In-place operators on arguments, on views of them, on intermediates; what autograd makes of them.
 
+#include <c10/core/InferenceMode.h>
+
 #include "differential/exact/cases.h"
 
 namespace antegrad::testing {
@@ -136,6 +138,34 @@ Cases plain_arguments() {
        [](const List& a) -> List {
          a[0].add_(1);
          return {a[0] * a[1]};
+       }},
+      {"arguments written by operators on lists",
+       [] {
+         World w{{buffer({3}), buffer({2})}};
+         w.others = {leaf({3}), w.inputs[0]};  // which may be saved outside
+         return w;
+       },
+       [](const List& a) -> List {
+         at::_foreach_add_({a[0], a[1]}, 1);
+         at::_foreach_mul_({a[1], a[0]}, {a[1] * 2, a[0] + 1});
+         return {a[0] * 2};
+       }},
+      {"an intermediate written by an operator on lists", leaves({{3}}),
+       [](const List& a) -> List {
+         const auto y = a[0].tanh();
+         at::_foreach_mul_({y}, 3);
+         return {y};
+       },
+       backward_throws("modified by an inplace operation")},
+      {"arguments written by operators on lists in inference mode", plains({{3}, {2}}),
+       [](const List& a) -> List {
+         at::_foreach_add_(a, 1);
+         return {a[0] * 2};
+       },
+       equal(),
+       [](const std::function<void()>& call) {
+         const c10::InferenceMode guard;
+         call();
        }},
       {"a complex argument written", [] { return World{{buffer({3}, at::kComplexFloat)}}; },
        [](const List& a) -> List {

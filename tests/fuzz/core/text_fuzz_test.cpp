@@ -6,6 +6,7 @@
 
 #include "graph/compare.h"
 #include "graph/hash.h"
+#include "graph/pack.h"
 #include "graph/parse.h"
 #include "partition/default_partition.h"
 #include "shrink.h"
@@ -85,15 +86,26 @@ class RandomAttr {
   std::mt19937_64 random_;
 };
 
+// What packing loses or changes; empty when nothing.
+std::string packing_difference(const Graph& graph) {
+  const PackedGraph packed(graph);
+  const Graph again = packed.unpack();
+  if (std::string wrong = first_difference(again, graph); !wrong.empty()) return wrong;
+  if (to_text(again) != to_text(graph)) return "another text after packing";
+  if (structural_hash(again) != structural_hash(graph)) return "another hash after packing";
+  return PackedGraph(again) == packed ? "" : "packed again, it is another";
+}
+
 int cases(int fast) { return long_run() ? 20 * fast : fast; }
 
-TEST(TextFuzz, RandomGraphsPrintParseAndHashTheSame) {
+TEST(TextFuzz, RandomGraphsPrintParsePackAndHashTheSame) {
   hold_for_random_graphs(600, 40, [](const Graph& graph) -> std::string {
     const Partition partition = default_partition(graph);
     for (const Graph* part : {&graph, &partition.forward, &partition.backward}) {
       const Graph again = parse_graph(to_text(*part));
       if (const std::string wrong = first_difference(again, *part); !wrong.empty()) return wrong;
       if (structural_hash(again) != structural_hash(*part)) return "the hash changed";
+      if (std::string wrong = packing_difference(*part); !wrong.empty()) return wrong;
     }
     return "";
   });
@@ -123,6 +135,7 @@ TEST(TextFuzz, RandomArgumentsAndMetadataReadBackToTheBit) {
     ASSERT_EQ(first_difference(again, graph), "") << "seed " << seed << "\n" << text;
     ASSERT_EQ(to_text(again), text);
     ASSERT_EQ(structural_hash(again), structural_hash(graph));
+    ASSERT_EQ(packing_difference(graph), "") << "seed " << seed << "\n" << text;
   }
 }
 

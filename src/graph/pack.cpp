@@ -1,0 +1,334 @@
+#include "graph/pack.h"
+
+#include <antegrad/error.h>
+
+#include <bit>
+#include <concepts>
+#include <cstring>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+namespace antegrad {
+namespace {
+
+// Both directions of the form. What a graph consists of is described once, by the functions pass() below, which
+// write each member with a Writer and read it with a Reader. Numbers take seven bits a byte; what is met again
+// (strings, metadata of tensors) is the number of its first place.
+
+class Writer {
+ public:
+  static constexpr bool kReads = false;
+
+  void number(uint64_t& n) {
+    auto rest = n;
+    for (; rest >= 0x80; rest >>= 7) bytes += static_cast<char>(rest | 0x80);
+    bytes += static_cast<char>(rest);
+  }
+  void characters(std::string& text) { bytes += text; }
+  void op(Op& op) {
+    const auto [it, added] = op_numbers_.try_emplace(op, ops.size());
+    if (added) ops.push_back(op);
+    number(it->second);
+  }
+  template <class T, class Content>
+  void once(T& value, std::vector<T>& /*known*/, const Content& content) {
+    Writer inner;
+    content(inner, value);
+    auto& seen = seen_[std::is_same_v<T, std::string>];
+    const auto [it, added] = seen.try_emplace(std::move(inner.bytes), seen.size());
+    number(it->second);
+    if (added) bytes += it->first;
+  }
+
+  std::string bytes;
+  std::vector<Op> ops;
+  std::vector<std::string> strings;
+  std::vector<TensorMeta> metas;
+
+ private:
+  struct OpHash {
+    size_t operator()(Op op) const { return op.hash(); }
+  };
+  std::unordered_map<Op, uint64_t, OpHash> op_numbers_;
+  std::unordered_map<std::string, uint64_t> seen_[2];
+};
+
+class Reader {
+ public:
+  static constexpr bool kReads = true;
+
+  Reader(const std::string& bytes, const std::vector<Op>& ops) : bytes_(bytes), ops_(ops) {}
+
+  void number(uint64_t& n) {
+    n = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes_[at_++]);
+      n |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return;
+    }
+  }
+  void characters(std::string& text) {
+    std::memcpy(text.data(), bytes_.data() + at_, text.size());
+    at_ += text.size();
+  }
+  void op(Op& op) {
+    uint64_t index = 0;
+    number(index);
+    op = ops_[index];
+  }
+  template <class T, class Content>
+  void once(T& value, std::vector<T>& known, const Content& content) {
+    uint64_t index = 0;
+    number(index);
+    if (index == known.size()) content(*this, known.emplace_back());
+    value = known[index];
+  }
+  bool at_end() const { return at_ == bytes_.size(); }
+
+  std::vector<std::string> strings;
+  std::vector<TensorMeta> metas;
+
+ private:
+  const std::string& bytes_;
+  const std::vector<Op>& ops_;
+  size_t at_ = 0;
+};
+
+// Small numbers of either sign become small ones without a sign.
+template <class Io, class T>
+requires std::integral<T> || std::is_enum_v<T>
+void pass(Io& io, T& value) {
+  const auto wide = static_cast<int64_t>(value);
+  auto n = (static_cast<uint64_t>(wide) << 1) ^ static_cast<uint64_t>(wide >> 63);
+  io.number(n);
+  if constexpr (Io::kReads) value = static_cast<T>(static_cast<int64_t>((n >> 1) ^ (0 - (n & 1))));
+}
+
+// Relative to a number that it is likely to be near.
+template <class Io>
+void pass_near(Io& io, int32_t& value, int32_t reference) {
+  auto distance = static_cast<int64_t>(value) - reference;
+  pass(io, distance);
+  if constexpr (Io::kReads) value = static_cast<int32_t>(reference + distance);
+}
+
+template <class Io>
+void pass(Io& io, double& value) {
+  auto bits = std::rotl(std::bit_cast<uint64_t>(value), 12);  // round numbers end with zeros
+  io.number(bits);
+  if constexpr (Io::kReads) value = std::bit_cast<double>(std::rotr(bits, 12));
+}
+
+template <class Io>
+void pass(Io& io, std::complex<double>& value) {
+  double real = value.real(), imag = value.imag();
+  pass(io, real);
+  pass(io, imag);
+  if constexpr (Io::kReads) value = {real, imag};
+}
+
+template <class Io>
+void pass_text(Io& io, std::string& text) {
+  uint64_t size = text.size();
+  io.number(size);
+  text.resize(size);
+  io.characters(text);
+}
+
+template <class Io>
+void pass(Io& io, std::string& text) {
+  io.once(text, io.strings, [](auto& inner, std::string& content) { pass_text(inner, content); });
+}
+
+template <class Io>
+void pass(Io& io, IntExpr& expr) {
+  constexpr int64_t kExpression = INT64_MAX;  // the text of an expression follows
+  auto value = expr.maybe_constant().value_or(kExpression);
+  pass(io, value);
+  auto text = Io::kReads || value != kExpression ? std::string() : to_string(expr);
+  if (value == kExpression) pass_text(io, text);
+  if constexpr (Io::kReads) {
+    std::string_view rest = text;
+    expr = value == kExpression ? parse_int_expr(rest) : IntExpr(value);
+  }
+}
+
+template <class Io>
+void pass(Io& io, Device& device) {
+  pass(io, device.kind);
+  pass(io, device.index);
+}
+
+template <class Io>
+void pass(Io& /*io*/, attr::None& /*none*/) {}
+template <class Io>
+void pass(Io& /*io*/, attr::Input& /*input*/) {}
+
+// The alternative that a variant holds, by its number.
+template <class Io, class... T>
+void pass(Io& io, std::variant<T...>& value) {
+  auto index = value.index();
+  pass(io, index);
+  if constexpr (Io::kReads) {
+    size_t next = 0;
+    static_cast<void>(((next++ == index && (value.template emplace<T>(), true)) || ...));
+  }
+  std::visit([&](auto& held) { pass(io, held); }, value);
+}
+
+template <class Io>
+void pass(Io& io, attr::Scalar& scalar) {
+  pass(io, scalar.value);
+}
+template <class Io>
+void pass(Io& io, attr::WrappedNumber& number) {
+  pass(io, number.value);
+  pass(io, number.dtype);
+}
+template <class Io>
+void pass(Io& io, attr::Layout& layout) {
+  pass(io, layout.name);
+}
+template <class Io>
+void pass(Io& io, attr::MemoryFormat& format) {
+  pass(io, format.name);
+}
+template <class Io>
+void pass(Io& io, attr::Generator& generator) {
+  pass(io, generator.index);
+}
+template <class Io>
+void pass(Io& io, attr::Opaque& opaque) {
+  pass(io, opaque.index);
+}
+
+template <class Io, class T, class Each>
+void pass_list(Io& io, std::vector<T>& list, const Each& each) {
+  uint64_t size = list.size();
+  io.number(size);
+  list.resize(size);
+  for (uint64_t i = 0; i < size; ++i) each(list[i], static_cast<int32_t>(i));
+}
+template <class Io, class T>
+void pass(Io& io, std::vector<T>& list) {
+  pass_list(io, list, [&](T& item, int32_t /*i*/) { pass(io, item); });
+}
+template <class Io>
+void pass(Io& io, std::vector<bool>& list) {
+  uint64_t size = list.size();
+  io.number(size);
+  list.resize(size);
+  for (size_t i = 0; i < size; ++i) {
+    bool value = list[i];
+    pass(io, value);
+    if constexpr (Io::kReads) list[i] = value;
+  }
+}
+template <class Io>
+void pass(Io& io, attr::InputList& list) {
+  pass(io, list.present);
+}
+template <class Io>
+void pass(Io& io, Attr& attr) {
+  pass(io, attr.value);
+}
+
+template <class Io>
+void pass(Io& io, TensorMeta& meta) {
+  io.once(meta, io.metas, [](auto& inner, TensorMeta& content) {
+    pass(inner, content.dtype);
+    pass(inner, content.device);
+    pass(inner, content.sizes);
+    pass(inner, content.strides);
+    pass(inner, content.offset);
+  });
+}
+
+// Most values own their storage.
+template <class Io>
+void pass(Io& io, Value& value, int32_t id) {
+  pass(io, value.kind);
+  pass_near(io, value.storage, id);
+  pass_near(io, value.alias_class, value.storage);
+  pass(io, value.meta);
+}
+
+// `newest` is the last value that a node has returned so far: inputs are near, and outputs follow.
+template <class Io>
+void pass(Io& io, Node& node, int32_t position, ValueId& newest) {
+  io.op(node.op);
+  pass_list(io, node.inputs, [&](ValueId& value, int32_t /*i*/) { pass_near(io, value, newest); });
+  pass(io, node.args);
+  pass_list(io, node.outputs, [&](ValueId& value, int32_t /*i*/) {
+    pass_near(io, value, newest + 1);
+    if (value != kNoValue) newest = value;
+  });
+  pass(io, node.tokens);
+  pass(io, node.phase);
+  pass_near(io, node.id, position);
+  pass(io, node.block);
+  pass(io, node.recompute);
+}
+
+template <class Io>
+void pass(Io& io, Input& input) {
+  pass(io, input.value);
+  pass(io, input.kind);
+  pass(io, input.source.kind);
+  pass(io, input.source.index);
+  pass(io, input.source.name);
+  pass(io, input.source.via);
+  for (bool* flag :
+       {&input.requires_grad, &input.mutates_data, &input.mutates_metadata, &input.inner}) {
+    pass(io, *flag);
+  }
+  pass(io, input.version_bumps);
+  pass(io, input.index);
+}
+
+template <class Io>
+void pass(Io& io, Output& output) {
+  pass(io, output.value);
+  pass(io, output.kind);
+  pass(io, output.index);
+  pass(io, output.alias.kind);
+  pass(io, output.alias.index);
+  for (bool* flag : {&output.requires_grad, &output.leaf, &output.inner}) pass(io, *flag);
+  pass(io, output.version);
+  pass(io, output.own_view);
+}
+
+template <class Io>
+void pass(Io& io, Graph& graph) {
+  pass(io, graph.name);
+  for (auto* names : {&graph.symbols, &graph.generators, &graph.opaque_names}) pass(io, *names);
+  pass(io, graph.blocks);
+  pass_list(io, graph.values, [&](Value& value, int32_t id) { pass(io, value, id); });
+  pass(io, graph.inputs);
+  ValueId newest = kNoValue;
+  pass_list(io, graph.nodes,
+            [&](Node& node, int32_t position) { pass(io, node, position, newest); });
+  pass(io, graph.outputs);
+}
+
+}  // namespace
+
+PackedGraph::PackedGraph(const Graph& graph) {
+  Writer writer;
+  pass(writer, const_cast<Graph&>(graph));  // NOLINT: only a Reader changes it
+  bytes_ = std::move(writer.bytes);
+  bytes_.shrink_to_fit();
+  ops_ = std::move(writer.ops);
+  ops_.shrink_to_fit();
+}
+
+Graph PackedGraph::unpack() const {
+  Graph graph;
+  Reader reader(bytes_, ops_);
+  pass(reader, graph);
+  AG_CHECK(reader.at_end(), "a packed graph ends where its graph does");
+  return graph;
+}
+
+}  // namespace antegrad
