@@ -19,17 +19,26 @@ namespace {
 // The suites that compile with tested_options(). No option changes what other tests do, so that a
 // variant leaves them out.
 constexpr std::string_view kSuites[] = {
+    // exact
     "Exact",
-    "ExactHarness",  // exact
+    "ExactHarness",
+    // models
     "AutocastLoop",
     "Sequence",
     "Structure",
     "TrainingLoop",
-    "Vision",  // models
+    "Vision",
+    // differential
     "AutogradFunction",
+    "Constant",
     "CustomOps",
     "Functions",
+    "HiddenWrites",
+    "Hooks",
+    "Indexing",
+    "Opaque",
     "Training",
+    "Writing",
 };
 
 // "Exact" of "All/Exact".

@@ -108,7 +108,7 @@ TEST(BudgetReport, WithoutABudgetAllThatIsReadIsSaved) {
     EXPECT_EQ(value.rule, value.decided ? "as_written" : "result");
     EXPECT_FALSE(value.other_breaks);
   }
-  EXPECT_NE(to_text(report).find("test: the plan without a budget\n"), std::string::npos);
+  EXPECT_NE(to_text(report).find("chain: the plan without a budget\n"), std::string::npos);
 }
 
 TEST(BudgetReport, TextShowsTheLargestAndWhatTheLastBytesCost) {
@@ -120,7 +120,7 @@ TEST(BudgetReport, TextShowsTheLargestAndWhatTheLastBytesCost) {
   report.how = "a test";
   const std::string text = to_text(report, 3);
   for (const char* part :
-       {"test: a plan for ", " (a test)\n", "recomputation takes", "16.0 KiB  recomputed",
+       {"chain: a plan for ", " (a test)\n", "recomputation takes", "16.0 KiB  recomputed",
         "aten::sin.default", "recomputed_for_budget", "... and 9 smaller ones of 144 KiB",
         "over: that would break the budget", "About here, 1 KiB less costs ",
         "The next faster plan saves ", "The next smaller plan peaks at "}) {
