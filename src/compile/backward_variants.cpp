@@ -134,9 +134,9 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
     const auto schedule = is_usual(key.form)
                               ? usual_.schedule
                               : Schedule{.planned = usual_.schedule.planned, .forget = {}};
-    backward =
-        split_at(for_wanted(joint.graph.unpack(), usual_.plan.gradients, key.wanted), usual_.saved, schedule)
-            .backward;
+    backward = split_at(for_wanted(joint.graph.unpack(), usual_.plan.gradients, key.wanted),
+                        usual_.saved, schedule)
+                   .backward;
   } catch (const GraphError& error) {
     throw BackwardError(ErrorText{"a backward that needs what the forward saved", error.what(),
                                   "run backward from the results that are usual"});

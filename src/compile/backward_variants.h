@@ -47,8 +47,8 @@ class BackwardVariants {
   };
 
   /// `first` is the joint graph of the usual form; `raw` the same as captured.
-  BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first, Usual usual, Recapture recapture,
-                   PassContext context);
+  BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first, Usual usual,
+                   Recapture recapture, PassContext context);
 
   /// Throws the form's capture error, BackwardError when the callable cannot be captured again or the
   /// backward needs what the forward did not save.

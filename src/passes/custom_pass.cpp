@@ -97,6 +97,7 @@ void check_custom_pass(const std::string& name) {
                               : fmt::format("registered are: {}", fmt::join(names, ", "))});
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): every pass takes its graph by value.
 Graph run_custom_pass(Graph graph, const PassContext& context) {
   const std::string& name = context.custom_pass;
   check_custom_pass(name);
