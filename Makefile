@@ -26,8 +26,8 @@ help: ## print this list
 setup: ## install what is missing (Debian packages, libtorch into .venv)
 	@scripts/setup $(SETUP)
 
-# A build folder is configured when it has no build.ninja, or one that is older than what it was made
-# from; ninja itself notices changed CMakeLists and new source files.
+# A build folder is configured when it has no build.ninja, or one that is older than what it was
+# made from; ninja itself notices changed CMakeLists and new source files.
 configure: setup
 	@if [ ! $(BUILD)/build.ninja -nt CMakePresets.json ] || [ build/setup.env -nt $(BUILD)/build.ninja ]; \
 	then cmake --preset $(PRESET); fi
@@ -35,8 +35,8 @@ configure: setup
 build: configure ## build everything
 	@ninja -C $(BUILD) -j $(JOBS)
 
-# Waiting threads that spin for long make a busy machine many times slower; this changes nothing on an
-# idle one.
+# Waiting threads that spin for long make a busy machine many times slower; this changes nothing on
+# an idle one.
 demo: configure ## train a small GPT with it; TEXT=file to train on, DEMO_ARGS='...'
 	@ninja -C $(BUILD) -j $(JOBS) train_gpt
 	@mkdir -p out/demo

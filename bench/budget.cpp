@@ -1,5 +1,5 @@
-// Training steps within memory budgets: what they take in bytes and in time, beside eager, eager with a checkpoint
-// around every block, and the reference's activation_memory_budget.
+// Training steps within memory budgets: what they take in bytes and in time, beside eager, eager
+// with a checkpoint around every block, and the reference's activation_memory_budget.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
@@ -28,7 +28,8 @@ namespace {
 
 using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 
-/// What a measured peak may have of its budget, and how far a prediction may be from what is measured.
+/// What a measured peak may have of its budget, and how far a prediction may be from what is
+/// measured.
 constexpr double kMostOfBudget = 1.02, kPredictionError = 0.05;
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }

@@ -59,8 +59,8 @@ int64_t heap_bytes() {
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
-// What a compiled program keeps on the heap for each node of its joint graph. The first one fills tables of the
-// process.
+// What a compiled program keeps on the heap for each node of its joint graph. The first one fills
+// tables of the process.
 void measure_kept(Bench& bench, examples::Gpt model) {
   const auto tokens = random_tokens(gpt12(), kBatch);
   const auto compile = [&] {

@@ -1,6 +1,7 @@
-// How good plans for byte budgets are, and what they take: on joint graphs of PyTorch (tests/data/joint), beside what
-// careful prototypes of the same search reached and beside PyTorch's own partitioner at the same peak; and on graphs
-// that nobody tuned on (tests/data/reference), beside the latter alone. Peaks are simulated, times a roofline of a GPU.
+// How good plans for byte budgets are, and what they take: on joint graphs of PyTorch
+// (tests/data/joint), beside what careful prototypes of the same search reached and beside
+// PyTorch's own partitioner at the same peak; and on graphs that nobody tuned on
+// (tests/data/reference), beside the latter alone. Peaks are simulated, times a roofline of a GPU.
 
 #include <algorithm>
 #include <cmath>
@@ -34,8 +35,8 @@ struct Answer {
   double over_pct;  // of the step's time: what was reached there
 };
 
-/// What the prototypes reached, in percent: at the peaks of the reference's plans and of a checkpoint around each block, at shares
-/// of the eager peak, and the smallest peak, in MiB.
+/// What the prototypes reached, in percent: at the peaks of the reference's plans and of a
+/// checkpoint around each block, at shares of the eager peak, and the smallest peak, in MiB.
 struct Goal {
   const char* graph;
   std::vector<Answer> at_peaks;

@@ -1,5 +1,6 @@
-// Hooks that compress saved tensors: what they save in memory, what they cost in time, and what they do to gradients and
-// to training, beside the same compiled step without hooks and beside the reference with hooks that do the same.
+// Hooks that compress saved tensors: what they save in memory, what they cost in time, and what
+// they do to gradients and to training, beside the same compiled step without hooks and beside the
+// reference with hooks that do the same.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/rand.h>
@@ -30,7 +31,8 @@ namespace {
 using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 
 constexpr int kTrainingSteps = 500;
-/// Steps of a turn, where two processes take turns: the first of them finds caches that the other one filled.
+/// Steps of a turn, where two processes take turns: the first of them finds caches that the other
+/// one filled.
 constexpr int kStepsOfTurn = 3;
 /// Of the saved activation bytes of the GPT, what fp8 may leave.
 constexpr double kMostOfSaved = 0.4;

@@ -1,6 +1,6 @@
-// What partitioners take: on the joint graphs of GPTs of 12 and 120 layers, simplified as the pipeline does it,
-// beside the reference; and on generated graphs of ten and of a hundred thousand nodes. What a plan for a byte budget
-// takes, on the former.
+// What partitioners take: on the joint graphs of GPTs of 12 and 120 layers, simplified as the
+// pipeline does it, beside the reference; and on generated graphs of ten and of a hundred thousand
+// nodes. What a plan for a byte budget takes, on the former.
 
 #include <optional>
 #include <string>
@@ -62,8 +62,8 @@ void measure(Bench& bench, const std::string& name, const Graph& joint, int roun
       default_bytes / kMiB, "saved_mib");
 }
 
-/// From the graph to a forward and a backward halfway between the smallest peak and the eager one, and the sweep of prices
-/// in it.
+/// From the graph to a forward and a backward halfway between the smallest peak and the eager one,
+/// and the sweep of prices in it.
 void measure_budget(Bench& bench, const std::string& name, const Graph& joint, int rounds) {
   const auto add = [&](const char* metric, double limit, const auto& call) {
     bench.add({name, metric, time_us(rounds, /*calls=*/1, call) / 1e3, "ms", {}, limit});

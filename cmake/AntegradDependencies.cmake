@@ -7,8 +7,8 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(GTest REQUIRED)
 
-# Cbc: only its header is needed here. The library is loaded when somebody asks for it, since it brings a BLAS of its
-# own, whose functions must not come before those of libtorch.
+# Cbc: only its header is needed here. The library is loaded when somebody asks for it, since it
+# brings a BLAS of its own, whose functions must not come before those of libtorch.
 find_path(ANTEGRAD_CBC_INCLUDE coin/Cbc_C_Interface.h)
 find_library(ANTEGRAD_CBC_LIBRARY CbcSolver)
 mark_as_advanced(ANTEGRAD_CBC_INCLUDE ANTEGRAD_CBC_LIBRARY)

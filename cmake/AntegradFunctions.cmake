@@ -34,8 +34,9 @@ function(antegrad_use_torch_build target)
   endif()
 endfunction()
 
-# Compiles the sources of a target in groups, each of files that lie in one folder: most of the time of a file goes into
-# headers and templates, which a group pays for once. ANTEGRAD_UNITY=OFF compiles each file for itself.
+# Compiles the sources of a target in groups, each of files that lie in one folder: most of the time
+# of a file goes into headers and templates, which a group pays for once. ANTEGRAD_UNITY=OFF
+# compiles each file for itself.
 function(antegrad_unity target files_a_group)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "[.]cpp$")

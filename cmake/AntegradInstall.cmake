@@ -1,5 +1,5 @@
-# `cmake --install`: the command-line tool and, with the libtorch parts, library, headers and a package
-# that find_package(antegrad) finds.
+# `cmake --install`: the command-line tool and, with the libtorch parts, library, headers and a
+# package that find_package(antegrad) finds.
 
 if(TARGET antegrad-cli)
   install(TARGETS antegrad-cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

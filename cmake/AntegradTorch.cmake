@@ -3,10 +3,11 @@
 #   antegrad_torch_build  what all targets of this tree that see libtorch are compiled with. It is
 #                         one set for all, because they share a precompiled header.
 
-# scripts/setup leaves the libtorch that it chose in build/setup.env. CMAKE_PREFIX_PATH and Torch_DIR,
-# where given, come first.
+# scripts/setup leaves the libtorch that it chose in build/setup.env. CMAKE_PREFIX_PATH and
+# Torch_DIR, where given, come first.
 antegrad_setup_value(setup_prefix ANTEGRAD_TORCH_PREFIX)
-# `pip install .`: the torch of the environment that is installed into, which pip hides from what builds a package.
+# `pip install .`: the torch of the environment that is installed into, which pip hides from what
+# builds a package.
 if(SKBUILD)
   find_package(Python REQUIRED COMPONENTS Interpreter)
   execute_process(
@@ -21,8 +22,9 @@ if(DEFINED ANTEGRAD_TORCH_PREFIX_USED AND NOT ANTEGRAD_TORCH_PREFIX_USED STREQUA
 endif()
 set(ANTEGRAD_TORCH_PREFIX_USED "${setup_prefix}" CACHE INTERNAL "")
 
-# The Python wheel carries kineto inside libtorch_cpu, yet its package file looks for a library of that
-# name and warns. TORCH_LIBRARIES, where the answer goes, is not used below: any answer ends the search.
+# The Python wheel carries kineto inside libtorch_cpu, yet its package file looks for a library of
+# that name and warns. TORCH_LIBRARIES, where the answer goes, is not used below: any answer ends
+# the search.
 if(NOT kineto_LIBRARY)
   set(kineto_LIBRARY c10 CACHE INTERNAL "")
 endif()
@@ -33,8 +35,8 @@ if(NOT Torch_FOUND)
     "TorchConfig.cmake, or configure with -DANTEGRAD_TORCH_PARTS=OFF to build the core alone.")
 endif()
 message(STATUS "libtorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
-# Without an MKL on this machine libtorch's package names search folders that do not exist, which would
-# end up in the run path of everything.
+# Without an MKL on this machine libtorch's package names search folders that do not exist, which
+# would end up in the run path of everything.
 if(TARGET caffe2::mkl AND NOT MKL_FOUND)
   set_property(TARGET caffe2::mkl PROPERTY INTERFACE_LINK_DIRECTORIES "")
 endif()
@@ -52,9 +54,9 @@ target_link_libraries(antegrad_torch INTERFACE torch torch_library c10)
 separate_arguments(torch_flags NATIVE_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(antegrad_torch INTERFACE ${torch_flags})
 
-# libtorch's headers bring an fmt of another version, without its library. Ours, which spdlog was built
-# with, has to be found first: a folder that holds nothing but a link to it, not marked as a system
-# folder because those come later.
+# libtorch's headers bring an fmt of another version, without its library. Ours, which spdlog was
+# built with, has to be found first: a folder that holds nothing but a link to it, not marked as a
+# system folder because those come later.
 get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
 set(fmt_first "${PROJECT_BINARY_DIR}/fmt_first")
 file(MAKE_DIRECTORY "${fmt_first}")
@@ -62,14 +64,16 @@ file(CREATE_LINK "${fmt_include}/fmt" "${fmt_first}/fmt" SYMBOLIC)
 
 add_library(antegrad_torch_build INTERFACE)
 target_include_directories(antegrad_torch_build INTERFACE "${fmt_first}")
-# at::parallel_for is a template that runs serially where this flag is missing. The flag alone, without
-# the path of the compiler's libgomp: libtorch brings the same library, and one must serve the process.
+# at::parallel_for is a template that runs serially where this flag is missing. The flag alone,
+# without the path of the compiler's libgomp: libtorch brings the same library, and one must serve
+# the process.
 target_compile_options(antegrad_torch_build INTERFACE ${OpenMP_CXX_FLAGS})
 target_link_options(antegrad_torch_build INTERFACE ${OpenMP_CXX_FLAGS})
 target_link_libraries(antegrad_torch_build INTERFACE
   antegrad_compiler antegrad_torch
   fmt::fmt spdlog::spdlog xxhash::xxhash ZLIB::ZLIB nlohmann_json::nlohmann_json CLI11::CLI11)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # g++ 12 sees uninitialised memory in libtorch's SmallVector when it inlines it; it says so, and no more.
+  # g++ 12 sees uninitialised memory in libtorch's SmallVector when it inlines it; it says so, and
+  # no more.
   target_compile_options(antegrad_torch_build INTERFACE -Wno-error=maybe-uninitialized)
 endif()

@@ -1,5 +1,5 @@
-// Activation checkpointing: the same gradients, bit for bit, in a fraction of the memory. In eager code, and in a
-// compiled callable, where a policy decides operator by operator what is saved.
+// Activation checkpointing: the same gradients, bit for bit, in a fraction of the memory. In eager
+// code, and in a compiled callable, where a policy decides operator by operator what is saved.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>

@@ -1,5 +1,6 @@
-// Your own code inside a compiled callable: operators, autograd functions, host data, code that reads data pointers,
-// gradients inside. Each part runs eagerly and compiled; the program fails if they differ.
+// Your own code inside a compiled callable: operators, autograd functions, host data, code that
+// reads data pointers, gradients inside. Each part runs eagerly and compiled; the program fails if
+// they differ.
 
 #include <antegrad/antegrad.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
@@ -15,7 +16,8 @@ namespace {
 using List = std::vector<at::Tensor>;
 using torch::autograd::AutogradContext;
 
-// ---- an operator: a kernel, a Meta kernel that tells its shape, a derivative ----------------------
+// ---- an operator: a kernel, a Meta kernel that tells its shape, a derivative
+// ----------------------
 
 at::Tensor softsign(const at::Tensor& x) {
   static const auto op = c10::Dispatcher::singleton()
@@ -41,7 +43,8 @@ struct Softsign : torch::autograd::Function<Softsign> {
 
 at::Tensor softsign_autograd(const at::Tensor& x) { return Softsign::apply(x); }
 
-// ---- an operator that writes an argument, and one that acts on the world --------------------------
+// ---- an operator that writes an argument, and one that acts on the world
+// --------------------------
 
 void track_cpu(at::Tensor mean, const at::Tensor& x, double rate) { mean.lerp_(x.mean(0), rate); }
 
@@ -98,7 +101,8 @@ TORCH_LIBRARY_IMPL(mylib, ADInplaceOrView, m) {
 
 namespace {
 
-// ---- an autograd function: nothing to register ---------------------------------------------------
+// ---- an autograd function: nothing to register
+// ---------------------------------------------------
 
 struct RoundStraightThrough : torch::autograd::Function<RoundStraightThrough> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double step) {
@@ -110,7 +114,8 @@ struct RoundStraightThrough : torch::autograd::Function<RoundStraightThrough> {
   }
 };
 
-// ---- code that reads data pointers ---------------------------------------------------------------
+// ---- code that reads data pointers
+// ---------------------------------------------------------------
 
 // The first of each row that exceeds `threshold`, else 0: a loop that libtorch has no operator for.
 antegrad::Opaque first_above(float threshold) {
@@ -148,7 +153,8 @@ antegrad::Opaque first_above(float threshold) {
   return code;
 }
 
-// ---- eager and compiled side by side -------------------------------------------------------------
+// ---- eager and compiled side by side
+// -------------------------------------------------------------
 
 // What a step leaves behind: loss, gradients, written buffers.
 template <class Step>

@@ -1,6 +1,7 @@
-// A training step within a memory budget. The planner chooses what the backward recomputes, and the gradients stay the
-// same, bit for bit. If no plan meets a budget, the error names the smallest one that works. If gradients may differ,
-// tensors may also be saved in fewer bits, which takes less time.
+// A training step within a memory budget. The planner chooses what the backward recomputes, and the
+// gradients stay the same, bit for bit. If no plan meets a budget, the error names the smallest one
+// that works. If gradients may differ, tensors may also be saved in fewer bits, which takes less
+// time.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>

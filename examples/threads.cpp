@@ -1,4 +1,5 @@
-// Threads: several train one model through one compiled callable, another watches; then a kernel fails.
+// Threads: several train one model through one compiled callable, another watches; then a kernel
+// fails.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>

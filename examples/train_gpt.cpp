@@ -1,6 +1,6 @@
-// Trains three byte-level GPTs on real text from the same seed: one eagerly, one compiled by antegrad, and one compiled
-// with half of eager's memory. Losses and parameters must be equal, bit for bit. Exit status: 0 if they are, 1 if they
-// differ, 2 if it could not run.
+// Trains three byte-level GPTs on real text from the same seed: one eagerly, one compiled by
+// antegrad, and one compiled with half of eager's memory. Losses and parameters must be equal, bit
+// for bit. Exit status: 0 if they are, 1 if they differ, 2 if it could not run.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/equal.h>

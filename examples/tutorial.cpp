@@ -1,5 +1,6 @@
-// The program of docs/tutorial.md: one model, from compile() to a memory budget to a graph that `antegrad explain` reads.
-// tutorial [FILE]: writes the graph to FILE, or to a temporary file that it removes.
+// The program of docs/tutorial.md: one model, from compile() to a memory budget to a graph that
+// `antegrad explain` reads. tutorial [FILE]: writes the graph to FILE, or to a temporary file that
+// it removes.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>

@@ -38,8 +38,8 @@ enum class Packing : bool { no, as_recorded };
 /// A joint graph, simplified, and its frontier. Stays where it is: the planner refers to the graph.
 class Planned {
  public:
-  /// Reads, simplifies and plans; shows progress on a terminal. Throws UsageError for options, GraphError for a graph
-  /// that is not joint.
+  /// Reads, simplifies and plans; shows progress on a terminal. Throws UsageError for options,
+  /// GraphError for a graph that is not joint.
   explicit Planned(const PlanOptions& options, Packing packing = Packing::no);
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// One line on standard error that says how far something is: for people who wait, and for nobody else.
+/// One line on standard error that says how far something is: for people who wait, and for nobody
+/// else.
 
 #include <chrono>
 #include <string>

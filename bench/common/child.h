@@ -25,7 +25,8 @@ nlohmann::json run_self(const std::vector<std::string>& arguments);
 std::optional<nlohmann::json> run_peer(const std::string& script,
                                        const std::vector<std::string>& arguments);
 
-/// A peer that answers line by line, so that what it does can be timed in turn with what we do. One owner, one thread.
+/// A peer that answers line by line, so that what it does can be timed in turn with what we do. One
+/// owner, one thread.
 class PeerProcess {
  public:
   /// Starts bench/peers/<script>; without a Python as run_peer().
@@ -35,8 +36,8 @@ class PeerProcess {
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
 
-  /// Sends a line, returns the line that comes back: a JSON object. Nothing, with a note on stderr the first time, when
-  /// there is no peer or it has failed.
+  /// Sends a line, returns the line that comes back: a JSON object. Nothing, with a note on stderr
+  /// the first time, when there is no peer or it has failed.
   std::optional<nlohmann::json> ask(const std::string& line);
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Joint graphs of any size for measuring what works on graphs alone. They have the operators, phases
-/// and metadata of real ones and no arguments but tensors: they partition, and do not run.
+/// Joint graphs of any size for measuring what works on graphs alone. They have the operators,
+/// phases and metadata of real ones and no arguments but tensors: they partition, and do not run.
 
 #include <cstdint>
 

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// How a model calls its blocks. Whoever wants checkpoints calls them otherwise; the models stay as they are.
+/// How a model calls its blocks. Whoever wants checkpoints calls them otherwise; the models stay as
+/// they are.
 
 #include <ATen/core/Tensor.h>
 

@@ -2,8 +2,8 @@
 
 /// \file
 /// The models of the examples, benchmarks and tests: ordinary libtorch modules that know nothing of
-/// antegrad. Each takes its inputs and targets and returns a scalar loss; those of blocks or layers also take how
-/// these are called.
+/// antegrad. Each takes its inputs and targets and returns a scalar loss; those of blocks or layers
+/// also take how these are called.
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/batchnorm.h>

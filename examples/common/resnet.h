@@ -23,7 +23,8 @@ struct ResNetConfig {
   int64_t classes = 10;
 };
 
-/// Two convolutions of 3×3 with batch norm, around them a shortcut: one of 1×1 where the shape changes.
+/// Two convolutions of 3×3 with batch norm, around them a shortcut: one of 1×1 where the shape
+/// changes.
 class ResidualBlockImpl : public torch::nn::Module {
  public:
   ResidualBlockImpl(int64_t in, int64_t out, int64_t stride);
@@ -35,7 +36,8 @@ class ResidualBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ResidualBlock);
 
-/// A convolution, stages of residual blocks, the mean over the image, a linear classifier; cross entropy.
+/// A convolution, stages of residual blocks, the mean over the image, a linear classifier; cross
+/// entropy.
 class ResNetImpl : public torch::nn::Module {
  public:
   explicit ResNetImpl(const ResNetConfig& config);

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Runs of a byte-level GPT from one seed, eager and compiled in one way or another, that can be compared step by
-/// step.
+/// Runs of a byte-level GPT from one seed, eager and compiled in one way or another, that can be
+/// compared step by step.
 
 #include <ATen/core/Generator.h>
 #include <antegrad/compile.h>
@@ -63,8 +63,8 @@ class TrainingRun {
   Loss step_;
 };
 
-/// The memory budget that is asked for, or the smallest that works where that is more. In bytes; what works is found
-/// on a model of its own, compiled and not run.
+/// The memory budget that is asked for, or the smallest that works where that is more. In bytes;
+/// what works is found on a model of its own, compiled and not run.
 struct FeasibleBudget {
   int64_t bytes = 0;
   bool is_smallest = false;

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// The transformer block that the language model and the vision transformer of the examples are made of.
+/// The transformer block that the language model and the vision transformer of the examples are
+/// made of.
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/dropout.h>
@@ -20,7 +21,8 @@ struct TransformerBlockConfig {
   bool causal = false;  ///< each position attends to itself and to what is before it
 };
 
-/// Pre-LayerNorm transformer block: self-attention, then an MLP with GELU. [batch, time, width] to the same.
+/// Pre-LayerNorm transformer block: self-attention, then an MLP with GELU. [batch, time, width] to
+/// the same.
 class TransformerBlockImpl : public torch::nn::Module {
  public:
   explicit TransformerBlockImpl(const TransformerBlockConfig& config);

@@ -30,7 +30,8 @@ Recompute meaning_of(const std::string& word) {
       "must_save, prefer_save, prefer_recompute or must_recompute from a policy", word, ""});
 }
 
-// A context manager. `policy` takes the name of an operator and returns one of the words above, or is None.
+// A context manager. `policy` takes the name of an operator and returns one of the words above, or
+// is None.
 class CheckpointBlock {
  public:
   explicit CheckpointBlock(py::object policy) {

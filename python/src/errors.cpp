@@ -44,8 +44,8 @@ void raise(const Error& error) {
 
 }  // namespace
 
-// pybind11 asks translators from the last that was registered to the first: bases have to be registered before what
-// derives from them.
+// pybind11 asks translators from the last that was registered to the first: bases have to be
+// registered before what derives from them.
 void add_errors(py::module_& module) {
   const auto error = add<Error>(module, "Error", PyExc_RuntimeError);
   add<InputError>(module, "InputError", error);

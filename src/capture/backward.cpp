@@ -23,8 +23,8 @@ shapes::Spec tangent_spec(const Tracer& tracer, const at::Tensor& tensor, const 
   return spec;
 }
 
-// Storages that a gradient must not show, since AccumulateGrad may keep gradients as they are. A tangent may
-// be handed on, as it is or as views: eager does the same.
+// Storages that a gradient must not show, since AccumulateGrad may keep gradients as they are. A
+// tangent may be handed on, as it is or as views: eager does the same.
 class Owned {
  public:
   explicit Owned(const Tracer& tracer) : tracer_(tracer) {}
@@ -55,8 +55,8 @@ struct Receiver {
   torch::autograd::Edge edge;
 };
 
-// What the history of the results leads to, from all of them: each program's node has the same edges. In the order
-// of roots.
+// What the history of the results leads to, from all of them: each program's node has the same
+// edges. In the order of roots.
 std::vector<Receiver> receivers_of(const Tracer& tracer, const std::vector<at::Tensor>& tensors,
                                    const std::vector<Output>& outputs) {
   std::vector<at::Tensor> starts;

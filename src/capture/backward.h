@@ -16,9 +16,9 @@ struct Backward {
   std::vector<Output> gradients;
 };
 
-/// Runs the backward of all differentiable `outputs` (the tensors that belong to them are `tensors`) with
-/// tangents of that form, and records it. There is a gradient, undefined perhaps, for each root that their history
-/// leads to.
+/// Runs the backward of all differentiable `outputs` (the tensors that belong to them are
+/// `tensors`) with tangents of that form, and records it. There is a gradient, undefined perhaps,
+/// for each root that their history leads to.
 Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
                       const std::vector<Output>& outputs, const ops::BackwardForm& form);
 

@@ -10,9 +10,9 @@
 
 namespace antegrad::capture {
 
-/// Where user code called into libtorch: "file:line" of the first stack frame that is neither libtorch nor
-/// antegrad; the front end says which line of Python. Without debug information it is "file" or
-/// "object+offset", and what to compile with. Slow; for error messages.
+/// Where user code called into libtorch: "file:line" of the first stack frame that is neither
+/// libtorch nor antegrad; the front end says which line of Python. Without debug information it is
+/// "file" or "object+offset", and what to compile with. Slow; for error messages.
 std::string call_site();
 
 /// The stack of now, cheap to take, and the same as above for it.

@@ -48,9 +48,9 @@ class CaptureScope {
   c10::impl::IncludeDispatchKeyGuard keys_{torch_compat::capture_keys};
 };
 
-// Restores what was lifted on the way and what was watched from the start, in this order, since a tensor
-// may have been lifted when it was changed already. Returns the first property that had changed, null when
-// none.
+// Restores what was lifted on the way and what was watched from the start, in this order, since a
+// tensor may have been lifted when it was changed already. Returns the first property that had
+// changed, null when none.
 const char* settle(const std::vector<Snapshot>& watched, Tracer& tracer) {
   const char* first = nullptr;
   const auto put_back = [&](const Snapshot& snapshot) {
@@ -217,7 +217,8 @@ void find_held_arguments(const Tracer& tracer, const Request& request, Captured&
   }
 }
 
-// One run of the callable. Returns memory that must be captured as shared; then nothing is finished.
+// One run of the callable. Returns memory that must be captured as shared; then nothing is
+// finished.
 SharedMemories run(Tracer& tracer, const Request& request, const SharedMemories& known,
                    Captured& captured) {
   const CaptureScope scope(tracer);
@@ -261,8 +262,8 @@ struct Located {
   std::string line;
 };
 
-// Values of the stand-ins that are kept after a capture, the newest first. Not kept are those that the engine's
-// thread of a device lets go of a moment after the backward has ended, and garbage.
+// Values of the stand-ins that are kept after a capture, the newest first. Not kept are those that
+// the engine's thread of a device lets go of a moment after the backward has ended, and garbage.
 std::vector<ValueId> find_kept(const Request& request, const Captured& captured,
                                const CaptureLife& life) {
   constexpr std::chrono::seconds kPatience{2};
@@ -274,7 +275,8 @@ std::vector<ValueId> find_kept(const Request& request, const Captured& captured,
   auto alive = life.alive();
   if (request.collect == nullptr) return alive;
   for (const bool all : {false, true}) {
-    // What one collection frees may have hidden another cycle behind an object that is not the language's.
+    // What one collection frees may have hidden another cycle behind an object that is not the
+    // language's.
     for (auto before = alive.size() + 1; !alive.empty() && alive.size() < before;) {
       before = alive.size();
       request.collect(all);
@@ -284,8 +286,8 @@ std::vector<ValueId> find_kept(const Request& request, const Captured& captured,
   return alive;
 }
 
-// Captures once. As run(); everything is as before, whatever happens. `alive` gets the values of the
-// stand-ins that are still held, the newest first.
+// Captures once. As run(); everything is as before, whatever happens. `alive` gets the values of
+// the stand-ins that are still held, the newest first.
 SharedMemories attempt(const Request& request, const std::vector<Snapshot>& watched,
                        const SharedMemories& known, Captured& captured, std::vector<ValueId>& alive,
                        Located* located) {
@@ -359,8 +361,8 @@ std::string line_of(const Request& request, const std::vector<Snapshot>& watched
                          "do not store intermediate tensors in members or globals; return them"});
 }
 
-// Captures once more where the callable draws from generators of its own: whether it seeds them cannot be told by a
-// generator that is met for the first time.
+// Captures once more where the callable draws from generators of its own: whether it seeds them
+// cannot be told by a generator that is met for the first time.
 void require_seeds_of_others(const Request& request, const std::vector<Snapshot>& watched,
                              const SharedMemories& known, const Captured& captured) {
   std::list<GeneratorUnderTest> own;

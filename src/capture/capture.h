@@ -3,10 +3,10 @@
 /// \file
 /// Captures a callable with its backward as one joint graph.
 ///
-/// The callable runs on stand-ins (again, where the first run shows that it writes memory which several
-/// tensors share), then libtorch's autograd engine runs its backward on the same
-/// stand-ins. Nothing real is computed and nothing outside changes: tensors, gradients, generators
-/// and thread-local state are as before, whether capture succeeds or throws.
+/// The callable runs on stand-ins (again, where the first run shows that it writes memory which
+/// several tensors share), then libtorch's autograd engine runs its backward on the same stand-ins.
+/// Nothing real is computed and nothing outside changes: tensors, gradients, generators and
+/// thread-local state are as before, whether capture succeeds or throws.
 
 #include <ATen/core/Tensor.h>
 #include <antegrad/options.h>
@@ -42,7 +42,8 @@ struct Request {
   std::string name;                   ///< of the graph
   std::vector<at::Tensor> arguments;  ///< tensor leaves of the call
   Body body;
-  /// Frees what the body left to a garbage collector, what is young or `all`; null where there is none.
+  /// Frees what the body left to a garbage collector, what is young or `all`; null where there is
+  /// none.
   void (*collect)(bool all) = nullptr;
   /// Where tensors that the callable holds may come from: name and kind by tensor.
   std::function<Source(const at::Tensor&)> source_of;
@@ -80,8 +81,8 @@ struct Captured {
 /// Throws CaptureError and its kinds, and whatever the callable throws.
 Captured capture(const Request& request);
 
-/// The source line that recorded node `node` of the request's joint graph, "" when it cannot be told.
-/// Runs the callable again, as a capture does: for error messages.
+/// The source line that recorded node `node` of the request's joint graph, "" when it cannot be
+/// told. Runs the callable again, as a capture does: for error messages.
 std::string find_line(const Request& request, int32_t node);
 
 /// Whether a capture runs on this thread.

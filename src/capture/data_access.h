@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Stand-ins have no data: code that asks for it (`data_ptr`, accessors, `torch::tensor` from host values,
-/// torch::save) gets an error of libtorch, which libtorch_errors.h translates.
+/// Stand-ins have no data: code that asks for it (`data_ptr`, accessors, `torch::tensor` from host
+/// values, torch::save) gets an error of libtorch, which libtorch_errors.h translates.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
@@ -17,8 +17,9 @@ class WrapperData {
  public:
   /// Makes every access to the data of a stand-in's wrapper an error, reads included.
   void forbid(const at::Tensor& wrapper);
-  /// From now on libtorch may ask all wrappers for what it finds through their data: the device of a tensor that autograd
-  /// saved and that a derivative unpacks. A tensor's own data stays out of reach, which is not there.
+  /// From now on libtorch may ask all wrappers for what it finds through their data: the device of
+  /// a tensor that autograd saved and that a derivative unpacks. A tensor's own data stays out of
+  /// reach, which is not there.
   void let_devices_be_asked();
 
  private:

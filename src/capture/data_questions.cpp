@@ -34,8 +34,8 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
   library.impl("equal", c10::DispatchKey::Meta, equal_on_meta);
 }
 
-// A graph of what leads to `wanted`, and its inputs: the first step to their data. Less than passes/dce leaves: what
-// acts without leading there (collectives, writes) must not run here.
+// A graph of what leads to `wanted`, and its inputs: the first step to their data. Less than
+// passes/dce leaves: what acts without leading there (collectives, writes) must not run here.
 class Part {
  public:
   Part(const Tracer& tracer, const std::vector<ValueId>& wanted, const std::string& op)

@@ -1,12 +1,13 @@
 #pragma once
 
 /// \file
-/// Questions about data whose answer decides what the callable does next: a branch, an integer, the sizes of
-/// what an operator returns.
+/// Questions about data whose answer decides what the callable does next: a branch, an integer, the
+/// sizes of what an operator returns.
 ///
-/// A capture has no data, but its call has: the part of the graph that leads to the question runs on them, and the
-/// capture goes on with what it answers. The answer becomes part of the program, which checks it where it was
-/// asked for; other data select or capture another program (ops/answer.h).
+/// A capture has no data, but its call has: the part of the graph that leads to the question runs
+/// on them, and the capture goes on with what it answers. The answer becomes part of the program,
+/// which checks it where it was asked for; other data select or capture another program
+/// (ops/answer.h).
 
 #include <ATen/core/Tensor.h>
 
@@ -40,8 +41,8 @@ struct DataQuestions {
 bool assume_equal(const at::Tensor& a, const at::Tensor& b);
 /// The truth of a stand-in (wrapped) of one element.
 bool assume_truth(const at::Tensor& tensor);
-/// The number in a stand-in (wrapped) of one element; nothing when it is not a bool or an integer, whose answers are
-/// too many.
+/// The number in a stand-in (wrapped) of one element; nothing when it is not a bool or an integer,
+/// whose answers are too many.
 std::optional<at::Scalar> assume_number(const at::Tensor& tensor);
 /// What the operator returns on the data of stand-ins `inputs`, which are among `args`.
 std::vector<shapes::Spec> assume_outputs(Tracer& tracer, const ops::OpEntry& entry,

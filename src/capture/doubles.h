@@ -11,8 +11,8 @@
 
 namespace antegrad::capture {
 
-/// One double a tensor: same metadata, requires-grad, leaf or not, views of one base where the tensors
-/// are, one storage where they share one. Reading a double's data is an error.
+/// One double a tensor: same metadata, requires-grad, leaf or not, views of one base where the
+/// tensors are, one storage where they share one. Reading a double's data is an error.
 std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors);
 
 /// A tensor of that metadata, of constant sizes, without data.

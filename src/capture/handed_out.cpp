@@ -20,8 +20,8 @@ constexpr Kind kNoGradView[] = {Kind::no_grad_view_of_input, Kind::no_grad_view_
 constexpr Kind kDetached[] = {Kind::detached_from_input, Kind::detached_from_output};
 constexpr Kind kData[] = {Kind::data_of_input, Kind::data_of_output};
 
-// A view whose history is that of its base. What an autograd::Function returns of its argument has the
-// function's; a view of a view that was made without grad has its own.
+// A view whose history is that of its base. What an autograd::Function returns of its argument has
+// the function's; a view of a view that was made without grad has its own.
 bool is_plain_view(const at::Tensor& t) {
   return t.is_view() && !torch_compat::made_in_custom_function(t) &&
          !torch_compat::has_lost_history(t);

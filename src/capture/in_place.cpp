@@ -163,8 +163,9 @@ void refuse_overlap(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
   }
 }
 
-// libtorch counts a write above the kernels, but for operators that return nothing, as those on lists: there the
-// kernels count, which are made of other operators. Kernels that write the memory themselves (_fused_adam_) do not.
+// libtorch counts a write above the kernels, but for operators that return nothing, as those on
+// lists: there the kernels count, which are made of other operators. Kernels that write the memory
+// themselves (_fused_adam_) do not.
 bool counted_by_kernel(const ops::OpEntry& entry, size_t argument) {
   return !entry.custom && entry.args[argument] == ops::ArgKind::tensors &&
          !entry.handle.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView) &&
@@ -172,7 +173,8 @@ bool counted_by_kernel(const ops::OpEntry& entry, size_t argument) {
          !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
 }
 
-// libtorch's functionalisation does not resize the tensors of such a list, and crashes for some (_fused_adam.out).
+// libtorch's functionalisation does not resize the tensors of such a list, and crashes for some
+// (_fused_adam.out).
 void refuse_out_lists(const ops::OpEntry& entry) {
   if (entry.custom) return;
   for (const auto i : entry.writes) {
@@ -232,7 +234,8 @@ void InPlace::finish() const {
     if (counts && !wrapper.is_inference()) torch::autograd::impl::bump_version(wrapper);
     tracer_.note_written(wrapper);
     if (wrapper.sizes() != at::IntArrayRef(sizes)) continue;  // an `out` that was resized
-    // Strides of dimensions of one count as well: which way a matrix product takes, and so its bits, may depend on them.
+    // Strides of dimensions of one count as well: which way a matrix product takes, and so its
+    // bits, may depend on them.
     if (wrapper.numel() == 0 || wrapper.strides() == at::IntArrayRef(strides)) continue;
     torch::jit::Stack stack{functionalization::from_functional_tensor(wrapper),
                             at::IntArrayRef(strides)};

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Operators that write an argument in place: libtorch's functionalisation gives the argument a new value,
-/// which must look as the written tensor does in eager.
+/// Operators that write an argument in place: libtorch's functionalisation gives the argument a new
+/// value, which must look as the written tensor does in eager.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -25,11 +25,12 @@ class InPlace {
   InPlace(const InPlace&) = delete;
   InPlace& operator=(const InPlace&) = delete;
 
-  /// After the call: gives what was written the strides that it had, and counts the write where only
-  /// eager's kernel does.
+  /// After the call: gives what was written the strides that it had, and counts the write where
+  /// only eager's kernel does.
   void finish() const;
 
-  /// Whether one of the written tensors shows this memory as it is now, with what was written to it so far.
+  /// Whether one of the written tensors shows this memory as it is now, with what was written to it
+  /// so far.
   bool writes_memory_of(ValueId value) const;
 
  private:

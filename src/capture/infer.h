@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What an operator would return, from metadata: shape function first, then the C++ Meta kernel, then
-/// the real kernel on zeros under private generators (memoised, counted, logged as `shape`).
+/// What an operator would return, from metadata: shape function first, then the C++ Meta kernel,
+/// then the real kernel on zeros under private generators (memoised, counted, logged as `shape`).
 
 #include <ATen/core/ivalue.h>
 #include <antegrad/report.h>
@@ -42,8 +42,8 @@ std::optional<std::vector<shapes::Spec>> infer_by_shape_function(const ops::OpEn
                                                                  InferCounts& counts);
 
 /// Metadata of all outputs, lists flattened. `args` hold stand-ins (or real tensors, of which only
-/// metadata is used), `device` is where the kernel would run. Throws what the operator itself throws
-/// for arguments that do not fit together.
+/// metadata is used), `device` is where the kernel would run. Throws what the operator itself
+/// throws for arguments that do not fit together.
 Inferred infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args, c10::Device device,
                InferCounts& counts);
 

@@ -86,7 +86,8 @@ bool local_scalar(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
-// Eager looks at the data to check the classes before it scatters; scatter checks them at every call.
+// Eager looks at the data to check the classes before it scatters; scatter checks them at every
+// call.
 bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto args = torch::jit::last(*stack, 2);
   const auto self = args[0].toTensor();
@@ -101,8 +102,9 @@ bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
-// index_put with masks for values that require grad, whose derivative picks by the masks: with the places that they
-// show instead, as the kernel itself does it, since how many there are can be asked in the forward only.
+// index_put with masks for values that require grad, whose derivative picks by the masks: with the
+// places that they show instead, as the kernel itself does it, since how many there are can be
+// asked in the forward only.
 bool index_put(const ops::OpEntry& entry, Stack* stack) {
   const auto count = entry.args.size();
   if (!at::GradMode::is_enabled() ||
@@ -126,8 +128,9 @@ bool index_put(const ops::OpEntry& entry, Stack* stack) {
   return true;
 }
 
-// Functionalisation puts a written expanded tensor back as base + (new - old), which rounds. Where nothing is
-// repeated a view shows the same. (But expand's derivative sums up for a scalar, which makes 0 of -0.)
+// Functionalisation puts a written expanded tensor back as base + (new - old), which rounds. Where
+// nothing is repeated a view shows the same. (But expand's derivative sums up for a scalar, which
+// makes 0 of -0.)
 bool expand(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto args = torch::jit::last(*stack, 3);
   const auto self = args[0].toTensor();
@@ -146,8 +149,8 @@ bool expand(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
-// What was made of host data just now, by torch.tensor of Python for one: a constant of the program, and a copy for
-// the callable, which may write it.
+// What was made of host data just now, by torch.tensor of Python for one: a constant of the
+// program, and a copy for the callable, which may write it.
 bool lift_fresh(const ops::OpEntry& /*entry*/, Stack* stack) {
   auto& tracer = *Tracer::current();
   const auto fresh = torch::jit::peek(*stack, 0, 1).toTensor();
@@ -172,8 +175,8 @@ bool efficient_zeros(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
-// In-place operators that overwrite a tensor with random numbers: see OpEntry::twin. The functional forms
-// fill a contiguous tensor; what another tensor gets is written into it.
+// In-place operators that overwrite a tensor with random numbers: see OpEntry::twin. The functional
+// forms fill a contiguous tensor; what another tensor gets is written into it.
 bool fill_at_random(const ops::OpEntry& entry, Stack* stack) {
   const auto count = entry.args.size();
   auto& tracer = *Tracer::current();

@@ -208,7 +208,8 @@ std::vector<shapes::Spec> ask_kernel(const ops::OpEntry& entry, at::ArrayRef<c10
     if (memoised) return it->second;
   }
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
-  // Not for operators that never draw: other threads may draw meanwhile, and would draw the same again.
+  // Not for operators that never draw: other threads may draw meanwhile, and would draw the same
+  // again.
   std::optional<PrivateGenerators> generators;
   if (entry.random || entry.custom) generators.emplace(device);
   auto specs =

@@ -19,14 +19,14 @@ namespace antegrad::capture {
 std::vector<shapes::Spec> ask_meta(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                    c10::Device device);
 
-/// What the real kernel returns for tensors of these metadata whose elements are all `fill`. Generators are
-/// left as they were. Answers are kept for the rest of the process: `memoised` tells whether this one was
-/// there. Throws what the kernel throws. Thread-safe.
+/// What the real kernel returns for tensors of these metadata whose elements are all `fill`.
+/// Generators are left as they were. Answers are kept for the rest of the process: `memoised` tells
+/// whether this one was there. Throws what the kernel throws. Thread-safe.
 std::vector<shapes::Spec> ask_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                      c10::Device device, int fill, bool& memoised);
 
-/// What the operator returns on data: the kernel runs on `data` (by the value of a stand-in) instead of the
-/// stand-ins in `args`. Throws what the kernel throws.
+/// What the operator returns on data: the kernel runs on `data` (by the value of a stand-in)
+/// instead of the stand-ins in `args`. Throws what the kernel throws.
 std::vector<shapes::Spec> run_on_data(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                       const std::unordered_map<ValueId, at::Tensor>& data);
 

@@ -35,7 +35,8 @@ bool is_wrapper(const at::Tensor& tensor) {
   return tensor.defined() && tensor.key_set().has(c10::DispatchKey::Functionalize);
 }
 
-// A wrapper that libtorch copied without the dispatcher (variable_data()) would ask its storage for its device.
+// A wrapper that libtorch copied without the dispatcher (variable_data()) would ask its storage for
+// its device.
 void take_wrapper(const at::Tensor& tensor) {
   require_wrapper(tensor);
   tensor.unsafeGetTensorImpl()->set_custom_device(false);
@@ -90,9 +91,9 @@ void for_wrappers(at::ArrayRef<c10::IValue> values, const Visit& visit) {
   });
 }
 
-// A wrapper's sizes and strides are those of its value, which it exchanges when it is written and when it is read
-// after its memory was written elsewhere. In eager they stay where they are: libtorch and its users hold references
-// to them meanwhile.
+// A wrapper's sizes and strides are those of its value, which it exchanges when it is written and
+// when it is read after its memory was written elsewhere. In eager they stay where they are:
+// libtorch and its users hold references to them meanwhile.
 void keep_sizes(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
   for_wrappers(args, [&](const at::Tensor& wrapper) {
     const auto* functional = at::functionalization::impl::unsafeGetFunctionalWrapper(wrapper);

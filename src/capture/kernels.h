@@ -8,7 +8,8 @@
 
 namespace antegrad::capture {
 
-/// Above autograd: exchanges real tensors for stand-ins, and handles by name what bypasses the rest.
+/// Above autograd: exchanges real tensors for stand-ins, and handles by name what bypasses the
+/// rest.
 void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
 /// Below functionalisation: records the call.

@@ -18,7 +18,8 @@ template <class E>
   throw E(op, text);
 }
 
-// What libtorch says, and what that means. The call site is told with what was found, if the remedy needs it.
+// What libtorch says, and what that means. The call site is told with what was found, if the remedy
+// needs it.
 struct Translation {
   std::string_view says;
   void (*raise)(const char* op, const ErrorText& text);

@@ -37,8 +37,8 @@ void give_history(Root& root) {
   }
 }
 
-// `tensor` shown in the memory of `base`. Autograd does not know, so that views of it are made of `base`:
-// libtorch's functionalisation takes as_strided only as the first of a chain of views.
+// `tensor` shown in the memory of `base`. Autograd does not know, so that views of it are made of
+// `base`: libtorch's functionalisation takes as_strided only as the first of a chain of views.
 at::Tensor view_below_autograd(const at::Tensor& base, const at::Tensor& tensor) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   return at::as_strided(base, tensor.sizes(), tensor.strides(), tensor.storage_offset());
@@ -118,8 +118,8 @@ at::Tensor Tracer::lift_constant(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
     wrapper = add_root(tensor, Source{Source::Kind::constant, -1, "ag::constant"}).wrapper;
   }
-  // The caller may write or return what it gets; the program's own stays as it is. Passes drop the copy
-  // where nobody does.
+  // The caller may write or return what it gets; the program's own stays as it is. Passes drop the
+  // copy where nobody does.
   return wrapper.clone();
 }
 

@@ -1,5 +1,5 @@
-// antegrad::opaque is a dispatcher operator like any other: capture records it, autograd gives it a node, and
-// its code is found by name when it runs.
+// antegrad::opaque is a dispatcher operator like any other: capture records it, autograd gives it a
+// node, and its code is found by name when it runs.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>

@@ -23,8 +23,8 @@ struct Mutation {
   Output output;  // its new value
 };
 
-// The wrapper does not tell: libtorch changes the offset of what is inside alone. A new value of the memory
-// starts at 0.
+// The wrapper does not tell: libtorch changes the offset of what is inside alone. A new value of
+// the memory starts at 0.
 bool starts_elsewhere(const Root& root) {
   at::functionalization::impl::sync(root.wrapper);
   const auto* inside = inside_wrapper(root.wrapper);

@@ -32,7 +32,8 @@ struct Root {
   bool inner = false;               ///< Input::inner
   bool met_inside = false;          ///< the callable used `real` itself: it holds it
   torch::autograd::Edge edge = {};  ///< where its gradient arrives
-  /// Where gradients arrive that an autograd::Function sends to the real tensor; undefined for none.
+  /// Where gradients arrive that an autograd::Function sends to the real tensor; undefined for
+  /// none.
   torch::autograd::Edge direct_edge = {};
   int64_t version = 0;                       ///< of the wrapper when it was made
   const c10::StorageImpl* memory = nullptr;  ///< of the wrapper when it was made
@@ -44,10 +45,11 @@ struct Place {
   at::Tensor holder;
 };
 
-/// Memory that several tensors show and the callable writes, or that a temporary shows: in the capture
-/// they are views of one base, so that a write through one is seen by the others.
+/// Memory that several tensors show and the callable writes, or that a temporary shows: in the
+/// capture they are views of one base, so that a write through one is seen by the others.
 struct SharedMemory {
-  /// The tensor that all are views of by autograd; or the elements of the storage in which they lie.
+  /// The tensor that all are views of by autograd; or the elements of the storage in which they
+  /// lie.
   at::Tensor base;
   Place place;  ///< of the base
   /// Places of the tensors that have one; others of this storage are temporaries.

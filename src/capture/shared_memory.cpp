@@ -12,8 +12,8 @@
 namespace antegrad::capture {
 namespace {
 
-// Whether the memory that a tensor shows can be replaced by a new value of it: what starts elsewhere in its
-// storage would move, and elements that share memory cannot be written one by one.
+// Whether the memory that a tensor shows can be replaced by a new value of it: what starts
+// elsewhere in its storage would move, and elements that share memory cannot be written one by one.
 bool stands_for_its_memory(const at::Tensor& tensor) {
   return tensor.storage_offset() == 0 && at::has_internal_overlap(tensor) == at::MemOverlap::No;
 }

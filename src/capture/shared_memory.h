@@ -17,7 +17,8 @@ namespace antegrad::capture {
 /// A tensor that the capture has not met but that has a source, for a storage.
 using Holder = std::function<std::optional<std::pair<at::Tensor, Source>>(const c10::StorageImpl*)>;
 
-/// Whether only the capture holds this tensor: it was made inside without the dispatcher, or is gone.
+/// Whether only the capture holds this tensor: it was made inside without the dispatcher, or is
+/// gone.
 bool is_temporary(const Root& root);
 /// Whether the callable wrote the root's data.
 bool was_written(const Root& root);

@@ -1,11 +1,11 @@
 #pragma once
 
 /// \file
-/// A tensor without data: the metadata of a real one (true device, dtype, sizes, strides, offset) and
-/// the graph value that it stands for.
+/// A tensor without data: the metadata of a real one (true device, dtype, sizes, strides, offset)
+/// and the graph value that it stands for.
 ///
-/// Stand-ins live inside functional wrappers while a capture runs and are all gone when it ends; its
-/// CaptureLife lists them, and outlives the tracer for those that escaped.
+/// Stand-ins live inside functional wrappers while a capture runs and are all gone when it ends;
+/// its CaptureLife lists them, and outlives the tracer for those that escaped.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>

@@ -118,7 +118,8 @@ void Tracer::take_tensor(const at::Tensor& tensor, Recording& recording) {
                         "a tensor that appeared below autograd, used at " + call_site(),
                         "wrap the code that makes it with ag::constant or pass it as an argument"});
   }
-  // A number that libtorch put into a tensor (index_put_ with a scalar): its value is part of the program.
+  // A number that libtorch put into a tensor (index_put_ with a scalar): its value is part of the
+  // program.
   auto& root = add_root(tensor.clone(), Source{Source::Kind::constant, -1, node.op.name()});
   node.inputs.push_back(root.value);
   node.args.emplace_back(attr::Input{});
@@ -277,8 +278,8 @@ void round_factor(Stack& stack) {
                : static_cast<double>(static_cast<c10::BFloat16>(static_cast<float>(exact)));
 }
 
-// Functionalisation would put windows back into a tensor of zeros, and what was expanded as base + sum(new - old),
-// which rounds.
+// Functionalisation would put windows back into a tensor of zeros, and what was expanded as base +
+// sum(new - old), which rounds.
 void refuse_inexact_write_back(const ops::OpEntry& entry) {
   const auto& name = entry.op.name();
   const bool unfold = name == "aten::unfold_backward.default";
@@ -393,8 +394,9 @@ void Tracer::look_for_line(const Node& node) {
   if (site != sites_.end()) located = call_site(site->frames);
 }
 
-// What was written through a lazily conjugated or negated view comes back to the memory that the view shows: as
-// numbers, for that memory has no such bit. Views of it are made again by the operator itself. Null for these.
+// What was written through a lazily conjugated or negated view comes back to the memory that the
+// view shows: as numbers, for that memory has no such bit. Views of it are made again by the
+// operator itself. Null for these.
 const ops::OpEntry* written_back_as(const InPlace& writing, const ops::OpEntry& entry,
                                     const Stack& stack) {
   const auto bits = behind(entry.op, {});

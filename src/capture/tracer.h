@@ -3,9 +3,9 @@
 /// \file
 /// One running capture: the graph that grows, and the stand-ins' values.
 ///
-/// A Tracer lives on the stack of capture(). The thread that runs it, and engine threads that libtorch
-/// starts on its behalf, find it with current(). Recording locks: the engine may run device threads
-/// beside each other.
+/// A Tracer lives on the stack of capture(). The thread that runs it, and engine threads that
+/// libtorch starts on its behalf, find it with current(). Recording locks: the engine may run
+/// device threads beside each other.
 
 #include <ATen/core/stack.h>
 #include <antegrad/options.h>
@@ -35,29 +35,31 @@ class InPlace;
 
 class Tracer final : public torch_compat::CarriedBase {
  public:
-  /// `shared`: memory that an earlier run of the same capture found to be shared; outlives the tracer.
+  /// `shared`: memory that an earlier run of the same capture found to be shared; outlives the
+  /// tracer.
   explicit Tracer(const SharedMemories& shared);
   ~Tracer() override;
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  /// The capture that runs on this thread, or on the thread that this one works for; null when none.
+  /// The capture that runs on this thread, or on the thread that this one works for; null when
+  /// none.
   static Tracer* current();
 
-  /// Records one call and replaces the arguments on the stack by its outputs. Arguments are stand-ins
-  /// (not wrapped), numbers that libtorch wrapped, or real tensors, which become constants.
-  /// A twin leaves its newly made outputs, then one list with the new values of what it writes.
-  /// Throws CaptureError for what cannot be captured.
+  /// Records one call and replaces the arguments on the stack by its outputs. Arguments are
+  /// stand-ins (not wrapped), numbers that libtorch wrapped, or real tensors, which become
+  /// constants. A twin leaves its newly made outputs, then one list with the new values of what it
+  /// writes. Throws CaptureError for what cannot be captured.
   void record(const ops::OpEntry& entry, torch::jit::Stack* stack);
 
-  /// The wrapper that stands for a real tensor; makes one on first sight. Wrapped numbers, undefined
-  /// tensors and wrappers come back unchanged.
+  /// The wrapper that stands for a real tensor; makes one on first sight. Wrapped numbers,
+  /// undefined tensors and wrappers come back unchanged.
   at::Tensor lift(const at::Tensor& tensor);
   /// The same for an argument of the compiled call. Call before anything else is recorded.
   at::Tensor lift_argument(const at::Tensor& tensor, int32_t leaf);
 
-  /// A copy of a real tensor that the program will own; see antegrad::constant. Throws CaptureError for
-  /// one that belongs to the callable or takes part in autograd.
+  /// A copy of a real tensor that the program will own; see antegrad::constant. Throws CaptureError
+  /// for one that belongs to the callable or takes part in autograd.
   at::Tensor lift_constant(const at::Tensor& tensor);
 
   /// A wrapper over a fresh stand-in with that metadata: a tangent. Returns its value too.
@@ -67,16 +69,16 @@ class Tracer final : public torch_compat::CarriedBase {
   int32_t root_of_wrapper(const at::Tensor& wrapper) const;
   /// The same for a real tensor.
   int32_t root_of(const at::Tensor& real) const;
-  /// Value of the stand-in inside a wrapper, with pending mutations applied. Throws EscapeError for a
-  /// stand-in of another capture.
+  /// Value of the stand-in inside a wrapper, with pending mutations applied. Throws EscapeError for
+  /// a stand-in of another capture.
   ValueId value_of(const at::Tensor& wrapper);
 
   std::vector<Root>& roots() { return roots_; }
   const std::vector<Root>& roots() const { return roots_; }
   std::shared_ptr<const CaptureLife> life() const { return life_; }
 
-  /// To be told of each tensor that an operator wrote in place. A tensor that is written by an operator
-  /// which saves it keeps itself alive (x.mul_(x)); the tracer ends that when it dies.
+  /// To be told of each tensor that an operator wrote in place. A tensor that is written by an
+  /// operator which saves it keeps itself alive (x.mul_(x)); the tracer ends that when it dies.
   void note_written(const at::Tensor& tensor);
 
   /// To be told of each view that an operator made.
@@ -84,7 +86,8 @@ class Tracer final : public torch_compat::CarriedBase {
     const std::lock_guard lock(mutex_);
     views.emplace_back(view.getIntrusivePtr());
   }
-  /// Keeps the value of a wrapper that is about to get another one: see keep_sizes() in kernels.cpp.
+  /// Keeps the value of a wrapper that is about to get another one: see keep_sizes() in
+  /// kernels.cpp.
   void keep_exchanged(at::Tensor value) {
     const std::lock_guard lock(mutex_);
     exchanged_.push_back(std::move(value));
@@ -116,8 +119,8 @@ class Tracer final : public torch_compat::CarriedBase {
   Block block;
   bool lazy_bits = false;            ///< some tensor was lazily conjugated or negated
   const InPlace* writing = nullptr;  ///< an operator that writes in place and is under way
-  /// The node whose source line is wanted, by id, and that line once the node was recorded. For a node of
-  /// the backward it is the line of the forward operator whose derivative it belongs to.
+  /// The node whose source line is wanted, by id, and that line once the node was recorded. For a
+  /// node of the backward it is the line of the forward operator whose derivative it belongs to.
   int32_t locate = -1;
   std::string located;
   /// First token of each generator, by generator index, and the last one so far.

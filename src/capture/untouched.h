@@ -30,8 +30,8 @@ class Snapshot {
   bool requires_grad_ = false;
 };
 
-/// The CPU's default generator before a capture. Other threads may draw from it meanwhile, so only a new
-/// seed counts as a change.
+/// The CPU's default generator before a capture. Other threads may draw from it meanwhile, so only
+/// a new seed counts as a change.
 class SeedSnapshot {
  public:
   SeedSnapshot();
@@ -49,8 +49,8 @@ class SeedSnapshot {
   at::Tensor state_;
 };
 
-/// A generator of the callable's own while a capture runs once more: it has another seed, so that it shows when the
-/// callable seeds it. Puts back what it was.
+/// A generator of the callable's own while a capture runs once more: it has another seed, so that
+/// it shows when the callable seeds it. Puts back what it was.
 class GeneratorUnderTest {
  public:
   explicit GeneratorUnderTest(at::Generator generator);

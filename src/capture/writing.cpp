@@ -75,8 +75,8 @@ void refuse_overlap(const ops::OpEntry& entry, const std::vector<c10::IValue>& a
                       "return a new tensor, or make the view with libtorch's own operators"});
 }
 
-// Eager counts a write when the operator's kernel uses libtorch to write, or its author registered a kernel
-// that counts. Without the latter it is taken for one write.
+// Eager counts a write when the operator's kernel uses libtorch to write, or its author registered
+// a kernel that counts. Without the latter it is taken for one write.
 bool counts_as_write(const ops::OpEntry& entry) {
   return entry.policy != ops::Policy::hidden_mutation &&
          !entry.handle.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView) &&

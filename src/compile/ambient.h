@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Thread-local and global switches of libtorch that decide what a callable captures to, or what its
-/// operators compute.
+/// Thread-local and global switches of libtorch that decide what a callable captures to, or what
+/// its operators compute.
 ///
 /// Default hooks of saved tensors are no switch: a compiled region saves what it saves.
 

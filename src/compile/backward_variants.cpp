@@ -45,8 +45,8 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
   return all ? joint : dce(std::move(joint));
 }
 
-// The error that capturing the backward of all gradients met. Eager does without what failed where the
-// wanted gradients do not need it.
+// The error that capturing the backward of all gradients met. Eager does without what failed where
+// the wanted gradients do not need it.
 [[noreturn]] void refuse_failed(const std::exception_ptr& error, const std::vector<bool>& wanted) {
   if (std::find(wanted.begin(), wanted.end(), false) == wanted.end()) std::rethrow_exception(error);
   std::string why = "an unknown error";

@@ -3,10 +3,10 @@
 /// \file
 /// Backward graphs for the ways in which backward passes arrive at a region.
 ///
-/// The forward has run when a backward pass arrives, and what it saved is what there is. A form (which
-/// tangents are defined, their strides, autocast) that the first capture was not made for is captured
-/// then, by running the callable on stand-ins again; its forward must be that of the first capture.
-/// Which gradients are wanted and whether saved tensors may be written over is graph work.
+/// The forward has run when a backward pass arrives, and what it saved is what there is. A form
+/// (which tangents are defined, their strides, autocast) that the first capture was not made for is
+/// captured then, by running the callable on stand-ins again; its forward must be that of the first
+/// capture. Which gradients are wanted and whether saved tensors may be written over is graph work.
 
 #include <atomic>
 #include <exception>
@@ -50,8 +50,8 @@ class BackwardVariants {
   BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first, Usual usual,
                    Recapture recapture, PassContext context);
 
-  /// Throws the form's capture error, BackwardError when the callable cannot be captured again or the
-  /// backward needs what the forward did not save.
+  /// Throws the form's capture error, BackwardError when the callable cannot be captured again or
+  /// the backward needs what the forward did not save.
   runtime::BackwardGraph make(const runtime::BackwardKey& key);
 
  private:

@@ -86,9 +86,9 @@ CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
 
 namespace {
 
-// Arguments of a call that is over. Doubles stand for them, since the caller may use its own tensors as it likes
-// by now, on another thread perhaps; but those that the callable holds as well must be recognised in it, and are
-// held weakly.
+// Arguments of a call that is over. Doubles stand for them, since the caller may use its own
+// tensors as it likes by now, on another thread perhaps; but those that the callable holds as well
+// must be recognised in it, and are held weakly.
 class PastArguments {
  public:
   PastArguments(const std::vector<at::Tensor>& tensors, const std::vector<bool>& held)
@@ -120,8 +120,8 @@ class PastArguments {
   std::vector<Held> held_;
 };
 
-// The default dtype of a call, which its backward pass may no longer see. Set where it differs only: it is the
-// whole process's.
+// The default dtype of a call, which its backward pass may no longer see. Set where it differs
+// only: it is the whole process's.
 class DefaultDtypeScope {
  public:
   explicit DefaultDtypeScope(caffe2::TypeMeta dtype) : before_(c10::get_default_dtype()) {

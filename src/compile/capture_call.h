@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// One call of the user's callable, captured: for its first program, for an audit, for another backward.
+/// One call of the user's callable, captured: for its first program, for an audit, for another
+/// backward.
 
 #include <antegrad/compile.h>
 
@@ -24,9 +25,9 @@ struct Callable {
   std::shared_ptr<void> owner;  ///< keeps what `body` refers to
   detail::BodyRef body;
   std::shared_ptr<const torch::nn::Module> module;  ///< may be null
-  /// Held while the callable runs to be captured or in a check, so that it does not meet itself on other threads; not
-  /// while a capture runs its backward, which may wait for a device's engine thread, which may capture as well. Last
-  /// in the order of locks.
+  /// Held while the callable runs to be captured or in a check, so that it does not meet itself on
+  /// other threads; not while a capture runs its backward, which may wait for a device's engine
+  /// thread, which may capture as well. Last in the order of locks.
   std::shared_ptr<std::mutex> alone = std::make_shared<std::mutex>();
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
 };
@@ -37,9 +38,10 @@ struct CapturedCall {
   std::shared_ptr<const ModuleTree> modules;
 };
 
-/// Captures the callable on the arguments of a call. Leaves no trace, and throws what capture::capture
-/// does. May be called for the same arguments any number of times; the callable runs each time. `held`
-/// are tensors that the callable is known to hold: like the modules' tensors they must be untouched.
+/// Captures the callable on the arguments of a call. Leaves no trace, and throws what
+/// capture::capture does. May be called for the same arguments any number of times; the callable
+/// runs each time. `held` are tensors that the callable is known to hold: like the modules' tensors
+/// they must be untouched.
 CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
                           const capture::Variation& variation = {},
                           const std::vector<at::Tensor>& held = {});
@@ -51,9 +53,10 @@ struct LaterCaptures {
       line_of;  ///< of a node; captures again for each node that it is asked for first
 };
 
-/// Keeps what is needed to capture the call again after it is over, with the answers to questions about data
-/// that `captured` assumes and under the autocast state of now: the callable, host values, and doubles of the
-/// arguments; or, weakly, those themselves that the callable holds as well. Thread-safe.
+/// Keeps what is needed to capture the call again after it is over, with the answers to questions
+/// about data that `captured` assumes and under the autocast state of now: the callable, host
+/// values, and doubles of the arguments; or, weakly, those themselves that the callable holds as
+/// well. Thread-safe.
 LaterCaptures later_captures(const Callable& callable, const Leaves& arguments,
                              const capture::Captured& captured);
 

@@ -3,8 +3,8 @@
 /// \file
 /// Copies of a call's arguments for a trial run: other memory, the same relations.
 ///
-/// Arguments that share memory have copies that do; a view of a base is a view of the base's copy. A leaf
-/// that requires grad is a leaf; what has a history gets one that ends in a leaf of its own.
+/// Arguments that share memory have copies that do; a view of a base is a view of the base's copy.
+/// A leaf that requires grad is a leaf; what has a history gets one that ends in a leaf of its own.
 
 #include <unordered_set>
 #include <vector>

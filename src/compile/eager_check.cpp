@@ -44,7 +44,8 @@ struct Outcome {
   std::optional<std::string> backward_error;
 };
 
-// Random numbers of our own, the same for both runs; strides as the result has them where it is dense.
+// Random numbers of our own, the same for both runs; strides as the result has them where it is
+// dense.
 at::Tensor tangent_of(const at::Tensor& result, at::Generator generator) {
   const auto wide = result.is_complex() ? at::kComplexDouble : at::kDouble;
   const auto random = at::randn(result.sizes(), std::move(generator), at::dtype(wide));

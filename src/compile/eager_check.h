@@ -4,9 +4,9 @@
 /// Options::check_against_eager: one call run twice on copies of its arguments, eagerly and by its
 /// program, and compared to the bit.
 ///
-/// What the callable holds (parameters, buffers, closure tensors) is used as it is and put back after
-/// each of the two runs, as are generators; so nothing is changed when the check ends, however it ends.
-/// Nobody else may use these tensors meanwhile.
+/// What the callable holds (parameters, buffers, closure tensors) is used as it is and put back
+/// after each of the two runs, as are generators; so nothing is changed when the check ends,
+/// however it ends. Nobody else may use these tensors meanwhile.
 
 #include <functional>
 #include <string>
@@ -32,7 +32,8 @@ struct EagerCheck {
   void run() const;
 };
 
-/// What programs of `entry` may use besides the arguments: slots of the module, and what was lifted.
+/// What programs of `entry` may use besides the arguments: slots of the module, and what was
+/// lifted.
 std::vector<NamedTensor> held_tensors(const Entry& entry, const Leaves& arguments);
 /// The default generators of the devices in use, and those that the callable passes to operators.
 std::vector<NamedGenerator> generators_of(const Entry& entry, const Leaves& arguments);

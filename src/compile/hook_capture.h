@@ -15,7 +15,8 @@
 
 namespace antegrad::compiler {
 
-/// What only the runtime can hold, of all hooks of a program: Hooked::object_names, and what has that name.
+/// What only the runtime can hold, of all hooks of a program: Hooked::object_names, and what has
+/// that name.
 struct HookObjects {
   std::vector<std::string> names;
   std::vector<c10::IValue> values;
@@ -30,8 +31,8 @@ class HookCaptures {
 
   const detail::HookPair& pair() const { return *hooks_; }
   const HookObjects& objects() const { return *objects_; }
-  /// Throws CaptureError and its kinds for hooks that cannot be captured, HookError for hooks that return what cannot be
-  /// saved or do not give back what was saved, and what hooks throw.
+  /// Throws CaptureError and its kinds for hooks that cannot be captured, HookError for hooks that
+  /// return what cannot be saved or do not give back what was saved, and what hooks throw.
   const HookedTensor& on(const TensorMeta& meta);
 
  private:

@@ -20,13 +20,15 @@ namespace antegrad::compiler {
 struct CapturedHooks {
   Hooked hooked;
   std::vector<c10::IValue> objects;  ///< by Hooked::object_names
-  // For the report: whose hooks, what they stand for, and what they do not stand for, with the reason.
+  // For the report: whose hooks, what they stand for, and what they do not stand for, with the
+  // reason.
   std::string names;
   std::vector<std::string> hooked_texts;
   std::vector<std::string> not_hooked_texts;
 };
 
-/// Captures the hooks for the saved tensors of a partition that the filter names, on the metadata of each. `first_node`: ids from here on are no node's. Throws what HookCaptures::on() throws.
+/// Captures the hooks for the saved tensors of a partition that the filter names, on the metadata
+/// of each. `first_node`: ids from here on are no node's. Throws what HookCaptures::on() throws.
 CapturedHooks capture_hooks(HookCaptures& hooks, const Partition& partition, HookFilter filter,
                             int32_t first_node);
 
@@ -37,8 +39,8 @@ CapturedHooks capture_packed(std::span<HookCaptures> ways, const Partition& part
 /// The tables of a graph that hooks with these objects were put into.
 ops::AttrTables with_objects(ops::AttrTables tables, const std::vector<c10::IValue>& objects);
 
-/// What the ways would make of what a plan may save. Tensors that the filter leaves as they are, or that a way cannot be
-/// captured for, are left out. `always`: Packings::always.
+/// What the ways would make of what a plan may save. Tensors that the filter leaves as they are, or
+/// that a way cannot be captured for, are left out. `always`: Packings::always.
 Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, HookFilter filter,
                const ByteRules& rules);
 

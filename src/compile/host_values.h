@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Host values as guards see them: numbers are equal when their bits are, so that NaN equals itself and
-/// -0.0 is another value than 0.0, which leads to other programs.
+/// Host values as guards see them: numbers are equal when their bits are, so that NaN equals itself
+/// and -0.0 is another value than 0.0, which leads to other programs.
 
 #include <string>
 #include <vector>

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// The slots of a module and its submodules, where they lie, and cheap checks that they are still there.
+/// The slots of a module and its submodules, where they lie, and cheap checks that they are still
+/// there.
 
 #include <memory>
 #include <string>
@@ -32,8 +33,8 @@ class ModuleTree {
   /// The first slot whose tensor has this storage, null when none does.
   const Slot* find(const c10::StorageImpl* storage) const;
 
-  /// Structure, slot positions and training flags are as when the tree was made. When not, and `why`
-  /// is given, says what changed.
+  /// Structure, slot positions and training flags are as when the tree was made. When not, and
+  /// `why` is given, says what changed.
   bool holds(std::string* why = nullptr) const;
 
  private:

@@ -96,8 +96,9 @@ PlannedPartition plan_partition(const Graph& joint, const ops::AttrTables& table
     choice.budget.share.reset();
   }
   if (ways.empty() || planned.partition.plan.saved.empty()) return planned;
-  // Plans for a budget know what packed tensors take, but not all: arguments that hooks stand for, and
-  // copies of what they return in other strides. Where that goes over the budget, they leave room for it.
+  // Plans for a budget know what packed tensors take, but not all: arguments that hooks stand for,
+  // and copies of what they return in other strides. Where that goes over the budget, they leave
+  // room for it.
   while (true) {
     planned.hooks = hooks != nullptr
                         ? capture_hooks(ways.front(), planned.partition, filter, first_node)

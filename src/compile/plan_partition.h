@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The stages `plan` and `split` of a compilation: what is measured, what the partitioner decides, and what
-/// hooks on saved tensors add to that.
+/// The stages `plan` and `split` of a compilation: what is measured, what the partitioner decides,
+/// and what hooks on saved tensors add to that.
 
 #include <antegrad/options.h>
 #include <antegrad/saved_tensors.h>
@@ -26,8 +26,9 @@ struct PlannedPartition {
   double milliseconds = 0;  ///< that planning for the budget took
 };
 
-/// `tables`: of the joint graph. `hooks`: those of the call that are inlined; null for none. `first_node`: ids from here
-/// on are no node's. Throws BudgetError where no plan keeps the budget with these hooks, and what capture_hooks() throws.
+/// `tables`: of the joint graph. `hooks`: those of the call that are inlined; null for none.
+/// `first_node`: ids from here on are no node's. Throws BudgetError where no plan keeps the budget
+/// with these hooks, and what capture_hooks() throws.
 PlannedPartition plan_partition(const Graph& joint, const ops::AttrTables& tables,
                                 const Options& options,
                                 const std::shared_ptr<const detail::HookPair>& hooks,

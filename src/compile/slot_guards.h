@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// Guards of module slots, laid out for speed: a model has hundreds, and all are checked before each
-/// call.
+/// Guards of module slots, laid out for speed: a model has hundreds, and all are checked before
+/// each call.
 ///
 /// A slot must hold the tensor it held, with the metadata it had. One small record a slot, read in
-/// order; tensors of one or two dimensions, nearly all, need nothing else. What is only wanted when a
-/// guard fails is kept apart.
+/// order; tensors of one or two dimensions, nearly all, need nothing else. What is only wanted when
+/// a guard fails is kept apart.
 
 #include <string>
 #include <vector>

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// What a trial run may change of the world outside of its arguments: noted before it, put back after it.
+/// What a trial run may change of the world outside of its arguments: noted before it, put back
+/// after it.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -22,8 +23,8 @@ struct NamedGenerator {
   at::Generator generator;
 };
 
-/// Tensors (data, version, sizes, requires_grad, history) and generators as they were. Tensors that share a
-/// storage are one. Nobody else may write them meanwhile.
+/// Tensors (data, version, sizes, requires_grad, history) and generators as they were. Tensors that
+/// share a storage are one. Nobody else may write them meanwhile.
 class TrialState {
  public:
   TrialState(const std::vector<NamedTensor>& tensors,

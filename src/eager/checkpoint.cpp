@@ -57,8 +57,8 @@ HandedOut without_histories(const std::vector<at::Tensor>& leaves, const Results
     const auto& result = leaves[leaf];
     auto handed = torch_compat::without_history(result);
     if (sharers[storage_of(leaf)] > 1) {
-      // Who writes to one of them would have to change the histories of the others: autograd refuses that
-      // for views that a function made.
+      // Who writes to one of them would have to change the histories of the others: autograd
+      // refuses that for views that a function made.
       torch_compat::make_view_of(torch_compat::without_history(result), handed,
                                  torch_compat::MadeBy::function);
     }
@@ -73,8 +73,8 @@ HandedOut without_histories(const std::vector<at::Tensor>& leaves, const Results
   return all;
 }
 
-// Has the node refuse to give gradients of results that others were computed from: the way between the two
-// is not in the graph outside.
+// Has the node refuse to give gradients of results that others were computed from: the way between
+// the two is not in the graph outside.
 void check_inner_gradients(const torch_compat::NodePtr& node, const std::vector<bool>& is_inner) {
   std::vector<runtime::InnerResult> inner;
   for (size_t i = 0; i < is_inner.size(); ++i) {

@@ -43,8 +43,8 @@ bool ContractedOrder::kept_apart(int32_t from, int32_t to) {
   });
 }
 
-/// Collects what `start` reaches between the two, itself left out. False when it reaches `other` through
-/// something else, or on reaching the limit.
+/// Collects what `start` reaches between the two, itself left out. False when it reaches `other`
+/// through something else, or on reaching the limit.
 bool ContractedOrder::search(int32_t start, int32_t other, bool forward,
                              std::vector<int32_t>& found) {
   const int32_t mark = ++searches_;
@@ -83,8 +83,8 @@ bool ContractedOrder::contract(int32_t a, int32_t b) {
   if (!search(from, to, /*forward=*/true, later)) return false;
   if (!search(to, from, /*forward=*/false, earlier)) return false;
 
-  // What leads to `to` goes before the two, what `from` leads to behind them, each in its old order; together they
-  // take the places that they had.
+  // What leads to `to` goes before the two, what `from` leads to behind them, each in its old
+  // order; together they take the places that they had.
   const auto by_position = [&](int32_t x, int32_t y) {
     return position_[index(x)] < position_[index(y)];
   };

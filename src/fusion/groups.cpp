@@ -124,7 +124,8 @@ class Grouping {
     }
   }
 
-  /// Whether the rules for pairs allow that `user` reads its input `input` in the loop that makes it.
+  /// Whether the rules for pairs allow that `user` reads its input `input` in the loop that makes
+  /// it.
   bool may_share(int32_t user, size_t input) const {
     const Seen& seen = seen_[at(node(user).inputs[input])];
     const Node& maker = node(seen.maker);

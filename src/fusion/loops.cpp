@@ -37,8 +37,8 @@ std::optional<int64_t> elements_made(const Graph& graph, const Node& node,
   return made;
 }
 
-/// By dimension, whether it is reduced: argument 1 of all reductions that have dimensions. Nothing when a
-/// graph does not tell.
+/// By dimension, whether it is reduced: argument 1 of all reductions that have dimensions. Nothing
+/// when a graph does not tell.
 std::optional<std::vector<bool>> reduced_dims(const Node& node, size_t rank) {
   if (node.args.size() < 2) return {};
   std::vector<int64_t> dims;

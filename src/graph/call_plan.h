@@ -6,12 +6,12 @@
 /// It says who owns each value that crosses this border: which results alias what, which inputs are
 /// written, what the forward keeps for the backward and in which form, which outputs have tangents,
 /// which inputs get gradients, and what the backward may write over. plan_call() decides this, and
-/// nothing else does: the memory simulator, the planner of budgets, hooks on saved tensors, the runtime
-/// and the reports read it.
+/// nothing else does: the memory simulator, the planner of budgets, hooks on saved tensors, the
+/// runtime and the reports read it.
 ///
-/// A value. It refers to the forward graph by ValueId and by position of inputs and outputs. It is made
-/// once the partition has split the joint graph and hooks are applied, before anything is written in
-/// place; writing in place moves values to other storages and leaves the plan as it is.
+/// A value. It refers to the forward graph by ValueId and by position of inputs and outputs. It is
+/// made once the partition has split the joint graph and hooks are applied, before anything is
+/// written in place; writing in place moves values to other storages and leaves the plan as it is.
 
 #include <cstdint>
 #include <map>
@@ -32,8 +32,8 @@ enum class Owner : uint8_t {
   written,   ///< the program, until the value is copied into the input that the call writes
 };
 
-/// By storage of the graph, which is a joint graph or the forward of one. Where several hold a storage,
-/// the first of held, argument, result and written stands.
+/// By storage of the graph, which is a joint graph or the forward of one. Where several hold a
+/// storage, the first of held, argument, result and written stands.
 std::vector<Owner> storage_owners(const Graph& graph);
 
 /// One value that the forward keeps for the backward.
@@ -124,7 +124,8 @@ struct CallPlan {
   friend bool operator==(const CallPlan&, const CallPlan&) = default;
 };
 
-/// By saved input of a backward: the value of the forward that it stands for, where that has another id.
+/// By saved input of a backward: the value of the forward that it stands for, where that has
+/// another id.
 using ForwardValues = std::map<ValueId, ValueId>;
 
 /// The plan of two verified graphs that follow the calling convention of graph/graph.h.
@@ -137,8 +138,8 @@ void verify(const CallPlan& plan, const Graph& forward, const Graph& backward,
 
 /// One line an entry; parse_call_plan() reads it back.
 std::string to_text(const CallPlan& plan);
-/// Throws GraphError, which names line and column, for what to_text() does not write. `origin` names
-/// the text in errors.
+/// Throws GraphError, which names line and column, for what to_text() does not write. `origin`
+/// names the text in errors.
 CallPlan parse_call_plan(std::string_view text, std::string origin = "call plan");
 
 }  // namespace antegrad

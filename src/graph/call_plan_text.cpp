@@ -1,5 +1,5 @@
-// Each entry is a line: its kind, then its fields in the order of the tables below, those that have their
-// default left out. A field is `name=value`; a flag is its name alone.
+// Each entry is a line: its kind, then its fields in the order of the tables below, those that have
+// their default left out. A field is `name=value`; a flag is its name alone.
 
 #include <array>
 #include <string>

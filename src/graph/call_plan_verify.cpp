@@ -20,8 +20,8 @@ bool is_index(int32_t index, const std::vector<T>& of) {
   return index >= 0 && at(index) < of.size();
 }
 
-/// The rules, each stated by what it says when it is broken. They look at the graphs anew and share no
-/// code with plan_call().
+/// The rules, each stated by what it says when it is broken. They look at the graphs anew and share
+/// no code with plan_call().
 class PlanVerifier {
  public:
   PlanVerifier(const CallPlan& plan, const Graph& forward, const Graph& backward,

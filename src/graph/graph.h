@@ -221,8 +221,9 @@ struct Graph {
 
 /// Bytes of the state of a generator on the CPU, which is the largest one.
 inline constexpr int64_t kGeneratorStateBytes = 5056;
-/// Bytes of the state of a generator, by its name in Graph::generators: on the CPU it is memory like that
-/// of tensors. 0 for generators on other devices, whose states are a few bytes on the CPU.
+/// Bytes of the state of a generator, by its name in Graph::generators: on the CPU it is memory
+/// like that of tensors. 0 for generators on other devices, whose states are a few bytes on the
+/// CPU.
 int64_t generator_state_bytes(std::string_view generator);
 
 /// Gives each node its position as id, unless all nodes have ids already.

@@ -67,8 +67,8 @@ class Call {
                                                                  : sizes_of(node_.outputs[0]);
   }
 
-  /// Whether the operator computes its output `i`: it is defined, and a mask, the last list of bools
-  /// among the arguments, does not leave it out.
+  /// Whether the operator computes its output `i`: it is defined, and a mask, the last list of
+  /// bools among the arguments, does not leave it out.
   bool computes(size_t i) const {
     if (i >= node_.outputs.size() || node_.outputs[i] == kNoValue) return false;
     return is_asked_for(i);
@@ -160,8 +160,8 @@ int64_t distances(const Call& call) {
   return times(3, times(product(rows), others[others.size() - 2]));
 }
 
-/// The three operands, with dimensions of size 1 put in, broadcast to one size; each element of that
-/// is multiplied twice and added.
+/// The three operands, with dimensions of size 1 put in, broadcast to one size; each element of
+/// that is multiplied twice and added.
 int64_t trilinear(const Call& call) {
   Sizes full;
   for (size_t operand = 0; operand < 3; ++operand) {
@@ -222,7 +222,8 @@ struct AttentionSizes {
   int64_t head = 0;   ///< size of a query and of a key
   int64_t value = 0;  ///< size of a value
 
-  /// So many products of scores with what has the size of a head, and with what has that of a value.
+  /// So many products of scores with what has the size of a head, and with what has that of a
+  /// value.
   int64_t products(int64_t with_heads, int64_t with_values) const {
     const int64_t depth = plus(times(with_heads, head), times(with_values, value));
     return times(2, times(times(times(heads, queries), keys), depth));
@@ -241,8 +242,8 @@ AttentionSizes heads_first(const Call& call, size_t query) {
   return {product({q.data(), q.size() - 2}), q[q.size() - 2], k[k.size() - 2], q.back(), v.back()};
 }
 
-/// [batch, length, heads, size]; or, where argument `ragged` is there, sequences one behind the other,
-/// and the argument `longest` says how long the longest row of keys is.
+/// [batch, length, heads, size]; or, where argument `ragged` is there, sequences one behind the
+/// other, and the argument `longest` says how long the longest row of keys is.
 AttentionSizes length_first(const Call& call, size_t query, size_t ragged, size_t longest) {
   const Sizes q = call.tensor(query, 3);
   const Sizes k = call.tensor(query + 1, 3);

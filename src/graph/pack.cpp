@@ -12,9 +12,9 @@
 namespace antegrad {
 namespace {
 
-// Both directions of the form. What a graph consists of is described once, by the functions pass() below, which
-// write each member with a Writer and read it with a Reader. Numbers take seven bits a byte; what is met again
-// (strings, metadata of tensors) is the number of its first place.
+// Both directions of the form. What a graph consists of is described once, by the functions pass()
+// below, which write each member with a Writer and read it with a Reader. Numbers take seven bits a
+// byte; what is met again (strings, metadata of tensors) is the number of its first place.
 
 class Writer {
  public:

@@ -3,9 +3,9 @@
 /// \file
 /// A graph in few bytes: about 40 a node, where a Graph takes about 800.
 ///
-/// A compiled program keeps its graphs for as long as it lives, and looks at them rarely: for an audit, for a
-/// backward of another form, for a dump. Meanwhile they are held in this form. It is of this process: operators
-/// are handles. graph/text.h has the form for files.
+/// A compiled program keeps its graphs for as long as it lives, and looks at them rarely: for an
+/// audit, for a backward of another form, for a dump. Meanwhile they are held in this form. It is
+/// of this process: operators are handles. graph/text.h has the form for files.
 
 #include <cstddef>
 #include <string>

@@ -22,15 +22,17 @@ at::ScalarType scaled_in(at::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Worth it: floating point, and fewer bytes with so many elements of `bytes` each and so many scales.
+// Worth it: floating point, and fewer bytes with so many elements of `bytes` each and so many
+// scales.
 bool shrinks(const at::Tensor& x, int64_t bytes, int64_t scales) {
   if (!x.is_floating_point() || x.dim() == 0) return false;
   const auto scale_bytes = static_cast<int64_t>(c10::elementSize(scaled_in(x.scalar_type())));
   return bytes * x.numel() + scales * scale_bytes < x.element_size() * x.numel();
 }
 
-// What makes `limit` of the largest magnitude: found without a copy of the tensor. Never 0 nor subnormal: what is divided by it stays within the limit, but
-// for rounding, and conversions round that to the limit.
+// What makes `limit` of the largest magnitude: found without a copy of the tensor. Never 0 nor
+// subnormal: what is divided by it stays within the limit, but for rounding, and conversions round
+// that to the limit.
 at::Tensor scale_of(const at::Tensor& least, const at::Tensor& most, double limit) {
   const auto dtype = scaled_in(most.scalar_type());
   const auto smallest = dtype == at::kDouble ? std::numeric_limits<double>::min()
@@ -42,10 +44,11 @@ at::Tensor scaled(const at::Tensor& x, const at::Tensor& scale) {
   return x.to(scale.scalar_type()) / scale;
 }
 
-// Each kernel is a pass over memory, so that the fewest count on the CPU; and what it converts one by one is slow:
-// float8 is made of the bits of half there, which have the same form.
+// Each kernel is a pass over memory, so that the fewest count on the CPU; and what it converts one
+// by one is slow: float8 is made of the bits of half there, which have the same form.
 at::Tensor half_of(const at::Tensor& x) {
-  // Sign-extended: for four bits of exponent the sign is in two bits then, of which the second goes.
+  // Sign-extended: for four bits of exponent the sign is in two bits then, of which the second
+  // goes.
   const auto bits = x.view(at::kChar).to(at::kShort);
   const auto shifted = x.scalar_type() == at::kFloat8_e5m2
                            ? bits.bitwise_left_shift(8)

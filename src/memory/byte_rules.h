@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// How many bytes a tensor, or the saved state of a generator, takes from the allocator: the one place that knows
-/// about rounding.
+/// How many bytes a tensor, or the saved state of a generator, takes from the allocator: the one
+/// place that knows about rounding.
 
 #include <cstdint>
 #include <string_view>
@@ -19,7 +19,8 @@ struct ByteRules {
   /// the CPU (c10 aligns blocks to 64 bytes) and 512 on CUDA (the caching allocator's smallest
   /// block).
   int64_t granule = 0;
-  /// Bytes that a node's kernel takes while it runs, beyond what it returns, by Node::id. Missing entries: none.
+  /// Bytes that a node's kernel takes while it runs, beyond what it returns, by Node::id. Missing
+  /// entries: none.
   std::vector<int64_t> scratch = {};
 };
 

@@ -67,7 +67,8 @@ std::vector<bool> inputs_of(const Graph& graph, InputKind kind) {
   return result;
 }
 
-/// States of generators that the forward saves, or that the backward has from it, each by its token.
+/// States of generators that the forward saves, or that the backward has from it, each by its
+/// token.
 template <class Record, class Kind>
 std::vector<StorageLife> states_of(const Graph& graph, const std::vector<Record>& records,
                                    Kind saved, const ByteRules& rules) {
@@ -99,8 +100,8 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   timeline.points.reserve(forward.nodes.size() + backward.nodes.size());
   Simulation simulation(timeline);
 
-  // By storage of the forward as it is now, which may be written in place: the plan names values, and what lies in a
-  // storage belongs to whoever holds one of them.
+  // By storage of the forward as it is now, which may be written in place: the plan names values,
+  // and what lies in a storage belongs to whoever holds one of them.
   std::vector<bool> of_caller = inputs_of(forward, InputKind::primal);
   std::vector<bool> saved(forward.values.size(), false);
   for (const CallPlan::HandedOut& handed : plan.handed_out) {

@@ -13,7 +13,8 @@
 ///  - Gradients count until the end, as if `.grad` were undefined before.
 ///  - A node's outputs are allocated while its inputs are alive; outputs that nothing uses are
 ///    freed right after it. In-place nodes and views allocate nothing.
-/// Scratch memory of kernels counts as far as the rules tell it. Eager code between the two passes does not.
+/// Scratch memory of kernels counts as far as the rules tell it. Eager code between the two passes
+/// does not.
 ///
 /// Both graphs must be verified. Linear in their size.
 

@@ -3,9 +3,10 @@
 /// \file
 /// What a program assumes of data, and how it finds out that the data are otherwise.
 ///
-/// A capture that is asked for a number out of a tensor (a branch, a size), or that meets an operator whose
-/// outputs' sizes depend on data, looks at the data of its call and goes on with what it finds. The program
-/// checks each such answer where it was asked for, before anything is committed.
+/// A capture that is asked for a number out of a tensor (a branch, a size), or that meets an
+/// operator whose outputs' sizes depend on data, looks at the data of its call and goes on with
+/// what it finds. The program checks each such answer where it was asked for, before anything is
+/// committed.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -45,7 +46,8 @@ std::string to_text(const Answer& answer);
 /// The only element of a bool or integer tensor.
 int64_t number_in(const at::Tensor& tensor);
 
-/// antegrad::assume(Tensor question, int answer) -> (): throws UnexpectedAnswer when number_in(question) is another.
+/// antegrad::assume(Tensor question, int answer) -> (): throws UnexpectedAnswer when
+/// number_in(question) is another.
 const c10::OperatorHandle& assume_operator();
 
 }  // namespace antegrad::ops

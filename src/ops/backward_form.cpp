@@ -8,7 +8,8 @@
 namespace antegrad::ops {
 namespace {
 
-// Each byte between first and last belongs to one element: what libtorch calls non-overlapping and dense.
+// Each byte between first and last belongs to one element: what libtorch calls non-overlapping and
+// dense.
 bool is_dense(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return true;
   std::vector<size_t> order(sizes.size());

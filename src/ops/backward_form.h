@@ -14,8 +14,8 @@
 
 namespace antegrad::ops {
 
-/// Sizes and strides of a tangent as it mostly comes: those of its output, contiguous strides where those
-/// of the output are not dense.
+/// Sizes and strides of a tangent as it mostly comes: those of its output, contiguous strides where
+/// those of the output are not dense.
 struct NaturalTangent {
   std::vector<int64_t> sizes, strides;
 };

@@ -72,8 +72,9 @@ constexpr std::string_view kBuiltIn[] = {"aten::", "prim::", "prims::"};
 // Namespace prefix of twins in graphs: "functional__mylib::scale_.default".
 constexpr std::string_view kTwinPrefix = "functional__";
 
-// Operators whose Meta kernel (2.13) says other strides or sizes than the real one returns. What that
-// returns depends on the libraries which libtorch was built with, so that only itself can tell.
+// Operators whose Meta kernel (2.13) says other strides or sizes than the real one returns. What
+// that returns depends on the libraries which libtorch was built with, so that only itself can
+// tell.
 constexpr std::string_view kWrongMeta[] = {"aten::_fft_c2r",         "aten::_fft_r2c",
                                            "aten::_linalg_svd",      "aten::linalg_eig",
                                            "aten::mkldnn_rnn_layer", "aten::nonzero_static"};
@@ -193,7 +194,8 @@ std::string inplace_of(const c10::OperatorHandle& handle) {
   return info != nullptr && info->isWrite() ? torch_compat::to_op_name(name) : "";
 }
 
-// Fills `writes` and `returned_arg` from the schema. False when a return is an alias of no argument.
+// Fills `writes` and `returned_arg` from the schema. False when a return is an alias of no
+// argument.
 bool read_writes(OpEntry& entry) {
   const auto& schema = entry.handle.schema();
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
@@ -249,8 +251,8 @@ bool needs_twin(const OpEntry& entry) {
          !entry.composite && entry.custom && !torch_compat::functionalizes_itself(entry.handle);
 }
 
-// Of libtorch's operators that overwrite a tensor with random numbers the functional forms fill a contiguous
-// tensor, which is another order than that of a tensor with other strides.
+// Of libtorch's operators that overwrite a tensor with random numbers the functional forms fill a
+// contiguous tensor, which is another order than that of a tensor with other strides.
 bool fills_at_random(const OpEntry& entry) {
   return entry.random && !entry.custom && !entry.composite &&
          entry.writes == std::vector<size_t>{0} && entry.returned_arg == std::vector<int>{0};

@@ -1,9 +1,9 @@
 #pragma once
 
 /// \file
-/// What capture and the runtime know of each dispatcher operator: kinds of its arguments, what may be
-/// done with it during capture, its shape function. One immortal entry an operator, made on first
-/// use. Thread-safe.
+/// What capture and the runtime know of each dispatcher operator: kinds of its arguments, what may
+/// be done with it during capture, its shape function. One immortal entry an operator, made on
+/// first use. Thread-safe.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -62,16 +62,16 @@ struct OpEntry {
   bool meta_kernel = false;  ///< has a C++ kernel for meta tensors
   bool custom = false;       ///< not of libtorch itself
   bool random = false;       ///< draws from a generator
-  /// A custom operator that leaves autograd to chance: without a kernel for it, autograd sees whatever
-  /// libtorch operators its kernel happens to use.
+  /// A custom operator that leaves autograd to chance: without a kernel for it, autograd sees
+  /// whatever libtorch operators its kernel happens to use.
   bool undeclared_derivative = false;
   int generator_arg = -1;  ///< position of the Generator argument, -1 when there is none
   int device_arg = -1;     ///< position of the `device` argument, -1 when there is none
 
-  /// The functional twin of an operator that writes arguments and that libtorch cannot functionalise: a
-  /// graph operator with the same arguments and the same handle. Its outputs are what the operator
-  /// newly makes, then the new value of each tensor that written_arguments() names. Null when the
-  /// operator needs none.
+  /// The functional twin of an operator that writes arguments and that libtorch cannot
+  /// functionalise: a graph operator with the same arguments and the same handle. Its outputs are
+  /// what the operator newly makes, then the new value of each tensor that written_arguments()
+  /// names. Null when the operator needs none.
   std::unique_ptr<OpEntry> twin;
   bool own_functionalize = false;  ///< libtorch cannot functionalise it: ours does, with the twin
   bool is_twin = false;
@@ -86,15 +86,16 @@ const OpEntry& entry_of(const c10::OperatorHandle& handle);
 /// Whether the operator needs a Functionalize kernel of ours, from name and schema alone.
 bool needs_functionalize(const c10::OperatorHandle& handle);
 
-/// Positions of the arguments that a call of an operator with a twin writes, lists included, None and
-/// undefined ones not.
+/// Positions of the arguments that a call of an operator with a twin writes, lists included, None
+/// and undefined ones not.
 std::vector<size_t> written_arguments(const OpEntry& entry, at::ArrayRef<c10::IValue> args);
 
 /// Declares that an operator ("mylib::log") has effects. False when it was described as one without
 /// before.
 bool declare_effects(const std::string& base_name);
 
-/// The entry of a graph operator, twins included. Throws GraphError when this libtorch has no operator of that name.
+/// The entry of a graph operator, twins included. Throws GraphError when this libtorch has no
+/// operator of that name.
 const OpEntry& entry_of(Op op);
 
 }  // namespace antegrad::ops

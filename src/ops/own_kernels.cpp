@@ -15,8 +15,8 @@
 namespace antegrad::ops {
 namespace {
 
-// libtorch asserts that a tensor which requires grad is contiguous, although below autograd it makes no
-// difference. An alias that is made below autograd does not require grad.
+// libtorch asserts that a tensor which requires grad is contiguous, although below autograd it
+// makes no difference. An alias that is made below autograd does not require grad.
 at::Tensor as_strided_scatter(const at::Tensor& self, const at::Tensor& src, at::IntArrayRef sizes,
                               at::IntArrayRef strides, std::optional<int64_t> offset) {
   return at::as_strided_scatter(self.requires_grad() ? at::alias(self) : self, src, sizes, strides,

@@ -95,8 +95,8 @@ class Network {
 
 }  // namespace
 
-/// What is saved, by bytes that nobody holds anyway. A primal that the call overwrites is saved as a
-/// copy.
+/// What is saved, by bytes that nobody holds anyway. A primal that the call overwrites is saved as
+/// a copy.
 class SavedBytes {
  public:
   explicit SavedBytes(const StepGraph& steps)

@@ -41,8 +41,8 @@ size_t after_last_use(const Graph& graph, ValueId id) {
   return static_cast<size_t>(graph.nodes.rend() - last);
 }
 
-/// Where the first node that computes with what is in the storage of `id` stands. Its views that stand before are moved
-/// there; they come from this place on.
+/// Where the first node that computes with what is in the storage of `id` stands. Its views that
+/// stand before are moved there; they come from this place on.
 size_t before_first_use(Graph& graph, ValueId id) {
   const auto reads = [&](const Node& node) {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
@@ -85,8 +85,8 @@ std::vector<ValueId> pack(Graph& forward, HookedTensor& tensor, int32_t first_ob
   return packed;
 }
 
-/// What runs again may read the tensor, so unpacking is of the forward, as that is. The tensor's value becomes what the last
-/// of these nodes computes, or a copy of what they hand through.
+/// What runs again may read the tensor, so unpacking is of the forward, as that is. The tensor's
+/// value becomes what the last of these nodes computes, or a copy of what they hand through.
 void unpack(Graph& backward, const HookedTensor& tensor, const std::vector<ValueId>& inputs,
             int32_t first_object, int32_t& next_node) {
   const size_t position = before_first_use(backward, tensor.value);
@@ -172,7 +172,8 @@ ForwardValues unpack_saved(Graph& backward, const Hooked& hooked) {
   std::unordered_map<ValueId, ValueId> here;  // packed values of the forward
   std::vector<Input> inputs;
   std::vector<std::pair<const HookedTensor*, std::vector<ValueId>>> read;
-  // New inputs have the ids of the forward where these are free: they are, but in backwards that were captured later.
+  // New inputs have the ids of the forward where these are free: they are, but in backwards that
+  // were captured later.
   const auto taken = static_cast<ValueId>(backward.values.size());
   // Others are numbered behind all of these.
   for (const HookedTensor& tensor : hooked.tensors) {

@@ -56,7 +56,8 @@ struct Cbc {
 std::vector<bool> solve_once(const std::vector<KnapsackItem>& items, double capacity) {
   const Cbc& cbc = Cbc::instance();
   const auto count = static_cast<int>(items.size());
-  // One row. Weights as parts of the capacity, values as parts of the largest, since Cbc has absolute tolerances.
+  // One row. Weights as parts of the capacity, values as parts of the largest, since Cbc has
+  // absolute tolerances.
   double largest = 0;
   for (const KnapsackItem& item : items) largest = std::max(largest, item.value);
   std::vector<CoinBigIndex> starts;

@@ -55,7 +55,8 @@ class Residual {
   std::vector<int64_t> capacity_;
 };
 
-/// Vertices that `start` reaches over arcs of at least this capacity; against them, when `backwards`.
+/// Vertices that `start` reaches over arcs of at least this capacity; against them, when
+/// `backwards`.
 std::vector<bool> reach(const Residual& net, int32_t start, int64_t least, bool backwards) {
   std::vector<bool> reached(net.vertices(), false);
   std::vector<int32_t> stack = {start};

@@ -103,7 +103,8 @@ class RatioChoice {
     return CutSolution(steps_, aggressive(), lifting);
   }
 
-  /// Nodes that a rule keeps from running again, of which the backward needs something, the largest first.
+  /// Nodes that a rule keeps from running again, of which the backward needs something, the largest
+  /// first.
   void list_items() {
     if (!items_.items.empty()) return;
     const MinCutOptions options = aggressive();

@@ -31,8 +31,8 @@ bool unless_aggressive(Options options) { return !options.aggressive_recomputati
 
 // --- what a step is -----------------------------------------------------------------------------
 
-/// Alive as long as the model: held whether the backward reads it or not. Of what the call overwrites the
-/// backward would need a copy.
+/// Alive as long as the model: held whether the backward reads it or not. Of what the call
+/// overwrites the backward would need a copy.
 bool is_held_by_model(Steps steps, int32_t step) {
   const Input* input = steps.input(step);
   if (!input || input->mutates_data) return false;
@@ -54,8 +54,8 @@ bool is_low_precision_weight(Steps steps, int32_t step) {
          is_held_by_model(steps, steps.of_value(from.storage));
 }
 
-/// The backward reads it, or views of it, where it cannot be fused into what reads it, so that it has
-/// to be written to memory there: then running it again is not free.
+/// The backward reads it, or views of it, where it cannot be fused into what reads it, so that it
+/// has to be written to memory there: then running it again is not free.
 bool is_materialized_in_backward(Steps steps, int32_t step) {
   std::vector<int32_t> shown = {step};
   while (!shown.empty()) {
@@ -182,8 +182,8 @@ constexpr StepBan kWeighedBans[] = {
      /*lifted_by_budget=*/true},
 };
 
-/// Steps that only firm rules ban: a checkpoint computes them again, they cost nothing, or saving them would
-/// cost what others save.
+/// Steps that only firm rules ban: a checkpoint computes them again, they cost nothing, or saving
+/// them would cost what others save.
 bool is_exempt(Steps steps, Options options, int32_t step) {
   return steps.is_view(step) || (steps.node(step) && runs_again_by_tag(*steps.node(step))) ||
          (options.recompute_low_precision_weights && is_low_precision_weight(steps, step));
@@ -233,8 +233,8 @@ void ban_used_far_apart(Steps steps, Options options, std::string_view name, Ban
   }
 }
 
-/// Cuts chains of fusible steps that go on for long, such as residual connections: running them again
-/// would start at the beginning of the model.
+/// Cuts chains of fusible steps that go on for long, such as residual connections: running them
+/// again would start at the beginning of the model.
 void ban_long_fusible_chains(Steps steps, Options options, std::string_view name, Bans& bans) {
   std::vector<bool> visited(at(steps.size()), false);
   std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> chain;

@@ -83,8 +83,9 @@ class Splitter {
 
   /// Emits the recomputed nodes that `ids` need and that have not run yet, in joint order.
   ///
-  /// A checkpoint that another one needs on its way, inside of a third, runs for what leaves it only: the
-  /// rest gets values of its own, which die here, and is computed once more when its own backward comes.
+  /// A checkpoint that another one needs on its way, inside of a third, runs for what leaves it
+  /// only: the rest gets values of its own, which die here, and is computed once more when its own
+  /// backward comes.
   void emit_missing(Graph& backward, const std::vector<ValueId>& ids) {
     missing_.clear();
     stack_.assign(ids.begin(), ids.end());

@@ -42,8 +42,8 @@ bool phases_allow(const Node& kept, const Node& dropped) {
   return kept.phase == Phase::forward && !kept.op.traits().factory;
 }
 
-/// The caller may write what is handed out before backward runs; a backward that computes such a value
-/// again must go on to do so, as eager does.
+/// The caller may write what is handed out before backward runs; a backward that computes such a
+/// value again must go on to do so, as eager does.
 bool stays_ours(const ValueReplacer& replacer, const Node& kept, const Node& dropped) {
   if (kept.phase == dropped.phase) return true;
   return std::none_of(kept.outputs.begin(), kept.outputs.end(), [&](ValueId id) {

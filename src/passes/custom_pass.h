@@ -18,8 +18,8 @@ std::vector<std::string> custom_passes();
 void check_custom_pass(const std::string& name);
 
 /// The graph that PassContext::custom_pass makes of this one. Throws GraphError, in the name of the
-/// pass, for a text that is no valid graph or whose inputs and outputs are not those of `graph`, and
-/// what the pass throws.
+/// pass, for a text that is no valid graph or whose inputs and outputs are not those of `graph`,
+/// and what the pass throws.
 Graph run_custom_pass(Graph graph, const PassContext& context);
 
 }  // namespace antegrad

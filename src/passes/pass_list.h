@@ -29,7 +29,8 @@ struct PassRow {
   bool optional = false;
   std::string_view what;  ///< it does
   std::string_view why;   ///< it stands where it does
-  /// Of PassStage::joint. Passes of other stages take more than a graph: compile/pipeline.cpp runs them.
+  /// Of PassStage::joint. Passes of other stages take more than a graph: compile/pipeline.cpp runs
+  /// them.
   Graph (*run)(Graph graph, const PassContext& context) = nullptr;
 };
 

@@ -3,8 +3,8 @@
 /// \file
 /// Runs one pass: times it, checks what it returns, and dumps it on request.
 ///
-/// The list of passes, with the reason for the place of each, is in pass_list.cpp; here is only what
-/// happens around each.
+/// The list of passes, with the reason for the place of each, is in pass_list.cpp; here is only
+/// what happens around each.
 
 #include <chrono>
 #include <filesystem>
@@ -43,7 +43,8 @@ struct PassContext {
 /// A graph of what a pass returns; "" for the name of the only one.
 using NamedGraph = std::pair<std::string_view, const Graph*>;
 
-/// What the runner asks of the values that passes return. Specialised where a type is more than a graph.
+/// What the runner asks of the values that passes return. Specialised where a type is more than a
+/// graph.
 template <class T>
 struct PassResult;
 
@@ -61,9 +62,10 @@ void finish_pass(PassRecord record, const std::vector<NamedGraph>& graphs,
 
 }  // namespace detail
 
-/// Returns make(). `nodes_before`: of what it works on. What breaks an invariant is reported with the
-/// name of the pass. Writes dump_dir/NN-name.agraph, NN being the number of passes so far (NN-name-part
-/// where a pass returns several graphs); throws OptionError when that file cannot be written.
+/// Returns make(). `nodes_before`: of what it works on. What breaks an invariant is reported with
+/// the name of the pass. Writes dump_dir/NN-name.agraph, NN being the number of passes so far
+/// (NN-name-part where a pass returns several graphs); throws OptionError when that file cannot be
+/// written.
 template <class Make>
 auto run_pass(std::string_view name, size_t nodes_before, Make make, const PassContext& context) {
   const auto start = std::chrono::steady_clock::now();

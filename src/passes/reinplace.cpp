@@ -14,7 +14,8 @@ bool fills_its_span(const TensorMeta& meta) {
   return meta.offset == IntExpr(0) && span_bytes(meta) == numel(meta) * byte_size(meta.dtype);
 }
 
-// In place libtorch rounds the scalar to the tensor's type before it multiplies, out of place it does not.
+// In place libtorch rounds the scalar to the tensor's type before it multiplies, out of place it
+// does not.
 bool rounds_in_place(const OpInfo& info, DType dtype) {
   return info.name == "aten::mul.Scalar" && (dtype == DType::bf16 || dtype == DType::f16);
 }

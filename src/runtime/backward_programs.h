@@ -24,8 +24,8 @@ BackwardKey usual_key(const CallPlan& plan);
 /// Programs are made on first need and kept. Thread-safe.
 class BackwardPrograms {
  public:
-  /// `plan` must outlive this. `usual`: the graph for usual_key(), where it could be captured; `source`
-  /// makes the others. Saved inputs of all graphs must be saved by the plan.
+  /// `plan` must outlive this. `usual`: the graph for usual_key(), where it could be captured;
+  /// `source` makes the others. Saved inputs of all graphs must be saved by the plan.
   BackwardPrograms(const CallPlan& plan, const std::optional<BackwardGraph>& usual,
                    BackwardSource source);
 

@@ -19,16 +19,16 @@
 namespace antegrad::runtime {
 
 /// Holds what one forward saved, and runs the backward program once (or more often under
-/// retain_graph). Errors: BackwardError for a second pass over freed tensors and for create_graph. A pass
-/// that does not retain them gives the saved tensors up when its first kernel starts, also when one throws.
-/// Any thread may run a backward pass; passes on several threads take turns.
+/// retain_graph). Errors: BackwardError for a second pass over freed tensors and for create_graph.
+/// A pass that does not retain them gives the saved tensors up when its first kernel starts, also
+/// when one throws. Any thread may run a backward pass; passes on several threads take turns.
 class CompiledNode final : public torch::autograd::Node {
  public:
   CompiledNode(std::shared_ptr<const Executable> executable,
                torch::autograd::edge_list&& next_edges);
 
-  /// Takes what the saved slots say from a finished forward, or what hooks made of it, by slot. What is handed out
-  /// carries this node already.
+  /// Takes what the saved slots say from a finished forward, or what hooks made of it, by slot.
+  /// What is handed out carries this node already.
   void save(const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
             const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
             std::vector<std::optional<PackedTensor>> packed);
@@ -38,7 +38,8 @@ class CompiledNode final : public torch::autograd::Node {
   void release_variables() override;
 
  private:
-  // Where the data of a tensor was. set_data(), which module.to() uses, exchanges it without a new version.
+  // Where the data of a tensor was. set_data(), which module.to() uses, exchanges it without a new
+  // version.
   struct Memory {
     explicit Memory(const at::Tensor& tensor);
     bool is_that_of(const at::Tensor& tensor) const;

@@ -40,8 +40,8 @@ int32_t added_generator(const c10::FunctionSchema& plain, const c10::FunctionSch
   return position;
 }
 
-// How libtorch names the overload with a generator: rand, rand.generator; randint.low, randint.low_generator;
-// randint_like.low_dtype, randint_like.low_generator_dtype.
+// How libtorch names the overload with a generator: rand, rand.generator; randint.low,
+// randint.low_generator; randint_like.low_dtype, randint_like.low_generator_dtype.
 std::vector<std::string> names_with_generator(const std::string& overload) {
   if (overload.empty()) return {"generator"};
   std::vector<std::string> names{overload + "_generator"};
@@ -117,8 +117,8 @@ at::Tensor RepeatableDraw::record(torch::jit::Stack& stack) const {
     run(stack);
     return state;
   }
-  // On a copy, so that no other thread's draw comes between the state and ours. It counts when the generator
-  // is still as it was.
+  // On a copy, so that no other thread's draw comes between the state and ours. It counts when the
+  // generator is still as it was.
   const auto arguments = stack;
   auto shared = generator_;
   while (true) {

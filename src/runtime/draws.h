@@ -1,9 +1,9 @@
 #pragma once
 
 /// \file
-/// Draws that can be repeated: a random operator of the forward tells the state that its generator had, and
-/// the same operator in the backward draws from that state, to the bit, without touching the user's
-/// generator.
+/// Draws that can be repeated: a random operator of the forward tells the state that its generator
+/// had, and the same operator in the backward draws from that state, to the bit, without touching
+/// the user's generator.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -16,19 +16,19 @@
 
 namespace antegrad::runtime {
 
-/// Calls one random operator. Immutable; thread-safe where the operator takes a generator. The others (on CUDA
-/// native_dropout and attention) draw from the default generator, whose state is exchanged while they are
-/// repeated: no other thread should draw from it meanwhile (docs/threads.md). So it is with all of them while a
-/// stream is captured into a CUDA graph.
+/// Calls one random operator. Immutable; thread-safe where the operator takes a generator. The
+/// others (on CUDA native_dropout and attention) draw from the default generator, whose state is
+/// exchanged while they are repeated: no other thread should draw from it meanwhile
+/// (docs/threads.md). So it is with all of them while a stream is captured into a CUDA graph.
 class RepeatableDraw {
  public:
   RepeatableDraw(const ops::OpEntry& entry, at::Generator generator);
 
-  /// Runs the operator on the stack as the user's generator would have it and returns the state with which
-  /// it began. Exact beside other threads that draw from the same generator.
+  /// Runs the operator on the stack as the user's generator would have it and returns the state
+  /// with which it began. Exact beside other threads that draw from the same generator.
   at::Tensor record(torch::jit::Stack& stack) const;
-  /// Runs the operator on the stack from that state. Throws BackwardError for a state of another CUDA graph, or
-  /// of none in a graph.
+  /// Runs the operator on the stack from that state. Throws BackwardError for a state of another
+  /// CUDA graph, or of none in a graph.
   void repeat(torch::jit::Stack& stack, const at::Tensor& state) const;
 
  private:

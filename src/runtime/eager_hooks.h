@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Hooks on saved tensors that are not part of a program: they run once for each saved tensor when the forward is
-/// done, and before each backward that reads it.
+/// Hooks on saved tensors that are not part of a program: they run once for each saved tensor when
+/// the forward is done, and before each backward that reads it.
 
 #include <ATen/core/Tensor.h>
 #include <antegrad/saved_tensors.h>
@@ -17,8 +17,9 @@ class PackedTensor {
  public:
   /// Runs the pack hook. Throws what it throws.
   PackedTensor(std::shared_ptr<const detail::HookPair> hooks, const at::Tensor& tensor);
-  /// Runs the unpack hook; a tensor with the strides of the one that was packed, in memory that nobody else holds. Throws
-  /// HookError for one of other sizes, dtype or device, and what the hook throws.
+  /// Runs the unpack hook; a tensor with the strides of the one that was packed, in memory that
+  /// nobody else holds. Throws HookError for one of other sizes, dtype or device, and what the hook
+  /// throws.
   at::Tensor unpack() const;
 
  private:

@@ -1,14 +1,15 @@
 #pragma once
 
 /// \file
-/// A partitioned graph, ready to be called from autograd: forward program, backward programs, and what
-/// is handed from one to the other.
+/// A partitioned graph, ready to be called from autograd: forward program, backward programs, and
+/// what is handed from one to the other.
 ///
-/// call() runs the forward, writes mutated inputs back, makes views again from what the caller holds, and
-/// puts the results behind one autograd node. Only intermediates are held raw; saved primals and
-/// results are SavedVariables, so that a change between forward and backward is the error that eager
-/// gives. A saved intermediate that shares memory with a result is guarded by that result's version.
-/// Nothing is freed early under retain_graph. Any number of threads may call at once.
+/// call() runs the forward, writes mutated inputs back, makes views again from what the caller
+/// holds, and puts the results behind one autograd node. Only intermediates are held raw; saved
+/// primals and results are SavedVariables, so that a change between forward and backward is the
+/// error that eager gives. A saved intermediate that shares memory with a result is guarded by that
+/// result's version. Nothing is freed early under retain_graph. Any number of threads may call at
+/// once.
 
 #include <ATen/core/Tensor.h>
 
@@ -29,8 +30,8 @@
 
 namespace antegrad::runtime {
 
-/// Thrown by call() before anything is committed: the data answer a question otherwise than the capture
-/// assumed.
+/// Thrown by call() before anything is committed: the data answer a question otherwise than the
+/// capture assumed.
 struct OtherAnswer {
   std::vector<ops::Answer> answers;  ///< the true ones, up to the first that differs
 };
@@ -53,8 +54,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   explicit Executable(ExecutableParts parts);
 
   /// `primals` in the order of the graph's primal inputs. Returns one tensor a result.
-  /// `hooks`, where given, run eagerly on what is saved. When a kernel or a hook throws, inputs and generators are as
-  /// before. Throws OtherAnswer.
+  /// `hooks`, where given, run eagerly on what is saved. When a kernel or a hook throws, inputs and
+  /// generators are as before. Throws OtherAnswer.
   std::vector<at::Tensor> call(
       std::vector<at::Tensor> primals,
       const std::shared_ptr<const detail::HookPair>& hooks = nullptr) const;

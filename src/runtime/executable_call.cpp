@@ -32,8 +32,8 @@ void bump_version(const at::Tensor& tensor, int32_t times) {
   for (; times > 0; --times) torch::autograd::impl::bump_version(tensor);
 }
 
-// What a profiler shows of a call: its name, and by the sequence number which backward belongs to it. Costs
-// a look at a thread-local when nobody listens.
+// What a profiler shows of a call: its name, and by the sequence number which backward belongs to
+// it. Costs a look at a thread-local when nobody listens.
 class ForwardRange {
  public:
   explicit ForwardRange(const std::string& name) : record_(at::RecordScope::FUNCTION) {
@@ -45,8 +45,8 @@ class ForwardRange {
   at::RecordFunction record_;
 };
 
-// A copy in memory laid out as the original's from the start of its storage: views of it are made again by offsets in
-// that.
+// A copy in memory laid out as the original's from the start of its storage: views of it are made
+// again by offsets in that.
 at::Tensor copy_in_place(const at::Tensor& tensor) {
   const bool plain = tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense();
   if (plain || at::has_internal_overlap(tensor) != at::MemOverlap::No) return tensor.clone();
@@ -123,7 +123,8 @@ void Executable::write_back(const std::vector<at::Tensor>& outputs,
   }
 }
 
-// Everything that is handed out but views by autograd: what the forward computed, inputs, raw aliases.
+// Everything that is handed out but views by autograd: what the forward computed, inputs, raw
+// aliases.
 std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& outputs,
                                                 const std::vector<at::Tensor>& primals) const {
   std::vector<at::Tensor> handed(plan_.handed_out.size());

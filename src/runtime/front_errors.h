@@ -1,8 +1,9 @@
 #pragma once
 
 /// \file
-/// Errors of backward passes on their way to a front end. libtorch's engine runs our nodes, and it alone hands their
-/// errors to the caller: a front end for another language, whose exceptions the engine knows, replaces them here.
+/// Errors of backward passes on their way to a front end. libtorch's engine runs our nodes, and it
+/// alone hands their errors to the caller: a front end for another language, whose exceptions the
+/// engine knows, replaces them here.
 
 #include <antegrad/error.h>
 

@@ -10,7 +10,8 @@
 namespace antegrad::runtime {
 namespace {
 
-// Throws another T with more text. Only where that loses nothing: a class derived from T is another type.
+// Throws another T with more text. Only where that loses nothing: a class derived from T is another
+// type.
 template <class T>
 void throw_longer(const std::exception& error, const std::string& context) {
   if (typeid(error) == typeid(T)) throw T(error.what() + ("\n" + context));

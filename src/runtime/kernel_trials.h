@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// What only a kernel knows about itself: each kind of call of a graph is tried on zeros, once in a process.
+/// What only a kernel knows about itself: each kind of call of a graph is tried on zeros, once in a
+/// process.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -24,16 +25,17 @@ namespace antegrad::runtime {
 using KernelTrial = std::function<int64_t(const Program& program,
                                           const std::vector<at::Tensor>& inputs, c10::Device)>;
 
-/// Kinds of calls (operator, arguments, sizes, strides, number of threads) and what a trial found out about them.
-/// Thread-safe.
+/// Kinds of calls (operator, arguments, sizes, strides, number of threads) and what a trial found
+/// out about them. Thread-safe.
 class KernelTrials {
  public:
   /// `name`: of what is found, for the log.
   KernelTrials(std::string name, KernelTrial trial)
       : name_(std::move(name)), trial_(std::move(trial)) {}
 
-  /// By Node::id; -1: not known. Nodes that `skip` names are not tried, nor is what cannot run on zeros, has effects or
-  /// is not of libtorch itself, nor anything while a CUDA graph is captured. Generators are left as they were.
+  /// By Node::id; -1: not known. Nodes that `skip` names are not tried, nor is what cannot run on
+  /// zeros, has effects or is not of libtorch itself, nor anything while a CUDA graph is captured.
+  /// Generators are left as they were.
   std::vector<int64_t> of(const Graph& graph, const ops::AttrTables& tables,
                           bool (*skip)(const Graph& graph, const Node& node));
 

@@ -35,8 +35,8 @@ class Descriptor {
   int number_;
 };
 
-// A descriptor, or what went wrong, negated. Not every file system makes files without a name; there it has one for a
-// moment.
+// A descriptor, or what went wrong, negated. Not every file system makes files without a name;
+// there it has one for a moment.
 int open_nameless(const std::string& directory) {
   const int file = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file >= 0) return file;

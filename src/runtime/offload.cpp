@@ -1,7 +1,8 @@
-// antegrad::offload and antegrad::fetch: what hooks that offload are captured as (src/hooks/offload.cpp).
+// antegrad::offload and antegrad::fetch: what hooks that offload are captured as
+// (src/hooks/offload.cpp).
 //
-// What offload returns is a handle: a few bytes on the CPU whose memory owns the copy, so that the copy lives as long as
-// whoever holds the handle and no list of copies has to be kept.
+// What offload returns is a handle: a few bytes on the CPU whose memory owns the copy, so that the
+// copy lives as long as whoever holds the handle and no list of copies has to be kept.
 
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>

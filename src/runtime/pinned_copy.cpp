@@ -74,7 +74,8 @@ class InFlight {
     return outgoing;
   }
 
-  // Lets the stream wait for a copy. Those of the same stream that began before are then done as well.
+  // Lets the stream wait for a copy. Those of the same stream that began before are then done as
+  // well.
   void arrive(const c10::Stream& stream, const std::shared_ptr<Outgoing>& outgoing) {
     outgoing->done.block(stream);
     const std::lock_guard lock(mutex_);
@@ -85,8 +86,8 @@ class InFlight {
     queue.erase(queue.begin(), here + 1);
   }
 
-  // Nobody will read the copy. The stream that made it may be anybody's by now, so it is not this one that waits: the
-  // allocator does before it reuses the memory.
+  // Nobody will read the copy. The stream that made it may be anybody's by now, so it is not this
+  // one that waits: the allocator does before it reuses the memory.
   void drop(Outgoing& outgoing) {
     const std::lock_guard lock(mutex_);
     if (!outgoing.source.defined()) return;

@@ -5,8 +5,8 @@
 ///
 /// Everything that does not change between calls is prepared once: operator handles, constant
 /// arguments, which register a tensor comes from and whether that is its last use. Running pushes
-/// arguments, calls the kernel and moves results to registers; a tensor is freed right after the call
-/// that uses it last. Immutable after construction; any number of threads may run it at once.
+/// arguments, calls the kernel and moves results to registers; a tensor is freed right after the
+/// call that uses it last. Immutable after construction; any number of threads may run it at once.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -26,16 +26,16 @@ namespace antegrad::runtime {
 
 class Program {
  public:
-  /// `tables` hold what the graph's attributes refer to. Throws GraphError for an operator that this
-  /// libtorch does not have.
+  /// `tables` hold what the graph's attributes refer to. Throws GraphError for an operator that
+  /// this libtorch does not have.
   Program(const Graph& graph, const ops::AttrTables& tables);
 
-  /// Runs below autograd and autocast. `inputs` has one tensor for each graph input, in order (undefined
-  /// for tokens, but for a saved one the state of its generator); it is consumed, so that a tensor that only
-  /// the caller passed dies at its last use. Returns one tensor for each graph output (undefined for absent
-  /// ones and tokens, but for a saved one the state). What a kernel
-  /// throws is thrown on with operator, node, program and, as far as `line_of` knows it, source line. Throws
-  /// ops::UnexpectedAnswer where data are not as the graph assumes.
+  /// Runs below autograd and autocast. `inputs` has one tensor for each graph input, in order
+  /// (undefined for tokens, but for a saved one the state of its generator); it is consumed, so
+  /// that a tensor that only the caller passed dies at its last use. Returns one tensor for each
+  /// graph output (undefined for absent ones and tokens, but for a saved one the state). What a
+  /// kernel throws is thrown on with operator, node, program and, as far as `line_of` knows it,
+  /// source line. Throws ops::UnexpectedAnswer where data are not as the graph assumes.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, const LineFinder& line_of = {}) const;
 
   /// Number of graph inputs, tokens included.
@@ -55,7 +55,8 @@ class Program {
   };
   // What few instructions have.
   struct Special {
-    // One a tensor that an operator returns of which more is known than libtorch promises; else empty.
+    // One a tensor that an operator returns of which more is known than libtorch promises; else
+    // empty.
     std::vector<Promise> promises;
     // Of a random operator that the backward repeats, in both programs.
     std::optional<RepeatableDraw> draw = std::nullopt;
@@ -63,7 +64,8 @@ class Program {
     bool repeats = false;
     bool state_dies = false;  // nothing reads it after a repetition
   };
-  // Programs live long: see graph/pack.h. Arguments and results of all instructions stand in one list each.
+  // Programs live long: see graph/pack.h. Arguments and results of all instructions stand in one
+  // list each.
   struct Instruction {
     const ops::OpEntry* entry;  // says how many arguments there are
     int32_t node_id;
@@ -72,7 +74,8 @@ class Program {
     uint32_t result_count = 0;
     int32_t special = -1;    // of specials_, -1 for none
     bool oversized = false;  // OpTraits::oversized
-    // A node of the forward in a backward: some kernels (LSTM of oneDNN) do other things with grad mode off.
+    // A node of the forward in a backward: some kernels (LSTM of oneDNN) do other things with grad
+    // mode off.
     bool runs_again = false;
   };
 

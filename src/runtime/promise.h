@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What a custom operator will return, as its Meta kernel or its run on zeros said; the rest of the program
-/// was captured on the strength of it.
+/// What a custom operator will return, as its Meta kernel or its run on zeros said; the rest of the
+/// program was captured on the strength of it.
 
 #include <ATen/core/Tensor.h>
 
@@ -23,7 +23,8 @@ struct Promise {
   std::vector<int64_t> sizes, strides;
 };
 
-/// Whether a tensor is as promised. Strides of dimensions that have one element, or none, do not matter.
+/// Whether a tensor is as promised. Strides of dimensions that have one element, or none, do not
+/// matter.
 bool is_kept(const Promise& promise, const at::Tensor& tensor);
 
 /// Throws CaptureError, in the name of `op`, for a tensor that is not as promised.

@@ -10,8 +10,9 @@
 
 namespace antegrad::runtime {
 
-/// An immutable value that is exchanged as a whole. A mutex and not std::atomic<std::shared_ptr>, which has a lock
-/// bit as well, but one that a fork may find set and that libstdc++ 12 releases after a load without ordering it.
+/// An immutable value that is exchanged as a whole. A mutex and not std::atomic<std::shared_ptr>,
+/// which has a lock bit as well, but one that a fork may find set and that libstdc++ 12 releases
+/// after a load without ordering it.
 template <class T>
 class Published {
  public:

@@ -20,8 +20,8 @@ bool is_blas_matrix(const TensorMeta& meta) {
          (down == 1 && across >= std::max<int64_t>(1, rows));
 }
 
-// Elementwise loops and matrix products on the CPU take no memory of their own where no argument has to be converted
-// first; in low precision products go through other libraries.
+// Elementwise loops and matrix products on the CPU take no memory of their own where no argument
+// has to be converted first; in low precision products go through other libraries.
 bool needs_none(const Graph& graph, const Node& node) {
   const auto& traits = node.op.traits();
   if (traits.view) return true;

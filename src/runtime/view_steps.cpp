@@ -63,7 +63,8 @@ ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId 
     toggle(bits.neg != wanted.neg, "aten::_neg_view.default");
   }
   std::reverse(steps_.begin(), steps_.end());
-  // Passes may lead a view through a detach() of the same memory; the result has its target's history.
+  // Passes may lead a view through a detach() of the same memory; the result has its target's
+  // history.
   static const auto* detach = &ops::entry_of(Op::intern("aten::detach.default"));
   const bool is_detached = !steps_.empty() && steps_.back().entry == detach;
   std::erase_if(steps_, [](const Step& step) { return step.entry == detach; });

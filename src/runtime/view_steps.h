@@ -20,13 +20,13 @@ namespace antegrad::runtime {
 class ViewSteps {
  public:
   ViewSteps() = default;
-  /// From value `from` to `to`, which shows its memory. Where no chain of views in the graph leads from
-  /// one to the other, it starts with the sizes, strides and offset of `to`, or of what `to` is a view of, in
-  /// the dtype of `from`.
+  /// From value `from` to `to`, which shows its memory. Where no chain of views in the graph leads
+  /// from one to the other, it starts with the sizes, strides and offset of `to`, or of what `to`
+  /// is a view of, in the dtype of `from`.
   ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to);
 
-  /// Tensors that operators with several results have made, by their tensor and node, so that all are
-  /// taken from one call, as they were in the callable.
+  /// Tensors that operators with several results have made, by their tensor and node, so that all
+  /// are taken from one call, as they were in the callable.
   using Made = std::map<std::pair<const c10::TensorImpl*, int32_t>, std::vector<at::Tensor>>;
 
   /// A new tensor that shows `tensor`, by the dispatcher: with autograd where that is on.

@@ -1,7 +1,7 @@
 /// \file
-/// Fused scaled-dot-product attention over (batch, heads, sequence, width). The output takes query's
-/// layout. The CPU kernels work on (batch, sequence, heads, …) and return transposed views of that
-/// for the rest, so those are not contiguous.
+/// Fused scaled-dot-product attention over (batch, heads, sequence, width). The output takes
+/// query's layout. The CPU kernels work on (batch, sequence, heads, …) and return transposed views
+/// of that for the rest, so those are not contiguous.
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 /// \file
-/// Convolution. Outputs and gradients are channels-last when the input or the weight suggests it, else
-/// contiguous.
+/// Convolution. Outputs and gradients are channels-last when the input or the weight suggests it,
+/// else contiguous.
 
 #include <ATen/Context.h>
 

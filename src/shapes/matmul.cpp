@@ -1,6 +1,7 @@
 /// \file
-/// Products of matrices and vectors, and distances between rows. All but the grouped product return contiguous
-/// outputs, whatever the strides of the arguments: the structured kernels allocate before they look at layouts.
+/// Products of matrices and vectors, and distances between rows. All but the grouped product return
+/// contiguous outputs, whatever the strides of the arguments: the structured kernels allocate
+/// before they look at layouts.
 
 #include <algorithm>
 
@@ -58,8 +59,8 @@ Spec padded_rows(const at::Tensor& like, at::IntArrayRef sizes) {
   return spec;
 }
 
-/// A factor of rank 2 is cut into groups at `offs`; of rank 3 it is a batch of them. The Meta kernel that
-/// Python registers knows bfloat16 only and does not pad.
+/// A factor of rank 2 is cut into groups at `offs`; of rank 3 it is a batch of them. The Meta
+/// kernel that Python registers knows bfloat16 only and does not pad.
 bool grouped_product(Call& call) {
   const at::Tensor& a = call.arg(0).toTensor();
   const at::Tensor& b = call.arg(1).toTensor();

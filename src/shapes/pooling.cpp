@@ -24,7 +24,8 @@ int64_t pooled_size(int64_t in, int64_t kernel, int64_t padding, int64_t stride,
   return out;
 }
 
-/// Whether `self` is channels and `N` spatial dimensions, perhaps batched, none of them empty but the batch.
+/// Whether `self` is channels and `N` spatial dimensions, perhaps batched, none of them empty but
+/// the batch.
 template <size_t N>
 bool is_image(const at::Tensor& self) {
   const auto rank = static_cast<size_t>(self.dim());

@@ -24,8 +24,8 @@ class AllocationWatch {
   AllocationWatch(const AllocationWatch&) = delete;
   AllocationWatch& operator=(const AllocationWatch&) = delete;
 
-  /// Bytes allocated since the start and not freed, and their maximum. Freeing memory that was allocated
-  /// before counts as negative; on the CPU only if it was allocated under a watch.
+  /// Bytes allocated since the start and not freed, and their maximum. Freeing memory that was
+  /// allocated before counts as negative; on the CPU only if it was allocated under a watch.
   int64_t live_bytes() const;
   int64_t peak_bytes() const;
 

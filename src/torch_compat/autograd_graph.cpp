@@ -80,8 +80,8 @@ void release_saved(const WeakNode& node) {
 
 namespace {
 
-// A pass that failed leaves what it had still to do, tensors included, in this thread's queue; the next
-// pass throws it away.
+// A pass that failed leaves what it had still to do, tensors included, in this thread's queue; the
+// next pass throws it away.
 void empty_queue() {
   const at::AutoGradMode grad_mode(true);
   auto keys = c10::impl::tls_local_dispatch_key_set();
@@ -228,7 +228,8 @@ void copy_creation(const at::Tensor& from, const at::Tensor& to) {
 
 namespace {
 
-// libtorch does not export its own, whose offset does not suit a gradient of the base: that starts at 0.
+// libtorch does not export its own, whose offset does not suit a gradient of the base: that starts
+// at 0.
 struct AsStridedView final : torch::autograd::ViewFunc {
   AsStridedView(const at::Tensor& base, const at::Tensor& view)
       : sizes(view.sizes().vec()),

@@ -84,7 +84,8 @@ std::vector<LeavingEdge> leaving_edges(const std::vector<Edge>& roots, const Gra
   auto inside = nodes_inside(
       roots, [&](const Node& node) { return mark.is_before(node) && !shared(node, casts); });
   const std::unordered_set<const Node*> seen(inside.begin(), inside.end());
-  // The engine takes the youngest node that is ready, and a node is younger than what it was computed from.
+  // The engine takes the youngest node that is ready, and a node is younger than what it was
+  // computed from.
   std::sort(inside.begin(), inside.end(),
             [](const Node* a, const Node* b) { return a->sequence_nr() > b->sequence_nr(); });
   std::vector<LeavingEdge> leaving;

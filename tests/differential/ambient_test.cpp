@@ -1,5 +1,5 @@
-// Ambient switches of libtorch: each is guarded, named when it differs, and the old program is found again
-// when it is put back.
+// Ambient switches of libtorch: each is guarded, named when it differs, and the old program is
+// found again when it is put back.
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
@@ -142,7 +142,8 @@ TEST(AmbientSwitches, InferenceMode) {
   EXPECT_EQ(step.report().recompiles.at(0), "inference_mode was 0, is 1");
 }
 
-// The old and the new switches of float32 precision may disagree; libtorch's own getters throw then.
+// The old and the new switches of float32 precision may disagree; libtorch's own getters throw
+// then.
 TEST(AmbientSwitches, ContradictingPrecisionSwitchesAreNoError) {
   auto step = antegrad::compile([](const at::Tensor& x) { return x.sin(); });
   const auto x = at::randn({3});

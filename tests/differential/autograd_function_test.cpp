@@ -139,7 +139,8 @@ TEST_P(AutogradFunction, OnArguments) {
   expect_function_parity([&](const List& a) { return c.fn(a[0], a[1]); }, {leaf({3}), leaf({3})});
 }
 
-// apply() connects its node to whatever tensor it gets: here to real ones, which no operator has met before.
+// apply() connects its node to whatever tensor it gets: here to real ones, which no operator has
+// met before.
 TEST_P(AutogradFunction, OnTensorsHeldByClosure) {
   const auto& c = cases()[GetParam()];
   SCOPED_TRACE(c.name);

@@ -1,4 +1,5 @@
-// The ready-made compressors: errors within what docs/saved-tensor-hooks.md grants, of tensors of all kinds.
+// The ready-made compressors: errors within what docs/saved-tensor-hooks.md grants, of tensors of
+// all kinds.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -34,7 +35,8 @@ const Compressor kCompressors[] = {
     {"int8_rowwise", compress::int8_rowwise, 0, 1.0 / 254, true},
     {"bf16", compress::bf16, 0x1p-8, 0, false},
 };
-// A scale is not below the smallest normal number of float: by half a step of eight bits off, for the smallest tensors.
+// A scale is not below the smallest normal number of float: by half a step of eight bits off, for
+// the smallest tensors.
 constexpr double kSmallest = 0x1p-127;
 
 at::Tensor back(const Compressor& compressor, const at::Tensor& x) {

@@ -1,4 +1,5 @@
-// Options::cross_check_shapes: finds Meta kernels that are wrong, can do without them, and changes nothing else.
+// Options::cross_check_shapes: finds Meta kernels that are wrong, can do without them, and changes
+// nothing else.
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

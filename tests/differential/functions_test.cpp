@@ -39,7 +39,8 @@ const std::vector<Case>& cases() {
        [] {
          return List{at::randn({4, 4}), leaf({4, 4})};
        }},
-      // The product takes another way for strides of 1 where there is one column, and rounds otherwise.
+      // The product takes another way for strides of 1 where there is one column, and rounds
+      // otherwise.
       {"in-place on a transposed row",
        [](const List& a) -> List {
          auto x = a[0].t();

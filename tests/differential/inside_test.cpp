@@ -1,4 +1,5 @@
-// What one writes inside a callable for host data and for code that needs data pointers, against eager.
+// What one writes inside a callable for host data and for code that needs data pointers, against
+// eager.
 
 #include <ATen/ATen.h>
 #include <antegrad/inside.h>
@@ -12,7 +13,8 @@ using List = std::vector<at::Tensor>;
 
 at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_grad(true); }
 
-// ---- constant ------------------------------------------------------------------------------------
+// ---- constant
+// ------------------------------------------------------------------------------------
 
 TEST(Constant, HostValuesTakePartInForwardAndBackward) {
   expect_function_parity(
@@ -56,7 +58,8 @@ TEST(Constant, ReturnedOrWrittenTheProgramsOwnStaysAsItIs) {
   }
 }
 
-// ---- opaque --------------------------------------------------------------------------------------
+// ---- opaque
+// --------------------------------------------------------------------------------------
 
 // x * y, elementwise, through data pointers.
 Opaque product() {
@@ -180,7 +183,8 @@ TEST(Opaque, StridesReachItAsInEager) {
   EXPECT_EQ(seen[0], seen[1]);
 }
 
-// ---- what looks at data in eager and need not ----------------------------------------------------
+// ---- what looks at data in eager and need not
+// ----------------------------------------------------
 
 at::Tensor indices(std::vector<int64_t> values) { return at::tensor(values); }
 
@@ -213,7 +217,8 @@ TEST(Indexing, MaskedWritesAndSelections) {
       {leaf({3, 4}), at::randn({3, 4}) > 0});
 }
 
-// ---- hooks ---------------------------------------------------------------------------------------
+// ---- hooks
+// ---------------------------------------------------------------------------------------
 
 TEST(Hooks, OnAnIntermediateTensorAreInlined) {
   expect_function_parity(

@@ -1,5 +1,5 @@
-// Operators that write lists of tensors (_foreach_*_, _fused_*_, out= lists), each one that the dispatcher knows:
-// the data, versions and errors of a later backward as in eager.
+// Operators that write lists of tensors (_foreach_*_, _fused_*_, out= lists), each one that the
+// dispatcher knows: the data, versions and errors of a later backward as in eager.
 
 #include <ATen/ATen.h>
 #include <ATen/core/List.h>

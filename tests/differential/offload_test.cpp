@@ -1,4 +1,5 @@
-// Saved tensors that leave memory between forward and backward, on the CPU; on a GPU: tests/runtime/cuda_offload_test.cpp.
+// Saved tensors that leave memory between forward and backward, on the CPU; on a GPU:
+// tests/runtime/cuda_offload_test.cpp.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,5 +1,5 @@
-// What each option changes, seen from outside: in reports, in what is saved and what runs again, in errors. Gradients
-// keep eager's bits under every value.
+// What each option changes, seen from outside: in reports, in what is saved and what runs again, in
+// errors. Gradients keep eager's bits under every value.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -51,8 +51,8 @@ struct Effect {
 
 // --- what is saved and what runs again -----------------------------------------------------------
 
-/// "saved 4096; again exp mm": bytes of intermediates, and operators in the order of their names; a count where one runs
-/// again more than once.
+/// "saved 4096; again exp mm": bytes of intermediates, and operators in the order of their names; a
+/// count where one runs again more than once.
 std::string text_of(const ProgramReport& program) {
   std::string text = fmt::format("saved {}; again", program.saved_bytes);
   for (const auto& [name, count] : program.recomputed) {
@@ -118,7 +118,8 @@ Effect ban(std::string name, std::function<std::string(const Options&)> seen, st
           std::move(seen), std::move(on), std::move(off)};
 }
 
-/// Rules, each on a function of two arguments that shows it; the backward reads `x` in any case, where it is a factor.
+/// Rules, each on a function of two arguments that shows it; the backward reads `x` in any case,
+/// where it is a factor.
 std::vector<Effect> rules() {
   const auto of_x = [](Fn body) { return partition(std::move(body), {{64, 32}}); };
   const auto of_product = [](Fn body) { return partition(std::move(body), {{64, 32}, {32, 32}}); };
@@ -170,7 +171,8 @@ std::vector<Effect> rules() {
       {"max_dist_from_bw", "2", cut_only({}),
        of_x([](const List& in) { return ((in[0].sin() + 1 + 1 + 1 + 1).cos() * in[0]).sum(); }),
        "saved 0; again 4*add cos sin", "saved 8192; again cos"},
-      // Of a product the backward reads more than there is of the product: a view of it and what is made of that.
+      // Of a product the backward reads more than there is of the product: a view of it and what is
+      // made of that.
       {"recompute_views", "false",
        no_rules({"ban_recompute_compute_intensive=true", "never_more_than_default=false"}),
        of_product([](const List& in) {

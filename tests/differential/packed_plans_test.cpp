@@ -123,7 +123,8 @@ INSTANTIATE_TEST_SUITE_P(All, OneCompressor,
                                                    1e-30}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// From the smallest budget to the largest: never slower with more, nothing packed where there is room.
+// From the smallest budget to the largest: never slower with more, nothing packed where there is
+// room.
 TEST_F(PackedPlans, TheLargestBudgetPacksNothing) {
   const auto wanted = step(loss_);
   const auto options =

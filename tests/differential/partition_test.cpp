@@ -39,7 +39,8 @@ class AutocastToBf16 {
   }
 };
 
-// --- what is saved ---------------------------------------------------------------------------------------
+// --- what is saved
+// ---------------------------------------------------------------------------------------
 
 at::Tensor silu_chain(const at::Tensor& x, const at::Tensor& w) {
   return (at::silu(at::mm(x, w) * 0.5) + 1).tanh().sum();
@@ -82,7 +83,8 @@ TEST(Partition, AnArgumentThatIsReadAgainMustNotHaveChanged) {
   EXPECT_THROW(loss.backward(), c10::Error);
 }
 
-// A copy of a weight in fewer bytes is made again from the weight, which is held anyway; and eager saves no less.
+// A copy of a weight in fewer bytes is made again from the weight, which is held anyway; and eager
+// saves no less.
 TEST(Partition, LowPrecisionCopiesOfWeightsAreNotSaved) {
   at::manual_seed(2);
   torch::nn::Sequential model(torch::nn::Linear(64, 64), torch::nn::GELU(),
@@ -105,7 +107,8 @@ TEST(Partition, LowPrecisionCopiesOfWeightsAreNotSaved) {
             written.report().programs.at(0).saved_bytes - copies);
 }
 
-// What the call overwrites is saved as a copy, of which views are made again by offsets in the storage.
+// What the call overwrites is saved as a copy, of which views are made again by offsets in the
+// storage.
 TEST(Partition, ACopyOfAnArgumentThatStartsLateInItsStorageHasItsViewsThere) {
   const auto body = [](at::Tensor a, const at::Tensor& c) { a.mul_(c); };
   for (const auto& options : {Options(), Options().with_min_cut()}) {
@@ -123,7 +126,8 @@ TEST(Partition, ACopyOfAnArgumentThatStartsLateInItsStorageHasItsViewsThere) {
   }
 }
 
-// --- random draws ----------------------------------------------------------------------------------------
+// --- random draws
+// ----------------------------------------------------------------------------------------
 
 struct RandomCase {
   std::string name;
@@ -257,8 +261,8 @@ TEST_P(RandomPartition, RunsAgainToTheBit) {
 INSTANTIATE_TEST_SUITE_P(Operators, RandomPartition, ::testing::ValuesIn(random_cases()),
                          [](const auto& info) { return info.param.name; });
 
-// States of generators are memory as tensors are. The chain keeps nothing else; each draw is hardly larger than its
-// state.
+// States of generators are memory as tensors are. The chain keeps nothing else; each draw is hardly
+// larger than its state.
 TEST(Partition, ThePredictedPeakCountsStatesOfGenerators) {
   constexpr int kDraws = 200;
   const auto body = [](const at::Tensor& x) {
@@ -282,8 +286,8 @@ TEST(Partition, ThePredictedPeakCountsStatesOfGenerators) {
   EXPECT_EQ(program.predicted_peak_bytes, meter.peak_bytes()) << state;
 }
 
-// A loss that is homogeneous in W: the derivative along W is the loss. Fresh masks in the backward would
-// give anything between 0.3 and 1.3.
+// A loss that is homogeneous in W: the derivative along W is the loss. Fresh masks in the backward
+// would give anything between 0.3 and 1.3.
 TEST(Partition, AHomogeneousLossHasItsOwnDerivative) {
   at::manual_seed(3);
   const auto w = (at::rand({64, 64}) + 0.1).requires_grad_();
@@ -305,7 +309,8 @@ TEST(Partition, AHomogeneousLossHasItsOwnDerivative) {
   }
 }
 
-// Threads that draw from one generator: whatever order their draws come in, each backward repeats its own.
+// Threads that draw from one generator: whatever order their draws come in, each backward repeats
+// its own.
 TEST(Partition, ThreadsThatShareAGeneratorRepeatTheirOwnDraws) {
   const auto body = [](const at::Tensor& x, const at::Tensor& w) {
     return at::dropout(x, 0.5, true) * w;
@@ -332,7 +337,8 @@ TEST(Partition, ThreadsThatShareAGeneratorRepeatTheirOwnDraws) {
       << step.report();
 }
 
-// --- kernels that do other things without grad mode --------------------------------------------------------
+// --- kernels that do other things without grad mode
+// --------------------------------------------------------
 
 TEST(Partition, TheLstmOfOneDnnRunsAgainInGradMode) {
   at::manual_seed(5);

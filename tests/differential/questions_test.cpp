@@ -1,4 +1,5 @@
-// What a callable asks of data and gets an answer to: branches, integers, the sizes of what operators return.
+// What a callable asks of data and gets an answer to: branches, integers, the sizes of what
+// operators return.
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -146,7 +147,8 @@ TEST(Questions, SizesOfWhatACustomOperatorReturns) {
       3, {kOne, kTwo, kAll});
 }
 
-// The second is asked of what the first gave; an answer to the first leads to another second question.
+// The second is asked of what the first gave; an answer to the first leads to another second
+// question.
 TEST(Questions, OneOfTheAnswerToAnother) {
   expect_programs(
       [](const at::Tensor& x) {
@@ -285,8 +287,8 @@ TEST(Questions, BeforeAnEffectTheyAreAskedFirst) {
   EXPECT_THAT(Journal::instance().take(), ElementsAre("positive 10", "negative -10"));
 }
 
-// What is overwritten is not computed in the forward, so that nothing asks there; the backward of its gradient, which is
-// zero, needs the answer that was assumed.
+// What is overwritten is not computed in the forward, so that nothing asks there; the backward of
+// its gradient, which is zero, needs the answer that was assumed.
 TEST(Questions, OfWhatIsOverwrittenAreTypedErrorsInTheBackward) {
   const auto fn = [](const at::Tensor& x) {
     const auto rows = at::nonzero(x > 0).select(1, 0);

@@ -13,8 +13,8 @@ namespace receivers_test {
 
 using List = std::vector<at::Tensor>;
 
-// ---- The gradient of an argument that is a view and was written inside. In eager, results computed from it lead
-// through it, from a compiled region past it.
+// ---- The gradient of an argument that is a view and was written inside. In eager, results
+// computed from it lead through it, from a compiled region past it.
 
 // A leaf, something computed from it, and a view of that.
 struct Chain {

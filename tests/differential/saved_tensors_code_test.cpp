@@ -1,4 +1,5 @@
-// Hooks on saved tensors that call code which libtorch's dispatcher does not see, or hand objects of the runtime to operators.
+// Hooks on saved tensors that call code which libtorch's dispatcher does not see, or hand objects
+// of the runtime to operators.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -192,8 +193,8 @@ at::Tensor scale(const at::Tensor& x, const c10::intrusive_ptr<Factor>& factor) 
       .call(x, factor);
 }
 
-// The callable has objects of its own, so that those of the hooks get other numbers, in the forward, in the backward and
-// in backwards that are captured later.
+// The callable has objects of its own, so that those of the hooks get other numbers, in the
+// forward, in the backward and in backwards that are captured later.
 TEST(HookCode, HooksMayHandObjectsToOperators) {
   const auto of = [](double by) { return c10::make_intrusive<Factor>(by); };
   const auto quarter = of(0.25), half = of(0.5), four = of(4), three = of(3);
@@ -205,7 +206,8 @@ TEST(HookCode, HooksMayHandObjectsToOperators) {
         return Two((x.exp() * factor).sum(), y.exp().sum());
       },
       options());
-  // Powers of two keep bits; the second factor depends on the dimensions, so that there are two captures.
+  // Powers of two keep bits; the second factor depends on the dimensions, so that there are two
+  // captures.
   const SavedTensorHooks scope(
       [=](const at::Tensor& t) { return scale(scale(t, quarter), t.dim() == 1 ? half : four); },
       [=](const at::Tensor& t) {

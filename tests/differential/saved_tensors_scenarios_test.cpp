@@ -1,4 +1,5 @@
-// What hooks on saved tensors meet in programs that write, alias and save by functions of their own.
+// What hooks on saved tensors meet in programs that write, alias and save by functions of their
+// own.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -41,8 +42,8 @@ Options options(HookFilter filter = HookFilter::donated) {
   return Options().with_verify_graphs(true).with_saved_tensors_hooks_filtering_mode(filter);
 }
 
-// Results, gradients, and the arguments afterwards. Tangents are whole numbers: libtorch adds those of results that share memory
-// in another order outside of a region than inside.
+// Results, gradients, and the arguments afterwards. Tangents are whole numbers: libtorch adds those
+// of results that share memory in another order outside of a region than inside.
 List outcome(const Fn& fn, const List& arguments) {
   torch::manual_seed(5);
   const auto inputs = clone_all(arguments);
@@ -64,8 +65,8 @@ List outcome(const Fn& fn, const List& arguments) {
   return all;
 }
 
-// Under hooks that keep every bit, inlined under each filter and eager, a call is what it is in eager. `hooked`: least
-// number of saved tensors that hooks stand for under the filter "all".
+// Under hooks that keep every bit, inlined under each filter and eager, a call is what it is in
+// eager. `hooked`: least number of saved tensors that hooks stand for under the filter "all".
 void expect_as_eager(const Fn& fn, const List& arguments, size_t hooked) {
   const auto wanted = outcome(fn, arguments);
   for (const auto& hooks : exact_hooks()) {
@@ -395,7 +396,8 @@ TEST(HookScenarios, EachFilterNamesItsTensors) {
 
 // ---- scopes
 
-// Scopes are of threads: each saves through its own, and backward unpacks what a call packed wherever it runs.
+// Scopes are of threads: each saves through its own, and backward unpacks what a call packed
+// wherever it runs.
 TEST(HookScenarios, ThreadsHaveScopesOfTheirOwn) {
   const auto body = [](const at::Tensor& x) { return x.exp().sum(); };
   auto step = compile(body, options());

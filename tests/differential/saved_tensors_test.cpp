@@ -102,7 +102,8 @@ TEST(SavedTensors, TheBackwardReadsWhatUnpackGivesBack) {
   }
 }
 
-// Scenario: a dtype beside the packed tensor, a scale that depends on the data, control by size and dtype.
+// Scenario: a dtype beside the packed tensor, a scale that depends on the data, control by size and
+// dtype.
 TEST(SavedTensors, HooksMayDecideBySizeAndKeepConstants) {
   using Packed = std::tuple<at::Tensor, std::vector<at::Tensor>, at::ScalarType, bool>;
   const Hooks hooks(

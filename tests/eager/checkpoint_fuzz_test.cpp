@@ -51,8 +51,8 @@ class Program {
     }
   }
 
-  // What a block does is drawn before it runs: it must do the same again. Few steps, so that no tensor from
-  // outside is used more than four times, beyond which sums are associated otherwise.
+  // What a block does is drawn before it runs: it must do the same again. Few steps, so that no
+  // tensor from outside is used more than four times, beyond which sums are associated otherwise.
   List block(const at::Tensor& a, const at::Tensor& b) {
     const auto closure = any(pool_);
     const unsigned ops[2] = {pick(kOps), pick(kOps)};

@@ -40,7 +40,8 @@ struct ByHand : torch::autograd::Function<ByHand> {
   }
 };
 
-// Peak of forward and backward, by how a block is called. `accumulates`: gradients are there before.
+// Peak of forward and backward, by how a block is called. `accumulates`: gradients are there
+// before.
 template <class Call>
 int64_t peak_of(bool accumulates, const Call& call) {
   std::vector<std::shared_ptr<Block>> blocks;

@@ -1,5 +1,5 @@
-// What checkpointed blocks find around them when they run again: generators, autocast, buffers; and what
-// happens when something changed.
+// What checkpointed blocks find around them when they run again: generators, autocast, buffers; and
+// what happens when something changed.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/autocast_mode.h>
@@ -12,7 +12,8 @@
 namespace antegrad::testing {
 namespace checkpoint_state_test {
 
-// ---- generators ----------------------------------------------------------------------------------
+// ---- generators
+// ----------------------------------------------------------------------------------
 
 TEST(CheckpointRandom, TheGeneratorIsWhereEagerLeavesItAfterEachStep) {
   const auto states = [](bool checkpoints) {
@@ -75,7 +76,8 @@ TEST(CheckpointRandom, DrawingOtherNumbersTheSecondTimeIsAnError) {
   EXPECT_TRUE(same_bits(state, generator_state()));
 }
 
-// ---- autocast ------------------------------------------------------------------------------------
+// ---- autocast
+// ------------------------------------------------------------------------------------
 
 // As torch.autocast.
 class AutocastOn {
@@ -169,7 +171,8 @@ TEST(CheckpointAutocast, OnInsideTheBlock) {
       1);
 }
 
-// ---- threads -------------------------------------------------------------------------------------
+// ---- threads
+// -------------------------------------------------------------------------------------
 
 TEST(CheckpointThreads, TheBackwardPassMayRunOnAnother) {
   expect_like_eager(
@@ -225,7 +228,8 @@ TEST(CheckpointThreads, PassesOverOneRetainedGraph) {
   for (const auto& each : found) EXPECT_TRUE(same_bits(expected, each));
 }
 
-// ---- buffers -------------------------------------------------------------------------------------
+// ---- buffers
+// -------------------------------------------------------------------------------------
 
 TEST(CheckpointBuffers, RunningStatisticsAreWrittenOnce) {
   expect_like_eager(
@@ -326,9 +330,11 @@ TEST(CheckpointBuffers, WritesToWhatTakesPartInAutogradKeepTheActivations) {
       0);
 }
 
-// ---- changes -------------------------------------------------------------------------------------
+// ---- changes
+// -------------------------------------------------------------------------------------
 
-// Calls `change` between the forward and the backward of a block over an argument, a parameter and a buffer.
+// Calls `change` between the forward and the backward of a block over an argument, a parameter and
+// a buffer.
 template <class Change>
 void backward_after(const Change& change) {
   const auto w = leaf({4});

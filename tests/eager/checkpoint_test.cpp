@@ -1,4 +1,5 @@
-// Numbers of checkpointed blocks in eager code, against the same code without checkpoints, to the bit.
+// Numbers of checkpointed blocks in eager code, against the same code without checkpoints, to the
+// bit.
 
 #include "eager/runner.h"
 
@@ -134,8 +135,8 @@ TEST(CheckpointNumbers, BlocksInsideBlocks) {
         return List{y} + grads(a.parameters()) + grads(b.parameters()) + grads(c.parameters()) +
                grads({x});
       },
-      // Outer: once more. First inner: in the outer's, and for itself. Second: the same. Innermost: in the
-      // outer's, in the second's, and for itself.
+      // Outer: once more. First inner: in the outer's, and for itself. Second: the same. Innermost:
+      // in the outer's, in the second's, and for itself.
       1 + 2 + 2 + 3);
 }
 

@@ -41,8 +41,9 @@ class Runner {
   std::shared_ptr<int> runs_ = std::make_shared<int>(0);
 };
 
-/// Runs `program` (Runner to tensors) without and with checkpoints, from the same seed. Expects the same
-/// bits and the same state of the default generators, and that blocks ran `again` times more with them.
+/// Runs `program` (Runner to tensors) without and with checkpoints, from the same seed. Expects the
+/// same bits and the same state of the default generators, and that blocks ran `again` times more
+/// with them.
 template <class Program>
 void expect_like_eager(const Program& program, int again) {
   const auto states = [] {

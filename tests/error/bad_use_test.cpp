@@ -54,8 +54,8 @@ class World {
   int64_t version_ = 0;
 };
 
-// Runs the callable compiled, expects error E with these words, and the world untouched; then that an
-// ordinary callable still compiles.
+// Runs the callable compiled, expects error E with these words, and the world untouched; then that
+// an ordinary callable still compiles.
 template <class E, class Fn>
 void expect_refused(World& world, Fn fn, const std::vector<std::string>& words) {
   auto step = antegrad::compile(world.module, fn);

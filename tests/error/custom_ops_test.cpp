@@ -1,4 +1,5 @@
-// Custom operators that cannot be captured exactly are refused by type, and the message says what to do.
+// Custom operators that cannot be captured exactly are refused by type, and the message says what
+// to do.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>

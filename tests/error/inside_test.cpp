@@ -1,4 +1,5 @@
-// What bypasses the dispatcher, asks for data or escapes is a typed error that names the place and the remedy.
+// What bypasses the dispatcher, asks for data or escapes is a typed error that names the place and
+// the remedy.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -34,7 +35,8 @@ void expect_refused(Fn fn, const at::Tensor& x, const Words& words) {
   EXPECT_EQ(capture::live_stand_ins(), 0);
 }
 
-// ---- data ----------------------------------------------------------------------------------------
+// ---- data
+// ----------------------------------------------------------------------------------------
 
 const Words kDataWords = {"ag::constant", "ag::opaque", "inside_test.cpp"};
 
@@ -76,7 +78,8 @@ TEST(Data, SavingIt) {
   }
 }
 
-// ---- constant ------------------------------------------------------------------------------------
+// ---- constant
+// ------------------------------------------------------------------------------------
 
 TEST(Constant, RefusesWhatIsNoConstant) {
   const auto held = at::ones({3});
@@ -98,7 +101,8 @@ TEST(Constant, RefusesWhatIsNoConstant) {
       leaf({3}), {"ag::constant", "clone()"});
 }
 
-// ---- opaque --------------------------------------------------------------------------------------
+// ---- opaque
+// --------------------------------------------------------------------------------------
 
 Opaque code_of(Opaque::Fn compute, Opaque::Fn shapes = {}, Opaque::Fn backward = {}) {
   static int count = 0;
@@ -137,7 +141,8 @@ TEST(OpaqueErrors, GradientsThatDoNotFit) {
   EXPECT_THROW(step(x).backward(), InputError);
 }
 
-// ---- hooks ---------------------------------------------------------------------------------------
+// ---- hooks
+// ---------------------------------------------------------------------------------------
 
 TEST(HookErrors, OnAnArgument) {
   expect_refused<CaptureError>(
@@ -170,7 +175,8 @@ TEST(HookErrors, RetainGradOfAResult) {
       leaf({3}), {"retain_grad"});
 }
 
-// ---- escapes -------------------------------------------------------------------------------------
+// ---- escapes
+// -------------------------------------------------------------------------------------
 
 TEST(Escapes, AreNamedByOperatorAndLine) {
   at::Tensor kept;

@@ -1,5 +1,5 @@
-// Refusals that docs/capture.md lists and that no table of tests/differential/exact has: the type, the words,
-// and that nothing is left behind.
+// Refusals that docs/capture.md lists and that no table of tests/differential/exact has: the type,
+// the words, and that nothing is left behind.
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

@@ -1,5 +1,5 @@
-# Installs BUILD_DIR into an empty prefix, then configures, builds and runs the outside project in this
-# folder against it. Run by ctest.
+# Installs BUILD_DIR into an empty prefix, then configures, builds and runs the outside project in
+# this folder against it. Run by ctest.
 
 set(work "${BUILD_DIR}/install_test")
 file(REMOVE_RECURSE "${work}")

@@ -1,4 +1,5 @@
-// Compiled steps captured into CUDA graphs, with random draws that the backward repeats; skipped where there is no GPU.
+// Compiled steps captured into CUDA graphs, with random draws that the backward repeats; skipped
+// where there is no GPU.
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
@@ -64,8 +65,8 @@ class CudaGraphs : public ::testing::Test {
     return seen;
   }
 
-  // Warms up, captures a step of `call`, and expects of each replay what a step of `eager` gives from the same
-  // state of the generator, and the state after it.
+  // Warms up, captures a step of `call`, and expects of each replay what a step of `eager` gives
+  // from the same state of the generator, and the state after it.
   static void expect_replays_of(const Function& eager, const Function& call, const at::Tensor& x,
                                 const List& leaves, const std::optional<at::Generator>& own = {},
                                 int warmups = 3) {
@@ -247,7 +248,8 @@ TEST_F(CudaGraphs, ACallableMayBeCapturedWhileAGraphIs) {
   }
 }
 
-// --- not in one graph --------------------------------------------------------------------------------------
+// --- not in one graph
+// --------------------------------------------------------------------------------------
 
 void expect_refused(const std::function<void()>& backward, const std::string& found) {
   try {

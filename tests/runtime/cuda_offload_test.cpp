@@ -1,5 +1,5 @@
-// Saved tensors that leave a GPU between forward and backward; skipped where there is none. On the CPU:
-// tests/differential/offload_test.cpp.
+// Saved tensors that leave a GPU between forward and backward; skipped where there is none. On the
+// CPU: tests/differential/offload_test.cpp.
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -117,8 +117,8 @@ TEST_F(CudaOffload, EveryDtypeAndLayoutComesBackToTheBit) {
   EXPECT_THROW(fetch(offload(x), x.cpu()), HookError);
 }
 
-// The copies take far longer than the kernels that come after them: memory that was given back too early holds what these
-// write before it is copied.
+// The copies take far longer than the kernels that come after them: memory that was given back too
+// early holds what these write before it is copied.
 TEST_F(CudaOffload, KernelsThatWriteToFreedMemoryDoNotReachTheCopies) {
   constexpr int kTensors = 12;
   const int64_t elements = 48 * kMiB / 4;

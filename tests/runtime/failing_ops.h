@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Operators of the library "agfail" that compute 2 * x and fail when they are told to, forwards or backwards.
+/// Operators of the library "agfail" that compute 2 * x and fail when they are told to, forwards or
+/// backwards.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>

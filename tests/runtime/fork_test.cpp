@@ -1,5 +1,5 @@
-// Children of a process that has captured, or that is capturing on another thread. Children run libtorch on
-// one thread: its pools do not survive a fork.
+// Children of a process that has captured, or that is capturing on another thread. Children run
+// libtorch on one thread: its pools do not survive a fork.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

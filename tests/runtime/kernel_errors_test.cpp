@@ -1,5 +1,5 @@
-// Kernels that throw while a program runs: the error is eager's with the place added, and everything is as it
-// was before the call.
+// Kernels that throw while a program runs: the error is eager's with the place added, and
+// everything is as it was before the call.
 
 #include <ATen/ATen.h>
 #include <antegrad/inside.h>
@@ -70,8 +70,9 @@ struct State {
   at::Tensor generator;
 };
 
-// `fn` fails on `bad`, for its data alone, as it does on `good` while `fault` is in force. Expects eager's
-// type and text with `parts` added, state as it was, and the next call to be as if nothing had been.
+// `fn` fails on `bad`, for its data alone, as it does on `good` while `fault` is in force. Expects
+// eager's type and text with `parts` added, state as it was, and the next call to be as if nothing
+// had been.
 void expect_failure(const Function& fn, const List& good, const List& bad,
                     const std::vector<std::string>& parts) {
   const auto expected = thrown_by([&] { fn(clone_all(bad)); });
@@ -261,7 +262,8 @@ TEST(KernelErrors, UnderNoGradAndOnAnotherThread) {
   EXPECT_TRUE(same_bits(step(x, at::tensor({1})), x.index_select(0, at::tensor({1})).sin()));
 }
 
-// ---- in a backward pass --------------------------------------------------------------------------
+// ---- in a backward pass
+// --------------------------------------------------------------------------
 
 TEST(KernelErrors, InABackwardPassNameTheForwardsLine) {
   int line = 0;

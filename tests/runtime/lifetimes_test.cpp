@@ -146,7 +146,8 @@ TEST(Lifetimes, AnArgumentDiesBeforeBackward) {
   EXPECT_TRUE(same_bits(w.grad(), torch::autograd::grad({(copy * w).sin().sum()}, {w})[0]));
 }
 
-// ---- modules that change between calls -----------------------------------------------------------
+// ---- modules that change between calls
+// -----------------------------------------------------------
 
 TEST(Lifetimes, ModulesMovedToAnotherDtypeAndBack) {
   auto model = network();
@@ -163,8 +164,8 @@ TEST(Lifetimes, ModulesMovedToAnotherDtypeAndBack) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// set_data() leaves the version alone. Eager takes the old data or the new, as each formula happens to have
-// saved the parameter or a view of it.
+// set_data() leaves the version alone. Eager takes the old data or the new, as each formula happens
+// to have saved the parameter or a view of it.
 TEST(Lifetimes, DataExchangedBetweenForwardAndBackwardIsRefused) {
   auto model = network();
   const auto fn = [&](const at::Tensor& x) { return model->forward(x); };

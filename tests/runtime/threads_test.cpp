@@ -118,9 +118,9 @@ TEST(Threads, CompileDifferentCallablesOverOneModelAtOnce) {
 TEST(Threads, AccumulateIntoOneParameterWhileOthersCapture) {
   const auto w = at::ones({3}).set_requires_grad(true);
 #ifdef __SANITIZE_THREAD__
-  // `.grad` is exchanged under the mutex of the leaf's accumulating node. When a graph that ends takes the node
-  // along and the next graph makes another, the node's count orders the two mutexes, in code of libtorch that
-  // is not instrumented. With a node that stays there is one mutex.
+  // `.grad` is exchanged under the mutex of the leaf's accumulating node. When a graph that ends
+  // takes the node along and the next graph makes another, the node's count orders the two mutexes,
+  // in code of libtorch that is not instrumented. With a node that stays there is one mutex.
   const auto accumulator = torch::autograd::impl::grad_accumulator(w);
 #endif
   auto step = antegrad::compile([&](const at::Tensor& x) { return (x * w).sum(); },
@@ -371,7 +371,8 @@ TEST(Threads, TwoCallablesInOneStep) {
   EXPECT_EQ(fast_make.report().eager_calls + fast_judge.report().eager_calls, 0);
 }
 
-// The callable is not run on two threads at once, whatever asks for it: captures, audits, other backwards.
+// The callable is not run on two threads at once, whatever asks for it: captures, audits, other
+// backwards.
 TEST(Threads, TheCallableIsCapturedOnOneThreadAtATime) {
   std::atomic<int> inside = 0, most = 0;
   auto step = antegrad::compile(
@@ -394,8 +395,8 @@ TEST(Threads, TheCallableIsCapturedOnOneThreadAtATime) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// Engine threads of devices run the backward passes of all threads, captures included: what runs there must not wait
-// for a capture that needs the same thread. Here another thread stands for it.
+// Engine threads of devices run the backward passes of all threads, captures included: what runs
+// there must not wait for a capture that needs the same thread. Here another thread stands for it.
 struct Meeting {
   std::atomic<bool> wanted = false, backward_runs = false, callable_runs = false;
   bool wait_for(const std::atomic<bool>& event) const {

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Work captured into a CUDA graph, as whole training steps are. With a libtorch without CUDA it compiles and fails.
+/// Work captured into a CUDA graph, as whole training steps are. With a libtorch without CUDA it
+/// compiles and fails.
 
 #include <ATen/core/Generator.h>
 
@@ -21,8 +22,8 @@ struct CudaGraphUse {
 /// A captured graph and the memory of what it computed.
 class CudaGraph {
  public:
-  /// Runs `work` on a side stream, which is captured meanwhile. Rethrows what it throws, with the capture
-  /// ended.
+  /// Runs `work` on a side stream, which is captured meanwhile. Rethrows what it throws, with the
+  /// capture ended.
   explicit CudaGraph(const std::function<void()>& work, const CudaGraphUse& use = {});
   ~CudaGraph();
 

@@ -10,7 +10,8 @@ namespace antegrad::testing {
 
 namespace {
 
-// One for all, as torch.cuda.graph has it: the backward pass of a node runs on the stream of its forward.
+// One for all, as torch.cuda.graph has it: the backward pass of a node runs on the stream of its
+// forward.
 c10::cuda::CUDAStream side_stream() {
   static const auto stream = c10::cuda::getStreamFromPool();
   return stream;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Operators of the library "agtest", as a user of libtorch would register them with TORCH_LIBRARY, and what
-/// their kernels noted. See custom_ops.cpp for the schemas.
+/// Operators of the library "agtest", as a user of libtorch would register them with TORCH_LIBRARY,
+/// and what their kernels noted. See custom_ops.cpp for the schemas.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -13,7 +13,8 @@
 
 namespace antegrad::testing {
 
-/// What kernels with effects wrote, in order of their runs. Backward kernels may run on other threads.
+/// What kernels with effects wrote, in order of their runs. Backward kernels may run on other
+/// threads.
 class Journal {
  public:
   static Journal& instance();

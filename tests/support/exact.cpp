@@ -141,7 +141,8 @@ Lines compare_record(const Expected& expected, const Record& found, Leniencies& 
     now = other;
     lines.clear();
   }
-  // What runs again reads arguments that eager does not save: a write to one is refused (docs/partition.md).
+  // What runs again reads arguments that eager does not save: a write to one is refused
+  // (docs/partition.md).
   if (!lines.empty() && tested_options().partition != Partitioner::as_written &&
       found.threw(kOverwritten)) {
     ++now.read_again;
@@ -195,7 +196,8 @@ void check_text(const std::exception& error, const std::string& words, Lines& li
   }
 }
 
-// A question for the gradient of a tensor that the region wrote and went on from: an error, and no harm.
+// A question for the gradient of a tensor that the region wrote and went on from: an error, and no
+// harm.
 Lines compare_inner(const Case& c, const Candidate& candidate) {
   Lines lines;
   for (const auto& name : c.inner) {

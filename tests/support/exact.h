@@ -1,13 +1,13 @@
 #pragma once
 
 /// \file
-/// A function run eagerly and by a candidate (the compiler), compared in everything that its caller can
-/// observe: values, strides, autograd state, alias relations, versions, gradients for many tangents,
-/// generators, errors and when they come.
+/// A function run eagerly and by a candidate (the compiler), compared in everything that its caller
+/// can observe: values, strides, autograd state, alias relations, versions, gradients for many
+/// tangents, generators, errors and when they come.
 ///
-/// A case makes its world (arguments, closure tensors, modules) anew for each run, twice alike. An exam
-/// looks at the world after a call and writes what it sees into a Record (exact_exams.h); the eager
-/// record and the candidate's must be equal.
+/// A case makes its world (arguments, closure tensors, modules) anew for each run, twice alike. An
+/// exam looks at the world after a call and writes what it sees into a Record (exact_exams.h); the
+/// eager record and the candidate's must be equal.
 
 #include <antegrad/antegrad.h>
 #include <torch/nn/module.h>
@@ -185,8 +185,8 @@ struct Case {
   Around around = {};
   /// What happens before each call, counted from 0: a user who changes things between calls.
   std::function<void(World& world, int64_t call)> between = {};
-  /// Tensors of the world (by name: "input 0") whose gradients a region does not give, since it wrote them
-  /// and went on computing. Asking for one must be a BackwardError and change nothing.
+  /// Tensors of the world (by name: "input 0") whose gradients a region does not give, since it
+  /// wrote them and went on computing. Asking for one must be a BackwardError and change nothing.
   std::vector<std::string> inner = {};
   /// Gradients may differ by rounding, for this reason (docs/accuracy.md has it too).
   std::string rounding = {};
@@ -198,8 +198,9 @@ using Cases = std::vector<Case>;
 
 /// In how many comparisons the candidate was right in another way than eager.
 struct Leniencies {
-  /// Eager's backward throws, because what it saved was written or freed meanwhile; the candidate gives the
-  /// gradient of the values that the call saw (compared with eager's, where nothing was written or freed).
+  /// Eager's backward throws, because what it saved was written or freed meanwhile; the candidate
+  /// gives the gradient of the values that the call saw (compared with eager's, where nothing was
+  /// written or freed).
   int64_t values_of_the_call = 0;
   /// The backward computes again from an argument that was written since, and says so.
   int64_t read_again = 0;
@@ -225,9 +226,9 @@ Candidate compiler();
 Candidate plain();
 Candidate plain(Body other);
 
-/// Everything in which the candidate differs from eager, one line each; empty when equal or refused as
-/// expected. Also what is wrong with the case itself (eager throws and should not). A dozen lines,
-/// unless all are asked for. Counts in `used` what was let pass.
+/// Everything in which the candidate differs from eager, one line each; empty when equal or refused
+/// as expected. Also what is wrong with the case itself (eager throws and should not). A dozen
+/// lines, unless all are asked for. Counts in `used` what was let pass.
 std::vector<std::string> differences(const Case& c, const Candidate& candidate,
                                      bool all_lines = false, Leniencies* used = nullptr);
 

@@ -264,7 +264,8 @@ std::vector<Ask> asks_for(const Run& run) {
   return asks;
 }
 
-// ---- Exams ----------------------------------------------------------------------------------------
+// ---- Exams
+// ----------------------------------------------------------------------------------------
 
 using Examine = std::function<void(Run&, Record&)>;
 
@@ -311,8 +312,8 @@ void repeated(Run& run, bool free, Record& record) {
   }
 }
 
-// Two calls before their backward passes, the older one first. Or nothing is freed; or each backward comes
-// after its call.
+// Two calls before their backward passes, the older one first. Or nothing is freed; or each
+// backward comes after its call.
 enum class Passes : uint8_t { after_both, retained, each_after_its_call };
 void two_forwards(Run& run, Passes passes, Record& record) {
   const bool after_both = passes != Passes::each_after_its_call;
@@ -379,8 +380,8 @@ void without_grad(Run& run, Record& record) {
   if (run.call(record)) picture(run, record);
 }
 
-// A write to a subject after the call, under no_grad or with a picture, and what the backward makes of
-// it. Undisturbed, the backward comes first, from what the write is going to make.
+// A write to a subject after the call, under no_grad or with a picture, and what the backward makes
+// of it. Undisturbed, the backward comes first, from what the write is going to make.
 void write(Run& run, const std::string& name, bool with_grad, bool disturbed, Record& record) {
   const auto go_back = [&] {
     Ask ask = {"then"};

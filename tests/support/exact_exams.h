@@ -18,7 +18,8 @@ class Run {
  public:
   Run(const Case& c, World world, Step& step);
 
-  /// Calls from a fixed generator state and notes the error, if any. Returns whether it went through.
+  /// Calls from a fixed generator state and notes the error, if any. Returns whether it went
+  /// through.
   bool call(Record& record);
   void call_or_throw();
   /// Seeds as the next call does.
@@ -33,19 +34,21 @@ class Run {
   /// Defined tensors of the world, then those of the results, by name.
   std::vector<Subject> subjects() const;
 
-  /// Whether a tensor of the world is differentiated both through the call and outside of it: a result is
-  /// that tensor or a view of it, or the call gave it a history. Its gradients may then be added in another order (docs/accuracy.md).
+  /// Whether a tensor of the world is differentiated both through the call and outside of it: a
+  /// result is that tensor or a view of it, or the call gave it a history. Its gradients may then
+  /// be added in another order (docs/accuracy.md).
   bool differentiates_outside() const;
 
-  /// The tensor's version. Of a result with a counter of its own the writes since the call: libtorch's
-  /// composite kernels write what they make, and may do so more often from version to version.
+  /// The tensor's version. Of a result with a counter of its own the writes since the call:
+  /// libtorch's composite kernels write what they make, and may do so more often from version to
+  /// version.
   int64_t version_of(const at::Tensor& tensor) const;
 
   const World& world() const { return world_; }
   const Case& subject() const { return case_; }
   const Leaves& results() const { return results_; }
-  /// What a backward can start from: results that require grad, and tensors of the world whose history
-  /// the calls changed.
+  /// What a backward can start from: results that require grad, and tensors of the world whose
+  /// history the calls changed.
   std::vector<Subject> roots() const;
   /// Tensors of the world that require grad, each once, without Case::inner.
   std::vector<Subject> wanted() const;

@@ -35,8 +35,8 @@ class Record {
   /// The same for a gradient.
   void gradient(const std::string& what, const at::Tensor& tensor, Precision precision);
 
-  /// Runs `action`; notes whether it threw, with `kinds` also what the error is about. Returns whether
-  /// it went through.
+  /// Runs `action`; notes whether it threw, with `kinds` also what the error is about. Returns
+  /// whether it went through.
   bool attempt(const std::string& what, const std::function<void()>& action, bool kinds = true);
 
   /// Puts `name` before the names of what follows, until the scope ends.
@@ -52,9 +52,9 @@ class Record {
     size_t length_;
   };
 
-  /// One line for each fact in which `found` differs, or that only one of the two has. When one of them
-  /// threw where the other did not, what follows from that is left out.
-  /// Counts in `used` how often a difference in the bits was none.
+  /// One line for each fact in which `found` differs, or that only one of the two has. When one of
+  /// them threw where the other did not, what follows from that is left out. Counts in `used` how
+  /// often a difference in the bits was none.
   static std::vector<std::string> compare(const Record& expected, const Record& found,
                                           Leniencies* used = nullptr);
 

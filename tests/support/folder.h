@@ -8,8 +8,8 @@
 
 namespace antegrad::testing {
 
-/// Removes a folder of files; returns how many there were. One by one: libtorch 2.11 exports a remove_all() that takes the
-/// place of the standard library's and crashes.
+/// Removes a folder of files; returns how many there were. One by one: libtorch 2.11 exports a
+/// remove_all() that takes the place of the standard library's and crashes.
 inline size_t remove_folder(const std::filesystem::path& folder) {
   size_t files = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Builds joint graphs for tests, node by node. Needs no libtorch. A graph that stands as a whole in a
-/// test is better written as text (parse_graph).
+/// Builds joint graphs for tests, node by node. Needs no libtorch. A graph that stands as a whole
+/// in a test is better written as text (parse_graph).
 
 #include <string>
 #include <utility>
@@ -20,8 +20,8 @@ inline TensorMeta dense(Shape sizes) {
   return meta;
 }
 
-/// Collects inputs, nodes and outputs in any order; finish() puts inputs and outputs into that of the
-/// calling convention (graph/graph.h).
+/// Collects inputs, nodes and outputs in any order; finish() puts inputs and outputs into that of
+/// the calling convention (graph/graph.h).
 class JointGraph {
  public:
   explicit JointGraph(std::string name) { graph_.name = std::move(name); }
@@ -92,7 +92,8 @@ class JointGraph {
     return views(op, base, std::move(args), std::vector{output}).front();
   }
 
-  /// The token of the default generator of the CPU becomes an input and an output, if it is not yet.
+  /// The token of the default generator of the CPU becomes an input and an output, if it is not
+  /// yet.
   void use_generator() {
     if (token_ != kNoValue) return;
     graph_.generators = {"cpu"};

@@ -1,8 +1,9 @@
 #pragma once
 
 /// \file
-/// Whole training loops, compiled against eager, to the bit. More general than expect_training_parity:
-/// any number of compiled functions, optimizers and results, and a step that the test writes itself.
+/// Whole training loops, compiled against eager, to the bit. More general than
+/// expect_training_parity: any number of compiled functions, optimizers and results, and a step
+/// that the test writes itself.
 
 #include <ATen/Generator.h>
 #include <torch/nn/module.h>
@@ -47,13 +48,13 @@ struct Learner {
   /// What is compiled in one of two learners: inputs to losses and other results.
   std::vector<Function> functions;
   std::vector<std::shared_ptr<torch::optim::Optimizer>> optimizers;
-  /// One step by these functions (the learner's own, or compiled): data, forward, backward, optimizers.
-  /// Returns what is compared besides the model and the optimizers.
+  /// One step by these functions (the learner's own, or compiled): data, forward, backward,
+  /// optimizers. Returns what is compared besides the model and the optimizers.
   std::function<List(const std::vector<Function>& functions, int step)> step;
 };
 
-/// A learner of one function and one optimizer: zero_grad, backward from the first result, step. The
-/// inputs of step i are data(StepData(setting, i)).
+/// A learner of one function and one optimizer: zero_grad, backward from the first result, step.
+/// The inputs of step i are data(StepData(setting, i)).
 Learner simple_learner(std::shared_ptr<torch::nn::Module> module, Function function,
                        std::shared_ptr<torch::optim::Optimizer> optimizer, Setting setting,
                        std::function<List(StepData)> data);
@@ -63,10 +64,11 @@ struct LearningOptions {
   std::vector<size_t> programs = {};  ///< how many each compiled function makes; empty: one each
 };
 
-/// Two learners made after the same manual_seed take the same steps, one of them compiled. Expects after
-/// each step what step() returned, parameters, gradients (with their strides), buffers, the state of
-/// optimizers and the generator to be equal to the bit; nothing to have run eagerly; no stand-in to be alive.
-/// `make` gets the setting; the module must be there (device and dtype) when it returns.
+/// Two learners made after the same manual_seed take the same steps, one of them compiled. Expects
+/// after each step what step() returned, parameters, gradients (with their strides), buffers, the
+/// state of optimizers and the generator to be equal to the bit; nothing to have run eagerly; no
+/// stand-in to be alive. `make` gets the setting; the module must be there (device and dtype) when
+/// it returns.
 void expect_learning_parity(const std::function<Learner(const Setting&)>& make,
                             const Setting& setting, LearningOptions options = {});
 

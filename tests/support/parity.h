@@ -30,18 +30,18 @@ struct Batch {
 /// Trains two trainees of one factory side by side, one compiled, and expects every step's loss,
 /// gradients, parameters, buffers and generator state to be equal to the bit, nothing to have run
 /// eagerly and no stand-in to be alive. `make` must build the same model each time it is called
-/// after the same manual_seed; `batch(i)` gives the batch of step i. Both are moved to `device`; the
-/// optimizer is made after that.
+/// after the same manual_seed; `batch(i)` gives the batch of step i. Both are moved to `device`;
+/// the optimizer is made after that.
 void expect_training_parity(const std::function<Trainee()>& make,
                             const std::function<Batch(int)>& batch, int steps,
                             c10::Device device = at::kCPU);
 
 using Function = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
-/// Calls `fn` eagerly and compiled, twice each, on clones of `inputs` from the same generator state,
-/// and runs backward from all results that require grad with fixed random tangents. Expects results,
-/// gradients, mutated inputs, requires_grad and generator states to be equal, and eager_calls == 0.
-/// Returns the report for further checks.
+/// Calls `fn` eagerly and compiled, twice each, on clones of `inputs` from the same generator
+/// state, and runs backward from all results that require grad with fixed random tangents. Expects
+/// results, gradients, mutated inputs, requires_grad and generator states to be equal, and
+/// eager_calls == 0. Returns the report for further checks.
 Report expect_function_parity(const Function& fn, const std::vector<at::Tensor>& inputs);
 
 }  // namespace antegrad::testing

@@ -79,7 +79,8 @@ Arguments cross_entropy_with_logits(R& r) {
   return a;
 }
 
-/// weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last, padding.
+/// weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last,
+/// padding.
 Arguments embedding_bag(R& r) {
   const int64_t rows = r.integer(1, 5), count = r.integer(1, 6), mode = r.integer(0, 2);
   const at::ScalarType dtype = r.floating();

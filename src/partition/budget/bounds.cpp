@@ -191,8 +191,8 @@ int64_t Bounds::extra_of_runs() const {
   return extra;
 }
 
-/// Where not all open values fit beside each other, those that cost least for their bytes run again, at least: the
-/// most that this takes at one step.
+/// Where not all open values fit beside each other, those that cost least for their bytes run
+/// again, at least: the most that this takes at one step.
 int64_t Bounds::extra_to_fit(int64_t budget) {
   filled_.assign(live_.size() + 1, 0);
   gaps_.clear();

@@ -10,7 +10,8 @@
 namespace antegrad::budget {
 namespace {
 
-/// Appends when a value is forgotten: after each slot that made or used it and that no other use follows soon.
+/// Appends when a value is forgotten: after each slot that made or used it and that no other use
+/// follows soon.
 void forget(const Graph& joint, const Timetable& timetable, int32_t value, int32_t window,
             std::vector<std::pair<int32_t, ValueId>>& forgotten) {
   const Problem& problem = timetable.problem();

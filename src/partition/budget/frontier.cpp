@@ -22,8 +22,8 @@ constexpr size_t kMostToProve = 64;
 /// Budgets for which a proof is tried.
 constexpr int64_t kProofs = 128;
 
-/// How much is tried. Limits of single searches count measurements; those of all of them together count
-/// Simulator::work(), about 30 ns each.
+/// How much is tried. Limits of single searches count measurements; those of all of them together
+/// count Simulator::work(), about 30 ns each.
 struct Recipe {
   int sweep_depth;
   int checkpoint_depth;
@@ -121,7 +121,8 @@ class Builder {
     if (options_.progress) options_.progress(done);
   }
 
-  /// Recipes may leave work undone, and what comes before them counts too: an estimate that only grows.
+  /// Recipes may leave work undone, and what comes before them counts too: an estimate that only
+  /// grows.
   void tell() const { tell(std::min(1.0, static_cast<double>(simulator_.work()) / work_ahead_)); }
 
   /// Budgets from the floor to the eager peak, each the same factor above the one before.
@@ -202,7 +203,8 @@ class Builder {
     }
   }
 
-  /// Greedy descents: one that goes on from rung to rung, and one from the best that is known at each.
+  /// Greedy descents: one that goes on from rung to rung, and one from the best that is known at
+  /// each.
   void climb_down(Search& search) {
     search.start(eager_, frontier_.eager_peak);
     Plan plan = eager_;
@@ -302,8 +304,8 @@ class Builder {
     }
   }
 
-  /// Small graphs are solved: from the largest peak down, the fastest plan, and where there is none faster for
-  /// still less, on from there.
+  /// Small graphs are solved: from the largest peak down, the fastest plan, and where there is none
+  /// faster for still less, on from there.
   void prove() {
     // Bounds do not know of packings.
     if (candidates_.values().size() > kMostToProve || !problem_.packings.empty()) return;

@@ -88,7 +88,8 @@ class Composer {
     for (size_t i = 0; i < family.size(); i += stride) family_.push_back(family[i]);
   }
 
-  /// The place with the fewest bytes across it in each of so many parts of equal time. -1 stands for the start.
+  /// The place with the fewest bytes across it in each of so many parts of equal time. -1 stands
+  /// for the start.
   void choose_cut_points() {
     points_ = {-1};
     const int64_t whole = until_.back();
@@ -117,7 +118,8 @@ class Composer {
     return position > points_[from] && position <= points_[to];
   }
 
-  /// Decisions of `plan` for what is made between two cut points; what crosses the later one is saved.
+  /// Decisions of `plan` for what is made between two cut points; what crosses the later one is
+  /// saved.
   void set_inside(Plan& into, size_t from, size_t to, const Plan& plan) const {
     for (const int32_t value : candidates_.values()) {
       if (is_inside(value, from, to)) into[at(value)] = plan[at(value)];

@@ -40,7 +40,8 @@ Timetable::Timetable(const Problem& problem)
   set(plan);
 }
 
-// --- a plan with changes on top -------------------------------------------------------------------
+// --- a plan with changes on top
+// -------------------------------------------------------------------
 
 Choice Timetable::choice(int32_t value) const {
   return stamp_choice_[at(value)] == stamp_ ? new_choice_[at(value)] : plan_[at(value)];
@@ -128,7 +129,8 @@ int64_t Timetable::packing_time(int32_t operation, bool now) const {
   return sum;
 }
 
-/// When the operation runs, and when its outputs are alive. Whatever reads these has been scheduled.
+/// When the operation runs, and when its outputs are alive. Whatever reads these has been
+/// scheduled.
 void Timetable::schedule(int32_t operation) {
   const auto makes = problem_.makes[operation];
   if (demands_.size() < makes.size()) {
@@ -186,8 +188,8 @@ void Timetable::schedule(int32_t operation) {
   });
 }
 
-/// Appends to arena_runs_ the slots in which the operation runs again, and to output_pieces_ from when to when
-/// its outputs live then.
+/// Appends to arena_runs_ the slots in which the operation runs again, and to output_pieces_ from
+/// when to when its outputs live then.
 void Timetable::schedule_backward(int32_t operation, std::span<const int32_t> makes) {
   struct Output {
     size_t next = 0;     // demand
@@ -251,7 +253,8 @@ void Timetable::schedule_backward(int32_t operation, std::span<const int32_t> ma
   }
 }
 
-// --- plans and changes ------------------------------------------------------------------------------
+// --- plans and changes
+// ------------------------------------------------------------------------------
 
 void Timetable::begin() {
   ++stamp_;

@@ -47,7 +47,8 @@ inline Case tolerating(std::string words, std::string reason, Case c) {
 
 using Sizes = std::vector<std::vector<int64_t>>;
 
-/// Worlds of leaves that require grad; of tensors that do not; of tensors that are results of something.
+/// Worlds of leaves that require grad; of tensors that do not; of tensors that are results of
+/// something.
 inline std::function<World()> leaves(Sizes sizes) {
   return [sizes = std::move(sizes)] {
     World world;

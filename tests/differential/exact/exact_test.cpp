@@ -78,8 +78,8 @@ class Summary final : public ::testing::Environment {
  public:
   void TearDown() override {
     if (passed().empty()) return;
-    // Saving less, or other tensors, moves what a write between forward and backward breaks: eager saves a conjugate of
-    // an argument lazily, with its memory; a program saves the numbers.
+    // Saving less, or other tensors, moves what a write between forward and backward breaks: eager
+    // saves a conjugate of an argument lazily, with its memory; a program saves the numbers.
     const bool as_written = tested_options().partition == Partitioner::as_written;
     print("gradients of the values of the call, where eager's backward throws",
           &Leniencies::values_of_the_call, as_written ? 24 : 100);

@@ -8,7 +8,8 @@
 namespace antegrad::testing {
 namespace {
 
-// A tensor with a forward gradient, in a level of forward-mode differentiation that ends with the world.
+// A tensor with a forward gradient, in a level of forward-mode differentiation that ends with the
+// world.
 World dual_world() {
   namespace ad = torch::autograd;
   const std::shared_ptr<uint64_t> level(new uint64_t(ad::ForwardADLevel::get_next_idx()),

@@ -299,7 +299,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, AutocastLoop, ::testing::ValuesIn(devices()),
                            return std::string(info.param.is_cpu() ? "Cpu" : "Cuda");
                          });
 
-// A convolution, a normalisation and a linear layer whose weight is used twice, so that its cast is cached.
+// A convolution, a normalisation and a linear layer whose weight is used twice, so that its cast is
+// cached.
 Learner cast_model(const Setting& setting, bool inside) {
   Parts parts;
   auto conv = parts.part("conv", nn::Conv2d(nn::Conv2dOptions(3, 4, 3).padding(1)));

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// What the fuzz tests of byte budgets share: problems of random graphs, and all plans of a small one.
+/// What the fuzz tests of byte budgets share: problems of random graphs, and all plans of a small
+/// one.
 
 #include <cstdint>
 #include <functional>
@@ -52,7 +53,8 @@ void for_each_plan(const std::vector<int32_t>& open, budget::Plan plan, Each eac
   }
 }
 
-/// For random graphs, whose backward reads at random, and random networks: that `violation` finds nothing.
+/// For random graphs, whose backward reads at random, and random networks: that `violation` finds
+/// nothing.
 inline void hold_for_graphs_and_networks(
     int cases, int size, const std::function<std::string(const Graph&)>& violation) {
   hold_for_random_graphs(cases, size, violation);

@@ -72,7 +72,8 @@ std::string runs_too_early(const Graph& graph, const FusionGroups& found) {
   return "";
 }
 
-/// Each two nodes of a group of which one reads the other's result are a pair for the partitioners too.
+/// Each two nodes of a group of which one reads the other's result are a pair for the partitioners
+/// too.
 std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
   const StepGraph steps(graph, {});
   const DefUse uses(graph);

@@ -191,8 +191,8 @@ TEST(MinCutFuzz, SavesNoMoreBytesThanTheDefaultPartition) {
 
 // --- against all saved sets ----------------------------------------------------------------------
 
-/// A joint graph for bytes alone: nodes with one or two outputs of any size make what they like of what
-/// is there, and the backward reads a few values.
+/// A joint graph for bytes alone: nodes with one or two outputs of any size make what they like of
+/// what is there, and the backward reads a few values.
 Graph sized_graph(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto pick = [&](size_t below) { return static_cast<size_t>(random() % below); };

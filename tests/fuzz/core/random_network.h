@@ -1,10 +1,12 @@
 #pragma once
 
 /// \file
-/// Random joint graphs of the shape that training has: a forward of residual chains, fan-outs, normalisations with
-/// several outputs, draws, results on the way and written inputs, and the backward that belongs to it, in reverse.
+/// Random joint graphs of the shape that training has: a forward of residual chains, fan-outs,
+/// normalisations with several outputs, draws, results on the way and written inputs, and the
+/// backward that belongs to it, in reverse.
 ///
-/// More like what people train than RandomGraph, whose backward reads at random; not meant to be run.
+/// More like what people train than RandomGraph, whose backward reads at random; not meant to be
+/// run.
 
 #include <map>
 #include <random>
@@ -36,7 +38,8 @@ class RandomNetwork {
   }
 
  private:
-  /// How the gradient of an output comes back: the operator of the backward and what it reads of the forward.
+  /// How the gradient of an output comes back: the operator of the backward and what it reads of
+  /// the forward.
   struct Step {
     std::vector<ValueId> inputs;  ///< each gets a gradient
     ValueId output;

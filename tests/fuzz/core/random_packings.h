@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Ways to pack what random graphs save, to be put into their halves: what plans say of packings is held against that.
+/// Ways to pack what random graphs save, to be put into their halves: what plans say of packings is
+/// held against that.
 
 #include <cmath>
 #include <map>
@@ -20,7 +21,8 @@ inline Graph part_of(const std::string& sections) {
   return parse_graph("antegrad.graph 1 \"part\"\n" + sections, "part");
 }
 
-/// Two ways: a cast after a temporary, and a cast with a scale beside it, which unpacking multiplies with.
+/// Two ways: a cast after a temporary, and a cast with a scale beside it, which unpacking
+/// multiplies with.
 inline HookedTensor packing_graphs(const Graph& graph, ValueId id, int way) {
   const auto text = [](TensorMeta meta, DType dtype) {
     Value value;

@@ -22,7 +22,8 @@ using Kind = Verdict::Kind;
 
 namespace {
 
-// Rules of the partition at random, or a memory budget, the same for a seed; a quarter of the programs has none.
+// Rules of the partition at random, or a memory budget, the same for a seed; a quarter of the
+// programs has none.
 Options options_of(uint64_t seed) {
   auto options = Options()
                      .with_name("fuzz" + std::to_string(seed))
@@ -45,7 +46,8 @@ Options options_of(uint64_t seed) {
   return options.with_min_cut(std::move(min_cut));
 }
 
-// Hooks on saved tensors at random, the same for a seed, that keep every bit; null for half of the programs.
+// Hooks on saved tensors at random, the same for a seed, that keep every bit; null for half of the
+// programs.
 const Hooks* hooks_of(uint64_t seed, Options& options) {
   std::mt19937_64 random(seed ^ 0xd1b54a32d192ed03U);
   if (random() % 2 == 0) return nullptr;
@@ -55,8 +57,8 @@ const Hooks* hooks_of(uint64_t seed, Options& options) {
   return &all[random() % all.size()];
 }
 
-// A compiled callable under hooks. Where these leave no room in a memory budget, it is compiled with the one that the error
-// says is enough.
+// A compiled callable under hooks. Where these leave no room in a memory budget, it is compiled
+// with the one that the error says is enough.
 class Hooked {
  public:
   Hooked(Callable callable, uint64_t seed)
@@ -98,8 +100,8 @@ Subject compiled(const Program& program, const Callable& callable) {
           [step] { return step->eager_calls(); }};
 }
 
-// What a callable holds. Let go of at the end: a callable that holds a tensor to which it gave history is kept
-// alive by that history (docs/accuracy.md, known limits).
+// What a callable holds. Let go of at the end: a callable that holds a tensor to which it gave
+// history is kept alive by that history (docs/accuracy.md, known limits).
 class Held {
  public:
   explicit Held(const World& world) : tensors_(std::make_shared<List>(world.closures())) {}

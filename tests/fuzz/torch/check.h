@@ -24,8 +24,8 @@ Subject compiled(const Program& program, const Callable& callable);
 
 Verdict check(const Program& program, const Compile& compile);
 
-/// The smallest program found by dropping and simplifying whose verdict is of the same kind (and, for
-/// errors, begins with the same words).
+/// The smallest program found by dropping and simplifying whose verdict is of the same kind (and,
+/// for errors, begins with the same words).
 Program shrink(Program program, const Compile& compile);
 /// The same for any property.
 Program shrink(Program program, const std::function<bool(const Program&)>& keeps);

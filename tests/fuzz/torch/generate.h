@@ -1,8 +1,9 @@
 #pragma once
 
 /// \file
-/// Random programs. Each statement is tried on real tensors when it is added, so programs run without
-/// error (but for a few that are meant to fail at their last statement) and values stay small.
+/// Random programs. Each statement is tried on real tensors when it is added, so programs run
+/// without error (but for a few that are meant to fail at their last statement) and values stay
+/// small.
 
 #include <set>
 

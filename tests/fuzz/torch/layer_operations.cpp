@@ -5,7 +5,8 @@
 namespace antegrad::fuzz {
 namespace {
 
-// bf16 convolutions and norms go to other libraries: a rounding mode of their own, and rarely built.
+// bf16 convolutions and norms go to other libraries: a rounding mode of their own, and rarely
+// built.
 bool plain(const at::Tensor& t) {
   return (t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble) && t.numel() > 0;
 }

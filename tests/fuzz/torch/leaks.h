@@ -9,8 +9,9 @@
 
 namespace antegrad::fuzz {
 
-/// While it lives, what is allocated on this thread counts as in use. For programs that run in eager: there x.mul_(x)
-/// saves the written tensor for its own history, and each keeps the other alive.
+/// While it lives, what is allocated on this thread counts as in use. For programs that run in
+/// eager: there x.mul_(x) saves the written tensor for its own history, and each keeps the other
+/// alive.
 #if defined(__SANITIZE_ADDRESS__)
 using NotOurLeaks = __lsan::ScopedDisabler;
 #else

@@ -38,8 +38,8 @@ struct Fact {
 /// How facts about gradients that are summed up over calls are called.
 constexpr const char* kAccumulated = ".grad of leaf ";
 
-/// What a call showed, in an order that is the same for each run of the program. Of a call that failed: the
-/// state before it and, in as many facts, after it.
+/// What a call showed, in an order that is the same for each run of the program. Of a call that
+/// failed: the state before it and, in as many facts, after it.
 struct Observation {
   std::vector<Fact> facts;
   Raised raised = Raised::nothing;

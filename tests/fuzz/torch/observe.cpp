@@ -126,8 +126,8 @@ bool writes_behind_autograd(const Program& program) {
   });
 }
 
-// In a program, a result that has memory of its own and was written starts there, whatever operator made it
-// (docs/accuracy.md).
+// In a program, a result that has memory of its own and was written starts there, whatever operator
+// made it (docs/accuracy.md).
 void note_metadata(Observation& seen, const std::vector<Named>& all, bool written_unseen) {
   for (const auto& one : all) {
     const auto& [name, t] = one;
@@ -150,8 +150,8 @@ void note_state(Observation& seen, const std::vector<Named>& all, Kind values) {
         {values != Kind::results || result ? values : Kind::inputs, name, "", frozen(t)});
   }
   for (const auto& of : all) {
-    // Eager's composite operators write to what they have just made, so that the version of a result of its
-    // own is an accident; that of memory known outside is not.
+    // Eager's composite operators write to what they have just made, so that the version of a
+    // result of its own is an accident; that of memory known outside is not.
     if (!of.tensor.defined() || has_own_memory(of, all)) continue;
     seen.facts.push_back(
         {Kind::versions, of.name, "version " + std::to_string(of.tensor._version()), {}});

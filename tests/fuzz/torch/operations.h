@@ -101,8 +101,8 @@ std::span<const Operation> indexing_operations();
 std::span<const Operation> writing_operations();
 std::span<const Operation> other_operations();
 
-/// Chooses arguments among the tensors that a program has made so far. They are real, so an operation
-/// can look at their shapes.
+/// Chooses arguments among the tensors that a program has made so far. They are real, so an
+/// operation can look at their shapes.
 class Picker {
  public:
   struct Candidate {
@@ -119,7 +119,8 @@ class Picker {
   bool chance(double probability);
   double number();
 
-  /// Adds a tensor that fits to the statement's arguments, recent ones more often. False when there is none.
+  /// Adds a tensor that fits to the statement's arguments, recent ones more often. False when there
+  /// is none.
   bool add(Statement& statement, const Fits& fits);
   /// The same among temporaries.
   bool add_temporary(Statement& statement, const Fits& fits);

@@ -3,9 +3,9 @@
 /// \file
 /// Random programs over tensors, as data: what the fuzz test generates, runs, compares and shrinks.
 ///
-/// A program has arguments (made anew for each call), closure tensors (made once), statements that run
-/// in order, and results. Statements name operations of one table (operations.h) and refer to tensors by
-/// Var. Nothing here depends on a random generator or on the library under test.
+/// A program has arguments (made anew for each call), closure tensors (made once), statements that
+/// run in order, and results. Statements name operations of one table (operations.h) and refer to
+/// tensors by Var. Nothing here depends on a random generator or on the library under test.
 
 #include <ATen/core/Tensor.h>
 

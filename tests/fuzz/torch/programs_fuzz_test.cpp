@@ -70,8 +70,8 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-// While it lives, a crash says which program ran. The handler has a stack of its own, so that it also
-// runs when recursion was too deep.
+// While it lives, a crash says which program ran. The handler has a stack of its own, so that it
+// also runs when recursion was too deep.
 class CrashNote {
  public:
   CrashNote() {

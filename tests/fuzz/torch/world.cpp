@@ -135,8 +135,8 @@ CheckpointOptions options_for(Recompute some) {
   return options;
 }
 
-// Checkpoints that open and close between statements, nested or not; half of the programs have none. Outside of
-// a capture they are nothing.
+// Checkpoints that open and close between statements, nested or not; half of the programs have
+// none. Outside of a capture they are nothing.
 class RandomBlocks {
  public:
   explicit RandomBlocks(uint64_t seed) : random_(seed * 31 + 7), none_(random_() % 2 == 0) {}

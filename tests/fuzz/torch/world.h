@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Runs programs on real tensors: plain calls of libtorch, so that a run is eager or captured alike.
+/// Runs programs on real tensors: plain calls of libtorch, so that a run is eager or captured
+/// alike.
 
 #include <map>
 

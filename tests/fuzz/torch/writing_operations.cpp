@@ -5,8 +5,8 @@
 namespace antegrad::fuzz {
 namespace {
 
-// What is written: a view that the program made, anything that it made, anything. Writing to a tensor
-// that overlaps itself is an error of libtorch for most operators: seldom.
+// What is written: a view that the program made, anything that it made, anything. Writing to a
+// tensor that overlaps itself is an error of libtorch for most operators: seldom.
 bool target(Picker& p, Statement& s, bool (*fits)(const at::Tensor&)) {
   const auto dense = [&](const at::Tensor& t) {
     return fits(t) && t.is_non_overlapping_and_dense();

@@ -42,7 +42,8 @@ TEST(BudgetRows, TransposedHoldRowsByItem) {
   EXPECT_EQ(lists(Rows().transposed(2)), (std::vector<std::vector<int32_t>>{{}, {}}));
 }
 
-/// A draw with two outputs, a view, a value of the backward that depends on no tangent, a written input.
+/// A draw with two outputs, a view, a value of the backward that depends on no tangent, a written
+/// input.
 const char* const kGraph = R"(generators cpu
 inputs
   %0: f32[4] primal argument 0 grad mutates_data

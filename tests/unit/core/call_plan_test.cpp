@@ -16,7 +16,8 @@ namespace call_plan_test {
 
 using Form = SavedSlot::Form;
 
-// A parameter that is read, an argument that is written, a result, a base of a view that is a result.
+// A parameter that is read, an argument that is written, a result, a base of a view that is a
+// result.
 const char* const kStep = R"(inputs
   %0: f32[4, 4] primal argument 0 grad
   %1: f32[4, 4] primal parameter "w" grad

@@ -327,7 +327,8 @@ TEST(CommandLine, OptionsAreListedAndExplained) {
   expect(run("options --json --markdown"), 2, "");
 }
 
-// "antegrad pareto -o FILE", "antegrad partition, antegrad explain": each a command, with these flags.
+// "antegrad pareto -o FILE", "antegrad partition, antegrad explain": each a command, with these
+// flags.
 TEST(CommandLine, HasWhatStandsForOptionsOfTheReference) {
   for (const ReferenceOption& option : reference_options()) {
     if (!option.here.starts_with("antegrad ")) continue;

@@ -83,7 +83,8 @@ TEST(Hooks, PackAfterTheLastUseAndUnpackBeforeTheFirst) {
   EXPECT_EQ(simulate(halves.partition).saved_bytes, 64 + 64);  // 32 and 4, each rounded up
 }
 
-// What is handed through stays the saved tensor, and is copied where the backward may write over it.
+// What is handed through stays the saved tensor, and is copied where the backward may write over
+// it.
 TEST(Hooks, ThatDoNothingSaveTheTensorItself) {
   Halves halves;
   const Graph same =
@@ -94,8 +95,8 @@ TEST(Hooks, ThatDoNothingSaveTheTensorItself) {
   EXPECT_EQ(saved_text(halves.partition), "%1 intermediate");
 }
 
-// A view of what is saved would keep all of it: a copy is saved. What comes back in other strides is put into those that
-// the backward was captured for.
+// A view of what is saved would keep all of it: a copy is saved. What comes back in other strides
+// is put into those that the backward was captured for.
 TEST(Hooks, ViewsAndOtherStridesAreCopied) {
   Halves halves;
   const Graph transpose = graph_of(
@@ -129,8 +130,8 @@ TEST(Hooks, LaterBackwardsSayWhichValuesTheyMean) {
   EXPECT_EQ(meant, halves.hooked.tensors[0].packed);
 }
 
-// The ids of the forward's packed values end where those of a later backward do, or beyond: each new input has an id of
-// its own.
+// The ids of the forward's packed values end where those of a later backward do, or beyond: each
+// new input has an id of its own.
 TEST(Hooks, NewInputsOfLaterBackwardsAreApart) {
   for (int more = 0; more < 6; ++more) {
     Halves halves;

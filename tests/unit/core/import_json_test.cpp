@@ -43,8 +43,8 @@ TEST(ImportJson, ReadsEveryExportedGraph) {
   }
 }
 
-/// tests/data/reference/exported holds most of the same graphs in our textual form, converted by another program, and
-/// what the reference saves of them.
+/// tests/data/reference/exported holds most of the same graphs in our textual form, converted by
+/// another program, and what the reference saves of them.
 TEST(ImportJson, SaysWhatAnotherConverterSays) {
   int compared = 0;
   for (const std::string& name : exported_names()) {

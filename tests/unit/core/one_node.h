@@ -12,8 +12,8 @@ namespace antegrad::testing {
 
 using Types = std::vector<std::string>;
 
-/// A graph with inputs %0, %1, ... of these types and one call, whose outputs are %100, %101, ... of these
-/// types ("none": undefined). `header` stands before the inputs ("symbols s0").
+/// A graph with inputs %0, %1, ... of these types and one call, whose outputs are %100, %101, ...
+/// of these types ("none": undefined). `header` stands before the inputs ("symbols s0").
 inline Graph graph_of_call(const Types& inputs, const Types& outputs, const std::string& call,
                            const std::string& header = "") {
   std::string text = header + "\ninputs\n";

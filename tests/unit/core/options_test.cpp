@@ -1,4 +1,5 @@
-// The table of options: every row through text and JSON, and what it says about names and values that there are not.
+// The table of options: every row through text and JSON, and what it says about names and values
+// that there are not.
 
 #include <algorithm>
 #include <filesystem>

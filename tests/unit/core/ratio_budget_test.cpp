@@ -15,8 +15,9 @@
 namespace antegrad::testing {
 namespace ratio_budget_test {
 
-// Two products of which the backward reads what they make: one large and quick, one small and slow. Range: what is
-// saved without a budget, 4096 + 1024 bytes and the primals that the backward reads, less all primals.
+// Two products of which the backward reads what they make: one large and quick, one small and slow.
+// Range: what is saved without a budget, 4096 + 1024 bytes and the primals that the backward reads,
+// less all primals.
 const std::string kTwo = R"(inputs
   %0: f32[32, 8] primal argument 0 grad
   %1: f32[8, 32] primal argument 1
@@ -78,8 +79,8 @@ TEST(RatioBudget, BetweenThemTheMostTimeIsKept) {
   EXPECT_EQ(saved_at(0.9), "%6");
   EXPECT_EQ(saved_at(0.3), "%6");
   EXPECT_EQ(saved_at(0.1), "");
-  // Where each node counts one, either is as good, and one alone fits; of the same value the one that stands before,
-  // which is the larger.
+  // Where each node counts one, either is as good, and one alone fits; of the same value the one
+  // that stands before, which is the larger.
   EXPECT_EQ(saved_at(0.9, BudgetSolver::dp, RuntimeEstimator::testing), "%4");
   // To the byte of the smaller.
   EXPECT_EQ(saved_at(0.9, BudgetSolver::greedy, RuntimeEstimator::testing), "%6");
@@ -116,7 +117,8 @@ TEST(RatioBudget, DecisionsNameTheBudgetWhereItDecided) {
 }
 
 TEST(RatioBudget, WhatMustNotRunTwiceIsSavedUnderAnyRatio) {
-  // An operator of which nothing is known, a draw that is smaller than a state, and one that is not.
+  // An operator of which nothing is known, a draw that is smaller than a state, and one that is
+  // not.
   const std::string sections = R"(generators cpu
 inputs
   %0: f32[64, 64] primal argument 0 grad

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The joint graphs of the reference in tests/data/reference, which tests/tools/fx_to_agraph.py writes,
-/// each beside what the reference's partitioners save of it (docs/graph-format.md).
+/// The joint graphs of the reference in tests/data/reference, which tests/tools/fx_to_agraph.py
+/// writes, each beside what the reference's partitioners save of it (docs/graph-format.md).
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,6 @@
 /// \file
-/// The joint graphs of the reference in tests/data/reference, which tests/tools/fx_to_agraph.py writes, and what its
-/// partitioners save.
+/// The joint graphs of the reference in tests/data/reference, which tests/tools/fx_to_agraph.py
+/// writes, and what its partitioners save.
 
 #include <algorithm>
 #include <cctype>
@@ -118,8 +118,9 @@ TEST_P(ReferenceGraph, TellsTheBytesOfStoragesThatNoPrimalOrResultHolds) {
   }
 }
 
-/// Neither more nor less than what the reference saves is needed for the backward, without drawing anything again. What
-/// the reference moves into the forward and saves there, though it was captured in the backward, stays in ours.
+/// Neither more nor less than what the reference saves is needed for the backward, without drawing
+/// anything again. What the reference moves into the forward and saves there, though it was
+/// captured in the backward, stays in ours.
 TEST_P(ReferenceGraph, SavesWhatTheBackwardReads) {
   std::set<StorageId> of_forward;
   for (const Input& input : graph.inputs) of_forward.insert(input.value);

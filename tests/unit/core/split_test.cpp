@@ -144,8 +144,8 @@ TEST(Split, OnlyStatesOfDrawsThatRunAgainAreSaved) {
   EXPECT_EQ(saved_text(partition), "%5 intermediate, %4 generator state");
 }
 
-/// The second output of a node is missing, so that the node runs again; the first one is saved, and what is made of it
-/// views the saved one.
+/// The second output of a node is missing, so that the node runs again; the first one is saved, and
+/// what is made of it views the saved one.
 TEST(Split, AViewIsOfTheSavedValueAndNotOfTheCopyThatIsMadeBesides) {
   const Graph joint = graph_of(R"(inputs
   %0: f32[4] primal argument 0 grad
@@ -168,7 +168,8 @@ outputs
             "%5: f32[4] = aten::addcmul.default(%9, %2, %3, scalar(1))\n");
 }
 
-/// A value that two nodes of the backward read, itself or by the view %2, and that is forgotten between them.
+/// A value that two nodes of the backward read, itself or by the view %2, and that is forgotten
+/// between them.
 Partition forgotten_between(const std::string& first, const std::string& second) {
   const Graph joint = graph_of(R"(inputs
   %0: f32[4] primal argument 0 grad

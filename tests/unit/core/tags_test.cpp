@@ -77,8 +77,9 @@ TEST(Tags, TheMinimumCutKeepsToThem) {
   EXPECT_EQ(rules, "input leaves_checkpoint must_recompute must_recompute ");
 }
 
-// Three checkpoints inside of one. The backward of the third needs the first two on its way: it computes them
-// for what leaves them, and drops the rest, which is computed once more when their own backward comes.
+// Three checkpoints inside of one. The backward of the third needs the first two on its way: it
+// computes them for what leaves them, and drops the rest, which is computed once more when their
+// own backward comes.
 const std::string kNested = R"(blocks none, 0, 0, 0
 inputs
   %0: f32[4] primal argument 0 grad

@@ -104,7 +104,8 @@ class CrossCheck {
   }
 
  private:
-  // Whether a result lies in memory of its own that is larger than it needs: no peak could be foretold.
+  // Whether a result lies in memory of its own that is larger than it needs: no peak could be
+  // foretold.
   static bool returns_too_much(const testing::Arguments& arguments,
                                const std::vector<c10::IValue>& results) {
     std::set<const void*> given;
