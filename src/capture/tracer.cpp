@@ -452,7 +452,8 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     } catch (const c10::NotImplementedError&) {
       unchecked();  // no meta kernel
     } catch (const c10::IndexError&) {
-      unchecked();  // that of index_add_ fails without elements; wrong dimensions are found in what is recorded
+      // That of index_add_ fails without elements; wrong dimensions are found in what is recorded.
+      unchecked();
     }
     return;
   }

@@ -23,7 +23,8 @@ enum class Match : uint8_t {
   or_at_the_start,      ///< an offset: eager's, or 0
   rounded,              ///< but for the last bits and the layout
   rounded_to_bfloat16,  ///< the same, where values were of that type on the way
-  any,  ///< a gradient through memory that was written behind autograd's back: eager's is of the new data
+  /// A gradient through memory that was written behind autograd's back: eager's is of the new data.
+  any,
 };
 
 /// One thing to compare: a value or words.
