@@ -411,7 +411,7 @@ TEST(Dumps, ShowWhatTheBackwardReuses) {
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
   // What sin() saved is the backward's own: cos is computed in its place.
-  EXPECT_NE(text("06-reinplace.agraph").find("aten::cos_.default"), std::string::npos);
+  EXPECT_NE(text("07-reinplace.agraph").find("aten::cos_.default"), std::string::npos);
   // What is asked of Meta kernels is no part of the program.
   EXPECT_NE(text("00-capture.agraph"), "");
   EXPECT_EQ(text("00-capture.agraph").find("meta"), std::string::npos);

@@ -231,7 +231,7 @@ TEST(ListWrites, AreAsInEager) {
     EXPECT_EQ(ours.backward_inside, eager.backward_inside);
     ++compared;
   }
-  EXPECT_GE(compared, 75u);
+  EXPECT_GE(compared, 70u);  // those of libtorch 2.11; 2.13 has some more
   std::printf("%zu operators compared, %zu refused\n", compared, refused);
 }
 

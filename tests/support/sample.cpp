@@ -36,6 +36,7 @@ constexpr std::string_view kSuites[] = {
     "HiddenWrites",
     "Hooks",
     "Indexing",
+    "ListWrites",
     "Opaque",
     "Training",
     "Writing",
