@@ -31,6 +31,7 @@ from antegrad._C import (
     ShapeCheck,
     ShapeMismatchError,
     TensorKindError,
+    register_joint_pass,
 )
 from antegrad import compress, config
 from antegrad._checkpoint import checkpoint
@@ -65,6 +66,7 @@ __all__ = [
     "compile",
     "compress",
     "config",
+    "register_joint_pass",
     "report",
     "saved_tensors_hooks",
 ]

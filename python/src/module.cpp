@@ -10,6 +10,7 @@
 #include "function.h"
 #include "hooks.h"
 #include "options.h"
+#include "passes.h"
 
 namespace antegrad::python {
 namespace {
@@ -109,6 +110,7 @@ PYBIND11_MODULE(_C, module) {
   add_checkpoints(module);
   add_config(module);
   add_ready_made_hooks(module);
+  add_passes(module);
   py::class_<Function>(module, "Function", "A compiled function; see antegrad.compile.")
       .def(py::init([](py::object callable, const py::dict& options, const std::string& name) {
              return std::make_unique<Function>(std::move(callable), options_from(options, name));

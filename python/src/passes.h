@@ -1,0 +1,12 @@
+#pragma once
+
+/// \file
+/// Passes of the user's own over joint graphs, written in Python.
+
+#include <torch/extension.h>
+
+namespace antegrad::python {
+
+void add_passes(py::module_& module);
+
+}  // namespace antegrad::python
