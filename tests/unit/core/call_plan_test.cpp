@@ -134,7 +134,7 @@ TEST(CallPlan, ItsTextParsesBackAndErrorsSayWhere) {
   EXPECT_EQ(parse_call_plan(text), plan) << text;
   EXPECT_EQ(text.substr(0, text.find('\n')), "call_plan primals 3 results 1");
   expect_error<GraphError>(
-      [] { parse_call_plan("call_plan primals 1 results 1\nnonsense 3\n", "x"); }, "x:2");
+      [] { parse_call_plan("call_plan primals 1 results 1\nnonsense 3\n", "x"); }, "in x, line 2");
   expect_error<GraphError>([] { parse_call_plan("call_plan primals 1\n"); }, "results");
   expect_error<GraphError>(
       [] { parse_call_plan("call_plan primals 1 results 1\nsaved value=1 owner=me\n"); }, "me");
