@@ -11,8 +11,7 @@
 
 #include "capture/cross_check.h"
 #include "capture/data_access.h"
-#include "capture/in_place.h"
-#include "graph/lazy_bits.h"
+#include "capture/write_back.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
@@ -266,32 +265,6 @@ void for_each_written(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
   }
 }
 
-// mul_(scalar) rounds the scalar to the tensor's type first, mul(scalar) does not.
-void round_factor(Stack& stack) {
-  const auto& self = torch::jit::peek(stack, 0, 2).toTensor();
-  auto& factor = torch::jit::peek(stack, 1, 2);
-  if (!self.device().is_cpu() || !at::isReducedFloatingType(self.scalar_type())) return;
-  if (!factor.isDouble()) return;
-  const double exact = factor.toDouble();
-  factor = self.scalar_type() == at::kHalf
-               ? static_cast<double>(static_cast<c10::Half>(static_cast<float>(exact)))
-               : static_cast<double>(static_cast<c10::BFloat16>(static_cast<float>(exact)));
-}
-
-// Functionalisation would put windows back into a tensor of zeros, and what was expanded as base +
-// sum(new - old), which rounds.
-void refuse_inexact_write_back(const ops::OpEntry& entry) {
-  const auto& name = entry.op.name();
-  const bool unfold = name == "aten::unfold_backward.default";
-  if (!unfold && name != "aten::sum.dim_IntList" && name != "aten::sum.default") return;
-  throw MutationError(unfold ? "unfold" : "expand",
-                      {"writes to tensors that show their base through other views",
-                       std::string(unfold ? "a write to windows that unfold() shows"
-                                          : "a write to elements of what expand() shows") +
-                           ", at " + call_site(),
-                       "write to the tensor itself through narrow() or select()"});
-}
-
 void require_same_place(const ops::OpEntry& entry, const shapes::Spec& returned,
                         const at::Tensor& written) {
   if (at::IntArrayRef(returned.sizes).equals(written.sizes()) &&
@@ -394,19 +367,6 @@ void Tracer::look_for_line(const Node& node) {
   if (site != sites_.end()) located = call_site(site->frames);
 }
 
-// What was written through a lazily conjugated or negated view comes back to the memory that the
-// view shows: as numbers, for that memory has no such bit. Views of it are made again by the
-// operator itself. Null for these.
-const ops::OpEntry* written_back_as(const InPlace& writing, const ops::OpEntry& entry,
-                                    const Stack& stack) {
-  const auto bits = behind(entry.op, {});
-  if (bits == LazyBits()) return nullptr;
-  const auto* written = as_stand_in(stack.back().toTensor());
-  if (written == nullptr || writing.writes_memory_of(written->value())) return nullptr;
-  return &ops::entry_of(
-      Op::intern(bits.conj ? "aten::_conj_physical.default" : "aten::neg.default"));
-}
-
 void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const std::lock_guard lock(mutex_);
   if (writing != nullptr) {
@@ -415,7 +375,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
       return;
     }
     refuse_inexact_write_back(entry);
-    if (entry.op.name() == "aten::mul.Scalar") round_factor(*stack);
+    round_factor(entry, *stack);
   }
   const auto count = entry.args.size();
   const auto args = at::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);

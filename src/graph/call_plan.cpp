@@ -81,7 +81,7 @@ class CallPlanner {
     const auto number = static_cast<int32_t>(plan_.handed_out.size());
     AG_CHECK(number == position, "what is handed out comes first");
     plan_.results += output.kind == OutputKind::result;
-    plan_.handed_out.push_back({output.value == kNoValue ? -1 : position, output.alias, output.leaf,
+    plan_.handed_out.push_back({output.value == kNoValue, output.alias, output.leaf,
                                 output.differentiable(), output.inner, output.version,
                                 output.own_view});
     if (output.value == kNoValue || output.alias.kind != OutputAlias::Kind::none) return;
@@ -160,7 +160,7 @@ std::vector<Owner> storage_owners(const Graph& graph) {
       if (of_kind(output.kind)) own(output.value, owner);
     }
   };
-  // The last to say so stands.
+  // Later ones take precedence.
   own_outputs(Owner::written, [](OutputKind kind) { return kind == OutputKind::mutated_input; });
   own_outputs(Owner::result, handed_out);
   for (const Owner owner : {Owner::argument, Owner::held}) {

@@ -75,9 +75,9 @@ struct SavedSlot {
 std::string_view name(const SavedSlot& slot);
 
 struct CallPlan {
-  /// A tensor that the caller gets, or the base of one.
+  /// A tensor that the caller gets, or the base of one: the output of the forward at the same position.
   struct HandedOut {
-    int32_t output = -1;  ///< of the forward, -1 for an undefined tensor
+    bool undefined = false;
     OutputAlias alias;
     bool leaf = false;            ///< requires grad and has no history
     bool differentiable = false;  ///< has a tangent

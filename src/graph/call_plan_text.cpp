@@ -69,7 +69,7 @@ using Mutation = CallPlan::Mutation;
 using VersionBump = CallPlan::VersionBump;
 
 constexpr auto fields_of(const HandedOut*) {
-  return std::tuple(Field{"output", &HandedOut::output}, Field{"leaf", &HandedOut::leaf},
+  return std::tuple(Field{"undefined", &HandedOut::undefined}, Field{"leaf", &HandedOut::leaf},
                     Field{"differentiable", &HandedOut::differentiable}, Field{"inner", &HandedOut::inner},
                     Field{"version", &HandedOut::version}, Field{"own_view", &HandedOut::own_view});
 }
@@ -124,43 +124,49 @@ void read_record(TextCursor& cursor, Record& record) {
              fields_of(static_cast<const Record*>(nullptr)));
 }
 
-void write_all(std::string& out, std::string_view kind, const std::vector<int32_t>& indices) {
-  for (const int32_t index : indices) {
-    out += kind;
-    write(out, Alone{index});
-    out += '\n';
-  }
+void write_entry(std::string& out, int32_t index) { write(out, Alone{index}); }
+void write_entry(std::string& out, const HandedOut& handed) {
+  write(out, handed);
+  write(out, handed.alias);
+}
+template <class Record>
+void write_entry(std::string& out, const Record& record) {
+  write(out, record);
 }
 
-template <class Record>
-void write_all(std::string& out, std::string_view kind, const std::vector<Record>& records) {
-  for (const Record& record : records) {
-    out += kind;
-    write(out, record);
-    if constexpr (std::is_same_v<Record, HandedOut>) write(out, record.alias);
-    out += '\n';
-  }
+void read_entry(TextCursor& cursor, int32_t& index) {
+  Alone alone;
+  read_record(cursor, alone);
+  index = alone.index;
 }
-
+void read_entry(TextCursor& cursor, HandedOut& handed) {
+  read_record(cursor, handed);
+  read_record(cursor, handed.alias);
+}
 template <class Record>
-Record read_entry(TextCursor& cursor) {
-  Record record;
+void read_entry(TextCursor& cursor, Record& record) {
   read_record(cursor, record);
-  if constexpr (std::is_same_v<Record, HandedOut>) read_record(cursor, record.alias);
-  return record;
 }
+
+/// The kinds of entries, in the order in which they are written.
+constexpr auto kKinds =
+    std::tuple(Field{"handed_out", &CallPlan::handed_out}, Field{"mutation", &CallPlan::mutations},
+               Field{"version_bump", &CallPlan::version_bumps},
+               Field{"inner_view", &CallPlan::inner_views}, Field{"tangent", &CallPlan::tangents},
+               Field{"saved", &CallPlan::saved}, Field{"gradient", &CallPlan::gradients});
 
 }  // namespace
 
 std::string to_text(const CallPlan& plan) {
   std::string out = fmt::format("{} primals {} results {}\n", kHeader, plan.primals, plan.results);
-  write_all(out, "handed_out", plan.handed_out);
-  write_all(out, "mutation", plan.mutations);
-  write_all(out, "version_bump", plan.version_bumps);
-  write_all(out, "inner_view", plan.inner_views);
-  write_all(out, "tangent", plan.tangents);
-  write_all(out, "saved", plan.saved);
-  write_all(out, "gradient", plan.gradients);
+  const auto write_all = [&](const auto& kind) {
+    for (const auto& entry : plan.*kind.member) {
+      out += kind.name;
+      write_entry(out, entry);
+      out += '\n';
+    }
+  };
+  std::apply([&](const auto&... kind) { (write_all(kind), ...); }, kKinds);
   return out;
 }
 
@@ -174,23 +180,14 @@ CallPlan parse_call_plan(std::string_view text, std::string origin) {
   cursor.expect("results");
   plan.results = cursor.number<int32_t>("the number of results");
   for (cursor.next_line(); !cursor.at_end(); cursor.next_line()) {
-    if (cursor.take("handed_out")) {
-      plan.handed_out.push_back(read_entry<HandedOut>(cursor));
-    } else if (cursor.take("mutation")) {
-      plan.mutations.push_back(read_entry<Mutation>(cursor));
-    } else if (cursor.take("version_bump")) {
-      plan.version_bumps.push_back(read_entry<VersionBump>(cursor));
-    } else if (cursor.take("inner_view")) {
-      plan.inner_views.push_back(read_entry<Alone>(cursor).index);
-    } else if (cursor.take("tangent")) {
-      plan.tangents.push_back(read_entry<Alone>(cursor).index);
-    } else if (cursor.take("saved")) {
-      plan.saved.push_back(read_entry<SavedSlot>(cursor));
-    } else if (cursor.take("gradient")) {
-      plan.gradients.push_back(read_entry<Alone>(cursor).index);
-    } else {
-      cursor.fail("an entry of a call plan");
-    }
+    const auto read_one = [&](const auto& kind) {
+      if (!cursor.take(kind.name)) return false;
+      read_entry(cursor, (plan.*kind.member).emplace_back());
+      return true;
+    };
+    const bool known =
+        std::apply([&](const auto&... kind) { return (read_one(kind) || ...); }, kKinds);
+    if (!known) cursor.fail("an entry of a call plan");
   }
   return plan;
 }

@@ -76,7 +76,7 @@ class PlanVerifier {
     for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
       const auto& entry = plan_.handed_out[i];
       const Output& found = output(static_cast<int32_t>(i), kRule);
-      require(found.alias == entry.alias && (entry.output < 0) == (found.value == kNoValue), kRule,
+      require(found.alias == entry.alias && entry.undefined == (found.value == kNoValue), kRule,
               "output " + std::to_string(i));
       require(!entry.alias.of_output() || is_index(entry.alias.index, plan_.handed_out),
               "an alias is of what is handed out", "output " + std::to_string(i));

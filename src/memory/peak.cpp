@@ -104,9 +104,8 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   // and what lies in a storage belongs to whoever holds one of them.
   std::vector<bool> of_caller = inputs_of(forward, InputKind::primal);
   std::vector<bool> saved(forward.values.size(), false);
-  for (const CallPlan::HandedOut& handed : plan.handed_out) {
-    if (handed.output >= 0)
-      mark_storage(forward, forward.outputs[at(handed.output)].value, of_caller);
+  for (size_t i = 0; i < plan.handed_out.size(); ++i) {
+    mark_storage(forward, forward.outputs[i].value, of_caller);
   }
   for (const SavedSlot& slot : plan.saved) mark_storage(forward, slot.value, saved);
   std::vector<StorageLife> forward_lives = liveness(forward, rules);

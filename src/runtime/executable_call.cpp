@@ -132,8 +132,8 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
     const auto& out = plan_.handed_out[i];
     if (out.alias.kind == Alias::is_input)
       handed[i] = primals[static_cast<size_t>(out.alias.index)];
-    if (out.alias.kind != Alias::none || out.output < 0) continue;
-    handed[i] = outputs[static_cast<size_t>(out.output)];
+    if (out.alias.kind != Alias::none || out.undefined) continue;
+    handed[i] = outputs[i];
     bump_version(handed[i], out.version);
   }
   // In inference mode an alias is a plain view: it has no history that could be lost.
@@ -196,10 +196,8 @@ std::vector<std::optional<PackedTensor>> Executable::pack_saved(
       case Form::number: continue;
       case Form::input: tensor = primals[index]; break;
       case Form::input_copy: tensor = copies[next_copy++]; break;
-      case Form::raw: tensor = outputs[index]; break;
-      case Form::handed_out:
-        tensor = outputs[static_cast<size_t>(plan_.handed_out[index].output)];
-        break;
+      case Form::raw:
+      case Form::handed_out: tensor = outputs[index]; break;
       case Form::written_input:
         for (const auto& mutation : plan_.mutations) {
           if (mutation.primal != plan_.saved[i].index) continue;

@@ -1,0 +1,49 @@
+#include "capture/write_back.h"
+
+#include <antegrad/error.h>
+
+#include <string>
+
+#include "capture/call_site.h"
+#include "capture/stand_in.h"
+#include "graph/lazy_bits.h"
+
+namespace antegrad::capture {
+
+using torch::jit::Stack;
+
+const ops::OpEntry* written_back_as(const InPlace& writing, const ops::OpEntry& entry,
+                                    const Stack& stack) {
+  const auto bits = behind(entry.op, {});
+  if (bits == LazyBits()) return nullptr;
+  const auto* written = as_stand_in(stack.back().toTensor());
+  if (written == nullptr || writing.writes_memory_of(written->value())) return nullptr;
+  return &ops::entry_of(
+      Op::intern(bits.conj ? "aten::_conj_physical.default" : "aten::neg.default"));
+}
+
+void round_factor(const ops::OpEntry& entry, Stack& stack) {
+  if (entry.op.name() != "aten::mul.Scalar") return;
+  const auto& self = torch::jit::peek(stack, 0, 2).toTensor();
+  auto& factor = torch::jit::peek(stack, 1, 2);
+  if (!self.device().is_cpu() || !at::isReducedFloatingType(self.scalar_type())) return;
+  if (!factor.isDouble()) return;
+  const double exact = factor.toDouble();
+  factor = self.scalar_type() == at::kHalf
+               ? static_cast<double>(static_cast<c10::Half>(static_cast<float>(exact)))
+               : static_cast<double>(static_cast<c10::BFloat16>(static_cast<float>(exact)));
+}
+
+void refuse_inexact_write_back(const ops::OpEntry& entry) {
+  const auto& name = entry.op.name();
+  const bool unfold = name == "aten::unfold_backward.default";
+  if (!unfold && name != "aten::sum.dim_IntList" && name != "aten::sum.default") return;
+  throw MutationError(unfold ? "unfold" : "expand",
+                      {"writes to tensors that show their base through other views",
+                       std::string(unfold ? "a write to windows that unfold() shows"
+                                          : "a write to elements of what expand() shows") +
+                           ", at " + call_site(),
+                       "write to the tensor itself through narrow() or select()"});
+}
+
+}  // namespace antegrad::capture
