@@ -6,7 +6,7 @@ import types
 
 import torch
 
-from antegrad._structures import key_text
+from antegrad._structures import key_text, refill
 
 _DEPTH = 4
 _MOST = 20_000  # containers and objects; what lies beyond is not looked at
@@ -118,17 +118,10 @@ def _parts(container):
 
 
 def _put(container, parts):
-    if isinstance(container, list):
-        container[:] = parts
-    elif isinstance(container, dict):
-        container.clear()
-        container.update(zip(parts[::2], parts[1::2]))
-    elif isinstance(container, set):
-        container.clear()
-        container.update(parts)
-    elif isinstance(container, collections.deque):
-        container.clear()
-        container.extend(parts)
+    if isinstance(container, dict):
+        refill(container, zip(parts[::2], parts[1::2]))
+    elif isinstance(container, (list, set, collections.deque)):
+        refill(container, parts)
     elif isinstance(container, _Globals):
         container.variables.update(zip(container.names, parts))
     elif parts:

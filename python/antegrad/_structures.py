@@ -48,20 +48,20 @@ def is_replaceable(container):
     return type(container) in _REPLACEABLE or type(container) not in pytree.SUPPORTED_NODES
 
 
+def refill(container, items):
+    """Makes `items` all that a list, deque, set or dictionary holds; of a dictionary its items, or a mapping."""
+    container.clear()
+    (container.update if isinstance(container, (dict, set)) else container.extend)(items)
+
+
 def replace(container, contents):
     """Puts what is in `contents`, a container of the same type, into `container`."""
-    if isinstance(container, list):
-        container[:] = contents
-    elif isinstance(container, dict):
-        container.clear()
-        container.update(contents)
-        if isinstance(container, collections.defaultdict):
-            container.default_factory = contents.default_factory
-    elif isinstance(container, collections.deque):
-        container.clear()
-        container.extend(contents)
-    else:
+    if not isinstance(container, (list, dict, collections.deque)):
         set_state(container, state_of(contents))
+        return
+    refill(container, contents)
+    if isinstance(container, collections.defaultdict):
+        container.default_factory = contents.default_factory
 
 
 def place_of(target, args, kwargs, result):
