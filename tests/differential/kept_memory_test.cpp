@@ -16,7 +16,8 @@ namespace kept_memory_test {
 using List = std::vector<at::Tensor>;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kOwnHeap = false;  // a sanitizer's
+// A sanitizer has an allocator of its own, which mallinfo2() does not see.
+constexpr bool kOwnHeap = false;
 #else
 constexpr bool kOwnHeap = true;
 #endif
