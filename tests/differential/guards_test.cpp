@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <common/models.h>
-#include <ftw.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -19,6 +18,7 @@
 #include <sstream>
 #include <string>
 
+#include "support/folder.h"
 #include "support/parity.h"
 
 namespace antegrad::testing {
@@ -358,26 +358,14 @@ TEST(Donation, ListsWhatTheBackwardMayReuse) {
   EXPECT_NE(text.str().find("3 tensors donated to the backward"), std::string::npos);
 }
 
-// A folder for the dumps of one callable, gone in the end.
-struct DumpFolder {
-  DumpFolder() { EXPECT_NE(mkdtemp(path.data()), nullptr); }
-  ~DumpFolder() {
-    const auto remove = [](const char* entry, const struct stat*, int, struct FTW*) {
-      return std::remove(entry);
-    };
-    nftw(path.c_str(), remove, /*nopenfd=*/8, FTW_DEPTH | FTW_PHYS);
-  }
-  DumpFolder(const DumpFolder&) = delete;
-  DumpFolder& operator=(const DumpFolder&) = delete;
-
+// A folder for the dumps of one callable.
+struct DumpFolder : TemporaryFolder {
   Options options() const {
     Options dumping;
-    dumping.dump_dir = path;
+    dumping.dump_dir = path();
     return dumping;
   }
-  std::ifstream open(const char* file) const { return std::ifstream(path + "/" + file); }
-
-  std::string path = ::testing::TempDir() + "antegrad_dumps_XXXXXX";  // which mkdtemp fills in
+  std::ifstream open(const char* file) const { return std::ifstream(*this / file); }
 };
 
 TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {

@@ -24,6 +24,7 @@
 #include "common/models.h"
 #include "runtime/nameless_file.h"
 #include "support/bits.h"
+#include "support/folder.h"
 #include "support/saving.h"
 
 namespace antegrad::testing {
@@ -35,31 +36,18 @@ using compress::offloaded_bytes;
 using Fn = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 using List = std::vector<at::Tensor>;
 
-/// A directory of a test's own, which stays empty: files in it have no name.
-class Directory {
- public:
-  Directory() {
-    auto name = (std::filesystem::temp_directory_path() / "offload.XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Directory() { EXPECT_TRUE(std::filesystem::remove(path_)) << path_ << " is not empty"; }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 class Offload : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(offloaded_bytes(), 0); }
-  void TearDown() override { EXPECT_EQ(offloaded_bytes(), 0); }
+  void TearDown() override {
+    EXPECT_EQ(offloaded_bytes(), 0);
+    EXPECT_TRUE(directory.is_empty()) << "files in it have no name";
+  }
 
   /// Moves everything that is not empty.
   HostOffload everything() const { return {.min_bytes = 1, .directory = directory.path()}; }
 
-  Directory directory;
+  const TemporaryFolder directory;
 };
 
 Options options() { return Options().with_verify_graphs(true); }
@@ -405,7 +393,7 @@ TEST_F(OffloadErrors, MoreThanMayBeOut) {
 }
 
 TEST_F(OffloadErrors, NoDirectory) {
-  expect_refused({.min_bytes = 1, .directory = directory.path() + "/missing"}, "/missing");
+  expect_refused({.min_bytes = 1, .directory = directory / "missing"}, "/missing");
   expect_refused({.min_bytes = 1, .directory = "/dev/null"}, "/dev/null");
 }
 
@@ -520,7 +508,7 @@ TEST_F(Offload, AProcessThatIsKilledLeavesNoFile) {
     });
     EXPECT_TRUE(child.said_yes());
   }
-  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+  EXPECT_TRUE(directory.is_empty());
 }
 
 TEST_F(Offload, AForkedChildReadsWhatItsParentMoved) {

@@ -8,9 +8,9 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/linear.h>
 
-#include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <ostream>
 #include <set>
 #include <string>
@@ -300,7 +300,7 @@ std::vector<Effect> budgets() {
        "by times"},
       {"memory_budget_compressors",
        "bf16",
-       {"memory_share=0.1"},
+       {"memory_share=0"},
        [](const Options& options) {
          return std::string(program_of_gpt(options).hooked.empty() ? "nothing packed" : "packed");
        },
@@ -341,6 +341,7 @@ Report report_of(Step step, const List& calls) {
 
 std::vector<Effect> calls() {
   const List four(4, at::ones({3}));
+  const auto dumps = std::make_shared<TemporaryFolder>();
   const List two_sizes = {at::ones({3}), at::ones({4}), at::ones({4})};
   return {
       {"name",
@@ -402,12 +403,12 @@ std::vector<Effect> calls() {
        "false",
        "true"},
       {"dump_dir",
-       (std::filesystem::temp_directory_path() / "antegrad_option_effects").string(),
+       dumps->path(),
        {},
        [=](const Options& options) {
          report_of(compile(sine, options), four);
          if (options.dump_dir.empty()) return std::string("no folder");
-         return std::string(remove_folder(options.dump_dir) > 0 ? "graphs" : "nothing");
+         return std::string(dumps->is_empty() ? "nothing" : "graphs");
        },
        "no folder",
        "graphs"},

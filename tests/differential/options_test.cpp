@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
+
+#include "support/folder.h"
 
 namespace antegrad::testing {
 namespace options_test {
@@ -38,12 +39,12 @@ TEST(OptionsOfCallables, StayAsTheyWereWhenItWasCompiled) {
 // In a process of its own, since the environment is read once.
 TEST(OptionsOfCallables, WrittenInCodeLeaveDumpsToTheEnvironment) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto folder = std::filesystem::temp_directory_path() / "antegrad_options_test";
-  setenv("ANTEGRAD_DUMP", folder.c_str(), 1);
+  const TemporaryFolder folder;
+  setenv("ANTEGRAD_DUMP", folder.path().c_str(), 1);
   EXPECT_EXIT(compile(body, Options().with_max_programs(2))(at::ones({2}));
               std::_Exit(0), ::testing::ExitedWithCode(0), "");
   unsetenv("ANTEGRAD_DUMP");
-  EXPECT_FALSE(std::filesystem::is_empty(folder));
+  EXPECT_FALSE(folder.is_empty());
 }
 
 TEST(OptionsOfCallables, OutOfRangeAreRefused) {

@@ -318,12 +318,11 @@ std::vector<std::string> last_dumps(const std::filesystem::path& folder) {
 
 // The reference's example: eight bits and a dtype, which is a constant of the program.
 TEST(HookScenarios, AFunctionReadsWhatWentThroughEightBits) {
-  std::string folder = ::testing::TempDir() + "antegrad_hooks_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const TemporaryFolder folder;
   const auto x = leaf({3, 4});
   const auto fn = [](const at::Tensor& x) { return SavesItsArgument::apply(x + 1); };
   auto settings = options(HookFilter::all);
-  settings.dump_dir = folder;
+  settings.dump_dir = folder.path();
   auto step = compile(fn, settings);
   const SavedTensorHooks scope(
       [](const at::Tensor& t) { return std::pair(t.scalar_type(), t.to(at::kFloat8_e4m3fn)); },
@@ -332,8 +331,7 @@ TEST(HookScenarios, AFunctionReadsWhatWentThroughEightBits) {
   const auto found = torch::autograd::grad({step(x)}, {x}, {tangent});
   const auto read = (x.detach() + 1).to(at::kFloat8_e4m3fn).to(at::kFloat);
   EXPECT_TRUE(same_bits({tangent + read}, found));
-  const auto graphs = last_dumps(folder);
-  remove_folder(folder);
+  const auto graphs = last_dumps(folder.path());
   ASSERT_EQ(graphs.size(), 2u);
   EXPECT_EQ(graphs[0], R"(antegrad.graph 1 "step.forward"
 inputs

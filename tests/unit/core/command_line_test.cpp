@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -14,6 +13,7 @@
 #include "graph/graph_file.h"
 #include "graphs.h"
 #include "options/reference.h"
+#include "support/folder.h"
 
 namespace antegrad::testing {
 namespace command_line_test {
@@ -58,13 +58,13 @@ TEST(CommandLine, VerifyTellsValidFromInvalidAndMalformed) {
 }
 
 TEST(CommandLine, AnInvalidGraphNamesTheRule) {
-  const auto file = std::filesystem::temp_directory_path() / "antegrad_invalid.agraph";
+  const TemporaryFolder folder;
+  const std::string file = folder / "invalid.agraph";
   std::ofstream(file) << "antegrad.graph 1 \"x\"\ninputs\n  %0: f32[2] primal\nnodes\noutputs\n"
                          "  %0 result\n";
   for (const std::string command : {"verify ", "stats ", "draw "}) {
-    expect(run(command + file.string()), 1, "breaks the rule");
+    expect(run(command + file), 1, "breaks the rule");
   }
-  std::filesystem::remove(file);
 }
 
 TEST(CommandLine, AHalfOfAPartitionCannotBeSplitAgain) {
@@ -144,29 +144,25 @@ TEST(CommandLine, DrawsDotWithoutGraphviz) {
 }
 
 TEST(CommandLine, ExplainsThatGraphvizIsMissing) {
-  const std::string picture =
-      (std::filesystem::temp_directory_path() / "antegrad_none.svg").string();
+  const TemporaryFolder folder;
   const std::string path = getenv("PATH");
   setenv("PATH", "/nowhere", 1);
-  const Outcome outcome = run("draw " + kMlp + " -o " + picture);
+  const Outcome outcome = run("draw " + kMlp + " -o " + folder / "none.svg");
   setenv("PATH", path.c_str(), 1);
   expect(outcome, 2, "install graphviz");
 }
 
 const std::string kLlama = std::string(ANTEGRAD_TEST_DATA) + "/reference/llama.agraph";
 
-/// A file that is removed with it.
+/// A file in a folder of its own.
 struct OutputFile {
-  explicit OutputFile(const std::string& name)
-      : path((std::filesystem::temp_directory_path() / ("antegrad_cli_" + name)).string()) {
-    std::filesystem::remove(path);
-  }
-  ~OutputFile() { std::filesystem::remove(path); }
+  explicit OutputFile(const std::string& name) : path(folder / name) {}
   std::string text() const {
     std::ifstream file(path);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  std::string path;
+  const TemporaryFolder folder;
+  const std::string path;
 };
 
 TEST(CommandLine, ExplainShowsThePlanForABudget) {

@@ -13,6 +13,7 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "reference_files.h"
+#include "support/folder.h"
 
 namespace antegrad::testing {
 namespace import_json_test {
@@ -139,10 +140,9 @@ TEST(ImportJson, RefusesWhatIsNoSuchGraph) {
 
 class Files : public ::testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path); }
   void write(const std::string& bytes) const { std::ofstream(path, std::ios::binary) << bytes; }
-  const std::string path =
-      (std::filesystem::temp_directory_path() / "antegrad_import_json_test").string();
+  const TemporaryFolder folder;
+  const std::string path = folder / "graph.json";
 };
 
 TEST_F(Files, AreReadPlainOrGzipped) {

@@ -2,7 +2,7 @@
 // that there are not.
 
 #include <algorithm>
-#include <filesystem>
+#include <cstdio>
 #include <fstream>
 #include <set>
 #include <string>
@@ -18,6 +18,7 @@
 #include "options/reference.h"
 #include "options/settings.h"
 #include "options/table.h"
+#include "support/folder.h"
 
 namespace antegrad::testing {
 namespace options_test {
@@ -219,14 +220,15 @@ TEST(Options, JsonThatIsNoneSaysSo) {
 }
 
 TEST(Options, AFileHoldsWhatWasSaved) {
-  const auto file = std::filesystem::temp_directory_path() / "antegrad_options_test.json";
+  const TemporaryFolder folder;
+  const std::string file = folder / "options.json";
   const auto options = Options().with_memory_budget(512_MiB).with_audit(Audit::off);
-  save_options(options, file.string());
-  EXPECT_EQ(to_json(load_options(file.string())), to_json(options));
+  save_options(options, file);
+  EXPECT_EQ(to_json(load_options(file)), to_json(options));
   std::ofstream(file) << R"({"audit": "never"})";
-  expect_error<OptionError>([&] { load_options(file.string()); }, "in " + file.string());
-  std::filesystem::remove(file);
-  expect_error<InputError>([&] { load_options(file.string()); }, "a file that can be read");
+  expect_error<OptionError>([&] { load_options(file); }, "in " + file);
+  std::remove(file.c_str());
+  expect_error<InputError>([&] { load_options(file); }, "a file that can be read");
   expect_error<InputError>([&] { save_options(options, "/proc/none/options.json"); },
                            "a file that can be written");
 }

@@ -11,6 +11,7 @@
 #include "pass_graphs.h"
 #include "passes/cse.h"
 #include "passes/dce.h"
+#include "support/folder.h"
 
 namespace antegrad::testing {
 namespace pass_manager_test {
@@ -45,20 +46,18 @@ TEST(PassManager, NamesThePassThatBrokeTheGraph) {
 }
 
 TEST(PassManager, DumpsAreNumberedAndParseBack) {
-  const auto folder = std::filesystem::temp_directory_path() / "antegrad_pass_manager_test";
-  std::filesystem::remove_all(folder);
+  const TemporaryFolder folder;
   const auto log = std::make_shared<std::vector<PassRecord>>();
   PassContext context;
   context.log = log;
   context.dump_dir = folder / "inner";
   const Graph graph = graph_of(kInputs + "outputs\n  %0 result is_input 0\n");
   run_pass("cse", cse, run_pass("dce", dce, graph, context), context);
-  std::ifstream file(folder / "inner" / "01-cse.agraph");
+  std::ifstream file(folder / "inner/01-cse.agraph");
   std::stringstream text;
   text << file.rdbuf();
   expect_same(parse_graph(text.str()), graph);
-  EXPECT_TRUE(std::filesystem::exists(folder / "inner" / "00-dce.agraph"));
-  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(std::filesystem::exists(folder / "inner/00-dce.agraph"));
 }
 
 TEST(PassManager, AFolderThatCannotBeWrittenIsAnOptionError) {

@@ -2,9 +2,7 @@
 
 #include <antegrad/error.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -15,13 +13,11 @@ namespace antegrad::testing {
 namespace nameless_file_test {
 
 TEST(NamelessFile, ReadsBackWhatWasWrittenAndLeavesNoName) {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("antegrad_nameless_file_test." + std::to_string(getpid()));
-  std::filesystem::create_directory(folder);
+  const TemporaryFolder folder;
   std::vector<int> numbers(100'000);
   std::iota(numbers.begin(), numbers.end(), 0);
-  const runtime::NamelessFile file(folder, numbers.data(), numbers.size() * sizeof(int));
-  EXPECT_EQ(remove_folder(folder), 0U);
+  const runtime::NamelessFile file(folder.path(), numbers.data(), numbers.size() * sizeof(int));
+  EXPECT_TRUE(folder.is_empty());
   std::vector<int> read(numbers.size());
   file.read(read.data());
   EXPECT_EQ(read, numbers);
