@@ -1,5 +1,6 @@
-// Activation checkpointing: the same gradients, bit for bit, in a fraction of the memory. In eager
-// code, and in a compiled callable, where a policy decides operator by operator what is saved.
+// Activation checkpointing: the same gradients, bit for bit, with a fraction of the memory. Shown
+// in eager code and in a compiled callable with a policy that decides operator by operator what is
+// saved.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>
@@ -66,7 +67,7 @@ Step run(Blocks& blocks, const Loss& loss, const at::Tensor& x) {
   return step;
 }
 
-// The second step of a compiled loss: the first one captures.
+// Measures the second step of a compiled loss, since the first one captures.
 Step run_compiled(Blocks& blocks, const Loss& loss, const at::Tensor& x) {
   const Loss compiled =
       antegrad::compile(loss, antegrad::Options().with_audit(antegrad::Audit::off));

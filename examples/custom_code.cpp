@@ -1,6 +1,6 @@
-// Your own code inside a compiled callable: operators, autograd functions, host data, code that
-// reads data pointers, gradients inside. Each part runs eagerly and compiled; the program fails if
-// they differ.
+// Custom code inside a compiled callable: operators, autograd functions, host data, code that reads
+// data pointers, gradients inside the function. Each part runs eagerly and compiled; the program
+// fails if the results differ.
 
 #include <antegrad/antegrad.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
@@ -16,8 +16,7 @@ namespace {
 using List = std::vector<at::Tensor>;
 using torch::autograd::AutogradContext;
 
-// ---- an operator: a kernel, a Meta kernel that tells its shape, a derivative
-// ----------------------
+// ---- an operator: a kernel, a Meta kernel that tells its shape, a derivative --------------------
 
 at::Tensor softsign(const at::Tensor& x) {
   static const auto op = c10::Dispatcher::singleton()
@@ -43,8 +42,7 @@ struct Softsign : torch::autograd::Function<Softsign> {
 
 at::Tensor softsign_autograd(const at::Tensor& x) { return Softsign::apply(x); }
 
-// ---- an operator that writes an argument, and one that acts on the world
-// --------------------------
+// ---- an operator that writes an argument, and one that acts on the world ------------------------
 
 void track_cpu(at::Tensor mean, const at::Tensor& x, double rate) { mean.lerp_(x.mean(0), rate); }
 
@@ -79,7 +77,7 @@ TORCH_LIBRARY(mylib, m) {
   m.def("softsign(Tensor x) -> Tensor");
   m.def("track(Tensor(a!) mean, Tensor x, float rate) -> ()");
   m.def("tap(Tensor x, str name) -> Tensor");
-  antegrad::declare_effects("mylib::tap");  // returns something, and yet must not be dropped
+  antegrad::declare_effects("mylib::tap");  // returns a value, but must not be removed
 }
 TORCH_LIBRARY_IMPL(mylib, CPU, m) {
   m.impl("softsign", softsign_cpu);
@@ -94,19 +92,18 @@ TORCH_LIBRARY_IMPL(mylib, Autograd, m) {
   m.impl("softsign", softsign_autograd);
   m.impl("tap", torch::autograd::autogradNotImplementedFallback());
 }
-// Counts the write in the version counter, so that autograd notices one that comes too late.
+// Increments the version counter, so that autograd detects a write to a tensor saved before.
 TORCH_LIBRARY_IMPL(mylib, ADInplaceOrView, m) {
   m.impl("track", torch::autograd::autogradNotImplementedInplaceOrViewFallback());
 }
 
 namespace {
 
-// ---- an autograd function: nothing to register
-// ---------------------------------------------------
+// ---- an autograd function: nothing to register --------------------------------------------------
 
 struct RoundStraightThrough : torch::autograd::Function<RoundStraightThrough> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double step) {
-    context->saved_data["step"] = step;  // host values are constants of the program
+    context->saved_data["step"] = step;  // host values become constants of the program
     return (x / step).round() * step;
   }
   static List backward(AutogradContext* /*context*/, List grads) {
@@ -114,10 +111,9 @@ struct RoundStraightThrough : torch::autograd::Function<RoundStraightThrough> {
   }
 };
 
-// ---- code that reads data pointers
-// ---------------------------------------------------------------
+// ---- code that reads data pointers --------------------------------------------------------------
 
-// The first of each row that exceeds `threshold`, else 0: a loop that libtorch has no operator for.
+// The first element of each row above `threshold`, or 0: a loop for which libtorch has no operator.
 antegrad::Opaque first_above(float threshold) {
   const auto position = [threshold](const float* row, int64_t width) {
     int64_t i = 0;
@@ -153,10 +149,9 @@ antegrad::Opaque first_above(float threshold) {
   return code;
 }
 
-// ---- eager and compiled side by side
-// -------------------------------------------------------------
+// ---- eager and compiled side by side ------------------------------------------------------------
 
-// What a step leaves behind: loss, gradients, written buffers.
+// The outcome of a step: loss, gradients, written buffers.
 template <class Step>
 List run(Step& step, const at::Tensor& x, const List& leaves, const List& buffers) {
   List seen;

@@ -1,4 +1,5 @@
-// Host state: what a callable reads besides its arguments, found by the audit, then declared.
+// Host state: values that a callable reads besides its arguments. The audit finds it; then it is
+// declared.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>
@@ -15,7 +16,7 @@ int main() {
     return (smooth ? torch::tanh(y) : torch::relu(y)).pow(2).mean();
   };
 
-  // Nothing tells the compiled callable that `smooth` changed; the audit of call 2 does.
+  // The compiled callable does not know that `smooth` changed. The audit of call 2 detects it.
   auto careless = antegrad::compile(model, loss);
   careless(x, antegrad::dynamic(1.0));
   smooth = false;
@@ -25,7 +26,7 @@ int main() {
     std::cout << error.what() << "\n\n";
   }
 
-  // Declared, it selects the program. The scale may take any value: it is an input.
+  // A declared flag selects the program. The scale may take any value, since it is an input.
   auto step = antegrad::compile(model, loss, antegrad::Options().with_check_against_eager(2));
   step.guard([&] { return smooth; });
   for (int i = 0; i < 8; ++i) {

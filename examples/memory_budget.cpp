@@ -1,7 +1,7 @@
 // A training step within a memory budget. The planner chooses what the backward recomputes, and the
 // gradients stay the same, bit for bit. If no plan meets a budget, the error names the smallest one
-// that works. If gradients may differ, tensors may also be saved in fewer bits, which takes less
-// time.
+// that works. If gradients may differ slightly, tensors can also be saved in fewer bits, which
+// costs less time.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>
@@ -23,7 +23,7 @@ struct Step {
 };
 
 Step run(torch::nn::Sequential& model, const Loss& loss, const at::Tensor& x) {
-  torch::manual_seed(1);  // dropout draws the same, also where it runs again
+  torch::manual_seed(1);  // the same dropout masks, also in recomputation
   model->zero_grad();
   const antegrad::MemoryMeter meter;
   loss(x).backward();
@@ -40,7 +40,7 @@ bool is_within(const Step& eager, const Step& step, int64_t budget) {
   return static_cast<double>(step.peak_bytes) <= 1.02 * static_cast<double>(budget);
 }
 
-// Whether the gradients are eager's and the peak is within the budget.
+// Whether the gradients equal eager's and the peak is within the budget.
 bool holds(const Step& eager, const Step& step, int64_t budget) {
   for (size_t i = 0; i < eager.gradients.size(); ++i) {
     if (!torch::equal(eager.gradients[i], step.gradients[i])) return false;

@@ -1,4 +1,5 @@
-// Hooks on saved tensors: the forward saves tensors for the backward in fewer bits, or elsewhere.
+// Hooks on saved tensors: the forward saves tensors for the backward in fewer bits, or in other
+// memory.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>

@@ -1,5 +1,5 @@
-// Threads: several train one model through one compiled callable, another watches; then a kernel
-// fails.
+// Threads: several train one model through one compiled callable while another one evaluates. Then
+// a kernel fails.
 
 #include <antegrad/antegrad.h>
 #include <torch/torch.h>
@@ -19,7 +19,8 @@ int main() {
   };
   auto step = antegrad::compile(loss);
 
-  // Each thread has a shape of its own, so all compile at once; gradients of all add up.
+  // Each thread uses its own shape, so all compile at the same time. The gradients of all threads
+  // add up.
   constexpr int kThreads = 4;
   std::atomic<int> left = kThreads;
   std::vector<std::thread> threads;
@@ -30,7 +31,7 @@ int main() {
       --left;
     });
   }
-  // Grad mode belongs to a thread: this one evaluates, by a program without backward.
+  // Grad mode is per thread: this thread evaluates with a program without backward.
   threads.emplace_back([&] {
     const torch::NoGradGuard no_grad;
     do {
@@ -52,7 +53,7 @@ int main() {
                "were added: "
             << std::boolalpha << torch::allclose(found, head->weight.grad()) << "\n";
 
-  // An index that only the data shows: the error names the operator and the line above.
+  // An invalid index, which depends on data: the error names the operator and the line of the call.
   try {
     step(torch::full({8}, 99, torch::kLong), torch::ones({1}));
   } catch (const c10::Error& error) {

@@ -26,7 +26,7 @@ namespace {
 
 struct Settings {
   TrainingSettings training;
-  int threads = 0;  // as many as libtorch takes by itself
+  int threads = 0;  // 0: libtorch's default
   std::string text;
   std::filesystem::path out = "out/demo";
 };
@@ -47,11 +47,11 @@ BatchSampler sampler(const Settings& settings, const Corpus& corpus) {
   return {corpus, training.batch, training.model.context, training.seed};
 }
 
-/// Half of what eager takes, in whole mebibytes, or the least that works.
+/// Half of eager's peak, in whole mebibytes, or the smallest feasible budget.
 FeasibleBudget half_of_eager(const Settings& settings, const Corpus& corpus) {
   const auto batch = sampler(settings, corpus).next();
   TrainingRun eager("eager", settings.training, {});
-  eager.measure_step(batch);  // what libtorch allocates once
+  eager.measure_step(batch);  // libtorch's one-time allocations
   const auto mebibytes = (eager.measure_step(batch).peak_bytes / 2 + (1_MiB / 2)) / 1_MiB;
   auto budget = feasible_budget(settings.training, batch, std::max<int64_t>(mebibytes, 1) * 1_MiB);
   if (budget.is_smallest) budget.bytes = (budget.bytes + 1_MiB - 1) / 1_MiB * 1_MiB;
@@ -62,7 +62,7 @@ std::string budget_text(const Runs& runs) {
   return fmt::format("{} MiB", runs.budget.bytes / 1_MiB);
 }
 
-/// Step by step in turn, so that whatever else happens on the machine meets all.
+/// Trains the runs in turns, step by step, so that disturbances on the machine affect all of them.
 void train(const Settings& settings, const Corpus& corpus, Runs& runs) {
   auto batches = sampler(settings, corpus);
   const auto steps = settings.training.steps;
@@ -79,7 +79,7 @@ void train(const Settings& settings, const Corpus& corpus, Runs& runs) {
   }
 }
 
-/// The quickest of a few steps is the one that other programs on the machine disturbed least.
+/// Takes the fastest of a few steps: other processes on the machine disturbed it least.
 void measure(const Settings& settings, const Corpus& corpus, TrainingRun& run) {
   const auto batch = sampler(settings, corpus).next();
   for (int i = 0; i < kMeasuredSteps; ++i) {
@@ -88,7 +88,7 @@ void measure(const Settings& settings, const Corpus& corpus, TrainingRun& run) {
   }
 }
 
-/// What must be equal, and by how much it is not.
+/// Quantities that must be equal, and by how much they differ.
 struct Comparison {
   double largest_loss_difference = 0;
   int64_t losses_that_differ = 0;
@@ -109,7 +109,7 @@ Comparison compare(const TrainingRun& eager, const TrainingRun& compiled) {
     const auto a = eager.losses[i], b = compiled.losses[i];
     if (std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b)) continue;
     if (result.losses_that_differ++ == 0) result.first_difference = i + 1;
-    const auto difference = std::abs(a - b);  // a NaN stays one: it must not look like 0
+    const auto difference = std::abs(a - b);  // a NaN must not look like 0
     if (!(difference <= result.largest_loss_difference))
       result.largest_loss_difference = difference;
   }
@@ -189,7 +189,7 @@ Table results_table(const Settings& settings, const Runs& runs, const Comparison
   return table;
 }
 
-/// One column a run; each has one program.
+/// One column per run; each run has one program.
 Table program_table(const Runs& runs) {
   const auto compiled = runs.compiled.report(), budgeted = runs.budgeted.report();
   Table table({"compiled program", runs.compiled.name, runs.budgeted.name});

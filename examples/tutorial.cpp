@@ -1,5 +1,5 @@
-// The program of docs/tutorial.md: one model, from compile() to a memory budget to a graph that
-// `antegrad explain` reads. tutorial [FILE]: writes the graph to FILE, or to a temporary file that
+// The program of docs/tutorial.md: one model, from compile() to a memory budget to a graph for
+// `antegrad explain`. Usage: tutorial [FILE]. Writes the graph to FILE, or to a temporary file that
 // it removes.
 
 #include <antegrad/antegrad.h>
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
     return torch::nn::functional::cross_entropy(model->forward(in), target);
   };
 
-  // One step: the peak of its memory, and the gradients in the parameters.
+  // Runs one step: returns its peak of memory and leaves the gradients in the parameters.
   const auto run = [&](auto& step) {
     torch::manual_seed(1);  // the same dropout masks in each run
     model->zero_grad();

@@ -1,8 +1,7 @@
 #pragma once
 
-/// \file
-/// What the subcommands of the command line share. Each subcommand has a file of its own that adds
-/// it to the application; main.cpp lists them and turns exceptions into exit codes.
+/// \file Shared parts of the subcommands. Each subcommand has a file of its own that adds it to the
+/// application; main.cpp lists them and turns exceptions into exit codes.
 
 #include <stdexcept>
 #include <string>
@@ -18,13 +17,13 @@
 
 namespace antegrad::cli {
 
-/// Exit codes; docs/command-line.md promises them.
+/// Exit codes, documented in docs/command-line.md.
 inline constexpr int kOk = 0;
 inline constexpr int kInvalidGraph = 1;
 inline constexpr int kUsage = 2;
 
-/// The command cannot be carried out as it was given: a file that cannot be read, a missing
-/// program. Ends with kUsage; a bad graph throws antegrad::Error and ends with kInvalidGraph.
+/// A command that cannot be carried out as given: a file that cannot be read, a missing program.
+/// Exits with kUsage. An invalid graph throws antegrad::Error instead and exits with kInvalidGraph.
 class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -42,7 +41,7 @@ void add_passes(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_stats(CLI::App& app);
 
-/// Accepts the words of an enum.
+/// Accepts the names of an enum's values.
 template <class Enum>
 CLI::IsMember one_of() {
   return CLI::IsMember(std::vector<std::string>(kWords<Enum>.begin(), kWords<Enum>.end()));
@@ -51,30 +50,30 @@ CLI::IsMember one_of() {
 /// Adds the positional FILE of a subcommand.
 void add_graph_file(CLI::App& command, std::string& file);
 
-/// Adds --symbol, which gives symbolic sizes their values; see byte_rules().
+/// Adds --symbol, which gives values to symbolic sizes; see byte_rules().
 void add_symbols(CLI::App& command, std::vector<std::string>& symbols);
 
-/// The graph in `file`, "-" being standard input; parsed and not verified.
+/// Reads the graph in `file`, where "-" is standard input. Parsed but not verified.
 Graph read_graph(const std::string& file);
 
-/// The same, verified: what is not valid throws InternalError with the rule that it breaks.
+/// The same, verified. An invalid graph throws InternalError with the rule that it breaks.
 Graph read_valid_graph(const std::string& file);
 
-/// The graph in `file` with its record, when it has one.
+/// The graph in `file` with its record, if it has one.
 GraphFile read_graph_file(const std::string& file);
 
-/// Writes a whole file. Throws UsageError when it cannot.
+/// Writes a whole file. Throws UsageError on failure.
 void write_text(const std::string& file, const std::string& text);
 
-/// True for a graph with primals and gradients, which can be split into forward and backward.
+/// Whether a graph has primals and gradients and can be split into forward and backward.
 bool is_joint(const Graph& graph);
 
-/// The default partition, dead nodes and inputs of which only sizes are read removed before. Throws
+/// The default partition, after removing dead nodes and inputs of which only sizes are read. Throws
 /// GraphError for a backward graph.
 Partition partition_of(Graph graph);
 
-/// Rules with the values of the graph's symbols from words like "s0=8" or "batch=8". Throws
-/// UsageError when a symbol has no value or a word names none.
+/// Byte rules with the values of the graph's symbols from words such as "s0=8" or "batch=8". Throws
+/// UsageError if a symbol has no value or a word matches none.
 ByteRules byte_rules(const Graph& graph, const std::vector<std::string>& symbols);
 
 }  // namespace antegrad::cli

@@ -25,7 +25,7 @@ struct DrawOptions {
   bool partition = false;
 };
 
-/// Feeds a text to a program's standard input and waits for it. Returns its exit status.
+/// Writes a text to the standard input of a program and waits for it. Returns its exit status.
 int run_with_input(std::vector<std::string> command, const std::string& input) {
   int pipe_ends[2];
   if (::pipe(pipe_ends) != 0) throw UsageError(fmt::format("no pipe: {}", std::strerror(errno)));
@@ -48,7 +48,7 @@ int run_with_input(std::vector<std::string> command, const std::string& input) {
                     "render it elsewhere",
                     command[0], std::strerror(error)));
   }
-  // A program that ends early must not end this one with it; its exit status tells.
+  // If the program ends early, SIGPIPE must not end this one; the exit status reports the failure.
   std::signal(SIGPIPE, SIG_IGN);
   size_t written = 0;
   while (written < input.size()) {

@@ -46,7 +46,7 @@ struct PartitionOptions {
   bool json = false;
 };
 
-/// --set, and the options that are short for it.
+/// The options of --set, and the flags that abbreviate them.
 MinCutOptions min_cut_from(const PartitionOptions& options) {
   MinCutOptions min_cut;
   try {

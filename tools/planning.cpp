@@ -20,8 +20,8 @@ namespace antegrad::cli {
 namespace {
 
 struct Budget {
-  double share = 0;   ///< of the eager peak, where it is above 0
-  int64_t bytes = 0;  ///< or else this
+  double share = 0;   ///< of the eager peak, if above 0
+  int64_t bytes = 0;  ///< otherwise, the budget in bytes
 };
 
 Budget budget_from(const std::string& text) {

@@ -1,7 +1,7 @@
 #pragma once
 
-/// \file
-/// What the subcommands about memory budgets share: their options, and from a file to a planner.
+/// \file Shared parts of the subcommands about memory budgets: their options, and a planner made
+/// from a file.
 
 #include <memory>
 #include <optional>
@@ -20,26 +20,26 @@ namespace antegrad::cli {
 
 struct PlanOptions {
   std::string file;
-  std::string budget;  ///< "200MiB", "50%"; empty: none
+  std::string budget;  ///< "200MiB", "50%"; empty for none
   std::string effort = "quick";
-  std::string machine;  ///< empty: that of the graph's tensors
+  std::string machine;  ///< empty: the device of the graph's tensors
   bool as_is = false;
   std::vector<std::string> symbols;
 };
 
 /// Adds FILE, --budget, --effort, --machine, --as-is and --symbol.
 void add_plan_options(CLI::App& command, PlanOptions& options);
-/// Adds all of these but FILE.
+/// Adds all of these except FILE.
 void add_budget_options(CLI::App& command, PlanOptions& options);
 
 /// Whether plans may pack values as the record in the file says (PartitionChoice::packings).
 enum class Packing : bool { no, as_recorded };
 
-/// A joint graph, simplified, and its frontier. Stays where it is: the planner refers to the graph.
+/// A simplified joint graph and its frontier. Not movable, since the planner refers to the graph.
 class Planned {
  public:
-  /// Reads, simplifies and plans; shows progress on a terminal. Throws UsageError for options,
-  /// GraphError for a graph that is not joint.
+  /// Reads, simplifies and plans. Shows progress on a terminal. Throws UsageError for invalid
+  /// options, GraphError for a graph that is not joint.
   explicit Planned(const PlanOptions& options, Packing packing = Packing::no);
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;
@@ -48,13 +48,13 @@ class Planned {
   const Graph& joint() const { return joint_; }
   const ByteRules& rules() const { return rules_; }
   const budget::Planner& planner() const { return *planner_; }
-  /// In bytes; nothing when none was asked for.
+  /// In bytes; nothing if no budget was given.
   std::optional<int64_t> budget() const { return budget_; }
-  /// The plan for the budget, or that without one. Throws BudgetError.
+  /// The plan for the budget, or the plan without a budget. Throws BudgetError.
   budget::PlanPoint point() const;
-  /// With a budget.
+  /// Requires a budget.
   PartitionChoice choice() const;
-  /// "quick search, times of a gpu", "..., packing by bf16"
+  /// A description such as "quick search, times of a gpu" or "..., packing by bf16".
   std::string how() const;
 
  private:
@@ -69,10 +69,11 @@ class Planned {
   std::optional<int64_t> budget_;
 };
 
-/// A verified joint graph with numbered nodes, and its record. Throws GraphError for another one.
+/// A verified joint graph with numbered nodes, and its record. Throws GraphError if the graph is
+/// not joint.
 GraphFile read_joint_file(const std::string& file);
 Graph read_joint_graph(const std::string& file);
-/// What partitions start from.
+/// The graph that partitions start from.
 Graph simplified(Graph joint, bool as_is);
 
 }  // namespace antegrad::cli

@@ -1,15 +1,13 @@
 #pragma once
 
-/// \file
-/// One line on standard error that says how far something is: for people who wait, and for nobody
-/// else.
+/// \file One progress line on standard error, shown only on a terminal.
 
 #include <chrono>
 #include <string>
 
 namespace antegrad::cli {
 
-/// Shows nothing unless standard error is a terminal, nor in the first moments, nor after its end.
+/// Shows nothing if standard error is not a terminal, in the first moments, or after the end.
 class Progress {
  public:
   explicit Progress(std::string what);

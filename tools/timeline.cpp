@@ -46,7 +46,7 @@ void timeline(const TimelineCommand& command) {
       add("minimum cut", min_cut_partition(std::move(graph), {}, rules.symbols), rules);
     }
   }
-  // What is compared stands behind.
+  // The series that others are compared with is drawn behind them.
   if (series.size() > 1) series.front().dashed = true;
   write_text(command.output, timeline_svg(series, options));
 }

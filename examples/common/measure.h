@@ -24,20 +24,20 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// The middle value, or the mean of the two middle ones; 0 of nothing.
+/// The middle value, or the mean of the two middle ones; 0 for an empty list.
 double median(std::vector<double> values);
 
 struct StepMemory {
   int64_t peak_bytes = 0;
-  int64_t held_bytes = 0;             ///< alive between forward and backward, the result included
+  int64_t held_bytes = 0;             ///< live between forward and backward, the result included
   std::vector<MemoryEvent> timeline;  ///< every change of the live bytes
   double backward_ms = 0;             ///< when the backward started, on the timeline's clock
   double milliseconds = 0;            ///< forward and backward
 };
 
-/// Runs `forward` and backward from its result, and measures the most bytes alive through
-/// libtorch's CPU allocator between entry and end of backward, less those alive at entry. The
-/// definition of a peak wants `.grad` undefined: clear the gradients before.
+/// Runs `forward` and the backward of its result. Measures the peak of libtorch's CPU allocator
+/// between entry and the end of the backward, minus the bytes live at entry. The peak is defined
+/// for undefined `.grad`: clear the gradients before.
 StepMemory measure_memory(const std::function<at::Tensor()>& forward);
 
 }  // namespace antegrad::examples

@@ -24,7 +24,7 @@ GptImpl::GptImpl(const GptConfig& config) : config_(config) {
         .width = config.width, .heads = config.heads, .dropout = config.dropout, .causal = true}));
   }
   norm_ = register_module("norm", nn::LayerNorm(nn::LayerNormOptions({config.width})));
-  // The weight of the embedding is that of the output layer too: small, or the first losses are
+  // The output layer shares the weight of the embedding. It must be small, or the first losses are
   // huge.
   nn::init::normal_(embedding_->weight, 0, 0.02);
   nn::init::normal_(positions_, 0, 0.02);

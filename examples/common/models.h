@@ -1,9 +1,8 @@
 #pragma once
 
-/// \file
-/// The models of the examples, benchmarks and tests: ordinary libtorch modules that know nothing of
-/// antegrad. Each takes its inputs and targets and returns a scalar loss; those of blocks or layers
-/// also take how these are called.
+/// \file The models of the examples, benchmarks and tests: ordinary libtorch modules that know
+/// nothing of antegrad. Each takes inputs and targets and returns a scalar loss. Models made of
+/// blocks or layers also take the function that calls these.
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -59,7 +58,7 @@ struct MlpConfig {
   double dropout = 0.1;
 };
 
-/// Layers of LayerNorm, Linear, GELU and Dropout; mean squared error.
+/// Layers of LayerNorm, Linear, GELU and Dropout. The loss is the mean squared error.
 class MlpImpl : public torch::nn::Module {
  public:
   explicit MlpImpl(const MlpConfig& config);
@@ -79,7 +78,8 @@ struct CnnConfig {
   double dropout = 0;  ///< before the last layer
 };
 
-/// Stages of twice Conv, BatchNorm and ReLU, then MaxPool; a linear classifier; cross entropy.
+/// Stages of two Conv, BatchNorm and ReLU followed by MaxPool, then a linear classifier. The loss
+/// is the cross entropy.
 class CnnImpl : public torch::nn::Module {
  public:
   explicit CnnImpl(const CnnConfig& config);

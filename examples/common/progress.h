@@ -1,8 +1,7 @@
 #pragma once
 
-/// \file
-/// Progress of a long loop. On a terminal one line that is drawn again and again: a bar, percent,
-/// what the caller has to say, and the time left. Elsewhere (a file, a pipe) a plain line every few
+/// \file Progress of a long loop. On a terminal, one line that is redrawn: a bar, the percentage, a
+/// note of the caller, and the time left. Elsewhere (a file, a pipe), a plain line every few
 /// seconds.
 
 #include <chrono>
@@ -16,13 +15,13 @@ class Progress {
  public:
   /// `label` stands before the bar. `total` is the number of steps. `file` is not owned.
   Progress(std::string label, int64_t total, std::FILE* file = stdout);
-  /// Ends the line, so that what is printed next starts on one of its own.
+  /// Ends the line, so that later output starts on a line of its own.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `done` steps are done. `note` is shown beside the bar: "loss 2.31, 10.2k tokens/s". Draws at
-  /// most a few times a second; the last step always.
+  /// Reports that `done` steps are done. `note` is shown beside the bar: "loss 2.31, 10.2k
+  /// tokens/s". Redraws at most a few times per second, and always for the last step.
   void update(int64_t done, const std::string& note = "");
 
  private:
@@ -42,10 +41,10 @@ class Progress {
   Clock::time_point last_drawn_;
 };
 
-/// Steps a second (or tokens) over the last few seconds.
+/// Steps (or tokens) per second over the last few seconds.
 class Rate {
  public:
-  /// Adds `amount` that was done in `seconds`.
+  /// Adds `amount`, done in `seconds`.
   void add(double amount, double seconds);
   double per_second() const { return seconds_ > 0 ? amount_ / seconds_ : 0; }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-/// \file
-/// A residual network for small images, as wide and deep as the ResNet-20 of CIFAR by default.
+/// \file A residual network for small images. By default as wide and deep as ResNet-20 for CIFAR.
 
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -23,8 +22,8 @@ struct ResNetConfig {
   int64_t classes = 10;
 };
 
-/// Two convolutions of 3×3 with batch norm, around them a shortcut: one of 1×1 where the shape
-/// changes.
+/// Two 3×3 convolutions with batch norm and a shortcut around them. The shortcut is a 1×1
+/// convolution if the shape changes.
 class ResidualBlockImpl : public torch::nn::Module {
  public:
   ResidualBlockImpl(int64_t in, int64_t out, int64_t stride);
@@ -36,8 +35,8 @@ class ResidualBlockImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ResidualBlock);
 
-/// A convolution, stages of residual blocks, the mean over the image, a linear classifier; cross
-/// entropy.
+/// A convolution, stages of residual blocks, the mean over the image, and a linear classifier. The
+/// loss is the cross entropy.
 class ResNetImpl : public torch::nn::Module {
  public:
   explicit ResNetImpl(const ResNetConfig& config);

@@ -1,7 +1,7 @@
 #pragma once
 
-/// \file
-/// Real text as training data: bytes of a file or of a folder's Python sources, and random batches.
+/// \file Real text as training data: the bytes of a file or of the Python sources in a folder, and
+/// random batches of them.
 
 #include <ATen/core/Tensor.h>
 #include <antegrad/error.h>
@@ -13,7 +13,7 @@
 
 namespace antegrad::examples {
 
-/// A text cannot be read or is too short.
+/// A text that cannot be read or is too short.
 class TextError : public Error {
   using Error::Error;
 };
@@ -23,21 +23,22 @@ struct Corpus {
   std::string bytes;
 };
 
-/// The bytes of a file, or of a folder's *.py files (with those in its subfolders) one after the
-/// other in the order of their paths; what lies beyond `max_bytes` is left out. Throws TextError.
+/// The bytes of a file, or of all *.py files in a folder and its subfolders, concatenated in the
+/// order of their paths. At most `max_bytes` are read. Throws TextError.
 Corpus read_corpus(const std::filesystem::path& path, size_t max_bytes);
 
-/// The Python sources of the torch package whose libtorch this process runs. Throws TextError when
-/// libtorch does not lie in a Python package.
+/// The Python sources of the torch package whose libtorch this process runs. Throws TextError if
+/// libtorch is not part of a Python package.
 std::filesystem::path torch_package_folder();
 
 struct Batch {
-  at::Tensor inputs;   ///< [batch, context] of int64: bytes
-  at::Tensor targets;  ///< the same, each the byte that follows
+  at::Tensor inputs;   ///< [batch, context] bytes as int64
+  at::Tensor targets;  ///< the same shape: for each input byte, the byte after it
 };
 
-/// Random windows of a corpus, which must outlive it. Draws from a generator of its own, so that
-/// libtorch's serves the model alone. Throws TextError when the corpus holds no window.
+/// Random windows of a corpus, which must outlive the sampler. The sampler has its own generator,
+/// so that only the model draws from libtorch's. Throws TextError if the corpus is shorter than a
+/// window.
 class BatchSampler {
  public:
   BatchSampler(const Corpus& corpus, int64_t batch, int64_t context, uint64_t seed);

@@ -1,8 +1,7 @@
 #pragma once
 
-/// \file
-/// Runs of a byte-level GPT from one seed, eager and compiled in one way or another, that can be
-/// compared step by step.
+/// \file Training runs of a byte-level GPT from one seed, eager or compiled with various options,
+/// comparable step by step.
 
 #include <ATen/core/Generator.h>
 #include <antegrad/compile.h>
@@ -30,17 +29,17 @@ struct TrainingSettings {
   uint64_t seed = 1;
 };
 
-/// The model, its optimizer, and libtorch's generator as this run left it.
+/// The model, its optimizer, and the state of libtorch's generator after the last step of this run.
 class TrainingRun {
  public:
-  /// Compiled where there are options, else eager. Seeds libtorch's generator.
+  /// Compiled if there are options, otherwise eager. Seeds libtorch's generator.
   TrainingRun(std::string name, const TrainingSettings& settings,
               const std::optional<Options>& options);
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
   void train_step(const Batch& batch);
-  /// Forward and backward, no optimizer.
+  /// Forward and backward without an optimizer step.
   StepMemory measure_step(const Batch& batch);
 
   std::vector<at::Tensor> parameters() const { return model_->parameters(); }
@@ -51,7 +50,7 @@ class TrainingRun {
   std::vector<double> step_ms;
   at::Tensor generator_state;
   Rate tokens;
-  StepMemory memory;  ///< of a step after the last
+  StepMemory memory;  ///< of a step after the last one
 
  private:
   using Loss = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
@@ -63,8 +62,8 @@ class TrainingRun {
   Loss step_;
 };
 
-/// The memory budget that is asked for, or the smallest that works where that is more. In bytes;
-/// what works is found on a model of its own, compiled and not run.
+/// The requested memory budget, or the smallest feasible one if that is larger, in bytes. The
+/// smallest budget is found on a separate model, which is compiled and not run.
 struct FeasibleBudget {
   int64_t bytes = 0;
   bool is_smallest = false;

@@ -1,8 +1,6 @@
 #pragma once
 
-/// \file
-/// The transformer block that the language model and the vision transformer of the examples are
-/// made of.
+/// \file The transformer block of the language model and the vision transformer in the examples.
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/dropout.h>
@@ -18,11 +16,11 @@ struct TransformerBlockConfig {
   int64_t width = 192;  ///< a multiple of `heads`
   int64_t heads = 6;
   double dropout = 0;   ///< in attention, and at the end of each branch
-  bool causal = false;  ///< each position attends to itself and to what is before it
+  bool causal = false;  ///< each position attends to itself and earlier ones
 };
 
-/// Pre-LayerNorm transformer block: self-attention, then an MLP with GELU. [batch, time, width] to
-/// the same.
+/// Pre-LayerNorm transformer block: self-attention, then an MLP with GELU. Maps [batch, time,
+/// width] to the same shape.
 class TransformerBlockImpl : public torch::nn::Module {
  public:
   explicit TransformerBlockImpl(const TransformerBlockConfig& config);

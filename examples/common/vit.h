@@ -26,8 +26,8 @@ struct VitConfig {
   double dropout = 0;  ///< in attention, and at the end of each branch
 };
 
-/// A linear map of each patch, learned positions, transformer blocks, the mean over patches, a
-/// linear classifier; cross entropy.
+/// A linear map of each patch, learned positions, transformer blocks, the mean over patches, and a
+/// linear classifier. The loss is the cross entropy.
 class VitImpl : public torch::nn::Module {
  public:
   explicit VitImpl(const VitConfig& config);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains two byte-level GPTs on real text from the same seed, one eagerly and one by torch.compile with antegrad as its
-backend, and compares them to the bit.
+"""Trains two byte-level GPTs on real text from the same seed, one eagerly and one with torch.compile and antegrad as its
+backend, and compares them bit for bit.
 
     train_gpt.py [--text FILE] [--steps N] [--out DIR]
 
-Without --text it reads the Python sources of the installed torch. Exits with 1 when anything differs.
+Without --text it reads the Python sources of the installed torch. Exits with 1 if anything differs.
 """
 
 import argparse
@@ -53,7 +53,7 @@ class Gpt(nn.Module):
 
 
 class Run:
-    """One of the two trainings, with generators of its own."""
+    """One of the two trainings, with its own random state."""
 
     def __init__(self, compiled):
         torch.manual_seed(1)

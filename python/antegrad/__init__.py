@@ -1,4 +1,4 @@
-"""Ahead-of-time autograd for PyTorch, by a compiler in C++.
+"""Ahead-of-time autograd for PyTorch: a compiler written in C++.
 
     import antegrad, torch
 
@@ -7,7 +7,7 @@
     print(step.report())
 """
 
-import torch  # its libraries must be there before the extension's
+import torch  # loads libtorch, which the extension is linked to
 
 from antegrad._C import (
     BackwardError,

@@ -12,14 +12,14 @@ _tag = torch.ops.higher_order.tag_activation_checkpoint
 
 
 def checkpoint(function, *args, policy=None, **kwargs):
-    """function(*args, **kwargs), whose activations are dropped after the call and computed again in the backward pass.
+    """Calls function(*args, **kwargs), frees its activations, and recomputes them in the backward pass.
 
-    In what antegrad compiles this is a tag on what is recorded: results, gradients and random numbers have the bits that they
-    have without it. Elsewhere it is torch.utils.checkpoint with use_reentrant=False.
+    In a function that antegrad compiles, the checkpoint is a tag on the recorded nodes: results, gradients and random numbers
+    have the same bits as without it. Elsewhere it is torch.utils.checkpoint with use_reentrant=False.
 
     `policy` is a policy of torch.utils.checkpoint.create_selective_checkpoint_contexts: a function of a context and an
-    operator that returns a CheckpointPolicy, or a list of operators to save. When compiled it is given no arguments of the
-    operator, and is asked for in-place operators by their functional form.
+    operator that returns a CheckpointPolicy, or a list of operators to save. During capture, antegrad calls it without the
+    operator's arguments, and with the functional form of an in-place operator.
     """
     if not torch.compiler.is_compiling() and _C.capturing():
         return _tagged(function, args, kwargs, policy)
@@ -29,7 +29,7 @@ def checkpoint(function, *args, policy=None, **kwargs):
 
 
 def tag_checkpoints(graph_module):
-    """Makes the checkpoints in one of Dynamo's graphs tags for the capture. Changes the graph."""
+    """Turns the checkpoints in a Dynamo graph into tags for the capture. Modifies the graph."""
     for module in graph_module.modules():
         if not isinstance(module, torch.fx.GraphModule):
             continue
@@ -46,7 +46,7 @@ def _run_tagged(body, *args, **kwargs):
     policy = None
     if context_fn := body.meta.get("_checkpoint_context_fn"):
         policy = getattr(context_fn()[0], "policy_fn", None)
-        if policy is None:  # other contexts may do anything to the operators that they see, which no tag can say
+        if policy is None:  # another context may change operators at will, which a tag cannot express
             raise NotImplementedError(
                 "antegrad: expected a context_fn by create_selective_checkpoint_contexts in a compiled checkpoint; "
                 f"found {context_fn}; pass a policy")
@@ -65,7 +65,7 @@ def _as_function(policy):
 
 
 def _word_for(policy, name):
-    """What a policy says of an operator such as "aten::mm.default"; one that only antegrad has is computed again."""
+    """The answer of a policy for an operator such as "aten::mm.default". Operators that only antegrad has are recomputed."""
     space, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     op = getattr(getattr(getattr(torch.ops, space), base, None), overload, None)

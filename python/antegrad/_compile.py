@@ -7,20 +7,21 @@ from antegrad._dynamo import functions_of
 
 
 def compile(function=None, /, **options):
-    """Compiles a function over tensors, or a module; use it like the function itself, also as a decorator.
+    """Compiles a function over tensors, or a module. The result is called like the function. Also a decorator.
 
-    Arguments and results are tensors, numbers, strings, and structures of these: tuples, lists, dictionaries, dataclasses,
-    types registered with torch.utils._pytree. Lists, dictionaries and dataclasses that the function changes are changed as in
-    eager. Tensors that the function holds (parameters, buffers, closures) are found when it is captured, and gradients flow to
-    them as in eager.
-    Other Python state that it reads is fixed at capture: declare it with `.guard(read)`, or the audit finds it
-    (calls 2, 4, 8, ... are captured again and compared).
+    Arguments and results are tensors, numbers, strings, and structures of these: tuples, lists, dictionaries, dataclasses and
+    types registered with torch.utils._pytree. If the function changes lists, dictionaries or dataclasses, they change as in
+    eager. Capture finds the tensors that the function holds (parameters, buffers, closures), and gradients flow to them as in
+    eager.
 
-    Options go over the defaults of antegrad.config: memory_budget="512MiB", partition="min_cut", check_against_eager=2,
+    Other Python state that the function reads is fixed at capture. Declare it with `.guard(read)`; the audit finds undeclared
+    state (calls 2, 4, 8, ... are captured again and compared).
+
+    Options override the defaults in antegrad.config: memory_budget="512MiB", partition="min_cut", check_against_eager=2,
     on_refusal="eager" and others. docs/options.md and the command `antegrad options` list them.
 
-    Raises OptionError for options, and on calls BudgetError, CaptureError and its kinds, HostStateError, MismatchError, and what the
-    function raises; then everything is as it was before the call.
+    Raises OptionError for an invalid option. A call raises BudgetError, CaptureError or one of its subclasses, HostStateError,
+    MismatchError, or whatever the function raises. A failed call leaves everything as it was.
     """
     if function is None:
         return lambda f: compile(f, **options)
@@ -34,7 +35,7 @@ def compile(function=None, /, **options):
 
 
 class Reports(list):
-    """Reports on the graphs that Dynamo made of one function; print() shows them one after the other."""
+    """Reports on the graphs that Dynamo made from one function. print() shows them one after another."""
 
     def __str__(self):
         return "".join(map(str, self))
@@ -43,8 +44,8 @@ class Reports(list):
 
 
 def report(compiled):
-    """What a compiled function did: of antegrad.compile a Report, of torch.compile(..., backend="antegrad") a list of
-    them, one a graph that Dynamo made. print() shows either as text."""
+    """Reports what a compiled function did: a Report for antegrad.compile, and a list of Reports, one per Dynamo graph, for
+    torch.compile(..., backend="antegrad"). print() shows either as text."""
     if isinstance(compiled, Function):
         return compiled.report()
     functions = functions_of(compiled)

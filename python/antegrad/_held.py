@@ -1,4 +1,4 @@
-"""Containers that a function holds (closures, attributes, globals), as they were before it was captured."""
+"""Restores containers that a function holds (closures, attributes, globals) to their contents before capture."""
 
 import collections
 import functools
@@ -9,7 +9,7 @@ import torch
 from antegrad._structures import key_text, refill
 
 _DEPTH = 4
-_MOST = 20_000  # containers and objects; what lies beyond is not looked at
+_MOST = 20_000  # containers and objects searched at most
 _LONG = 1_000  # elements of one container
 _LEAVES = frozenset((type(None), bool, int, float, complex, str, bytes, torch.Tensor, torch.nn.Parameter, torch.dtype, torch.device))
 _CONTAINERS = (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
@@ -18,10 +18,10 @@ _MODULE_ATTRIBUTES = frozenset(vars(torch.nn.Module())) - {"_parameters", "_buff
 
 
 class Held:
-    """Remembers what is in the containers that a function holds, as far as they are found by names.
+    """Records the contents of the containers that a function holds, if they are reachable by name.
 
-    A call that fails leaves everything as it was; capturing the function runs its Python code, which may have put
-    stand-ins for tensors into such a container.
+    A failed call leaves everything as it was. But capture runs the function's Python code, which may have put stand-ins for
+    tensors into such a container.
     """
 
     def __init__(self, function):
@@ -30,7 +30,7 @@ class Held:
         self._find(function, getattr(function, "__name__", type(function).__name__), 0)
 
     def restore(self):
-        """Puts back what was in the containers that changed since; returns their names."""
+        """Restores the containers that changed since, and returns their names."""
         changed = []
         for container, name, before in self._kept.values():
             now = _parts(container)
@@ -41,7 +41,7 @@ class Held:
         return changed
 
     def _keep(self, container, name):
-        """Whether it is new."""
+        """Records a container. Returns whether it is new."""
         if id(container) in self._kept or len(self._kept) >= _MOST:
             return False
         self._kept[id(container)] = (container, name, _parts(container))
@@ -97,7 +97,7 @@ class Held:
 
 
 class _Globals:
-    """Those global variables that a function names."""
+    """The global variables that a function names."""
 
     def __init__(self, function):
         self.variables = function.__globals__

@@ -17,15 +17,19 @@ def _marked(hook, options):
 
 
 class saved_tensors_hooks(torch.autograd.graph.saved_tensors_hooks):
-    """torch.autograd.graph.saved_tensors_hooks, whose hooks compiled functions inline (docs/saved-tensor-hooks.md).
+    """torch.autograd.graph.saved_tensors_hooks with hooks that compiled functions inline (docs/saved-tensor-hooks.md).
 
         with antegrad.saved_tensors_hooks(lambda x: x.bfloat16(), lambda x: x.float()):
             loss = step(x, y)
 
-    In eager code it is the same as libtorch's. `inlineable`: compiled functions capture the hooks and put them into the
-    forward and the backward, for the saved tensors that the option saved_tensors_hooks_filtering_mode names; otherwise
-    they run after the forward and before the backward, for all. `cache_hash`: hooks with the same hash are one; without it
-    they are told apart by identity, and other hooks are another program.
+    In eager code it is the same as libtorch's.
+
+    `inlineable`: compiled functions capture the hooks and inline them into the forward and the backward, for the saved tensors
+    that the option saved_tensors_hooks_filtering_mode names. Otherwise the hooks run after the forward and before the backward,
+    for all saved tensors.
+
+    `cache_hash`: hooks with the same hash count as the same hooks. Without it they are compared by identity. Each distinct pair
+    of hooks needs a program of its own.
     """
 
     def __init__(self, pack_hook, unpack_hook, *, inlineable=True, cache_hash="", name=None):
@@ -38,18 +42,18 @@ class saved_tensors_hooks(torch.autograd.graph.saved_tensors_hooks):
 
 
 class ready_made_hooks(saved_tensors_hooks):
-    """A pair of hooks that is written in C++ (antegrad.compress)."""
+    """A pair of hooks written in C++ (antegrad.compress)."""
 
     def __init__(self, hooks):
         self._hold(hooks.pack, hooks.unpack, {"ready_made": hooks})
 
 
 def identity_of(pack_hook, unpack_hook):
-    """What hooks without a cache_hash are to a cache that other processes read: hashes, and what stands against keeping
-    them there (ProgramReport.cache_hashes, cache_bypass).
+    """The identity of hooks without a cache_hash in a cache that processes share: hashes, and the reasons that forbid caching
+    (ProgramReport.cache_hashes, cache_bypass).
 
-    Graph modules are what their code says, but for functions that they call by name: for one of torch.fx.wrap its node says
-    in node.meta["user_cache_hash"] that it is what that hash says.
+    The code of a graph module identifies it, except for functions that it calls by name. A function wrapped by torch.fx.wrap is
+    identified by node.meta["user_cache_hash"].
     """
     hashes, bypass = [], []
     for part, hook in [("pack", pack_hook), ("unpack", unpack_hook)]:
@@ -71,7 +75,7 @@ def _name_of(function):
 
 
 def _unknown_code(hook, node):
-    """Why the text of the graph does not say what the node computes; None where it does."""
+    """Why the text of the graph does not determine what the node computes; None if it does."""
     if node.op == "call_function":
         if node.meta.get("is_wrapped"):
             return f"calls the wrapped function {_name_of(node.target)}, whose node has no user_cache_hash"
@@ -86,5 +90,5 @@ def _unknown_code(hook, node):
     return None
 
 
-# Their functions are what their versions say. Functions of torch's extension modules say no module.
+# The version of a module identifies its functions. Functions of torch's extension modules name no module.
 _KNOWN_MODULES = ("torch", "_operator", "builtins", "math")

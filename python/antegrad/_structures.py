@@ -1,4 +1,4 @@
-"""Containers among the arguments and results of compiled functions: what is not worth writing in C++ (structure.cpp)."""
+"""Containers in the arguments and results of compiled functions: the part that is simpler in Python than in C++ (structure.cpp)."""
 
 import collections
 import dataclasses
@@ -12,7 +12,7 @@ _REPLACEABLE = (list, dict, collections.OrderedDict, collections.defaultdict, co
 
 
 def state_of(value):
-    """The attributes of a dataclass's object, also those that are no fields; None where these are not all that it is."""
+    """All attributes of a dataclass instance, fields or not; None if the instance has other state."""
     cls = type(value)
     if not _is_plain(cls):
         return None
@@ -26,12 +26,12 @@ def state_of(value):
 
 
 def make(cls):
-    """An object of a dataclass without attributes."""
+    """A dataclass instance without attributes."""
     return object.__new__(cls)
 
 
 def set_state(value, state):
-    """Makes `state` all attributes of a dataclass's object, a frozen one too."""
+    """Replaces all attributes of a dataclass instance by `state`, even if the dataclass is frozen."""
     state = dict(state)
     for name, slot in _slots(type(value)):
         if name in state:
@@ -44,18 +44,18 @@ def set_state(value, state):
 
 
 def is_replaceable(container):
-    """Whether replace() can be used on it."""
+    """Whether replace() works on a container."""
     return type(container) in _REPLACEABLE or type(container) not in pytree.SUPPORTED_NODES
 
 
 def refill(container, items):
-    """Makes `items` all that a list, deque, set or dictionary holds; of a dictionary its items, or a mapping."""
+    """Replaces the contents of a list, deque, set or dictionary. For a dictionary, `items` are pairs or a mapping."""
     container.clear()
     (container.update if isinstance(container, (dict, set)) else container.extend)(items)
 
 
 def replace(container, contents):
-    """Puts what is in `contents`, a container of the same type, into `container`."""
+    """Replaces the contents of `container` by those of `contents`, a container of the same type."""
     if not isinstance(container, (list, dict, collections.deque)):
         set_state(container, state_of(contents))
         return
@@ -65,7 +65,7 @@ def replace(container, contents):
 
 
 def place_of(target, args, kwargs, result):
-    """Where `target` lies in the arguments and the result of a call: "argument 0['a'][2].field"."""
+    """The place of `target` in the arguments and the result of a call: "argument 0['a'][2].field"."""
     seen = set()
 
     def search(value, place):
@@ -83,7 +83,7 @@ def place_of(target, args, kwargs, result):
 
 
 def key_text(key):
-    """A key of a dictionary in messages. No repr() of others: a tensor's reads its data."""
+    """The text of a dictionary key for messages. Only simple keys use repr(): that of a tensor reads its data."""
     return repr(key) if isinstance(key, (str, int)) else type(key).__name__
 
 
@@ -101,7 +101,7 @@ def _children(value):
 
 @functools.lru_cache(maxsize=1024)
 def _is_plain(cls):
-    """Whether the objects of a dataclass are their attributes and nothing else."""
+    """Whether attributes are the only state of a dataclass's instances."""
     if issubclass(cls, (torch.nn.Module, type)):
         return False
     try:

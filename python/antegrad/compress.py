@@ -12,30 +12,30 @@ __all__ = ["bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise", "offload_to_host", "o
 
 
 def fp8_e4m3():
-    """8 bits with one scale a tensor: three bits of mantissa."""
+    """8-bit floats with one scale per tensor and 3 bits of mantissa."""
     return _scope(_C.fp8_e4m3())
 
 
 def fp8_e5m2():
-    """8 bits with one scale a tensor: two bits of mantissa and a larger range."""
+    """8-bit floats with one scale per tensor, 2 bits of mantissa and a larger range."""
     return _scope(_C.fp8_e5m2())
 
 
 def int8_rowwise():
-    """8 bits with a scale for each row of the last dimension."""
+    """8-bit integers with one scale per row of the last dimension."""
     return _scope(_C.int8_rowwise())
 
 
 def bf16():
-    """16 bits of floating point."""
+    """16-bit bfloat16 numbers."""
     return _scope(_C.bf16())
 
 
 def offload_to_host(*, min_bytes=64 << 10, max_bytes=16 << 30, directory=""):
-    """Saved tensors leave the memory of their device and come back to the bit: from a GPU to pinned memory of the host, from
-    the CPU to a file without a name in `directory` ($TMPDIR, or /tmp).
+    """Moves saved tensors out of the memory of their device, and back without loss: from a GPU to pinned host memory, from the
+    CPU to an unnamed file in `directory` ($TMPDIR, or /tmp).
 
-    Tensors of fewer than `min_bytes` stay. `max_bytes` is the most that may be out at once in this process, 0 as many as
-    there is room for. Raises OptionError for negative numbers; what saves raises HookError where there is no room.
+    Tensors smaller than `min_bytes` stay. `max_bytes` limits the bytes offloaded at once in this process; 0 is no limit.
+    Raises OptionError for negative numbers. The code that saves a tensor raises HookError if there is no room.
     """
     return _scope(_C.offload_to_host(min_bytes, max_bytes, str(directory)))

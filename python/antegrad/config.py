@@ -1,10 +1,10 @@
 """Defaults of the options of antegrad.compile and of the torch.compile backend.
 
-    antegrad.config.audit = "off"                              # for what is compiled from here on
-    with antegrad.config.patch(partition="min_cut"):           # for this thread, until the end; also a decorator
+    antegrad.config.audit = "off"                              # for functions compiled from here on
+    with antegrad.config.patch(partition="min_cut"):           # for this thread and this block; also a decorator
         step = antegrad.compile(function)
 
-docs/options.md and `antegrad options` list names, values, and the environment variables that they begin with.
+docs/options.md and `antegrad options` list names, values, and the environment variables that set the initial values.
 """
 
 import contextlib
@@ -17,25 +17,25 @@ __all__ = ["load_config", "patch", "save_config"]
 
 
 class UnknownOption(_C.OptionError, AttributeError):
-    """An attribute of antegrad.config that is no option."""
+    """An attribute of antegrad.config that is not an option."""
 
 
 @contextlib.contextmanager
 def patch(changes=None, /, **more):
-    """Other defaults for the calling thread, as a context manager or a decorator: patch(audit="off") or patch({"audit": "off"}).
-    What is set inside ends with it."""
+    """Changes defaults for the calling thread, as a context manager or a decorator: patch(audit="off") or patch({"audit": "off"}).
+    Defaults set inside the block end with it."""
     with _C.Patch({**(changes or {}), **more}):
         yield
 
 
 def save_config():
-    """The defaults as bytes: JSON, an object of all options by name."""
+    """Returns the defaults as bytes: a JSON object of all options by name."""
     return _C.save_config()
 
 
 def load_config(saved):
-    """Sets the defaults from what save_config returned, or from an object with some of the options; others become what they
-    are in a process that sets none."""
+    """Sets the defaults from the result of save_config, or from a JSON object with some of the options. The others get the values
+    that they have in a process that sets none."""
     _C.load_config(saved)
 
 

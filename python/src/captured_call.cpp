@@ -9,7 +9,7 @@
 namespace antegrad::python {
 namespace {
 
-// "at file.py:12, in f": the innermost line that is not libtorch's.
+// "at file.py:12, in f": the innermost line outside of libtorch.
 std::string place_of(const py::error_already_set& error) {
   const auto torch =
       py::module_::import("torch").attr("__path__").attr("__getitem__")(0).cast<std::string>();

@@ -7,9 +7,9 @@
 
 namespace antegrad::python {
 
-/// callable(*args, **kwargs) with the errors of antegrad and of the capture, which become
-/// RuntimeErrors on their way through Python frames, as what they were, and the line where they
-/// came up. Under the GIL.
+/// Calls callable(*args, **kwargs). Python frames turn the errors of antegrad and of capture into
+/// RuntimeErrors; this function restores their types and adds the line that raised them. Needs the
+/// GIL.
 py::object call_captured(const py::object& callable, const py::tuple& args,
                          const py::dict& kwargs = {});
 

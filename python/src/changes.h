@@ -1,11 +1,10 @@
 #pragma once
 
-/// \file
-/// Containers among the arguments that a captured function changes.
+/// \file Containers in the arguments that a captured function changes.
 ///
-/// The function is captured on containers made anew from leaves. What it changed in them is found
-/// after the call, follows its result in the leaves, and goes into the caller's own containers with
-/// each call.
+/// The function is captured on containers that are rebuilt from leaves. Changes to them are
+/// detected after the call, and follow the function's result in the leaves. Each call applies them
+/// to the caller's own containers.
 
 #include <vector>
 
@@ -13,15 +12,15 @@
 
 namespace antegrad::python {
 
-/// What is in the containers of arguments. With the GIL.
+/// The contents of the containers in the arguments. Needs the GIL.
 class Contents {
  public:
-  /// Remembers what is in `arguments` now; refers to them.
+  /// Records the current contents of `arguments`, and keeps a reference to it.
   explicit Contents(Containers& arguments);
 
-  /// The numbers of those that changed since; no others may have been met meanwhile. Throws
-  /// MutationError for one that cannot be changed from outside; `args` and `kwargs` tell where it
-  /// is.
+  /// The numbers of the containers that changed since. No other containers may have been added
+  /// meanwhile. Throws MutationError for a container that cannot be changed from outside; `args`
+  /// and `kwargs` serve to name its place.
   std::vector<size_t> changed(const py::tuple& args, const py::dict& kwargs) const;
 
  private:
@@ -31,9 +30,9 @@ class Contents {
   std::vector<Leaves> before_;
 };
 
-/// Appends what is in the containers that changed.
+/// Appends the contents of the changed containers.
 void flatten_changes(const std::vector<size_t>& changed, Containers& seen, Leaves& leaves);
-/// Reads changes and makes them. An error leaves all as it was.
+/// Reads changes and applies them. On an error, nothing is changed.
 void make_changes(LeafReader& reader, Containers& seen);
 
 }  // namespace antegrad::python

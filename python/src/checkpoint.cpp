@@ -30,8 +30,7 @@ Recompute meaning_of(const std::string& word) {
       "must_save, prefer_save, prefer_recompute or must_recompute from a policy", word, ""});
 }
 
-// A context manager. `policy` takes the name of an operator and returns one of the words above, or
-// is None.
+// A context manager. `policy` maps the name of an operator to one of the words above, or is None.
 class CheckpointBlock {
  public:
   explicit CheckpointBlock(py::object policy) {

@@ -1,7 +1,6 @@
 #pragma once
 
-/// \file
-/// What antegrad.checkpoint needs of the C++ side: tags on what a capture records.
+/// \file The C++ part of antegrad.checkpoint: tags on recorded nodes.
 
 #include <torch/extension.h>
 

@@ -11,7 +11,7 @@
 namespace antegrad::python {
 namespace {
 
-// The exception class of each C++ class, bases first.
+// The Python exception classes of the C++ classes, bases first.
 struct Class {
   bool (*is)(const Error* error);
   PyObject* type;
@@ -29,7 +29,7 @@ py::handle add(py::module_& module, const char* name, const Base& base) {
   return type;
 }
 
-// What libtorch's engine raises as an exception of that class.
+// The exception that libtorch's engine raises in Python for such a class.
 struct Raised : torch::PyTorchError {
   Raised(const std::string& message, PyObject* as) : PyTorchError(message), type(as) {}
   PyObject* python_type() override { return type; }
@@ -44,8 +44,8 @@ void raise(const Error& error) {
 
 }  // namespace
 
-// pybind11 asks translators from the last that was registered to the first: bases have to be
-// registered before what derives from them.
+// pybind11 calls translators in reverse order of registration: base classes must be registered
+// first.
 void add_errors(py::module_& module) {
   const auto error = add<Error>(module, "Error", PyExc_RuntimeError);
   add<InputError>(module, "InputError", error);

@@ -7,8 +7,8 @@
 
 namespace antegrad::python {
 
-/// Adds the exception classes, with the hierarchy of antegrad/error.h, and translates to them,
-/// errors of backward passes included. `Error` is a RuntimeError, as libtorch's are.
+/// Adds the exception classes, with the hierarchy of antegrad/error.h, and translates C++ errors to
+/// them, those of backward passes included. `Error` is a RuntimeError, like libtorch's errors.
 void add_errors(py::module_& module);
 
 }  // namespace antegrad::python

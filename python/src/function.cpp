@@ -8,7 +8,7 @@
 namespace antegrad::python {
 namespace {
 
-// `result` is None where the function was not run.
+// `result` is None if the function was not run.
 CaptureError refusal(const Unsupported& unsupported, const py::tuple& args, const py::dict& kwargs,
                      const py::object& result) {
   const auto place = py::module_::import("antegrad._structures")
@@ -77,7 +77,7 @@ Leaves Function::run(void* callable, const Leaves& arguments) {
   }
 }
 
-// Objects that refer to each other in a cycle hold their tensors until then.
+// Objects in a reference cycle hold their tensors until Python collects them.
 void Function::collect(bool all) {
   const py::gil_scoped_acquire gil;
   const py::error_scope pending;  // a failed backward pass may have left an error

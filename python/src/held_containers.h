@@ -1,8 +1,7 @@
 #pragma once
 
-/// \file
-/// Lists, dictionaries and attributes that a compiled function holds: put back when a call fails
-/// that captured it.
+/// \file Lists, dictionaries and attributes that a compiled function holds. They are restored if a
+/// call with a capture fails.
 
 #include <torch/extension.h>
 
@@ -10,8 +9,7 @@
 
 namespace antegrad::python {
 
-/// The call of a compiled function that runs on this thread. With the GIL where it is made, and
-/// where it dies.
+/// The call of a compiled function on this thread. Construction and destruction need the GIL.
 class HeldContainers {
  public:
   explicit HeldContainers(py::handle function) : function_(function), outer_(current_) {
@@ -21,16 +19,16 @@ class HeldContainers {
   HeldContainers(const HeldContainers&) = delete;
   HeldContainers& operator=(const HeldContainers&) = delete;
 
-  /// The function is about to be run to be captured. Remembers what is in its containers, the first
-  /// time in a call.
+  /// Records the contents of the containers before the function is captured, once per call.
   static void remember();
-  /// Puts that back. Returns a line of text that names what had changed, or "".
+  /// Restores the contents. Returns a line of text that names the containers that had changed, or
+  /// "".
   std::string restore();
 
  private:
   static thread_local HeldContainers* current_;
   py::handle function_;
-  py::object before_;  // null: the function was not run
+  py::object before_;  // null if the function was not run
   HeldContainers* outer_;
 };
 

@@ -9,12 +9,12 @@
 
 namespace antegrad::python {
 
-/// Let go of with the GIL, on whatever thread its last holder dies.
+/// Releases the object under the GIL, on whichever thread drops the last reference.
 struct HeldObject {
   explicit HeldObject(py::object o) : object(std::move(o)) {}
   ~HeldObject() {
     if (Py_IsInitialized() == 0) {
-      object.release();  // the interpreter is gone, and all objects with it
+      object.release();  // the interpreter and all its objects are gone
       return;
     }
     const py::gil_scoped_acquire gil;

@@ -37,7 +37,8 @@ at::Tensor tensor_of(const py::object& object) {
                             "return a tensor like the one that was packed"});
 }
 
-// What an inlined hook packed. Objects and subclasses are none of a program's values.
+// The tensors that an inlined hook packed. Other objects and tensor subclasses cannot be values of
+// a program.
 Leaves packed_leaves(const py::object& packed) {
   const char* remedy =
       "return tensors and values that the object is made of, and make it again in the unpack hook, "
@@ -60,7 +61,7 @@ Leaves packed_leaves(const py::object& packed) {
   return leaves;
 }
 
-// What antegrad.saved_tensors_hooks says of a hook; None where it says nothing.
+// The options with which antegrad.saved_tensors_hooks marked a hook, or None.
 py::object mark_of(const py::object& hook) {
   return py::getattr(hook, "antegrad_hook_options", py::none());
 }
@@ -82,7 +83,7 @@ HookOptions options_of(const py::object& pack, const py::object& unpack) {
   return options;
 }
 
-// The function behind a mark, which is made anew with each scope.
+// The hook behind a mark. Each scope makes a new mark.
 py::object unmarked(const py::object& hook) {
   return mark_of(hook).is_none() ? hook : py::object(hook.attr("__wrapped__"));
 }

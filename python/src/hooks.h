@@ -11,9 +11,9 @@
 
 namespace antegrad::python {
 
-/// The innermost of libtorch's scopes of hooks, where there is one, for compiled calls of this
-/// thread. Inlined are graph modules, as in the reference, and hooks that
-/// antegrad.saved_tensors_hooks marked so. The GIL is held where it is made and where it dies.
+/// The innermost of libtorch's scopes of hooks, if any, for compiled calls of this thread. Graph
+/// modules are inlined, as in AOTAutograd, and so are hooks that antegrad.saved_tensors_hooks
+/// marked. Construction and destruction need the GIL.
 class TorchHooks {
  public:
   TorchHooks();
@@ -22,7 +22,7 @@ class TorchHooks {
   std::optional<SavedTensorHooks> scope_;
 };
 
-/// What antegrad.compress is made of.
+/// Adds the hooks of antegrad.compress.
 void add_ready_made_hooks(pybind11::module_& module);
 
 }  // namespace antegrad::python

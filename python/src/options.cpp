@@ -16,7 +16,7 @@
 namespace antegrad::python {
 namespace {
 
-// Nothing for what is no option's.
+// Nothing for a type that no option has.
 std::optional<OptionValue> value_from(py::handle value) {
   if (value.is_none()) return OptionValue();
   if (py::isinstance<py::bool_>(value)) return value.cast<bool>();

@@ -1,7 +1,6 @@
 #pragma once
 
-/// \file
-/// Options from Python's values, and antegrad.config.
+/// \file Options from Python values, and antegrad.config.
 
 #include <antegrad/options.h>
 #include <torch/extension.h>
@@ -10,12 +9,12 @@
 
 namespace antegrad::python {
 
-/// `given` by name over the defaults; one that neither names gets `name`. Throws OptionError, which
-/// names the nearest names or the values there are, for an unknown name and a value that the option
-/// cannot have.
+/// Options by name: `given` overrides the defaults. The compiled function is called `name` unless
+/// either sets one. Throws OptionError for an unknown name or an invalid value, with the closest
+/// names or the valid values.
 Options options_from(const py::dict& given, const std::string& name);
 
-/// Adds what python/antegrad/config.py needs to the module.
+/// Adds the functions that python/antegrad/config.py uses.
 void add_config(py::module_& module);
 
 }  // namespace antegrad::python

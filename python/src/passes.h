@@ -1,7 +1,6 @@
 #pragma once
 
-/// \file
-/// Passes of the user's own over joint graphs, written in Python.
+/// \file User-defined passes over joint graphs, written in Python.
 
 #include <torch/extension.h>
 

@@ -7,8 +7,8 @@
 namespace antegrad::python {
 namespace {
 
-// What follows in the leaves. The numbers are part of programs' guards and mean nothing outside of
-// a process.
+// The kind of the value that follows in the leaves. The numbers are part of the guards of programs
+// and have no meaning outside of the process.
 enum class Kind : int64_t {
   none,
   boolean,       // a bool
@@ -17,20 +17,21 @@ enum class Kind : int64_t {
   complex,       // two doubles
   text,          // a string
   tensor,        // a tensor
-  constant,      // a number: see Constants
+  constant,      // a number; see Constants
   tuple,         // a length, then elements
   tuple_of,      // a type (see Constants), a length, then elements
   slice,         // start, stop, step
-  seen,          // a number: see Containers
+  seen,          // a number; see Containers
   list,          // a length, then elements
   dict,          // a length, then keys and values
   ordered_dict,  // a length, then keys and values
   dataclass,     // a type, a length, then names and values
-  node,          // a type, a length, then children, then a context: see torch.utils._pytree
+  node,          // a type, a length, then children, then a context (torch.utils._pytree)
 };
 
-// Immutable objects by number, so that host values stand for them. Equal objects of one type have
-// one number. Grows with the different constants that a process passes to compiled functions.
+// Immutable objects by number, so that host values can represent them. Equal objects of one type
+// have one number. The table grows with the number of distinct constants that a process passes to
+// compiled functions.
 class Constants {
  public:
   static Constants& instance() {
@@ -72,14 +73,13 @@ const py::object& ordered_dict() {
   return *type;
 }
 
-// What is written in Python.
+// A function written in Python.
 py::object helper(const char* name) {
   static const auto* const helpers = new py::object(py::module_::import("antegrad._structures"));
   return helpers->attr(name);
 }
 
-// How torch.utils._pytree takes objects of a type apart; none for a type that is not registered
-// there.
+// The pytree registration of a type, or none if torch.utils._pytree does not know it.
 py::object registered(const py::type& type) {
   static const auto* const nodes =
       new py::dict(py::module_::import("torch.utils._pytree").attr("SUPPORTED_NODES"));
@@ -89,8 +89,8 @@ py::object registered(const py::type& type) {
   return py::none();
 }
 
-// Python's limit of recursion holds for structures too, such as a registered type's object that
-// contains itself.
+// Applies Python's recursion limit to structures, such as a registered type whose object contains
+// itself.
 class Recursion {
  public:
   Recursion() {
@@ -128,7 +128,7 @@ class Writer {
 
   Containers& seen_;
   Leaves& leaves_;
-  bool in_context_ = false;  // of a registered type's object
+  bool in_context_ = false;  // inside the context of a registered type
 };
 
 void Writer::integer(py::handle value) {
@@ -140,7 +140,7 @@ void Writer::integer(py::handle value) {
   number(static_cast<int64_t>(integer));
 }
 
-// Of a list or a tuple.
+// Writes the elements of a list or a tuple.
 void Writer::elements(py::handle sequence) {
   const Recursion deeper;
   const auto size = PySequence_Fast_GET_SIZE(sequence.ptr());
@@ -164,7 +164,7 @@ void Writer::items(const py::dict& dict) {
   }
 }
 
-// Contexts of one type are equal when they compare equal: so says torch.utils._pytree.
+// torch.utils._pytree defines that contexts of one type are equal if they compare equal.
 bool Writer::hashable_constant(py::handle value) {
   if (PyObject_Hash(value.ptr()) == -1) {
     PyErr_Clear();
@@ -189,7 +189,7 @@ void Writer::value(py::handle value) {
   } else if (PyFloat_CheckExact(object)) {
     kind(Kind::real);
     leaves_.host.emplace_back(PyFloat_AS_DOUBLE(object));
-  } else if (PyComplex_CheckExact(object)) {  // not a constant: 0.0 and -0.0 are equal
+  } else if (PyComplex_CheckExact(object)) {  // not a constant: 0.0 and -0.0 compare equal
     kind(Kind::complex);
     leaves_.host.emplace_back(PyComplex_RealAsDouble(object));
     leaves_.host.emplace_back(PyComplex_ImagAsDouble(object));
@@ -239,17 +239,17 @@ void Writer::write_container(py::handle value, bool numbered) {
   if (type.is(ordered_dict())) {
     kind(Kind::ordered_dict);
     add();
-    return items(py::dict(value.attr("items")()));  // in its own order, which is not that of dict
+    return items(py::dict(value.attr("items")()));  // its own order may differ from dict
   }
   const auto node = registered(type);
   if (PyTuple_Check(object) && (node.is_none() || py::hasattr(type, "n_sequence_fields"))) {
-    kind(Kind::tuple_of);  // named tuples, and what torch.return_types holds
+    kind(Kind::tuple_of);  // named tuples and types of torch.return_types
     type_of(value);
     return elements(value);
   }
   if (!node.is_none()) {
     write_node(value, node);
-    return add();  // last, as it can be made last only
+    return add();  // last, since it is created last
   }
   if (py::hasattr(type, "__dataclass_fields__")) {
     if (const auto state = helper("state_of")(value); !state.is_none()) {
@@ -314,7 +314,7 @@ py::object Reader::tuple_of() {
   return py::hasattr(type, "_make") ? type.attr("_make")(elements) : type(elements);
 }
 
-// `dict`, with what is read.
+// Fills `dict` with the items that follow.
 py::object Reader::items(py::object dict) {
   for (auto left = number(); left > 0; --left) {
     const auto key = value();
