@@ -105,8 +105,7 @@ void add_neighbours(BudgetReport& report, const std::vector<PlanPoint>& points) 
   }
 }
 
-// --- text
-// -----------------------------------------------------------------------------------------
+// --- text ----------------------------------------------------------------------------------------
 
 std::string head(const BudgetReport& report) {
   const auto line = [](std::string_view what, const std::string& bytes, const std::string& more) {

@@ -209,8 +209,7 @@ TEST(CustomOps, AWriteOfASavedTensorIsEagersErrorAtBackward) {
   EXPECT_THROW(step(x).backward(), c10::Error);
 }
 
-// ---- operators that only compute
-// -----------------------------------------------------------------
+// ---- operators that only compute ----------------------------------------------------------------
 
 at::Tensor cube(const char* name, const at::Tensor& x) {
   return call_op<at::Tensor(const at::Tensor&)>(name, x);
@@ -329,8 +328,7 @@ TEST(CustomOps, OperatorsSeeTheStridesThatEagerShowsThem) {
   }
 }
 
-// ---- effects
-// -------------------------------------------------------------------------------------
+// ---- effects ------------------------------------------------------------------------------------
 
 void log(const at::Tensor& x, const char* tag, const char* name = "log") {
   call_op<void(const at::Tensor&, std::string)>(name, x, tag);
@@ -404,8 +402,7 @@ TEST(Effects, DoNotHappenDuringWarmup) {
   EXPECT_TRUE(Journal::instance().take().empty());
 }
 
-// ---- batch normalisation hides its writes
-// --------------------------------------------------------
+// ---- batch normalisation hides its writes -------------------------------------------------------
 
 TEST(HiddenWrites, BatchNormEqualsEagerInTrainingAndEvaluation) {
   for (const bool training : {true, false}) {

@@ -13,8 +13,7 @@ using List = std::vector<at::Tensor>;
 
 at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_grad(true); }
 
-// ---- constant
-// ------------------------------------------------------------------------------------
+// ---- constant -----------------------------------------------------------------------------------
 
 TEST(Constant, HostValuesTakePartInForwardAndBackward) {
   expect_function_parity(
@@ -58,8 +57,7 @@ TEST(Constant, ReturnedOrWrittenTheProgramsOwnStaysAsItIs) {
   }
 }
 
-// ---- opaque
-// --------------------------------------------------------------------------------------
+// ---- opaque -------------------------------------------------------------------------------------
 
 // x * y, elementwise, through data pointers.
 Opaque product() {
@@ -183,8 +181,7 @@ TEST(Opaque, StridesReachItAsInEager) {
   EXPECT_EQ(seen[0], seen[1]);
 }
 
-// ---- what looks at data in eager and need not
-// ----------------------------------------------------
+// ---- what looks at data in eager and need not ---------------------------------------------------
 
 at::Tensor indices(std::vector<int64_t> values) { return at::tensor(values); }
 
@@ -217,8 +214,7 @@ TEST(Indexing, MaskedWritesAndSelections) {
       {leaf({3, 4}), at::randn({3, 4}) > 0});
 }
 
-// ---- hooks
-// ---------------------------------------------------------------------------------------
+// ---- hooks --------------------------------------------------------------------------------------
 
 TEST(Hooks, OnAnIntermediateTensorAreInlined) {
   expect_function_parity(

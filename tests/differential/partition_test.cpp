@@ -39,8 +39,7 @@ class AutocastToBf16 {
   }
 };
 
-// --- what is saved
-// ---------------------------------------------------------------------------------------
+// --- what is saved -------------------------------------------------------------------------------
 
 at::Tensor silu_chain(const at::Tensor& x, const at::Tensor& w) {
   return (at::silu(at::mm(x, w) * 0.5) + 1).tanh().sum();
@@ -126,8 +125,7 @@ TEST(Partition, ACopyOfAnArgumentThatStartsLateInItsStorageHasItsViewsThere) {
   }
 }
 
-// --- random draws
-// ----------------------------------------------------------------------------------------
+// --- random draws --------------------------------------------------------------------------------
 
 struct RandomCase {
   std::string name;
@@ -337,8 +335,7 @@ TEST(Partition, ThreadsThatShareAGeneratorRepeatTheirOwnDraws) {
       << step.report();
 }
 
-// --- kernels that do other things without grad mode
-// --------------------------------------------------------
+// --- kernels that do other things without grad mode ----------------------------------------------
 
 TEST(Partition, TheLstmOfOneDnnRunsAgainInGradMode) {
   at::manual_seed(5);

@@ -23,8 +23,7 @@ struct antegrad::tree<antegrad::testing::Pair>
 namespace antegrad::testing {
 namespace checkpoint_results_test {
 
-// ---- structures
-// ----------------------------------------------------------------------------------
+// ---- structures ---------------------------------------------------------------------------------
 
 TEST(CheckpointResults, StructuresGoInAndOut) {
   expect_like_eager(
@@ -89,8 +88,7 @@ TEST(CheckpointResults, EachRunBeginsWithTheCallableAsItWasGiven) {
       0);
 }
 
-// ---- results
-// -------------------------------------------------------------------------------------
+// ---- results ------------------------------------------------------------------------------------
 
 TEST(CheckpointResults, ThatAreArgumentsOrClosureTensorsOrHaveNoHistory) {
   expect_like_eager(
@@ -286,8 +284,7 @@ TEST(CheckpointResults, InferenceTensorsMayBeArguments) {
   EXPECT_TRUE(same_bits(x.grad(), ((x * 3.0).cos() * 3.0).detach()));
 }
 
-// ---- hooks
-// ---------------------------------------------------------------------------------------
+// ---- hooks --------------------------------------------------------------------------------------
 
 TEST(CheckpointHooks, FireOnceWithEagersGradients) {
   expect_like_eager(

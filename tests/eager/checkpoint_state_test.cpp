@@ -12,8 +12,7 @@
 namespace antegrad::testing {
 namespace checkpoint_state_test {
 
-// ---- generators
-// ----------------------------------------------------------------------------------
+// ---- generators ---------------------------------------------------------------------------------
 
 TEST(CheckpointRandom, TheGeneratorIsWhereEagerLeavesItAfterEachStep) {
   const auto states = [](bool checkpoints) {
@@ -76,8 +75,7 @@ TEST(CheckpointRandom, DrawingOtherNumbersTheSecondTimeIsAnError) {
   EXPECT_TRUE(same_bits(state, generator_state()));
 }
 
-// ---- autocast
-// ------------------------------------------------------------------------------------
+// ---- autocast -----------------------------------------------------------------------------------
 
 // As torch.autocast.
 class AutocastOn {
@@ -171,8 +169,7 @@ TEST(CheckpointAutocast, OnInsideTheBlock) {
       1);
 }
 
-// ---- threads
-// -------------------------------------------------------------------------------------
+// ---- threads ------------------------------------------------------------------------------------
 
 TEST(CheckpointThreads, TheBackwardPassMayRunOnAnother) {
   expect_like_eager(
@@ -228,8 +225,7 @@ TEST(CheckpointThreads, PassesOverOneRetainedGraph) {
   for (const auto& each : found) EXPECT_TRUE(same_bits(expected, each));
 }
 
-// ---- buffers
-// -------------------------------------------------------------------------------------
+// ---- buffers ------------------------------------------------------------------------------------
 
 TEST(CheckpointBuffers, RunningStatisticsAreWrittenOnce) {
   expect_like_eager(
@@ -330,8 +326,7 @@ TEST(CheckpointBuffers, WritesToWhatTakesPartInAutogradKeepTheActivations) {
       0);
 }
 
-// ---- changes
-// -------------------------------------------------------------------------------------
+// ---- changes ------------------------------------------------------------------------------------
 
 // Calls `change` between the forward and the backward of a block over an argument, a parameter and
 // a buffer.

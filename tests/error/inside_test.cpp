@@ -35,8 +35,7 @@ void expect_refused(Fn fn, const at::Tensor& x, const Words& words) {
   EXPECT_EQ(capture::live_stand_ins(), 0);
 }
 
-// ---- data
-// ----------------------------------------------------------------------------------------
+// ---- data ---------------------------------------------------------------------------------------
 
 const Words kDataWords = {"ag::constant", "ag::opaque", "inside_test.cpp"};
 
@@ -78,8 +77,7 @@ TEST(Data, SavingIt) {
   }
 }
 
-// ---- constant
-// ------------------------------------------------------------------------------------
+// ---- constant -----------------------------------------------------------------------------------
 
 TEST(Constant, RefusesWhatIsNoConstant) {
   const auto held = at::ones({3});
@@ -101,8 +99,7 @@ TEST(Constant, RefusesWhatIsNoConstant) {
       leaf({3}), {"ag::constant", "clone()"});
 }
 
-// ---- opaque
-// --------------------------------------------------------------------------------------
+// ---- opaque -------------------------------------------------------------------------------------
 
 Opaque code_of(Opaque::Fn compute, Opaque::Fn shapes = {}, Opaque::Fn backward = {}) {
   static int count = 0;
@@ -141,8 +138,7 @@ TEST(OpaqueErrors, GradientsThatDoNotFit) {
   EXPECT_THROW(step(x).backward(), InputError);
 }
 
-// ---- hooks
-// ---------------------------------------------------------------------------------------
+// ---- hooks --------------------------------------------------------------------------------------
 
 TEST(HookErrors, OnAnArgument) {
   expect_refused<CaptureError>(
@@ -175,8 +171,7 @@ TEST(HookErrors, RetainGradOfAResult) {
       leaf({3}), {"retain_grad"});
 }
 
-// ---- escapes
-// -------------------------------------------------------------------------------------
+// ---- escapes ------------------------------------------------------------------------------------
 
 TEST(Escapes, AreNamedByOperatorAndLine) {
   at::Tensor kept;

@@ -248,8 +248,7 @@ TEST_F(CudaGraphs, ACallableMayBeCapturedWhileAGraphIs) {
   }
 }
 
-// --- not in one graph
-// --------------------------------------------------------------------------------------
+// --- not in one graph ----------------------------------------------------------------------------
 
 void expect_refused(const std::function<void()>& backward, const std::string& found) {
   try {

@@ -262,8 +262,7 @@ TEST(KernelErrors, UnderNoGradAndOnAnotherThread) {
   EXPECT_TRUE(same_bits(step(x, at::tensor({1})), x.index_select(0, at::tensor({1})).sin()));
 }
 
-// ---- in a backward pass
-// --------------------------------------------------------------------------
+// ---- in a backward pass -------------------------------------------------------------------------
 
 TEST(KernelErrors, InABackwardPassNameTheForwardsLine) {
   int line = 0;

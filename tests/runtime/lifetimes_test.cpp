@@ -146,8 +146,7 @@ TEST(Lifetimes, AnArgumentDiesBeforeBackward) {
   EXPECT_TRUE(same_bits(w.grad(), torch::autograd::grad({(copy * w).sin().sum()}, {w})[0]));
 }
 
-// ---- modules that change between calls
-// -----------------------------------------------------------
+// ---- modules that change between calls ----------------------------------------------------------
 
 TEST(Lifetimes, ModulesMovedToAnotherDtypeAndBack) {
   auto model = network();

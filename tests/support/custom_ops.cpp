@@ -36,8 +36,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using List = std::vector<at::Tensor>;
 
-// ---- operators that write
-// ------------------------------------------------------------------------
+// ---- operators that write -----------------------------------------------------------------------
 
 at::Tensor& scale_(at::Tensor& self, double by) { return self.mul_(by); }
 
@@ -72,8 +71,7 @@ void axpy_(at::Tensor& y, const at::Tensor& x) {
 at::Tensor& grow_(at::Tensor& self) { return self.resize_({self.numel() + 1}).fill_(1); }
 at::Tensor first_row(const at::Tensor& self) { return self.select(0, 0); }
 
-// ---- with autograd
-// -------------------------------------------------------------------------------
+// ---- with autograd ------------------------------------------------------------------------------
 
 struct ScaleInPlace : torch::autograd::Function<ScaleInPlace> {
   static at::Tensor forward(AutogradContext* context, at::Tensor self, double by) {
@@ -93,8 +91,7 @@ at::Tensor& scale_autograd_(at::Tensor& self, double by) {
   return self;
 }
 
-// ---- effects
-// -------------------------------------------------------------------------------------
+// ---- effects ------------------------------------------------------------------------------------
 
 void log(const at::Tensor& x, std::string tag) {
   std::ostringstream line;
@@ -123,8 +120,7 @@ struct Tap : torch::autograd::Function<Tap> {
 };
 at::Tensor tap_autograd(const at::Tensor& x, std::string tag) { return Tap::apply(x, tag); }
 
-// ---- operators that only compute
-// -----------------------------------------------------------------
+// ---- operators that only compute ----------------------------------------------------------------
 
 at::Tensor cube(const at::Tensor& x) { return x * x * x; }
 at::Tensor cube_meta(const at::Tensor& x) { return at::empty_like(x); }

@@ -74,8 +74,7 @@ int32_t Simulator::step_of(Key key) const {
   return step;
 }
 
-// --- changes
-// ----------------------------------------------------------------------------------------
+// --- changes -------------------------------------------------------------------------------------
 
 void Simulator::add_end(Key end, double bytes) {
   if (end != Timetable::kNever) events_.push_back({2 * end + 1, -bytes, EventKind::bytes});
@@ -185,8 +184,7 @@ Measure Simulator::evaluate() {
   return {static_cast<int64_t>(load.peak), timetable_.new_extra(), load.excess};
 }
 
-// --- the plan
-// ---------------------------------------------------------------------------------------
+// --- the plan ------------------------------------------------------------------------------------
 
 /// Keys of the forward, and which steps pack.
 void Simulator::list_forward() {

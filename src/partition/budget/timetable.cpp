@@ -40,8 +40,7 @@ Timetable::Timetable(const Problem& problem)
   set(plan);
 }
 
-// --- a plan with changes on top
-// -------------------------------------------------------------------
+// --- a plan with changes on top ------------------------------------------------------------------
 
 Choice Timetable::choice(int32_t value) const {
   return stamp_choice_[at(value)] == stamp_ ? new_choice_[at(value)] : plan_[at(value)];
@@ -253,8 +252,7 @@ void Timetable::schedule_backward(int32_t operation, std::span<const int32_t> ma
   }
 }
 
-// --- plans and changes
-// ------------------------------------------------------------------------------
+// --- plans and changes ---------------------------------------------------------------------------
 
 void Timetable::begin() {
   ++stamp_;

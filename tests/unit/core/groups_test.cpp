@@ -217,8 +217,7 @@ TEST(FusionGroups, AreNotEndless) {
   for (const FusionGroup& group : found.groups) EXPECT_LE(group.nodes.size(), 64u);
 }
 
-// ---- against the best of all ways
-// ----------------------------------------------------------------
+// ---- against the best of all ways ---------------------------------------------------------------
 
 /// A graph of square matrices: sums, which fuse, and products, which do not.
 Graph random_squares(uint64_t seed, int nodes) {
