@@ -1,5 +1,5 @@
-// Training steps within memory budgets: what they take in bytes and in time, beside eager, eager
-// with a checkpoint around every block, and the reference's activation_memory_budget.
+// Training steps within memory budgets: peak memory and time, compared with eager, with eager and a
+// checkpoint around every block, and with AOTAutograd's activation_memory_budget.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
@@ -28,8 +28,8 @@ namespace {
 
 using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 
-/// What a measured peak may have of its budget, and how far a prediction may be from what is
-/// measured.
+/// The limit of a measured peak as a share of its budget, and of the relative error of a predicted
+/// peak.
 constexpr double kMostOfBudget = 1.02, kPredictionError = 0.05;
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -43,16 +43,16 @@ struct Subject {
   at::Tensor x, y;
   int rounds = 0;
   int peer_seconds = 0;
-  std::vector<std::string> peer_words;  // which model it is, for peers/budget.py
+  std::vector<std::string> peer_words;  // the model's words on the command line of peers/budget.py
 };
 
-/// What a step took within one budget.
+/// The peak and the time of a step within one budget.
 struct Point {
   double peak_mib = 0, step_ms = 0, recompute_ms = 0;
 };
 
 Compiled<Loss> compiled(const Subject& subject, Options options) {
-  // Without the audit: it captures again in some calls, which is no part of a step.
+  // No audit: it captures again in some calls, which is not part of a step.
   options.with_name(subject.name).with_audit(Audit::off);
   return compile(subject.module, subject.loss, std::move(options));
 }
@@ -108,7 +108,7 @@ class BudgetBench {
     add("", "measured_peak", points_[0].peak_mib, "MiB", Peer{"eager", eager_peak_mib_});
   }
 
-  /// From the smallest budget that has a plan to the peak at which nothing is computed again.
+  /// From the smallest feasible budget to the peak without recomputation.
   void find_range() {
     auto function = compiled(subject_, Options().with_memory_share(0));
     function.warmup(subject_.x, subject_.y);
@@ -150,7 +150,7 @@ class BudgetBench {
     add("", "planning_again_ms", examples::median(planning_again_ms_), "ms");
   }
 
-  /// In the memory that eager takes with a checkpoint around every block.
+  /// With the peak of eager under a checkpoint around every block as the budget.
   void beside_checkpoints() {
     const auto theirs = peak_bytes(subject_, subject_.checkpointed);
     if (theirs < least_) {
@@ -170,7 +170,7 @@ class BudgetBench {
         subject_.name == "gpt" ? std::optional(1.0) : std::nullopt);
   }
 
-  /// Each of the reference's budgets, and of ours the one that takes no more memory and least time.
+  /// Compares each of AOTAutograd's budgets with our fastest point that uses no more memory.
   void beside_reference() {
     note(subject_.name + ": the reference's budgets");
     std::vector<std::string> words = {std::to_string(bench_.quick() ? 5 : 21),
@@ -215,11 +215,11 @@ class BudgetBench {
   Compiled<Loss> plain_;
   int64_t least_ = 0, most_ = 0;  // budgets
   double eager_peak_mib_ = 0;
-  std::vector<Point> points_;  // the first one without a budget
+  std::vector<Point> points_;  // the first one has no budget
   int rises_ = 0;
   double worst_of_budget_ = 0, worst_error_ = 0;
-  double planning_ms_ = 0;                 // of the first budget
-  std::vector<double> planning_again_ms_;  // of others
+  double planning_ms_ = 0;                 // for the first budget
+  std::vector<double> planning_again_ms_;  // for the other budgets
 };
 
 template <class Model>

@@ -1,5 +1,5 @@
-// How long capturing a GPT with its backward takes: in processes that have captured nothing before,
-// and by how much it grows with each node. Peer: torch.compile without code generation.
+// The time to capture a GPT with its backward: in fresh processes, and the increase per node. Peer:
+// torch.compile without code generation.
 
 #include <ATen/Parallel.h>
 #include <antegrad/antegrad.h>
@@ -19,8 +19,8 @@ namespace {
 using examples::GptConfig;
 using nlohmann::json;
 
-// What a cold process measures of one model. The first call does what a user's does: capture,
-// compile and run forward.
+// Measurements of one model in a fresh process. The first call does the same as a user's: capture,
+// compile and run the forward.
 json measure_cold(const GptConfig& config) {
   torch::manual_seed(0);
   examples::Gpt model(config);
@@ -43,7 +43,8 @@ json measure_cold(const GptConfig& config) {
           {"real_kernels", cold.real_kernels},    {"meta_kernels", cold.meta_kernels}};
 }
 
-// This program as its own child: --cold and what peer_arguments() made. Prints one JSON object.
+// The child process: this program with --cold and the words of peer_arguments(). Prints one JSON
+// object.
 int run_cold(char** arguments) {
   const auto number = [&](int i) { return std::stoll(arguments[i]); };
   at::set_num_threads(static_cast<int>(number(0)));
@@ -55,7 +56,7 @@ int run_cold(char** arguments) {
   return run_bench([&] { fmt::print("{}\n", measure_cold(config).dump()); });
 }
 
-// Medians over cold processes, by key.
+// Medians over fresh processes, by key.
 class ColdRuns {
  public:
   ColdRuns(const std::string& what, const GptConfig& config, int processes) {
@@ -103,7 +104,7 @@ void measure_gpt12(Bench& bench) {
   bench.add({name, "meta_kernel_fallbacks", ours("meta_kernels"), "", {}, {}});
 }
 
-// Narrow layers: nodes are what counts, and the 120 layers have to fit in memory.
+// Narrow layers: only the number of nodes matters, and 120 layers must fit in memory.
 void measure_slope(Bench& bench) {
   const auto config = [](int64_t layers) {
     return GptConfig{.vocabulary = 1000, .layers = layers, .width = 64, .heads = 4, .context = 32};

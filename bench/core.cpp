@@ -1,5 +1,5 @@
-// What each stage after capture takes on the joint graph of a 12-layer GPT, in the pipeline's
-// order, and what the text form takes.
+// The time of each stage after capture, in the pipeline's order, and of the text form, on the joint
+// graph of a 12-layer GPT.
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -25,7 +25,8 @@
 namespace antegrad::bench {
 namespace {
 
-// Times single stages; those that consume their graph get a copy that is made outside of the clock.
+// Times single stages. A stage that consumes its graph gets a copy, which is made outside of the
+// timed part.
 class Stages {
  public:
   explicit Stages(Bench& bench) : bench_(bench), rounds_(bench.rounds(200)) {}
@@ -35,7 +36,7 @@ class Stages {
     add(name, time_us(rounds_, /*calls=*/1, [&] { benchmark::DoNotOptimize(stage()); }));
   }
 
-  /// Returns what the stage makes of the graph.
+  /// Returns the result of the stage.
   template <class Stage>
   auto consume(const std::string& name, const Graph& graph, const Stage& stage) {
     std::vector<Graph> copies(static_cast<size_t>(rounds_) + 1, graph);
@@ -59,7 +60,7 @@ int64_t heap_bytes() {
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
-// What a compiled program keeps on the heap for each node of its joint graph. The first one fills
+// Heap bytes that a compiled program keeps per node of its joint graph. The first program fills
 // tables of the process.
 void measure_kept(Bench& bench, examples::Gpt model) {
   const auto tokens = random_tokens(gpt12(), kBatch);
@@ -106,7 +107,7 @@ void run(Bench& bench) {
     of.backward = runtime::BackwardGraph{parts.backward, tables};
     return std::make_shared<runtime::Executable>(std::move(of))->backwards().count();
   });
-  // Not part of compiling in release builds.
+  // Release builds do not verify while compiling.
   stages.read("verify", [&] {
     verify(joint);
     return 0;

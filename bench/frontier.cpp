@@ -1,7 +1,7 @@
-// How good plans for byte budgets are, and what they take: on joint graphs of PyTorch
-// (tests/data/joint), beside what careful prototypes of the same search reached and beside
-// PyTorch's own partitioner at the same peak; and on graphs that nobody tuned on
-// (tests/data/reference), beside the latter alone. Peaks are simulated, times a roofline of a GPU.
+// Quality of plans for byte budgets, and the time to find them. On joint graphs of PyTorch
+// (tests/data/joint), compared with slow prototypes of the same search and with PyTorch's
+// partitioner at the same peak. On graphs that were not used for tuning (tests/data/reference),
+// compared with that partitioner only. Peaks are simulated; times come from the roofline of a GPU.
 
 #include <algorithm>
 #include <cmath>
@@ -32,11 +32,12 @@ const std::filesystem::path kData = ANTEGRAD_BENCH_DATA;
 
 struct Answer {
   double at;        // MiB, or a share of the eager peak
-  double over_pct;  // of the step's time: what was reached there
+  double over_pct;  // percentage of the step's time that the prototype added there
 };
 
-/// What the prototypes reached, in percent: at the peaks of the reference's plans and of a
-/// checkpoint around each block, at shares of the eager peak, and the smallest peak, in MiB.
+/// Results of the prototypes, in percent of the step's time: at the peaks of AOTAutograd's plans
+/// and of a checkpoint around each block, and at shares of the eager peak. Also the smallest peak,
+/// in MiB.
 struct Goal {
   const char* graph;
   std::vector<Answer> at_peaks;
@@ -82,12 +83,12 @@ const std::vector<Goal> kGoals = {
 struct EffortName {
   BudgetEffort effort;
   const char* name;
-  double points;  // percentage points that answers may lie above the prototypes' ones
+  double points;  // percentage points by which answers may exceed those of the prototypes
 };
 constexpr EffortName kEfforts[] = {{BudgetEffort::quick, "quick", 1.0},
                                    {BudgetEffort::thorough, "thorough", 0.3}};
 
-/// A partition that the reference chose.
+/// A partition chosen by AOTAutograd.
 struct Cut {
   std::string name;
   std::vector<ValueId> saved;
@@ -145,7 +146,7 @@ class Case {
 
   void compare(const Goal& goal) {
     for (const Answer& answer : goal.at_peaks) {
-      // The peaks were noted in whole MiB.
+      // The peaks were recorded in whole MiB.
       compare(answer, (answer.at + 0.5) * kMiB, answer.over_pct + effort_.points);
     }
     for (const Answer& answer : goal.at_shares) {

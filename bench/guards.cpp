@@ -1,4 +1,4 @@
-// What it takes to find out that a program fits a call: every guard of a 12-layer GPT, all holding.
+// The time to check that a program fits a call: all guards of a 12-layer GPT, all of which hold.
 
 #include <antegrad/error.h>
 #include <benchmark/benchmark.h>
@@ -22,10 +22,10 @@ void run(Bench& bench) {
     bench.add({"gpt12", metric, time_us(rounds, /*calls=*/1000, call), "us", {}, limit});
   };
   add("hit_us", 1, [&] { benchmark::DoNotOptimize(guards.holds(gpt.arguments, nullptr)); });
-  // Parts of it.
+  // Parts of the check.
   add("ambient_us", {}, [&] { benchmark::DoNotOptimize(compiler::Ambient::now()); });
   add("module_us", {}, [&] { benchmark::DoNotOptimize(gpt.tree->holds()); });
-  // What follows a hit: the list of tensors to call the program with.
+  // The step after a match: collecting the tensors that the program is called with.
   add("primals_us", {}, [&] { benchmark::DoNotOptimize(guards.primals(gpt.arguments)); });
   bench.add({"gpt12", "lifted_tensors", static_cast<double>(guards.lifted_count()), "", {}, {}});
 }

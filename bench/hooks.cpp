@@ -1,6 +1,6 @@
-// Hooks that compress saved tensors: what they save in memory, what they cost in time, and what
-// they do to gradients and to training, beside the same compiled step without hooks and beside the
-// reference with hooks that do the same.
+// Hooks that compress saved tensors: memory saved, time added, and the effect on gradients and
+// training. Compared with the same compiled step without hooks, and with AOTAutograd and equivalent
+// hooks.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/rand.h>
@@ -31,23 +31,23 @@ namespace {
 using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 
 constexpr int kTrainingSteps = 500;
-/// Steps of a turn, where two processes take turns: the first of them finds caches that the other
-/// one filled.
+/// Steps per turn if two processes take turns: the first step of a turn finds caches filled by the
+/// other process.
 constexpr int kStepsOfTurn = 3;
-/// Of the saved activation bytes of the GPT, what fp8 may leave.
+/// The largest share of the GPT's saved activation bytes that may remain under fp8.
 constexpr double kMostOfSaved = 0.4;
 
 struct Batch {
   at::Tensor x, y;
 };
 
-/// A model and what it learns.
+/// A model and its training data.
 struct Subject {
   std::string name;
   std::shared_ptr<torch::nn::Module> module;
   Loss loss;
   std::function<Batch()> next;          ///< drawn from the default generator
-  std::vector<std::string> peer_words;  ///< which model it is, for peers/hooks.py
+  std::vector<std::string> peer_words;  ///< the model's words on the command line of peers/hooks.py
 };
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -55,7 +55,7 @@ double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 struct Method {
   const char* name;
   const Hooks* hooks;        ///< null: none
-  bool in_reference = true;  ///< bench/peers/hooks.py has hooks that do the same
+  bool in_reference = true;  ///< bench/peers/hooks.py has equivalent hooks
 };
 
 std::vector<Method> methods() {
@@ -68,19 +68,20 @@ std::vector<Method> methods() {
   };
 }
 
-/// A backend of torch.compile, and whether it is measured for all compressors.
+/// A backend of torch.compile, and whether all compressors are measured under it.
 struct Backend {
   const char* name;
   bool all;
 };
 
-/// Kernels one by one, as here; and generated code, which takes long to make.
+/// One that calls kernels one by one, as antegrad does, and one that generates code, which takes
+/// long to compile.
 std::vector<Backend> backends(const Bench& bench) {
   if (bench.quick()) return {{"aot_eager", true}};
   return {{"aot_eager", true}, {"inductor", false}};
 }
 
-/// Calls of the compiled step within the hooks' scope.
+/// Calls the compiled step within the scope of the hooks.
 class Stepper {
  public:
   Stepper(const Subject& subject, const Hooks* hooks)
@@ -114,7 +115,7 @@ class Stepper {
   Compiled<Loss> function_;
 };
 
-/// Parameters and buffers of a model as they were when this was made.
+/// A snapshot of the parameters and buffers of a model.
 class Start {
  public:
   explicit Start(const torch::nn::Module& module) : module_(module) {
@@ -227,7 +228,7 @@ class StepBench {
     return all;
   }
 
-  /// Relative to the gradients without hooks, as vectors.
+  /// The relative error of gradients, all as one vector, against those without hooks.
   double error(const std::vector<at::Tensor>& found) const {
     double difference = 0, size = 0;
     for (size_t i = 0; i < found.size(); ++i) {
@@ -247,7 +248,7 @@ class StepBench {
   examples::StepMemory plain_memory_;
 };
 
-/// The mean loss of the last steps of a short training.
+/// The mean loss of the last steps of a short training run.
 double loss_after_training(const Bench& bench, const Subject& subject, const Start& start,
                            const Hooks* hooks) {
   start.restore();
@@ -264,7 +265,7 @@ double loss_after_training(const Bench& bench, const Subject& subject, const Sta
     optimizer.step();
     if (i >= steps - last) sum += loss.item<double>();
   }
-  stepper.program();  // none of the calls ran eagerly
+  stepper.program();  // throws if a call ran eagerly
   return sum / last;
 }
 
@@ -292,7 +293,7 @@ std::vector<std::string> words(std::string model, const std::vector<int64_t>& nu
   return all;
 }
 
-/// Sequences in which each token follows from the two before it, with some noise.
+/// Sequences in which each token depends on the two before it, with some noise.
 Subject gpt(const examples::GptConfig& config, int64_t sequences) {
   torch::manual_seed(0);
   examples::Gpt model(config);
@@ -314,7 +315,7 @@ Subject gpt(const examples::GptConfig& config, int64_t sequences) {
   return {"gpt", model.ptr(), loss_of(model), next, std::move(peer)};
 }
 
-/// Images of as many patterns in noise as there are classes.
+/// Noisy images of one pattern per class.
 std::function<Batch()> patterns_in_noise(int64_t images, int64_t image, int64_t classes) {
   const auto patterns = at::randn({classes, 3, image, image});
   return [=] {
@@ -347,7 +348,7 @@ void run(Bench& bench) {
             vit({.image = 64, .patch = 8, .layers = 4, .width = 256, .heads = 4}, /*images=*/16))
       .run();
   StepBench(bench, resnet({}, /*images=*/64, /*image=*/32)).run();
-  // Small ones: five trainings each.
+  // Small models, since each is trained five times.
   train(bench, gpt({.vocabulary = 32, .layers = 4, .width = 128, .heads = 4, .context = 64},
                    /*sequences=*/8));
   train(bench, vit({.image = 16, .patch = 4, .layers = 4, .width = 64, .heads = 4}, /*images=*/16));

@@ -1,6 +1,6 @@
-// What a compiled call adds to eager: a function of ten operators on tiny tensors, forward and
-// backward, where everything but the kernels counts. Negative when it is faster. Peer:
-// torch.compile, whose graph is run by eager kernels too.
+// The time that a compiled call adds to eager. The function has ten operators on tiny tensors,
+// forward and backward, so that everything except kernels dominates. Negative if the compiled call
+// is faster. Peer: torch.compile, whose graph also runs eager kernels.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randn.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr int kCallsPerSample = 200;
 constexpr int kPeerCallsPerSample = 50;
 
-// bench/peers/overhead.py has the same.
+// The same function as in bench/peers/overhead.py.
 at::Tensor ten_operators(at::Tensor x, at::Tensor w, at::Tensor b) {
   auto h = at::tanh(x * w + b);
   h = at::sigmoid(h * w) + x;
@@ -45,7 +45,7 @@ void run(Bench& bench) {
   const auto pair = time_pairs(
       "guarded call", rounds, [&] { steps(compiled); }, [&] { steps(ten_operators); });
   AG_CHECK(compiled.report().eager_calls == 0, "a compiled call ran eagerly");
-  // Forward alone: where the rest goes.
+  // Forward alone, to see where the time goes.
   const auto forward = [&](auto& function) {
     for (int i = 0; i < kCallsPerSample; ++i) function(x, w, b);
   };

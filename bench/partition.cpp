@@ -1,6 +1,6 @@
-// What partitioners take: on the joint graphs of GPTs of 12 and 120 layers, simplified as the
-// pipeline does it, beside the reference; and on generated graphs of ten and of a hundred thousand
-// nodes. What a plan for a byte budget takes, on the former.
+// The time of partitioners: on the joint graphs of GPTs of 12 and 120 layers, simplified as in the
+// pipeline and compared with AOTAutograd, and on generated graphs of 10,000 and 100,000 nodes. Also
+// the time of a plan for a byte budget, on the GPTs.
 
 #include <optional>
 #include <string>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
 
-/// A limit of 0 is none.
+/// A limit of 0 means none.
 void measure(Bench& bench, const std::string& name, const Graph& joint, int rounds, double limit_ms,
              const std::optional<nlohmann::json>& theirs = {}) {
   const auto time_ms = [&](const auto& partition) {
@@ -62,8 +62,8 @@ void measure(Bench& bench, const std::string& name, const Graph& joint, int roun
       default_bytes / kMiB, "saved_mib");
 }
 
-/// From the graph to a forward and a backward halfway between the smallest peak and the eager one,
-/// and the sweep of prices in it.
+/// Times the path from the graph to a forward and a backward at a budget halfway between the
+/// smallest and the eager peak, and the sweep over prices in it.
 void measure_budget(Bench& bench, const std::string& name, const Graph& joint, int rounds) {
   const auto add = [&](const char* metric, double limit, const auto& call) {
     bench.add({name, metric, time_us(rounds, /*calls=*/1, call) / 1e3, "ms", {}, limit});
@@ -81,7 +81,7 @@ void measure_budget(Bench& bench, const std::string& name, const Graph& joint, i
     benchmark::DoNotOptimize(planner.partition(planner.pick(budget)));
   };
   add("plan_for_budget_ms", 500, [&] {
-    for (double& time : seconds) time += 1e-12;  // another problem: its frontier is not known
+    for (double& time : seconds) time += 1e-12;  // another problem: no cached frontier
     plan();
   });
   add("plan_again_ms", 50, plan);
@@ -97,7 +97,7 @@ void run(Bench& bench) {
     return joint;
   };
   measure_budget(bench, "gpt12", gpt("gpt12", gpt12(), 100, 10), bench.rounds(10));
-  // Narrow: nodes are what counts, and the layers have to fit in memory.
+  // Narrow layers: only the number of nodes matters, and the layers must fit in memory.
   gpt("gpt120", {.vocabulary = 1000, .layers = 120, .width = 64, .heads = 4, .context = 32}, 20,
       200);
   for (const auto& [size, rounds, limit_ms] :

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What a compiled call adds to eager in Python: a function of one operator on a tiny tensor.
+"""The time that a compiled call adds to eager in Python: a function of one operator on a tiny tensor.
 
     python_call.py --out FILE [--quick] [--threads N]
 
-Peer: torch.compile with the aot_eager backend. Samples of many calls each, run in turn; medians of differences.
+Peer: torch.compile with the aot_eager backend. Medians of differences over samples of many calls each, run in turns.
 Writes rows for scripts/bench_table.
 """
 

@@ -17,7 +17,7 @@ namespace {
   throw Error(ErrorText{"a JSON object from '" + command.front() + "'", found, ""});
 }
 
-// In the child: never returns.
+// Runs in the child; never returns.
 [[noreturn]] void become(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -26,7 +26,7 @@ namespace {
   _exit(127);
 }
 
-// What the program writes to its stdout, and its exit status.
+// The stdout of a program and its exit status.
 std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
   int ends[2];
   if (pipe(ends) != 0) fail(command, "no pipe");
@@ -50,7 +50,7 @@ std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
   return {text, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)};
 }
 
-// Empty, with a note, where there is no Python for it.
+// Empty, with a note, if no Python is configured.
 std::vector<std::string> peer_command(const std::string& script,
                                       const std::vector<std::string>& arguments) {
   const auto* python = std::getenv("ANTEGRAD_PYTHON");
@@ -99,7 +99,8 @@ PeerProcess::PeerProcess(const std::string& script, const std::vector<std::strin
     : script_(script) {
   const auto command = peer_command(script, arguments);
   if (command.empty()) return;
-  // A socket, not pipes: a peer that has ended is an error of send() then, not a signal.
+  // A socket instead of pipes: writing to a peer that has ended is then an error of send() instead
+  // of a signal.
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     give_up("no socket");

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kRows = 256;
 constexpr int64_t kColumns = 64;
 
-/// Emits nodes whose outputs are all of one shape, forward ones first.
+/// Emits nodes whose outputs all have the same shape, those of the forward first.
 class Builder {
  public:
   explicit Builder(const std::string& name) {
@@ -54,7 +54,7 @@ class Builder {
     graph_.value(id).alias_class = graph_.value(base).alias_class;
     return id;
   }
-  /// A dropout: its result and its mask.
+  /// A dropout: returns its result and its mask.
   std::vector<ValueId> draw(ValueId x) {
     if (token_ == kNoValue) token_ = input(InputKind::generator_token);
     std::vector<ValueId> made = call("aten::native_dropout.default", {x}, 2);
@@ -125,7 +125,7 @@ Graph generated_transformer(int32_t nodes) {
     const auto norm = b.call("aten::native_layer_norm.default", {x, block.weight, block.bias}, 3);
     block.normed = norm[0], block.mean = norm[1], block.rstd = norm[2];
     block.wide = b.call("aten::mm.default", {block.normed, b.view(block.first)});
-    // The approximation of GELU by tanh, written out.
+    // The tanh approximation of GELU, written out.
     const ValueId cube = b.call("aten::mul.Tensor",
                                 {b.call("aten::mul.Tensor", {block.wide, block.wide}), block.wide});
     block.inner = b.call("aten::add.Tensor", {block.wide, cube});

@@ -1,8 +1,7 @@
 #pragma once
 
-/// \file
-/// Joint graphs of any size for measuring what works on graphs alone. They have the operators,
-/// phases and metadata of real ones and no arguments but tensors: they partition, and do not run.
+/// \file Generates joint graphs of any size for benches of graph passes. The graphs have operators,
+/// phases and metadata of real ones, but only tensor arguments: they can be partitioned, not run.
 
 #include <cstdint>
 
@@ -10,14 +9,14 @@
 
 namespace antegrad::bench {
 
-/// Transformer-like blocks of 28 nodes, with a residual connection through all of them: norms,
-/// products, views, dropout, and activations written as single pointwise operators.
+/// Transformer-like blocks of 28 nodes each with a residual connection: norms, products, views,
+/// dropout, and activations composed of pointwise operators.
 Graph generated_transformer(int32_t nodes);
 
-/// One value that every other node of the forward reads, with products in between.
+/// One value that every second node of the forward reads, with products in between.
 Graph generated_fan_out(int32_t nodes);
 
-/// One row of pointwise operators of which the backward reads every one.
+/// One chain of pointwise operators; the backward reads the result of each.
 Graph generated_chain(int32_t nodes);
 
 }  // namespace antegrad::bench

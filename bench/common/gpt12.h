@@ -1,7 +1,6 @@
 #pragma once
 
-/// \file
-/// The GPT whose capture, guards and passes are measured, and a batch for it.
+/// \file The GPT on which capture, guards and passes are measured, and a batch for it.
 
 #include <ATen/core/Tensor.h>
 #include <antegrad/tree.h>
@@ -17,22 +16,22 @@
 
 namespace antegrad::bench {
 
-/// GPT-2 small in shape, with a small vocabulary: its joint graph has about a thousand nodes.
+/// The shape of GPT-2 small with a small vocabulary. Its joint graph has about a thousand nodes.
 inline examples::GptConfig gpt12() {
   return {.vocabulary = 1000, .layers = 12, .width = 768, .heads = 12, .context = 128};
 }
 
-/// Sequences of a captured batch.
+/// Number of sequences in a captured batch.
 inline constexpr int64_t kBatch = 2;
 
 struct Tokens {
   at::Tensor inputs, targets;
 };
 
-/// Random tokens for this model, from libtorch's generator.
+/// Random tokens for a model, from libtorch's generator.
 Tokens random_tokens(const examples::GptConfig& config, int64_t batch);
 
-/// A model of that configuration, captured, with what ag::compile would hold beside it.
+/// A captured model of this configuration, with the values that ag::compile keeps beside the graph.
 struct CapturedGpt {
   examples::Gpt model;
   std::shared_ptr<const compiler::ModuleTree> tree;
@@ -42,7 +41,7 @@ struct CapturedGpt {
 CapturedGpt capture_gpt(const examples::GptConfig& config);
 inline CapturedGpt capture_gpt12() { return capture_gpt(gpt12()); }
 
-/// What scripts in bench/peers take for it: threads, the configuration, the batch.
+/// Arguments of the scripts in bench/peers: threads, the configuration, the batch.
 std::vector<std::string> peer_arguments(const examples::GptConfig& config, int64_t batch = kBatch);
 
 }  // namespace antegrad::bench

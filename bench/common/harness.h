@@ -1,13 +1,12 @@
 #pragma once
 
-/// \file
-/// What every benchmark does alike: its command line, its results, and timing of two things against
+/// \file Shared parts of all benches: command line, results, and timing of two closures against
 /// each other.
 ///
-/// A result is one JSON object a line: bench, case, metric, value, unit, and where there are any
-/// peer (whom it was measured against), peer_value, ratio (value / peer_value) and limit (what the
-/// value must not exceed); cpu and threads in each. Results go to the file of --out and to stdout;
-/// progress and remarks to stderr.
+/// A result is one line with a JSON object: bench, case, metric, value, unit, cpu and threads;
+/// where they apply also peer (what the value is compared with), peer_value, ratio (value /
+/// peer_value) and limit (an upper limit of the value). Results go to the file of --out and to
+/// stdout; progress and remarks go to stderr.
 
 #include <cstdint>
 #include <fstream>
@@ -37,11 +36,11 @@ struct Result {
 /// One benchmark program.
 class Bench {
  public:
-  /// Reads --out, --threads and --quick; on a wrong command line prints why and ends the process.
+  /// Parses --out, --threads and --quick. Prints an error and exits on an invalid command line.
   Bench(std::string name, int argc, char** argv);
 
   void add(const Result& result);
-  /// Fewer repetitions, for trying a benchmark out.
+  /// Fewer repetitions, to try out a bench.
   bool quick() const { return quick_; }
   int rounds(int full) const { return quick_ ? (full + 4) / 5 : full; }
 
@@ -53,14 +52,14 @@ class Bench {
   std::ofstream file_;
 };
 
-/// A remark for whoever watches, on stderr.
+/// Prints a remark to stderr.
 void note(const std::string& text);
 
-/// Runs `body`, and says on stderr why when it throws. The exit status for main().
+/// Runs `body`, prints any exception to stderr, and returns the exit status for main().
 int run_bench(const std::function<void()>& body);
 
-/// Medians of two closures that were run in turn, so that whatever else happens on the machine
-/// meets both. The order within a pair changes from pair to pair.
+/// Medians of two closures that run in turns, so that disturbances on the machine affect both. The
+/// order within a pair alternates.
 struct Pair {
   double first_ms = 0;
   double second_ms = 0;
@@ -68,13 +67,13 @@ struct Pair {
   double difference_ms = 0;  ///< median over pairs of first - second
 };
 
-/// Each closure runs once before anything is timed. `rounds` pairs, fewer (but three) when they
-/// take longer than a minute. `label` appears with the progress.
+/// Runs each closure once before timing, then `rounds` pairs. Stops after a minute if at least
+/// three pairs are done. `label` appears with the progress.
 Pair time_pairs(const std::string& label, int rounds, const std::function<void()>& first,
                 const std::function<void()>& second);
 
-/// Microseconds of one call: the median over `samples` of `calls` calls each. One more sample
-/// before them warms up.
+/// Microseconds per call: the median over `samples` of `calls` calls each, after one sample to warm
+/// up.
 template <class Call>
 double time_us(int samples, int calls, const Call& call);
 

@@ -1,13 +1,13 @@
-"""What training steps take in bytes and in time under the reference's activation_memory_budget.
+"""Memory and time of training steps under AOTAutograd's activation_memory_budget.
 
 peers/budget.py BUDGETS SECONDS gpt|resnet|mlp WORD...    words as in subjects.py
 
-BUDGETS equally spaced ones from 0 to 1, under torch.compile(backend="aot_eager_decomp_partition"), which partitions
-and then calls kernels one by one. After SECONDS no other one is begun; those in between come last.
+BUDGETS equally spaced budgets from 0 to 1, under torch.compile(backend="aot_eager_decomp_partition"), which partitions
+and then calls kernels one by one. The ends come first, then midpoints. No budget is begun after SECONDS.
 
-Prints one JSON object: points, by falling budget, each with budget, peak_mib and step_ms of forward and backward, and
-recompute_ms, what the step takes longer than at budget 1; a budget that leads to the partition of another one has no
-point. not_measured are the budgets for which there was no time.
+Prints one JSON object. points: by falling budget, each with budget, peak_mib and step_ms of forward and backward, and
+recompute_ms, the time that the step takes longer than at budget 1. A budget with the same partition as another one has no
+point. not_measured: the budgets for which no time was left.
 """
 
 import json
@@ -18,7 +18,7 @@ import warnings
 
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
-from measure import clear_gradients, peak_mib  # before torch: it sets the environment
+from measure import clear_gradients, peak_mib  # before torch, since it sets the environment
 
 import torch
 import torch._dynamo.backends.debugging as backends
@@ -30,7 +30,7 @@ TIMED_STEPS = 3
 
 
 def coarse_first(count):
-    """0 ... count - 1: the ends, then the middles of what lies between two that are there."""
+    """0 ... count - 1: first the ends, then repeatedly the midpoints between numbers so far."""
     order, step = [count - 1, 0], count - 1
     while step > 1:
         step = (step + 1) // 2
@@ -39,7 +39,7 @@ def coarse_first(count):
 
 
 class Partitions:
-    """Sees each partition that the backend makes."""
+    """Observes each partition that the backend makes."""
 
     def __init__(self):
         self.partition = backends.min_cut_rematerialization_partition

@@ -1,9 +1,9 @@
-"""What torch.compile takes to capture and partition a GPT with its backward (no code generation).
+"""The time of torch.compile to capture and partition a GPT with its backward (no code generation).
 
 peers/capture.py THREADS VOCABULARY LAYERS WIDTH HEADS CONTEXT BATCH
 
-Prints one JSON object: first_call_ms is what the first forward takes longer than later ones, aot_ms
-the part of AOTAutograd in it, trace_ms the part of that in which the joint graph is traced.
+Prints one JSON object. first_call_ms: the time of the first forward beyond that of later ones. aot_ms: the
+part of it spent in AOTAutograd. trace_ms: the part of that spent tracing the joint graph.
 """
 
 import json

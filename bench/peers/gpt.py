@@ -1,4 +1,4 @@
-"""The GPT of examples/common/models.h, in Python, for peers."""
+"""The GPT of examples/common/models.h, in Python."""
 
 import torch
 import torch.nn as nn

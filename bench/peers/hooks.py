@@ -1,15 +1,15 @@
-"""Training steps of the reference under hooks that compress saved tensors, in turn with somebody else's steps.
+"""Training steps of AOTAutograd under hooks that compress saved tensors, in turns with another process.
 
 peers/hooks.py gpt|resnet|vit WORD...    words as in subjects.py
 
-Answers each line on stdin with one JSON object a line, until there are no more:
+Answers each line on stdin with a line that is one JSON object, until the end of input:
 
-    compile BACKEND COMPRESSOR   torch.compile(backend=BACKEND) with hooks that do what antegrad's compressor of that
-                                 name does, or with "none": compile_ms, held_mib (alive between forward and backward),
+    compile BACKEND COMPRESSOR   torch.compile(backend=BACKEND) with hooks equivalent to antegrad's compressor of that
+                                 name, or with "none": compile_ms, held_mib (live between forward and backward),
                                  peak_mib, gradient_error
-    step                         step_ms of one forward and backward of what was compiled last
+    step                         step_ms of one forward and backward of the last compiled step
 
-Hooks are graph modules, which torch.compile inlines, on what its filter "donated" names: the default.
+The hooks are graph modules, which torch.compile inlines for the tensors of its default filter, "donated".
 gradient_error is relative to the gradients without hooks under the same backend.
 """
 
@@ -21,7 +21,7 @@ import warnings
 
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
-from measure import clear_gradients, live_and_peak_mib, peak_mib  # before torch: it sets the environment
+from measure import clear_gradients, live_and_peak_mib, peak_mib  # before torch, since it sets the environment
 
 import torch
 import torch._dynamo
@@ -35,7 +35,7 @@ SMALLEST = torch.finfo(torch.float32).tiny
 
 
 def scaled(x, dtype, *rows):
-    """The tensor in eight bits, with a scale for each row of its last dimension or one for all."""
+    """The tensor in 8 bits, with one scale per row of its last dimension or one for the whole tensor."""
     scales = x.numel() // x.shape[-1] if rows and x.dim() > 0 and x.numel() > 0 else 1
     if not x.is_floating_point() or x.dim() == 0 or x.numel() + 4 * scales >= x.numel() * x.element_size():
         return x, x.dtype
@@ -83,7 +83,7 @@ def unpack_bf16(packed):
     return packed[0].to(packed[1])
 
 
-# Traced, these are graphs of one call each, which torch.compile traces again for each saved tensor.
+# Tracing turns each hook into a graph with one call. torch.compile traces the call again for each saved tensor.
 HOOKS = {
     "fp8_e4m3": (lambda x: pack_fp8_e4m3(x), lambda packed: unpack_scaled(packed)),
     "fp8_e5m2": (lambda x: pack_fp8_e5m2(x), lambda packed: unpack_scaled(packed)),

@@ -1,8 +1,8 @@
-"""Memory of training steps, for peers: bytes alive through libtorch's CPU allocator."""
+"""Memory of training steps: live bytes in libtorch's CPU allocator."""
 
 import os
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's remarks on itself
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences the profiler's log
 
 from torch.profiler import ProfilerActivity, profile
 
@@ -13,7 +13,7 @@ def clear_gradients(model):
 
 
 def live_and_peak_mib(run):
-    """More bytes alive after run() than before, what it returns included; and the most in between."""
+    """Live bytes after run(), its result included, and the peak during it, both minus the live bytes before."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = run()
     live = most = 0
@@ -26,6 +26,6 @@ def live_and_peak_mib(run):
 
 
 def peak_mib(model, step):
-    """The most bytes alive during the step, less those alive before."""
+    """The peak of live bytes during the step, minus those live before."""
     clear_gradients(model)
     return live_and_peak_mib(step)[1]

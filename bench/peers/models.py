@@ -1,4 +1,4 @@
-"""The MLP, the residual network and the vision transformer of examples/common, in Python, for peers."""
+"""The MLP, the residual network and the vision transformer of examples/common, in Python."""
 
 import torch
 import torch.nn as nn

@@ -1,8 +1,8 @@
-"""What torch.compile adds to a function of ten operators on tiny tensors, forward and backward.
+"""The time that torch.compile adds to a function of ten operators on tiny tensors, forward and backward.
 
 peers/overhead.py THREADS SAMPLES CALLS
 
-Prints one JSON object: added_us, the median over samples of CALLS calls each, run in turn with
+Prints one JSON object: added_us, the median over SAMPLES of CALLS calls each, run in turns with
 eager.
 """
 

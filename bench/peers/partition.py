@@ -1,9 +1,9 @@
-"""What the reference's minimum-cut partitioner takes for the joint graph of a GPT.
+"""The time of AOTAutograd's minimum-cut partitioner on the joint graph of a GPT.
 
 peers/partition.py THREADS VOCABULARY LAYERS WIDTH HEADS CONTEXT BATCH
 
 Prints one JSON object: nodes of the joint graph, milliseconds of min_cut_rematerialization_partition, and mebibytes
-that it saves beside arguments and parameters.
+that it saves besides arguments and parameters.
 """
 
 import json
@@ -21,7 +21,7 @@ from gpt import from_command_line
 
 
 def storages_of(nodes):
-    """Bytes by storage; the same storage for all views of it."""
+    """Bytes by storage. All views share the storage of their base."""
     values = [n.meta["val"] for n in nodes if n is not None]
     storages = [v.untyped_storage() for v in values if isinstance(v, torch.Tensor)]
     return {s._cdata: s.nbytes() for s in storages}

@@ -1,4 +1,4 @@
-"""Models of the examples with a batch, as a bench program names them on the command line of a peer."""
+"""Models of the examples with a batch, as named on the command lines of peers."""
 
 import torch
 
@@ -7,7 +7,7 @@ from models import Mlp, ResNet, Vit
 
 
 def subject(name, words):
-    """The model and its batch, for one of
+    """The model and a batch for one of
 
     gpt THREADS VOCABULARY LAYERS WIDTH HEADS CONTEXT BATCH
     resnet THREADS BATCH IMAGE CLASSES BLOCKS WIDTH...
