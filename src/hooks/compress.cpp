@@ -10,10 +10,10 @@
 namespace antegrad::compress {
 namespace {
 
-// What is saved, a scale where there is one, and the dtype to come back to.
+// The packed tensor, its scale if any, and the dtype to restore.
 using Packed = std::tuple<at::Tensor, std::optional<at::Tensor>, at::ScalarType>;
 
-// Of int8, as many on both sides of 0.
+// The largest int8 magnitude used, so that the range is symmetric.
 constexpr double kLimit = 127;
 
 Packed as_it_is(const at::Tensor& x) { return {x, std::nullopt, x.scalar_type()}; }
@@ -22,17 +22,17 @@ at::ScalarType scaled_in(at::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Worth it: floating point, and fewer bytes with so many elements of `bytes` each and so many
-// scales.
+// Whether compression pays off: the tensor is floating point, and its elements at `bytes` each with
+// `scales` scales take fewer bytes.
 bool shrinks(const at::Tensor& x, int64_t bytes, int64_t scales) {
   if (!x.is_floating_point() || x.dim() == 0) return false;
   const auto scale_bytes = static_cast<int64_t>(c10::elementSize(scaled_in(x.scalar_type())));
   return bytes * x.numel() + scales * scale_bytes < x.element_size() * x.numel();
 }
 
-// What makes `limit` of the largest magnitude: found without a copy of the tensor. Never 0 nor
-// subnormal: what is divided by it stays within the limit, but for rounding, and conversions round
-// that to the limit.
+// The scale that maps the largest magnitude to `limit`, computed without a copy of the tensor. It
+// is never 0 or subnormal: quotients exceed the limit only by rounding, and conversions round such
+// values to the limit.
 at::Tensor scale_of(const at::Tensor& least, const at::Tensor& most, double limit) {
   const auto dtype = scaled_in(most.scalar_type());
   const auto smallest = dtype == at::kDouble ? std::numeric_limits<double>::min()
@@ -44,11 +44,12 @@ at::Tensor scaled(const at::Tensor& x, const at::Tensor& scale) {
   return x.to(scale.scalar_type()) / scale;
 }
 
-// Each kernel is a pass over memory, so that the fewest count on the CPU; and what it converts one
-// by one is slow: float8 is made of the bits of half there, which have the same form.
+// Each kernel is a pass over memory, so the CPU path uses as few as possible. Conversions to float8
+// are slow there, since they work element by element; float8 is therefore made from the bits of
+// half, which has the same form.
 at::Tensor half_of(const at::Tensor& x) {
-  // Sign-extended: for four bits of exponent the sign is in two bits then, of which the second
-  // goes.
+  // Sign extension puts the sign into two bits. With four bits of exponent the second one drops
+  // out.
   const auto bits = x.view(at::kChar).to(at::kShort);
   const auto shifted = x.scalar_type() == at::kFloat8_e5m2
                            ? bits.bitwise_left_shift(8)
@@ -61,7 +62,7 @@ at::Tensor scaled_back(const Packed& packed) {
   if (!scale) return x;
   const auto dtype = scale->scalar_type();
   if (!x.is_cpu() || x.scalar_type() == at::kChar) return (x.to(dtype) * *scale).to(to);
-  // The exponent of e4m3 counts from 7, that of half from 15.
+  // The exponent bias is 7 in e4m3 and 15 in half.
   const auto unit = x.scalar_type() == at::kFloat8_e5m2 ? *scale : *scale * 256;
   return (half_of(x).to(dtype) * unit).to(to);
 }

@@ -12,7 +12,7 @@
 namespace antegrad::compress {
 namespace {
 
-// The tensor or its handle, whether it is the handle, and what to make of that: sizes, strides,
+// The tensor or its handle, whether it is a handle, and the metadata to restore: sizes, strides,
 // dtype and device.
 using Moved = std::tuple<at::Tensor, bool, std::vector<int64_t>, std::vector<int64_t>,
                          at::ScalarType, std::string>;

@@ -1,8 +1,7 @@
 #pragma once
 
-/// \file
-/// How many bytes a tensor, or the saved state of a generator, takes from the allocator: the one
-/// place that knows about rounding.
+/// \file The number of bytes that a tensor or the saved state of a generator takes from the
+/// allocator. Only this file knows about rounding.
 
 #include <cstdint>
 #include <string_view>
@@ -13,25 +12,24 @@
 namespace antegrad {
 
 struct ByteRules {
-  /// Values of the graph's symbols, by SymbolId. Sizes of a static graph need none.
+  /// Values of the graph's symbols, by SymbolId. Not needed if all sizes are static.
   std::vector<int64_t> symbols;
-  /// Bytes are rounded up to a multiple of this. 0: as the device's allocator does, which is 64 on
-  /// the CPU (c10 aligns blocks to 64 bytes) and 512 on CUDA (the caching allocator's smallest
-  /// block).
+  /// Sizes are rounded up to a multiple of this number of bytes. 0 stands for the granule of the
+  /// device's allocator: 64 on the CPU (c10 aligns blocks to 64 bytes), 512 on CUDA (the caching
+  /// allocator's smallest block).
   int64_t granule = 0;
-  /// Bytes that a node's kernel takes while it runs, beyond what it returns, by Node::id. Missing
-  /// entries: none.
+  /// Bytes that a node's kernel allocates while it runs, besides its results, by Node::id. Missing
+  /// entries count as 0.
   std::vector<int64_t> scratch = {};
 };
 
-/// Bytes of scratch memory of the node of that id.
+/// Bytes of scratch memory of a node, given by its id.
 int64_t scratch_bytes(int32_t node_id, const ByteRules& rules);
 
-/// Bytes, rounded, of the storage of a tensor that owns it. 0 when it is empty or on the meta
-/// device.
+/// Rounded bytes of the storage that a tensor owns. 0 if it is empty or on the meta device.
 int64_t storage_bytes(const TensorMeta& meta, const ByteRules& rules);
 
-/// Bytes, rounded, of the state of a generator, by its name in Graph::generators.
+/// Rounded bytes of the state of a generator, given by its name in Graph::generators.
 int64_t state_bytes(std::string_view generator, const ByteRules& rules);
 
 }  // namespace antegrad

@@ -7,7 +7,7 @@
 namespace antegrad {
 namespace {
 
-/// Runs one graph after the other on a common count of live bytes.
+/// Runs one graph after the other and counts live bytes across both.
 class Simulation {
  public:
   explicit Simulation(Timeline& timeline) : timeline_(timeline) {}
@@ -20,7 +20,7 @@ class Simulation {
   }
   void free(int64_t bytes) { live_ -= bytes; }
 
-  /// `freed_here(life)` says whether a storage that dies in the graph is the graph's to free.
+  /// `freed_here(life)` tells whether the graph may free a storage that dies in it.
   template <class FreedHere>
   void run(const Graph& graph, Phase pass, const std::vector<StorageLife>& lives,
            const ByteRules& rules, FreedHere freed_here) {
@@ -29,7 +29,7 @@ class Simulation {
     std::vector<int64_t> dying(count + 1, 0);
     for (const StorageLife& life : lives) {
       if (life.first >= 0) made[static_cast<size_t>(life.first)] += life.bytes;
-      // An input that nothing reads is freed when the first node runs.
+      // An unused input is freed when the first node runs.
       if (freed_here(life)) dying[static_cast<size_t>(std::max(life.last, 0))] += life.bytes;
     }
     for (size_t i = 0; i < count; ++i) {
@@ -67,8 +67,7 @@ std::vector<bool> inputs_of(const Graph& graph, InputKind kind) {
   return result;
 }
 
-/// States of generators that the forward saves, or that the backward has from it, each by its
-/// token.
+/// States of generators that the forward saves, or that the backward receives, each with its token.
 template <class Record, class Kind>
 std::vector<StorageLife> states_of(const Graph& graph, const std::vector<Record>& records,
                                    Kind saved, const ByteRules& rules) {
@@ -100,8 +99,8 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   timeline.points.reserve(forward.nodes.size() + backward.nodes.size());
   Simulation simulation(timeline);
 
-  // By storage of the forward as it is now, which may be written in place: the plan names values,
-  // and what lies in a storage belongs to whoever holds one of them.
+  // By storage of the forward, whose nodes may write in place by now. The plan names values; the
+  // owner of a value owns its storage.
   std::vector<bool> of_caller = inputs_of(forward, InputKind::primal);
   std::vector<bool> saved(forward.values.size(), false);
   for (size_t i = 0; i < plan.handed_out.size(); ++i) {
@@ -110,7 +109,7 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   for (const SavedSlot& slot : plan.saved) mark_storage(forward, slot.value, saved);
   std::vector<StorageLife> forward_lives = liveness(forward, rules);
   for (StorageLife state : states_of(forward, forward.outputs, OutputKind::saved, rules)) {
-    state.first = state.last;  // taken where the draw begins
+    state.first = state.last;  // allocated when the draw begins
     saved[at(state.storage)] = true;
     forward_lives.push_back(state);
   }
@@ -122,7 +121,7 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
     if (kept) timeline.saved_bytes += life.bytes;
   }
 
-  // What the caller holds is not the backward's to free.
+  // The backward cannot free what the caller holds.
   std::vector<bool> not_ours(backward.values.size(), false);
   for (const Input& input : backward.inputs) {
     if (input.kind == InputKind::tangent) {
