@@ -5,8 +5,8 @@
 
 #include "common/gpt12.h"
 #include "common/harness.h"
-#include "compile/ambient.h"
-#include "compile/guards.h"
+#include "guards/ambient.h"
+#include "guards/guards.h"
 
 namespace antegrad::bench {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 void run(Bench& bench) {
   const auto gpt = capture_gpt12();
   const auto& captured = gpt.captured;
-  const compiler::GuardSet guards(captured, gpt.arguments, /*types=*/nullptr, gpt.tree);
+  const guards::GuardSet guards(captured, gpt.arguments, /*types=*/nullptr, gpt.tree);
   AG_CHECK(guards.holds(gpt.arguments, nullptr), "guards of the call they were made for");
 
   const auto rounds = bench.rounds(500);
@@ -23,7 +23,7 @@ void run(Bench& bench) {
   };
   add("hit_us", 1, [&] { benchmark::DoNotOptimize(guards.holds(gpt.arguments, nullptr)); });
   // Parts of the check.
-  add("ambient_us", {}, [&] { benchmark::DoNotOptimize(compiler::Ambient::now()); });
+  add("ambient_us", {}, [&] { benchmark::DoNotOptimize(guards::Ambient::now()); });
   add("module_us", {}, [&] { benchmark::DoNotOptimize(gpt.tree->holds()); });
   // The step after a match: collecting the tensors that the program is called with.
   add("primals_us", {}, [&] { benchmark::DoNotOptimize(guards.primals(gpt.arguments)); });

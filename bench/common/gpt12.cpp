@@ -27,7 +27,7 @@ CapturedGpt capture_gpt(const examples::GptConfig& config) {
   torch::manual_seed(0);
   examples::Gpt model(config);
   const auto tokens = random_tokens(config, kBatch);
-  auto tree = std::make_shared<const compiler::ModuleTree>(model.ptr());
+  auto tree = std::make_shared<const guards::ModuleTree>(model.ptr());
   capture::Request request;
   request.name = "gpt12";
   request.arguments = {tokens.inputs, tokens.targets};

@@ -12,7 +12,7 @@
 
 #include "capture/capture.h"
 #include "common/models.h"
-#include "compile/module_tree.h"
+#include "guards/module_tree.h"
 
 namespace antegrad::bench {
 
@@ -34,7 +34,7 @@ Tokens random_tokens(const examples::GptConfig& config, int64_t batch);
 /// A captured model of this configuration, with the values that ag::compile keeps beside the graph.
 struct CapturedGpt {
   examples::Gpt model;
-  std::shared_ptr<const compiler::ModuleTree> tree;
+  std::shared_ptr<const guards::ModuleTree> tree;
   Leaves arguments;
   capture::Captured captured;
 };

@@ -7,11 +7,11 @@
 #include <bit>
 #include <optional>
 
-#include "compile/host_values.h"
 #include "compile/tensor_bits.h"
 #include "graph/compare.h"
 #include "graph/hash.h"
 #include "graph/text.h"
+#include "guards/host_values.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -84,7 +84,7 @@ std::string difference(const Entry& entry, const Leaves& arguments, const Captur
   if (auto text = table_difference(entry.tables, again.captured.tables); !text.empty()) {
     return text;
   }
-  return host_difference("the result", entry.result_host, again.result_host);
+  return guards::host_difference("the result", entry.result_host, again.result_host);
 }
 
 [[noreturn]] void fail(const Entry& entry, int64_t call, const std::string& found) {

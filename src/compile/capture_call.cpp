@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "capture/doubles.h"
-#include "compile/tensor_guard.h"
+#include "guards/tensor_guard.h"
 #include "runtime/fork_gate.h"
 #include "runtime/generator_states.h"
 #include "runtime/program.h"
@@ -37,7 +37,7 @@ std::vector<at::Tensor> evaluate(const Graph& graph, const ops::AttrTables& tabl
 struct Asked {
   Asked(const Callable& callable, const Leaves& arguments, const capture::Variation& variation,
         const std::vector<at::Tensor>& held)
-      : modules(std::make_shared<const ModuleTree>(callable.module)) {
+      : modules(std::make_shared<const guards::ModuleTree>(callable.module)) {
     request.name = callable.name;
     request.arguments = arguments.tensors;
     request.variation = variation;
@@ -65,7 +65,7 @@ struct Asked {
   Asked(const Asked&) = delete;
   Asked& operator=(const Asked&) = delete;
 
-  std::shared_ptr<const ModuleTree> modules;
+  std::shared_ptr<const guards::ModuleTree> modules;
   std::vector<HostValue> result_host;
   capture::Request request;
 };
@@ -95,7 +95,8 @@ class PastArguments {
       : doubles_(capture::doubles_of(tensors)) {
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (held[i])
-        held_.push_back(Held{i, TensorGuard(tensors[i]), Weak(tensors[i].getIntrusivePtr())});
+        held_.push_back(
+            Held{i, guards::TensorGuard(tensors[i]), Weak(tensors[i].getIntrusivePtr())});
     }
   }
   // Held ones themselves when all are alive and look as before.
@@ -113,7 +114,7 @@ class PastArguments {
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>;
   struct Held {
     size_t leaf;
-    TensorGuard guard;
+    guards::TensorGuard guard;
     Weak tensor;
   };
   std::vector<at::Tensor> doubles_;

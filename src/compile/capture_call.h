@@ -14,7 +14,7 @@
 
 #include "capture/capture.h"
 #include "compile/backward_variants.h"
-#include "compile/module_tree.h"
+#include "guards/module_tree.h"
 #include "runtime/kernel_error.h"
 
 namespace antegrad::compiler {
@@ -35,7 +35,7 @@ struct Callable {
 struct CapturedCall {
   capture::Captured captured;
   std::vector<HostValue> result_host;  ///< host leaves of the result
-  std::shared_ptr<const ModuleTree> modules;
+  std::shared_ptr<const guards::ModuleTree> modules;
 };
 
 /// Captures the callable on the arguments of a call. Leaves no trace, and throws what

@@ -11,9 +11,9 @@
 #include "compile/capture_call.h"
 #include "compile/eager_check.h"
 #include "compile/entry.h"
-#include "compile/host_values.h"
 #include "compile/pipeline.h"
 #include "graph/text.h"
+#include "guards/host_values.h"
 #include "log/log.h"
 #include "options/defaults.h"
 #include "options/table.h"
@@ -66,10 +66,10 @@ struct Call {
       return false;
     }
     for (size_t i = 0; i < declared.size(); ++i) {
-      if (compiler::same_host(declared[i], entry.declared[i])) continue;
+      if (guards::same_host(declared[i], entry.declared[i])) continue;
       if (why != nullptr) {
-        *why = "guard " + std::to_string(i) + " was " + compiler::host_text(entry.declared[i]) +
-               ", is " + compiler::host_text(declared[i]);
+        *why = "guard " + std::to_string(i) + " was " + guards::host_text(entry.declared[i]) +
+               ", is " + guards::host_text(declared[i]);
       }
       return false;
     }
@@ -166,7 +166,7 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
   const auto raw = std::make_shared<const PackedGraph>(captured.joint);
   auto tables = captured.tables;
   auto questions = captured.questions;
-  compiler::GuardSet guards(captured, call.arguments, call.type_key(), modules);
+  guards::GuardSet guards(captured, call.arguments, call.type_key(), modules);
   const auto lifted = static_cast<int64_t>(guards.lifted_count());
   auto later = compiler::later_captures(callable_of(call), call.arguments, captured);
   auto compiled =

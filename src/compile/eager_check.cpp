@@ -14,10 +14,10 @@
 #include <set>
 #include <unordered_set>
 
-#include "compile/changed.h"
 #include "compile/clone_arguments.h"
-#include "compile/host_values.h"
 #include "compile/tensor_bits.h"
+#include "guards/changed.h"
+#include "guards/host_values.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/generator_state.h"
 
@@ -100,10 +100,11 @@ void compare(const std::string& name, const Observed& eager, const Observed& pro
   };
   check(bit_difference(eager.bits, program.bits));
   if (eager.strides != program.strides) {
-    check(changed("strides", at::IntArrayRef(eager.strides), at::IntArrayRef(program.strides)));
+    check(guards::changed("strides", at::IntArrayRef(eager.strides),
+                          at::IntArrayRef(program.strides)));
   }
   if (eager.requires_grad != program.requires_grad) {
-    check(changed("requires_grad", eager.requires_grad, program.requires_grad));
+    check(guards::changed("requires_grad", eager.requires_grad, program.requires_grad));
   }
 }
 
@@ -114,7 +115,7 @@ void compare(const std::string& name, const std::vector<Observed>& eager,
 }
 
 void compare(const std::string& name, const Outcome& eager, const Outcome& program) {
-  if (auto difference = host_difference("the result", eager.host, program.host);
+  if (auto difference = guards::host_difference("the result", eager.host, program.host);
       !difference.empty()) {
     fail(name, difference);
   }

@@ -1,6 +1,6 @@
 // Host values as guards compare them, and in words.
 
-#include "compile/host_values.h"
+#include "guards/host_values.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 namespace antegrad::testing {
 namespace host_values_test {
 
-using compiler::host_difference;
-using compiler::host_text;
-using compiler::same_host;
+using guards::host_difference;
+using guards::host_text;
+using guards::same_host;
 
 TEST(HostValues, NumbersAreEqualWhenTheirBitsAre) {
   const double nan = std::numeric_limits<double>::quiet_NaN();

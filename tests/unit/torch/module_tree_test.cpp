@@ -1,6 +1,6 @@
 // The slots of a module, and what makes the list of them no longer true.
 
-#include "compile/module_tree.h"
+#include "guards/module_tree.h"
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -10,7 +10,7 @@
 namespace antegrad::testing {
 namespace module_tree_test {
 
-using compiler::ModuleTree;
+using guards::ModuleTree;
 
 struct Net : torch::nn::Module {
   Net() {

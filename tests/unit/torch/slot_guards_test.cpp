@@ -1,6 +1,6 @@
 // Guards of module slots: the fast path sees what the full guard sees.
 
-#include "compile/slot_guards.h"
+#include "guards/slot_guards.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace antegrad::testing {
 namespace slot_guards_test {
 
-using compiler::SlotGuards;
+using guards::SlotGuards;
 
 std::string difference(const SlotGuards& guards) {
   std::string why;

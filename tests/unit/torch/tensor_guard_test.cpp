@@ -1,6 +1,6 @@
 // The guard of one tensor: each property that it watches, changed alone.
 
-#include "compile/tensor_guard.h"
+#include "guards/tensor_guard.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace antegrad::testing {
 namespace tensor_guard_test {
 
-using compiler::TensorGuard;
+using guards::TensorGuard;
 
 TEST(TensorGuard, MatchesWhatHasTheSameMetadata) {
   const TensorGuard guard(at::zeros({2, 3}));

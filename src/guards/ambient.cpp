@@ -1,4 +1,4 @@
-#include "compile/ambient.h"
+#include "guards/ambient.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
@@ -7,10 +7,10 @@
 #include <c10/core/ScalarType.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
-#include "compile/changed.h"
+#include "guards/changed.h"
 #include "torch_compat/precision.h"
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 namespace {
 
 // Backends in order of priority, packed: four bits each.
@@ -79,4 +79,4 @@ std::string Ambient::difference(const Ambient& now) const {
   return "";
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

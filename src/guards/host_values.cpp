@@ -1,13 +1,13 @@
-#include "compile/host_values.h"
+#include "guards/host_values.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 
-#include "compile/changed.h"
+#include "guards/changed.h"
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 bool same_host(const HostValue& a, const HostValue& b) {
   const auto* x = std::get_if<double>(&a);
@@ -45,4 +45,4 @@ std::string host_difference(const std::string& owner, const std::vector<HostValu
   return changed(("the number of host values of " + owner).c_str(), was.size(), is.size());
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

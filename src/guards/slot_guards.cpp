@@ -1,10 +1,10 @@
-#include "compile/slot_guards.h"
+#include "guards/slot_guards.h"
 
 #include <algorithm>
 
 #include "torch_compat/tensor_state.h"
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 void SlotGuards::add(const at::Tensor* slot, int32_t primal, std::string name) {
   const auto& tensor = *slot;
@@ -97,4 +97,4 @@ void SlotGuards::collect(std::vector<at::Tensor>& primals) const {
   }
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "compile/tensor_guard.h"
+#include "guards/tensor_guard.h"
 #include "torch_compat/tensor_state.h"
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 class SlotGuards {
  public:
@@ -55,4 +55,4 @@ class SlotGuards {
   std::vector<Details> details_;
 };
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

@@ -1,11 +1,11 @@
-#include "compile/tensor_guard.h"
+#include "guards/tensor_guard.h"
 
 #include <algorithm>
 
-#include "compile/changed.h"
+#include "guards/changed.h"
 #include "torch_compat/tensor_state.h"
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 TensorGuard::TensorGuard(const at::Tensor& tensor) : defined_(tensor.defined()) {
   if (!defined_) return;
@@ -60,4 +60,4 @@ std::string TensorGuard::difference(const at::Tensor& tensor) const {
   return changed("dispatch keys", keys_, tensor.key_set());
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

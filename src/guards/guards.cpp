@@ -1,15 +1,15 @@
-#include "compile/guards.h"
+#include "guards/guards.h"
 
 #include <antegrad/error.h>
 
 #include <algorithm>
 #include <unordered_map>
 
-#include "compile/changed.h"
-#include "compile/host_values.h"
+#include "guards/changed.h"
+#include "guards/host_values.h"
 #include "torch_compat/autograd_graph.h"
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 namespace {
 
@@ -220,4 +220,4 @@ std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
   return primals;
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

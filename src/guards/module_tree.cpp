@@ -1,8 +1,8 @@
-#include "compile/module_tree.h"
+#include "guards/module_tree.h"
 
 #include <algorithm>
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 ModuleTree::ModuleTree(std::shared_ptr<const torch::nn::Module> module) {
   if (module) visit(module, "");
@@ -74,4 +74,4 @@ bool ModuleTree::holds(std::string* why) const {
   return true;
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

@@ -16,13 +16,13 @@
 
 #include "antegrad/tree.h"
 #include "capture/capture.h"
-#include "compile/ambient.h"
-#include "compile/module_tree.h"
-#include "compile/slot_guards.h"
-#include "compile/tensor_guard.h"
 #include "graph/graph.h"
+#include "guards/ambient.h"
+#include "guards/module_tree.h"
+#include "guards/slot_guards.h"
+#include "guards/tensor_guard.h"
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 /// Where each primal of a program comes from at run time, and what must hold for it.
 class GuardSet {
@@ -80,4 +80,4 @@ class GuardSet {
   std::vector<std::pair<int32_t, int32_t>> views_;  // primals that are views of primals
 };
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 /// "sizes was [2, 8], is [4, 8]"
 template <class A, class B>
@@ -16,4 +16,4 @@ std::string changed(const char* what, const A& was, const B& is) {
   return text.str();
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

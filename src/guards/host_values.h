@@ -9,7 +9,7 @@
 
 #include "antegrad/tree.h"
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 bool same_host(const HostValue& a, const HostValue& b);
 bool same_host(const std::vector<HostValue>& a, const std::vector<HostValue>& b);
@@ -22,4 +22,4 @@ std::string host_text(const std::vector<HostValue>& values);
 std::string host_difference(const std::string& owner, const std::vector<HostValue>& was,
                             const std::vector<HostValue>& is);
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

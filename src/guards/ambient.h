@@ -48,7 +48,7 @@
   X(bool, fp16_accumulation)                       \
   X(bool, fp16_reduction_cpu)
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 /// A snapshot; programs are used only under the one they were captured in.
 struct Ambient {
@@ -62,4 +62,4 @@ struct Ambient {
   std::string difference(const Ambient& now) const;
 };
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

@@ -7,7 +7,7 @@
 
 #include <string>
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 /// Metadata that a tensor must have: everything a kernel or a formula can see but the data.
 class TensorGuard {
@@ -32,4 +32,4 @@ class TensorGuard {
   c10::SmallVector<int64_t, 8> sizes_and_strides_;
 };
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards

@@ -12,7 +12,7 @@
 #include "graph/graph.h"
 #include "torch_compat/module_access.h"
 
-namespace antegrad::compiler {
+namespace antegrad::guards {
 
 /// One parameter or buffer slot. `address` stays valid while ModuleGuard::holds().
 struct Slot {
@@ -71,4 +71,4 @@ class ModuleTree {
   std::vector<Training> training_;
 };
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::guards
