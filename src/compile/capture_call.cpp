@@ -72,12 +72,12 @@ struct Asked {
 
 }  // namespace
 
-CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
-                          const capture::Variation& variation,
-                          const std::vector<at::Tensor>& held) {
+guards::CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
+                                  const capture::Variation& variation,
+                                  const std::vector<at::Tensor>& held) {
   RECORD_FUNCTION("AntegradCapture:" + callable.name, c10::ArrayRef<const c10::IValue>{});
   Asked asked(callable, arguments, variation, held);
-  CapturedCall call;
+  guards::CapturedCall call;
   call.captured = capture::capture(asked.request);
   call.result_host = std::move(asked.result_host);
   call.modules = std::move(asked.modules);

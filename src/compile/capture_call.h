@@ -14,7 +14,7 @@
 
 #include "capture/capture.h"
 #include "compile/backward_variants.h"
-#include "guards/module_tree.h"
+#include "guards/origin.h"
 #include "runtime/kernel_error.h"
 
 namespace antegrad::compiler {
@@ -32,19 +32,13 @@ struct Callable {
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
 };
 
-struct CapturedCall {
-  capture::Captured captured;
-  std::vector<HostValue> result_host;  ///< host leaves of the result
-  std::shared_ptr<const guards::ModuleTree> modules;
-};
-
 /// Captures the callable on the arguments of a call. Leaves no trace, and throws what
 /// capture::capture does. May be called for the same arguments any number of times; the callable
 /// runs each time. `held` are tensors that the callable is known to hold: like the modules' tensors
 /// they must be untouched.
-CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
-                          const capture::Variation& variation = {},
-                          const std::vector<at::Tensor>& held = {});
+guards::CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
+                                  const capture::Variation& variation = {},
+                                  const std::vector<at::Tensor>& held = {});
 
 /// What a captured call can be asked after it is over.
 struct LaterCaptures {

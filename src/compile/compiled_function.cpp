@@ -7,13 +7,13 @@
 #include <mutex>
 
 #include "capture/capture.h"
-#include "compile/audit.h"
+#include "check/audit.h"
+#include "check/eager_check.h"
 #include "compile/capture_call.h"
-#include "compile/eager_check.h"
 #include "compile/entry.h"
 #include "compile/pipeline.h"
 #include "graph/text.h"
-#include "guards/host_values.h"
+#include "guards/program_cache.h"
 #include "log/log.h"
 #include "options/defaults.h"
 #include "options/table.h"
@@ -22,98 +22,36 @@
 #include "passes/custom_pass.h"
 #include "passes/pass_list.h"
 #include "runtime/fork_gate.h"
-#include "runtime/published.h"
 
 namespace antegrad::detail {
 
-using compiler::DeclaredValues;
 using compiler::Entry;
 
-// What is there to choose from; immutable, exchanged as a whole.
-struct Programs {
-  std::vector<HostGuard> guards;  // declared host state
-  std::vector<std::shared_ptr<const Entry>> entries;
-};
-
 namespace {
-
-// One call: what decides which program it takes.
-struct Call {
-  const Leaves& arguments;
-  const BodyRef& body;
-  std::vector<DeclaredValues> declared;
-  std::vector<ops::Answer> answers = {};  // to questions about data, as far as they are known
-  std::shared_ptr<const HookPair> hooks = current_hooks();  // of this thread's scope
-
-  const void* type_key() const { return reinterpret_cast<const void*>(body.run); }
-
-  // Hooks that are part of a program; null where there are none, or they run eagerly.
-  std::shared_ptr<const HookPair> inlined() const {
-    return hooks && hooks->options.inlineable ? hooks : nullptr;
-  }
-  std::shared_ptr<const HookPair> eager_hooks() const {
-    return hooks && !hooks->options.inlineable ? hooks : nullptr;
-  }
-  bool hooks_fit(const Entry& entry) const {
-    const auto* now = hooks && hooks->options.inlineable ? hooks.get() : nullptr;
-    if (now == nullptr || entry.hooks == nullptr) return now == entry.hooks.get();
-    return now->key == entry.hooks->key;
-  }
-
-  bool fits(const Entry& entry, std::string* why = nullptr) const {
-    if (!hooks_fit(entry)) {
-      if (why != nullptr) *why = "hooks on saved tensors are others";
-      return false;
-    }
-    for (size_t i = 0; i < declared.size(); ++i) {
-      if (guards::same_host(declared[i], entry.declared[i])) continue;
-      if (why != nullptr) {
-        *why = "guard " + std::to_string(i) + " was " + guards::host_text(entry.declared[i]) +
-               ", is " + guards::host_text(declared[i]);
-      }
-      return false;
-    }
-    return answers_fit(entry, why) && entry.guards.holds(arguments, type_key(), why);
-  }
-
-  bool answers_fit(const Entry& entry, std::string* why) const {
-    const auto& questions = entry.questions;
-    for (size_t i = 0; i < answers.size(); ++i) {
-      if (i < questions.size() && questions[i].assumed == answers[i]) continue;
-      if (why != nullptr) *why = other_answer(entry, i);
-      return false;
-    }
-    return true;
-  }
-
-  std::string other_answer(const Entry& entry, size_t number) const {
-    const auto is = ops::to_text(answers[number]);
-    if (number >= entry.questions.size()) return "data were not asked what is now " + is;
-    const auto& was = entry.questions[number];
-    const auto raw = entry.raw->unpack();
-    const auto& node = raw.nodes[static_cast<size_t>(was.node)];
-    return "what data answer to " + node_text(raw, node) + " was " + ops::to_text(was.assumed) +
-           ", is " + is;
-  }
-
-  std::shared_ptr<const Entry> find(const Programs& programs) const {
-    for (const auto& entry : programs.entries) {
-      if (fits(*entry)) return entry;
-    }
-    return nullptr;
-  }
-};
 
 Leaves run_program(const Entry& entry, const Leaves& arguments,
                    const std::shared_ptr<const HookPair>& eager_hooks) {
   return {entry.executable->call(entry.guards.primals(arguments), eager_hooks), entry.result_host};
 }
 
-std::vector<DeclaredValues> evaluate(const std::vector<HostGuard>& guards) {
-  std::vector<DeclaredValues> values;
+std::vector<guards::DeclaredValues> evaluate(const std::vector<HostGuard>& guards) {
+  std::vector<guards::DeclaredValues> values;
   for (const auto& guard : guards) values.push_back(guard());
   return values;
 }
+
+// One call: what decides which program it takes, and what it runs.
+struct Call : guards::Call {
+  Call(const Leaves& arguments, const BodyRef& body, const std::vector<HostGuard>& guards)
+      : guards::Call{arguments, reinterpret_cast<const void*>(body.run), evaluate(guards)},
+        body(body) {
+    const auto& scope = current_hooks();
+    if (scope) (scope->options.inlineable ? hooks : eager_hooks) = scope;
+  }
+
+  const BodyRef& body;
+  std::shared_ptr<const HookPair> eager_hooks;  // of this thread's scope; null for none
+};
 
 }  // namespace
 
@@ -122,7 +60,8 @@ struct CompiledFunction::State {
   std::shared_ptr<const torch::nn::Module> module;
   Options options;
 
-  runtime::Published<Programs> programs;
+  std::vector<HostGuard> guards;  // declared host state; not changed while calls run
+  guards::ProgramCache<Entry> programs;
   std::atomic<int64_t> compiled_calls{0};
   std::atomic<int64_t> checks_left{0};  // Options::check_against_eager
   // Held while the callable is captured, by whoever needs a capture.
@@ -132,7 +71,6 @@ struct CompiledFunction::State {
   int64_t audits = 0;
   int64_t checked_calls = 0;
   std::map<std::string, int64_t> eager_reasons;
-  std::vector<std::string> recompiles;
 
   /// A program for a call that none fitted; null when the call must run eagerly.
   std::shared_ptr<const Entry> make_program(const Call& call, bool& captured_now);
@@ -140,16 +78,13 @@ struct CompiledFunction::State {
   compiler::Callable callable_of(const Call& call) const {
     return {options.name, callable, call.body, module, alone, options.cross_check_shapes};
   }
-  compiler::CapturedCall capture(const Call& call, const std::vector<ops::Answer>& answers,
-                                 const std::vector<at::Tensor>& held = {}) const {
+  guards::CapturedCall capture(const Call& call, const std::vector<ops::Answer>& answers,
+                               const std::vector<at::Tensor>& held = {}) const {
     return compiler::capture_call(callable_of(call), call.arguments, {{}, answers}, held);
   }
   std::shared_ptr<const Entry> compile(const Call& call) const;
   void audit(const Entry& entry, int64_t number, const Call& call);
   void check(const Entry& entry, const Call& call);
-  void add(std::shared_ptr<const Entry> entry);
-  void drop(const Entry& entry);
-  void note_recompile(const Call& call);
   void note_eager(const std::string& reason) {
     ++eager_calls;
     ++eager_reasons[reason];
@@ -164,40 +99,41 @@ struct CompiledFunction::State {
 std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) const {
   auto [captured, result_host, modules] = capture(call, call.answers);
   const auto raw = std::make_shared<const PackedGraph>(captured.joint);
-  auto tables = captured.tables;
-  auto questions = captured.questions;
-  guards::GuardSet guards(captured, call.arguments, call.type_key(), modules);
-  const auto lifted = static_cast<int64_t>(guards.lifted_count());
+  guards::Origin origin{{captured, call.arguments, call.types, modules},
+                        call.declared,
+                        call.hooks,
+                        captured.questions,
+                        std::move(result_host),
+                        raw,
+                        captured.tables};
+  const auto lifted = static_cast<int64_t>(origin.guards.lifted_count());
   auto later = compiler::later_captures(callable_of(call), call.arguments, captured);
   auto compiled =
-      compiler::compile_joint(std::move(captured), raw, options, std::move(later), call.inlined());
+      compiler::compile_joint(std::move(captured), raw, options, std::move(later), call.hooks);
   compiled.report.lifted_tensors = lifted;
   log(Artifact::guards, [&] {
     return options.name + ": " + std::to_string(call.arguments.tensors.size()) + " arguments, " +
            std::to_string(lifted) + " lifted tensors, " + std::to_string(call.declared.size()) +
            " declared guards";
   });
-  return std::shared_ptr<const Entry>(
-      new Entry{std::move(guards), call.declared, call.inlined(), std::move(questions),
-                std::move(compiled.executable), std::move(result_host), raw, std::move(tables),
-                std::move(modules), std::move(compiled.report), std::move(compiled.record)});
+  return std::shared_ptr<const Entry>(new Entry{std::move(origin), std::move(compiled.executable),
+                                                std::move(compiled.report),
+                                                std::move(compiled.record)});
 }
 
 std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& call,
                                                                    bool& captured_now) {
   const runtime::ForkSafeLock lock(mutex);
-  const auto present = programs.load();
-  if (auto entry = call.find(*present)) return entry;  // another thread compiled it meanwhile
-  if (static_cast<int64_t>(present->entries.size()) >= options.max_programs) {
-    note_eager("more than " + std::to_string(options.max_programs) +
-               " programs (Options::max_programs)");
-    return nullptr;
-  }
-  note_recompile(call);
   try {
-    auto entry = compile(call);
-    add(entry);
-    captured_now = true;
+    auto entry = programs.find_or_make(call, options.max_programs, [&](const std::string& why) {
+      if (!why.empty()) log(Artifact::recompile, [&] { return options.name + ": " + why; });
+      captured_now = true;
+      return compile(call);
+    });
+    if (!entry) {
+      note_eager("more than " + std::to_string(options.max_programs) +
+                 " programs (Options::max_programs)");
+    }
     return entry;
   } catch (const CaptureError& error) {
     refuse(error);
@@ -205,27 +141,15 @@ std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& c
   }
 }
 
-void CompiledFunction::State::add(std::shared_ptr<const Entry> entry) {
-  auto changed = std::make_shared<Programs>(*programs.load());
-  changed->entries.push_back(std::move(entry));
-  programs.store(std::move(changed));
-}
-
-void CompiledFunction::State::drop(const Entry& entry) {
-  auto changed = std::make_shared<Programs>(*programs.load());
-  std::erase_if(changed->entries, [&](const auto& other) { return other.get() == &entry; });
-  programs.store(std::move(changed));
-}
-
 void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Call& call) {
   const runtime::ForkSafeLock lock(mutex);
   ++audits;
   try {
     const auto held = entry.guards.primals(call.arguments);
-    compiler::audit(entry, number, call.arguments,
-                    [&] { return capture(call, ops::answers_of(entry.questions), held); });
+    check::audit(options.name, entry, number, call.arguments,
+                 [&] { return capture(call, ops::answers_of(entry.questions), held); });
   } catch (const HostStateError&) {
-    drop(entry);
+    programs.drop(entry);
     throw;
   }
 }
@@ -233,27 +157,18 @@ void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Ca
 void CompiledFunction::State::check(const Entry& entry, const Call& call) {
   const runtime::ForkSafeLock lock(mutex);
   ++checked_calls;
-  const compiler::EagerCheck check{
+  const check::EagerCheck check{
       options.name,
       call.arguments,
-      compiler::held_tensors(entry, call.arguments),
-      compiler::generators_of(entry, call.arguments),
+      check::held_tensors(entry, call.arguments),
+      check::generators_of(entry, call.arguments),
       [&](const Leaves& leaves) {
         const runtime::ForkSafeLock lock(*alone);
         return call.body.run(call.body.callable, leaves);
       },
-      [&](const Leaves& leaves) { return run_program(entry, leaves, call.eager_hooks()); },
+      [&](const Leaves& leaves) { return run_program(entry, leaves, call.eager_hooks); },
   };
   check.run();
-}
-
-void CompiledFunction::State::note_recompile(const Call& call) {
-  const auto present = programs.load();
-  if (present->entries.empty()) return;
-  std::string why;
-  call.fits(*present->entries.back(), &why);
-  recompiles.push_back(why);
-  log(Artifact::recompile, [&] { return options.name + ": " + why; });
 }
 
 namespace {
@@ -267,12 +182,12 @@ void check_budget(const BudgetOptions& budget) {
 }  // namespace
 
 void CompiledFunction::save_graph(const std::string& file) const {
-  const auto programs = state_->programs.load();
-  if (programs->entries.empty()) {
+  const auto programs = state_->programs.entries();
+  if (programs->empty()) {
     throw InputError(ErrorText{"a compiled callable that was called, or warmed up",
                                "one without a program", "call warmup() with arguments first"});
   }
-  const auto& entry = *programs->entries.back();
+  const auto& entry = *programs->back();
   auto graph = entry.raw->unpack();
   auto record = entry.record;
   const auto& options = state_->options;
@@ -315,29 +230,27 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
              "the compiled callable '" + state.options.name + "' called inside another one",
              "compile the outer one only"});
   }
-  auto programs = state.programs.load();
-  Call call{arguments, body, evaluate(programs->guards)};
+  Call call(arguments, body, state.guards);
   while (true) {
     bool captured_now = false;
-    auto entry = call.find(*programs);
+    auto entry = state.programs.find(call);
     if (!entry) entry = state.make_program(call, captured_now);
     if (!entry) return std::nullopt;
     if (!run) return Leaves{};
 
     const auto number = entry->calls.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (compiler::audit_due(state.options.audit, number, captured_now)) {
+    if (check::audit_due(state.options.audit, number, captured_now)) {
       state.audit(*entry, number, call);
     }
     try {
       if (state.checks_left.load(std::memory_order_relaxed) > 0 && state.checks_left-- > 0) {
         state.check(*entry, call);
       }
-      auto leaves = run_program(*entry, arguments, call.eager_hooks());
+      auto leaves = run_program(*entry, arguments, call.eager_hooks);
       state.compiled_calls.fetch_add(1, std::memory_order_relaxed);
       return leaves;
     } catch (runtime::OtherAnswer& other) {
       call.answers = std::move(other.answers);  // each time more are known
-      programs = state.programs.load();
     }
   }
 }
@@ -349,10 +262,8 @@ void CompiledFunction::refuse(const CaptureError& error) {
 
 void CompiledFunction::add_guard(HostGuard guard) {
   const runtime::ForkSafeLock lock(state_->mutex);
-  auto changed = std::make_shared<Programs>();
-  changed->guards = state_->programs.load()->guards;
-  changed->guards.push_back(std::move(guard));
-  state_->programs.store(std::move(changed));
+  state_->guards.push_back(std::move(guard));
+  state_->programs.clear();
 }
 
 Report CompiledFunction::report() const {
@@ -364,8 +275,8 @@ Report CompiledFunction::report() const {
   report.audits = state_->audits;
   report.checked_calls = state_->checked_calls;
   report.eager_reasons = state_->eager_reasons;
-  report.recompiles = state_->recompiles;
-  for (const auto& entry : state_->programs.load()->entries) {
+  report.recompiles = state_->programs.misses();
+  for (const auto& entry : *state_->programs.entries()) {
     report.programs.push_back(entry->report);
   }
   return report;
@@ -373,9 +284,7 @@ Report CompiledFunction::report() const {
 
 void CompiledFunction::reset() {
   const runtime::ForkSafeLock lock(state_->mutex);
-  auto empty = std::make_shared<Programs>();
-  empty->guards = state_->programs.load()->guards;
-  state_->programs.store(std::move(empty));
+  state_->programs.clear();
 }
 
 }  // namespace antegrad::detail

@@ -35,6 +35,8 @@ class GuardSet {
   /// The primals of a call for which the guards hold.
   std::vector<at::Tensor> primals(const Leaves& arguments) const;
 
+  /// Not null for guards of a compiled callable.
+  const std::shared_ptr<const ModuleTree>& module() const { return module_; }
   size_t lifted_count() const { return slots_.size() + anonymous_.size() + constants_.size(); }
 
  private:

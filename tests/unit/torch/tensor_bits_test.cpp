@@ -1,6 +1,6 @@
 // What two tensors differ in, in words.
 
-#include "compile/tensor_bits.h"
+#include "check/tensor_bits.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace antegrad::testing {
 namespace tensor_bits_test {
 
-using compiler::bit_difference;
+using check::bit_difference;
 
 TEST(TensorBits, NamesTheFirstThingThatDiffers) {
   const auto zeros = at::zeros({2, 3});

@@ -14,19 +14,18 @@
 #include <functional>
 #include <string>
 
-#include "compile/capture_call.h"
-#include "compile/entry.h"
+#include "guards/origin.h"
 
-namespace antegrad::compiler {
+namespace antegrad::check {
 
 /// Whether the `call`-th call of a program, counted from 1, is audited. `captured_now`: it is the
 /// one that made the program.
 bool audit_due(Audit mode, int64_t call, bool captured_now);
 
-/// Calls `recapture`, which captures the callable on `arguments`, and compares with what `entry`
-/// was made from. Throws HostStateError at the first difference, and for a CaptureError of
+/// Calls `recapture`, which captures the callable `name` on `arguments`, and compares with `origin`,
+/// which fits them. Throws HostStateError at the first difference, and for a CaptureError of
 /// `recapture`; other exceptions pass.
-void audit(const Entry& entry, int64_t call, const Leaves& arguments,
-           const std::function<CapturedCall()>& recapture);
+void audit(const std::string& name, const guards::Origin& origin, int64_t call,
+           const Leaves& arguments, const std::function<guards::CapturedCall()>& recapture);
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::check

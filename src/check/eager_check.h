@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "antegrad/tree.h"
-#include "compile/entry.h"
-#include "compile/trial_state.h"
+#include "check/trial_state.h"
+#include "guards/origin.h"
 
-namespace antegrad::compiler {
+namespace antegrad::check {
 
 struct EagerCheck {
   std::string name;               ///< of the compiled callable
@@ -32,10 +32,10 @@ struct EagerCheck {
   void run() const;
 };
 
-/// What programs of `entry` may use besides the arguments: slots of the module, and what was
+/// What a program of `origin` may use besides the arguments: slots of the module, and what was
 /// lifted.
-std::vector<NamedTensor> held_tensors(const Entry& entry, const Leaves& arguments);
+std::vector<NamedTensor> held_tensors(const guards::Origin& origin, const Leaves& arguments);
 /// The default generators of the devices in use, and those that the callable passes to operators.
-std::vector<NamedGenerator> generators_of(const Entry& entry, const Leaves& arguments);
+std::vector<NamedGenerator> generators_of(const guards::Origin& origin, const Leaves& arguments);
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::check

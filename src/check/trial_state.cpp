@@ -1,4 +1,4 @@
-#include "compile/trial_state.h"
+#include "check/trial_state.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
@@ -9,7 +9,7 @@
 #include "torch_compat/generator_state.h"
 #include "torch_compat/storage_state.h"
 
-namespace antegrad::compiler {
+namespace antegrad::check {
 
 TrialState::TrialState(const std::vector<NamedTensor>& tensors,
                        const std::vector<NamedGenerator>& generators) {
@@ -63,4 +63,4 @@ void TrialState::restore() const {
   for (const auto& [generator, state] : generators_) torch_compat::put_back(generator, state);
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::check

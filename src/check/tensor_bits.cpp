@@ -1,4 +1,4 @@
-#include "compile/tensor_bits.h"
+#include "check/tensor_bits.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/abs.h>
@@ -10,7 +10,7 @@
 
 #include "guards/changed.h"
 
-namespace antegrad::compiler {
+namespace antegrad::check {
 namespace {
 
 std::string text_of(const at::Tensor& element) {
@@ -52,4 +52,4 @@ std::string bit_difference(const at::Tensor& was, const at::Tensor& is) {
                      largest.item<double>());
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::check

@@ -1,4 +1,4 @@
-#include "compile/audit.h"
+#include "check/audit.h"
 
 #include <antegrad/error.h>
 #include <fmt/format.h>
@@ -7,13 +7,13 @@
 #include <bit>
 #include <optional>
 
-#include "compile/tensor_bits.h"
+#include "check/tensor_bits.h"
 #include "graph/compare.h"
 #include "graph/hash.h"
 #include "graph/text.h"
 #include "guards/host_values.h"
 
-namespace antegrad::compiler {
+namespace antegrad::check {
 namespace {
 
 // Where two captures differ, in words; empty when nowhere.
@@ -74,24 +74,25 @@ std::string table_difference(const ops::AttrTables& was, const ops::AttrTables& 
   return "";
 }
 
-std::string difference(const Entry& entry, const Leaves& arguments, const CapturedCall& again) {
-  const auto raw = entry.raw->unpack();
+std::string difference(const guards::Origin& origin, const Leaves& arguments,
+                       const guards::CapturedCall& again) {
+  const auto raw = origin.raw->unpack();
   if (auto text = graph_difference(raw, again.captured.joint); !text.empty()) return text;
-  if (auto text = primal_difference(raw, entry.guards.primals(arguments), again.captured.primals);
+  if (auto text = primal_difference(raw, origin.guards.primals(arguments), again.captured.primals);
       !text.empty()) {
     return text;
   }
-  if (auto text = table_difference(entry.tables, again.captured.tables); !text.empty()) {
+  if (auto text = table_difference(origin.tables, again.captured.tables); !text.empty()) {
     return text;
   }
-  return guards::host_difference("the result", entry.result_host, again.result_host);
+  return guards::host_difference("the result", origin.result_host, again.result_host);
 }
 
-[[noreturn]] void fail(const Entry& entry, int64_t call, const std::string& found) {
+[[noreturn]] void fail(const std::string& name, int64_t call, const std::string& found) {
   throw HostStateError(
       ErrorText{fmt::format("the callable to do at call {} what the program of '{}' was captured "
                             "from",
-                            call, entry.report.name),
+                            call, name),
                 found,
                 "it reads host state that changes between calls: pass it as an argument (a number "
                 "as ag::dynamic(x) where its value may vary freely), or declare it with "
@@ -109,16 +110,16 @@ bool audit_due(Audit mode, int64_t call, bool captured_now) {
   return false;
 }
 
-void audit(const Entry& entry, int64_t call, const Leaves& arguments,
-           const std::function<CapturedCall()>& recapture) {
-  std::optional<CapturedCall> again;
+void audit(const std::string& name, const guards::Origin& origin, int64_t call,
+           const Leaves& arguments, const std::function<guards::CapturedCall()>& recapture) {
+  std::optional<guards::CapturedCall> again;
   try {
     again = recapture();
   } catch (const CaptureError& error) {
-    fail(entry, call, std::string("that it cannot be captured any more: ") + error.what());
+    fail(name, call, std::string("that it cannot be captured any more: ") + error.what());
   }
-  const auto found = difference(entry, arguments, *again);
-  if (!found.empty()) fail(entry, call, found);
+  const auto found = difference(origin, arguments, *again);
+  if (!found.empty()) fail(name, call, found);
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::check

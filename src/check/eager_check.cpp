@@ -1,4 +1,4 @@
-#include "compile/eager_check.h"
+#include "check/eager_check.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -14,14 +14,14 @@
 #include <set>
 #include <unordered_set>
 
-#include "compile/clone_arguments.h"
-#include "compile/tensor_bits.h"
+#include "check/clone_arguments.h"
+#include "check/tensor_bits.h"
 #include "guards/changed.h"
 #include "guards/host_values.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/generator_state.h"
 
-namespace antegrad::compiler {
+namespace antegrad::check {
 namespace {
 
 // A tensor as a run left it; what the run does later does not change it.
@@ -180,15 +180,15 @@ void EagerCheck::run() const {
   compare(name, expected, trial(program));
 }
 
-std::vector<NamedTensor> held_tensors(const Entry& entry, const Leaves& arguments) {
+std::vector<NamedTensor> held_tensors(const guards::Origin& origin, const Leaves& arguments) {
   std::vector<NamedTensor> held;
   std::unordered_set<const c10::TensorImpl*> seen;
   const auto add = [&](const std::string& name, const at::Tensor& tensor) {
     if (seen.insert(tensor.unsafeGetTensorImpl()).second) held.push_back({name, tensor});
   };
-  for (const auto& slot : entry.modules->slots()) add(slot.source.name, *slot.address);
-  const auto primals = entry.guards.primals(arguments);
-  const auto raw = entry.raw->unpack();
+  for (const auto& slot : origin.guards.module()->slots()) add(slot.source.name, *slot.address);
+  const auto primals = origin.guards.primals(arguments);
+  const auto raw = origin.raw->unpack();
   for (size_t i = 0; i < primals.size(); ++i) {
     if (raw.inputs[i].source.kind == Source::Kind::anonymous) {
       add(fmt::format("closure tensor {}", i), primals[i]);
@@ -197,7 +197,7 @@ std::vector<NamedTensor> held_tensors(const Entry& entry, const Leaves& argument
   return held;
 }
 
-std::vector<NamedGenerator> generators_of(const Entry& entry, const Leaves& arguments) {
+std::vector<NamedGenerator> generators_of(const guards::Origin& origin, const Leaves& arguments) {
   std::vector<NamedGenerator> generators;
   std::set<std::string> seen;
   const auto add_default = [&](c10::Device device) {
@@ -207,15 +207,15 @@ std::vector<NamedGenerator> generators_of(const Entry& entry, const Leaves& argu
     generators.push_back({name, at::globalContext().defaultGenerator(device)});
   };
   add_default(at::kCPU);
-  for (const auto& tensor : entry.guards.primals(arguments)) {
+  for (const auto& tensor : origin.guards.primals(arguments)) {
     if (tensor.defined()) add_default(tensor.device());
   }
-  const auto raw = entry.raw->unpack();
-  for (size_t i = 0; i < entry.tables.generators.size(); ++i) {
-    const auto& generator = entry.tables.generators[i];
+  const auto raw = origin.raw->unpack();
+  for (size_t i = 0; i < origin.tables.generators.size(); ++i) {
+    const auto& generator = origin.tables.generators[i];
     if (generator.defined()) generators.push_back({raw.generators[i], generator});
   }
   return generators;
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::check

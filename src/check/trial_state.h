@@ -12,7 +12,7 @@
 
 #include "torch_compat/autograd_node.h"
 
-namespace antegrad::compiler {
+namespace antegrad::check {
 
 struct NamedTensor {
   std::string name;
@@ -55,4 +55,4 @@ class TrialState {
   std::vector<SavedGenerator> generators_;
 };
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::check

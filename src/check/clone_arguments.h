@@ -9,9 +9,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "compile/trial_state.h"
+#include "check/trial_state.h"
 
-namespace antegrad::compiler {
+namespace antegrad::check {
 
 struct ClonedArguments {
   std::vector<at::Tensor> leaves;    ///< in the order of the arguments
@@ -22,4 +22,4 @@ struct ClonedArguments {
 ClonedArguments clone_arguments(const std::vector<at::Tensor>& arguments,
                                 const std::unordered_set<const c10::StorageImpl*>& keep);
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::check

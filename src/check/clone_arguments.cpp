@@ -1,4 +1,4 @@
-#include "compile/clone_arguments.h"
+#include "check/clone_arguments.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -10,7 +10,7 @@
 
 #include "torch_compat/storage_state.h"
 
-namespace antegrad::compiler {
+namespace antegrad::check {
 namespace {
 
 // Passes gradients on: between a copy that must not be a leaf and its leaf.
@@ -95,4 +95,4 @@ ClonedArguments clone_arguments(const std::vector<at::Tensor>& arguments,
   return cloned;
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::check
