@@ -22,9 +22,9 @@ namespace antegrad::check {
 /// one that made the program.
 bool audit_due(Audit mode, int64_t call, bool captured_now);
 
-/// Calls `recapture`, which captures the callable `name` on `arguments`, and compares with `origin`,
-/// which fits them. Throws HostStateError at the first difference, and for a CaptureError of
-/// `recapture`; other exceptions pass.
+/// Calls `recapture`, which captures the callable `name` on `arguments`, and compares with
+/// `origin`, which fits them. Throws HostStateError at the first difference, and for a CaptureError
+/// of `recapture`; other exceptions pass.
 void audit(const std::string& name, const guards::Origin& origin, int64_t call,
            const Leaves& arguments, const std::function<guards::CapturedCall()>& recapture);
 

@@ -151,7 +151,8 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
   const auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
   backward =
       finish_backward(std::move(backward), usual_.plan, forward_values, key.releases, context);
-  return {std::move(backward), with_objects(joint.tables, usual_.hooks.objects), forward_values};
+  return {std::move(backward), hooks::with_objects(joint.tables, usual_.hooks.objects),
+          forward_values};
 }
 
 }  // namespace antegrad::compiler

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "capture/capture.h"
-#include "compile/hooks.h"
 #include "graph/call_plan.h"
 #include "graph/pack.h"
+#include "hooks/captured_hooks.h"
 #include "partition/partition.h"
 #include "passes/pass_manager.h"
 #include "runtime/backward_program.h"
@@ -42,8 +42,8 @@ class BackwardVariants {
   struct Usual {
     std::vector<bool> saved;  ///< by value: what the forward saves, before hooks pack it
     Schedule schedule;
-    CapturedHooks hooks;  ///< what the forward packs, which each backward unpacks
-    CallPlan plan;        ///< with hooks
+    hooks::CapturedHooks hooks;  ///< what the forward packs, which each backward unpacks
+    CallPlan plan;               ///< with hooks
   };
 
   /// `first` is the joint graph of the usual form; `raw` the same as captured.

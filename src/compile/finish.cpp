@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "partition/hooks.h"
+#include "partition/hooks/hooks.h"
 #include "passes/reinplace.h"
 
 namespace antegrad::compiler {

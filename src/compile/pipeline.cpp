@@ -6,21 +6,21 @@
 
 #include "compile/backward_variants.h"
 #include "compile/finish.h"
-#include "compile/hooks.h"
 #include "compile/plan_partition.h"
 #include "compile/program_report.h"
 #include "graph/hash.h"
 #include "graph/text.h"
+#include "hooks/captured_hooks.h"
 #include "log/log.h"
 #include "options/words.h"
-#include "partition/hooks.h"
+#include "partition/hooks/hooks.h"
 #include "passes/pass_list.h"
 
 namespace antegrad::compiler {
 namespace {
 
 // Puts the hooks' code into both graphs.
-Partition with_hooks(Partition partition, CapturedHooks& hooks, const PassContext& passes) {
+Partition with_hooks(Partition partition, hooks::CapturedHooks& hooks, const PassContext& passes) {
   if (hooks.hooked.tensors.empty()) return partition;
   const auto nodes = partition.forward.nodes.size() + partition.backward.nodes.size();
   return run_pass(
@@ -76,7 +76,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
 
   // Hooks.
   auto partition = with_hooks(std::move(planned.partition), planned.hooks, passes);
-  const auto tables = with_objects(captured.tables, planned.hooks.objects);
+  const auto tables = hooks::with_objects(captured.tables, planned.hooks.objects);
 
   // Finish.
   partition.forward = finish_forward(std::move(partition.forward), passes);

@@ -34,7 +34,7 @@ PassContext pass_context(const Options& options);
 /// Consumes the captured graph; `raw` is a copy of it. `later` captures the callable again when a
 /// backward pass arrives in a form that the first capture was not made for, and when a kernel
 /// fails. Throws InternalError when a pass breaks an invariant (and Options::verify_graphs is on),
-/// and for `hooks`, which are inlined, what capture_hooks() throws.
+/// and for `hooks`, which are inlined, what hooks::capture_hooks() throws.
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const PackedGraph> raw,
                               const Options& options, LaterCaptures later,
                               const std::shared_ptr<const detail::HookPair>& hooks = nullptr);

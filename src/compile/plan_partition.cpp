@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "memory/peak.h"
-#include "partition/hooks.h"
+#include "partition/hooks/hooks.h"
 #include "partition/split.h"
 #include "runtime/kernel_times.h"
 #include "runtime/scratch.h"
@@ -32,10 +32,10 @@ PartitionChoice choice_for(const Graph& joint, const ops::AttrTables& tables,
 }
 
 // Ways to keep what is saved: the hooks of the scope, or those that a plan for a budget may take.
-std::vector<HookCaptures> ways_to_pack(const Options& options,
-                                       const std::shared_ptr<const detail::HookPair>& hooks) {
-  const auto objects = std::make_shared<HookObjects>();
-  std::vector<HookCaptures> ways;
+std::vector<hooks::HookCaptures> ways_to_pack(
+    const Options& options, const std::shared_ptr<const detail::HookPair>& hooks) {
+  const auto objects = std::make_shared<hooks::HookObjects>();
+  std::vector<hooks::HookCaptures> ways;
   if (hooks != nullptr) {
     ways.emplace_back(hooks, objects);
   } else if (options.partition == Partitioner::budget) {
@@ -84,7 +84,7 @@ PlannedPartition plan_partition(const Graph& joint, const ops::AttrTables& table
   const auto filter = options.saved_tensors_hooks_filtering_mode;
   const bool budgeted = choice.partitioner == Partitioner::budget && has_backward(joint);
   if (budgeted && !ways.empty()) {
-    choice.packings = weigh(ways, hooks != nullptr, joint, filter, choice.rules);
+    choice.packings = hooks::weigh(ways, hooks != nullptr, joint, filter, choice.rules);
   }
   split(joint, passes, planned);
   if (planned.budget) {
@@ -98,8 +98,8 @@ PlannedPartition plan_partition(const Graph& joint, const ops::AttrTables& table
   // room for it.
   while (true) {
     planned.hooks = hooks != nullptr
-                        ? capture_hooks(ways.front(), planned.partition, filter, first_node)
-                        : capture_packed(ways, planned.partition, first_node);
+                        ? hooks::capture_hooks(ways.front(), planned.partition, filter, first_node)
+                        : hooks::capture_packed(ways, planned.partition, first_node);
     if (!planned.budget) return planned;
     const auto peak = peak_with(planned.partition, planned.hooks.hooked, choice.rules);
     auto& [budget, eager_peak, smallest, share] = *planned.budget;

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "compile/hooks.h"
+#include "hooks/captured_hooks.h"
 #include "ops/attrs.h"
 #include "partition/choice.h"
 #include "passes/pass_manager.h"
@@ -19,16 +19,16 @@ namespace antegrad::compiler {
 
 /// What was decided about a joint graph. A value.
 struct PlannedPartition {
-  PartitionChoice choice;  ///< as it was carried out
-  Partition partition;     ///< without hooks
-  CapturedHooks hooks;     ///< to be applied to it
+  PartitionChoice choice;      ///< as it was carried out
+  Partition partition;         ///< without hooks
+  hooks::CapturedHooks hooks;  ///< to be applied to it
   std::optional<PlannedBudget> budget;
   double milliseconds = 0;  ///< that planning for the budget took
 };
 
 /// `tables`: of the joint graph. `hooks`: those of the call that are inlined; null for none.
 /// `first_node`: ids from here on are no node's. Throws BudgetError where no plan keeps the budget
-/// with these hooks, and what capture_hooks() throws.
+/// with these hooks, and what hooks::capture_hooks() throws.
 PlannedPartition plan_partition(const Graph& joint, const ops::AttrTables& tables,
                                 const Options& options,
                                 const std::shared_ptr<const detail::HookPair>& hooks,

@@ -13,7 +13,7 @@
 
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
-#include "partition/packings.h"
+#include "partition/hooks/packings.h"
 #include "partition/partition.h"
 
 namespace antegrad {

@@ -24,7 +24,7 @@ CompiledNode::CompiledNode(std::shared_ptr<const Executable> executable,
 void CompiledNode::save(const std::vector<at::Tensor>& primals,
                         const std::vector<at::Tensor>& outputs,
                         const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
-                        std::vector<std::optional<PackedTensor>> packed) {
+                        std::vector<std::optional<hooks::PackedTensor>> packed) {
   using torch::autograd::SavedVariable;
   const auto& slots = executable_->plan().saved;
   // Hooks of libtorch's scopes are given as `packed`, or are part of the program.

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/eager_hooks.h"
+#include "hooks/eager_hooks.h"
 #include "runtime/executable.h"
 
 namespace antegrad::runtime {
@@ -31,7 +31,7 @@ class CompiledNode final : public torch::autograd::Node {
   /// What is handed out carries this node already.
   void save(const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
             const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
-            std::vector<std::optional<PackedTensor>> packed);
+            std::vector<std::optional<hooks::PackedTensor>> packed);
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
   std::string name() const override { return "AntegradBackward:" + executable_->name(); }
@@ -52,7 +52,7 @@ class CompiledNode final : public torch::autograd::Node {
     torch::autograd::SavedVariable variable;     // primals and results
     std::optional<Memory> memory;                // what `variable` showed
     at::Tensor raw;                              // copies and intermediates
-    std::optional<PackedTensor> packed;          // instead of all these
+    std::optional<hooks::PackedTensor> packed;   // instead of all these
     std::optional<c10::VariableVersion> shared;  // counter of the result that shares its memory
     uint32_t version = 0;                        // its value after the forward
   };

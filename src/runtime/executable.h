@@ -20,9 +20,9 @@
 
 #include "graph/call_plan.h"
 #include "graph/graph.h"
+#include "hooks/eager_hooks.h"
 #include "ops/attrs.h"
 #include "runtime/backward_programs.h"
-#include "runtime/eager_hooks.h"
 #include "runtime/kernel_error.h"
 #include "runtime/program.h"
 #include "runtime/view_steps.h"
@@ -82,8 +82,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                     const std::vector<at::Tensor>& outputs,
                                     const std::vector<at::Tensor>& handed,
                                     std::vector<at::Tensor> copies,
-                                    std::vector<std::optional<PackedTensor>> packed) const;
-  std::vector<std::optional<PackedTensor>> pack_saved(
+                                    std::vector<std::optional<hooks::PackedTensor>> packed) const;
+  std::vector<std::optional<hooks::PackedTensor>> pack_saved(
       const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
       const std::vector<at::Tensor>& copies,
       const std::shared_ptr<const detail::HookPair>& hooks) const;

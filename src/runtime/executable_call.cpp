@@ -182,11 +182,11 @@ void Executable::make_views(const std::vector<at::Tensor>& primals,
 }
 
 // What hooks make of each saved tensor, by slot.
-std::vector<std::optional<PackedTensor>> Executable::pack_saved(
+std::vector<std::optional<hooks::PackedTensor>> Executable::pack_saved(
     const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
     const std::vector<at::Tensor>& copies,
     const std::shared_ptr<const detail::HookPair>& hooks) const {
-  std::vector<std::optional<PackedTensor>> packed(plan_.saved.size());
+  std::vector<std::optional<hooks::PackedTensor>> packed(plan_.saved.size());
   size_t next_copy = 0;
   for (size_t i = 0; i < plan_.saved.size(); ++i) {
     const auto index = static_cast<size_t>(plan_.saved[i].index);
@@ -221,7 +221,7 @@ std::vector<at::Tensor> Executable::call(
   const bool packs = differentiate && hooks != nullptr;
   const GeneratorStates before(packs ? generators_ : std::vector<at::Generator>());
   const auto outputs = run_forward(primals);
-  std::vector<std::optional<PackedTensor>> packed;
+  std::vector<std::optional<hooks::PackedTensor>> packed;
   if (packs) {
     try {
       packed = pack_saved(primals, outputs, copies, hooks);
@@ -280,7 +280,7 @@ void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
 torch_compat::NodePtr Executable::attach_node(
     const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
     const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
-    std::vector<std::optional<PackedTensor>> packed) const {
+    std::vector<std::optional<hooks::PackedTensor>> packed) const {
   torch::autograd::edge_list edges;
   edges.reserve(plan_.gradients.size());
   for (const auto primal : plan_.gradients) {

@@ -22,7 +22,7 @@
 
 #include "common/measure.h"
 #include "common/models.h"
-#include "runtime/nameless_file.h"
+#include "hooks/nameless_file.h"
 #include "support/bits.h"
 #include "support/folder.h"
 #include "support/saving.h"
@@ -414,7 +414,7 @@ TEST_F(OffloadErrors, NoRoom) {
 TEST_F(Offload, AFileLargerThanTheDiskIsRefused) {
   const char byte = 0;
   try {
-    const runtime::NamelessFile file(directory.path(), &byte, size_t{1} << 50);
+    const hooks::NamelessFile file(directory.path(), &byte, size_t{1} << 50);
     ADD_FAILURE() << "a petabyte was free";
   } catch (const HookError& error) {
     EXPECT_NE(std::string(error.what()).find("no room"), std::string::npos) << error.what();

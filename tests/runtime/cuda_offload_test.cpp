@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/pinned_copy.h"
 #include "runtime/at_once.h"
-#include "runtime/pinned_copy.h"
 #include "support/bits.h"
 #include "support/cuda_graph.h"
 #include "torch_compat/allocation_watch.h"
@@ -164,8 +164,8 @@ TEST_F(CudaOffload, LittleMoreThanTheWindowIsHeldOnTheDevice) {
   List handles;
   const torch_compat::AllocationWatch watch(at::kCUDA);
   for (int i = 0; i < 20; ++i) handles.push_back(offload(randn({bytes / 4})));
-  EXPECT_LE(watch.live_bytes(), runtime::kInFlightBytes + bytes);
-  EXPECT_LE(watch.peak_bytes(), runtime::kInFlightBytes + 3 * bytes);
+  EXPECT_LE(watch.live_bytes(), hooks::kInFlightBytes + bytes);
+  EXPECT_LE(watch.peak_bytes(), hooks::kInFlightBytes + 3 * bytes);
   EXPECT_EQ(offloaded_bytes(), 20 * bytes);
   handles.clear();
   EXPECT_EQ(watch.live_bytes(), 0);

@@ -20,7 +20,7 @@
 
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
-#include "partition/packings.h"
+#include "partition/hooks/packings.h"
 
 namespace antegrad::budget {
 

@@ -12,8 +12,8 @@
 
 #include "graph/parse.h"
 #include "graph/text.h"
-#include "partition/hooks.h"
-#include "partition/packings.h"
+#include "partition/hooks/hooks.h"
+#include "partition/hooks/packings.h"
 
 namespace antegrad::testing {
 

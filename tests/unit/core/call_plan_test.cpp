@@ -8,7 +8,7 @@
 
 #include "graphs.h"
 #include "partition/default_partition.h"
-#include "partition/hooks.h"
+#include "partition/hooks/hooks.h"
 #include "partitions.h"
 
 namespace antegrad::testing {

@@ -1,6 +1,6 @@
 // Ways to pack what is saved: what they cost, and what plans for a memory budget do with them.
 
-#include "partition/packings.h"
+#include "partition/hooks/packings.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/nameless_file.h"
+#include "hooks/nameless_file.h"
 
 #include <antegrad/error.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(NamelessFile, ReadsBackWhatWasWrittenAndLeavesNoName) {
   const TemporaryFolder folder;
   std::vector<int> numbers(100'000);
   std::iota(numbers.begin(), numbers.end(), 0);
-  const runtime::NamelessFile file(folder.path(), numbers.data(), numbers.size() * sizeof(int));
+  const hooks::NamelessFile file(folder.path(), numbers.data(), numbers.size() * sizeof(int));
   EXPECT_TRUE(folder.is_empty());
   std::vector<int> read(numbers.size());
   file.read(read.data());
@@ -26,7 +26,7 @@ TEST(NamelessFile, ReadsBackWhatWasWrittenAndLeavesNoName) {
 TEST(NamelessFile, AFolderThatIsNotThereIsATypedError) {
   const char byte = 0;
   try {
-    const runtime::NamelessFile file("/no/such/folder", &byte, 1);
+    const hooks::NamelessFile file("/no/such/folder", &byte, 1);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const HookError& error) {
     EXPECT_NE(std::string(error.what()).find("/no/such/folder"), std::string::npos);

@@ -17,10 +17,10 @@
 #include <string>
 #include <utility>
 
-#include "runtime/nameless_file.h"
-#include "runtime/pinned_copy.h"
+#include "hooks/nameless_file.h"
+#include "hooks/pinned_copy.h"
 
-namespace antegrad::runtime {
+namespace antegrad::hooks {
 namespace {
 
 std::atomic<int64_t> bytes_out{0};
@@ -149,7 +149,7 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
 }
 
 }  // namespace
-}  // namespace antegrad::runtime
+}  // namespace antegrad::hooks
 
 namespace antegrad::compress {
 

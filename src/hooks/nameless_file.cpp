@@ -1,4 +1,4 @@
-#include "runtime/nameless_file.h"
+#include "hooks/nameless_file.h"
 
 #include <antegrad/error.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <system_error>
 
-namespace antegrad::runtime {
+namespace antegrad::hooks {
 namespace {
 
 [[noreturn]] void fail(const std::string& directory, size_t bytes, const char* what, int error) {
@@ -95,4 +95,4 @@ void NamelessFile::read(void* to) const {
   madvise(mapping_, bytes_, MADV_DONTNEED);  // the pages are the page cache's again
 }
 
-}  // namespace antegrad::runtime
+}  // namespace antegrad::hooks

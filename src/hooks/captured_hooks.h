@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "compile/hook_capture.h"
+#include "hooks/hook_capture.h"
 #include "ops/attrs.h"
-#include "partition/hooks.h"
-#include "partition/packings.h"
+#include "partition/hooks/hooks.h"
+#include "partition/hooks/packings.h"
 #include "partition/partition.h"
 
-namespace antegrad::compiler {
+namespace antegrad::hooks {
 
 struct CapturedHooks {
   Hooked hooked;
@@ -44,4 +44,4 @@ ops::AttrTables with_objects(ops::AttrTables tables, const std::vector<c10::IVal
 Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, HookFilter filter,
                const ByteRules& rules);
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::hooks

@@ -12,7 +12,7 @@
 #include "fusion/cost.h"
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
-#include "partition/hooks.h"
+#include "partition/hooks/hooks.h"
 
 namespace antegrad {
 

@@ -1,4 +1,4 @@
-#include "compile/hook_capture.h"
+#include "hooks/hook_capture.h"
 
 #include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
@@ -18,7 +18,7 @@
 #include "torch_compat/autocast.h"
 #include "torch_compat/tensor_state.h"
 
-namespace antegrad::compiler {
+namespace antegrad::hooks {
 namespace {
 
 // One hook as a graph.
@@ -173,4 +173,4 @@ const HookedTensor& HookCaptures::on(const TensorMeta& meta) {
   return known_.emplace_back(meta, capture_pair(*hooks_, meta, *objects_)).second;
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::hooks

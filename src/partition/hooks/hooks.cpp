@@ -1,4 +1,4 @@
-#include "partition/hooks.h"
+#include "partition/hooks/hooks.h"
 
 #include <algorithm>
 #include <iterator>

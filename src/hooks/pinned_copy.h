@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace antegrad::runtime {
+namespace antegrad::hooks {
 
 inline constexpr int64_t kInFlightBytes = int64_t{64} << 20;
 
@@ -48,4 +48,4 @@ class PinnedCopy {
   std::shared_ptr<Outgoing> outgoing_;
 };
 
-}  // namespace antegrad::runtime
+}  // namespace antegrad::hooks

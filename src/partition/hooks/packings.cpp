@@ -1,4 +1,4 @@
-#include "partition/packings.h"
+#include "partition/hooks/packings.h"
 
 #include <algorithm>
 

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <string>
 
-namespace antegrad::runtime {
+namespace antegrad::hooks {
 
 class NamelessFile {
  public:
@@ -30,4 +30,4 @@ class NamelessFile {
   void* mapping_ = nullptr;
 };
 
-}  // namespace antegrad::runtime
+}  // namespace antegrad::hooks

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-namespace antegrad::runtime {
+namespace antegrad::hooks {
 
 /// A saved tensor as hooks packed it.
 class PackedTensor {
@@ -29,4 +29,4 @@ class PackedTensor {
   at::TensorOptions options_;
 };
 
-}  // namespace antegrad::runtime
+}  // namespace antegrad::hooks

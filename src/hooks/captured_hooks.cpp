@@ -1,4 +1,4 @@
-#include "compile/hooks.h"
+#include "hooks/captured_hooks.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,7 @@
 #include "graph/text.h"
 #include "partition/budget/planner.h"
 
-namespace antegrad::compiler {
+namespace antegrad::hooks {
 namespace {
 
 // Why the filter leaves a saved tensor as it is; "" where the hooks stand for it.
@@ -154,4 +154,4 @@ Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, Ho
   return packings;
 }
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::hooks

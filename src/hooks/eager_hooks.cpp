@@ -1,4 +1,4 @@
-#include "runtime/eager_hooks.h"
+#include "hooks/eager_hooks.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
@@ -12,7 +12,7 @@
 
 #include "torch_compat/tensor_state.h"
 
-namespace antegrad::runtime {
+namespace antegrad::hooks {
 namespace {
 
 std::string text_of(at::IntArrayRef sizes, const at::TensorOptions& options) {
@@ -75,4 +75,4 @@ at::Tensor PackedTensor::unpack() const {
   return copy_with_strides(tensor, strides_);
 }
 
-}  // namespace antegrad::runtime
+}  // namespace antegrad::hooks

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "partition/hooks.h"
+#include "partition/hooks/hooks.h"
 
-namespace antegrad::compiler {
+namespace antegrad::hooks {
 
 /// What only the runtime can hold, of all hooks of a program: Hooked::object_names, and what has
 /// that name.
@@ -44,4 +44,4 @@ class HookCaptures {
 /// "f32[8, 4]"
 std::string meta_text(const TensorMeta& meta);
 
-}  // namespace antegrad::compiler
+}  // namespace antegrad::hooks

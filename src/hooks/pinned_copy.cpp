@@ -1,4 +1,4 @@
-#include "runtime/pinned_copy.h"
+#include "hooks/pinned_copy.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -16,7 +16,7 @@
 
 #include "torch_compat/stream_capture.h"
 
-namespace antegrad::runtime {
+namespace antegrad::hooks {
 
 /// A copy that may not be done. The mutex of all guards `source`.
 struct PinnedCopy::Outgoing {
@@ -166,4 +166,4 @@ void PinnedCopy::read(const at::Tensor& to) const {
   bytes_of(to).copy_(host_, /*non_blocking=*/true);
 }
 
-}  // namespace antegrad::runtime
+}  // namespace antegrad::hooks
