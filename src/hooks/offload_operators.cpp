@@ -153,6 +153,6 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
 
 namespace antegrad::compress {
 
-int64_t offloaded_bytes() { return runtime::bytes_out; }
+int64_t offloaded_bytes() { return hooks::bytes_out; }
 
 }  // namespace antegrad::compress
