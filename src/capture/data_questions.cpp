@@ -15,6 +15,7 @@
 #include "capture/kernel_call.h"
 #include "capture/outside.h"
 #include "capture/tracer.h"
+#include "graph/analysis.h"
 #include "graph/ids.h"
 
 namespace antegrad::capture {
@@ -49,8 +50,21 @@ class Part {
       needed_[at(value)] = true;
       graph_.outputs.emplace_back().value = value;
     }
-    for (auto node = whole.nodes.rbegin(); node != whole.nodes.rend(); ++node) take(*node, op);
-    std::reverse(graph_.nodes.begin(), graph_.nodes.end());
+    const auto leading = needed_nodes(whole, needed_, [&](int32_t i) {
+      const auto& node = whole.nodes[at(i)];
+      const bool leads = any_marked(node.outputs, needed_);
+      if (leads && node.op.traits().effect) {
+        refuse_question(op, "about what " + node.op.name() + " gives, which has effects");
+      }
+      return leads;
+    });
+    for (size_t i = 0; i < leading.size(); ++i) {
+      if (!leading[i]) continue;
+      graph_.nodes.push_back(whole.nodes[i]);
+      for (const auto output : whole.nodes[i].outputs) {
+        if (output != kNoValue) needed_[at(output)] = false;
+      }
+    }
     for (const auto& root : tracer.roots()) {
       if (root.base >= 0 || !needed_[at(root.value)]) continue;
       graph_.inputs.emplace_back().value = root.value;
@@ -74,19 +88,6 @@ class Part {
   const std::vector<at::Tensor>& inputs() const { return inputs_; }
 
  private:
-  void take(const Node& node, const std::string& op) {
-    const auto is_needed = [&](ValueId v) { return v != kNoValue && needed_[at(v)]; };
-    if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed)) return;
-    if (node.op.traits().effect) {
-      refuse_question(op, "about what " + node.op.name() + " gives, which has effects");
-    }
-    for (const auto output : node.outputs) {
-      if (output != kNoValue) needed_[at(output)] = false;
-    }
-    for (const auto input : node.inputs) needed_[at(input)] = true;
-    graph_.nodes.push_back(node);
-  }
-
   Graph graph_;
   std::vector<at::Tensor> inputs_;
   std::vector<bool> needed_;  // by value

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "compile/cache_notes.h"
+#include "graph/analysis.h"
 #include "graph/text.h"
 #include "log/log.h"
 #include "memory/peak.h"
@@ -31,9 +32,9 @@ void report_budget(const PlannedPartition& planned, ProgramReport& report) {
 
 void report_donated(const Partition& partition, ProgramReport& report) {
   const auto& forward = partition.forward;
-  const DefUse uses(forward);
+  const auto made_by = producers(forward);
   for (const auto value : partition.plan.donated()) {
-    const auto producer = uses.producer[at(value)];
+    const auto producer = made_by[at(value)];
     const auto type = value_text(forward.value(value));
     report.donated.push_back(
         producer < 0

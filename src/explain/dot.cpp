@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/analysis.h"
 #include "graph/text.h"
 #include "graph/text_words.h"
 
@@ -122,7 +123,9 @@ class GraphWriter {
         graph_(graph),
         prefix_(std::move(prefix)),
         joint_(prefix_.empty()),
-        uses_(graph) {}
+        producer_(producers(graph)),
+        input_position_(input_positions(graph)),
+        last_use_(last_uses(graph, Uses::by_nodes_and_outputs)) {}
 
   /// Nodes of the backward that ran in the forward are drawn as such; views are not.
   void mark_again(const Graph& forward) {
@@ -141,9 +144,9 @@ class GraphWriter {
 
   /// Who makes a value, in DOT.
   std::string maker(ValueId value) const {
-    const auto id = static_cast<size_t>(value);
-    if (uses_.producer[id] >= 0) return node_id(static_cast<size_t>(uses_.producer[id]));
-    return input_id(static_cast<size_t>(std::max(uses_.input_position[id], 0)));
+    const int32_t producer = producer_[at(value)];
+    return producer >= 0 ? node_id(at(producer))
+                         : input_id(at(std::max(input_position_[at(value)], 0)));
   }
 
   void nodes(Phase phase) {
@@ -161,8 +164,7 @@ class GraphWriter {
   void interface() {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       const Input& input = graph_.inputs[i];
-      const auto value = static_cast<size_t>(input.value);
-      const bool used = uses_.use_count(input.value) > 0 || uses_.is_output[value];
+      const bool used = last_use_[at(input.value)] >= 0;
       if (input.kind != InputKind::saved && used) out_.input(input_id(i), graph_, input);
     }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -190,19 +192,21 @@ class GraphWriter {
 
   /// A backward node of a joint graph reads a forward value.
   bool crosses(const Node& node, ValueId input) const {
-    const int32_t producer = uses_.producer[static_cast<size_t>(input)];
+    const int32_t producer = producer_[at(input)];
     if (!joint_ || node.phase != Phase::backward) return false;
-    if (producer >= 0) return graph_.nodes[static_cast<size_t>(producer)].phase == Phase::forward;
-    const int32_t position = uses_.input_position[static_cast<size_t>(input)];
-    return position >= 0 && graph_.inputs[static_cast<size_t>(position)].kind == InputKind::primal;
+    if (producer >= 0) return graph_.nodes[at(producer)].phase == Phase::forward;
+    const int32_t position = input_position_[at(input)];
+    return position >= 0 && graph_.inputs[at(position)].kind == InputKind::primal;
   }
 
   DotWriter& out_;
   const Graph& graph_;
   std::string prefix_;
   bool joint_;
-  DefUse uses_;
-  std::set<int32_t> again_;  // by Node::id
+  std::vector<int32_t> producer_;        // by value
+  std::vector<int32_t> input_position_;  // by value
+  std::vector<int32_t> last_use_;        // by value
+  std::set<int32_t> again_;              // by Node::id
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "fusion/cost.h"
 #include "fusion/groups.h"
+#include "graph/analysis.h"
 #include "graph/byte_text.h"
 #include "graph/text.h"
 
@@ -170,19 +171,18 @@ PartitionStats partition_stats(const Partition& partition, const ByteRules& rule
   if (timeline.peak_position >= 0) {
     stats.peak_op = timeline.points[static_cast<size_t>(timeline.peak_position)].op.name();
   }
-  const DefUse uses(forward);
+  const std::vector<int32_t> producer = producers(forward), input = input_positions(forward);
   for (const SavedSlot& saved : partition.plan.saved) {
-    const auto id = static_cast<size_t>(saved.value);
+    const size_t id = at(saved.value);
     SavedTensor tensor;
     tensor.value = saved.value;
     tensor.text = value_text(forward.value(saved.value));
     tensor.why = std::string(name(saved));
     tensor.bytes = bytes_of(saved, forward, rules);
-    if (uses.producer[id] >= 0) {
-      tensor.made_by = forward.nodes[static_cast<size_t>(uses.producer[id])].op.name();
-    } else if (uses.input_position[id] >= 0) {
-      const auto position = static_cast<size_t>(uses.input_position[id]);
-      tensor.made_by = source_text(forward.inputs[position], position);
+    if (producer[id] >= 0) {
+      tensor.made_by = forward.nodes[at(producer[id])].op.name();
+    } else if (input[id] >= 0) {
+      tensor.made_by = source_text(forward.inputs[at(input[id])], at(input[id]));
     }
     stats.saved.push_back(std::move(tensor));
   }

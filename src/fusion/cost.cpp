@@ -13,11 +13,6 @@ int64_t plus(int64_t a, int64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
 }
 
-/// Memory as it comes: reading it would be an error.
-bool makes_fresh_memory(const OpTraits& traits) {
-  return !traits.deterministic && !traits.random && (traits.factory || !traits.reads_data);
-}
-
 }  // namespace
 
 int64_t moved_bytes(const Value& value, const std::vector<int64_t>& symbols) {
@@ -37,7 +32,7 @@ int64_t moved_bytes(const Value& value, const std::vector<int64_t>& symbols) {
 
 NodeCost node_cost(const Graph& graph, const Node& node, const std::vector<int64_t>& symbols) {
   const OpTraits& traits = node.op.traits();
-  if (traits.view || makes_fresh_memory(traits)) return {};
+  if (traits.view || traits.uninitialized()) return {};
   NodeCost cost;
   cost.flops = op_flops(graph, node, symbols);
   int64_t written = 0;

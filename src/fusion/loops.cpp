@@ -92,9 +92,9 @@ bool makes_whole_numbers(const Graph& graph, const Node& node) {
 std::optional<Loops> loops_of(const Graph& graph, const Node& node,
                               const std::vector<int64_t>& symbols) {
   const OpTraits& traits = node.op.traits();
-  if (!fusing_of(traits).generated || traits.view || traits.mutates || traits.effect) return {};
+  if (!fusing_of(traits).generated || traits.view || traits.has_side_effects()) return {};
   const bool from_nothing = traits.factory || !traits.reads_data;
-  if (from_nothing && !traits.deterministic && !traits.random) return {};
+  if (traits.uninitialized()) return {};
   if (from_nothing && traits.random && makes_whole_numbers(graph, node)) return {};
   const auto made = elements_made(graph, node, symbols);
   if (!made) return {};

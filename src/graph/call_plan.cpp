@@ -6,6 +6,8 @@
 
 #include <antegrad/error.h>
 
+#include "graph/analysis.h"
+
 namespace antegrad {
 namespace {
 
@@ -13,13 +15,10 @@ using Form = SavedSlot::Form;
 
 /// By value: the backward reads it in another way than through views of it.
 std::vector<bool> read_directly(const Graph& backward) {
-  std::vector<bool> read(backward.values.size(), false);
+  std::vector<bool> read = output_values(backward);
   for (const Node& node : backward.nodes) {
     if (node.op.traits().view) continue;
     for (const ValueId input : node.inputs) read[at(input)] = true;
-  }
-  for (const Output& output : backward.outputs) {
-    if (output.value != kNoValue) read[at(output.value)] = true;
   }
   return read;
 }

@@ -77,54 +77,20 @@ ValueId Graph::add_token() {
   return id;
 }
 
-DefUse::DefUse(const Graph& graph)
-    : producer(graph.values.size(), -1),
-      input_position(graph.values.size(), -1),
-      is_output(graph.values.size(), false),
-      begin_(graph.values.size() + 1, 0),
-      last_use_(graph.values.size(), -1) {
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    input_position[static_cast<size_t>(graph.inputs[i].value)] = static_cast<int32_t>(i);
-  }
-  for (const Output& output : graph.outputs) {
-    if (output.value != kNoValue) is_output[static_cast<size_t>(output.value)] = true;
-  }
-  // First count the users of each value, then place them behind each other.
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto position = static_cast<int32_t>(i);
-    for (const ValueId output : graph.nodes[i].outputs) {
-      if (output != kNoValue) producer[static_cast<size_t>(output)] = position;
-    }
-    for (const ValueId input : graph.nodes[i].inputs) {
-      const auto value = static_cast<size_t>(input);
-      if (last_use_[value] == position) continue;  // the same value twice in one node
-      last_use_[value] = position;
-      ++begin_[value + 1];
-    }
-  }
-  for (size_t v = 0; v + 1 < begin_.size(); ++v) begin_[v + 1] += begin_[v];
-  users_.resize(static_cast<size_t>(begin_.back()));
-  std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto position = static_cast<int32_t>(i);
-    for (const ValueId input : graph.nodes[i].inputs) {
-      const auto value = static_cast<size_t>(input);
-      if (next[value] > begin_[value] && users_[static_cast<size_t>(next[value] - 1)] == position) {
-        continue;
-      }
-      users_[static_cast<size_t>(next[value]++)] = position;
-    }
-  }
+bool Node::replayable() const {
+  const OpTraits& traits = op.traits();
+  return tokens > 0 && traits.random && !traits.has_side_effects();
 }
 
-std::vector<int32_t> DefUse::users(ValueId value) const {
-  const auto v = static_cast<size_t>(value);
-  return {users_.begin() + begin_[v], users_.begin() + begin_[v + 1]};
+bool Node::repeatable() const {
+  if (tokens > 0) return replayable();
+  return op.traits().repeatable() || op.traits().uninitialized();
 }
 
-int32_t DefUse::use_count(ValueId value) const {
-  const auto v = static_cast<size_t>(value);
-  return begin_[v + 1] - begin_[v];
+void erase_nodes(Graph& graph, const std::vector<bool>& dead) {
+  const Node* first = graph.nodes.data();
+  std::erase_if(graph.nodes,
+                [&](const Node& node) { return bool(dead[static_cast<size_t>(&node - first)]); });
 }
 
 int32_t next_node_id(const Graph& graph) {

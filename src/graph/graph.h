@@ -4,8 +4,9 @@
 /// The graph: SSA values, nodes in execution order, and a record for each input and output.
 ///
 /// A Graph is plain data. The position of a node in `nodes` is its schedule. A ValueId is stable
-/// through all passes, and forward and backward graphs keep the ids of their joint graph. DefUse
-/// computes producers and users of values on demand. verify() states all invariants.
+/// through all passes, and forward and backward graphs keep the ids of their joint graph. What
+/// follows from a graph (producers, uses, reachability) is computed on demand (graph/analysis.h).
+/// verify() states all invariants.
 ///
 /// Inputs and outputs:
 ///     joint:    [primals..., tokens..., tangents...]
@@ -16,6 +17,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +86,21 @@ struct Node {
   /// the innermost checkpoint that contains it, an index into Graph::blocks; -1 for none
   int32_t block = -1;
   Recompute recompute = Recompute::as_decided;  ///< that checkpoint's policy
+
+  /// Outputs without tokens; kNoValue for undefined ones.
+  std::span<const ValueId> results() const { return {outputs.data(), outputs.size() - at(tokens)}; }
+  std::span<const ValueId> token_inputs() const { return std::span(inputs).last(at(tokens)); }
+
+  /// It runs exactly once per call, whether or not something reads its results: it has side effects
+  /// or advances a token. This is for analyses that do not follow tokens. Others keep a node of
+  /// which a token is needed anyway, and need OpTraits::has_side_effects() only; in particular a
+  /// draw that is replayed makes a token that nothing reads.
+  bool must_run_once() const { return tokens > 0 || op.traits().has_side_effects(); }
+  /// A second run changes nothing else and gives what the first one gave, as far as that had been
+  /// written: OpTraits::repeatable(), memory that nobody has written, and replayable().
+  bool repeatable() const;
+  /// A draw that gives the same bits again from the saved states of its generators.
+  bool replayable() const;
 };
 
 enum class InputKind : uint8_t { primal, tangent, saved, generator_token, effect_token };
@@ -229,26 +246,10 @@ int64_t generator_state_bytes(std::string_view generator);
 /// Gives each node its position as id, unless all nodes have ids already.
 void number_nodes(Graph& graph);
 
+/// Removes the nodes at whose positions `dead` is true.
+void erase_nodes(Graph& graph, const std::vector<bool>& dead);
+
 /// The least id that is greater than those of all nodes.
 int32_t next_node_id(const Graph& graph);
-
-/// Producers and users of the values of a graph. Nodes are indices into Graph::nodes, -1 for graph
-/// inputs.
-struct DefUse {
-  explicit DefUse(const Graph& graph);
-  std::vector<int32_t> producer;        ///< by ValueId
-  std::vector<int32_t> input_position;  ///< by ValueId: index in Graph::inputs or -1
-  std::vector<bool> is_output;          ///< by ValueId
-  /// Nodes that use `value`, ascending, each once.
-  std::vector<int32_t> users(ValueId value) const;
-  /// Position of the last node that uses `value`; -1 if none.
-  int32_t last_use(ValueId value) const { return last_use_[static_cast<size_t>(value)]; }
-  int32_t use_count(ValueId value) const;
-
- private:
-  std::vector<int32_t> begin_;  // CSR over values
-  std::vector<int32_t> users_;
-  std::vector<int32_t> last_use_;
-};
 
 }  // namespace antegrad

@@ -51,6 +51,19 @@ struct OpTraits {
   /// Generated code can compute it in one loop with its neighbours, so recomputing it costs little
   /// more than reading its inputs. Random operators may be fusible too.
   bool fusible() const { return fuses || pointwise || view || factory || (known && !reads_data); }
+
+  /// A run changes more than its outputs: the world outside (`effect`), what other ranks wait for
+  /// (`collective`), the memory of an input (`mutates`). Such a node runs even if nothing reads its
+  /// outputs, never twice, and is not merged with another one. That a random draw advances its
+  /// generator is not a side effect: tokens say it.
+  bool has_side_effects() const { return effect || collective || mutates; }
+  /// A second run on the same inputs gives the same bits and changes nothing else. For operators
+  /// that are not `known` this is a guess.
+  bool repeatable() const { return deterministic && !random && !has_side_effects(); }
+  /// Returns memory that nobody has written (empty, empty_like): it has no bits to keep.
+  bool uninitialized() const {
+    return !deterministic && !random && !has_side_effects() && (factory || !reads_data);
+  }
 };
 
 /// Immortal description of one operator overload.

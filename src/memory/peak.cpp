@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/analysis.h"
 #include "memory/liveness.h"
 
 namespace antegrad {
@@ -72,21 +73,13 @@ template <class Record, class Kind>
 std::vector<StorageLife> states_of(const Graph& graph, const std::vector<Record>& records,
                                    Kind saved, const ByteRules& rules) {
   std::vector<StorageLife> lives;
-  std::vector<int32_t> life_of(graph.values.size(), -1);  // by token
+  std::vector<int32_t> last;
   for (const Record& record : records) {
     if (record.kind != saved || record.value == kNoValue) continue;
     if (graph.value(record.value).kind != ValueKind::token) continue;
-    life_of[static_cast<size_t>(record.value)] = static_cast<int32_t>(lives.size());
-    const std::string& generator = graph.generators[static_cast<size_t>(record.index)];
-    lives.push_back({record.value, -1, -1, state_bytes(generator, rules)});
-  }
-  if (lives.empty()) return lives;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
-      const int32_t life = life_of[static_cast<size_t>(*token)];
-      if (life >= 0) lives[static_cast<size_t>(life)].last = static_cast<int32_t>(i);
-    }
+    if (last.empty()) last = last_uses(graph, Uses::by_nodes);
+    const std::string& generator = graph.generators[at(record.index)];
+    lives.push_back({record.value, -1, last[at(record.value)], state_bytes(generator, rules)});
   }
   return lives;
 }

@@ -8,7 +8,6 @@
 
 #include "graph/ids.h"
 #include "partition/max_flow.h"
-#include "partition/tags.h"
 
 namespace antegrad {
 namespace {
@@ -222,10 +221,8 @@ void CutSolution::weigh_plainly(const SavedBytes& bytes) {
 std::vector<bool> CutSolution::saved() const {
   std::vector<bool> saved = saved_;
   for (const Node& node : steps_.graph().nodes) {
-    if (!may_be_replayed(node)) continue;
-    for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
-      saved[at(*token)] = true;
-    }
+    if (!node.replayable()) continue;
+    for (const ValueId token : node.token_inputs()) saved[at(token)] = true;
   }
   return saved;
 }

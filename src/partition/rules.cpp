@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "graph/ids.h"
-#include "partition/tags.h"
 
 namespace antegrad {
 namespace {
@@ -124,12 +123,12 @@ constexpr StepBan kFirmBans[] = {
      [](Steps steps, Options, int32_t step) {
        const Node& node = *steps.node(step);
        const OpTraits& traits = node.op.traits();
-       return traits.effect || traits.mutates || (node.tokens > 0 && !may_be_replayed(node));
+       return traits.effect || traits.mutates || (node.tokens > 0 && !node.replayable());
      }},
     {"collective", always,
      [](Steps steps, Options, int32_t step) { return steps.traits(step).collective; }},
     {"nondeterministic", always,
-     [](Steps steps, Options, int32_t step) { return !may_run_again(*steps.node(step)); }},
+     [](Steps steps, Options, int32_t step) { return !steps.node(step)->repeatable(); }},
     {"must_save", always,
      [](Steps steps, Options, int32_t step) {
        return steps.node(step)->recompute == Recompute::must_save;

@@ -3,22 +3,12 @@
 #include <algorithm>
 
 #include "fusion/fusing.h"
-#include "graph/ids.h"
 
 namespace antegrad {
 namespace {
 
 constexpr int64_t kSymbolGuess = 4096;
 const OpTraits kNoTraits;
-
-/// What a node returns besides tokens.
-std::span<const ValueId> results(const Node& node) {
-  return {node.outputs.data(), node.outputs.size() - at(node.tokens)};
-}
-
-bool must_run(const Node& node) {
-  return node.tokens > 0 || node.op.traits().collective || node.op.traits().mutates;
-}
 
 }  // namespace
 
@@ -34,13 +24,7 @@ StepGraph::StepGraph(const Graph& graph, const std::vector<int64_t>& symbols,
 }
 
 void StepGraph::make_steps() {
-  std::vector<bool> used(graph_.values.size(), false);
-  for (const Node& node : graph_.nodes) {
-    for (const ValueId id : node.inputs) used[at(id)] = true;
-  }
-  for (const Output& output : graph_.outputs) {
-    if (output.value != kNoValue) used[at(output.value)] = true;
-  }
+  const std::vector<int32_t> last_use = last_uses(graph_, Uses::by_nodes_and_outputs);
   step_of_.assign(graph_.values.size(), -1);
   const auto add = [&](ValueId value, int32_t node, bool picks) {
     Step step;
@@ -59,7 +43,7 @@ void StepGraph::make_steps() {
   step_of_node_.reserve(graph_.nodes.size());
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const auto node = static_cast<int32_t>(i);
-    const std::span<const ValueId> made = results(graph_.nodes[i]);
+    const std::span<const ValueId> made = graph_.nodes[i].results();
     step_of_node_.push_back(size());
     if (made.size() == 1 && made[0] != kNoValue) {
       add(made[0], node, false);
@@ -67,7 +51,7 @@ void StepGraph::make_steps() {
     }
     add(kNoValue, node, false);
     for (const ValueId id : made) {
-      if (id != kNoValue && used[at(id)]) add(id, node, true);
+      if (id != kNoValue && last_use[at(id)] >= 0) add(id, node, true);
     }
   }
   for (const Output& output : graph_.outputs) {
@@ -95,24 +79,12 @@ void StepGraph::classify(const std::optional<std::vector<std::string>>& recomput
 }
 
 void StepGraph::place() {
-  std::vector<bool> needed(graph_.values.size(), false);
-  for (const Output& output : graph_.outputs) {
-    if (of_forward(output.kind) && output.value != kNoValue) needed[at(output.value)] = true;
-  }
-  std::vector<Place> of_node(graph_.nodes.size());
-  for (size_t i = graph_.nodes.size(); i-- > 0;) {
-    const Node& node = graph_.nodes[i];
-    const std::span<const ValueId> made = results(node);
-    const bool for_results =
-        std::any_of(made.begin(), made.end(),
-                    [&](ValueId id) { return id != kNoValue && needed[at(id)]; }) ||
-        (node.phase == Phase::forward && must_run(node));
-    of_node[i] = for_results                    ? Place::forward
-                 : node.phase == Phase::forward ? Place::either
-                                                : Place::backward;
-    if (!for_results) continue;
-    for (const ValueId id : node.inputs) needed[at(id)] = true;
-  }
+  std::vector<bool> needed = output_values(graph_, of_forward);
+  const std::vector<bool> for_results = needed_nodes(graph_, needed, [&](int32_t i) {
+    const Node& node = graph_.nodes[at(i)];
+    return any_marked(node.results(), needed) ||
+           (node.phase == Phase::forward && node.must_run_once());
+  });
   for (const Input& input : graph_.inputs) {
     const int32_t step = of_value(input.value);
     if (step < 0 || input.kind == InputKind::tangent) continue;
@@ -120,7 +92,10 @@ void StepGraph::place() {
   }
   for (Step& step : steps_) {
     if (step.node < 0) continue;
-    step.place = of_node[at(step.node)];
+    const bool in_forward = graph_.nodes[at(step.node)].phase == Phase::forward;
+    step.place = for_results[at(step.node)] ? Place::forward
+                 : in_forward               ? Place::either
+                                            : Place::backward;
     // Of the outputs of a node that results need they may need only some.
     if (step.picks && step.place == Place::forward && !needed[at(step.value)]) {
       step.place = Place::either;
@@ -129,29 +104,23 @@ void StepGraph::place() {
 }
 
 void StepGraph::link() {
-  // Each edge as (made, user), by ascending user.
-  std::vector<std::pair<int32_t, int32_t>> edges;
+  Rows reads;  // by step: steps whose results it uses
   std::vector<int32_t> last_user(steps_.size(), -1);
   const auto add = [&](int32_t made, int32_t user) {
     if (made < 0 || last_user[at(made)] == user) return;
     last_user[at(made)] = user;
-    edges.emplace_back(made, user);
+    reads.add(made);
   };
   for (int32_t step = 0; step < size(); ++step) {
     const int32_t node = steps_[at(step)].node;
-    if (node < 0) continue;
     if (steps_[at(step)].picks) {
       add(step_of_node_[at(node)], step);
-    } else {
+    } else if (node >= 0) {
       for (const ValueId id : graph_.nodes[at(node)].inputs) add(of_value(id), step);
     }
+    reads.end_row();
   }
-  begin_.assign(steps_.size() + 1, 0);
-  for (const auto& [made, user] : edges) ++begin_[at(made) + 1];
-  for (size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
-  users_.resize(edges.size());
-  std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
-  for (const auto& [made, user] : edges) users_[at(next[at(made)]++)] = user;
+  users_ = reads.transposed(size());
 }
 
 void StepGraph::measure() {
@@ -167,10 +136,6 @@ void StepGraph::measure() {
       step.distance = std::min(step.distance, steps_[at(user)].distance + 1);
     }
   }
-}
-
-std::span<const int32_t> StepGraph::users(int32_t step) const {
-  return {users_.data() + begin_[at(step)], at(begin_[at(step) + 1] - begin_[at(step)])};
 }
 
 const Node* StepGraph::node(int32_t step) const {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/analysis.h"
 #include "graph/graph.h"
 #include "partition/tags.h"
 
@@ -63,7 +64,7 @@ class StepGraph {
   /// In an order in which they can run.
   const Step& operator[](int32_t step) const { return steps_[static_cast<size_t>(step)]; }
   /// Steps that use the result of this one, each once, ascending.
-  std::span<const int32_t> users(int32_t step) const;
+  std::span<const int32_t> users(int32_t step) const { return users_[step]; }
   /// The step that produces a value; -1 for tokens.
   int32_t of_value(ValueId id) const { return step_of_[static_cast<size_t>(id)]; }
 
@@ -95,8 +96,7 @@ class StepGraph {
   std::vector<Step> steps_;
   std::vector<int32_t> step_of_;       // by value
   std::vector<int32_t> step_of_node_;  // by position
-  std::vector<int32_t> begin_;         // users, CSR over steps
-  std::vector<int32_t> users_;
+  Rows users_;                         // by step
 };
 
 }  // namespace antegrad

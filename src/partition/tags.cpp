@@ -5,21 +5,6 @@
 #include "graph/ids.h"
 
 namespace antegrad {
-namespace {}  // namespace
-
-bool may_be_replayed(const Node& node) {
-  const OpTraits& traits = node.op.traits();
-  return traits.random && !traits.effect && node.tokens > 0;
-}
-
-bool may_run_again(const Node& node) {
-  const OpTraits& traits = node.op.traits();
-  if (traits.effect || traits.mutates || traits.collective) return false;
-  if (node.tokens > 0) return may_be_replayed(node);
-  // Memory that nobody has written yet has no bits to keep.
-  return traits.deterministic || traits.factory || !traits.reads_data;
-}
-
 Tags::Tags(const Graph& joint)
     : around_(joint.blocks), home_(joint.values.size(), -1), interior_(joint.values.size(), false) {
   any_ = std::any_of(joint.nodes.begin(), joint.nodes.end(),
@@ -46,7 +31,7 @@ Tags::Tags(const Graph& joint)
     }
   }
   for (const Node& node : joint.nodes) {
-    const bool again = node.recompute == Recompute::must_recompute && may_run_again(node);
+    const bool again = node.recompute == Recompute::must_recompute && node.repeatable();
     for (const ValueId id : node.outputs) {
       if (id == kNoValue || joint.value(id).kind == ValueKind::token) continue;
       interior_[at(id)] = again && home_[at(id)] >= 0;

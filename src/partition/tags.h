@@ -15,11 +15,6 @@
 
 namespace antegrad {
 
-/// Whether a node gives the same bits when it runs again, without other effects.
-bool may_run_again(const Node& node);
-/// Whether the node can run again on saved states of its generators.
-bool may_be_replayed(const Node& node);
-
 /// The graph may be destroyed afterwards.
 class Tags {
  public:

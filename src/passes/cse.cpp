@@ -8,10 +8,10 @@
 namespace antegrad {
 namespace {
 
+/// Memory that nobody has written may be allocated again, but not shared.
 bool may_merge(const Node& node) {
   const OpTraits& traits = node.op.traits();
-  return traits.known && traits.deterministic && !traits.random && !traits.effect &&
-         !traits.mutates && !traits.collective && node.tokens == 0;
+  return traits.known && traits.repeatable() && node.tokens == 0;
 }
 
 uint64_t hash_of(const Node& node) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "graph/analysis.h"
 #include "graph/hash_bits.h"
 #include "graph/ids.h"
 #include "passes/replace_values.h"
@@ -24,7 +25,7 @@ class NoOps {
       : graph_(graph),
         replacer_(graph),
         dead_(graph.nodes.size(), false),
-        producer_(graph.values.size(), -1),
+        producer_(producers(graph)),
         reinterpreted_(graph.values.size(), false),
         written_(graph.values.size(), false),
         primal_(graph.values.size(), false),
@@ -75,9 +76,7 @@ class NoOps {
     }
     if (candidate) skip_middle_view(node);
     for (const ValueId output : node.outputs) {
-      if (output == kNoValue) continue;
-      producer_[at(output)] = static_cast<int32_t>(i);
-      remember(output);
+      if (output != kNoValue) remember(output);
     }
   }
 

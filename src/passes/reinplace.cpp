@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "graph/analysis.h"
 #include "graph/ids.h"
 
 namespace antegrad {
@@ -25,19 +26,9 @@ class Reinplacer {
   Reinplacer(Graph& graph, const std::vector<ValueId>& donated)
       : graph_(graph),
         root_(graph.values.size()),
-        last_use_(graph.values.size(), -1),
+        last_use_(last_storage_uses(graph, Uses::by_nodes_and_outputs)),
         root_holder_(graph.values.size(), kNoValue) {
     std::iota(root_.begin(), root_.end(), 0);
-    const auto use = [this](ValueId id, int32_t position) {
-      const StorageId storage = id == kNoValue ? -1 : graph_.value(id).storage;
-      if (storage >= 0) last_use_[at(storage)] = position;
-    };
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (const ValueId input : graph.nodes[i].inputs) use(input, static_cast<int32_t>(i));
-    }
-    for (const Output& output : graph.outputs) {
-      use(output.value, static_cast<int32_t>(graph.nodes.size()));
-    }
     for (const ValueId id : donated) note_memory(id);
   }
 

@@ -1,24 +1,22 @@
 #include "passes/replace_values.h"
 
 #include <numeric>
-#include <utility>
 
+#include "graph/analysis.h"
 #include "graph/ids.h"
 
 namespace antegrad {
-namespace {}  // namespace
 
 ValueReplacer::ValueReplacer(Graph& graph)
     : graph_(graph),
       value_(graph.values.size()),
       storage_(graph.values.size()),
-      is_output_(graph.values.size(), false),
+      is_output_(output_values(graph)),
       held_(graph.values.size(), false) {
   std::iota(value_.begin(), value_.end(), 0);
   std::iota(storage_.begin(), storage_.end(), 0);
   for (const Output& output : graph.outputs) {
     if (output.value == kNoValue) continue;
-    is_output_[at(output.value)] = true;
     const StorageId storage = graph.value(output.value).storage;
     if (storage >= 0) held_[at(storage)] = true;
   }
@@ -60,13 +58,7 @@ void ValueReplacer::finish(const std::vector<bool>& dead) {
       value.alias_class = graph_.value(replacement).alias_class;
     value.storage = replacement;
   }
-  size_t kept = 0;
-  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (dead[i]) continue;
-    if (kept != i) graph_.nodes[kept] = std::move(graph_.nodes[i]);
-    ++kept;
-  }
-  graph_.nodes.resize(kept);
+  erase_nodes(graph_, dead);
 }
 
 }  // namespace antegrad

@@ -26,8 +26,7 @@ bool all_static(const TensorMeta& meta) {
 }
 
 bool may_run(const Graph& graph, const Node& node) {
-  const auto& traits = node.op.traits();
-  if (traits.effect || traits.collective || traits.mutates) return false;
+  if (node.op.traits().has_side_effects()) return false;
   const auto& entry = ops::entry_of(node.op);
   // What it returns depends on data, or it is not libtorch's.
   if (entry.custom || entry.is_twin || entry.policy == ops::Policy::dynamic_outputs) return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "graph/analysis.h"
 #include "runtime/generator_states.h"
 #include "runtime/program.h"
 
@@ -18,10 +19,10 @@ class ProgramBuilder {
         registers_(graph.values.size(), -1),
         state_generator_(graph.values.size(), -1),
         is_backward_(std::any_of(graph.outputs.begin(), graph.outputs.end(),
-                                 [](const Output& o) { return o.kind == OutputKind::gradient; })) {}
+                                 [](const Output& o) { return o.kind == OutputKind::gradient; })),
+        last_use_(last_uses(graph, Uses::by_nodes_and_outputs)) {}
 
   void build() {
-    find_last_uses();
     find_states();
     for (const auto& input : graph_.inputs) {
       const bool used = has_register(input.value) && last_use_[index(input.value)] >= 0;
@@ -65,17 +66,17 @@ class ProgramBuilder {
 
   // The draw from a saved token: recorded where the token is saved, repeated where it comes in.
   void add_draw(const Node& node, int32_t node_index, Program::Special& special) {
-    for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
-      const auto generator = state_generator_[index(*token)];
+    for (const auto token : node.token_inputs()) {
+      const auto generator = state_generator_[index(token)];
       if (generator < 0) continue;
       AG_CHECK(!special.draw, "a draw from two generators");
       special.draw.emplace(ops::entry_of(node.op),
                            generator_of(graph_, tables_, static_cast<size_t>(generator)));
-      special.state = register_of(*token);
-      special.state_dies = last_use_[index(*token)] == node_index;
+      special.state = register_of(token);
+      special.state_dies = last_use_[index(token)] == node_index;
       special.repeats =
           std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Input& input) {
-            return input.value == *token && input.kind == InputKind::saved;
+            return input.value == token && input.kind == InputKind::saved;
           });
     }
   }
@@ -84,20 +85,6 @@ class ProgramBuilder {
     auto& reg = registers_[index(value)];
     if (reg < 0) reg = next_register_++;
     return reg;
-  }
-
-  void find_last_uses() {
-    last_use_.assign(graph_.values.size(), -1);
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      for (const auto input : graph_.nodes[i].inputs) {
-        last_use_[index(input)] = static_cast<int32_t>(i);
-      }
-    }
-    for (const auto& output : graph_.outputs) {
-      if (output.value != kNoValue) {
-        last_use_[index(output.value)] = static_cast<int32_t>(graph_.nodes.size());
-      }
-    }
   }
 
   // Whether input `position` of the node is the last mention of its value anywhere.
@@ -165,9 +152,7 @@ class ProgramBuilder {
       }
     }
     Program::Special special;
-    const auto tensors = node.outputs.size() - static_cast<size_t>(node.tokens);
-    for (size_t i = 0; i < tensors; ++i) {
-      const auto output = node.outputs[i];
+    for (const auto output : node.results()) {
       const bool used = output != kNoValue && last_use_[index(output)] >= 0;
       program_.results_.push_back(used ? register_of(output) : -1);
       if (instruction.entry->custom || instruction.entry->policy == ops::Policy::dynamic_outputs) {
@@ -175,7 +160,7 @@ class ProgramBuilder {
                                                       : Promise(graph_.value(output).meta));
       }
     }
-    instruction.result_count = static_cast<uint32_t>(tensors);
+    instruction.result_count = static_cast<uint32_t>(node.results().size());
     add_draw(node, node_index, special);
     if (special.draw || !special.promises.empty()) {
       instruction.special = static_cast<int32_t>(program_.specials_.size());

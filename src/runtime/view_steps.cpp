@@ -5,20 +5,12 @@
 
 #include <algorithm>
 
+#include "graph/analysis.h"
 #include "graph/lazy_bits.h"
 #include "torch_compat/convert.h"
 
 namespace antegrad::runtime {
 namespace {
-
-const Node* producer_of(const Graph& graph, ValueId value) {
-  for (const auto& node : graph.nodes) {
-    if (std::find(node.outputs.begin(), node.outputs.end(), value) != node.outputs.end()) {
-      return &node;
-    }
-  }
-  return nullptr;
-}
 
 bool makes_several(const ops::OpEntry& entry) {
   const auto& returns = entry.handle.schema().returns();
@@ -30,14 +22,15 @@ bool makes_several(const ops::OpEntry& entry) {
 ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to) {
   // From the end to the start, as far as there are views.
   std::vector<ValueId> shown{to};  // what each step gives
-  while (shown.back() != from) {
-    const auto* node = producer_of(graph, shown.back());
-    if (node == nullptr || !node->op.traits().view || node->op.traits().mutates ||
-        node->inputs.size() != 1 || node->args.empty() || !node->args[0].is<attr::Input>()) {
+  const auto made_by = producers(graph);
+  while (shown.back() != from && made_by[at(shown.back())] >= 0) {
+    const auto& node = graph.nodes[at(made_by[at(shown.back())])];
+    if (!node.op.traits().view || node.op.traits().mutates || node.inputs.size() != 1 ||
+        node.args.empty() || !node.args[0].is<attr::Input>()) {
       break;
     }
-    steps_.push_back(step_of(*node, shown.back(), tables));
-    shown.push_back(node->inputs[0]);
+    steps_.push_back(step_of(node, shown.back(), tables));
+    shown.push_back(node.inputs[0]);
   }
   if (shown.back() != from) {
     // Passes have cut the chain. A value of the same dtype can be shown by its sizes and strides.

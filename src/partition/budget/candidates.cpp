@@ -5,19 +5,14 @@
 #include "graph/ids.h"
 
 namespace antegrad::budget {
-namespace {}  // namespace
 
 Candidates::Candidates(const Problem& problem) {
   // Only what the backward reads, or what that is computed from, is worth deciding.
   std::vector<bool> matters(problem.values.size(), false);
-  for (auto o = static_cast<int32_t>(problem.operations.size()); o-- > 0;) {
-    const auto makes = problem.makes[o];
-    const bool read =
-        problem.operation(o).backward ||
-        std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(matters[at(v)]); });
-    if (!read) continue;
-    for (const int32_t value : problem.reads[o]) matters[at(value)] = true;
-  }
+  const auto count = static_cast<int32_t>(problem.operations.size());
+  needed_items(count, problem.reads, matters, [&](int32_t o) {
+    return problem.operation(o).backward || any_marked(problem.makes[o], matters);
+  });
   for (size_t v = 0; v < problem.values.size(); ++v) {
     if (problem.values[v].gradient) matters[v] = true;
   }

@@ -46,7 +46,7 @@ PriceCuts::PriceCuts(const Problem& problem) : problem_(problem) {
 
 void PriceCuts::drop_useless(Plan& plan) const {
   std::vector<bool> used = demanded_;
-  for (int32_t o = problem_.forward_count; o-- > 0;) {
+  needed_items(problem_.forward_count, problem_.reads, used, [&](int32_t o) {
     const auto makes = problem_.makes[o];
     const bool runs = std::any_of(makes.begin(), makes.end(), [&](int32_t v) {
       return used[at(v)] && !is_kept(plan[at(v)]) && !problem_.value(v).result;
@@ -54,9 +54,8 @@ void PriceCuts::drop_useless(Plan& plan) const {
     for (const int32_t v : makes) {
       if (!used[at(v)]) plan[at(v)] = kRecompute;
     }
-    if (!runs) continue;
-    for (const int32_t v : problem_.reads[o]) used[at(v)] = true;
-  }
+    return runs;
+  });
 }
 
 PriceCuts::Way PriceCuts::best_way(int32_t value, double price,

@@ -10,7 +10,6 @@
 #include "graph/text.h"
 #include "partition/dependence.h"
 #include "partition/partition.h"
-#include "partition/tags.h"
 
 namespace antegrad::budget {
 namespace {
@@ -79,16 +78,15 @@ class Maker {
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       if (backward_[i] != backward) continue;
       const Node& node = joint_.nodes[i];
-      const OpTraits& traits = node.op.traits();
-      const bool must_run = node.tokens > 0 || traits.collective || traits.mutates || traits.effect;
+      const bool must_run = node.must_run_once();
       if (!makes_something(node) && !must_run && !(backward && reads_forward(node))) continue;
       Operation operation;
       operation.node = static_cast<int32_t>(i);
-      operation.time = traits.view ? 0 : std::llround(seconds_[i] * 1e12);
+      operation.time = node.op.traits().view ? 0 : std::llround(seconds_[i] * 1e12);
       operation.scratch = scratch_bytes(node.id, rules_);
       operation.backward = backward;
       operation.required = backward || must_run;
-      operation.again = !backward && may_run_again(node);
+      operation.again = !backward && node.repeatable();
       if (operation.again) operation.state_bytes = states(node);
       const auto index = static_cast<int32_t>(problem_.operations.size());
       problem_.operations.push_back(operation);
@@ -111,8 +109,8 @@ class Maker {
   /// Bytes of the states that a node draws from.
   int64_t states(const Node& node) const {
     int64_t sum = 0;
-    for (auto token = node.inputs.end() - node.tokens; token != node.inputs.end(); ++token) {
-      const int32_t generator = generator_of_[at(*token)];
+    for (const ValueId token : node.token_inputs()) {
+      const int32_t generator = generator_of_[at(token)];
       if (generator >= 0) sum += state_bytes(joint_.generators[at(generator)], rules_);
     }
     return sum;
@@ -184,27 +182,23 @@ class Maker {
     for (size_t i = 0; i < needed.size(); ++i) {
       needed[i] = problem_.values[i].result || problem_.values[i].written_back;
     }
-    for (int32_t i = problem_.forward_count; i-- > 0;) {
+    needed_items(problem_.forward_count, problem_.reads, needed, [&](int32_t i) {
       Operation& operation = problem_.operations[at(i)];
-      for (const int32_t value : problem_.makes[i]) operation.required |= needed[at(value)];
-      if (!operation.required) continue;
-      for (const int32_t value : problem_.reads[i]) needed[at(value)] = true;
-    }
+      return operation.required |= any_marked(problem_.makes[i], needed);
+    });
   }
 
   int64_t time_without_recomputation() const {
     std::vector<bool> needed(problem_.values.size());
     for (size_t i = 0; i < needed.size(); ++i) needed[i] = problem_.values[i].gradient;
+    const auto count = static_cast<int32_t>(problem_.operations.size());
     int64_t sum = 0;
-    for (auto i = static_cast<int32_t>(problem_.operations.size()); i-- > 0;) {
-      const auto makes = problem_.makes[i];
-      const bool runs =
-          problem_.operation(i).required ||
-          std::any_of(makes.begin(), makes.end(), [&](int32_t v) { return bool(needed[at(v)]); });
-      if (!runs) continue;
-      sum += problem_.operation(i).time;
-      for (const int32_t value : problem_.reads[i]) needed[at(value)] = true;
-    }
+    needed_items(count, problem_.reads, needed, [&](int32_t i) {
+      const Operation& operation = problem_.operation(i);
+      const bool runs = operation.required || any_marked(problem_.makes[i], needed);
+      if (runs) sum += operation.time;
+      return runs;
+    });
     return sum;
   }
 
@@ -221,19 +215,6 @@ class Maker {
 };
 
 }  // namespace
-
-Rows Rows::transposed(int32_t columns) const {
-  Rows result;
-  result.begin_.assign(at(columns) + 1, 0);
-  for (const int32_t item : items_) ++result.begin_[at(item) + 1];
-  for (size_t i = 1; i < result.begin_.size(); ++i) result.begin_[i] += result.begin_[i - 1];
-  result.items_.resize(items_.size());
-  std::vector<int32_t> next(result.begin_.begin(), result.begin_.end() - 1);
-  for (int32_t row = 0; row < rows(); ++row) {
-    for (const int32_t item : (*this)[row]) result.items_[at(next[at(item)]++)] = row;
-  }
-  return result;
-}
 
 std::span<const Packing> Problem::choosable_packings(int32_t index) const {
   const Value& v = value(index);

@@ -18,31 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "graph/analysis.h"
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
 #include "partition/hooks/packings.h"
 
 namespace antegrad::budget {
-
-/// Lists of numbers, one list per row.
-class Rows {
- public:
-  void add(int32_t item) { items_.push_back(item); }
-  void end_row() { begin_.push_back(static_cast<int32_t>(items_.size())); }
-  std::span<const int32_t> operator[](int32_t row) const {
-    const auto i = static_cast<size_t>(row);
-    return {items_.data() + begin_[i], static_cast<size_t>(begin_[i + 1] - begin_[i])};
-  }
-  int32_t rows() const { return static_cast<int32_t>(begin_.size()) - 1; }
-
-  /// For each of `columns`, the rows that contain it, ascending.
-  Rows transposed(int32_t columns) const;
-  friend bool operator==(const Rows&, const Rows&) = default;
-
- private:
-  std::vector<int32_t> begin_ = {0};
-  std::vector<int32_t> items_;
-};
 
 struct Value {
   int64_t bytes = 0;

@@ -8,6 +8,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/analysis.h"
 #include "graph/splice.h"
 
 namespace antegrad {
@@ -29,16 +30,7 @@ Node copy_node(ValueId from, ValueId to, const Shape& strides, Phase phase, int3
 
 /// After all nodes that read or make what is in the storage of `id`.
 size_t after_last_use(const Graph& graph, ValueId id) {
-  const StorageId storage = graph.value(id).storage;
-  const auto is_it = [&](ValueId other) {
-    return other != kNoValue && graph.value(other).storage == storage;
-  };
-  const auto uses = [&](const Node& node) {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), is_it) ||
-           std::any_of(node.outputs.begin(), node.outputs.end(), is_it);
-  };
-  const auto last = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), uses);
-  return static_cast<size_t>(graph.nodes.rend() - last);
+  return at(last_storage_uses(graph, Uses::by_nodes)[at(graph.value(id).storage)] + 1);
 }
 
 /// Where the first node that computes with what is in the storage of `id` stands. Its views that

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "fusion/cost.h"
+#include "graph/analysis.h"
 #include "graph/verify.h"
 #include "partition/steps.h"
 #include "passes/dce.h"
@@ -21,10 +22,10 @@ constexpr int kSize = 24;
 std::vector<std::vector<bool>> reach(const Graph& graph) {
   const size_t count = graph.nodes.size();
   std::vector<std::vector<bool>> reaches(count, std::vector<bool>(count, false));
-  const DefUse uses(graph);
+  const std::vector<int32_t> producer = producers(graph);
   for (size_t user = 0; user < count; ++user) {
     for (const ValueId id : graph.nodes[user].inputs) {
-      const int32_t made = uses.producer[static_cast<size_t>(id)];
+      const int32_t made = producer[static_cast<size_t>(id)];
       if (made < 0) continue;
       for (size_t before = 0; before < count; ++before) {
         const bool leads_there =
@@ -76,11 +77,11 @@ std::string runs_too_early(const Graph& graph, const FusionGroups& found) {
 /// too.
 std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
   const StepGraph steps(graph, {});
-  const DefUse uses(graph);
+  const std::vector<int32_t> producer = producers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& user = graph.nodes[i];
     for (const ValueId id : user.inputs) {
-      const int32_t made = uses.producer[static_cast<size_t>(id)];
+      const int32_t made = producer[static_cast<size_t>(id)];
       if (graph.value(id).kind != ValueKind::tensor || made < 0) continue;
       if (found.of_node[i] < 0 || found.of_node[i] != found.of_node[static_cast<size_t>(made)])
         continue;

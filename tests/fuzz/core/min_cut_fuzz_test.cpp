@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/analysis.h"
 #include "options/settings.h"
 #include "partition/default_partition.h"
 #include "partition/split.h"
@@ -56,15 +57,13 @@ std::string tells_wrongly(const Partition& partition) {
   std::vector<ValueId> expected_saved;
   for (const SavedSlot& value : partition.plan.saved) expected_saved.push_back(value.value);
   if (saved != expected_saved) return "saved values are told wrongly";
-  const DefUse uses(partition.backward);
+  const std::vector<int32_t> producer = producers(partition.backward);
+  const std::vector<int32_t> last_use = last_uses(partition.backward, Uses::by_nodes_and_outputs);
   for (const ValueId id : saved) {
-    if (uses.use_count(id) == 0 && !uses.is_output[static_cast<size_t>(id)]) {
-      return "nothing needs the saved %" + std::to_string(id);
-    }
+    if (last_use[at(id)] < 0) return "nothing needs the saved %" + std::to_string(id);
   }
   for (const ValueId id : computed) {
-    const int32_t producer = uses.producer[static_cast<size_t>(id)];
-    if (producer < 0) return "the backward does not compute %" + std::to_string(id);
+    if (producer[at(id)] < 0) return "the backward does not compute %" + std::to_string(id);
   }
   return "";
 }
@@ -72,10 +71,10 @@ std::string tells_wrongly(const Partition& partition) {
 /// Bytes that are held for the backward alone: not those of results, and of primals only where the
 /// call overwrites them.
 int64_t extra_bytes(const Partition& partition) {
-  const DefUse uses(partition.forward);
+  const std::vector<int32_t> position = input_positions(partition.forward);
   int64_t sum = 0;
   for (const SavedSlot& saved : partition.plan.saved) {
-    const int32_t input = uses.input_position[static_cast<size_t>(saved.value)];
+    const int32_t input = position[at(saved.value)];
     const bool held = name(saved) == "result" ||
                       (name(saved) == "primal" &&
                        !partition.forward.inputs[static_cast<size_t>(input)].mutates_data);

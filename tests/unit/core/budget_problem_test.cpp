@@ -10,37 +10,6 @@ namespace antegrad::testing {
 namespace budget_problem_test {
 
 using budget::Problem;
-using budget::Rows;
-
-std::vector<std::vector<int32_t>> lists(const Rows& rows) {
-  std::vector<std::vector<int32_t>> result;
-  for (int32_t row = 0; row < rows.rows(); ++row) {
-    result.emplace_back(rows[row].begin(), rows[row].end());
-  }
-  return result;
-}
-
-Rows rows_of(const std::vector<std::vector<int32_t>>& lists) {
-  Rows rows;
-  for (const auto& list : lists) {
-    for (const int32_t item : list) rows.add(item);
-    rows.end_row();
-  }
-  return rows;
-}
-
-TEST(BudgetRows, AreListsOfNumbers) {
-  EXPECT_EQ(Rows().rows(), 0);
-  const std::vector<std::vector<int32_t>> wanted = {{3, 1}, {}, {2}, {}};
-  EXPECT_EQ(lists(rows_of(wanted)), wanted);
-}
-
-TEST(BudgetRows, TransposedHoldRowsByItem) {
-  const Rows rows = rows_of({{3, 1}, {}, {1}, {0, 3}});
-  EXPECT_EQ(lists(rows.transposed(5)),
-            (std::vector<std::vector<int32_t>>{{3}, {0, 2}, {}, {0, 3}, {}}));
-  EXPECT_EQ(lists(Rows().transposed(2)), (std::vector<std::vector<int32_t>>{{}, {}}));
-}
 
 /// A draw with two outputs, a view, a value of the backward that depends on no tangent, a written
 /// input.

@@ -49,28 +49,13 @@ TEST(Graph, NewTensorsOwnTheirStorage) {
   EXPECT_EQ(graph.value(0).kind, ValueKind::token);
 }
 
-TEST(DefUse, SaysWhoMakesAndWhoUsesAValue) {
-  const Graph graph = graph_of(R"(inputs
-  %0: f32[2] primal
-  %1: f32[2] primal
-nodes
-  %2: f32[2] = aten::mul.Tensor(%0, %0)
-  %3: f32[2] = aten::add.Tensor(%2, %0)
-outputs
-  %3 result
-)");
-  const DefUse uses(graph);
-  EXPECT_EQ(uses.producer[0], -1);
-  EXPECT_EQ(uses.producer[3], 1);
-  EXPECT_EQ(uses.input_position[1], 1);
-  EXPECT_EQ(uses.input_position[2], -1);
-  EXPECT_EQ(uses.users(0), (std::vector<int32_t>{0, 1}));  // twice in one node counts once
-  EXPECT_EQ(uses.use_count(0), 2);
-  EXPECT_EQ(uses.users(1), std::vector<int32_t>{});
-  EXPECT_EQ(uses.last_use(1), -1);
-  EXPECT_EQ(uses.last_use(2), 1);
-  EXPECT_TRUE(uses.is_output[3]);
-  EXPECT_FALSE(uses.is_output[2]);
+TEST(Graph, NodesAreErasedByPosition) {
+  Graph graph;
+  for (int32_t id = 0; id < 5; ++id) graph.nodes.emplace_back().id = id;
+  erase_nodes(graph, {false, true, true, false, true});
+  ASSERT_EQ(graph.nodes.size(), 2u);
+  EXPECT_EQ(graph.nodes[0].id, 0);
+  EXPECT_EQ(graph.nodes[1].id, 3);
 }
 
 TEST(Graph, NodesAreNumberedUnlessAllHaveIdsOfTheirOwn) {

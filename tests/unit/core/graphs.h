@@ -6,9 +6,11 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "graph/analysis.h"
 #include "graph/compare.h"
 #include "graph/graph.h"
 #include "graph/parse.h"
@@ -28,6 +30,15 @@ inline Graph graph_from_file(const std::string& name) {
   std::stringstream text;
   text << file.rdbuf();
   return parse_graph(text.str(), name);
+}
+
+/// The rows as lists.
+inline std::vector<std::vector<int32_t>> lists(const Rows& rows) {
+  std::vector<std::vector<int32_t>> result;
+  for (int32_t row = 0; row < rows.rows(); ++row) {
+    result.emplace_back(rows[row].begin(), rows[row].end());
+  }
+  return result;
 }
 
 /// Expects that two graphs are the same and shows the difference when not.
