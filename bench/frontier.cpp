@@ -161,13 +161,11 @@ class Case {
   void compare_with_reference() {
     Simulator simulator(problem_);
     for (const Cut& cut : joint_.reference) {
-      std::vector<bool> saved(joint_.graph.values.size(), false);
-      for (const ValueId id : cut.saved) {
-        saved[static_cast<size_t>(joint_.graph.value(id).storage)] = true;
-      }
+      IdMap<ValueId, bool> saved(joint_.graph.values.size(), false);
+      for (const ValueId id : cut.saved) saved[joint_.graph.base(id)] = true;
       Plan plan(problem_.values.size(), kRecompute);
       for (size_t v = 0; v < plan.size(); ++v) {
-        if (saved[static_cast<size_t>(problem_.values[v].id)]) plan[v] = kSave;
+        if (saved[problem_.values[v].id]) plan[v] = kSave;
       }
       const Measure theirs = simulator.set(plan);
       const double over = share(theirs.extra);

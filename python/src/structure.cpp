@@ -46,7 +46,7 @@ class Constants {
     objects_.append(object);
     return number;
   }
-  py::object object_of(int64_t number) const { return objects_[static_cast<size_t>(number)]; }
+  py::object object_of(int64_t number) const { return objects_[number]; }
 
  private:
   py::dict numbers_;
@@ -368,7 +368,7 @@ py::object Reader::value() {
     case Kind::tuple: return tuple();
     case Kind::tuple_of: return tuple_of();
     case Kind::slice: return slice();
-    case Kind::seen: return seen_[static_cast<size_t>(number())];
+    case Kind::seen: return seen_[number()];
     default: return read_container(next, /*numbered=*/true);
   }
 }

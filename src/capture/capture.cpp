@@ -143,7 +143,7 @@ void find_direct_edges(Tracer& tracer, const std::vector<at::Tensor>& results, u
                             "a parameter with hooks", "pass it as an argument"});
       }
       tracer.lift(leaf);
-      auto& root = tracer.roots()[static_cast<size_t>(tracer.root_of(leaf))];
+      auto& root = tracer.roots()[tracer.root_of(leaf)];
       root.direct_edge = torch_compat::gradient_edge(leaf);
       continue;
     }

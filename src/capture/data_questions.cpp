@@ -16,7 +16,6 @@
 #include "capture/outside.h"
 #include "capture/tracer.h"
 #include "graph/analysis.h"
-#include "graph/ids.h"
 
 namespace antegrad::capture {
 namespace {
@@ -47,11 +46,11 @@ class Part {
     graph_.opaque_names = whole.opaque_names;
     graph_.values = whole.values;
     for (const auto value : wanted) {
-      needed_[at(value)] = true;
+      needed_[value] = true;
       graph_.outputs.emplace_back().value = value;
     }
     const auto leading = needed_nodes(whole, needed_, [&](int32_t i) {
-      const auto& node = whole.nodes[at(i)];
+      const auto& node = whole.nodes[i];
       const bool leads = any_marked(node.outputs, needed_);
       if (leads && node.op.traits().effect) {
         refuse_question(op, "about what " + node.op.name() + " gives, which has effects");
@@ -62,24 +61,24 @@ class Part {
       if (!leading[i]) continue;
       graph_.nodes.push_back(whole.nodes[i]);
       for (const auto output : whole.nodes[i].outputs) {
-        if (output != kNoValue) needed_[at(output)] = false;
+        if (output != kNoValue) needed_[output] = false;
       }
     }
     for (const auto& root : tracer.roots()) {
-      if (root.base >= 0 || !needed_[at(root.value)]) continue;
+      if (root.base >= 0 || !needed_[root.value]) continue;
       graph_.inputs.emplace_back().value = root.value;
       inputs_.push_back(root.real);
-      needed_[at(root.value)] = false;
+      needed_[root.value] = false;
     }
     for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
       const auto token = tracer.generator_tokens[g].first;
-      if (token == kNoValue || !needed_[at(token)]) continue;
+      if (token == kNoValue || !needed_[token]) continue;
       auto& input = graph_.inputs.emplace_back();
       input.value = token;
       input.kind = InputKind::generator_token;
       input.index = static_cast<int32_t>(g);
       inputs_.emplace_back();
-      needed_[at(token)] = false;
+      needed_[token] = false;
     }
     AG_CHECK(std::find(needed_.begin(), needed_.end(), true) == needed_.end(),
              "a question about what no node computes");
@@ -90,7 +89,7 @@ class Part {
  private:
   Graph graph_;
   std::vector<at::Tensor> inputs_;
-  std::vector<bool> needed_;  // by value
+  IdMap<ValueId, bool> needed_;
 };
 
 std::vector<at::Tensor> data_of(Tracer& tracer, const std::vector<ValueId>& values,

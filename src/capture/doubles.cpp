@@ -85,7 +85,7 @@ at::Tensor double_like(const TensorMeta& meta) {
   const auto device = torch_compat::to_c10_device(meta.device);
   const auto bytes = span_bytes(meta).constant() + meta.offset.constant() * byte_size(meta.dtype);
   auto made = at::detail::make_tensor<c10::TensorImpl>(
-      memory_without_data(static_cast<size_t>(bytes), device),
+      memory_without_data(bytes, device),
       c10::DispatchKeySet(c10::computeDispatchKey(dtype, at::kStrided, device)),
       c10::scalarTypeToTypeMeta(dtype));
   made.unsafeGetTensorImpl()->set_sizes_and_strides(torch_compat::to_ints(meta.sizes),

@@ -49,7 +49,7 @@ class Describer {
   }
 
  private:
-  const at::Tensor& tensor(int32_t i) const { return out_.tensors[static_cast<size_t>(i)]; }
+  const at::Tensor& tensor(int32_t i) const { return out_.tensors[i]; }
 
   // The first output that is this very tensor, -1 when none is.
   int32_t output_of(const at::Tensor& wanted) const {
@@ -153,7 +153,7 @@ class Describer {
   }
 
   const at::Tensor& target_of(const Output& output) const {
-    const auto index = static_cast<size_t>(output.alias.index);
+    const auto index = output.alias.index;
     return output.alias.of_input() ? tracer_.roots()[index].wrapper : out_.tensors[index];
   }
 

@@ -91,7 +91,7 @@ void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& 
   }
   const auto root = tracer.root_of_wrapper(tensor);
   if (root < 0) return;
-  const auto kind = tracer.roots()[static_cast<size_t>(root)].source.kind;
+  const auto kind = tracer.roots()[root].source.kind;
   if (kind != Source::Kind::argument && kind != Source::Kind::constant) {
     // The callable holds the tensor itself, whose sizes do not change during the capture.
     throw MutationError(entry.op.name(),
@@ -99,7 +99,7 @@ void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& 
                          "one that is changed at " + call_site(),
                          "pass it as an argument, or change it before the call"});
   }
-  const auto& real = tracer.roots()[static_cast<size_t>(root)].real;
+  const auto& real = tracer.roots()[root].real;
   const bool shared =
       std::any_of(tracer.roots().begin(), tracer.roots().end(), [&](const Root& other) {
         return !other.real.is_same(real) && storage_of(other.real) == storage_of(real);
@@ -118,7 +118,7 @@ std::vector<int64_t> elements_of(const at::Tensor& tensor) {
   std::vector<int64_t> elements{tensor.storage_offset()};
   for (int64_t d = 0; d < tensor.dim(); ++d) {
     std::vector<int64_t> next;
-    next.reserve(elements.size() * static_cast<size_t>(tensor.size(d)));
+    next.reserve(elements.size() * tensor.size(d));
     for (const auto start : elements) {
       for (int64_t i = 0; i < tensor.size(d); ++i) next.push_back(start + i * tensor.stride(d));
     }

@@ -156,7 +156,7 @@ bool lift_fresh(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto fresh = torch::jit::peek(*stack, 0, 1).toTensor();
   const auto index = tracer.root_of_wrapper(fresh);
   if (index < 0) return false;
-  auto& source = tracer.roots()[static_cast<size_t>(index)].source;
+  auto& source = tracer.roots()[index].source;
   if (source.kind != Source::Kind::none) return false;
   source.kind = Source::Kind::constant;
   torch::jit::drop(*stack, 1);

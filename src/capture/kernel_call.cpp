@@ -98,7 +98,7 @@ std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c1
   stack.reserve(args.size());
   for (const auto& arg : args) stack.push_back(with_tensors(arg, replace));
   if (device && entry.device_arg >= 0) {
-    auto& arg = stack[static_cast<size_t>(entry.device_arg)];
+    auto& arg = stack[entry.device_arg];
     const bool factory = entry.op.traits().factory;
     if (!arg.isNone() || factory) arg = *device;
   }
@@ -155,7 +155,7 @@ std::vector<c10::IValue> with_own_generator(const ops::OpEntry& entry,
                                             at::ArrayRef<c10::IValue> args) {
   auto own = args.vec();
   if (entry.generator_arg < 0) return own;
-  auto& arg = own[static_cast<size_t>(entry.generator_arg)];
+  auto& arg = own[entry.generator_arg];
   if (arg.isNone()) return own;
   auto given = arg.toGenerator();
   const std::lock_guard lock(given.mutex());

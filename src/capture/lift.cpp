@@ -82,8 +82,7 @@ at::Tensor Tracer::lift(const at::Tensor& tensor) {
   }
   const std::lock_guard lock(mutex_);
   auto wrapper = lift_new(tensor, Source{});
-  if (const auto root = root_of(tensor); root >= 0)
-    roots_[static_cast<size_t>(root)].met_inside = true;
+  if (const auto root = root_of(tensor); root >= 0) roots_[root].met_inside = true;
   return wrapper;
 }
 
@@ -140,7 +139,7 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
   if (root_of(shared.base) < 0) {
     add_root(shared.base, shared.place.source).holder = shared.place.holder;
   }
-  if (tensor.is_same(shared.base)) return roots_[static_cast<size_t>(root_of(tensor))].wrapper;
+  if (tensor.is_same(shared.base)) return roots_[root_of(tensor)].wrapper;
   Place place{std::move(source), {}};
   const auto known = shared.members.find(tensor.unsafeGetTensorImpl());
   if (place.source.kind == Source::Kind::none && known != shared.members.end()) {
@@ -165,10 +164,10 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
 
   Root root{tensor,       {},   kNoValue, Snapshot(tensor), std::move(place.source),
             place.holder, base, follows};
-  const auto memory = roots_[static_cast<size_t>(root_of(shared.base))].wrapper;
+  const auto memory = roots_[root_of(shared.base)].wrapper;
   const auto shown = view_below_autograd(memory, tensor);
   if (follows) {
-    root.wrapper = torch_compat::as_view(roots_[static_cast<size_t>(base)].wrapper, shown);
+    root.wrapper = torch_compat::as_view(roots_[base].wrapper, shown);
     torch_compat::copy_creation(tensor, root.wrapper);
     root.counts_versions = false;
     // A view of what does not require grad may be a leaf that does.

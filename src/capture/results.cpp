@@ -136,7 +136,7 @@ int32_t version_bumps(const Root& root) {
 
 void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
   auto& graph = tracer.graph;
-  std::unordered_map<const void*, int32_t> alias_class;
+  std::unordered_map<const void*, StorageId> alias_class;
   for (auto& root : tracer.roots()) {
     Input input;
     input.value = root.value;
@@ -146,13 +146,13 @@ void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
     input.inner = root.inner;
     input.version_bumps = version_bumps(root);
     if (const auto* storage = storage_of(root.real)) {
-      const auto [it, _] = alias_class.emplace(storage, root.value);
+      const auto [it, _] = alias_class.emplace(storage, StorageId(root.value));
       graph.value(root.value).alias_class = it->second;
     }
     graph.inputs.push_back(std::move(input));
   }
   for (const auto& mutation : mutations) {
-    auto& input = graph.inputs[static_cast<size_t>(mutation.root)];
+    auto& input = graph.inputs[mutation.root];
     input.mutates_data = mutation.data;
     input.mutates_metadata = mutation.metadata;
   }
@@ -191,7 +191,7 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::Ba
   auto out = describe_results(tracer, std::move(results));
   const auto mutations = find_mutations(tracer);
   for (const auto& mutation : mutations) {
-    out.tensors.push_back(tracer.roots()[static_cast<size_t>(mutation.root)].wrapper);
+    out.tensors.push_back(tracer.roots()[mutation.root].wrapper);
     out.outputs.push_back(mutation.output);
   }
   mark_inner(tracer, out.tensors, out.outputs);

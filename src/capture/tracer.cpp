@@ -59,9 +59,9 @@ ValueId Tracer::add_value(const shapes::Spec& spec, StorageId storage) {
   meta.strides = torch_compat::to_shape(spec.strides);
   meta.offset = spec.offset;
   const auto id = graph.add_tensor(std::move(meta));
-  if (storage >= 0) {
+  if (storage.valid()) {
     graph.value(id).storage = storage;
-    graph.value(id).alias_class = graph.value(storage).alias_class;
+    graph.value(id).alias_class = graph.value(ValueId(storage)).alias_class;
   }
   return id;
 }
@@ -192,12 +192,11 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
   }
   at::Generator generator;
   if (entry.generator_arg >= 0) {
-    const auto& arg = args[static_cast<size_t>(entry.generator_arg)];
+    const auto& arg = args[entry.generator_arg];
     if (!arg.isNone()) generator = arg.toGenerator();
   }
-  const auto index =
-      static_cast<size_t>(ops::generator_index(generator, *recording.device, graph, tables));
-  if (generator_tokens.size() <= index) {
+  const auto index = ops::generator_index(generator, *recording.device, graph, tables);
+  if (std::cmp_less_equal(generator_tokens.size(), index)) {
     generator_tokens.resize(index + 1, {kNoValue, kNoValue});
   }
   thread(generator_tokens[index]);
@@ -285,7 +284,7 @@ std::vector<shapes::Spec> newly_made(const ops::OpEntry& entry, at::ArrayRef<c10
   for (size_t r = 0; r < returns.size(); ++r) {
     const auto arg = entry.returned_arg[r];
     if (arg >= 0) {
-      for_each_tensor(args[static_cast<size_t>(arg)], [&](const at::Tensor& written) {
+      for_each_tensor(args[arg], [&](const at::Tensor& written) {
         require_same_place(entry, specs[next++], written);
       });
       continue;
@@ -299,8 +298,7 @@ std::vector<shapes::Spec> newly_made(const ops::OpEntry& entry, at::ArrayRef<c10
         if (entry.returned_arg[other] < 0) {
           ++others;
         } else {
-          for_each_tensor(args[static_cast<size_t>(entry.returned_arg[other])],
-                          [&](const at::Tensor&) { ++others; });
+          for_each_tensor(args[entry.returned_arg[other]], [&](const at::Tensor&) { ++others; });
         }
       }
       mine = specs.size() - others;
@@ -391,8 +389,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   recording.node.args.reserve(count);
   for (size_t i = 0; i < count; ++i) take_argument(args[i], entry.args[i], recording);
 
-  const auto* device_arg =
-      entry.device_arg < 0 ? nullptr : &args[static_cast<size_t>(entry.device_arg)];
+  const auto* device_arg = entry.device_arg < 0 ? nullptr : &args[entry.device_arg];
   const bool to_meta =
       device_arg != nullptr && device_arg->isDevice() && device_arg->toDevice().is_meta();
   if (!recording.any_stand_in && (recording.any_meta || to_meta)) {
@@ -424,7 +421,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   thread_tokens(entry, args, recording);
   const auto storage = entry.op.traits().view && !recording.node.inputs.empty()
                            ? graph.value(recording.node.inputs[0]).storage
-                           : -1;
+                           : StorageId();
   std::vector<c10::IValue> outputs;
   outputs.reserve(specs.size());
   for (const auto& spec : specs) outputs.push_back(add_output(spec, storage, recording));

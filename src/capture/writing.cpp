@@ -109,10 +109,10 @@ void writing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
     stack->pop_back();
   }
   std::vector<c10::IValue> made(stack->begin() + first, stack->end());
-  stack->resize(static_cast<size_t>(first));
+  stack->resize(first);
   auto next = made.begin();
   for (const auto arg : entry.returned_arg) {
-    stack->push_back(arg < 0 ? wrapped(std::move(*next++)) : args[static_cast<size_t>(arg)]);
+    stack->push_back(arg < 0 ? wrapped(std::move(*next++)) : args[arg]);
   }
   const bool bumps = counts_as_write(entry);
   const at::AutoDispatchSkipFunctionalize below;

@@ -37,8 +37,7 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
   for (auto& output : joint.outputs) {
     if (output.kind != OutputKind::gradient) continue;
     const auto at = std::find(receivers.begin(), receivers.end(), output.index);
-    const bool keep =
-        at != receivers.end() && wanted.at(static_cast<size_t>(at - receivers.begin()));
+    const bool keep = at != receivers.end() && wanted.at(at - receivers.begin());
     if (!keep) output.value = kNoValue;
     all &= keep;
   }
@@ -142,7 +141,7 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
                                   "run backward from the results that are usual"});
   }
   for (const auto& input : backward.inputs) {
-    if (input.kind != InputKind::saved || usual_.saved[at(input.value)]) continue;
+    if (input.kind != InputKind::saved || usual_.saved[input.value]) continue;
     throw BackwardError(ErrorText{"a backward that needs what the forward saved",
                                   "one that needs a tensor which the backward from all results "
                                   "does not (eager refuses that one, or takes another way)",

@@ -40,7 +40,7 @@ class BackwardVariants {
 
   /// What later backwards have in common with the usual one.
   struct Usual {
-    std::vector<bool> saved;  ///< by value: what the forward saves, before hooks pack it
+    IdMap<ValueId, bool> saved;  ///< by the forward, before hooks pack it
     Schedule schedule;
     hooks::CapturedHooks hooks;  ///< what the forward packs, which each backward unpacks
     CallPlan plan;               ///< with hooks

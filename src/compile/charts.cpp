@@ -21,7 +21,7 @@ Series memory_line(const MemorySeries& memory) {
     line.y.push_back(static_cast<double>(event.live_bytes));
   }
   const auto peak = std::max_element(line.y.begin(), line.y.end());
-  line.mark = static_cast<size_t>(peak - line.y.begin());
+  line.mark = peak - line.y.begin();
   line.name += ", peak " + bytes_text(*peak);
   return line;
 }

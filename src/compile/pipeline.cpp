@@ -32,10 +32,9 @@ Partition with_hooks(Partition partition, hooks::CapturedHooks& hooks, const Pas
       passes);
 }
 
-// By value.
-std::vector<bool> saved_by(const Partition& partition) {
-  std::vector<bool> saved(partition.forward.values.size(), false);
-  for (const auto& slot : partition.plan.saved) saved[at(slot.value)] = true;
+IdMap<ValueId, bool> saved_by(const Partition& partition) {
+  IdMap<ValueId, bool> saved(partition.forward.values.size(), false);
+  for (const auto& slot : partition.plan.saved) saved[slot.value] = true;
   return saved;
 }
 

@@ -34,12 +34,11 @@ void report_donated(const Partition& partition, ProgramReport& report) {
   const auto& forward = partition.forward;
   const auto made_by = producers(forward);
   for (const auto value : partition.plan.donated()) {
-    const auto producer = made_by[at(value)];
+    const auto producer = made_by[value];
     const auto type = value_text(forward.value(value));
-    report.donated.push_back(
-        producer < 0
-            ? fmt::format("a copy of {}", type)
-            : fmt::format("%{} of {}: {}", value, forward.nodes[at(producer)].op.name(), type));
+    report.donated.push_back(producer < 0 ? fmt::format("a copy of {}", type)
+                                          : fmt::format("%{} of {}: {}", value,
+                                                        forward.nodes[producer].op.name(), type));
   }
 }
 

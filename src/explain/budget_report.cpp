@@ -26,7 +26,7 @@ double share(int64_t part, int64_t whole) {
 std::string choice_text(const budget::Planner& planner, const Reason& reason) {
   if (reason.packing >= 0) {
     const int32_t way = planner.problem().packing(reason.packing).way;
-    return fmt::format("packed ({})", planner.ways()[static_cast<size_t>(way)]);
+    return fmt::format("packed ({})", planner.ways()[way]);
   }
   if (reason.choice == kSave) return "saved";
   if (budget::is_window(reason.choice) && reason.runs > 1)
@@ -43,7 +43,7 @@ BudgetValue value_of(const budget::Planner& planner, const Reason& reason, int64
   BudgetValue value;
   value.value = in_problem.id;
   value.text = value_text(graph.value(in_problem.id));
-  value.made_by = graph.nodes[static_cast<size_t>(operation.node)].op.name();
+  value.made_by = graph.nodes[operation.node].op.name();
   value.bytes = in_problem.bytes;
   value.choice = choice_text(planner, reason);
   value.rule = std::string(reason.rule);

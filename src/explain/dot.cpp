@@ -144,9 +144,8 @@ class GraphWriter {
 
   /// Who makes a value, in DOT.
   std::string maker(ValueId value) const {
-    const int32_t producer = producer_[at(value)];
-    return producer >= 0 ? node_id(at(producer))
-                         : input_id(at(std::max(input_position_[at(value)], 0)));
+    const int32_t producer = producer_[value];
+    return producer >= 0 ? node_id(producer) : input_id(std::max(input_position_[value], 0));
   }
 
   void nodes(Phase phase) {
@@ -164,7 +163,7 @@ class GraphWriter {
   void interface() {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       const Input& input = graph_.inputs[i];
-      const bool used = last_use_[at(input.value)] >= 0;
+      const bool used = last_use_[input.value] >= 0;
       if (input.kind != InputKind::saved && used) out_.input(input_id(i), graph_, input);
     }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -192,21 +191,19 @@ class GraphWriter {
 
   /// A backward node of a joint graph reads a forward value.
   bool crosses(const Node& node, ValueId input) const {
-    const int32_t producer = producer_[at(input)];
+    const int32_t producer = producer_[input];
     if (!joint_ || node.phase != Phase::backward) return false;
-    if (producer >= 0) return graph_.nodes[at(producer)].phase == Phase::forward;
-    const int32_t position = input_position_[at(input)];
-    return position >= 0 && graph_.inputs[at(position)].kind == InputKind::primal;
+    if (producer >= 0) return graph_.nodes[producer].phase == Phase::forward;
+    const int32_t position = input_position_[input];
+    return position >= 0 && graph_.inputs[position].kind == InputKind::primal;
   }
 
   DotWriter& out_;
   const Graph& graph_;
   std::string prefix_;
   bool joint_;
-  std::vector<int32_t> producer_;        // by value
-  std::vector<int32_t> input_position_;  // by value
-  std::vector<int32_t> last_use_;        // by value
-  std::set<int32_t> again_;              // by Node::id
+  IdMap<ValueId, int32_t> producer_, input_position_, last_use_;
+  std::set<int32_t> again_;  // by Node::id
 };
 
 }  // namespace

@@ -140,7 +140,7 @@ class Importer {
   ValueId define(std::optional<std::pair<int, TensorMeta>> output) {
     if (!output) return kNoValue;
     const ValueId id = graph_.add_tensor(std::move(output->second));
-    const StorageId storage = storages_.try_emplace(output->first, id).first->second;
+    const StorageId storage = storages_.try_emplace(output->first, StorageId(id)).first->second;
     graph_.value(id).storage = graph_.value(id).alias_class = storage;
     return id;
   }

@@ -93,7 +93,7 @@ ParetoPoint measure(const budget::Planner& planner, const Partition& partition,
   const budget::Problem& problem = planner.problem();
   std::unordered_map<int32_t, int64_t> times;  // by Node::id
   for (const budget::Operation& operation : problem.operations) {
-    times[planner.joint().nodes[static_cast<size_t>(operation.node)].id] = operation.time;
+    times[planner.joint().nodes[operation.node].id] = operation.time;
   }
   ParetoPoint point{simulate(partition, rules).peak_bytes, -problem.time};
   for (const Graph* half : {&partition.forward, &partition.backward}) {

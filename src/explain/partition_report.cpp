@@ -61,7 +61,7 @@ PartitionReport partition_report(const Partition& partition, std::string name,
   std::unordered_map<ValueId, const SavedTensor*> saved;
   for (const SavedTensor& tensor : stats.saved) saved.emplace(tensor.value, &tensor);
   const Graph& backward = partition.backward;
-  const std::vector<int32_t> producer = producers(backward);
+  const IdMap<ValueId, int32_t> producer = producers(backward);
   for (const Decision& decision : partition.decisions) {
     DecidedValue value;
     value.value = decision.value;
@@ -73,7 +73,7 @@ PartitionReport partition_report(const Partition& partition, std::string name,
       value.made_by = saved.at(decision.value)->made_by;
       value.bytes = saved.at(decision.value)->bytes;
     } else {
-      value.made_by = backward.nodes[at(producer[at(decision.value)])].op.name();
+      value.made_by = backward.nodes[producer[decision.value]].op.name();
       const bool owns = made.kind == ValueKind::tensor && made.storage == decision.value;
       value.bytes = owns ? storage_bytes(made.meta, rules) : 0;
     }

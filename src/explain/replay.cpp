@@ -20,9 +20,8 @@ namespace antegrad {
 namespace {
 
 std::string value_of(const Graph& graph, ValueId id) {
-  const bool known = id >= 0 && static_cast<size_t>(id) < graph.values.size();
-  return known ? fmt::format("%{} {}", id, value_text(graph.value(id)))
-               : fmt::format("%{}, which the graph does not have", id);
+  return graph.values.contains(id) ? fmt::format("%{} {}", id, value_text(graph.value(id)))
+                                   : fmt::format("%{}, which the graph does not have", id);
 }
 
 void compare_saved(const Graph& graph, Replayed& replayed) {
@@ -52,9 +51,8 @@ void compare_recomputed(const Graph& graph, Replayed& replayed) {
 void compare_packed(const Graph& graph, Replayed& replayed) {
   const auto way = [](const PartitionRecord& record, ValueId id) {
     const auto it = record.packed.find(id);
-    return it == record.packed.end()
-               ? std::string("as it is")
-               : record.choice.packings.ways.at(static_cast<size_t>(it->second));
+    return it == record.packed.end() ? std::string("as it is")
+                                     : record.choice.packings.ways.at(it->second);
   };
   std::set<ValueId> either;
   for (const PartitionRecord* record : {&replayed.then, &replayed.now}) {

@@ -20,7 +20,7 @@ namespace {
 int64_t owned_bytes(const Graph& graph, ValueId id, const ByteRules& rules) {
   if (id == kNoValue) return 0;
   const Value& value = graph.value(id);
-  const bool owns = value.kind == ValueKind::tensor && value.storage == id;
+  const bool owns = value.kind == ValueKind::tensor && graph.owns_storage(id);
   return owns ? storage_bytes(value.meta, rules) : 0;
 }
 
@@ -28,7 +28,7 @@ int64_t owned_bytes(const Graph& graph, ValueId id, const ByteRules& rules) {
 int64_t bytes_of(const SavedSlot& slot, const Graph& forward, const ByteRules& rules) {
   if (slot.held_by_caller()) return 0;
   if (slot.form != SavedSlot::Form::generator_state) return owned_bytes(forward, slot.value, rules);
-  return state_bytes(forward.generators[at(forward.outputs[at(slot.index)].index)], rules);
+  return state_bytes(forward.generators[forward.outputs[slot.index].index], rules);
 }
 
 std::string source_text(const Input& input, size_t position) {
@@ -89,7 +89,7 @@ std::string ops_text(const Graph& graph, const FusionGroup& group) {
   std::string text;
   for (size_t i = 0; i < group.nodes.size();) {
     const auto name_at = [&](size_t k) -> const std::string& {
-      return graph.nodes[static_cast<size_t>(group.nodes[k])].op.info().base_name;
+      return graph.nodes[group.nodes[k]].op.info().base_name;
     };
     size_t end = i + 1;
     while (end < group.nodes.size() && name_at(end) == name_at(i)) ++end;
@@ -169,20 +169,20 @@ PartitionStats partition_stats(const Partition& partition, const ByteRules& rule
   stats.saved_bytes = timeline.saved_bytes;
   stats.peak_bytes = timeline.peak_bytes;
   if (timeline.peak_position >= 0) {
-    stats.peak_op = timeline.points[static_cast<size_t>(timeline.peak_position)].op.name();
+    stats.peak_op = timeline.points[timeline.peak_position].op.name();
   }
-  const std::vector<int32_t> producer = producers(forward), input = input_positions(forward);
+  const IdMap<ValueId, int32_t> producer = producers(forward), input = input_positions(forward);
   for (const SavedSlot& saved : partition.plan.saved) {
-    const size_t id = at(saved.value);
+    const ValueId id = saved.value;
     SavedTensor tensor;
     tensor.value = saved.value;
     tensor.text = value_text(forward.value(saved.value));
     tensor.why = std::string(name(saved));
     tensor.bytes = bytes_of(saved, forward, rules);
     if (producer[id] >= 0) {
-      tensor.made_by = forward.nodes[at(producer[id])].op.name();
+      tensor.made_by = forward.nodes[producer[id]].op.name();
     } else if (input[id] >= 0) {
-      tensor.made_by = source_text(forward.inputs[at(input[id])], at(input[id]));
+      tensor.made_by = source_text(forward.inputs[input[id]], input[id]);
     }
     stats.saved.push_back(std::move(tensor));
   }

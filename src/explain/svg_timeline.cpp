@@ -79,7 +79,7 @@ std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOp
     line.name = live.name;
     if (!line.y.empty()) {
       const auto peak = std::max_element(line.y.begin(), line.y.end());
-      line.mark = static_cast<size_t>(peak - line.y.begin());
+      line.mark = peak - line.y.begin();
       line.name += ", peak " + bytes_text(*peak);
       if (*line.mark < live.ops.size()) line.mark_label = short_name(live.ops[*line.mark]);
     }

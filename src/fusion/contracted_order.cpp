@@ -10,34 +10,34 @@ namespace antegrad {
 
 ContractedOrder::ContractedOrder(int32_t vertices, const std::vector<OrderEdge>& edges,
                                  int32_t limit)
-    : parent_(index(vertices)),
-      position_(index(vertices)),
-      after_(index(vertices)),
-      before_(index(vertices)),
-      seen_(index(vertices), 0),
+    : parent_(vertices),
+      position_(vertices),
+      after_(vertices),
+      before_(vertices),
+      seen_(vertices, 0),
       limit_(limit) {
   std::iota(parent_.begin(), parent_.end(), 0);
   std::iota(position_.begin(), position_.end(), 0);
   for (const OrderEdge& edge : edges) {
     AG_CHECK(edge.from >= 0 && edge.from < edge.to && edge.to < vertices, "an edge that goes back");
-    after_[index(edge.from)].push_back({edge.to, edge.between});
-    before_[index(edge.to)].push_back({edge.from, edge.between});
+    after_[edge.from].push_back({edge.to, edge.between});
+    before_[edge.to].push_back({edge.from, edge.between});
   }
 }
 
 int32_t ContractedOrder::find(int32_t vertex) {
-  while (parent_[index(vertex)] != vertex) {
-    int32_t& parent = parent_[index(vertex)];
-    parent = parent_[index(parent)];
+  while (parent_[vertex] != vertex) {
+    int32_t& parent = parent_[vertex];
+    parent = parent_[parent];
     vertex = parent;
   }
   return vertex;
 }
 
 bool ContractedOrder::kept_apart(int32_t from, int32_t to) {
-  const bool fewer_after = after_[index(from)].size() < before_[index(to)].size();
+  const bool fewer_after = after_[from].size() < before_[to].size();
   const int32_t other = fewer_after ? to : from;
-  const auto& edges = fewer_after ? after_[index(from)] : before_[index(to)];
+  const auto& edges = fewer_after ? after_[from] : before_[to];
   return std::any_of(edges.begin(), edges.end(), [&](const Neighbour& next) {
     return next.between && find(next.vertex) == other;
   });
@@ -48,19 +48,19 @@ bool ContractedOrder::kept_apart(int32_t from, int32_t to) {
 bool ContractedOrder::search(int32_t start, int32_t other, bool forward,
                              std::vector<int32_t>& found) {
   const int32_t mark = ++searches_;
-  const int32_t bound = position_[index(other)];
-  seen_[index(start)] = mark;
+  const int32_t bound = position_[other];
+  seen_[start] = mark;
   int32_t looked_at = 0;
   const auto look_around = [&](int32_t vertex) {
-    for (const Neighbour& next : (forward ? after_ : before_)[index(vertex)]) {
+    for (const Neighbour& next : (forward ? after_ : before_)[vertex]) {
       if (++looked_at > 8 * limit_) return false;
       const int32_t met = find(next.vertex);
       if (met == other && vertex != start) return false;
-      const int32_t place = position_[index(met)];
-      if (met == other || seen_[index(met)] == mark || (forward ? place > bound : place < bound)) {
+      const int32_t place = position_[met];
+      if (met == other || seen_[met] == mark || (forward ? place > bound : place < bound)) {
         continue;
       }
-      seen_[index(met)] = mark;
+      seen_[met] = mark;
       found.push_back(met);
     }
     return static_cast<int32_t>(found.size()) <= limit_;
@@ -76,7 +76,7 @@ bool ContractedOrder::contract(int32_t a, int32_t b) {
   int32_t from = find(a);
   int32_t to = find(b);
   if (from == to) return true;
-  if (position_[index(from)] > position_[index(to)]) std::swap(from, to);
+  if (position_[from] > position_[to]) std::swap(from, to);
   if (kept_apart(from, to)) return false;
   std::vector<int32_t> later;
   std::vector<int32_t> earlier;
@@ -85,35 +85,31 @@ bool ContractedOrder::contract(int32_t a, int32_t b) {
 
   // What leads to `to` goes before the two, what `from` leads to behind them, each in its old
   // order; together they take the places that they had.
-  const auto by_position = [&](int32_t x, int32_t y) {
-    return position_[index(x)] < position_[index(y)];
-  };
+  const auto by_position = [&](int32_t x, int32_t y) { return position_[x] < position_[y]; };
   std::sort(later.begin(), later.end(), by_position);
   std::sort(earlier.begin(), earlier.end(), by_position);
-  std::vector<int32_t> places = {position_[index(from)], position_[index(to)]};
-  for (const int32_t vertex : later) places.push_back(position_[index(vertex)]);
-  for (const int32_t vertex : earlier) places.push_back(position_[index(vertex)]);
+  std::vector<int32_t> places = {position_[from], position_[to]};
+  for (const int32_t vertex : later) places.push_back(position_[vertex]);
+  for (const int32_t vertex : earlier) places.push_back(position_[vertex]);
   std::sort(places.begin(), places.end());
   size_t next = 0;
-  for (const int32_t vertex : earlier) position_[index(vertex)] = places[next++];
+  for (const int32_t vertex : earlier) position_[vertex] = places[next++];
   const int32_t here = places[next++];
-  for (const int32_t vertex : later) position_[index(vertex)] = places[next++];
+  for (const int32_t vertex : later) position_[vertex] = places[next++];
   unite(from, to, here);
   return true;
 }
 
 void ContractedOrder::unite(int32_t from, int32_t to, int32_t position) {
-  const auto edges = [&](int32_t vertex) {
-    return after_[index(vertex)].size() + before_[index(vertex)].size();
-  };
+  const auto edges = [&](int32_t vertex) { return after_[vertex].size() + before_[vertex].size(); };
   // The shorter lists go into the longer ones.
   const int32_t root = edges(from) >= edges(to) ? from : to;
   const int32_t gone = root == from ? to : from;
-  parent_[index(gone)] = root;
-  position_[index(root)] = position;
+  parent_[gone] = root;
+  position_[root] = position;
   for (auto* lists : {&after_, &before_}) {
-    std::vector<Neighbour>& kept = (*lists)[index(root)];
-    std::vector<Neighbour>& moved = (*lists)[index(gone)];
+    std::vector<Neighbour>& kept = (*lists)[root];
+    std::vector<Neighbour>& moved = (*lists)[gone];
     for (const Neighbour& next : moved) {
       if (find(next.vertex) != root) kept.push_back(next);
     }

@@ -36,14 +36,13 @@ class ContractedOrder {
   bool contract(int32_t a, int32_t b);
   /// The position of a vertex in the order; the same for all vertices contracted with it.
   /// Positions are not dense.
-  int32_t position(int32_t vertex) { return position_[index(find(vertex))]; }
+  int32_t position(int32_t vertex) { return position_[find(vertex)]; }
 
  private:
   struct Neighbour {
     int32_t vertex = 0;
     bool between = false;
   };
-  static size_t index(int32_t vertex) { return static_cast<size_t>(vertex); }
   bool kept_apart(int32_t from, int32_t to);
   bool search(int32_t start, int32_t other, bool forward, std::vector<int32_t>& found);
   void unite(int32_t from, int32_t to, int32_t position);

@@ -8,7 +8,6 @@
 #include "fusion/cost.h"
 #include "fusion/fusing.h"
 #include "fusion/loops.h"
-#include "graph/ids.h"
 
 namespace antegrad {
 namespace {
@@ -84,7 +83,7 @@ class Grouping {
     bool reordered = false;
   };
 
-  const Node& node(int32_t position) const { return graph_.nodes[at(position)]; }
+  const Node& node(int32_t position) const { return graph_.nodes[position]; }
 
   bool only_shows(const Node& node) const {
     const OpTraits& traits = node.op.traits();
@@ -97,54 +96,53 @@ class Grouping {
   }
 
   void look_through_views() {
-    for (const Input& input : graph_.inputs) seen_[at(input.value)].made = input.value;
+    for (const Input& input : graph_.inputs) seen_[input.value].made = input.value;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& here = graph_.nodes[i];
       transparent_[i] = only_shows(here);
       for (const ValueId id : here.outputs) {
         if (id == kNoValue) continue;
         if (transparent_[i]) {
-          Seen seen = seen_[at(here.inputs[0])];
+          Seen seen = seen_[here.inputs[0]];
           seen.reordered |= !keeps_order(graph_.value(here.inputs[0]).meta, graph_.value(id).meta);
           seen.other_phase |= seen.maker >= 0 && node(seen.maker).phase != here.phase;
-          seen_[at(id)] = seen;
+          seen_[id] = seen;
         } else {
-          seen_[at(id)] = {static_cast<int32_t>(i), id};
+          seen_[id] = {static_cast<int32_t>(i), id};
         }
       }
       if (transparent_[i]) continue;
       for (const ValueId id : here.inputs) {
-        std::vector<int32_t>& readers = readers_[at(seen_[at(id)].made)];
+        std::vector<int32_t>& readers = readers_[seen_[id].made];
         const auto position = static_cast<int32_t>(i);
         if (readers.empty() || readers.back() != position) readers.push_back(position);
       }
     }
     for (const Output& output : graph_.outputs) {
-      if (output.value != kNoValue) kept_[at(seen_[at(output.value)].made)] = true;
+      if (output.value != kNoValue) kept_[seen_[output.value].made] = true;
     }
   }
 
   /// Whether the rules for pairs allow that `user` reads its input `input` in the loop that makes
   /// it.
   bool may_share(int32_t user, size_t input) const {
-    const Seen& seen = seen_[at(node(user).inputs[input])];
+    const Seen& seen = seen_[node(user).inputs[input]];
     const Node& maker = node(seen.maker);
     const Node& reader = node(user);
     const Value& made = graph_.value(seen.made);
-    if (made.kind != ValueKind::tensor || !loops_[at(seen.maker)] || !loops_[at(user)])
-      return false;
+    if (made.kind != ValueKind::tensor || !loops_[seen.maker] || !loops_[user]) return false;
     if (!may_fuse(fusing_of(maker.op.traits()), fusing_of(reader.op.traits()))) return false;
     if (maker.phase != reader.phase || seen.other_phase) return false;
     if (!(made.meta.device == device_of(reader))) return false;
     if (reader.op.traits().gathers && input == 0) return false;
-    if (loops_[at(seen.maker)]->columns) return false;
-    return !seen.reordered || (readers_[at(seen.made)].size() == 1 && !kept_[at(seen.made)]);
+    if (loops_[seen.maker]->columns) return false;
+    return !seen.reordered || (readers_[seen.made].size() == 1 && !kept_[seen.made]);
   }
 
   /// Of its first tensor output.
   Device device_of(const Node& node) const {
     for (const ValueId id : node.outputs) {
-      if (id != kNoValue && graph_.value(id).kind == ValueKind::tensor) {
+      if (graph_.is_tensor(id)) {
         return graph_.value(id).meta.device;
       }
     }
@@ -154,13 +152,13 @@ class Grouping {
   /// Edges between nodes that are no mere views. Notes the pairs that may be joined.
   std::vector<OrderEdge> dependences() {
     std::vector<OrderEdge> edges;
-    std::vector<std::vector<int32_t>> touched(graph_.values.size());  // by storage
+    IdMap<StorageId, std::vector<int32_t>> touched(graph_.values.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (transparent_[i]) continue;
       const auto user = static_cast<int32_t>(i);
       const Node& here = graph_.nodes[i];
       for (size_t input = 0; input < here.inputs.size(); ++input) {
-        const Seen& seen = seen_[at(here.inputs[input])];
+        const Seen& seen = seen_[here.inputs[input]];
         if (seen.maker < 0) continue;
         const bool token = graph_.value(seen.made).kind == ValueKind::token;
         const bool shares = !token && may_share(user, input);
@@ -175,12 +173,12 @@ class Grouping {
   }
 
   /// What writes memory runs behind all that touched it, and before all that will.
-  void order_writes(int32_t user, std::vector<std::vector<int32_t>>& touched,
+  void order_writes(int32_t user, IdMap<StorageId, std::vector<int32_t>>& touched,
                     std::vector<OrderEdge>& edges) const {
     for (const ValueId id : node(user).inputs) {
       const StorageId storage = graph_.value(id).storage;
-      if (graph_.value(id).kind != ValueKind::tensor || storage < 0) continue;
-      std::vector<int32_t>& before = touched[at(storage)];
+      if (graph_.value(id).kind != ValueKind::tensor || !storage.valid()) continue;
+      std::vector<int32_t>& before = touched[storage];
       if (node(user).op.traits().mutates) {
         for (const int32_t other : before) {
           if (other != user) edges.push_back({other, user, true});
@@ -197,31 +195,31 @@ class Grouping {
     const int32_t made = order.find(pair.made);
     const int32_t user = order.find(pair.user);
     if (made == user) return;
-    if (in_group_[at(made)] + in_group_[at(user)] > kLargestGroup) return;
-    const bool reordered = reordered_[at(made)] || reordered_[at(user)] || pair.reordered;
-    std::optional<Loops> loops = common_loops(*loops_[at(made)], *loops_[at(user)], reordered);
-    if (!loops && broadcasts_into(*loops_[at(made)], *loops_[at(user)]) &&
-        read_only_by(order, made, user) && !(reordered && loops_[at(user)]->reduces)) {
-      loops = loops_[at(user)];
+    if (in_group_[made] + in_group_[user] > kLargestGroup) return;
+    const bool reordered = reordered_[made] || reordered_[user] || pair.reordered;
+    std::optional<Loops> loops = common_loops(*loops_[made], *loops_[user], reordered);
+    if (!loops && broadcasts_into(*loops_[made], *loops_[user]) &&
+        read_only_by(order, made, user) && !(reordered && loops_[user]->reduces)) {
+      loops = loops_[user];
     }
     if (!loops || !order.contract(made, user)) return;
     const int32_t root = order.find(made);
-    loops_[at(root)] = loops;
-    in_group_[at(root)] = in_group_[at(made)] + in_group_[at(user)];
-    reordered_[at(root)] = reordered;
-    std::vector<int32_t>& kept = members_[at(root)];
-    std::vector<int32_t>& moved = members_[at(root == made ? user : made)];
+    loops_[root] = loops;
+    in_group_[root] = in_group_[made] + in_group_[user];
+    reordered_[root] = reordered;
+    std::vector<int32_t>& kept = members_[root];
+    std::vector<int32_t>& moved = members_[root == made ? user : made];
     kept.insert(kept.end(), moved.begin(), moved.end());
     moved.clear();
   }
 
   /// Whether nothing but these two groups reads what the first makes.
   bool read_only_by(ContractedOrder& order, int32_t made, int32_t user) const {
-    for (const int32_t member : members_[at(made)]) {
+    for (const int32_t member : members_[made]) {
       for (const ValueId id : node(member).outputs) {
-        if (id == kNoValue || graph_.value(id).kind != ValueKind::tensor) continue;
-        if (kept_[at(id)]) return false;
-        for (const int32_t reader : readers_[at(id)]) {
+        if (!graph_.is_tensor(id)) continue;
+        if (kept_[id]) return false;
+        for (const int32_t reader : readers_[id]) {
           const int32_t group = order.find(reader);
           if (group != made && group != user) return false;
         }
@@ -243,10 +241,10 @@ class Grouping {
     found.of_node.assign(graph_.nodes.size(), -1);
     for (const auto& [place, root] : by_position) {
       FusionGroup group;
-      group.nodes = members_[at(root)];
-      group.generated = loops_[at(root)].has_value();
+      group.nodes = members_[root];
+      group.generated = loops_[root].has_value();
       for (const int32_t member : group.nodes) {
-        found.of_node[at(member)] = static_cast<int32_t>(found.groups.size());
+        found.of_node[member] = static_cast<int32_t>(found.groups.size());
       }
       found.groups.push_back(std::move(group));
     }
@@ -261,44 +259,44 @@ class Grouping {
   /// Memory that is only allocated, and views that change how elements are read, start no kernel.
   bool runs(int32_t position) const {
     return !node(position).op.traits().view &&
-           (loops_[at(position)] || !(node_cost(graph_, node(position), symbols_) == NodeCost{}) ||
+           (loops_[position] || !(node_cost(graph_, node(position), symbols_) == NodeCost{}) ||
             node(position).op.traits().effect || node(position).op.traits().collective);
   }
 
   void place_views(FusionGroups& found) const {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!transparent_[i]) continue;
-      const Seen& seen = seen_[at(graph_.nodes[i].inputs[0])];
+      const Seen& seen = seen_[graph_.nodes[i].inputs[0]];
       const int32_t maker = seen.maker;
-      if (maker < 0 || !loops_[at(maker)]) continue;
+      if (maker < 0 || !loops_[maker]) continue;
       if (seen.other_phase || node(maker).phase != graph_.nodes[i].phase) continue;
-      const int32_t group = found.of_node[at(maker)];
+      const int32_t group = found.of_node[maker];
       found.of_node[i] = group;
-      found.groups[at(group)].nodes.push_back(static_cast<int32_t>(i));
+      found.groups[group].nodes.push_back(static_cast<int32_t>(i));
     }
   }
 
   void count_bytes(const FusionGroups& found, FusionGroup& group) const {
-    const int32_t self = found.of_node[at(group.nodes.front())];
-    const auto outside = [&](int32_t position) { return found.of_node[at(position)] != self; };
+    const int32_t self = found.of_node[group.nodes.front()];
+    const auto outside = [&](int32_t position) { return found.of_node[position] != self; };
     std::vector<std::pair<ValueId, int64_t>> reads;
     for (const int32_t member : group.nodes) {
-      if (transparent_[at(member)]) continue;
+      if (transparent_[member]) continue;
       int64_t made_here = 0;
       for (const ValueId id : node(member).outputs) {
         if (id == kNoValue) continue;
         const int64_t bytes = moved_bytes(graph_.value(id), symbols_);
         made_here += bytes;
-        const auto& readers = readers_[at(id)];
-        const bool written = !group.generated || kept_[at(id)] ||
-                             std::any_of(readers.begin(), readers.end(), outside);
+        const auto& readers = readers_[id];
+        const bool written =
+            !group.generated || kept_[id] || std::any_of(readers.begin(), readers.end(), outside);
         (written ? group.bytes_written : group.bytes_vanished) += bytes;
       }
       const OpTraits& traits = node(member).op.traits();
       if (!traits.reads_data) continue;
       for (size_t i = 0; i < node(member).inputs.size(); ++i) {
         const ValueId id = node(member).inputs[i];
-        const Seen& seen = seen_[at(id)];
+        const Seen& seen = seen_[id];
         if (seen.maker >= 0 && !outside(seen.maker)) continue;
         int64_t bytes = moved_bytes(graph_.value(id), symbols_);
         if (traits.gathers && i == 0) bytes = std::min(bytes, made_here);
@@ -316,11 +314,11 @@ class Grouping {
 
   const Graph& graph_;
   const std::vector<int64_t>& symbols_;
-  std::vector<Seen> seen_;                     // by value
-  std::vector<std::vector<int32_t>> readers_;  // by value that a node or an input made
-  std::vector<bool> kept_;                     // by such a value: an output shows it
-  std::vector<bool> transparent_;              // by position
-  std::vector<std::optional<Loops>> loops_;    // by position; of a group at what stands for it
+  IdMap<ValueId, Seen> seen_;
+  IdMap<ValueId, std::vector<int32_t>> readers_;  // of what a node or an input made
+  IdMap<ValueId, bool> kept_;                     // the same: an output shows it
+  std::vector<bool> transparent_;                 // by position
+  std::vector<std::optional<Loops>> loops_;       // by position; of a group at what stands for it
   std::vector<int32_t> in_group_;
   std::vector<bool> reordered_;
   std::vector<std::vector<int32_t>> members_;

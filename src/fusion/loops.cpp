@@ -55,7 +55,7 @@ std::optional<std::vector<bool>> reduced_dims(const Node& node, size_t rank) {
   for (const int64_t dim : dims) {
     const int64_t place = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
     if (place < 0 || place >= static_cast<int64_t>(rank)) return {};
-    reduced[static_cast<size_t>(place)] = true;
+    reduced[place] = true;
   }
   return reduced;
 }
@@ -82,8 +82,7 @@ std::optional<Loops> reduction_loops(const Graph& graph, const Node& node, int64
 
 bool makes_whole_numbers(const Graph& graph, const Node& node) {
   return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-    return id != kNoValue && graph.value(id).kind == ValueKind::tensor &&
-           !is_floating(graph.value(id).meta.dtype);
+    return graph.is_tensor(id) && !is_floating(graph.value(id).meta.dtype);
   });
 }
 

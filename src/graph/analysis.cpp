@@ -3,14 +3,14 @@
 namespace antegrad {
 namespace {
 
-/// `index_of(id)`: where the last use of a value is noted, -1 for nowhere.
-template <class IndexOf>
-std::vector<int32_t> last_positions(const Graph& graph, Uses uses, bool making_counts,
-                                    IndexOf index_of) {
-  std::vector<int32_t> last(graph.values.size(), -1);
+/// `key_of(id)`: where the last use of a value is noted.
+template <class Key, class KeyOf>
+IdMap<Key, int32_t> last_positions(const Graph& graph, Uses uses, bool making_counts,
+                                   KeyOf key_of) {
+  IdMap<Key, int32_t> last(graph.values.size(), -1);
   const auto note = [&](ValueId id, size_t position) {
-    const int32_t index = id == kNoValue ? -1 : index_of(id);
-    if (index >= 0) last[at(index)] = static_cast<int32_t>(position);
+    const Key key = id == kNoValue ? Key() : key_of(id);
+    if (key.valid()) last[key] = static_cast<int32_t>(position);
   };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId input : graph.nodes[i].inputs) note(input, i);
@@ -26,51 +26,52 @@ std::vector<int32_t> last_positions(const Graph& graph, Uses uses, bool making_c
 
 Rows Rows::transposed(int32_t columns) const {
   Rows result;
-  result.begin_.assign(at(columns) + 1, 0);
-  for (const int32_t item : items_) ++result.begin_[at(item) + 1];
+  result.begin_.assign(columns + 1, 0);
+  for (const int32_t item : items_) ++result.begin_[item + 1];
   for (size_t i = 1; i < result.begin_.size(); ++i) result.begin_[i] += result.begin_[i - 1];
   result.items_.resize(items_.size());
   std::vector<int32_t> next(result.begin_.begin(), result.begin_.end() - 1);
   for (int32_t row = 0; row < rows(); ++row) {
-    for (const int32_t item : (*this)[row]) result.items_[at(next[at(item)]++)] = row;
+    for (const int32_t item : (*this)[row]) result.items_[next[item]++] = row;
   }
   return result;
 }
 
-std::vector<int32_t> producers(const Graph& graph) {
-  std::vector<int32_t> producer(graph.values.size(), -1);
+IdMap<ValueId, int32_t> producers(const Graph& graph) {
+  IdMap<ValueId, int32_t> producer(graph.values.size(), -1);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId output : graph.nodes[i].outputs) {
-      if (output != kNoValue) producer[at(output)] = static_cast<int32_t>(i);
+      if (output != kNoValue) producer[output] = static_cast<int32_t>(i);
     }
   }
   return producer;
 }
 
-std::vector<int32_t> input_positions(const Graph& graph) {
-  std::vector<int32_t> position(graph.values.size(), -1);
+IdMap<ValueId, int32_t> input_positions(const Graph& graph) {
+  IdMap<ValueId, int32_t> position(graph.values.size(), -1);
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    position[at(graph.inputs[i].value)] = static_cast<int32_t>(i);
+    position[graph.inputs[i].value] = static_cast<int32_t>(i);
   }
   return position;
 }
 
-std::vector<bool> output_values(const Graph& graph) {
+IdMap<ValueId, bool> output_values(const Graph& graph) {
   return output_values(graph, [](OutputKind) { return true; });
 }
 
-std::vector<int32_t> last_uses(const Graph& graph, Uses uses) {
-  return last_positions(graph, uses, /*making_counts=*/false, [](ValueId id) { return id; });
+IdMap<ValueId, int32_t> last_uses(const Graph& graph, Uses uses) {
+  return last_positions<ValueId>(graph, uses, /*making_counts=*/false,
+                                 [](ValueId id) { return id; });
 }
 
-std::vector<int32_t> last_storage_uses(const Graph& graph, Uses uses) {
-  return last_positions(graph, uses, /*making_counts=*/true,
-                        [&](ValueId id) { return graph.value(id).storage; });
+IdMap<StorageId, int32_t> last_storage_uses(const Graph& graph, Uses uses) {
+  return last_positions<StorageId>(graph, uses, /*making_counts=*/true,
+                                   [&](ValueId id) { return graph.value(id).storage; });
 }
 
-std::vector<bool> needed_nodes(const Graph& graph, std::vector<bool>& needed) {
+std::vector<bool> needed_nodes(const Graph& graph, IdMap<ValueId, bool>& needed) {
   return needed_nodes(graph, needed,
-                      [&](int32_t i) { return any_marked(graph.nodes[at(i)].outputs, needed); });
+                      [&](int32_t i) { return any_marked(graph.nodes[i].outputs, needed); });
 }
 
 }  // namespace antegrad

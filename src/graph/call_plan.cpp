@@ -13,12 +13,12 @@ namespace {
 
 using Form = SavedSlot::Form;
 
-/// By value: the backward reads it in another way than through views of it.
-std::vector<bool> read_directly(const Graph& backward) {
-  std::vector<bool> read = output_values(backward);
+/// Whether the backward reads a value in another way than through views of it.
+IdMap<ValueId, bool> read_directly(const Graph& backward) {
+  IdMap<ValueId, bool> read = output_values(backward);
   for (const Node& node : backward.nodes) {
     if (node.op.traits().view) continue;
-    for (const ValueId input : node.inputs) read[at(input)] = true;
+    for (const ValueId input : node.inputs) read[input] = true;
   }
   return read;
 }
@@ -67,7 +67,7 @@ class CallPlanner {
   }
 
   void add_mutation(int32_t position, const Output& output) {
-    const Input& input = forward_.inputs[at(output.index)];
+    const Input& input = forward_.inputs[output.index];
     const auto number = static_cast<int32_t>(plan_.mutations.size());
     plan_.mutations.push_back({position, output.index, input.mutates_data, input.mutates_metadata,
                                output.requires_grad, output.inner});
@@ -89,7 +89,7 @@ class CallPlanner {
   }
 
   void read_saved() {
-    const std::vector<bool> direct = read_directly(backward_);
+    const IdMap<ValueId, bool> direct = read_directly(backward_);
     for (size_t i = 0; i < forward_.outputs.size(); ++i) {
       const Output& output = forward_.outputs[i];
       if (output.kind != OutputKind::saved) continue;
@@ -99,13 +99,13 @@ class CallPlanner {
       slot.index = static_cast<int32_t>(i);
       if (value.kind == ValueKind::token) {
         slot.form = Form::generator_state;
-        slot.bytes = generator_state_bytes(forward_.generators[at(output.index)]);
+        slot.bytes = generator_state_bytes(forward_.generators[output.index]);
       } else if (value.kind != ValueKind::tensor) {
         slot.form = Form::number;
       } else {
-        slot.owner = owners_[at(value.storage)];
+        slot.owner = owners_[value.storage];
         slot.bytes = span_bytes(value.meta);
-        slot.only_views = at(slot.value) < direct.size() && !direct[at(slot.value)];
+        slot.only_views = direct.contains(slot.value) && !direct[slot.value];
         choose_form(slot, value.storage);
       }
       plan_.saved.push_back(std::move(slot));
@@ -115,20 +115,20 @@ class CallPlanner {
   void choose_form(SavedSlot& slot, StorageId storage) const {
     if (const auto primal = primal_of_.find(slot.value); primal != primal_of_.end()) {
       const auto it = mutation_of_.find(primal->second);
-      const auto* mutation = it == mutation_of_.end() ? nullptr : &plan_.mutations[at(it->second)];
+      const auto* mutation = it == mutation_of_.end() ? nullptr : &plan_.mutations[it->second];
       const bool overwritten = mutation != nullptr && (mutation->data || mutation->metadata);
       slot.form = overwritten ? Form::input_copy : Form::input;
       slot.index = primal->second;
       slot.has_our_history = mutation != nullptr && mutation->history;
     } else if (const auto written = written_of_.find(slot.value); written != written_of_.end()) {
-      const CallPlan::Mutation& mutation = plan_.mutations[at(written->second)];
+      const CallPlan::Mutation& mutation = plan_.mutations[written->second];
       slot.form = Form::written_input;
       slot.index = mutation.primal;
       slot.has_our_history = mutation.history;
     } else if (const auto handed = handed_of_.find(slot.value); handed != handed_of_.end()) {
       slot.form = Form::handed_out;
       slot.index = handed->second;
-      slot.has_our_history = plan_.handed_out[at(handed->second)].differentiable;
+      slot.has_our_history = plan_.handed_out[handed->second].differentiable;
     } else if (const auto shared = handed_of_storage_.find(storage);
                shared != handed_of_storage_.end()) {
       slot.shares = shared->second;
@@ -137,7 +137,7 @@ class CallPlanner {
 
   const Graph& forward_;
   const Graph& backward_;
-  std::vector<Owner> owners_;
+  IdMap<StorageId, Owner> owners_;
   CallPlan plan_;
   std::unordered_map<ValueId, int32_t> primal_of_;
   std::unordered_map<int32_t, int32_t> mutation_of_;  // by primal
@@ -148,11 +148,11 @@ class CallPlanner {
 
 }  // namespace
 
-std::vector<Owner> storage_owners(const Graph& graph) {
-  std::vector<Owner> owners(graph.values.size(), Owner::program);
+IdMap<StorageId, Owner> storage_owners(const Graph& graph) {
+  IdMap<StorageId, Owner> owners(graph.values.size(), Owner::program);
   const auto own = [&](ValueId id, Owner owner) {
-    if (id == kNoValue || graph.value(id).kind != ValueKind::tensor) return;
-    owners[at(graph.value(id).storage)] = owner;
+    if (!graph.is_tensor(id)) return;
+    owners[graph.value(id).storage] = owner;
   };
   const auto own_outputs = [&](Owner owner, auto of_kind) {
     for (const Output& output : graph.outputs) {

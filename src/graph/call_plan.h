@@ -32,9 +32,8 @@ enum class Owner : uint8_t {
   written,   ///< the program, until the value is copied into the input that the call writes
 };
 
-/// By storage of the graph, which is a joint graph or the forward of one. Where several hold a
-/// storage, the first of held, argument, result and written stands.
-std::vector<Owner> storage_owners(const Graph& graph);
+/// For a joint graph or the forward of one. Where several hold a storage, the first of held, argument, result and written stands.
+IdMap<StorageId, Owner> storage_owners(const Graph& graph);
 
 /// One value that the forward keeps for the backward.
 struct SavedSlot {

@@ -32,6 +32,7 @@ const auto& words_of(OwnView) { return kOwnViews; }
 const auto& words_of(OutputAlias::Kind) { return text::kAliasKinds; }
 
 std::string written(int32_t value) { return std::to_string(value); }
+std::string written(ValueId value) { return to_string(value); }
 std::string written(const IntExpr& value) { return to_string(value); }
 template <class Enum>
 requires std::is_enum_v<Enum> std::string written(Enum value) {
@@ -39,6 +40,9 @@ requires std::is_enum_v<Enum> std::string written(Enum value) {
 }
 
 void read(TextCursor& cursor, int32_t& value) { value = cursor.number<int32_t>("a number"); }
+void read(TextCursor& cursor, ValueId& value) {
+  value = ValueId::from(cursor.number<int32_t>("a number"));
+}
 void read(TextCursor& cursor, IntExpr& value) { value = cursor.int_expr(); }
 template <class Enum>
 requires std::is_enum_v<Enum>

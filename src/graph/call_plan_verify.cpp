@@ -17,7 +17,7 @@ using Form = SavedSlot::Form;
 
 template <class T>
 bool is_index(int32_t index, const std::vector<T>& of) {
-  return index >= 0 && at(index) < of.size();
+  return index >= 0 && std::cmp_less(index, of.size());
 }
 
 /// The rules, each stated by what it says when it is broken. They look at the graphs anew and share
@@ -42,13 +42,13 @@ class PlanVerifier {
   void require(bool holds, std::string_view rule, const std::string& what) const {
     if (!holds) fail_plan(rule, what);
   }
-  static std::string value_name(ValueId id) { return "%" + std::to_string(id); }
+  static std::string value_name(ValueId id) { return "%" + to_string(id); }
   bool is_primal(int32_t input) const {
-    return is_index(input, forward_.inputs) && forward_.inputs[at(input)].kind == InputKind::primal;
+    return is_index(input, forward_.inputs) && forward_.inputs[input].kind == InputKind::primal;
   }
   const Output& output(int32_t position, std::string_view rule) const {
     require(is_index(position, forward_.outputs), rule, "output " + std::to_string(position));
-    return forward_.outputs[at(position)];
+    return forward_.outputs[position];
   }
 
   void inputs_are_counted() const {
@@ -56,9 +56,8 @@ class PlanVerifier {
     for (const Input& input : forward_.inputs) primals += input.kind == InputKind::primal;
     require(primals == plan_.primals, "all primals are counted", std::to_string(plan_.primals));
     for (const auto& bump : plan_.version_bumps) {
-      require(
-          is_primal(bump.primal) && forward_.inputs[at(bump.primal)].version_bumps == bump.count,
-          "versions rise as the inputs say", "input " + std::to_string(bump.primal));
+      require(is_primal(bump.primal) && forward_.inputs[bump.primal].version_bumps == bump.count,
+              "versions rise as the inputs say", "input " + std::to_string(bump.primal));
     }
   }
 
@@ -107,7 +106,7 @@ class PlanVerifier {
   }
 
   bool overwritten(int32_t primal) const {
-    const Input& input = forward_.inputs[at(primal)];
+    const Input& input = forward_.inputs[primal];
     return input.mutates_data || input.mutates_metadata;
   }
 
@@ -125,11 +124,11 @@ class PlanVerifier {
               "the form of a slot is that of its value", what);
     } else if (slot.form == Form::handed_out) {
       require(is_index(slot.index, plan_.handed_out) &&
-                  forward_.outputs[at(slot.index)].value == slot.value,
+                  forward_.outputs[slot.index].value == slot.value,
               kRule, what);
     } else {
       require(is_primal(slot.index), kRule, what);
-      const ValueId primal = forward_.inputs[at(slot.index)].value;
+      const ValueId primal = forward_.inputs[slot.index].value;
       require((slot.value == primal) == (slot.form != Form::written_input), kRule, what);
       require((slot.form == Form::input) != overwritten(slot.index),
               "an input that is written is copied first, or kept as it is afterwards", what);

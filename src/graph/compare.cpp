@@ -11,9 +11,8 @@ namespace {
 
 bool same_value(const Graph& a, const Graph& b, ValueId id) {
   if (id == kNoValue) return true;
-  const auto index = static_cast<size_t>(id);
-  if (index >= a.values.size() || index >= b.values.size()) {
-    return index >= a.values.size() && index >= b.values.size();
+  if (!a.values.contains(id) || !b.values.contains(id)) {
+    return !a.values.contains(id) && !b.values.contains(id);
   }
   const Value& x = a.value(id);
   const Value& y = b.value(id);

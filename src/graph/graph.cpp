@@ -57,24 +57,10 @@ IntExpr span_bytes(const TensorMeta& meta) {
   return elements * byte_size(meta.dtype);
 }
 
-ValueId Graph::add_tensor(TensorMeta meta) {
-  const auto id = static_cast<ValueId>(values.size());
-  Value value;
-  value.meta = std::move(meta);
-  value.storage = id;
-  value.alias_class = id;
-  values.push_back(std::move(value));
-  return id;
-}
-
-ValueId Graph::add_token() {
-  const auto id = static_cast<ValueId>(values.size());
-  Value value;
-  value.kind = ValueKind::token;
-  value.storage = id;
-  value.alias_class = id;
-  values.push_back(std::move(value));
-  return id;
+ValueId Graph::add(Value value) {
+  const ValueId id(values.size());
+  value.storage = value.alias_class = StorageId(id);
+  return values.add(std::move(value));
 }
 
 bool Node::replayable() const {
@@ -89,8 +75,7 @@ bool Node::repeatable() const {
 
 void erase_nodes(Graph& graph, const std::vector<bool>& dead) {
   const Node* first = graph.nodes.data();
-  std::erase_if(graph.nodes,
-                [&](const Node& node) { return bool(dead[static_cast<size_t>(&node - first)]); });
+  std::erase_if(graph.nodes, [&](const Node& node) { return bool(dead[&node - first]); });
 }
 
 int32_t next_node_id(const Graph& graph) {

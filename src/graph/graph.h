@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <antegrad/partition.h>
@@ -66,10 +67,10 @@ struct Value {
   ValueKind kind = ValueKind::tensor;
   TensorMeta meta;  ///< tensors only
   /// Values with the same storage share memory. A value that owns its storage has its own id here.
-  StorageId storage = -1;
+  StorageId storage;
   /// Values of one class may overlap in the caller's memory (arguments that share a storage, views
   /// that were returned). Equals `storage` unless capture found more.
-  int32_t alias_class = -1;
+  StorageId alias_class;
 };
 
 enum class Phase : uint8_t { forward, backward };
@@ -88,8 +89,10 @@ struct Node {
   Recompute recompute = Recompute::as_decided;  ///< that checkpoint's policy
 
   /// Outputs without tokens; kNoValue for undefined ones.
-  std::span<const ValueId> results() const { return {outputs.data(), outputs.size() - at(tokens)}; }
-  std::span<const ValueId> token_inputs() const { return std::span(inputs).last(at(tokens)); }
+  std::span<const ValueId> results() const {
+    return std::span(outputs).first(outputs.size() - tokens);
+  }
+  std::span<const ValueId> token_inputs() const { return std::span(inputs).last(tokens); }
 
   /// It runs exactly once per call, whether or not something reads its results: it has side effects
   /// or advances a token. This is for analyses that do not follow tokens. Others keep a node of
@@ -131,7 +134,7 @@ struct Source {
 };
 
 struct Input {
-  ValueId value = kNoValue;
+  ValueId value;
   InputKind kind = InputKind::primal;
   Source source;
   bool requires_grad = false;
@@ -190,7 +193,7 @@ struct OutputAlias {
 enum class OwnView : uint8_t { none, in_function, without_grad };
 
 struct Output {
-  ValueId value = kNoValue;  ///< kNoValue: undefined (a result or gradient that does not exist)
+  ValueId value;  ///< kNoValue: undefined (a result or gradient that does not exist)
   OutputKind kind = OutputKind::result;
   int32_t index =
       -1;  ///< mutated_input, gradient: the input; generator_token, saved token: the generator
@@ -223,17 +226,26 @@ struct Graph {
   std::vector<std::string> opaque_names;
   std::vector<int32_t>
       blocks;  ///< checkpoints, each given by the enclosing one (-1 for none), which comes earlier
-  std::vector<Value> values;  ///< by ValueId; entries that no node mentions are dead
+  IdMap<ValueId, Value> values;  ///< entries that no node mentions are dead
   std::vector<Input> inputs;
   std::vector<Node> nodes;  ///< in execution order
   std::vector<Output> outputs;
 
-  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
-  Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
-  /// Appends a tensor value that owns its storage and returns its id.
-  ValueId add_tensor(TensorMeta meta);
-  /// Appends a token value and returns its id.
-  ValueId add_token();
+  const Value& value(ValueId id) const { return values[id]; }
+  Value& value(ValueId id) { return values[id]; }
+  /// Appends a value, which then owns its storage, and returns its id.
+  ValueId add(Value value);
+  ValueId add_tensor(TensorMeta meta) { return add({ValueKind::tensor, std::move(meta), {}, {}}); }
+  ValueId add_token() { return add({ValueKind::token, {}, {}, {}}); }
+  /// False for kNoValue.
+  bool is_tensor(ValueId id) const { return id != kNoValue && value(id).kind == ValueKind::tensor; }
+  /// Whether the memory of the value is its own, and it is not a view of another.
+  bool owns_storage(ValueId id) const { return value(id).storage == StorageId(id); }
+  /// The value that owns the memory of this one: for a view its base.
+  ValueId base(ValueId id) const {
+    const StorageId storage = value(id).storage;
+    return storage.valid() ? ValueId(storage) : id;
+  }
 };
 
 /// Bytes of the state of a generator on the CPU, which is the largest one.

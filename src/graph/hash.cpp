@@ -136,13 +136,13 @@ class Serialiser {
 
   void value(const Graph& graph, ValueId id) {
     if (id == kNoValue) return number(-1);
-    const auto [entry, first] = values_.emplace(id, static_cast<int32_t>(values_.size()));
+    const auto [entry, first] = values_.emplace(id.number(), static_cast<int32_t>(values_.size()));
     number(entry->second);
     if (!first) return;
     const Value& described = graph.value(id);
     number(described.kind);
-    number(renumbered(storages_, described.storage));
-    number(renumbered(classes_, described.alias_class));
+    number(renumbered(storages_, described.storage.number()));
+    number(renumbered(classes_, described.alias_class.number()));
     if (described.kind != ValueKind::tensor) return;
     const TensorMeta& meta = described.meta;
     (*this)(meta.dtype);

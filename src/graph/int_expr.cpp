@@ -51,9 +51,9 @@ SymbolId IntExpr::symbol_id() const {
 int64_t IntExpr::evaluate(const std::vector<int64_t>& symbols) const {
   if (is_constant()) return value_;
   if (term_->kind == Kind::symbol) {
-    AG_CHECK(static_cast<size_t>(term_->symbol) < symbols.size(),
+    AG_CHECK(std::cmp_less(term_->symbol, symbols.size()),
              "no value was given for symbol " + to_string(*this));
-    return symbols[static_cast<size_t>(term_->symbol)];
+    return symbols[term_->symbol];
   }
   const std::vector<IntExpr>& parts = term_->operands;
   int64_t result = parts.front().evaluate(symbols);

@@ -138,7 +138,7 @@ class Parser {
     Number value = 0;
     const auto [stop, error] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
     if (error != std::errc()) fail("a number that fits in 64 bits (a symbol's in 32)");
-    text_.remove_prefix(static_cast<size_t>(stop - text_.data()));
+    text_.remove_prefix(stop - text_.data());
     return value;
   }
 

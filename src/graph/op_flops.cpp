@@ -56,7 +56,7 @@ class Call {
     std::vector<Sizes> all;
     if (arg >= node_.args.size()) return all;
     const size_t first = first_input(arg);
-    const auto count = static_cast<size_t>(node_.args[arg].input_count());
+    const size_t count = node_.args[arg].input_count();
     for (size_t i = 0; i < count; ++i) all.push_back(sizes_of(node_.inputs[first + i]));
     return all;
   }
@@ -100,7 +100,7 @@ class Call {
 
   size_t first_input(size_t arg) const {
     size_t first = 0;
-    for (size_t i = 0; i < arg; ++i) first += static_cast<size_t>(node_.args[i].input_count());
+    for (size_t i = 0; i < arg; ++i) first += node_.args[i].input_count();
     return first;
   }
 

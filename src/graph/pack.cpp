@@ -112,6 +112,16 @@ void pass_near(Io& io, int32_t& value, int32_t reference) {
   pass(io, distance);
   if constexpr (Io::kReads) value = static_cast<int32_t>(reference + distance);
 }
+template <class Io, class Kind>
+void pass_near(Io& io, Id<Kind>& id, int32_t reference) {
+  int32_t number = id.number();
+  pass_near(io, number, reference);
+  if constexpr (Io::kReads) id = Id<Kind>::from(number);
+}
+template <class Io, class Kind>
+void pass(Io& io, Id<Kind>& id) {
+  pass_near(io, id, 0);
+}
 
 template <class Io>
 void pass(Io& io, double& value) {
@@ -250,7 +260,7 @@ template <class Io>
 void pass(Io& io, Value& value, int32_t id) {
   pass(io, value.kind);
   pass_near(io, value.storage, id);
-  pass_near(io, value.alias_class, value.storage);
+  pass_near(io, value.alias_class, value.storage.number());
   pass(io, value.meta);
 }
 
@@ -258,10 +268,11 @@ void pass(Io& io, Value& value, int32_t id) {
 template <class Io>
 void pass(Io& io, Node& node, int32_t position, ValueId& newest) {
   io.op(node.op);
-  pass_list(io, node.inputs, [&](ValueId& value, int32_t /*i*/) { pass_near(io, value, newest); });
+  pass_list(io, node.inputs,
+            [&](ValueId& value, int32_t /*i*/) { pass_near(io, value, newest.number()); });
   pass(io, node.args);
   pass_list(io, node.outputs, [&](ValueId& value, int32_t /*i*/) {
-    pass_near(io, value, newest + 1);
+    pass_near(io, value, newest.number() + 1);
     if (value != kNoValue) newest = value;
   });
   pass(io, node.tokens);

@@ -95,8 +95,8 @@ class GraphParser {
     cursor_.peek();
     const size_t start = cursor_.position();
     cursor_.expect("%");
-    const auto id = cursor_.number<ValueId>("the number of a value");
-    if (id < 0 || id >= text::kMaxValueId) {
+    const auto id = ValueId::from(cursor_.number<int32_t>("the number of a value"));
+    if (!id.valid() || id >= text::kMaxValueId) {
       cursor_.fail_at(start, fmt::format("a value below %{}", text::kMaxValueId),
                       fmt::format("%{}", id));
     }
@@ -114,8 +114,7 @@ class GraphParser {
 
   void check_mentions() {
     for (const auto& [id, position] : mentions_) {
-      const auto index = static_cast<size_t>(id);
-      if (index < defined_.size() && defined_[index]) continue;
+      if (defined_.contains(id) && defined_[id]) continue;
       cursor_.fail_at(position, "a value that an input or a node defines", fmt::format("%{}", id));
     }
   }
@@ -139,7 +138,7 @@ class GraphParser {
 
   void check_symbols(const IntExpr& expr, size_t position) {
     if (expr.kind() == IntExpr::Kind::symbol &&
-        static_cast<size_t>(expr.symbol_id()) >= graph_.symbols.size()) {
+        std::cmp_greater_equal(expr.symbol_id(), graph_.symbols.size())) {
       cursor_.fail_at(position, "a symbol that the line \"symbols\" names", to_string(expr));
     }
     for (const IntExpr& operand : expr.operands()) check_symbols(operand, position);
@@ -177,15 +176,14 @@ class GraphParser {
     cursor_.peek();
     const size_t start = cursor_.position();
     const ValueId id = parse_id();
-    const auto index = static_cast<size_t>(id);
-    if (index >= graph_.values.size()) {
-      graph_.values.resize(index + 1);
-      defined_.resize(index + 1, false);
+    if (!defined_.contains(id)) {
+      graph_.values.resize(id.index() + 1);
+      defined_.resize(id.index() + 1, false);
     }
-    if (defined_[index]) {
+    if (defined_[id]) {
       cursor_.fail_at(start, "a value that nothing before defines", fmt::format("%{} again", id));
     }
-    defined_[index] = true;
+    defined_[id] = true;
     cursor_.expect(":");
     cursor_.peek();
     Value value;
@@ -195,9 +193,12 @@ class GraphParser {
     } else {
       value.meta = parse_meta();
     }
-    value.storage = cursor_.take("&") ? cursor_.number<StorageId>("the number of a storage") : id;
-    value.alias_class =
-        cursor_.take("~") ? cursor_.number<int32_t>("the number of an alias class") : value.storage;
+    const auto storage = [&](std::string_view mark, std::string_view expected, auto otherwise) {
+      return cursor_.take(mark) ? StorageId::from(cursor_.number<int32_t>(expected))
+                                : StorageId(otherwise);
+    };
+    value.storage = storage("&", "the number of a storage", id);
+    value.alias_class = storage("~", "the number of an alias class", value.storage);
     graph_.value(id) = std::move(value);
     return id;
   }
@@ -396,7 +397,7 @@ class GraphParser {
 
   TextCursor cursor_;
   Graph graph_;
-  std::vector<bool> defined_;
+  IdMap<ValueId, bool> defined_;
   std::vector<std::pair<ValueId, size_t>> mentions_;
 };
 

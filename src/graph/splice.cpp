@@ -6,8 +6,6 @@
 
 #include <antegrad/error.h>
 
-#include "graph/ids.h"
-
 namespace antegrad {
 namespace {
 
@@ -17,32 +15,29 @@ class Renaming {
   Renaming(Graph& host, const Graph& part, const std::vector<ValueId>& inputs)
       : host_(host), part_(part), ids_(part.values.size(), kNoValue) {
     AG_CHECK(part.inputs.size() == inputs.size(), "one value of the host for each input");
-    for (size_t i = 0; i < inputs.size(); ++i) ids_[at(part.inputs[i].value)] = inputs[i];
+    for (size_t i = 0; i < inputs.size(); ++i) ids_[part.inputs[i].value] = inputs[i];
   }
 
   ValueId operator()(ValueId id) {
     if (id == kNoValue) return kNoValue;
-    if (ids_[at(id)] == kNoValue) ids_[at(id)] = add(id);
-    return ids_[at(id)];
+    if (ids_[id] == kNoValue) ids_[id] = add(id);
+    return ids_[id];
   }
 
  private:
   ValueId add(ValueId id) {
-    Value value = part_.value(id);
-    const auto made = static_cast<ValueId>(host_.values.size());
-    host_.values.push_back(value);
+    const ValueId made = ids_[id] = host_.add(part_.value(id));
+    if (part_.owns_storage(id)) return made;
     // The owner of the storage, which may not have been met: nodes name values in any order of ids.
-    const StorageId storage =
-        value.storage == id ? made : host_.value((*this)(value.storage)).storage;
-    host_.value(made).storage = storage;
-    host_.value(made).alias_class = storage;
-    ids_[at(id)] = made;
+    const ValueId owner = (*this)(ValueId(part_.value(id).storage));
+    Value& value = host_.value(made);
+    value.storage = value.alias_class = host_.value(owner).storage;
     return made;
   }
 
   Graph& host_;
   const Graph& part_;
-  std::vector<ValueId> ids_;  // by value of the part
+  IdMap<ValueId, ValueId> ids_;  // from values of the part
 };
 
 }  // namespace

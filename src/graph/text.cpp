@@ -60,10 +60,10 @@ bool has_default_strides(const TensorMeta& meta) {
 /// "%3: f32[8] &1 ~0"
 std::string definition_text(const Graph& graph, ValueId id) {
   if (id == kNoValue) return "none";
-  if (id < 0 || static_cast<size_t>(id) >= graph.values.size()) return fmt::format("%{}: ?", id);
+  if (!graph.values.contains(id)) return fmt::format("%{}: ?", id);
   const Value& value = graph.value(id);
   std::string text = fmt::format("%{}: {}", id, value_text(value));
-  if (value.storage != id) text += fmt::format(" &{}", value.storage);
+  if (value.storage != StorageId(id)) text += fmt::format(" &{}", value.storage);
   if (value.alias_class != value.storage) text += fmt::format(" ~{}", value.alias_class);
   return text;
 }
@@ -150,7 +150,7 @@ std::string node_text(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.args.size(); ++i) {
     const Attr& arg = node.args[i];
     if (i > 0) text += ", ";
-    const auto count = static_cast<size_t>(std::max(arg.input_count(), 0));
+    const size_t count = std::max(arg.input_count(), 0);
     if (next + count > node.inputs.size()) {
       text += "%?";
       next = node.inputs.size();

@@ -55,7 +55,7 @@ std::string_view TextCursor::peek_word() {
   const std::string_view line = rest();
   if (line.empty() || !is_letter(line.front())) return {};
   const auto end = std::find_if_not(line.begin(), line.end(), is_word_character);
-  return line.substr(0, static_cast<size_t>(end - line.begin()));
+  return line.substr(0, end - line.begin());
 }
 
 std::string_view TextCursor::word(std::string_view expected) {
@@ -115,7 +115,7 @@ uint64_t TextCursor::hex_number() {
   uint64_t value = 0;
   const auto [stop, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value, 16);
   if (error != std::errc()) fail("hexadecimal digits");
-  rest_.remove_prefix(static_cast<size_t>(stop - rest_.data()));
+  rest_.remove_prefix(stop - rest_.data());
   return value;
 }
 

@@ -44,7 +44,7 @@ class TextCursor {
     Number value{};
     const auto [stop, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (error != std::errc()) fail(expected);
-    rest_.remove_prefix(static_cast<size_t>(stop - rest_.data()));
+    rest_.remove_prefix(stop - rest_.data());
     return value;
   }
   /// Hexadecimal digits, at least one.

@@ -5,27 +5,23 @@
 namespace antegrad::verify_detail {
 namespace {
 
-bool in_table(const Graph& graph, ValueId id) {
-  return id >= 0 && static_cast<size_t>(id) < graph.values.size();
-}
-
 void ids_name_values(Facts& facts) {
   const Graph& graph = facts.graph;
   for (const Input& input : graph.inputs) {
-    if (!in_table(graph, input.value)) fail(fmt::format("an input is %{}", input.value));
+    if (!graph.values.contains(input.value)) fail(fmt::format("an input is %{}", input.value));
   }
   for (const Node& node : graph.nodes) {
     for (const ValueId input : node.inputs) {
-      if (!in_table(graph, input)) fail(graph, node, fmt::format("%{} is no value", input));
+      if (!graph.values.contains(input)) fail(graph, node, fmt::format("%{} is no value", input));
     }
     for (const ValueId output : node.outputs) {
-      if (output != kNoValue && !in_table(graph, output)) {
+      if (output != kNoValue && !graph.values.contains(output)) {
         fail(graph, node, fmt::format("%{} is no value", output));
       }
     }
   }
   for (const Output& output : graph.outputs) {
-    if (output.value != kNoValue && !in_table(graph, output.value)) {
+    if (output.value != kNoValue && !graph.values.contains(output.value)) {
       fail(fmt::format("an output is %{}", output.value));
     }
   }
@@ -35,16 +31,16 @@ void one_definition(Facts& facts) {
   const Graph& graph = facts.graph;
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const ValueId id = graph.inputs[i].value;
-    int32_t& definition = facts.definition[static_cast<size_t>(id)];
+    int32_t& definition = facts.definition[id];
     if (definition != kUndefined) fail(fmt::format("%{} stands twice among the inputs", id));
     definition = kGraphInput;
-    facts.input_of[static_cast<size_t>(id)] = static_cast<int32_t>(i);
+    facts.input_of[id] = static_cast<int32_t>(i);
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     for (const ValueId output : node.outputs) {
       if (output == kNoValue) continue;
-      int32_t& definition = facts.definition[static_cast<size_t>(output)];
+      int32_t& definition = facts.definition[output];
       if (definition != kUndefined) {
         fail(graph, node, fmt::format("%{} is defined a second time", output));
       }
@@ -57,7 +53,7 @@ void defined_before_use(Facts& facts) {
   const Graph& graph = facts.graph;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId input : graph.nodes[i].inputs) {
-      const int32_t definition = facts.definition[static_cast<size_t>(input)];
+      const int32_t definition = facts.definition[input];
       if (definition == kUndefined || definition >= static_cast<int32_t>(i)) {
         fail(graph, graph.nodes[i], fmt::format("%{} is used before its definition", input));
       }
@@ -65,7 +61,7 @@ void defined_before_use(Facts& facts) {
   }
   for (const Output& output : graph.outputs) {
     if (output.value == kNoValue) continue;
-    if (facts.definition[static_cast<size_t>(output.value)] == kUndefined) {
+    if (facts.definition[output.value] == kUndefined) {
       fail(fmt::format("the output %{} is defined nowhere", output.value));
     }
   }
@@ -75,7 +71,7 @@ void arguments_take_all_inputs(Facts& facts) {
   const Graph& graph = facts.graph;
   for (const Node& node : graph.nodes) {
     if (!node.op) fail(graph, node, "the node has no operator");
-    if (node.tokens < 0 || static_cast<size_t>(node.tokens) > node.outputs.size()) {
+    if (node.tokens < 0 || std::cmp_greater(node.tokens, node.outputs.size())) {
       fail(graph, node, fmt::format("{} tokens do not fit the outputs", node.tokens));
     }
     int64_t taken = node.tokens;
@@ -91,7 +87,7 @@ void arguments_take_all_inputs(Facts& facts) {
 void tokens_stand_last(Facts& facts) {
   const Graph& graph = facts.graph;
   for (const Node& node : graph.nodes) {
-    const size_t first_input = node.inputs.size() - static_cast<size_t>(node.tokens);
+    const size_t first_input = node.inputs.size() - node.tokens;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const bool token = graph.value(node.inputs[i]).kind == ValueKind::token;
       if (token != (i >= first_input)) {
@@ -99,7 +95,7 @@ void tokens_stand_last(Facts& facts) {
              fmt::format("%{} is a token among data, or the other way round", node.inputs[i]));
       }
     }
-    const size_t first_output = node.outputs.size() - static_cast<size_t>(node.tokens);
+    const size_t first_output = node.outputs.size() - node.tokens;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ValueId output = node.outputs[i];
       const bool token = output != kNoValue && graph.value(output).kind == ValueKind::token;
@@ -112,21 +108,20 @@ void tokens_stand_last(Facts& facts) {
 
 void tokens_form_threads(Facts& facts) {
   const Graph& graph = facts.graph;
-  std::vector<bool> used(graph.values.size(), false);
+  IdMap<ValueId, bool> used(graph.values.size(), false);
   const auto use = [&](ValueId token) {
-    const bool again = used[static_cast<size_t>(token)];
-    used[static_cast<size_t>(token)] = true;
+    const bool again = used[token];
+    used[token] = true;
     return !again;
   };
-  std::vector<bool> state(graph.values.size(), false);
+  IdMap<ValueId, bool> state(graph.values.size(), false);
   for (const Input& input : graph.inputs) {
-    if (input.kind == InputKind::saved) state[static_cast<size_t>(input.value)] = true;
+    if (input.kind == InputKind::saved) state[input.value] = true;
   }
   for (const Node& node : graph.nodes) {
-    for (size_t i = node.inputs.size() - static_cast<size_t>(node.tokens); i < node.inputs.size();
-         ++i) {
+    for (size_t i = node.inputs.size() - node.tokens; i < node.inputs.size(); ++i) {
       // A saved state may be drawn from more than once.
-      if (state[static_cast<size_t>(node.inputs[i])]) continue;
+      if (state[node.inputs[i]]) continue;
       if (!use(node.inputs[i])) {
         fail(graph, node, fmt::format("the token %{} was used before", node.inputs[i]));
       }
@@ -153,7 +148,7 @@ void blocks_are_known(Facts& facts) {
   const Graph& graph = facts.graph;
   for (size_t i = 0; i < graph.blocks.size(); ++i) {
     const int32_t around = graph.blocks[i];
-    if (around < -1 || around >= static_cast<int32_t>(i)) {
+    if (around < -1 || std::cmp_greater_equal(around, i)) {
       fail(fmt::format("block {} is in block {}, which does not come before", i, around));
     }
   }
@@ -184,7 +179,7 @@ void symbols_are_named(Facts& facts) {
   const Graph& graph = facts.graph;
   const auto named = [&graph](const auto& self, const IntExpr& expr) -> bool {
     if (expr.kind() == IntExpr::Kind::symbol) {
-      return static_cast<size_t>(expr.symbol_id()) < graph.symbols.size();
+      return std::cmp_less(expr.symbol_id(), graph.symbols.size());
     }
     for (const IntExpr& operand : expr.operands()) {
       if (!self(self, operand)) return false;
@@ -192,7 +187,7 @@ void symbols_are_named(Facts& facts) {
     return true;
   };
   const auto check = [&](ValueId id) {
-    if (id == kNoValue || graph.value(id).kind != ValueKind::tensor) return;
+    if (!graph.is_tensor(id)) return;
     const TensorMeta& meta = graph.value(id).meta;
     for (const Shape* shape : {&meta.sizes, &meta.strides}) {
       for (const IntExpr& entry : *shape) {
@@ -213,10 +208,9 @@ void forward_does_not_wait_for_backward(Facts& facts) {
     if (node.phase != Phase::forward) continue;
     for (const ValueId input : node.inputs) {
       const Node* producer = facts.producer(input);
-      const int32_t position = facts.input_of[static_cast<size_t>(input)];
-      const bool late =
-          (producer && producer->phase == Phase::backward) ||
-          (position >= 0 && graph.inputs[static_cast<size_t>(position)].kind == InputKind::tangent);
+      const int32_t position = facts.input_of[input];
+      const bool late = (producer && producer->phase == Phase::backward) ||
+                        (position >= 0 && graph.inputs[position].kind == InputKind::tangent);
       if (late) fail(graph, node, fmt::format("%{} belongs to the backward pass", input));
     }
   }

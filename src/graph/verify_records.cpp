@@ -15,7 +15,7 @@ constexpr int kOutputPlace[] = {
     /*result*/ 0,       /*base*/ 1,  /*mutated_input*/ 2, /*generator_token*/ 3,
     /*effect_token*/ 3, /*saved*/ 4, /*gradient*/ 4};
 
-bool below(int32_t index, size_t size) { return index >= 0 && static_cast<size_t>(index) < size; }
+bool below(int32_t index, size_t size) { return index >= 0 && std::cmp_less(index, size); }
 
 bool has_primals(const Graph& graph) {
   return std::any_of(graph.inputs.begin(), graph.inputs.end(),
@@ -23,8 +23,7 @@ bool has_primals(const Graph& graph) {
 }
 
 bool is_primal(const Graph& graph, int32_t index) {
-  return below(index, graph.inputs.size()) &&
-         graph.inputs[static_cast<size_t>(index)].kind == InputKind::primal;
+  return below(index, graph.inputs.size()) && graph.inputs[index].kind == InputKind::primal;
 }
 
 void calling_convention(Facts& facts) {
@@ -99,8 +98,8 @@ void inputs_refer_to_what_exists(Facts& facts) {
       fail(fmt::format("%{} is the gradient of input {}", input.value, input.source.index));
     }
     if (input.kind != InputKind::tangent || !joint) continue;
-    const bool valid = below(input.index, graph.outputs.size()) &&
-                       of_forward(graph.outputs[static_cast<size_t>(input.index)].kind);
+    const bool valid =
+        below(input.index, graph.outputs.size()) && of_forward(graph.outputs[input.index].kind);
     if (!valid) {
       fail(fmt::format("the tangent %{} belongs to output {}", input.value, input.index));
     }
@@ -119,7 +118,7 @@ void outputs_refer_to_what_exists(Facts& facts) {
                        text::word(text::kOutputKinds, output.kind), output.value, output.index));
     }
     if (output.kind == OutputKind::mutated_input && joint) {
-      const Input& input = graph.inputs[static_cast<size_t>(output.index)];
+      const Input& input = graph.inputs[output.index];
       if (!input.mutates_data && !input.mutates_metadata && !output.requires_grad) {
         fail(fmt::format("%{} is written back to input {}, which is not marked as mutated",
                          output.value, output.index));
@@ -136,8 +135,8 @@ void aliases_refer_to_what_exists(Facts& facts) {
     if (alias.of_input()) {
       valid = is_primal(graph, alias.index);
     } else if (alias.of_output()) {
-      valid = below(alias.index, graph.outputs.size()) &&
-              handed_out(graph.outputs[static_cast<size_t>(alias.index)].kind);
+      valid =
+          below(alias.index, graph.outputs.size()) && handed_out(graph.outputs[alias.index].kind);
     }
     if (!valid) {
       fail(fmt::format("%{} has the record \"{} {}\"", output.value,

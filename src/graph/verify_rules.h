@@ -33,12 +33,12 @@ struct Facts {
         input_of(checked.values.size(), -1) {}
 
   const Graph& graph;
-  std::vector<int32_t> definition;  ///< by ValueId: node position, kGraphInput or kUndefined
-  std::vector<int32_t> input_of;    ///< by ValueId: position among Graph::inputs or -1
+  IdMap<ValueId, int32_t> definition;  ///< node position, kGraphInput or kUndefined
+  IdMap<ValueId, int32_t> input_of;    ///< position among Graph::inputs or -1
 
   const Node* producer(ValueId value) const {
-    const int32_t position = definition[static_cast<size_t>(value)];
-    return position < 0 ? nullptr : &graph.nodes[static_cast<size_t>(position)];
+    const int32_t position = definition[value];
+    return position < 0 ? nullptr : &graph.nodes[position];
   }
 };
 

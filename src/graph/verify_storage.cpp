@@ -8,15 +8,11 @@
 namespace antegrad::verify_detail {
 namespace {
 
-bool is_tensor(const Graph& graph, ValueId id) {
-  return id != kNoValue && graph.value(id).kind == ValueKind::tensor;
-}
-
 void inputs_own_their_storage(Facts& facts) {
   const Graph& graph = facts.graph;
   for (const Input& input : graph.inputs) {
     // Arguments that share memory are told by their alias class, or are views of one base.
-    if (is_tensor(graph, input.value) && graph.value(input.value).storage != input.value) {
+    if (graph.is_tensor(input.value) && !graph.owns_storage(input.value)) {
       fail(fmt::format("the input %{} has the storage {}", input.value,
                        graph.value(input.value).storage));
     }
@@ -30,15 +26,15 @@ void only_views_share_storage(Facts& facts) {
     // An in-place operator returns what it wrote; it may return more, which is its own.
     bool shares = traits.view || traits.mutates;
     for (const ValueId output : node.outputs) {
-      if (!is_tensor(graph, output)) continue;
+      if (!graph.is_tensor(output)) continue;
       const StorageId storage = graph.value(output).storage;
       if (shares) {
-        if (node.inputs.empty() || !is_tensor(graph, node.inputs[0]) ||
+        if (node.inputs.empty() || !graph.is_tensor(node.inputs[0]) ||
             graph.value(node.inputs[0]).storage != storage) {
           fail(graph, node, fmt::format("%{} has another storage than input 0", output));
         }
         shares = traits.view;
-      } else if (storage != output) {
+      } else if (!graph.owns_storage(output)) {
         fail(graph, node, fmt::format("%{} is new and has the storage {}", output, storage));
       }
     }
@@ -50,16 +46,16 @@ void storage_is_not_read_after_it_was_overwritten(Facts& facts) {
   // By storage: position of the last in-place node that wrote it.
   std::unordered_map<StorageId, int32_t> written;
   const auto stale = [&](ValueId id) {
-    if (!is_tensor(graph, id)) return false;
+    if (!graph.is_tensor(id)) return false;
     const auto found = written.find(graph.value(id).storage);
-    return found != written.end() && facts.definition[static_cast<size_t>(id)] < found->second;
+    return found != written.end() && facts.definition[id] < found->second;
   };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     for (const ValueId input : node.inputs) {
       if (stale(input)) fail(graph, node, fmt::format("%{} was overwritten", input));
     }
-    if (node.op.traits().mutates && !node.inputs.empty() && is_tensor(graph, node.inputs[0])) {
+    if (node.op.traits().mutates && !node.inputs.empty() && graph.is_tensor(node.inputs[0])) {
       written[graph.value(node.inputs[0]).storage] = static_cast<int32_t>(i);
     }
   }
@@ -71,36 +67,36 @@ void storage_is_not_read_after_it_was_overwritten(Facts& facts) {
 
 /// A value that is no view: the program may hand its storage on.
 bool owns_storage(const Facts& facts, ValueId id) {
-  if (facts.graph.value(id).storage == id) return true;
+  if (facts.graph.owns_storage(id)) return true;
   const Node* producer = facts.producer(id);
   return producer && producer->op.traits().mutates && !producer->op.traits().view;
 }
 
 void saved_values_own_their_storage(Facts& facts) {
-  std::vector<bool> saved(facts.graph.values.size(), false);
+  IdMap<ValueId, bool> saved(facts.graph.values.size(), false);
   for (const Output& output : facts.graph.outputs) {
-    if (output.kind != OutputKind::saved || !is_tensor(facts.graph, output.value)) continue;
+    if (output.kind != OutputKind::saved || !facts.graph.is_tensor(output.value)) continue;
     if (!owns_storage(facts, output.value)) {
       fail(fmt::format("%{} is a view of storage {}", output.value,
                        facts.graph.value(output.value).storage));
     }
-    if (saved[static_cast<size_t>(output.value)]) {
+    if (saved[output.value]) {
       fail(fmt::format("%{} is saved twice", output.value));
     }
-    saved[static_cast<size_t>(output.value)] = true;
+    saved[output.value] = true;
   }
 }
 
 void shared_results_say_so(Facts& facts) {
   const Graph& graph = facts.graph;
-  std::vector<bool> taken(graph.values.size(), false);  // by storage
+  IdMap<StorageId, bool> taken(graph.values.size(), false);
   for (const Input& input : graph.inputs) {
-    if (is_tensor(graph, input.value)) taken[static_cast<size_t>(input.value)] = true;
+    if (graph.is_tensor(input.value)) taken[graph.value(input.value).storage] = true;
   }
   for (const Output& output : graph.outputs) {
-    if (!handed_out(output.kind) || !is_tensor(graph, output.value)) continue;
+    if (!handed_out(output.kind) || !graph.is_tensor(output.value)) continue;
     if (output.alias.kind != OutputAlias::Kind::none) continue;
-    const auto storage = static_cast<size_t>(graph.value(output.value).storage);
+    const StorageId storage = graph.value(output.value).storage;
     if (taken[storage]) {
       fail(
           fmt::format("the result %{} shares storage {} with an input or another result and has "
@@ -115,23 +111,23 @@ void gradients_share_nothing(Facts& facts) {
   const Graph& graph = facts.graph;
   enum class Holder : uint8_t { nobody, primal, result, gradient };
   constexpr std::string_view kHolders[] = {"nobody", "a primal", "a result", "another gradient"};
-  std::vector<Holder> holder(graph.values.size(), Holder::nobody);  // by storage
+  IdMap<StorageId, Holder> holder(graph.values.size(), Holder::nobody);
   for (const Input& input : graph.inputs) {
-    if (input.kind == InputKind::primal) holder[static_cast<size_t>(input.value)] = Holder::primal;
+    if (input.kind == InputKind::primal) holder[StorageId(input.value)] = Holder::primal;
   }
   for (const Output& output : graph.outputs) {
-    if (!handed_out(output.kind) || !is_tensor(graph, output.value)) continue;
-    holder[static_cast<size_t>(graph.value(output.value).storage)] = Holder::result;
+    if (!handed_out(output.kind) || !graph.is_tensor(output.value)) continue;
+    holder[graph.value(output.value).storage] = Holder::result;
   }
-  std::vector<bool> tangent(graph.values.size(), false);
+  IdMap<StorageId, bool> tangent(graph.values.size(), false);
   for (const Input& input : graph.inputs) {
-    if (input.kind == InputKind::tangent) tangent[static_cast<size_t>(input.value)] = true;
+    if (input.kind == InputKind::tangent) tangent[StorageId(input.value)] = true;
   }
   for (const Output& output : graph.outputs) {
-    if (output.kind != OutputKind::gradient || !is_tensor(graph, output.value)) continue;
+    if (output.kind != OutputKind::gradient || !graph.is_tensor(output.value)) continue;
     const StorageId storage = graph.value(output.value).storage;
-    if (storage >= 0 && tangent[static_cast<size_t>(storage)]) continue;  // handed on
-    Holder& current = holder[static_cast<size_t>(graph.value(output.value).storage)];
+    if (storage.valid() && tangent[storage]) continue;  // handed on
+    Holder& current = holder[storage];
     if (current != Holder::nobody) {
       fail(fmt::format("the gradient %{} of input {} shares its storage with {}", output.value,
                        output.index, kHolders[static_cast<size_t>(current)]));

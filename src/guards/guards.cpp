@@ -88,7 +88,7 @@ GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, c
 at::Tensor GuardSet::Found::find(const Leaves& arguments) const {
   at::Tensor holder;
   if (leaf >= 0) {
-    holder = arguments.tensors[static_cast<size_t>(leaf)];
+    holder = arguments.tensors[leaf];
   } else if (slot != nullptr) {
     holder = *slot;
   } else if (auto impl = held.lock()) {
@@ -114,9 +114,9 @@ bool GuardSet::arguments_hold(const Leaves& arguments, std::string* why) const {
       }
       return false;
     }
-    const auto first = static_cast<size_t>(first_leaf_[i]);
+    const auto first = first_leaf_[i];
     if (leaf_inputs_[i] < 0) continue;
-    if (first != i && !arguments.tensors[first].is_same(tensor)) {
+    if (std::cmp_not_equal(first, i) && !arguments.tensors[first].is_same(tensor)) {
       if (why != nullptr) {
         *why = "arguments " + std::to_string(first) + " and " + std::to_string(i) +
                " were the same tensor";
@@ -177,8 +177,7 @@ bool GuardSet::memory_holds(const Leaves& arguments, std::string* why) const {
   if (memory_.empty()) return true;
   const auto now = primals(arguments);
   const bool views = std::all_of(views_.begin(), views_.end(), [&](const auto& pair) {
-    return torch_compat::base_or_self(now[static_cast<size_t>(pair.first)])
-        .is_same(now[static_cast<size_t>(pair.second)]);
+    return torch_compat::base_or_self(now[pair.first]).is_same(now[pair.second]);
   });
   if (views && memory_of(now) == memory_) return true;
   if (why != nullptr) *why = "which tensors share memory, of which some is written";
@@ -205,17 +204,17 @@ bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* wh
 std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
   std::vector<at::Tensor> primals(primal_count_);
   for (size_t i = 0; i < leaf_inputs_.size(); ++i) {
-    if (leaf_inputs_[i] >= 0) primals[static_cast<size_t>(leaf_inputs_[i])] = arguments.tensors[i];
+    if (leaf_inputs_[i] >= 0) primals[leaf_inputs_[i]] = arguments.tensors[i];
   }
   slots_.collect(primals);
   for (const auto& guard : anonymous_) {
-    primals[static_cast<size_t>(guard.primal)] = at::Tensor(guard.tensor.lock());
+    primals[guard.primal] = at::Tensor(guard.tensor.lock());
   }
   for (const auto& constant : constants_) {
-    primals[static_cast<size_t>(constant.primal)] = constant.tensor;
+    primals[constant.primal] = constant.tensor;
   }
   for (const auto& found : found_) {
-    primals[static_cast<size_t>(found.primal)] = found.find(arguments);
+    primals[found.primal] = found.find(arguments);
   }
   return primals;
 }

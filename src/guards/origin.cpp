@@ -16,7 +16,7 @@ std::string other_answer(const Origin& origin, size_t number, const ops::Answer&
   if (number >= origin.questions.size()) return "data were not asked what is now " + is;
   const auto& was = origin.questions[number];
   const auto raw = origin.raw->unpack();
-  const auto& node = raw.nodes[static_cast<size_t>(was.node)];
+  const auto& node = raw.nodes[was.node];
   return "what data answer to " + node_text(raw, node) + " was " + ops::to_text(was.assumed) +
          ", is " + is;
 }

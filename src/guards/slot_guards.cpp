@@ -93,7 +93,7 @@ bool SlotGuards::explain(size_t index, std::string* why) const {
 
 void SlotGuards::collect(std::vector<at::Tensor>& primals) const {
   for (size_t i = 0; i < checks_.size(); ++i) {
-    primals[static_cast<size_t>(details_[i].primal)] = *checks_[i].slot;
+    primals[details_[i].primal] = *checks_[i].slot;
   }
 }
 

@@ -26,7 +26,7 @@ class Filter {
   std::string why_not(ValueId id) const {
     if (!can_be_hooked(graph_, id)) return "it does not fill its memory";
     if (mode_ == HookFilter::all) return "";
-    const auto owner = owners_[at(graph_.value(id).storage)];
+    const auto owner = owners_[graph_.value(id).storage];
     if (owner == Owner::held) return "it is a parameter, a buffer or held by the callable";
     if (mode_ == HookFilter::no_static || owner == Owner::program) return "";
     return owner == Owner::argument ? "it is an argument" : "it is a result";
@@ -35,7 +35,7 @@ class Filter {
  private:
   const Graph& graph_;
   const HookFilter mode_;
-  const std::vector<Owner> owners_;
+  const IdMap<StorageId, Owner> owners_;
 };
 
 bool change_nothing(const HookedTensor& tensor) {
@@ -107,7 +107,7 @@ CapturedHooks capture_packed(std::span<HookCaptures> ways, const Partition& part
   for (const auto& saved : partition.plan.saved) {
     const auto it = partition.packed.find(saved.value);
     if (it == partition.packed.end()) continue;
-    auto& way = ways[static_cast<size_t>(it->second)];
+    auto& way = ways[it->second];
     auto tensor = way.on(forward.value(saved.value).meta);
     tensor.value = saved.value;
     names.insert(way.pair().options.name);
@@ -129,8 +129,7 @@ Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, Ho
   std::vector<ValueId> candidates;
   for (const auto& node : joint.nodes) {
     for (const auto id : node.outputs) {
-      const bool tensor = id != kNoValue && joint.value(id).kind == ValueKind::tensor;
-      if (tensor && joint.value(id).storage == id && names.why_not(id).empty()) {
+      if (joint.is_tensor(id) && joint.owns_storage(id) && names.why_not(id).empty()) {
         candidates.push_back(id);
       }
     }

@@ -65,7 +65,7 @@ int write_all(int file, const char* data, size_t bytes) {
     if (written < 0) return errno;
     if (written == 0) return ENOSPC;
     data += written;
-    bytes -= static_cast<size_t>(written);
+    bytes -= written;
   }
   return 0;
 }

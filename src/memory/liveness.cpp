@@ -6,12 +6,12 @@ namespace antegrad {
 
 std::vector<StorageLife> liveness(const Graph& graph, const ByteRules& rules) {
   std::vector<StorageLife> lives;
-  const std::vector<int32_t> last = last_storage_uses(graph, Uses::by_nodes_and_outputs);
+  const IdMap<StorageId, int32_t> last = last_storage_uses(graph, Uses::by_nodes_and_outputs);
   const auto define = [&](ValueId id, int32_t position) {
-    if (id == kNoValue) return;
+    if (!graph.is_tensor(id) || !graph.owns_storage(id)) return;
     const Value& value = graph.value(id);
-    if (value.kind != ValueKind::tensor || value.storage != id) return;
-    lives.push_back({id, position, last[at(id)], storage_bytes(value.meta, rules)});
+    lives.push_back(
+        {value.storage, position, last[value.storage], storage_bytes(value.meta, rules)});
   };
   for (const Input& input : graph.inputs) define(input.value, -1);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -14,7 +14,7 @@
 namespace antegrad {
 
 struct StorageLife {
-  StorageId storage = -1;
+  StorageId storage;
   /// Position of the producer; -1 for a graph input.
   int32_t first = -1;
   /// Position of the last node that reads or produces a value of the storage. The number of nodes

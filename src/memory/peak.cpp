@@ -29,9 +29,9 @@ class Simulation {
     std::vector<int64_t> made(count, 0);
     std::vector<int64_t> dying(count + 1, 0);
     for (const StorageLife& life : lives) {
-      if (life.first >= 0) made[static_cast<size_t>(life.first)] += life.bytes;
+      if (life.first >= 0) made[life.first] += life.bytes;
       // An unused input is freed when the first node runs.
-      if (freed_here(life)) dying[static_cast<size_t>(std::max(life.last, 0))] += life.bytes;
+      if (freed_here(life)) dying[std::max(life.last, 0)] += life.bytes;
     }
     for (size_t i = 0; i < count; ++i) {
       const Node& node = graph.nodes[i];
@@ -52,18 +52,14 @@ class Simulation {
   int64_t live_ = 0;
 };
 
-bool is_tensor(const Graph& graph, ValueId id) {
-  return id != kNoValue && graph.value(id).kind == ValueKind::tensor;
+void mark_storage(const Graph& graph, ValueId id, IdMap<StorageId, bool>& storages) {
+  if (graph.is_tensor(id)) storages[graph.value(id).storage] = true;
 }
 
-void mark_storage(const Graph& graph, ValueId id, std::vector<bool>& storages) {
-  if (is_tensor(graph, id)) storages[at(graph.value(id).storage)] = true;
-}
-
-std::vector<bool> inputs_of(const Graph& graph, InputKind kind) {
-  std::vector<bool> result(graph.values.size(), false);
+IdMap<StorageId, bool> inputs_of(const Graph& graph, InputKind kind) {
+  IdMap<StorageId, bool> result(graph.values.size(), false);
   for (const Input& input : graph.inputs) {
-    if (input.kind == kind) result[static_cast<size_t>(input.value)] = true;
+    if (input.kind == kind) result[StorageId(input.value)] = true;
   }
   return result;
 }
@@ -73,13 +69,14 @@ template <class Record, class Kind>
 std::vector<StorageLife> states_of(const Graph& graph, const std::vector<Record>& records,
                                    Kind saved, const ByteRules& rules) {
   std::vector<StorageLife> lives;
-  std::vector<int32_t> last;
+  IdMap<ValueId, int32_t> last;
   for (const Record& record : records) {
     if (record.kind != saved || record.value == kNoValue) continue;
     if (graph.value(record.value).kind != ValueKind::token) continue;
     if (last.empty()) last = last_uses(graph, Uses::by_nodes);
-    const std::string& generator = graph.generators[at(record.index)];
-    lives.push_back({record.value, -1, last[at(record.value)], state_bytes(generator, rules)});
+    const std::string& generator = graph.generators[record.index];
+    lives.push_back(
+        {StorageId(record.value), -1, last[record.value], state_bytes(generator, rules)});
   }
   return lives;
 }
@@ -92,10 +89,10 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   timeline.points.reserve(forward.nodes.size() + backward.nodes.size());
   Simulation simulation(timeline);
 
-  // By storage of the forward, whose nodes may write in place by now. The plan names values; the
+  // Storages of the forward, whose nodes may write in place by now. The plan names values; the
   // owner of a value owns its storage.
-  std::vector<bool> of_caller = inputs_of(forward, InputKind::primal);
-  std::vector<bool> saved(forward.values.size(), false);
+  IdMap<StorageId, bool> of_caller = inputs_of(forward, InputKind::primal);
+  IdMap<StorageId, bool> saved(forward.values.size(), false);
   for (size_t i = 0; i < plan.handed_out.size(); ++i) {
     mark_storage(forward, forward.outputs[i].value, of_caller);
   }
@@ -103,36 +100,36 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   std::vector<StorageLife> forward_lives = liveness(forward, rules);
   for (StorageLife state : states_of(forward, forward.outputs, OutputKind::saved, rules)) {
     state.first = state.last;  // allocated when the draw begins
-    saved[at(state.storage)] = true;
+    saved[state.storage] = true;
     forward_lives.push_back(state);
   }
   simulation.run(forward, Phase::forward, forward_lives, rules, [&](const StorageLife& life) {
-    return !of_caller[at(life.storage)] && !saved[at(life.storage)];
+    return !of_caller[life.storage] && !saved[life.storage];
   });
   for (const StorageLife& life : forward_lives) {
-    const bool kept = saved[at(life.storage)] && !of_caller[at(life.storage)];
+    const bool kept = saved[life.storage] && !of_caller[life.storage];
     if (kept) timeline.saved_bytes += life.bytes;
   }
 
   // The backward cannot free what the caller holds.
-  std::vector<bool> not_ours(backward.values.size(), false);
+  IdMap<StorageId, bool> not_ours(backward.values.size(), false);
   for (const Input& input : backward.inputs) {
     if (input.kind == InputKind::tangent) {
-      not_ours[at(input.value)] = true;
-    } else if (input.kind == InputKind::saved && is_tensor(backward, input.value)) {
-      not_ours[at(input.value)] = of_caller[at(forward.value(input.value).storage)];
+      not_ours[StorageId(input.value)] = true;
+    } else if (input.kind == InputKind::saved && backward.is_tensor(input.value)) {
+      not_ours[StorageId(input.value)] = of_caller[forward.value(input.value).storage];
     }
   }
-  const std::vector<bool> tangents = inputs_of(backward, InputKind::tangent);
+  const IdMap<StorageId, bool> tangents = inputs_of(backward, InputKind::tangent);
   std::vector<StorageLife> backward_lives = liveness(backward, rules);
   for (const StorageLife& state : states_of(backward, backward.inputs, InputKind::saved, rules)) {
     backward_lives.push_back(state);
   }
   for (const StorageLife& life : backward_lives) {
-    if (tangents[at(life.storage)]) simulation.allocate(life.bytes);
+    if (tangents[life.storage]) simulation.allocate(life.bytes);
   }
   simulation.run(backward, Phase::backward, backward_lives, rules,
-                 [&](const StorageLife& life) { return !not_ours[at(life.storage)]; });
+                 [&](const StorageLife& life) { return !not_ours[life.storage]; });
   return timeline;
 }
 

@@ -130,10 +130,8 @@ c10::IValue to_ivalue(const Attr& attr, const AttrTables& tables,
             return IValue(torch_compat::memory_format_from_name(f.name));
           },
           [](const Device& d) { return IValue(torch_compat::to_c10_device(d)); },
-          [&](const attr::Generator& g) {
-            return IValue(tables.generators[static_cast<size_t>(g.index)]);
-          },
-          [&](const attr::Opaque& o) { return tables.opaques[static_cast<size_t>(o.index)]; },
+          [&](const attr::Generator& g) { return IValue(tables.generators[g.index]); },
+          [&](const attr::Opaque& o) { return tables.opaques[o.index]; },
           [&](const attr::Scalar& s) { return IValue(to_scalar(s, symbols)); },
           [&](const attr::WrappedNumber& w) {
             auto tensor =

@@ -6,7 +6,6 @@
 
 #include <antegrad/error.h>
 
-#include "graph/ids.h"
 #include "partition/max_flow.h"
 
 namespace antegrad {
@@ -32,7 +31,7 @@ class Network {
     AG_CHECK(cut.capacity < kInfiniteCapacity, "what cannot be saved cannot be run again either");
     std::vector<bool> saved(run_.size());
     for (size_t i = 0; i < run_.size(); ++i) {
-      saved[i] = cut.on_source_side[at(run_[i])] && !cut.on_source_side[at(have_[i])];
+      saved[i] = cut.on_source_side[run_[i]] && !cut.on_source_side[have_[i]];
     }
     return saved;
   }
@@ -43,20 +42,20 @@ class Network {
   void merge(const Bans& bans) {
     for (int32_t step = steps_.size(); step-- > 0;) {
       if (steps_[step].place == Place::backward) {
-        run_[at(step)] = have_[at(step)] = kSink;
+        run_[step] = have_[step] = kSink;
         continue;
       }
       const auto users = steps_.users(step);
       const bool needed =
           steps_[step].needed_at_end ||
-          std::any_of(users.begin(), users.end(), [&](int32_t u) { return run_[at(u)] == kSink; });
-      have_[at(step)] = needed ? kSink : vertices_++;
-      if (!bans[at(step)].empty()) {
-        run_[at(step)] = kSource;
-      } else if (std::isinf(weights_[at(step)])) {
-        run_[at(step)] = have_[at(step)];
+          std::any_of(users.begin(), users.end(), [&](int32_t u) { return run_[u] == kSink; });
+      have_[step] = needed ? kSink : vertices_++;
+      if (!bans[step].empty()) {
+        run_[step] = kSource;
+      } else if (std::isinf(weights_[step])) {
+        run_[step] = have_[step];
       } else {
-        run_[at(step)] = vertices_++;
+        run_[step] = vertices_++;
       }
     }
   }
@@ -68,11 +67,11 @@ class Network {
     const double largest = static_cast<double>(kInfiniteCapacity) / 2;
     const double scale = total < largest ? 1 : largest / total;
     for (int32_t step = 0; step < steps_.size(); ++step) {
-      const double weight = weights_[at(step)];
-      add(run_[at(step)], have_[at(step)],
+      const double weight = weights_[step];
+      add(run_[step], have_[step],
           std::isinf(weight) ? kInfiniteCapacity : static_cast<int64_t>(weight * scale));
       for (const int32_t user : steps_.users(step)) {
-        add(have_[at(step)], run_[at(user)], kInfiniteCapacity);
+        add(have_[step], run_[user], kInfiniteCapacity);
       }
     }
   }
@@ -100,54 +99,52 @@ class SavedBytes {
  public:
   explicit SavedBytes(const StepGraph& steps)
       : steps_(steps), held_(steps.graph().values.size(), false) {
-    for (const Input& input : steps.graph().inputs) held_[at(input.value)] = !input.mutates_data;
+    for (const Input& input : steps.graph().inputs)
+      held_[StorageId(input.value)] = !input.mutates_data;
     for (const Output& output : steps.graph().outputs) {
       if (!handed_out(output.kind) || output.value == kNoValue) continue;
       const StorageId storage = steps.graph().value(output.value).storage;
-      if (storage >= 0) held_[at(storage)] = true;
+      if (storage.valid()) held_[storage] = true;
     }
   }
 
   int64_t of(StorageId storage) const {
-    return held_[at(storage)] ? 0 : steps_.storage_bytes(storage);
+    return held_[storage] ? 0 : steps_.storage_bytes(ValueId(storage));
   }
-  int64_t of(const std::vector<bool>& saved) const {
+  int64_t of(const IdMap<ValueId, bool>& saved) const {
     int64_t sum = 0;
-    for (size_t id = 0; id < saved.size(); ++id) {
-      if (saved[id]) sum += of(static_cast<StorageId>(id));
+    for (const ValueId id : saved.ids()) {
+      if (saved[id]) sum += of(StorageId(id));
     }
     return sum;
   }
 
  private:
   const StepGraph& steps_;
-  std::vector<bool> held_;  // by storage
+  IdMap<StorageId, bool> held_;
 };
 
 namespace {
 
 /// The values to save for these steps: for a view its base.
-std::vector<bool> storages(const StepGraph& steps, const std::vector<bool>& saved_steps) {
-  std::vector<bool> saved(steps.graph().values.size(), false);
+IdMap<ValueId, bool> storages(const StepGraph& steps, const std::vector<bool>& saved_steps) {
+  IdMap<ValueId, bool> saved(steps.graph().values.size(), false);
   for (int32_t step = 0; step < steps.size(); ++step) {
-    if (!saved_steps[at(step)]) continue;
-    const ValueId id = steps[step].value;
-    const StorageId storage = steps.graph().value(id).storage;
-    saved[at(storage >= 0 ? storage : id)] = true;
+    if (!saved_steps[step]) continue;
+    saved[steps.graph().base(steps[step].value)] = true;
   }
   return saved;
 }
 
 /// What default_partition() saves.
-std::vector<bool> read_by_backward(const StepGraph& steps) {
-  std::vector<bool> read(at(steps.size()), false);
+IdMap<ValueId, bool> read_by_backward(const StepGraph& steps) {
+  std::vector<bool> read(steps.size(), false);
   for (int32_t step = 0; step < steps.size(); ++step) {
     if (steps[step].place == Place::backward || steps[step].value == kNoValue) continue;
     const auto users = steps.users(step);
-    read[at(step)] =
-        steps[step].needed_at_end || std::any_of(users.begin(), users.end(), [&](int32_t user) {
-          return steps[user].place == Place::backward;
-        });
+    read[step] = steps[step].needed_at_end ||
+                 std::any_of(users.begin(), users.end(),
+                             [&](int32_t user) { return steps[user].place == Place::backward; });
   }
   return storages(steps, read);
 }
@@ -166,8 +163,8 @@ CutSolution::CutSolution(const StepGraph& steps, const MinCutOptions& options,
   for (int32_t step = 0; step < steps_.size(); ++step) {
     if (steps_[step].place == Place::backward) continue;
     const Weight weight = weight_of_saving(steps_, options, step);
-    weights_[at(step)] = weight.bytes;
-    weight_rules_[at(step)] = weight.rule;
+    weights_[step] = weight.bytes;
+    weight_rules_[step] = weight.rule;
   }
   lift(options, lifting);
   cut();
@@ -183,21 +180,21 @@ void CutSolution::lift(const MinCutOptions& options, const Lifting& lifting) {
   if (!lifting.all && lifting.steps.empty()) return;
   lifted_.assign(bans_.size(), false);
   for (int32_t step = 0; step < steps_.size(); ++step) {
-    if (bans_[at(step)].empty() || (!lifting.all && !lifting.steps[at(step)])) continue;
+    if (bans_[step].empty() || (!lifting.all && !lifting.steps[step])) continue;
     if (!may_lift_ban(steps_, options, step)) continue;
-    bans_[at(step)] = {};
-    lifted_[at(step)] = true;
+    bans_[step] = {};
+    lifted_[step] = true;
   }
   if (!lifting.all) return;
   // Nothing else is saved, not even what would take less than what it is made of.
   int32_t maker = -1;
   for (int32_t step = 0; step < steps_.size(); ++step) {
     if (!steps_[step].picks) maker = step;
-    const bool must_be_saved = !bans_[at(step)].empty() || !bans_[at(maker)].empty();
+    const bool must_be_saved = !bans_[step].empty() || !bans_[maker].empty();
     if (must_be_saved || steps_.input(step) || steps_[step].place == Place::backward) continue;
-    if (std::isinf(weights_[at(step)])) continue;
-    weights_[at(step)] = std::numeric_limits<double>::infinity();
-    weight_rules_[at(step)] = kBudget;
+    if (std::isinf(weights_[step])) continue;
+    weights_[step] = std::numeric_limits<double>::infinity();
+    weight_rules_[step] = kBudget;
   }
 }
 
@@ -208,21 +205,21 @@ void CutSolution::cut() {
 
 void CutSolution::weigh_plainly(const SavedBytes& bytes) {
   for (int32_t step = 0; step < steps_.size(); ++step) {
-    double& weight = weights_[at(step)];
+    double& weight = weights_[step];
     if (std::isinf(weight) || steps_[step].place == Place::backward) continue;
     const StorageId storage = steps_.graph().value(steps_[step].value).storage;
-    weight = storage < 0 ? 0 : static_cast<double>(bytes.of(storage));
+    weight = storage.valid() ? static_cast<double>(bytes.of(storage)) : 0;
     if (!steps_.is_view(step)) continue;
     weight = std::numeric_limits<double>::infinity();
-    weight_rules_[at(step)] = "view";
+    weight_rules_[step] = "view";
   }
 }
 
-std::vector<bool> CutSolution::saved() const {
-  std::vector<bool> saved = saved_;
+IdMap<ValueId, bool> CutSolution::saved() const {
+  IdMap<ValueId, bool> saved = saved_;
   for (const Node& node : steps_.graph().nodes) {
     if (!node.replayable()) continue;
-    for (const ValueId token : node.token_inputs()) saved[at(token)] = true;
+    for (const ValueId token : node.token_inputs()) saved[token] = true;
   }
   return saved;
 }
@@ -235,7 +232,7 @@ void CutSolution::tell_decisions(Partition& partition) const {
     if (node.phase != Phase::forward) continue;
     for (const ValueId id : node.outputs) {
       // Tokens are not weighed, nor are values that nothing reads, nor what the split made.
-      if (id == kNoValue || at(id) >= saved_.size() || steps_.of_value(id) < 0) continue;
+      if (id == kNoValue || !saved_.contains(id) || steps_.of_value(id) < 0) continue;
       partition.decisions.push_back(decision(id, /*saved=*/false));
     }
   }
@@ -249,11 +246,11 @@ Decision CutSolution::decision(ValueId id, bool saved) const {
   while (steps_[maker].picks) --maker;
   std::string_view rule;
   if (saved) {
-    rule = bans_[at(step)].empty() ? bans_[at(maker)] : bans_[at(step)];
-  } else if (!lifted_.empty() && lifted_[at(maker)]) {
+    rule = bans_[step].empty() ? bans_[maker] : bans_[step];
+  } else if (!lifted_.empty() && lifted_[maker]) {
     rule = kBudget;
-  } else if (std::isinf(weights_[at(step)])) {
-    rule = weight_rules_[at(step)];
+  } else if (std::isinf(weights_[step])) {
+    rule = weight_rules_[step];
   }
   return {id, saved, rule.empty() ? undecided_ : rule};
 }

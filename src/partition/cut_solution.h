@@ -36,7 +36,7 @@ class CutSolution {
   const std::vector<bool>& saved_steps() const { return saved_steps_; }
   /// By value, as split_at() takes it: what to save. Instead of views it has their bases, and it
   /// includes the generator states of random draws that run again.
-  std::vector<bool> saved() const;
+  IdMap<ValueId, bool> saved() const;
   /// Fills Partition::decisions of the result of split_at(graph, saved()).
   void tell_decisions(Partition& partition) const;
 
@@ -52,7 +52,7 @@ class CutSolution {
   std::vector<double> weights_;  // by step
   std::vector<std::string_view> weight_rules_;
   std::vector<bool> saved_steps_;
-  std::vector<bool> saved_;   // by value
+  IdMap<ValueId, bool> saved_;
   std::vector<bool> lifted_;  // by step; empty: none
   std::string_view undecided_ = "minimum_cut";
 };

@@ -10,16 +10,16 @@ namespace antegrad {
 Partition default_partition(Graph joint) {
   // Offering everything but views for saving makes split_at() stop at the first value behind the
   // views that the backward reads.
-  std::vector<bool> saved(joint.values.size(), true);
+  IdMap<ValueId, bool> saved(joint.values.size(), true);
   for (const Node& node : joint.nodes) {
     if (!node.op.traits().view) continue;
     for (const ValueId output : node.outputs) {
-      if (output != kNoValue) saved[static_cast<size_t>(output)] = false;
+      if (output != kNoValue) saved[output] = false;
     }
   }
   const Tags tags(joint);
-  for (size_t id = 0; tags.any() && id < saved.size(); ++id) {
-    if (tags.is_interior(static_cast<ValueId>(id))) saved[id] = false;
+  for (const ValueId id : saved.ids()) {
+    if (tags.is_interior(id)) saved[id] = false;
   }
   return split_at(std::move(joint), saved);
 }

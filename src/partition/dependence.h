@@ -14,10 +14,10 @@ namespace antegrad {
 /// the forward, wherever they were captured, including views of forward values. So saved values
 /// depend on the forward alone, which is the same for all backwards of a region. If `values` is
 /// not null, it marks the values produced by backward nodes, and tangents.
-std::vector<bool> bound_to_backward(const Graph& joint, std::vector<bool>* values = nullptr);
+std::vector<bool> bound_to_backward(const Graph& joint, IdMap<ValueId, bool>* values = nullptr);
 
 /// By value: the generator whose draws a token orders, an index into Graph::generators; -1 for
 /// other values.
-std::vector<int32_t> generators_of_tokens(const Graph& joint);
+IdMap<ValueId, int32_t> generators_of_tokens(const Graph& joint);
 
 }  // namespace antegrad

@@ -4,8 +4,6 @@
 
 #include <antegrad/error.h>
 
-#include "graph/ids.h"
-
 namespace antegrad {
 namespace {
 
@@ -13,39 +11,39 @@ namespace {
 class Residual {
  public:
   Residual(int32_t vertices, const std::vector<FlowEdge>& edges)
-      : begin_(at(vertices) + 1, 0),
+      : begin_(vertices + 1, 0),
         head_(2 * edges.size()),
         twin_(2 * edges.size()),
         capacity_(2 * edges.size()) {
     for (const FlowEdge& edge : edges) {
-      ++begin_[at(edge.from) + 1];
-      ++begin_[at(edge.to) + 1];
+      ++begin_[edge.from + 1];
+      ++begin_[edge.to + 1];
     }
     for (size_t v = 1; v < begin_.size(); ++v) begin_[v] += begin_[v - 1];
     std::vector<int32_t> next(begin_.begin(), begin_.end() - 1);
     for (const FlowEdge& edge : edges) {
-      const int32_t there = next[at(edge.from)]++;
-      const int32_t back = next[at(edge.to)]++;
-      head_[at(there)] = edge.to;
-      head_[at(back)] = edge.from;
-      twin_[at(there)] = back;
-      twin_[at(back)] = there;
-      capacity_[at(there)] = edge.capacity;
+      const int32_t there = next[edge.from]++;
+      const int32_t back = next[edge.to]++;
+      head_[there] = edge.to;
+      head_[back] = edge.from;
+      twin_[there] = back;
+      twin_[back] = there;
+      capacity_[there] = edge.capacity;
     }
   }
 
-  int32_t begin(int32_t vertex) const { return begin_[at(vertex)]; }
-  int32_t end(int32_t vertex) const { return begin_[at(vertex) + 1]; }
-  int32_t head(int32_t arc) const { return head_[at(arc)]; }
-  int64_t capacity(int32_t arc) const { return capacity_[at(arc)]; }
+  int32_t begin(int32_t vertex) const { return begin_[vertex]; }
+  int32_t end(int32_t vertex) const { return begin_[vertex + 1]; }
+  int32_t head(int32_t arc) const { return head_[arc]; }
+  int64_t capacity(int32_t arc) const { return capacity_[arc]; }
   /// What may still flow into the vertex that `arc` leaves, from the one that it leads to.
-  int64_t capacity_back(int32_t arc) const { return capacity_[at(twin_[at(arc)])]; }
-  int32_t tail(int32_t arc) const { return head_[at(twin_[at(arc)])]; }
+  int64_t capacity_back(int32_t arc) const { return capacity_[twin_[arc]]; }
+  int32_t tail(int32_t arc) const { return head_[twin_[arc]]; }
   size_t vertices() const { return begin_.size() - 1; }
 
   void push(int32_t arc, int64_t flow) {
-    capacity_[at(arc)] -= flow;
-    capacity_[at(twin_[at(arc)])] += flow;
+    capacity_[arc] -= flow;
+    capacity_[twin_[arc]] += flow;
   }
 
  private:
@@ -60,15 +58,15 @@ class Residual {
 std::vector<bool> reach(const Residual& net, int32_t start, int64_t least, bool backwards) {
   std::vector<bool> reached(net.vertices(), false);
   std::vector<int32_t> stack = {start};
-  reached[at(start)] = true;
+  reached[start] = true;
   while (!stack.empty()) {
     const int32_t vertex = stack.back();
     stack.pop_back();
     for (int32_t arc = net.begin(vertex); arc < net.end(vertex); ++arc) {
       const int32_t next = net.head(arc);
-      if (reached[at(next)]) continue;
+      if (reached[next]) continue;
       if ((backwards ? net.capacity_back(arc) : net.capacity(arc)) < least) continue;
-      reached[at(next)] = true;
+      reached[next] = true;
       stack.push_back(next);
     }
   }
@@ -91,23 +89,23 @@ class Dinic {
   /// Distances to the sink, by breadth. False when the source no longer reaches it.
   bool measure() {
     std::fill(distance_.begin(), distance_.end(), -1);
-    distance_[at(sink_)] = 0;
+    distance_[sink_] = 0;
     queue_.assign(1, sink_);
-    for (size_t i = 0; i < queue_.size() && distance_[at(source_)] < 0; ++i) {
+    for (size_t i = 0; i < queue_.size() && distance_[source_] < 0; ++i) {
       const int32_t vertex = queue_[i];
       for (int32_t arc = net_.begin(vertex); arc < net_.end(vertex); ++arc) {
         const int32_t before = net_.head(arc);
-        if (distance_[at(before)] >= 0 || net_.capacity_back(arc) == 0) continue;
-        distance_[at(before)] = distance_[at(vertex)] + 1;
+        if (distance_[before] >= 0 || net_.capacity_back(arc) == 0) continue;
+        distance_[before] = distance_[vertex] + 1;
         queue_.push_back(before);
       }
     }
-    return distance_[at(source_)] >= 0;
+    return distance_[source_] >= 0;
   }
 
   bool leads_on(int32_t vertex, int32_t arc) const {
-    return net_.capacity(arc) > 0 && distance_[at(net_.head(arc))] >= 0 &&
-           distance_[at(net_.head(arc))] + 1 == distance_[at(vertex)];
+    return net_.capacity(arc) > 0 && distance_[net_.head(arc)] >= 0 &&
+           distance_[net_.head(arc)] + 1 == distance_[vertex];
   }
 
   /// Fills all shortest paths. `next_` never looks twice at an arc that led nowhere.
@@ -122,7 +120,7 @@ class Dinic {
         vertex = path_.empty() ? source_ : net_.head(path_.back());
         continue;
       }
-      int32_t& arc = next_[at(vertex)];
+      int32_t& arc = next_[vertex];
       while (arc < net_.end(vertex) && !leads_on(vertex, arc)) ++arc;
       if (arc < net_.end(vertex)) {
         path_.push_back(arc);
@@ -131,7 +129,7 @@ class Dinic {
         return total;
       } else {
         vertex = net_.tail(path_.back());
-        ++next_[at(vertex)];
+        ++next_[vertex];
         path_.pop_back();
       }
     }
@@ -176,7 +174,7 @@ FlowCut minimum_cut(int32_t vertices, const std::vector<FlowEdge>& edges, int32_
                     int32_t sink, NearestTo nearest) {
   check(vertices, edges, source, sink);
   Residual net(vertices, edges);
-  if (reach(net, source, kInfiniteCapacity, /*backwards=*/false)[at(sink)]) {
+  if (reach(net, source, kInfiniteCapacity, /*backwards=*/false)[sink]) {
     return {kInfiniteCapacity, {}};
   }
   // With the finite capacities below infinity no infinite edge can fill up.

@@ -21,7 +21,7 @@ bool is_token_output(const Output& output) {
 
 class Placer {
  public:
-  Placer(const Graph& joint, std::vector<bool> saved, bool planned)
+  Placer(const Graph& joint, IdMap<ValueId, bool> saved, bool planned)
       : joint_(joint), planned_(planned), saved_(std::move(saved)) {
     saved_.resize(joint_.values.size(), false);
     placement_.generator_of = generators_of_tokens(joint_);
@@ -38,25 +38,25 @@ class Placer {
 
  private:
   const Node* producer(ValueId id) const {
-    const int32_t position = placement_.producer[at(id)];
-    return position < 0 ? nullptr : &joint_.nodes[static_cast<size_t>(position)];
+    const int32_t position = placement_.producer[id];
+    return position < 0 ? nullptr : &joint_.nodes[position];
   }
 
-  bool on_forward_side(int32_t node) const { return placement_.forward_side[at(node)]; }
+  bool on_forward_side(int32_t node) const { return placement_.forward_side[node]; }
 
   /// Something needs an output of the node, or the world needs that it runs.
-  bool must_run(int32_t position, const std::vector<bool>& needed) const {
-    const Node& node = joint_.nodes[at(position)];
+  bool must_run(int32_t position, const IdMap<ValueId, bool>& needed) const {
+    const Node& node = joint_.nodes[position];
     return node.op.traits().has_side_effects() || any_marked(node.outputs, needed);
   }
 
   /// Where the thread of tokens that ends in `token` crosses from the forward to the backward.
   ValueId token_at_boundary(ValueId token) const {
     while (const Node* node = producer(token)) {
-      if (on_forward_side(placement_.producer[at(token)])) break;
+      if (on_forward_side(placement_.producer[token])) break;
       const auto output = std::find(node->outputs.begin(), node->outputs.end(), token);
       const auto from_end = std::distance(output, node->outputs.end());
-      token = node->inputs[node->inputs.size() - static_cast<size_t>(from_end)];
+      token = node->inputs[node->inputs.size() - from_end];
     }
     return token;
   }
@@ -69,10 +69,10 @@ class Placer {
       placement_.forward_side.push_back(joint_.nodes[i].phase == Phase::forward ||
                                         (planned_ && !bound[i]));
     }
-    std::vector<bool> needed = output_values(joint_, of_forward);
+    IdMap<ValueId, bool> needed = output_values(joint_, of_forward);
     const auto mark = [&](int32_t node) {
-      const bool is_needed = any_marked(joint_.nodes[at(node)].outputs, needed);
-      if (is_needed) placement_.forward_side[at(node)] = true;
+      const bool is_needed = any_marked(joint_.nodes[node].outputs, needed);
+      if (is_needed) placement_.forward_side[node] = true;
       return is_needed;
     };
     needed_nodes(joint_, needed, mark);
@@ -80,14 +80,13 @@ class Placer {
       if (!is_token_output(output)) continue;
       const ValueId boundary = token_at_boundary(output.value);
       placement_.threads.push_back({output, boundary});
-      needed[at(boundary)] = true;
+      needed[boundary] = true;
     }
     needed_nodes(joint_, needed, mark);
     for (const Input& input : joint_.inputs) {
-      if (input.kind != InputKind::tangent || !needed[at(input.value)]) continue;
+      if (input.kind != InputKind::tangent || !needed[input.value]) continue;
       throw GraphError(ErrorText{"results that depend on primals only",
-                                 "one that depends on the tangent %" + std::to_string(input.value),
-                                 ""});
+                                 "one that depends on the tangent %" + to_string(input.value), ""});
     }
   }
 
@@ -96,7 +95,7 @@ class Placer {
     needed_backward_ =
         output_values(joint_, [](OutputKind kind) { return kind == OutputKind::gradient; });
     for (const Placement::Thread& thread : placement_.threads) {
-      if (thread.crosses()) needed_backward_[at(thread.end.value)] = true;
+      if (thread.crosses()) needed_backward_[thread.end.value] = true;
     }
     placement_.runs_backward = needed_nodes(joint_, needed_backward_, [&](int32_t i) {
       return on_forward_side(i) ? must_recompute(i) : must_run(i, needed_backward_);
@@ -105,14 +104,14 @@ class Placer {
 
   /// A forward node runs again when the backward needs an output of it that is not saved.
   bool must_recompute(int32_t i) const {
-    const Node& node = joint_.nodes[at(i)];
+    const Node& node = joint_.nodes[i];
     const auto made = node.results(), tokens = node.token_inputs();
     const bool missing = std::any_of(made.begin(), made.end(), [&](ValueId id) {
-      return id != kNoValue && needed_backward_[at(id)] && !saved_[at(id)];
+      return id != kNoValue && needed_backward_[id] && !saved_[id];
     });
     if (!missing) return false;
     const bool has_tokens = std::all_of(tokens.begin(), tokens.end(),
-                                        [&](ValueId token) { return bool(saved_[at(token)]); });
+                                        [&](ValueId token) { return bool(saved_[token]); });
     if (!has_tokens || (node.tokens != 0 && !node.replayable())) {
       throw GraphError(ErrorText{
           "what effects give to be saved, and what random draws give or the states they began with",
@@ -124,12 +123,12 @@ class Placer {
   void collect_saved() {
     const auto save = [&](ValueId id) {
       const Value& value = joint_.value(id);
-      AG_CHECK(value.kind != ValueKind::tensor || value.storage == id,
+      AG_CHECK(value.kind != ValueKind::tensor || joint_.owns_storage(id),
                "a view would be saved: " + value_text(value));
       placement_.saved.push_back(id);
     };
     for (const Input& input : joint_.inputs) {
-      if (input.kind == InputKind::primal && needed_backward_[at(input.value)]) save(input.value);
+      if (input.kind == InputKind::primal && needed_backward_[input.value]) save(input.value);
     }
     std::set<ValueId> replayed;  // tokens from which nodes draw again
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
@@ -137,7 +136,7 @@ class Placer {
       const Node& node = joint_.nodes[i];
       const bool again = placement_.runs_backward[i];
       for (const ValueId id : node.results()) {
-        if (id != kNoValue && needed_backward_[at(id)] && (!again || saved_[at(id)])) save(id);
+        if (id != kNoValue && needed_backward_[id] && (!again || saved_[id])) save(id);
       }
       if (again) replayed.insert(node.token_inputs().begin(), node.token_inputs().end());
     }
@@ -145,23 +144,23 @@ class Placer {
   }
 
   void mark_forward_nodes() {
-    std::vector<bool> needed = output_values(joint_, of_forward);
-    for (const Placement::Thread& thread : placement_.threads) needed[at(thread.boundary)] = true;
-    for (const ValueId id : placement_.saved) needed[at(id)] = true;
+    IdMap<ValueId, bool> needed = output_values(joint_, of_forward);
+    for (const Placement::Thread& thread : placement_.threads) needed[thread.boundary] = true;
+    for (const ValueId id : placement_.saved) needed[id] = true;
     placement_.runs_forward = needed_nodes(
         joint_, needed, [&](int32_t i) { return on_forward_side(i) && must_run(i, needed); });
   }
 
   const Graph& joint_;
   bool planned_;
-  std::vector<bool> saved_;
+  IdMap<ValueId, bool> saved_;
   Placement placement_;
-  std::vector<bool> needed_backward_;  // by value
+  IdMap<ValueId, bool> needed_backward_;
 };
 
 }  // namespace
 
-Placement place(const Graph& joint, std::vector<bool> saved, bool planned) {
+Placement place(const Graph& joint, IdMap<ValueId, bool> saved, bool planned) {
   return Placer(joint, std::move(saved), planned).place();
 }
 

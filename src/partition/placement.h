@@ -21,16 +21,16 @@ struct Placement {
     bool crosses() const { return end.value != boundary; }
   };
 
-  std::vector<bool> forward_side;     ///< by node: recomputed if the backward needs it
-  std::vector<bool> runs_forward;     ///< by node
-  std::vector<bool> runs_backward;    ///< by node
-  std::vector<ValueId> saved;         ///< of the values to save, those that the backward needs
-  std::vector<Thread> threads;        ///< of generators and effects
-  std::vector<int32_t> producer;      ///< by value: position of its node, -1 for inputs
-  std::vector<int32_t> generator_of;  ///< by value (generators_of_tokens())
+  std::vector<bool> forward_side;        ///< by node: recomputed if the backward needs it
+  std::vector<bool> runs_forward;        ///< by node
+  std::vector<bool> runs_backward;       ///< by node
+  std::vector<ValueId> saved;            ///< of the values to save, those that the backward needs
+  std::vector<Thread> threads;           ///< of generators and effects
+  IdMap<ValueId, int32_t> producer;      ///< position of its node, -1 for inputs
+  IdMap<ValueId, int32_t> generator_of;  ///< generators_of_tokens()
 };
 
 /// `joint`, `saved` and errors: as for split_at(). `planned`: Schedule::planned.
-Placement place(const Graph& joint, std::vector<bool> saved, bool planned);
+Placement place(const Graph& joint, IdMap<ValueId, bool> saved, bool planned);
 
 }  // namespace antegrad

@@ -8,7 +8,6 @@
 
 #include <antegrad/error.h>
 
-#include "graph/ids.h"
 #include "graph/op_flops.h"
 #include "partition/cut_solution.h"
 #include "partition/default_partition.h"
@@ -25,7 +24,7 @@ int64_t bytes_of(const StepGraph& steps, const CutSolution& solution) {
   int64_t sum = 0;
   for (int32_t step = 0; step < steps.size(); ++step) {
     const ValueId id = steps[step].value;
-    if (solution.saved_steps()[at(step)] && id != kNoValue) sum += steps.bytes(id);
+    if (solution.saved_steps()[step] && id != kNoValue) sum += steps.bytes(id);
   }
   return sum;
 }
@@ -85,11 +84,11 @@ class RatioChoice {
     items_.capacity = ratio * static_cast<double>(range_);
     const std::vector<bool> kept = solve_knapsack(items_, options_.activation_memory_budget_solver);
     Lifting lifting;
-    lifting.steps.assign(at(steps_.size()), false);
+    lifting.steps.assign(steps_.size(), false);
     double given_up = 0;
     for (size_t i = 0; i < kept.size(); ++i) {
       if (kept[i]) continue;
-      lifting.steps[at(steps_of_items_[i])] = true;
+      lifting.steps[steps_of_items_[i]] = true;
       given_up += items_.items[i].value;
     }
     return {CutSolution(steps_, aggressive(), lifting), given_up};
@@ -110,8 +109,7 @@ class RatioChoice {
     const MinCutOptions options = aggressive();
     const CutSolution solution(steps_, options);
     for (int32_t step = 0; step < steps_.size(); ++step) {
-      const bool is_banned =
-          !solution.bans()[at(step)].empty() && may_lift_ban(steps_, options, step);
+      const bool is_banned = !solution.bans()[step].empty() && may_lift_ban(steps_, options, step);
       if (is_banned && steps_[step].distance < kNeverRead) steps_of_items_.push_back(step);
     }
     std::stable_sort(steps_of_items_.begin(), steps_of_items_.end(),
@@ -131,7 +129,7 @@ class RatioChoice {
   double time(int32_t step) const {
     const int32_t position = steps_[step].node;
     const RuntimeEstimator estimator = options_.activation_memory_budget_runtime_estimator;
-    if (estimator == RuntimeEstimator::profile) return seconds_[at(position)];
+    if (estimator == RuntimeEstimator::profile) return seconds_[position];
     if (estimator == RuntimeEstimator::testing) return 1;
     const int64_t flops = op_flops(steps_.graph(), *steps_.node(step), steps_.symbols());
     return static_cast<double>(std::max<int64_t>(flops, 1));

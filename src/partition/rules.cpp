@@ -9,8 +9,6 @@
 #include <span>
 #include <utility>
 
-#include "graph/ids.h"
-
 namespace antegrad {
 namespace {
 
@@ -48,9 +46,9 @@ bool is_low_precision_weight(Steps steps, int32_t step) {
   if (!traits.pointwise || !traits.no_op_when_same_meta || node->inputs.size() != 1) return false;
   const Value& from = steps.graph().value(node->inputs[0]);
   const Value& to = steps.graph().value(steps[step].value);
-  return from.kind == ValueKind::tensor && from.storage >= 0 &&
+  return from.kind == ValueKind::tensor && from.storage.valid() &&
          byte_size(to.meta.dtype) < byte_size(from.meta.dtype) &&
-         is_held_by_model(steps, steps.of_value(from.storage));
+         is_held_by_model(steps, steps.of_value(ValueId(from.storage)));
 }
 
 /// The backward reads it, or views of it, where it cannot be fused into what reads it, so that it
@@ -209,24 +207,24 @@ std::string_view ban_of(Steps steps, Options options, int32_t step) {
 /// later is not run again, since then nobody could fuse the two readers into one.
 void ban_used_far_apart(Steps steps, Options options, std::string_view name, Bans& bans) {
   // By step: the first step of the forward behind it that cannot be fused into what leads there.
-  std::vector<int32_t> barrier(at(steps.size()), kNeverRead);
+  std::vector<int32_t> barrier(steps.size(), kNeverRead);
   for (int32_t step = steps.size(); step-- > 0;) {
     for (const int32_t user : steps.users(step)) {
       if (!steps.in_forward(user)) continue;
-      const int32_t found = steps.fusible(step, user) ? barrier[at(user)] : steps[user].order;
-      barrier[at(step)] = std::min(barrier[at(step)], found);
+      const int32_t found = steps.fusible(step, user) ? barrier[user] : steps[user].order;
+      barrier[step] = std::min(barrier[step], found);
     }
   }
   for (int32_t step = 0; step < steps.size(); ++step) {
     if (!steps.in_forward(step)) continue;
     int32_t first_barrier = kNeverRead;
     for (const int32_t user : steps.users(step)) {
-      if (steps.in_forward(user)) first_barrier = std::min(first_barrier, barrier[at(user)]);
+      if (steps.in_forward(user)) first_barrier = std::min(first_barrier, barrier[user]);
     }
     for (const int32_t user : steps.users(step)) {
       if (steps.in_forward(user) && steps[user].order > first_barrier &&
-          steps.fusible(step, user) && bans[at(user)].empty() && !is_exempt(steps, options, user)) {
-        bans[at(user)] = name;
+          steps.fusible(step, user) && bans[user].empty() && !is_exempt(steps, options, user)) {
+        bans[user] = name;
       }
     }
   }
@@ -235,7 +233,7 @@ void ban_used_far_apart(Steps steps, Options options, std::string_view name, Ban
 /// Cuts chains of fusible steps that go on for long, such as residual connections: running them
 /// again would start at the beginning of the model.
 void ban_long_fusible_chains(Steps steps, Options options, std::string_view name, Bans& bans) {
-  std::vector<bool> visited(at(steps.size()), false);
+  std::vector<bool> visited(steps.size(), false);
   std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> chain;
   for (int32_t start = 0; start < steps.size(); ++start) {
     if (!steps.in_forward(start)) continue;
@@ -243,16 +241,16 @@ void ban_long_fusible_chains(Steps steps, Options options, std::string_view name
     while (!chain.empty()) {
       const int32_t current = chain.top();
       chain.pop();
-      if (visited[at(current)]) continue;
-      visited[at(current)] = true;
+      if (visited[current]) continue;
+      visited[current] = true;
       if (steps[current].order > steps[start].order + kLongChain && chain.empty()) {
-        if (bans[at(current)].empty() && !is_exempt(steps, options, current)) {
-          bans[at(current)] = name;
+        if (bans[current].empty() && !is_exempt(steps, options, current)) {
+          bans[current] = name;
         }
         break;
       }
       for (const int32_t user : steps.users(current)) {
-        if (steps.in_forward(user) && steps.fusible(current, user) && bans[at(user)].empty()) {
+        if (steps.in_forward(user) && steps.fusible(current, user) && bans[user].empty()) {
           chain.push(user);
         }
       }
@@ -313,9 +311,7 @@ constexpr WeightRule kWeightRules[] = {
     {"must_recompute",
      [](Steps steps, Options, int32_t step) {
        // A view is kept as its base.
-       const ValueId id = steps[step].value;
-       const StorageId storage = steps.graph().value(id).storage;
-       return steps.tags().is_interior(storage < 0 ? id : storage);
+       return steps.tags().is_interior(steps.graph().base(steps[step].value));
      },
      infinite},
     {"view",
@@ -332,7 +328,7 @@ constexpr WeightRule kWeightRules[] = {
      [](Steps steps, Options options, int32_t step) {
        const StorageId storage = steps.graph().value(steps[step].value).storage;
        return options.treat_parameters_as_free_to_save &&
-              is_held_by_model(steps, steps.of_value(storage));
+              is_held_by_model(steps, steps.of_value(ValueId(storage)));
      },
      [](Steps, Options, int32_t) { return 0.0; }},
     {"bytes", [](Steps, Options, int32_t) { return true; }, weighed_bytes},  // the last one
@@ -341,8 +337,8 @@ constexpr WeightRule kWeightRules[] = {
 }  // namespace
 
 Bans ban_recomputation(const StepGraph& steps, const MinCutOptions& options) {
-  Bans bans(at(steps.size()));
-  for (int32_t step = 0; step < steps.size(); ++step) bans[at(step)] = ban_of(steps, options, step);
+  Bans bans(steps.size());
+  for (int32_t step = 0; step < steps.size(); ++step) bans[step] = ban_of(steps, options, step);
   for (const ForwardBan& ban : kForwardBans) {
     if (ban.is_on(options)) ban.apply(steps, options, ban.name, bans);
   }

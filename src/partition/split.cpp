@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "graph/ids.h"
 #include "graph/verify.h"
 #include "partition/placement.h"
 #include "partition/tags.h"
@@ -76,7 +75,7 @@ class Splitter {
       Output output;
       output.value = saved;
       output.kind = OutputKind::saved;
-      output.index = placement_.generator_of[at(saved)];
+      output.index = placement_.generator_of[saved];
       forward.outputs.push_back(output);
     }
   }
@@ -92,9 +91,8 @@ class Splitter {
     while (!stack_.empty()) {
       const ValueId id = stack_.back();
       stack_.pop_back();
-      const int32_t position = placement_.producer[at(id)];
-      if (position < 0 || there_[at(id)] || is_token(id)) continue;
-      const auto i = static_cast<size_t>(position);
+      const int32_t i = placement_.producer[id];
+      if (i < 0 || there_[id] || is_token(id)) continue;
       if (!placement_.runs_backward[i] || emitting_[i] || !placement_.forward_side[i]) continue;
       emitting_[i] = true;
       missing_.push_back(i);
@@ -106,7 +104,7 @@ class Splitter {
     demanding_.clear();
     for (const ValueId id : ids) demanding_.push_back(tags_.home(id));
     renamed_.clear();
-    for (const size_t i : missing_) {
+    for (const int32_t i : missing_) {
       emitting_[i] = false;
       emit_again(backward, joint_.nodes[i]);
     }
@@ -123,16 +121,16 @@ class Splitter {
         id = joint_.add_token();
       } else if (apart >= 0 && tags_.is_within(tags_.home(id), apart)) {
         id = renamed_[id] = another(id);
-      } else if (there_[at(id)]) {
+      } else if (there_[id]) {
         id = another(id);  // nothing reads it: the one that is there serves
       } else {
-        there_[at(id)] = true;
+        there_[id] = true;
         const ValueId original = id;
-        const StorageId storage = joint_.value(original).storage;
-        if (was_there_[at(original)] || (storage >= 0 && current(storage) != storage)) {
-          id = current_[at(original)] = another(original);
+        const ValueId base = joint_.base(original);
+        if (was_there_[original] || current(base) != base) {
+          id = current_[original] = another(original);
         }
-        was_there_[at(original)] = true;
+        was_there_[original] = true;
       }
     }
   }
@@ -140,42 +138,43 @@ class Splitter {
   /// What stands for a value of the joint graph where the next node is emitted.
   ValueId current(ValueId id) const {
     const auto it = renamed_.find(id);
-    return it != renamed_.end() ? it->second : at(id) < current_.size() ? current_[at(id)] : id;
+    return it != renamed_.end() ? it->second : current_.contains(id) ? current_[id] : id;
   }
 
   /// What the schedule forgets after a node.
   void forget(const Node& node) {
     auto it = std::lower_bound(schedule_.forget.begin(), schedule_.forget.end(),
-                               std::pair(node.id, ValueId{kNoValue}));
+                               std::pair(node.id, ValueId(kNoValue)));
     for (; it != schedule_.forget.end() && it->first == node.id; ++it) {
-      for (const ValueId id : shown_by_[it->second]) there_[at(id)] = false;
+      for (const ValueId id : shown_by_[StorageId(it->second)]) there_[id] = false;
     }
   }
 
   /// A value like this one, of its own.
   ValueId another(ValueId id) {
-    const auto fresh = static_cast<ValueId>(joint_.values.size());
-    Value value = joint_.value(id);
-    const auto own = [&](int32_t storage) {
-      return storage == id ? fresh : storage < 0 ? storage : current(storage);
+    const StorageId storage = joint_.value(id).storage;
+    const StorageId alias_class = joint_.value(id).alias_class;
+    const ValueId fresh = joint_.add(joint_.value(id));
+    const auto own = [&](StorageId was) {
+      if (was == StorageId(id)) return StorageId(fresh);
+      return was.valid() ? StorageId(current(ValueId(was))) : was;
     };
-    value.storage = own(value.storage);
-    value.alias_class = own(value.alias_class);
-    joint_.values.push_back(std::move(value));
+    joint_.value(fresh).storage = own(storage);
+    joint_.value(fresh).alias_class = own(alias_class);
     return fresh;
   }
 
   void emit_backward_nodes(Graph& backward) {
     emitting_.assign(joint_.nodes.size(), false);
     there_.assign(joint_.values.size(), false);
-    for (const ValueId saved : placement_.saved) there_[at(saved)] = true;
+    for (const ValueId saved : placement_.saved) there_[saved] = true;
     was_there_ = there_;
     current_.resize(joint_.values.size());
-    std::iota(current_.begin(), current_.end(), 0);
-    for (const auto& [node, base] : schedule_.forget) shown_by_[base];
-    for (size_t id = 0; id < joint_.values.size() && !shown_by_.empty(); ++id) {
-      const auto it = shown_by_.find(joint_.values[id].storage);
-      if (it != shown_by_.end()) it->second.push_back(static_cast<ValueId>(id));
+    std::iota(current_.begin(), current_.end(), ValueId(0));
+    for (const auto& [node, base] : schedule_.forget) shown_by_[StorageId(base)];
+    for (const ValueId id : joint_.values.ids()) {
+      const auto it = shown_by_.find(joint_.value(id).storage);
+      if (it != shown_by_.end()) it->second.push_back(id);
     }
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       if (!placement_.runs_backward[i] || placement_.forward_side[i]) continue;
@@ -206,7 +205,7 @@ class Splitter {
       Input input;
       input.value = saved;
       input.kind = InputKind::saved;
-      input.index = placement_.generator_of[at(saved)];
+      input.index = placement_.generator_of[saved];
       backward.inputs.push_back(std::move(input));
     }
     for (const Placement::Thread& thread : placement_.threads) {
@@ -240,14 +239,14 @@ class Splitter {
   Placement placement_;
   const Schedule& schedule_;
   Tags tags_;
-  std::vector<bool> emitting_;    // by node
-  std::vector<bool> there_;       // by value of the joint graph: saved, or computed again
-  std::vector<bool> was_there_;   // same: at some time
-  std::vector<ValueId> current_;  // same: what stands for it since it was computed once more
+  std::vector<bool> emitting_;       // by node
+  IdMap<ValueId, bool> there_;       // of the joint graph: saved, or computed again
+  IdMap<ValueId, bool> was_there_;   // same: at some time
+  IdMap<ValueId, ValueId> current_;  // same: what stands for it since it was computed once more
   std::unordered_map<StorageId, std::vector<ValueId>> shown_by_;  // values of storages to forget
   std::vector<int32_t> demanding_;                // blocks whose values are asked for
   std::unordered_map<ValueId, ValueId> renamed_;  // values that die in this emission
-  std::vector<size_t> missing_;
+  std::vector<int32_t> missing_;
   std::vector<ValueId> stack_;
 };
 
@@ -280,7 +279,7 @@ bool has_backward(const Graph& joint) {
                      [](const Output& output) { return output.kind == OutputKind::gradient; });
 }
 
-Partition split_at(Graph joint, const std::vector<bool>& saved, const Schedule& schedule) {
+Partition split_at(Graph joint, const IdMap<ValueId, bool>& saved, const Schedule& schedule) {
   if (!has_backward(joint)) return inference(std::move(joint));
   if (schedule.planned) drop_tags(joint);
   Placement placement = place(joint, saved, schedule.planned);

@@ -24,7 +24,7 @@ namespace antegrad {
 /// run again. Values that the backward does not read are dropped from the result. Saved tensors
 /// must own their storage. Throws GraphError if the backward needs a value that is neither saved
 /// nor can be recomputed, or if a result depends on a tangent.
-Partition split_at(Graph joint, const std::vector<bool>& saved, const Schedule& schedule = {});
+Partition split_at(Graph joint, const IdMap<ValueId, bool>& saved, const Schedule& schedule = {});
 
 /// True when the graph computes gradients.
 bool has_backward(const Graph& joint);

@@ -24,14 +24,14 @@ StepGraph::StepGraph(const Graph& graph, const std::vector<int64_t>& symbols,
 }
 
 void StepGraph::make_steps() {
-  const std::vector<int32_t> last_use = last_uses(graph_, Uses::by_nodes_and_outputs);
+  const IdMap<ValueId, int32_t> last_use = last_uses(graph_, Uses::by_nodes_and_outputs);
   step_of_.assign(graph_.values.size(), -1);
   const auto add = [&](ValueId value, int32_t node, bool picks) {
     Step step;
     step.value = value;
     step.node = node;
     step.picks = picks;
-    if (value != kNoValue) step_of_[at(value)] = size();
+    if (value != kNoValue) step_of_[value] = size();
     steps_.push_back(step);
   };
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
@@ -51,12 +51,12 @@ void StepGraph::make_steps() {
     }
     add(kNoValue, node, false);
     for (const ValueId id : made) {
-      if (id != kNoValue && last_use[at(id)] >= 0) add(id, node, true);
+      if (id != kNoValue && last_use[id] >= 0) add(id, node, true);
     }
   }
   for (const Output& output : graph_.outputs) {
     if (output.value == kNoValue || of_value(output.value) < 0) continue;
-    Step& step = steps_[at(of_value(output.value))];
+    Step& step = steps_[of_value(output.value)];
     step.graph_output = true;
     step.needed_at_end = step.needed_at_end || output.kind == OutputKind::gradient;
   }
@@ -69,7 +69,7 @@ void StepGraph::classify(const std::optional<std::vector<std::string>>& recomput
   };
   for (Step& step : steps_) {
     if (step.node < 0) continue;
-    const OpInfo& op = graph_.nodes[at(step.node)].op.info();
+    const OpInfo& op = graph_.nodes[step.node].op.info();
     const bool generated = fusing_of(op.traits).generated;
     const bool in_list = recomputable_ops ? is_named(op.base_name) : generated;
     step.recomputable = op.traits.view || in_list;
@@ -79,25 +79,25 @@ void StepGraph::classify(const std::optional<std::vector<std::string>>& recomput
 }
 
 void StepGraph::place() {
-  std::vector<bool> needed = output_values(graph_, of_forward);
+  IdMap<ValueId, bool> needed = output_values(graph_, of_forward);
   const std::vector<bool> for_results = needed_nodes(graph_, needed, [&](int32_t i) {
-    const Node& node = graph_.nodes[at(i)];
+    const Node& node = graph_.nodes[i];
     return any_marked(node.results(), needed) ||
            (node.phase == Phase::forward && node.must_run_once());
   });
   for (const Input& input : graph_.inputs) {
     const int32_t step = of_value(input.value);
     if (step < 0 || input.kind == InputKind::tangent) continue;
-    steps_[at(step)].place = needed[at(input.value)] ? Place::forward : Place::either;
+    steps_[step].place = needed[input.value] ? Place::forward : Place::either;
   }
   for (Step& step : steps_) {
     if (step.node < 0) continue;
-    const bool in_forward = graph_.nodes[at(step.node)].phase == Phase::forward;
-    step.place = for_results[at(step.node)] ? Place::forward
-                 : in_forward               ? Place::either
-                                            : Place::backward;
+    const bool in_forward = graph_.nodes[step.node].phase == Phase::forward;
+    step.place = for_results[step.node] ? Place::forward
+                 : in_forward           ? Place::either
+                                        : Place::backward;
     // Of the outputs of a node that results need they may need only some.
-    if (step.picks && step.place == Place::forward && !needed[at(step.value)]) {
+    if (step.picks && step.place == Place::forward && !needed[step.value]) {
       step.place = Place::either;
     }
   }
@@ -107,16 +107,16 @@ void StepGraph::link() {
   Rows reads;  // by step: steps whose results it uses
   std::vector<int32_t> last_user(steps_.size(), -1);
   const auto add = [&](int32_t made, int32_t user) {
-    if (made < 0 || last_user[at(made)] == user) return;
-    last_user[at(made)] = user;
+    if (made < 0 || last_user[made] == user) return;
+    last_user[made] = user;
     reads.add(made);
   };
   for (int32_t step = 0; step < size(); ++step) {
-    const int32_t node = steps_[at(step)].node;
-    if (steps_[at(step)].picks) {
-      add(step_of_node_[at(node)], step);
+    const int32_t node = steps_[step].node;
+    if (steps_[step].picks) {
+      add(step_of_node_[node], step);
     } else if (node >= 0) {
-      for (const ValueId id : graph_.nodes[at(node)].inputs) add(of_value(id), step);
+      for (const ValueId id : graph_.nodes[node].inputs) add(of_value(id), step);
     }
     reads.end_row();
   }
@@ -129,23 +129,23 @@ void StepGraph::measure() {
     if (step.place == Place::forward) step.order = order++;
   }
   for (int32_t i = size(); i-- > 0;) {
-    Step& step = steps_[at(i)];
+    Step& step = steps_[i];
     if (step.place != Place::forward) continue;
     step.distance = kNeverRead;
     for (const int32_t user : users(i)) {
-      step.distance = std::min(step.distance, steps_[at(user)].distance + 1);
+      step.distance = std::min(step.distance, steps_[user].distance + 1);
     }
   }
 }
 
 const Node* StepGraph::node(int32_t step) const {
-  const int32_t position = steps_[at(step)].node;
-  return position < 0 ? nullptr : &graph_.nodes[at(position)];
+  const int32_t position = steps_[step].node;
+  return position < 0 ? nullptr : &graph_.nodes[position];
 }
 
 const Input* StepGraph::input(int32_t step) const {
-  const int32_t position = steps_[at(step)].input;
-  return position < 0 ? nullptr : &graph_.inputs[at(position)];
+  const int32_t position = steps_[step].input;
+  return position < 0 ? nullptr : &graph_.inputs[position];
 }
 
 const OpTraits& StepGraph::traits(int32_t step) const {
@@ -155,8 +155,7 @@ const OpTraits& StepGraph::traits(int32_t step) const {
 
 bool StepGraph::fusible(int32_t made, int32_t user) const {
   const auto of_step = [&](int32_t step) {
-    return Fusing{steps_[at(step)].fusible,
-                  !steps_[at(step)].picks && fusing_of(traits(step)).takes_any};
+    return Fusing{steps_[step].fusible, !steps_[step].picks && fusing_of(traits(step)).takes_any};
   };
   return may_fuse(of_step(made), of_step(user));
 }
@@ -170,7 +169,7 @@ int64_t StepGraph::bytes(ValueId id) const {
 int64_t StepGraph::storage_bytes(ValueId id) const {
   const Value& value = graph_.value(id);
   if (value.kind != ValueKind::tensor) return 0;
-  return span_bytes(graph_.value(value.storage).meta).evaluate(symbols_);
+  return span_bytes(graph_.value(graph_.base(id)).meta).evaluate(symbols_);
 }
 
 }  // namespace antegrad

@@ -62,11 +62,11 @@ class StepGraph {
   const Tags& tags() const { return tags_; }
   int32_t size() const { return static_cast<int32_t>(steps_.size()); }
   /// In an order in which they can run.
-  const Step& operator[](int32_t step) const { return steps_[static_cast<size_t>(step)]; }
+  const Step& operator[](int32_t step) const { return steps_[step]; }
   /// Steps that use the result of this one, each once, ascending.
   std::span<const int32_t> users(int32_t step) const { return users_[step]; }
   /// The step that produces a value; -1 for tokens.
-  int32_t of_value(ValueId id) const { return step_of_[static_cast<size_t>(id)]; }
+  int32_t of_value(ValueId id) const { return step_of_[id]; }
 
   const Node* node(int32_t step) const;    ///< null for inputs
   const Input* input(int32_t step) const;  ///< null for others
@@ -94,7 +94,7 @@ class StepGraph {
   Tags tags_;
   std::vector<int64_t> symbols_;
   std::vector<Step> steps_;
-  std::vector<int32_t> step_of_;       // by value
+  IdMap<ValueId, int32_t> step_of_;
   std::vector<int32_t> step_of_node_;  // by position
   Rows users_;                         // by step
 };

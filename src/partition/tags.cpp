@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/ids.h"
-
 namespace antegrad {
 Tags::Tags(const Graph& joint)
     : around_(joint.blocks), home_(joint.values.size(), -1), interior_(joint.values.size(), false) {
@@ -12,50 +10,51 @@ Tags::Tags(const Graph& joint)
   if (!any_) return;
   for (const Node& node : joint.nodes) {
     for (const ValueId id : node.outputs) {
-      if (id != kNoValue) home_[at(id)] = node.block;
+      if (id != kNoValue) home_[id] = node.block;
     }
   }
   for (const Node& node : joint.nodes) {
     if (node.phase != Phase::forward) continue;
-    for (const ValueId id : node.inputs) home_[at(id)] = common(home_[at(id)], node.block);
+    for (const ValueId id : node.inputs) home_[id] = common(home_[id], node.block);
   }
   for (const Output& output : joint.outputs) {
-    if (of_forward(output.kind) && output.value != kNoValue) home_[at(output.value)] = -1;
+    if (of_forward(output.kind) && output.value != kNoValue) home_[output.value] = -1;
   }
   // Views keep their bases: where one goes, the other goes.
   for (const Node& node : joint.nodes) {
     if (node.phase != Phase::forward) continue;
     for (const ValueId id : node.outputs) {
-      const StorageId base = id == kNoValue ? -1 : joint.value(id).storage;
-      if (base >= 0) home_[at(base)] = common(home_[at(id)], home_[at(base)]);
+      if (id == kNoValue) continue;
+      int32_t& base = home_[joint.base(id)];
+      base = common(home_[id], base);
     }
   }
   for (const Node& node : joint.nodes) {
     const bool again = node.recompute == Recompute::must_recompute && node.repeatable();
     for (const ValueId id : node.outputs) {
       if (id == kNoValue || joint.value(id).kind == ValueKind::token) continue;
-      interior_[at(id)] = again && home_[at(id)] >= 0;
+      interior_[id] = again && home_[id] >= 0;
     }
   }
 }
 
 bool Tags::is_within(int32_t inner, int32_t outer) const {
   if (outer < 0) return true;
-  while (inner > outer) inner = around_[at(inner)];
+  while (inner > outer) inner = around_[inner];
   return inner == outer;
 }
 
 int32_t Tags::common(int32_t a, int32_t b) const {
   while (a != b) {
     // Blocks come after those around them.
-    (a > b ? a : b) = around_[at(std::max(a, b))];
+    (a > b ? a : b) = around_[std::max(a, b)];
   }
   return a;
 }
 
 int32_t Tags::outermost_apart(int32_t block, const std::vector<int32_t>& others) const {
   int32_t apart = -1;
-  for (; block >= 0; block = around_[at(block)]) {
+  for (; block >= 0; block = around_[block]) {
     const bool holds = std::any_of(others.begin(), others.end(),
                                    [&](int32_t other) { return is_within(other, block); });
     if (holds) break;

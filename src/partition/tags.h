@@ -23,11 +23,11 @@ class Tags {
   /// Whether there is any tag at all.
   bool any() const { return any_; }
   /// Whether a value is recomputed and never saved.
-  bool is_interior(ValueId id) const { return interior_[static_cast<size_t>(id)]; }
+  bool is_interior(ValueId id) const { return interior_[id]; }
 
   /// The innermost block that contains the producer of the value and all nodes of the forward that
   /// read it; -1 if there is none.
-  int32_t home(ValueId id) const { return home_[static_cast<size_t>(id)]; }
+  int32_t home(ValueId id) const { return home_[id]; }
   /// The outermost block that contains `block` (possibly itself) and none of `others`; -1 for
   /// none.
   int32_t outermost_apart(int32_t block, const std::vector<int32_t>& others) const;
@@ -39,8 +39,8 @@ class Tags {
   int32_t common(int32_t a, int32_t b) const;
 
   std::vector<int32_t> around_;  // by block
-  std::vector<int32_t> home_;    // by value
-  std::vector<bool> interior_;   // by value
+  IdMap<ValueId, int32_t> home_;
+  IdMap<ValueId, bool> interior_;
   bool any_ = false;
 };
 

@@ -16,7 +16,8 @@ bool may_merge(const Node& node) {
 
 uint64_t hash_of(const Node& node) {
   uint64_t hash = node.op.hash();
-  for (const ValueId input : node.inputs) hash = mix_bits(hash, static_cast<uint64_t>(input));
+  for (const ValueId input : node.inputs)
+    hash = mix_bits(hash, static_cast<uint64_t>(input.number()));
   for (const Attr& arg : node.args) hash = mix_bits(hash, hash_value(arg));
   return hash;
 }

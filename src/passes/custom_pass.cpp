@@ -45,10 +45,8 @@ Graph border_of(const Graph& graph) {
   border.opaque_names = graph.opaque_names;
   const auto keep = [&](ValueId& id) {
     if (id == kNoValue) return;
-    border.values.push_back(graph.value(id));
-    Value& value = border.values.back();
-    value.storage = value.alias_class = -1;  // numbers of the graph that it stood in
-    id = static_cast<ValueId>(border.values.size()) - 1;
+    id = border.values.add(graph.value(id));
+    border.value(id).storage = border.value(id).alias_class = -1;  // numbers of the other graph
   };
   border.inputs = graph.inputs;
   border.outputs = graph.outputs;

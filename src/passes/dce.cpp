@@ -7,9 +7,9 @@
 namespace antegrad {
 
 Graph dce(Graph graph) {
-  std::vector<bool> needed = output_values(graph);
+  IdMap<ValueId, bool> needed = output_values(graph);
   std::vector<bool> dead = needed_nodes(graph, needed, [&](int32_t i) {
-    const Node& node = graph.nodes[at(i)];
+    const Node& node = graph.nodes[i];
     return node.op.traits().has_side_effects() || any_marked(node.outputs, needed);
   });
   dead.flip();

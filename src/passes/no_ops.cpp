@@ -5,14 +5,14 @@
 
 #include "graph/analysis.h"
 #include "graph/hash_bits.h"
-#include "graph/ids.h"
 #include "passes/replace_values.h"
 
 namespace antegrad {
 namespace {
 
 uint64_t hash_of(const TensorMeta& meta, StorageId storage) {
-  uint64_t hash = mix_bits(static_cast<uint64_t>(storage), static_cast<uint64_t>(meta.dtype));
+  uint64_t hash =
+      mix_bits(static_cast<uint64_t>(storage.number()), static_cast<uint64_t>(meta.dtype));
   for (const Shape* shape : {&meta.sizes, &meta.strides}) {
     for (const IntExpr& entry : *shape) hash = mix_bits(hash, hash_value(entry));
   }
@@ -39,11 +39,11 @@ class NoOps {
       if (node.phase == Phase::forward) continue;
       for (const ValueId input : node.inputs) {
         const StorageId storage = graph_.value(input).storage;
-        if (storage >= 0) read_by_backward_[at(storage)] = true;
+        if (storage.valid()) read_by_backward_[storage] = true;
       }
     }
     for (const Input& input : graph_.inputs) {
-      if (input.kind == InputKind::primal) primal_[at(input.value)] = true;
+      if (input.kind == InputKind::primal) primal_[StorageId(input.value)] = true;
       remember(input.value);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) visit(i);
@@ -53,7 +53,7 @@ class NoOps {
  private:
   void mark_written(ValueId id) {
     const StorageId storage = graph_.value(id).storage;
-    if (storage >= 0) written_[at(storage)] = true;
+    if (storage.valid()) written_[storage] = true;
   }
 
   void visit(size_t i) {
@@ -64,10 +64,9 @@ class NoOps {
                            node.outputs.size() == 1 && node.outputs[0] != kNoValue &&
                            !node.args.empty() && node.args[0].is<attr::Input>();
     if (traits.view && !node.inputs.empty()) {
-      const bool changes_reading =
-          !traits.no_op_when_same_meta || reinterpreted_[at(node.inputs[0])];
+      const bool changes_reading = !traits.no_op_when_same_meta || reinterpreted_[node.inputs[0]];
       for (const ValueId output : node.outputs) {
-        if (output != kNoValue) reinterpreted_[at(output)] = changes_reading;
+        if (output != kNoValue) reinterpreted_[output] = changes_reading;
       }
     }
     if (candidate && (traits.view ? drop_view(node) : drop_copy(node))) {
@@ -85,7 +84,7 @@ class NoOps {
   /// Offers a value for later views of its storage that show the same.
   void remember(ValueId id) {
     const Value& value = graph_.value(id);
-    if (value.kind != ValueKind::tensor || reinterpreted_[at(id)]) return;
+    if (value.kind != ValueKind::tensor || reinterpreted_[id]) return;
     shown_.emplace(hash_of(value.meta, replacer_.storage(id)), id);
   }
 
@@ -104,14 +103,14 @@ class NoOps {
   }
 
   bool of_backward(ValueId id) const {
-    const int32_t node = producer_[at(id)];
-    return node >= 0 && graph_.nodes[static_cast<size_t>(node)].phase == Phase::backward;
+    const int32_t node = producer_[id];
+    return node >= 0 && graph_.nodes[node].phase == Phase::backward;
   }
 
   bool drop_view(const Node& node) {
     const ValueId output = node.outputs[0];
     // A result that is a view of something has a record that says of what: it stays what it is.
-    if (reinterpreted_[at(output)] || replacer_.is_output(output)) return false;
+    if (reinterpreted_[output] || replacer_.is_output(output)) return false;
     if (is_written(output)) return false;
     const ValueId earlier = shown_before(output, node.phase);
     if (earlier == kNoValue) return false;
@@ -123,9 +122,9 @@ class NoOps {
   /// x.
   void skip_middle_view(Node& node) {
     if (!is_plain_reshape(node)) return;
-    const int32_t middle = producer_[at(node.inputs[0])];
+    const int32_t middle = producer_[node.inputs[0]];
     if (middle < 0) return;
-    const Node& inner = graph_.nodes[static_cast<size_t>(middle)];
+    const Node& inner = graph_.nodes[middle];
     if (!is_plain_reshape(inner)) return;
     const auto in_one_piece = [this](ValueId id) { return is_contiguous(graph_.value(id).meta); };
     if (in_one_piece(node.inputs[0]) && in_one_piece(node.outputs[0])) {
@@ -144,13 +143,13 @@ class NoOps {
     const ValueId input = node.inputs[0];
     const ValueId output = node.outputs[0];
     const auto asks_for_more = [](const Attr& arg) { return arg.is<bool>() && arg.as<bool>(); };
-    if (graph_.value(input).kind != ValueKind::tensor || reinterpreted_[at(input)] ||
+    if (graph_.value(input).kind != ValueKind::tensor || reinterpreted_[input] ||
         graph_.value(input).meta != graph_.value(output).meta || is_written(input) ||
         is_written(output) || replacer_.held_by_output(replacer_.storage(output)) ||
         keeps_a_copy(node) || std::any_of(node.args.begin(), node.args.end(), asks_for_more)) {
       return false;
     }
-    const TensorMeta& base = graph_.value(replacer_.storage(input)).meta;
+    const TensorMeta& base = graph_.value(ValueId(replacer_.storage(input))).meta;
     if (span_bytes(base) != span_bytes(graph_.value(input).meta)) return false;
     replacer_.replace(output, input);
     return true;
@@ -159,23 +158,23 @@ class NoOps {
   /// A copy that the forward makes of what the caller can write before backward reads the copy.
   bool keeps_a_copy(const Node& node) const {
     const StorageId storage = replacer_.storage(node.inputs[0]);
-    return node.phase == Phase::forward && read_by_backward_[at(node.outputs[0])] &&
-           (primal_[at(storage)] || replacer_.held_by_output(storage));
+    return node.phase == Phase::forward && read_by_backward_[StorageId(node.outputs[0])] &&
+           (primal_[storage] || replacer_.held_by_output(storage));
   }
 
   bool is_written(ValueId id) const {
     const StorageId storage = graph_.value(id).storage;
-    return storage >= 0 && written_[at(storage)];
+    return storage.valid() && written_[storage];
   }
 
   Graph& graph_;
   ValueReplacer replacer_;
   std::vector<bool> dead_;
-  std::vector<int32_t> producer_;
-  std::vector<bool> reinterpreted_;     // by value: its metadata do not say how to read it
-  std::vector<bool> written_;           // by storage: an in-place node writes it
-  std::vector<bool> primal_;            // by storage
-  std::vector<bool> read_by_backward_;  // by storage
+  IdMap<ValueId, int32_t> producer_;
+  IdMap<ValueId, bool> reinterpreted_;  // its metadata do not say how to read it
+  IdMap<StorageId, bool> written_;      // by an in-place node
+  IdMap<StorageId, bool> primal_;
+  IdMap<StorageId, bool> read_by_backward_;
   std::unordered_multimap<uint64_t, ValueId> shown_;
 };
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "graph/analysis.h"
-#include "graph/ids.h"
 
 namespace antegrad {
 namespace {
@@ -28,7 +27,7 @@ class Reinplacer {
         root_(graph.values.size()),
         last_use_(last_storage_uses(graph, Uses::by_nodes_and_outputs)),
         root_holder_(graph.values.size(), kNoValue) {
-    std::iota(root_.begin(), root_.end(), 0);
+    std::iota(root_.begin(), root_.end(), StorageId(0));
     for (const ValueId id : donated) note_memory(id);
   }
 
@@ -43,8 +42,8 @@ class Reinplacer {
     }
     if (!changed_) return;
     for (Value& value : graph_.values) {
-      if (value.storage < 0) continue;
-      const StorageId root = root_[at(value.storage)];
+      if (!value.storage.valid()) continue;
+      const StorageId root = root_[value.storage];
       if (value.alias_class == value.storage) value.alias_class = root;
       value.storage = root;
     }
@@ -53,7 +52,7 @@ class Reinplacer {
  private:
   StorageId root(ValueId id) const {
     const StorageId storage = graph_.value(id).storage;
-    return storage < 0 ? storage : root_[at(storage)];
+    return storage.valid() ? root_[storage] : storage;
   }
 
   void note_definitions(const Node& node) {
@@ -64,8 +63,8 @@ class Reinplacer {
 
   void note_memory(ValueId id) {
     const Value& value = graph_.value(id);
-    if (value.kind != ValueKind::tensor || value.storage != id) return;
-    if (fills_its_span(value.meta)) root_holder_[at(id)] = id;
+    if (value.kind != ValueKind::tensor || !graph_.owns_storage(id)) return;
+    if (fills_its_span(value.meta)) root_holder_[value.storage] = id;
   }
 
   bool may_write(const Node& node, int32_t position) const {
@@ -78,8 +77,7 @@ class Reinplacer {
     const ValueId target = node.inputs[0];
     if (rounds_in_place(info, graph_.value(target).meta.dtype)) return false;
     const StorageId storage = root(target);
-    return storage >= 0 && root_holder_[at(storage)] == target &&
-           last_use_[at(storage)] == position &&
+    return storage.valid() && root_holder_[storage] == target && last_use_[storage] == position &&
            graph_.value(target).meta == graph_.value(node.outputs[0]).meta &&
            std::all_of(node.inputs.begin() + 1, node.inputs.end(),
                        [&](ValueId other) { return other == target || root(other) != storage; });
@@ -89,18 +87,18 @@ class Reinplacer {
     const ValueId output = node.outputs[0];
     const StorageId storage = root(node.inputs[0]);
     node.op = Op::intern(node.op.info().inplace_name);
-    root_[at(output)] = storage;
-    root_holder_[at(storage)] = output;
-    last_use_[at(storage)] = last_use_[at(output)];
+    root_[StorageId(output)] = storage;
+    root_holder_[storage] = output;
+    last_use_[storage] = last_use_[StorageId(output)];
     changed_ = true;
   }
 
   Graph& graph_;
   bool changed_ = false;
-  std::vector<StorageId> root_;    // by storage: the one it became part of
-  std::vector<int32_t> last_use_;  // by storage, views and in-place results included
-  /// By storage made in this graph: the newest value that fills it, the only one to write over.
-  std::vector<ValueId> root_holder_;
+  IdMap<StorageId, StorageId> root_;    // the one it became part of
+  IdMap<StorageId, int32_t> last_use_;  // views and in-place results included
+  /// The newest value that fills a storage made in this graph, the only one to write over.
+  IdMap<StorageId, ValueId> root_holder_;
 };
 
 }  // namespace

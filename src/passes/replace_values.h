@@ -23,7 +23,7 @@ class ValueReplacer {
   void update_inputs(Node& node) const;
   /// The storage of a value as it will be.
   StorageId storage(ValueId value) const;
-  bool is_output(ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
+  bool is_output(ValueId value) const { return is_output_[value]; }
   /// True when a graph output is a value of this storage.
   bool held_by_output(StorageId storage) const;
   /// Updates outputs and storages, and drops the nodes at which `dead` is true. A pass that
@@ -33,10 +33,10 @@ class ValueReplacer {
  private:
   Graph& graph_;
   bool changed_ = false;
-  std::vector<ValueId> value_;      // by value: what stands for it
-  std::vector<StorageId> storage_;  // by storage: what stands for it
-  std::vector<bool> is_output_;     // by value
-  std::vector<bool> held_;          // by storage
+  IdMap<ValueId, ValueId> value_;        // what stands for it
+  IdMap<StorageId, StorageId> storage_;  // what stands for it
+  IdMap<ValueId, bool> is_output_;
+  IdMap<StorageId, bool> held_;
 };
 
 }  // namespace antegrad

@@ -18,8 +18,9 @@ bool has_factory(const Graph& graph, const Node& node) {
       node.inputs.size() != 1 || node.outputs[0] == kNoValue) {
     return false;
   }
-  const auto fill = static_cast<size_t>(info.factory_fill);
-  if (info.factory_fill >= 0 && (fill >= node.args.size() || !node.args[fill].is<attr::Scalar>())) {
+  const int32_t fill = info.factory_fill;
+  if (info.factory_fill >= 0 &&
+      (std::cmp_greater_equal(fill, node.args.size()) || !node.args[fill].is<attr::Scalar>())) {
     return false;
   }
   const TensorMeta& meta = graph.value(node.outputs[0]).meta;
@@ -32,7 +33,7 @@ void to_factory(const Graph& graph, Node& node) {
   const TensorMeta& meta = graph.value(node.outputs[0]).meta;
   std::vector<Attr> args{meta.sizes};
   if (info.factory_takes_strides) args.emplace_back(meta.strides);
-  if (info.factory_fill >= 0) args.push_back(node.args[static_cast<size_t>(info.factory_fill)]);
+  if (info.factory_fill >= 0) args.push_back(node.args[info.factory_fill]);
   args.emplace_back(meta.dtype);
   args.emplace_back(attr::None{});
   args.emplace_back(meta.device);

@@ -72,7 +72,7 @@ std::shared_ptr<const BackwardProgram> BackwardPrograms::prepare(
     if (output.kind != OutputKind::gradient || output.value == kNoValue) continue;
     const auto receiver = std::find(receivers.begin(), receivers.end(), output.index);
     AG_CHECK(receiver != receivers.end(), "a gradient that nobody receives");
-    program.gradients[static_cast<size_t>(receiver - receivers.begin())] = static_cast<int32_t>(i);
+    program.gradients[receiver - receivers.begin()] = static_cast<int32_t>(i);
   }
   return std::make_shared<const BackwardProgram>(std::move(program));
 }

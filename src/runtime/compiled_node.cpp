@@ -33,7 +33,7 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
   size_t next_copy = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
     const auto& slot = slots[i];
-    const auto index = static_cast<size_t>(slot.index);
+    const auto index = slot.index;
     auto& kept = kept_[i];
     if (i < packed.size() && packed[i]) {
       kept.packed = std::move(packed[i]);
@@ -55,7 +55,7 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
       case SavedSlot::Form::raw:
         kept.raw = outputs[index];
         if (slot.shares >= 0) {
-          const auto& other = handed[static_cast<size_t>(slot.shares)];
+          const auto& other = handed[slot.shares];
           if (other.is_inference()) break;
           kept.shared = other.unsafeGetTensorImpl()->version_counter();
           kept.version = kept.shared->current_version();
@@ -118,7 +118,7 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
   std::vector<at::Tensor> inputs;
   inputs.reserve(program.inputs.size());
   for (const auto& input : program.inputs) {
-    const auto index = static_cast<size_t>(input.index);
+    const auto index = input.index;
     if (input.kind == Kind::token) {
       inputs.emplace_back();
     } else if (input.kind == Kind::tangent) {
@@ -235,7 +235,7 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
   auto outputs = run(program->program, std::move(inputs), executable_->lines());
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto output = program->gradients[i];
-    if (output >= 0) gradients[i] = std::move(outputs[static_cast<size_t>(output)]);
+    if (output >= 0) gradients[i] = std::move(outputs[output]);
   }
   return gradients;
 } catch (const Error& error) {

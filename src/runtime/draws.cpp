@@ -106,7 +106,7 @@ void RepeatableDraw::run_with(torch::jit::Stack& stack, const at::Generator& gen
     stack.insert(stack.begin() + position_, generator);
     overload_->callBoxed(stack);
   } else {
-    stack[static_cast<size_t>(position_)] = generator;
+    stack[position_] = generator;
     run(stack);
   }
 }

@@ -15,12 +15,12 @@ std::vector<ViewSteps> view_steps_of(const CallPlan& plan, const Graph& forward,
                                      const ops::AttrTables& tables) {
   std::unordered_map<int32_t, ValueId> written;  // new values, by primal
   for (const auto& mutation : plan.mutations) {
-    written[mutation.primal] = forward.outputs[at(mutation.output)].value;
+    written[mutation.primal] = forward.outputs[mutation.output].value;
   }
   const auto value_of_target = [&](const OutputAlias& alias) {
-    if (alias.of_output()) return forward.outputs[at(alias.index)].value;
+    if (alias.of_output()) return forward.outputs[alias.index].value;
     const auto it = written.find(alias.index);
-    return it == written.end() ? forward.inputs[at(alias.index)].value : it->second;
+    return it == written.end() ? forward.inputs[alias.index].value : it->second;
   };
   std::vector<ViewSteps> all(plan.handed_out.size());
   for (size_t i = 0; i < all.size(); ++i) {
@@ -46,7 +46,7 @@ Executable::Executable(ExecutableParts parts)
       lines_(std::move(parts.lines)),
       backwards_(plan_, parts.backward, std::move(parts.source)) {
   for (const auto output : plan_.tangents) {
-    const auto value = parts.forward.outputs[at(output)].value;
+    const auto value = parts.forward.outputs[output].value;
     tangents_.push_back(ops::natural_tangent(parts.forward.value(value).meta));
   }
 }

@@ -61,7 +61,7 @@ at::Tensor copy_in_place(const at::Tensor& tensor) {
 // The tensor that an alias refers to.
 const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tensor>& primals,
                             const std::vector<at::Tensor>& handed) {
-  return (alias.of_input() ? primals : handed)[static_cast<size_t>(alias.index)];
+  return (alias.of_input() ? primals : handed)[alias.index];
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ std::vector<at::Tensor> Executable::copy_overwritten(const std::vector<at::Tenso
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   for (const auto& slot : plan_.saved) {
     if (slot.form != Form::input_copy) continue;
-    copies.push_back(copy_in_place(primals[static_cast<size_t>(slot.index)]));
+    copies.push_back(copy_in_place(primals[slot.index]));
   }
   return copies;
 }
@@ -107,8 +107,8 @@ OtherAnswer Executable::other_answer(const ops::UnexpectedAnswer& unexpected) co
 void Executable::write_back(const std::vector<at::Tensor>& outputs,
                             std::vector<at::Tensor>& primals) const {
   for (const auto& mutation : plan_.mutations) {
-    auto& target = primals[static_cast<size_t>(mutation.primal)];
-    const auto& value = outputs[static_cast<size_t>(mutation.output)];
+    auto& target = primals[mutation.primal];
+    const auto& value = outputs[mutation.output];
     if (mutation.metadata) {
       target.unsafeGetTensorImpl()->set_sizes_and_strides(value.sizes(), value.strides(),
                                                           target.storage_offset());
@@ -119,7 +119,7 @@ void Executable::write_back(const std::vector<at::Tensor>& outputs,
     }
   }
   for (const auto& bumps : plan_.version_bumps) {
-    bump_version(primals[static_cast<size_t>(bumps.primal)], bumps.count);
+    bump_version(primals[bumps.primal], bumps.count);
   }
 }
 
@@ -130,8 +130,7 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
   std::vector<at::Tensor> handed(plan_.handed_out.size());
   for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
     const auto& out = plan_.handed_out[i];
-    if (out.alias.kind == Alias::is_input)
-      handed[i] = primals[static_cast<size_t>(out.alias.index)];
+    if (out.alias.kind == Alias::is_input) handed[i] = primals[out.alias.index];
     if (out.alias.kind != Alias::none || out.undefined) continue;
     handed[i] = outputs[i];
     bump_version(handed[i], out.version);
@@ -177,7 +176,7 @@ void Executable::make_views(const std::vector<at::Tensor>& primals,
   }
   for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
     const auto& alias = plan_.handed_out[i].alias;
-    if (alias.kind == Alias::same_as_output) handed[i] = handed[static_cast<size_t>(alias.index)];
+    if (alias.kind == Alias::same_as_output) handed[i] = handed[alias.index];
   }
 }
 
@@ -189,7 +188,7 @@ std::vector<std::optional<hooks::PackedTensor>> Executable::pack_saved(
   std::vector<std::optional<hooks::PackedTensor>> packed(plan_.saved.size());
   size_t next_copy = 0;
   for (size_t i = 0; i < plan_.saved.size(); ++i) {
-    const auto index = static_cast<size_t>(plan_.saved[i].index);
+    const auto index = plan_.saved[i].index;
     at::Tensor tensor;
     switch (plan_.saved[i].form) {
       case Form::generator_state:
@@ -201,7 +200,7 @@ std::vector<std::optional<hooks::PackedTensor>> Executable::pack_saved(
       case Form::written_input:
         for (const auto& mutation : plan_.mutations) {
           if (mutation.primal != plan_.saved[i].index) continue;
-          tensor = outputs[static_cast<size_t>(mutation.output)];
+          tensor = outputs[mutation.output];
         }
         break;
     }
@@ -213,7 +212,7 @@ std::vector<std::optional<hooks::PackedTensor>> Executable::pack_saved(
 std::vector<at::Tensor> Executable::call(
     std::vector<at::Tensor> primals, const std::shared_ptr<const detail::HookPair>& hooks) const {
   const ForwardRange range(name_);
-  AG_CHECK(primals.size() == at(plan_.primals), "number of primals");
+  AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");
   // Grad mode is guarded; where it is off, the callable may have put it on inside.
   const bool differentiate = !plan_.tangents.empty();
   std::vector<at::Tensor> copies;
@@ -240,7 +239,7 @@ std::vector<at::Tensor> Executable::call(
   }
   make_views(primals, handed);
   if (region && has_inner_) check_inner_gradients(region, primals, handed);
-  handed.resize(at(plan_.results));
+  handed.resize(plan_.results);
   return handed;
 }
 
@@ -263,10 +262,10 @@ void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
   }
   for (size_t i = 0; i < plan_.mutations.size(); ++i) {
     if (!plan_.mutations[i].history) continue;
-    const auto& written = primals[static_cast<size_t>(plan_.mutations[i].primal)];
+    const auto& written = primals[plan_.mutations[i].primal];
     note(written, plan_.mutations[i].inner, plan_.handed_out.size() + i);
     for (const auto primal : plan_.inner_views) {
-      const auto& view = primals[static_cast<size_t>(primal)];
+      const auto& view = primals[primal];
       if (!view.is_view() || !view._base().is_same(written)) continue;
       const auto edge = torch_compat::gradient_edge(view);
       note_edge(edge, plan_.handed_out.size() + i);
@@ -284,7 +283,7 @@ torch_compat::NodePtr Executable::attach_node(
   torch::autograd::edge_list edges;
   edges.reserve(plan_.gradients.size());
   for (const auto primal : plan_.gradients) {
-    edges.push_back(torch::autograd::impl::gradient_edge(primals[static_cast<size_t>(primal)]));
+    edges.push_back(torch::autograd::impl::gradient_edge(primals[primal]));
   }
   const auto [owner, node] =
       torch_compat::make_node<CompiledNode>(shared_from_this(), std::move(edges));
@@ -294,7 +293,7 @@ torch_compat::NodePtr Executable::attach_node(
   }
   for (const auto& mutation : plan_.mutations) {
     if (!mutation.history) continue;
-    const auto& target = primals[static_cast<size_t>(mutation.primal)];
+    const auto& target = primals[mutation.primal];
     torch::autograd::impl::rebase_history(
         target, torch::autograd::Edge(owner, node->add_input_metadata(target)));
   }

@@ -18,7 +18,7 @@ std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTabl
   std::vector<at::Generator> generators;
   for (const auto& input : graph.inputs) {
     if (input.kind != InputKind::generator_token) continue;
-    generators.push_back(generator_of(graph, tables, static_cast<size_t>(input.index)));
+    generators.push_back(generator_of(graph, tables, input.index));
   }
   return generators;
 }

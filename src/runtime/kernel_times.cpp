@@ -50,7 +50,7 @@ std::vector<double> measure_seconds(const Graph& graph, const ops::AttrTables& t
     seconds.push_back(picoseconds < 0 ? -1 : static_cast<double>(picoseconds) * kPicoseconds);
   }
   for (const auto& node : graph.nodes) {
-    if (is_view(graph, node)) seconds[static_cast<size_t>(node.id)] = 0;
+    if (is_view(graph, node)) seconds[node.id] = 0;
   }
   return seconds;
 }

@@ -85,7 +85,7 @@ Graph single(const Graph& graph, const Node& node) {
 std::vector<at::Tensor> zeros_for(const Graph& alone) {
   std::vector<at::Tensor> inputs;
   for (const auto& input : alone.inputs) {
-    if (!is_tensor(alone, input.value)) {
+    if (!alone.is_tensor(input.value)) {
       inputs.emplace_back();
       continue;
     }
@@ -121,10 +121,6 @@ c10::Device device_of(const Graph& alone) {
 
 }  // namespace
 
-bool is_tensor(const Graph& graph, ValueId id) {
-  return id != kNoValue && graph.value(id).kind == ValueKind::tensor;
-}
-
 std::optional<int64_t> KernelTrials::known(const std::string& call) const {
   const std::lock_guard lock(mutex_);
   const auto it = found_.find(call);
@@ -152,12 +148,12 @@ std::vector<int64_t> KernelTrials::of(const Graph& graph, const ops::AttrTables&
                                       bool (*skip)(const Graph& graph, const Node& node)) {
   int32_t last = -1;
   for (const auto& node : graph.nodes) last = std::max(last, node.id);
-  std::vector<int64_t> numbers(static_cast<size_t>(last + 1), -1);
+  std::vector<int64_t> numbers(last + 1, -1);
   if (is_captured(graph)) return numbers;
   const GeneratorStates states(generators_of(graph, tables));
   for (const auto& node : graph.nodes) {
     if (skip(graph, node) || !may_run(graph, node)) continue;
-    numbers[static_cast<size_t>(node.id)] = look(single(graph, node), tables, node.op.name());
+    numbers[node.id] = look(single(graph, node), tables, node.op.name());
   }
   states.restore();
   return numbers;

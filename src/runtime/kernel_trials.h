@@ -49,7 +49,4 @@ class KernelTrials {
   std::map<std::string, int64_t> found_;
 };
 
-/// Whether a value is a tensor.
-bool is_tensor(const Graph& graph, ValueId id);
-
 }  // namespace antegrad::runtime

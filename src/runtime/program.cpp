@@ -15,16 +15,14 @@
 namespace antegrad::runtime {
 
 c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>& registers) const {
-  const auto at = [&](int32_t index) -> at::Tensor& {
-    return registers[static_cast<size_t>(index)];
-  };
+  const auto at = [&](int32_t index) -> at::Tensor& { return registers[index]; };
   switch (argument.origin) {
-    case Origin::constant: return constants_[static_cast<size_t>(argument.index)];
+    case Origin::constant: return constants_[argument.index];
     case Origin::copy: return at(argument.index);
     case Origin::move: return std::move(at(argument.index));
     case Origin::list: {
       c10::List<at::Tensor> list;
-      for (const auto& entry : lists_[static_cast<size_t>(argument.index)]) {
+      for (const auto& entry : lists_[argument.index]) {
         if (entry.origin == Origin::constant) {
           list.push_back(at::Tensor());
         } else if (entry.origin == Origin::move) {
@@ -37,7 +35,7 @@ c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>&
     }
     case Origin::optional_list: {
       c10::List<std::optional<at::Tensor>> list;
-      for (const auto& entry : lists_[static_cast<size_t>(argument.index)]) {
+      for (const auto& entry : lists_[argument.index]) {
         if (entry.origin == Origin::constant) {
           list.push_back(std::nullopt);
         } else {
@@ -75,10 +73,9 @@ void Program::check(const ops::OpEntry& entry, const std::vector<Promise>& promi
 
 void Program::call_kernel(const Instruction& instruction, std::vector<at::Tensor>& registers,
                           torch::jit::Stack& stack) const {
-  const auto* special =
-      instruction.special < 0 ? nullptr : &specials_[static_cast<size_t>(instruction.special)];
+  const auto* special = instruction.special < 0 ? nullptr : &specials_[instruction.special];
   if (special != nullptr && special->draw) {
-    auto& state = registers[static_cast<size_t>(special->state)];
+    auto& state = registers[special->state];
     if (special->repeats) {
       special->draw->repeat(stack, special->state_dies ? std::exchange(state, {}) : state);
     } else {
@@ -108,7 +105,7 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
     call_kernel(instruction, registers, stack);
   }
   if (instruction.special >= 0) {
-    const auto& promises = specials_[static_cast<size_t>(instruction.special)].promises;
+    const auto& promises = specials_[instruction.special].promises;
     if (!promises.empty()) check(*instruction.entry, promises, stack);
   }
   const auto results =
@@ -118,8 +115,7 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
     AG_CHECK(next < results.size(), "no more tensors than the graph has");
     const auto reg = results[next++];
     if (reg < 0) return;
-    registers[static_cast<size_t>(reg)] =
-        instruction.oversized ? in_own_memory(std::move(tensor)) : std::move(tensor);
+    registers[reg] = instruction.oversized ? in_own_memory(std::move(tensor)) : std::move(tensor);
   };
   for (auto& value : stack) {
     if (value.isTensor()) {
@@ -137,9 +133,9 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
 std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Tensor> inputs) const {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  std::vector<at::Tensor> registers(static_cast<size_t>(register_count_));
+  std::vector<at::Tensor> registers(register_count_);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs_[i] >= 0) registers[static_cast<size_t>(inputs_[i])] = std::move(inputs[i]);
+    if (inputs_[i] >= 0) registers[inputs_[i]] = std::move(inputs[i]);
   }
   inputs.clear();
   torch::jit::Stack stack;
@@ -150,7 +146,7 @@ std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Ten
   std::vector<at::Tensor> outputs;
   outputs.reserve(outputs_.size());
   for (const auto reg : outputs_) {
-    outputs.push_back(reg < 0 ? at::Tensor() : registers[static_cast<size_t>(reg)]);
+    outputs.push_back(reg < 0 ? at::Tensor() : registers[reg]);
   }
   return outputs;
 }

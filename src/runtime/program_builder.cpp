@@ -25,7 +25,7 @@ class ProgramBuilder {
   void build() {
     find_states();
     for (const auto& input : graph_.inputs) {
-      const bool used = has_register(input.value) && last_use_[index(input.value)] >= 0;
+      const bool used = has_register(input.value) && last_use_[input.value] >= 0;
       program_.inputs_.push_back(used ? register_of(input.value) : -1);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) add(graph_.nodes[i], static_cast<int32_t>(i));
@@ -42,18 +42,17 @@ class ProgramBuilder {
   }
 
  private:
-  static size_t index(ValueId value) { return static_cast<size_t>(value); }
   bool is_tensor(ValueId value) const { return graph_.value(value).kind == ValueKind::tensor; }
 
   // Saved tokens are kept as the states of their generators.
   bool has_register(ValueId value) const {
-    return is_tensor(value) || state_generator_[index(value)] >= 0;
+    return is_tensor(value) || state_generator_[value] >= 0;
   }
 
   void find_states() {
     const auto note = [&](const auto& record) {
       if (record.value != kNoValue && graph_.value(record.value).kind == ValueKind::token) {
-        state_generator_[index(record.value)] = record.index;
+        state_generator_[record.value] = record.index;
       }
     };
     for (const auto& input : graph_.inputs) {
@@ -70,8 +69,7 @@ class ProgramBuilder {
       const auto generator = state_generator_[index(token)];
       if (generator < 0) continue;
       AG_CHECK(!special.draw, "a draw from two generators");
-      special.draw.emplace(ops::entry_of(node.op),
-                           generator_of(graph_, tables_, static_cast<size_t>(generator)));
+      special.draw.emplace(ops::entry_of(node.op), generator_of(graph_, tables_, generator));
       special.state = register_of(token);
       special.state_dies = last_use_[index(token)] == node_index;
       special.repeats =
@@ -82,7 +80,7 @@ class ProgramBuilder {
   }
 
   int32_t register_of(ValueId value) {
-    auto& reg = registers_[index(value)];
+    auto& reg = registers_[value];
     if (reg < 0) reg = next_register_++;
     return reg;
   }
@@ -90,7 +88,7 @@ class ProgramBuilder {
   // Whether input `position` of the node is the last mention of its value anywhere.
   bool dies_here(const Node& node, int32_t node_index, size_t position) const {
     const auto value = node.inputs[position];
-    return last_use_[index(value)] == node_index &&
+    return last_use_[value] == node_index &&
            std::find(node.inputs.begin() + static_cast<std::ptrdiff_t>(position) + 1,
                      node.inputs.end(), value) == node.inputs.end();
   }
@@ -153,7 +151,7 @@ class ProgramBuilder {
     }
     Program::Special special;
     for (const auto output : node.results()) {
-      const bool used = output != kNoValue && last_use_[index(output)] >= 0;
+      const bool used = output != kNoValue && last_use_[output] >= 0;
       program_.results_.push_back(used ? register_of(output) : -1);
       if (instruction.entry->custom || instruction.entry->policy == ops::Policy::dynamic_outputs) {
         special.promises.push_back(output == kNoValue ? Promise()
@@ -172,10 +170,10 @@ class ProgramBuilder {
   const Graph& graph_;
   const ops::AttrTables& tables_;
   Program& program_;
-  std::vector<int32_t> registers_;
-  std::vector<int32_t> state_generator_;  // by value: of a saved token
+  IdMap<ValueId, int32_t> registers_;
+  IdMap<ValueId, int32_t> state_generator_;  // of a saved token
   bool is_backward_;
-  std::vector<int32_t> last_use_;
+  IdMap<ValueId, int32_t> last_use_;
   int32_t next_register_ = 0;
   struct AttrHash {
     size_t operator()(const Attr& attr) const { return hash_value(attr); }

@@ -33,7 +33,7 @@ bool needs_none(const Graph& graph, const Node& node) {
   std::optional<DType> dtype;
   for (const auto* list : {&node.inputs, &node.outputs}) {
     for (const auto id : *list) {
-      if (!is_tensor(graph, id)) continue;
+      if (!graph.is_tensor(id)) continue;
       const auto& meta = graph.value(id).meta;
       if (meta.device.kind != DeviceKind::cpu) return false;
       if (dtype && *dtype != meta.dtype) return false;

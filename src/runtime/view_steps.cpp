@@ -23,8 +23,8 @@ ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId 
   // From the end to the start, as far as there are views.
   std::vector<ValueId> shown{to};  // what each step gives
   const auto made_by = producers(graph);
-  while (shown.back() != from && made_by[at(shown.back())] >= 0) {
-    const auto& node = graph.nodes[at(made_by[at(shown.back())])];
+  while (shown.back() != from && made_by[shown.back()] >= 0) {
+    const auto& node = graph.nodes[made_by[shown.back()]];
     if (!node.op.traits().view || node.op.traits().mutates || node.inputs.size() != 1 ||
         node.args.empty() || !node.args[0].is<attr::Input>()) {
       break;
@@ -40,7 +40,7 @@ ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId 
     });
     AG_CHECK(same != shown.end(), "a result shows memory by another dtype, by unknown steps");
     const auto& meta = graph.value(*same).meta;
-    steps_.resize(static_cast<size_t>(same - shown.begin()));
+    steps_.resize(same - shown.begin());
     steps_.push_back({&ops::entry_of(Op::intern("aten::as_strided.default")),
                       {torch_compat::to_ints(meta.sizes), torch_compat::to_ints(meta.strides),
                        meta.offset.constant()},
@@ -73,7 +73,7 @@ ViewSteps::Step ViewSteps::step_of(const Node& node, ValueId value, const ops::A
     step.arguments.push_back(ops::to_ivalue(node.args[i], tables));
   }
   const auto output = std::find(node.outputs.begin(), node.outputs.end(), value);
-  step.output = static_cast<size_t>(output - node.outputs.begin());
+  step.output = output - node.outputs.begin();
   return step;
 }
 

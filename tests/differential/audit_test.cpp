@@ -149,10 +149,7 @@ TEST(Audit, AnotherParameterOfTheSameShapeIsFoundByName) {
   torch::nn::Sequential model(torch::nn::Linear(3, 3), torch::nn::Linear(3, 3));
   int64_t layer = 0;
   auto step = antegrad::compile(
-      model,
-      [&](const at::Tensor& x) {
-        return model[static_cast<size_t>(layer)]->as<torch::nn::Linear>()->forward(x);
-      },
+      model, [&](const at::Tensor& x) { return model[layer]->as<torch::nn::Linear>()->forward(x); },
       every());
   const auto x = at::randn({2, 3});
   step(x);

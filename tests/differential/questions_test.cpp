@@ -191,7 +191,7 @@ TEST(Questions, RowsForExperts) {
     auto out = at::zeros_like(rows);
     for (int64_t e = 0; e < 2; ++e) {
       const auto mine = at::nonzero(choice == e).squeeze(1);
-      out = out.index_add(0, mine, rows.index_select(0, mine).mm(experts[static_cast<size_t>(e)]));
+      out = out.index_add(0, mine, rows.index_select(0, mine).mm(experts[e]));
     }
     return out;
   };

@@ -232,8 +232,7 @@ TEST(SavedTensors, WhatUserHoldsIsNotWrittenOver) {
         kept.push_back(t.clone());
         return static_cast<int64_t>(kept.size()) - 1;
       },
-      [&](int64_t index) { return kept[static_cast<size_t>(index)]; },
-      HookOptions{.inlineable = false});
+      [&](int64_t index) { return kept[index]; }, HookOptions{.inlineable = false});
   const auto loss = step(xs[0], xs[1]);
   std::vector<at::Tensor> before;
   for (const auto& t : kept) before.push_back(t.clone());

@@ -20,7 +20,7 @@ TEST(TangentStrides, EveryOrderOfFourDimensionsGivesEagersGradient) {
     std::array<int64_t, 4> sizes{}, back{};
     for (size_t d = 0; d < 4; ++d) {
       sizes[d] = x.size(order[d]);
-      back[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+      back[order[d]] = static_cast<int64_t>(d);
     }
     const auto tangent = at::randn(sizes).permute(back);
     auto eager = x.clone().set_requires_grad(true), compiled = x.clone().set_requires_grad(true);

@@ -23,7 +23,7 @@ inline void at_once(int threads, const std::function<void(int)>& work) {
       try {
         work(t);
       } catch (...) {
-        errors[static_cast<size_t>(t)] = std::current_exception();
+        errors[t] = std::current_exception();
       }
     });
   }

@@ -131,7 +131,7 @@ TEST_F(CudaOffload, KernelsThatWriteToFreedMemoryDoNotReachTheCopies) {
     for (int junk = 0; junk < 3; ++junk) at::full({elements}, -1.0, seed.options());
   }
   for (int i = kTensors - 1; i >= 0; --i) {
-    EXPECT_TRUE(same_bits(fetch(handles[static_cast<size_t>(i)], seed), value(i))) << i;
+    EXPECT_TRUE(same_bits(fetch(handles[i], seed), value(i))) << i;
   }
 }
 

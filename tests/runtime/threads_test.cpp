@@ -163,7 +163,7 @@ TEST(Threads, UnusualBackwardsAreCapturedAtOnce) {
   auto step = antegrad::compile(fn);
   const auto x = leaf({4, 6});
   const auto gradients = [&](const List& results, int kind) {
-    const auto& r = results[static_cast<size_t>(kind % 3)];
+    const auto& r = results[kind % 3];
     const auto tangent = kind < 3 ? at::ones_like(r) : at::ones({1, 1}).expand(r.sizes());
     return torch::autograd::grad({r}, {x, w}, {tangent});
   };
@@ -335,7 +335,7 @@ TEST(Threads, DrawsOfTheDefaultGeneratorAreNotRepeated) {
   const auto x = at::ones({8});
   std::vector<List> drawn(kThreads);
   at_once(kThreads, [&](int t) {
-    for (int n = 0; n < kCalls; ++n) drawn[static_cast<size_t>(t)].push_back(step(x));
+    for (int n = 0; n < kCalls; ++n) drawn[t].push_back(step(x));
   });
   List all;
   for (const auto& list : drawn) all.insert(all.end(), list.begin(), list.end());
@@ -388,7 +388,7 @@ TEST(Threads, TheCallableIsCapturedOnOneThreadAtATime) {
     for (int n = 0; n < 5; ++n) {
       const auto x = leaf({t + 1});
       const auto results = step(x);
-      results[static_cast<size_t>(n % 2)].sum().backward();
+      results[n % 2].sum().backward();
     }
   });
   EXPECT_EQ(most, 1);
@@ -452,7 +452,7 @@ TEST(Threads, ChecksAndUnusualBackwardsDoNotWaitForEachOther) {
     for (int n = 0; n < 10; ++n) {
       // Nothing is drawn: checks compare the default generator, which is everybody's.
       const auto x = at::ones({t % 2 + 1}).set_requires_grad(true);
-      step(x)[static_cast<size_t>(n % 2)].sum().backward();
+      step(x)[n % 2].sum().backward();
     }
   });
   EXPECT_EQ(step.report().checked_calls, 40);

@@ -125,7 +125,7 @@ class JointGraph {
   }
   /// The call leaves this in the argument at that position.
   void write_back(int32_t argument, ValueId id) {
-    primals_[static_cast<size_t>(argument)].mutates_data = true;
+    primals_[argument].mutates_data = true;
     writes_.push_back(output_of(OutputKind::mutated_input, argument, id));
   }
   /// The gradient of the argument at that position; kNoValue for none.

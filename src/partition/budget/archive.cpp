@@ -10,8 +10,7 @@ void Archive::offer(const Measure& measure, const Plan& plan, std::span<const Ch
   auto next = points_.upper_bound(measure.peak);
   if (next != points_.begin() && std::prev(next)->second.extra <= measure.extra) return;
   auto changed = std::make_shared<Plan>(plan);
-  for (const Change& change : changes)
-    (*changed)[static_cast<size_t>(change.value)] = change.choice;
+  for (const Change& change : changes) (*changed)[change.value] = change.choice;
   while (next != points_.end() && next->second.extra >= measure.extra) next = points_.erase(next);
   points_.insert_or_assign(measure.peak,
                            PlanPoint{measure.peak, measure.extra, std::move(changed)});

@@ -39,24 +39,24 @@ Bounds::Bounds(const Problem& problem)
       forward_count_(problem.forward_count),
       slots_(problem.backward_count() + 1),
       direct_(problem.values.size()),
-      fixed_live_(at(key_of(slots_, 0)), 0),
-      fixed_steps_(at(key_of(slots_, 0)), 0),
-      runs_once_(at(problem.forward_count), 0),
+      fixed_live_(key_of(slots_, 0), 0),
+      fixed_steps_(key_of(slots_, 0), 0),
+      runs_once_(problem.forward_count, 0),
       prices_(problem.values.size(), 0),
       needs_(problem.values.size()),
-      early_(at(problem.forward_count)),
-      late_(at(problem.forward_count)),
-      surely_forward_(at(problem.forward_count)),
+      early_(problem.forward_count),
+      late_(problem.forward_count),
+      surely_forward_(problem.forward_count),
       gap_of_(problem.values.size()) {
   live_.resize(fixed_live_.size());
   std::vector<char> needed(problem.values.size(), 0);
   // Between the passes: the forward ends, the backward starts.
-  fixed_steps_[at(forward_count_)] = fixed_steps_[at(forward_count_) + 1] = 1;
+  fixed_steps_[forward_count_] = fixed_steps_[forward_count_ + 1] = 1;
   live_.assign(live_.size(), 0);
   hold(forward_count_ + 1, last_key(), problem.tangent_bytes);
   for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
     const Value& value = problem.value(v);
-    Need& need = direct_[at(v)];
+    Need& need = direct_[v];
     Key last = -1;
     for (const int32_t reader : problem.readers[v]) {
       if (reader < forward_count_) continue;
@@ -75,10 +75,10 @@ Bounds::Bounds(const Problem& problem)
     }
     need.first_possible = need.first_sure;
     need.last_sure = last;
-    needed[at(v)] = need.first_sure < kNever ? 1 : 0;
+    needed[v] = need.first_sure < kNever ? 1 : 0;
   }
   for (Slot slot = 0; slot + 1 < slots_; ++slot) {
-    fixed_steps_[at(key_of(slot, forward_count_))] = 1;
+    fixed_steps_[key_of(slot, forward_count_)] = 1;
   }
   fixed_live_.swap(live_);
   for (int32_t o = forward_count_; o-- > 0;) {
@@ -86,32 +86,32 @@ Bounds::Bounds(const Problem& problem)
     bool runs = problem.operation(o).required;
     int64_t bytes = 0;
     for (const int32_t v : makes) {
-      runs = runs || needed[at(v)];
+      runs = runs || needed[v];
       bytes += problem.value(v).bytes;
     }
-    runs_once_[at(o)] = runs ? 1 : 0;
-    for (const int32_t v : problem.reads[o]) needed[at(v)] |= runs ? 1 : 0;
+    runs_once_[o] = runs ? 1 : 0;
+    for (const int32_t v : problem.reads[o]) needed[v] |= runs ? 1 : 0;
     for (const int32_t v : makes) {
       if (!problem.is_choice(v) || problem.value(v).bytes == 0) continue;
-      prices_[at(v)] = static_cast<double>(problem.operation(o).time) / static_cast<double>(bytes);
+      prices_[v] = static_cast<double>(problem.operation(o).time) / static_cast<double>(bytes);
       by_price_.push_back(v);
     }
   }
   std::stable_sort(by_price_.begin(), by_price_.end(),
-                   [&](int32_t a, int32_t b) { return prices_[at(a)] < prices_[at(b)]; });
+                   [&](int32_t a, int32_t b) { return prices_[a] < prices_[b]; });
 }
 
 /// Whatever reads the value has been looked at.
 void Bounds::find_needs(int32_t value) {
-  Need need = direct_[at(value)];
+  Need need = direct_[value];
   for (const int32_t reader : problem_.readers[value]) {
     if (reader >= forward_count_) break;
-    need.first_possible = std::min(need.first_possible, early_[at(reader)]);
-    if (late_[at(reader)] == kNever) continue;
-    need.first_sure = std::min(need.first_sure, late_[at(reader)]);
-    need.last_sure = std::max(need.last_sure, key_of(early_[at(reader)], reader));
+    need.first_possible = std::min(need.first_possible, early_[reader]);
+    if (late_[reader] == kNever) continue;
+    need.first_sure = std::min(need.first_sure, late_[reader]);
+    need.last_sure = std::max(need.last_sure, key_of(early_[reader], reader));
   }
-  needs_[at(value)] = need;
+  needs_[value] = need;
 }
 
 void Bounds::find_runs(const Plan& decided) {
@@ -122,41 +122,41 @@ void Bounds::find_runs(const Plan& decided) {
     bool forward = problem_.operation(o).required;
     for (const int32_t v : problem_.makes[o]) {
       find_needs(v);
-      const Need& need = needs_[at(v)];
-      const bool saved = !may_run_again(v, decided[at(v)]);
+      const Need& need = needs_[v];
+      const bool saved = !may_run_again(v, decided[v]);
       if (saved && need.first_sure < kNever) forward = true;
       for (const int32_t reader : problem_.readers[v]) {
-        if (reader < forward_count_ && surely_forward_[at(reader)]) forward = true;
+        if (reader < forward_count_ && surely_forward_[reader]) forward = true;
       }
       if (saved) continue;
       early = std::min(early, need.first_possible);
-      if (decided[at(v)] != kOpen) late = std::min(late, need.first_sure);
+      if (decided[v] != kOpen) late = std::min(late, need.first_sure);
     }
-    early_[at(o)] = early;
-    late_[at(o)] = late;
-    surely_forward_[at(o)] = forward ? 1 : 0;
-    if (forward) steps_[at(o)] = 1;
-    if (late < kNever && early == late) steps_[at(key_of(late, o))] = 1;
+    early_[o] = early;
+    late_[o] = late;
+    surely_forward_[o] = forward ? 1 : 0;
+    if (forward) steps_[o] = 1;
+    if (late < kNever && early == late) steps_[key_of(late, o)] = 1;
   }
 }
 
 void Bounds::hold_values(const Plan& decided) {
   live_ = fixed_live_;
   for (int32_t o = 0; o < forward_count_; ++o) {
-    const bool forward = surely_forward_[at(o)];
-    const bool again = late_[at(o)] < kNever;
-    const Key run = again && early_[at(o)] == late_[at(o)] ? key_of(late_[at(o)], o) : -1;
-    if (again) hold(o, key_of(early_[at(o)], o), problem_.operation(o).state_bytes);
+    const bool forward = surely_forward_[o];
+    const bool again = late_[o] < kNever;
+    const Key run = again && early_[o] == late_[o] ? key_of(late_[o], o) : -1;
+    if (again) hold(o, key_of(early_[o], o), problem_.operation(o).state_bytes);
     for (const int32_t v : problem_.makes[o]) {
       const Value& value = problem_.value(v);
-      const Need& need = needs_[at(v)];
-      const Choice choice = decided[at(v)];
-      gap_of_[at(v)] = {v, 0, -1};
+      const Need& need = needs_[v];
+      const Choice choice = decided[v];
+      gap_of_[v] = {v, 0, -1};
       Key end = o - 1;  // of its life in the forward
       if (forward) {
         end = value.written_back ? forward_count_ : o;
         for (const int32_t reader : problem_.readers[v]) {
-          if (reader < forward_count_ && surely_forward_[at(reader)]) end = std::max(end, reader);
+          if (reader < forward_count_ && surely_forward_[reader]) end = std::max(end, reader);
         }
       }
       if (value.result) {
@@ -166,11 +166,11 @@ void Bounds::hold_values(const Plan& decided) {
       } else {
         hold(o, end, value.bytes);
         if (need.first_sure < kNever) {
-          const Slot made = choice == kOpen ? need.first_sure : late_[at(o)];
+          const Slot made = choice == kOpen ? need.first_sure : late_[o];
           const Key begin = key_of(made, o);
           hold(begin, need.last_sure, value.bytes);
           if (choice == kOpen) {
-            gap_of_[at(v)] = {v, std::max(end + 1, o), std::min(begin - 1, need.last_sure)};
+            gap_of_[v] = {v, std::max(end + 1, o), std::min(begin - 1, need.last_sure)};
           }
           if (run >= begin && run <= need.last_sure) continue;
         }
@@ -185,7 +185,7 @@ void Bounds::hold_values(const Plan& decided) {
 int64_t Bounds::extra_of_runs() const {
   int64_t extra = 0;
   for (int32_t o = 0; o < forward_count_; ++o) {
-    const int64_t runs = (late_[at(o)] < kNever ? 1 : 0) + (surely_forward_[at(o)] ? 1 : 0);
+    const int64_t runs = (late_[o] < kNever ? 1 : 0) + (surely_forward_[o] ? 1 : 0);
     if (runs > 1) extra += problem_.operation(o).time;
   }
   return extra;
@@ -197,24 +197,24 @@ int64_t Bounds::extra_to_fit(int64_t budget) {
   filled_.assign(live_.size() + 1, 0);
   gaps_.clear();
   for (const int32_t v : by_price_) {
-    const Gap gap = gap_of_[at(v)];
+    const Gap gap = gap_of_[v];
     if (gap.end < gap.begin) continue;
-    filled_[at(gap.begin)] += problem_.value(v).bytes;
-    filled_[at(gap.end) + 1] -= problem_.value(v).bytes;
+    filled_[gap.begin] += problem_.value(v).bytes;
+    filled_[gap.end + 1] -= problem_.value(v).bytes;
     gaps_.push_back(gap);
   }
   double most = 0;
   int64_t filled = 0;
   for (Key key = 0; key <= last_key(); ++key) {
-    filled += filled_[at(key)];
-    int64_t over = live_[at(key)] + filled - budget;
-    if (!steps_[at(key)] || over <= 0) continue;
+    filled += filled_[key];
+    int64_t over = live_[key] + filled - budget;
+    if (!steps_[key] || over <= 0) continue;
     // What runs again anyway, or not in the forward, costs nothing.
     const auto each = [&](bool costs, auto take) {
       for (const Gap& gap : gaps_) {
         if (key < gap.begin || key > gap.end) continue;
         const int32_t maker = problem_.value(gap.value).maker;
-        if (costs != (surely_forward_[at(maker)] && late_[at(maker)] == kNever)) continue;
+        if (costs != (surely_forward_[maker] && late_[maker] == kNever)) continue;
         const int64_t bytes = std::min(over, problem_.value(gap.value).bytes);
         take(gap.value, bytes);
         over -= bytes;
@@ -225,7 +225,7 @@ int64_t Bounds::extra_to_fit(int64_t budget) {
     each(false, [](int32_t, int64_t) {});
     if (over > 0) {
       each(true, [&](int32_t value, int64_t bytes) {
-        time += prices_[at(value)] * static_cast<double>(bytes);
+        time += prices_[value] * static_cast<double>(bytes);
       });
     }
     most = std::max(most, time);

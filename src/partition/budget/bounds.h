@@ -18,7 +18,6 @@
 #include <span>
 #include <vector>
 
-#include "graph/ids.h"
 #include "partition/budget/plan.h"
 #include "partition/budget/problem.h"
 
@@ -45,9 +44,9 @@ class Bounds {
   // About the last decisions:
 
   /// Whether some plan among them needs the value in the backward, so that its decision matters.
-  bool may_be_needed(int32_t value) const { return needs_[at(value)].first_possible < kNever; }
+  bool may_be_needed(int32_t value) const { return needs_[value].first_possible < kNever; }
   /// Whether all of them do.
-  bool is_needed(int32_t value) const { return needs_[at(value)].first_sure < kNever; }
+  bool is_needed(int32_t value) const { return needs_[value].first_sure < kNever; }
 
  private:
   using Slot = int32_t;
@@ -71,8 +70,8 @@ class Bounds {
   }
   void hold(Key begin, Key end, int64_t bytes) {
     if (end < begin) return;
-    live_[at(begin)] += bytes;
-    if (end < last_key()) live_[at(end) + 1] -= bytes;
+    live_[begin] += bytes;
+    if (end < last_key()) live_[end + 1] -= bytes;
   }
   void find_needs(int32_t value);
   void find_runs(const Plan& decided);

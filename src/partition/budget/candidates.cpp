@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/ids.h"
-
 namespace antegrad::budget {
 
 Candidates::Candidates(const Problem& problem) {
@@ -16,15 +14,15 @@ Candidates::Candidates(const Problem& problem) {
   for (size_t v = 0; v < problem.values.size(); ++v) {
     if (problem.values[v].gradient) matters[v] = true;
   }
-  std::vector<std::vector<int32_t>> crossing(at(problem.forward_count));
+  std::vector<std::vector<int32_t>> crossing(problem.forward_count);
   for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
-    if (!matters[at(v)] || !problem.is_choice(v)) continue;
+    if (!matters[v] || !problem.is_choice(v)) continue;
     values_.push_back(v);
     int32_t last = -1;
     for (const int32_t reader : problem.readers[v]) {
       if (reader < problem.forward_count) last = std::max(last, reader);
     }
-    for (int32_t p = problem.value(v).maker; p < last; ++p) crossing[at(p)].push_back(v);
+    for (int32_t p = problem.value(v).maker; p < last; ++p) crossing[p].push_back(v);
   }
   for (const auto& row : crossing) {
     for (const int32_t value : row) crossing_.add(value);

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "graph/ids.h"
-
 namespace antegrad::budget {
 namespace {
 
@@ -35,12 +33,12 @@ class Places {
       const double center = whole * i / segments;
       const double half = whole / segments / 2;
       const auto distance = [&](int32_t p) {
-        return std::abs(static_cast<double>(until_[at(p)]) - center);
+        return std::abs(static_cast<double>(until_[p]) - center);
       };
       int32_t best = -1;
       for (int32_t p = 0; p < problem_.forward_count; ++p) {
         if (distance(p) > half) continue;
-        const auto least = [&](int32_t q) { return static_cast<double>(bytes[at(q)]); };
+        const auto least = [&](int32_t q) { return static_cast<double>(bytes[q]); };
         if (best < 0 || least(p) < 0.99 * least(best) ||
             (least(p) <= 1.01 * least(best) && distance(p) < distance(best))) {
           best = p;
@@ -91,8 +89,8 @@ std::vector<Plan> checkpoint_plans(const Problem& problem, const Candidates& can
     Plan only(problem.values.size(), kRecompute);
     int32_t last = 0;
     for (const int32_t value : kept) {
-      bytes[at(value)] = 0;
-      only[at(value)] = kSave;
+      bytes[value] = 0;
+      only[value] = kSave;
       last = std::max(last, problem.value(value).maker);
     }
     for (Plan& plan : cuts.sweep(bytes, depth)) plans.push_back(std::move(plan));
@@ -100,7 +98,7 @@ std::vector<Plan> checkpoint_plans(const Problem& problem, const Candidates& can
     // All that comes after the last place is needed at once: keep it.
     for (const int32_t value : candidates.values()) {
       const bool after = problem.value(value).maker > last;
-      if (after && problem.is_read_in_backward(value)) only[at(value)] = kSave;
+      if (after && problem.is_read_in_backward(value)) only[value] = kSave;
     }
     plans.push_back(std::move(only));
   }

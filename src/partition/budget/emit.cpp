@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "graph/ids.h"
 #include "partition/split.h"
 
 namespace antegrad::budget {
@@ -23,7 +22,7 @@ void forget(const Graph& joint, const Timetable& timetable, int32_t value, int32
     const auto next = std::upper_bound(uses.begin(), uses.end(), slot);
     if (next == uses.end() || *next - slot <= window) continue;
     const int32_t node = problem.operation(problem.forward_count + slot).node;
-    forgotten.emplace_back(joint.nodes[at(node)].id, problem.value(value).id);
+    forgotten.emplace_back(joint.nodes[node].id, problem.value(value).id);
   }
 }
 
@@ -32,18 +31,18 @@ void forget(const Graph& joint, const Timetable& timetable, int32_t value, int32
 Partition emit(Graph joint, const Timetable& timetable) {
   const Problem& problem = timetable.problem();
   const Plan& plan = timetable.plan();
-  std::vector<bool> saved(joint.values.size(), false);
-  for (size_t id = 0; id < saved.size(); ++id) {
-    saved[id] = joint.values[id].kind == ValueKind::token;  // states of draws that run again
+  IdMap<ValueId, bool> saved(joint.values.size(), false);
+  for (const ValueId id : saved.ids()) {
+    saved[id] = joint.value(id).kind == ValueKind::token;  // states of draws that run again
   }
-  for (const Input& input : joint.inputs) saved[at(input.value)] = true;
+  for (const Input& input : joint.inputs) saved[input.value] = true;
   Schedule schedule;
   schedule.planned = true;
   for (size_t v = 0; v < problem.values.size(); ++v) {
     const Value& value = problem.values[v];
     const auto index = static_cast<int32_t>(v);
     if (value.result || value.always_saved || is_kept(plan[v])) {
-      saved[at(value.id)] = true;
+      saved[value.id] = true;
     } else if (is_window(plan[v]) && problem.is_choice(index)) {
       forget(joint, timetable, index, plan[v], schedule.forget);
     }

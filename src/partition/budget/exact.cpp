@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "graph/ids.h"
 #include "partition/budget/bounds.h"
 #include "partition/budget/candidates.h"
 #include "partition/budget/simulator.h"
@@ -35,7 +34,7 @@ class Solver {
       return problem.value(a).bytes > problem.value(b).bytes;
     });
     plan_.assign(problem.values.size(), kRecompute);
-    for (const int32_t v : choices_) plan_[at(v)] = kOpen;
+    for (const int32_t v : choices_) plan_[v] = kOpen;
     if (incumbent) take(*std::move(incumbent));
   }
 
@@ -63,9 +62,9 @@ class Solver {
     return bounds_.of(plan_, goal_ == Goal::least_time ? budget_ : kAny);
   }
   Bound bound_with(int32_t value, Choice choice) {
-    plan_[at(value)] = choice;
+    plan_[value] = choice;
     const Bound found = bound();
-    plan_[at(value)] = kOpen;
+    plan_[value] = kOpen;
     return found;
   }
 
@@ -91,7 +90,7 @@ class Solver {
     // Those that every plan needs first, the largest of them first.
     std::vector<int32_t> open;
     for (const int32_t v : choices_) {
-      if (plan_[at(v)] == kOpen && bounds_.may_be_needed(v)) open.push_back(v);
+      if (plan_[v] == kOpen && bounds_.may_be_needed(v)) open.push_back(v);
     }
     if (open.empty()) return finish();
     std::stable_partition(open.begin(), open.end(),
@@ -114,10 +113,10 @@ class Solver {
       if (std::max(a, b) == 1) break;  // the other one is the only way
     }
     for (const Choice choice : {first, first == kSave ? kRecompute : kSave}) {
-      plan_[at(chosen)] = choice;
+      plan_[chosen] = choice;
       explore();
     }
-    plan_[at(chosen)] = kOpen;
+    plan_[chosen] = kOpen;
   }
 
   /// What is open now is needed by none.

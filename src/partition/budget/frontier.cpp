@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "graph/ids.h"
 #include "partition/budget/bounds.h"
 #include "partition/budget/candidates.h"
 #include "partition/budget/checkpoints.h"
@@ -130,9 +129,9 @@ class Builder {
     const double low = static_cast<double>(std::max<int64_t>(frontier_.floor, 1));
     const double high = static_cast<double>(frontier_.eager_peak);
     // Large graphs have fewer rungs: each costs more.
-    const auto rungs = static_cast<int32_t>(
-        std::clamp<size_t>(at(recipe_->rungs) * 600 / std::max<size_t>(problem_.values.size(), 1),
-                           12, at(recipe_->rungs)));
+    const auto rungs = static_cast<int32_t>(std::clamp<size_t>(
+        size_t{600} * recipe_->rungs / std::max<size_t>(problem_.values.size(), 1), 12,
+        recipe_->rungs));
     for (int32_t i = rungs; i-- > 0;) {
       ladder_.push_back(
           std::llround(low * std::pow(high / low, static_cast<double>(i) / (rungs - 1))));
@@ -196,7 +195,7 @@ class Builder {
       for (size_t f = 0; f < plain; ++f) {
         Plan plan = family_[f];
         for (const int32_t v : candidates_.values()) {
-          if (plan[at(v)] == kSave && packing_of(problem_, v, way) >= 0) plan[at(v)] = way;
+          if (plan[v] == kSave && packing_of(problem_, v, way) >= 0) plan[v] = way;
         }
         family_.push_back(std::move(plan));
       }

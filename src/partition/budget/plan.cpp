@@ -30,7 +30,7 @@ Plan eager_plan(const Problem& problem) {
     const auto readers = problem.readers[v];
     const bool read =
         problem.value(v).gradient || !std::all_of(readers.begin(), readers.end(), in_forward);
-    if (read && in_forward(problem.value(v).maker)) plan[static_cast<size_t>(v)] = kSave;
+    if (read && in_forward(problem.value(v).maker)) plan[v] = kSave;
   }
   return plan;
 }

@@ -71,7 +71,7 @@ Partition Planner::partition(const PlanPoint& point) const {
   timetable.set(*point.plan);
   Partition partition = emit(joint_, timetable);
   for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
-    const Choice choice = (*point.plan)[static_cast<size_t>(v)];
+    const Choice choice = (*point.plan)[v];
     const bool packed = problem_.is_choice(v) && is_packing(choice) && timetable.is_used(v);
     if (packed) partition.packed.emplace(problem_.value(v).id, way_of(choice));
   }
@@ -86,7 +86,7 @@ Partition Planner::partition(const PlanPoint& point) const {
   for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
     const Value& value = problem_.value(v);
     if (problem_.operation(value.maker).backward || timetable.runs(value.maker).empty()) continue;
-    const Choice choice = (*point.plan)[static_cast<size_t>(v)];
+    const Choice choice = (*point.plan)[v];
     if (is_kept(choice) || value.result || !timetable.is_used(v)) continue;
     partition.decisions.push_back({value.id, false, rule_of(problem_, v, choice)});
   }
@@ -104,7 +104,7 @@ std::vector<Reason> Planner::reasons(const PlanPoint& point) const {
     Reason reason;
     reason.value = v;
     reason.decided = problem_.is_choice(v);
-    reason.choice = reason.decided ? (*point.plan)[static_cast<size_t>(v)] : kSave;
+    reason.choice = reason.decided ? (*point.plan)[v] : kSave;
     reason.packing = packing_of(problem_, v, reason.choice);
     reason.rule = rule_of(problem_, v, reason.choice);
     reason.runs = static_cast<int64_t>(timetable.runs(value.maker).size());

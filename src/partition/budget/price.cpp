@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/ids.h"
-
 namespace antegrad::budget {
 namespace {
 
@@ -40,7 +38,7 @@ PriceCuts::PriceCuts(const Problem& problem) : problem_(problem) {
   }
   for (int32_t v = 0; v < values; ++v) {
     const bool here = problem.value(v).maker < forward && !problem.value(v).result;
-    if (here && demanded_[at(v)]) edges_.push_back({forward + v, sink, kInfiniteCapacity});
+    if (here && demanded_[v]) edges_.push_back({forward + v, sink, kInfiniteCapacity});
   }
 }
 
@@ -49,10 +47,10 @@ void PriceCuts::drop_useless(Plan& plan) const {
   needed_items(problem_.forward_count, problem_.reads, used, [&](int32_t o) {
     const auto makes = problem_.makes[o];
     const bool runs = std::any_of(makes.begin(), makes.end(), [&](int32_t v) {
-      return used[at(v)] && !is_kept(plan[at(v)]) && !problem_.value(v).result;
+      return used[v] && !is_kept(plan[v]) && !problem_.value(v).result;
     });
     for (const int32_t v : makes) {
-      if (!used[at(v)]) plan[at(v)] = kRecompute;
+      if (!used[v]) plan[v] = kRecompute;
     }
     return runs;
   });
@@ -65,7 +63,7 @@ PriceCuts::Way PriceCuts::best_way(int32_t value, double price,
     return way;
   };
   const int32_t always = packing_of(problem_, value, kSave);
-  Way best = cost({kSave, bytes[at(value)], always < 0 ? 0 : problem_.packing(always).time});
+  Way best = cost({kSave, bytes[value], always < 0 ? 0 : problem_.packing(always).time});
   if (problem_.value(value).always_saved) return best;
   for (const Packing& packing : problem_.choosable_packings(value)) {
     const Way packed = cost({packed_by(packing), packing.bytes, packing.time});
@@ -87,11 +85,11 @@ PriceCuts::Cut PriceCuts::solve(double price, const std::vector<int64_t>& bytes)
   result.plan.assign(problem_.values.size(), kRecompute);
   for (const auto& [edge, value] : priced_) {
     const bool separated =
-        cut.on_source_side[at(edges_[edge].from)] && !cut.on_source_side[at(edges_[edge].to)];
-    if (separated) result.plan[at(value)] = best_way(value, price, bytes).choice;
+        cut.on_source_side[edges_[edge].from] && !cut.on_source_side[edges_[edge].to];
+    if (separated) result.plan[value] = best_way(value, price, bytes).choice;
   }
   for (int32_t o = 0; o < problem_.forward_count; ++o) {
-    if (!cut.on_source_side[at(o)] && problem_.operation(o).required) {
+    if (!cut.on_source_side[o] && problem_.operation(o).required) {
       result.time += problem_.operation(o).time;
     }
   }

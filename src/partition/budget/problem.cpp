@@ -6,7 +6,6 @@
 
 #include <antegrad/error.h>
 
-#include "graph/ids.h"
 #include "graph/text.h"
 #include "partition/dependence.h"
 #include "partition/partition.h"
@@ -42,7 +41,7 @@ class Maker {
   /// The value that stands for this one: the base of a view.
   ValueId base(ValueId id) const {
     const Value& value = joint_.value(id);
-    return value.kind == ValueKind::tensor ? value.storage : id;
+    return value.kind == ValueKind::tensor ? ValueId(value.storage) : id;
   }
 
   void find_dependence() {
@@ -52,8 +51,7 @@ class Maker {
       if (input.kind == InputKind::tangent) problem_.tangent_bytes += bytes(input.value);
     }
     for (const Output& output : joint_.outputs) {
-      if (!of_forward(output.kind) || output.value == kNoValue || !depends_[at(output.value)])
-        continue;
+      if (!of_forward(output.kind) || output.value == kNoValue || !depends_[output.value]) continue;
       throw GraphError(ErrorText{
           "results that depend on primals only",
           "one that depends on a tangent: " + value_text(joint_.value(output.value)), ""});
@@ -92,7 +90,7 @@ class Maker {
       problem_.operations.push_back(operation);
       for (const ValueId id : node.outputs) {
         if (id == kNoValue || is_token(id) || base(id) != id) continue;
-        of_value_[at(id)] = static_cast<int32_t>(problem_.values.size());
+        of_value_[id] = static_cast<int32_t>(problem_.values.size());
         budget::Value value;
         value.bytes = bytes(id);
         value.maker = index;
@@ -100,7 +98,7 @@ class Maker {
         value.always_saved =
             !backward && (!operation.again || node.recompute == Recompute::must_save);
         problem_.values.push_back(value);
-        problem_.makes.add(of_value_[at(id)]);
+        problem_.makes.add(of_value_[id]);
       }
       problem_.makes.end_row();
     }
@@ -110,23 +108,23 @@ class Maker {
   int64_t states(const Node& node) const {
     int64_t sum = 0;
     for (const ValueId token : node.token_inputs()) {
-      const int32_t generator = generator_of_[at(token)];
-      if (generator >= 0) sum += state_bytes(joint_.generators[at(generator)], rules_);
+      const int32_t generator = generator_of_[token];
+      if (generator >= 0) sum += state_bytes(joint_.generators[generator], rules_);
     }
     return sum;
   }
 
   bool reads_forward(const Node& node) const {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-      return !is_token(id) && !depends_[at(id)] && of_value_[at(base(id))] >= 0;
+      return !is_token(id) && !depends_[id] && of_value_[base(id)] >= 0;
     });
   }
 
   void add_edges() {
     for (const Operation& operation : problem_.operations) {
       read_.clear();
-      for (const ValueId id : joint_.nodes[at(operation.node)].inputs) {
-        const int32_t value = is_token(id) ? -1 : of_value_[at(base(id))];
+      for (const ValueId id : joint_.nodes[operation.node].inputs) {
+        const int32_t value = is_token(id) ? -1 : of_value_[base(id)];
         if (value >= 0) read_.push_back(value);
       }
       std::sort(read_.begin(), read_.end());
@@ -140,9 +138,9 @@ class Maker {
   void add_ends() {
     for (const Output& output : joint_.outputs) {
       if (output.value == kNoValue || is_token(output.value)) continue;
-      const int32_t index = of_value_[at(base(output.value))];
+      const int32_t index = of_value_[base(output.value)];
       if (index < 0) continue;
-      budget::Value& value = problem_.values[at(index)];
+      budget::Value& value = problem_.values[index];
       if (handed_out(output.kind)) value.result = true;
       if (output.kind == OutputKind::gradient) value.gradient = true;
       if (output.kind == OutputKind::mutated_input) value.written_back = true;
@@ -152,18 +150,17 @@ class Maker {
   /// Those that are smaller; all, where there is no choice.
   void add_packings() {
     for (const Packings::Entry& entry : packings_.entries) {
-      const bool known = entry.value >= 0 && at(entry.value) < of_value_.size();
-      if (!known) {
+      if (!of_value_.contains(entry.value)) {
         throw GraphError(
-            ErrorText{"values of the graph that are packed", std::to_string(entry.value), ""});
+            ErrorText{"values of the graph that are packed", to_string(entry.value), ""});
       }
       if (entry.way < 0 || entry.way >= kMostWays) {
         throw GraphError(ErrorText{std::to_string(kMostWays) + " ways to pack at most",
                                    "way " + std::to_string(entry.way), ""});
       }
-      const int32_t index = of_value_[at(entry.value)];
+      const int32_t index = of_value_[entry.value];
       if (index < 0) continue;
-      budget::Value& value = problem_.values[at(index)];
+      budget::Value& value = problem_.values[index];
       const bool there = value.result || value.gradient || value.written_back ||
                          problem_.operation(value.maker).backward;
       if (there || (!packings_.always && entry.cost.bytes >= value.bytes)) continue;
@@ -183,7 +180,7 @@ class Maker {
       needed[i] = problem_.values[i].result || problem_.values[i].written_back;
     }
     needed_items(problem_.forward_count, problem_.reads, needed, [&](int32_t i) {
-      Operation& operation = problem_.operations[at(i)];
+      Operation& operation = problem_.operations[i];
       return operation.required |= any_marked(problem_.makes[i], needed);
     });
   }
@@ -207,10 +204,10 @@ class Maker {
   const ByteRules& rules_;
   const Packings& packings_;
   Problem problem_;
-  std::vector<int32_t> generator_of_;  // by value of the graph
-  std::vector<bool> depends_;          // by value of the graph: on a tangent
-  std::vector<bool> backward_;         // by node
-  std::vector<int32_t> of_value_;      // by value of the graph; -1: free, or a view
+  IdMap<ValueId, int32_t> generator_of_;
+  IdMap<ValueId, bool> depends_;      // on a tangent
+  std::vector<bool> backward_;        // by node
+  IdMap<ValueId, int32_t> of_value_;  // value of the problem; -1: free, or a view
   std::vector<int32_t> read_;
 };
 
@@ -219,7 +216,7 @@ class Maker {
 std::span<const Packing> Problem::choosable_packings(int32_t index) const {
   const Value& v = value(index);
   if (v.always_packed || v.packing_count == 0) return {};
-  return {&packing(v.first_packing), at(v.packing_count)};
+  return std::span(packings).subspan(v.first_packing, v.packing_count);
 }
 
 bool Problem::is_choice(int32_t index) const {

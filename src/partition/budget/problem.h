@@ -80,9 +80,9 @@ struct Problem {
   int64_t time = 0;               ///< picoseconds of forward and backward without recomputation
 
   int32_t backward_count() const { return static_cast<int32_t>(operations.size()) - forward_count; }
-  const Value& value(int32_t index) const { return values[static_cast<size_t>(index)]; }
-  const Operation& operation(int32_t index) const { return operations[static_cast<size_t>(index)]; }
-  const Packing& packing(int32_t index) const { return packings[static_cast<size_t>(index)]; }
+  const Value& value(int32_t index) const { return values[index]; }
+  const Operation& operation(int32_t index) const { return operations[index]; }
+  const Packing& packing(int32_t index) const { return packings[index]; }
   /// Packings that a plan may choose for a value; none if it is always packed.
   std::span<const Packing> choosable_packings(int32_t index) const;
   /// Whether a plan may decide to save a value of the forward or not.

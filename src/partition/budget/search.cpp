@@ -4,8 +4,6 @@
 #include <cmath>
 #include <queue>
 
-#include "graph/ids.h"
-
 namespace antegrad::budget {
 namespace {
 
@@ -244,7 +242,7 @@ void Search::exchange(int64_t limit) {
 void Search::go_back_to(const Plan& plan) {
   std::vector<Change> changes;
   for (const int32_t value : candidates_.values()) {
-    if (choice(value) != plan[at(value)]) changes.push_back({value, plan[at(value)]});
+    if (choice(value) != plan[value]) changes.push_back({value, plan[value]});
   }
   simulator_.apply(changes);
 }
@@ -276,13 +274,13 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<Plan
       for (size_t k = 1 + pick(2); k > 0; --k) {
         const int32_t value = choices[pick(choices.size())];
         changes.push_back({value, other_side(value)});
-        allowed_[at(value)] = false;
+        allowed_[value] = false;
       }
     } else {
       const double spread = static_cast<double>(pick(1000)) / 1000;
       const auto length =
           static_cast<int32_t>(std::max(3.0, forward * (0.03 + 0.25 * spread * spread)));
-      const auto from = static_cast<int32_t>(pick(at(problem.forward_count)));
+      const auto from = static_cast<int32_t>(pick(problem.forward_count));
       const int32_t to = std::min(problem.forward_count - 1, from + length);
       const int32_t first = std::max(0, to - length);
       const size_t mode = pick(3);
@@ -290,19 +288,19 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<Plan
       for (const int32_t value : choices) {
         const int32_t position = problem.value(value).maker;
         if (position < first || position > to) continue;
-        allowed_[at(value)] = true;
+        allowed_[value] = true;
         Choice to_be = choice(value);
         if (mode == 0) {
           to_be = problem.is_read_in_backward(value) ? kSave : kRecompute;
         } else if (mode == 1 && other) {
-          to_be = (*other)[at(value)];
+          to_be = (*other)[value];
         } else if (pick(4) == 0) {
           to_be = window_ != 0 && pick(2) == 0 ? window_ : other_side(value);
         }
         if (to_be != choice(value)) changes.push_back({value, to_be});
       }
       for (size_t k = choices.size() / 20 + 1; k > 0; --k)
-        allowed_[at(choices[pick(choices.size())])] = true;
+        allowed_[choices[pick(choices.size())]] = true;
     }
     apply(changes);
     if (descend(end - measured_)) use_room(end - measured_);

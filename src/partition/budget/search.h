@@ -61,10 +61,8 @@ class Search {
   Measure probe(Change change) { return probe(std::span(&change, 1)); }
   Measure apply(std::span<const Change> changes);
   Measure apply(Change change) { return apply(std::span(&change, 1)); }
-  Choice choice(int32_t value) const { return simulator_.plan()[static_cast<size_t>(value)]; }
-  bool may_change(int32_t value) const {
-    return allowed_.empty() || allowed_[static_cast<size_t>(value)];
-  }
+  Choice choice(int32_t value) const { return simulator_.plan()[value]; }
+  bool may_change(int32_t value) const { return allowed_.empty() || allowed_[value]; }
   template <class Each>
   void for_each_packing(int32_t value, Each each) const;
   template <class Each>

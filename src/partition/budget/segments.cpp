@@ -5,8 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "graph/ids.h"
-
 namespace antegrad::budget {
 namespace {
 
@@ -80,10 +78,10 @@ class Composer {
   void choose_plans(const std::vector<Plan>& family) {
     eager_.assign(problem_.values.size(), kRecompute);
     for (const int32_t value : candidates_.values()) {
-      if (problem_.is_needed_in_backward(value)) eager_[at(value)] = kSave;
+      if (problem_.is_needed_in_backward(value)) eager_[value] = kSave;
     }
     family_ = {Plan(problem_.values.size(), kRecompute), eager_};
-    const size_t wanted = at(std::max(1, limits_.plans - 2));
+    const size_t wanted = std::max(1, limits_.plans - 2);
     const size_t stride = std::max<size_t>(1, family.size() / wanted);
     for (size_t i = 0; i < family.size(); i += stride) family_.push_back(family[i]);
   }
@@ -97,8 +95,7 @@ class Composer {
     for (int32_t i = 0; i < limits_.cut_points; ++i) {
       int32_t best = -1;
       int64_t fewest = 0;
-      for (;
-           p < problem_.forward_count - 1 && until_[at(p)] <= whole / limits_.cut_points * (i + 1);
+      for (; p < problem_.forward_count - 1 && until_[p] <= whole / limits_.cut_points * (i + 1);
            ++p) {
         int64_t bytes = 0;
         for (const int32_t value : candidates_.crossing(p)) {
@@ -122,14 +119,14 @@ class Composer {
   /// saved.
   void set_inside(Plan& into, size_t from, size_t to, const Plan& plan) const {
     for (const int32_t value : candidates_.values()) {
-      if (is_inside(value, from, to)) into[at(value)] = plan[at(value)];
+      if (is_inside(value, from, to)) into[value] = plan[value];
     }
     save_crossing(into, to);
   }
 
   void save_crossing(Plan& plan, size_t point) const {
     if (point == 0 || point + 1 == points_.size()) return;
-    for (const int32_t value : candidates_.crossing(points_[point])) plan[at(value)] = kSave;
+    for (const int32_t value : candidates_.crossing(points_[point])) plan[value] = kSave;
   }
 
   void simulate_segments() {
@@ -137,9 +134,9 @@ class Composer {
     const int64_t whole = until_.back();
     for (size_t i = 0; i + 1 < points_.size(); ++i) {
       segments_[i].resize(points_.size());
-      const int64_t start = i == 0 ? 0 : until_[at(points_[i])];
+      const int64_t start = i == 0 ? 0 : until_[points_[i]];
       for (size_t j = i + 1; j < points_.size(); ++j) {
-        const auto time = static_cast<double>(until_[at(points_[j])] - start);
+        const auto time = static_cast<double>(until_[points_[j]] - start);
         const bool is_long = time > kLongestSegment * static_cast<double>(whole);
         if (is_long && j > i + 1 && points_.size() > 6) continue;
         simulate_segment(i, j);
@@ -174,8 +171,8 @@ class Composer {
       int64_t before = 0;
       int64_t saved = 0;
       for (const int32_t value : candidates_.values()) {
-        if (!is_kept(plan[at(value)])) continue;
-        const int64_t bytes = kept_bytes(problem_, value, plan[at(value)]);
+        if (!is_kept(plan[value])) continue;
+        const int64_t bytes = kept_bytes(problem_, value, plan[value]);
         if (is_inside(value, from, to)) saved += bytes;
         if (problem_.value(value).maker <= points_[from]) before += bytes;
       }

@@ -10,17 +10,17 @@ Simulator::Simulator(const Problem& problem)
       forward_count_(problem.forward_count),
       slots_(problem.backward_count() + 1),
       timetable_(problem),
-      bytes_(at(timetable_.held_count()), 0),
-      forward_step_(at(problem.forward_count) + 1, 0) {
+      bytes_(timetable_.held_count(), 0),
+      forward_step_(problem.forward_count + 1, 0) {
   for (size_t v = 0; v < problem.values.size(); ++v) {
     bytes_[v] = static_cast<double>(problem.values[v].bytes);
   }
   for (int32_t o = 0; o < forward_count_; ++o) {
     const int32_t state = timetable_.state_of(o);
-    if (state >= 0) bytes_[at(state)] = static_cast<double>(problem.operation(o).state_bytes);
+    if (state >= 0) bytes_[state] = static_cast<double>(problem.operation(o).state_bytes);
   }
   for (size_t p = 0; p < problem.packings.size(); ++p) {
-    bytes_[at(timetable_.held_of(static_cast<int32_t>(p)))] =
+    bytes_[timetable_.held_of(static_cast<int32_t>(p))] =
         static_cast<double>(problem.packings[p].bytes);
   }
   add_static_lives();
@@ -30,24 +30,24 @@ Simulator::Simulator(const Problem& problem)
 
 /// What the backward makes lives from when it is made to its last use, whatever the plan.
 void Simulator::add_static_lives() {
-  slot_made_.assign(at(slots_), 0);
-  slot_freed_.assign(at(slots_), 0);
+  slot_made_.assign(slots_, 0);
+  slot_freed_.assign(slots_, 0);
   for (int32_t o = forward_count_; o < static_cast<int32_t>(problem_.operations.size()); ++o) {
     const int32_t slot = o - forward_count_;
     for (const int32_t v : problem_.makes[o]) {
       const auto bytes = static_cast<double>(problem_.value(v).bytes);
-      slot_made_[at(slot)] += bytes;
+      slot_made_[slot] += bytes;
       if (problem_.value(v).gradient || problem_.value(v).result) continue;
       int32_t last = slot;
       for (const int32_t reader : problem_.readers[v])
         last = std::max(last, reader - forward_count_);
-      slot_freed_[at(last)] += bytes;
+      slot_freed_[last] += bytes;
     }
   }
   for (int32_t v = 0; v < static_cast<int32_t>(bytes_.size()); ++v) {
-    const bool of_forward =
-        at(v) >= problem_.values.size() || problem_.value(v).maker < forward_count_;
-    if (of_forward && bytes_[at(v)] != 0) moving_.push_back(v);
+    const bool of_forward = std::cmp_greater_equal(v, problem_.values.size()) ||
+                            problem_.value(v).maker < forward_count_;
+    if (of_forward && bytes_[v] != 0) moving_.push_back(v);
   }
 }
 
@@ -56,21 +56,21 @@ int32_t Simulator::step_of(Key key) const {
   const Key row = forward_count_ + 1;
   const Key cell = timetable_.cell_of(key);
   if (cell < row) {
-    int32_t step = forward_step_[static_cast<size_t>(cell)];
-    while (step > 0 && keys_[at(step) - 1] >= key) --step;
+    int32_t step = forward_step_[cell];
+    while (step > 0 && keys_[step - 1] >= key) --step;
     return step;
   }
   const Key slot = cell / row - 2;
   if (slot < 0) return slot_begin_[0] - 1;
-  int32_t step = slot_begin_[static_cast<size_t>(slot)];
-  const int32_t end = slot_begin_[static_cast<size_t>(slot) + 1];
+  int32_t step = slot_begin_[slot];
+  const int32_t end = slot_begin_[slot + 1];
   const bool of_slot = cell - (slot + 2) * row == forward_count_;
   if (of_slot && !timetable_.is_of_packing(key)) return slot == slots_ - 1 ? end : end - 1;
   if (end - step > 16) {
     return static_cast<int32_t>(std::lower_bound(keys_.begin() + step, keys_.begin() + end, key) -
                                 keys_.begin());
   }
-  while (step < end && keys_[at(step)] < key) ++step;
+  while (step < end && keys_[step] < key) ++step;
   return step;
 }
 
@@ -86,7 +86,7 @@ void Simulator::add_piece(Piece piece, double bytes) {
 }
 
 void Simulator::compare_pieces(int32_t value) {
-  const double bytes = bytes_[at(value)];
+  const double bytes = bytes_[value];
   if (bytes == 0) return;
   const auto before = timetable_.pieces(value);
   const auto after = timetable_.new_pieces(value);
@@ -170,7 +170,7 @@ Measure Simulator::evaluate() {
     const bool moves = i == 0 || events_[i - 1].pos != event.pos;
     if (moves) {
       // Steps at the very moment come after what happens to bytes there.
-      const auto to = at(step_of((event.pos + 1) / 2));
+      const size_t to = step_of((event.pos + 1) / 2);
       if (to > next) profile_.count(next, to, more, load);
       next = std::max(next, to);
     }
@@ -201,7 +201,7 @@ void Simulator::list_forward() {
   auto pack = packs_.begin();
   for (int32_t o = 0; o <= forward_count_; ++o) {
     while (pack != packs_.end() && *pack < timetable_.key_of(o)) keys_.push_back(*pack++);
-    forward_step_[at(o)] = static_cast<int32_t>(keys_.size());
+    forward_step_[o] = static_cast<int32_t>(keys_.size());
     if (o < forward_count_ && timetable_.in_forward(o)) keys_.push_back(timetable_.key_of(o));
   }
 }
@@ -210,28 +210,28 @@ void Simulator::list_steps() {
   list_forward();
   keys_.push_back(timetable_.key_of_end());
   keys_.push_back(timetable_.key_of_start());
-  slot_begin_.assign(at(slots_) + 1, 0);
+  slot_begin_.assign(slots_ + 1, 0);
   const auto slot_of = [&](Key key) {
     return static_cast<size_t>(timetable_.cell_of(key) / (forward_count_ + 1) - 2);
   };
   for (const Key key : unpacks_) ++slot_begin_[slot_of(key) + 1];
   for (int32_t o = 0; o < forward_count_; ++o) {
-    for (const int32_t slot : timetable_.runs(o)) ++slot_begin_[at(slot) + 1];
+    for (const int32_t slot : timetable_.runs(o)) ++slot_begin_[slot + 1];
   }
-  for (int32_t slot = 0; slot < slots_ - 1; ++slot) ++slot_begin_[at(slot) + 1];
+  for (int32_t slot = 0; slot < slots_ - 1; ++slot) ++slot_begin_[slot + 1];
   slot_begin_[0] = static_cast<int32_t>(keys_.size());
   for (size_t i = 1; i < slot_begin_.size(); ++i) slot_begin_[i] += slot_begin_[i - 1];
-  keys_.resize(at(slot_begin_.back()));
+  keys_.resize(slot_begin_.back());
   next_step_.assign(slot_begin_.begin(), slot_begin_.end() - 1);
   for (int32_t o = 0; o < forward_count_; ++o) {
     for (const int32_t slot : timetable_.runs(o)) {
-      keys_[at(next_step_[at(slot)]++)] = timetable_.key_of(slot, o);
+      keys_[next_step_[slot]++] = timetable_.key_of(slot, o);
     }
   }
   for (int32_t slot = 0; slot < slots_ - 1; ++slot) {
-    keys_[at(next_step_[at(slot)]++)] = timetable_.key_of_slot(slot);
+    keys_[next_step_[slot]++] = timetable_.key_of_slot(slot);
   }
-  for (const Key key : unpacks_) keys_[at(next_step_[slot_of(key)]++)] = key;
+  for (const Key key : unpacks_) keys_[next_step_[slot_of(key)]++] = key;
   for (const Key key : unpacks_) {
     const size_t slot = slot_of(key);
     std::sort(keys_.begin() + slot_begin_[slot], keys_.begin() + slot_begin_[slot + 1]);
@@ -245,30 +245,30 @@ void Simulator::rebuild() {
   for (std::vector<double>* by_step : {&made_, &scratch_, &freed_}) by_step->assign(count, 0);
   for (int32_t o = 0; o < forward_count_; ++o) {
     if (scratch(o) == 0) continue;
-    if (timetable_.in_forward(o)) scratch_[at(forward_step_[at(o)])] = scratch(o);
+    if (timetable_.in_forward(o)) scratch_[forward_step_[o]] = scratch(o);
     for (const int32_t slot : timetable_.runs(o)) {
-      scratch_[at(step_of(timetable_.key_of(slot, o)))] = scratch(o);
+      scratch_[step_of(timetable_.key_of(slot, o))] = scratch(o);
     }
   }
   for (size_t p = 0; p < problem_.packings.size(); ++p) {
     const Packing& packing = problem_.packings[p];
     for (const Piece& piece : timetable_.pieces(timetable_.held_of(static_cast<int32_t>(p)))) {
-      scratch_[at(step_of(piece.begin))] = static_cast<double>(packing.pack_scratch);
-      scratch_[at(step_of(piece.end))] = static_cast<double>(packing.unpack_scratch);
+      scratch_[step_of(piece.begin)] = static_cast<double>(packing.pack_scratch);
+      scratch_[step_of(piece.end)] = static_cast<double>(packing.unpack_scratch);
     }
   }
-  made_[at(slot_begin_[0]) - 1] = static_cast<double>(problem_.tangent_bytes);
+  made_[slot_begin_[0] - 1] = static_cast<double>(problem_.tangent_bytes);
   for (int32_t slot = 0; slot < slots_; ++slot) {
-    const size_t last = at(slot_begin_[at(slot) + 1]) - 1;
+    const size_t last = slot_begin_[slot + 1] - 1;
     if (slot < slots_ - 1) scratch_[last] = scratch(forward_count_ + slot);
-    made_[last] += slot_made_[at(slot)];
-    freed_[last] += slot_freed_[at(slot)];
+    made_[last] += slot_made_[slot];
+    freed_[last] += slot_freed_[slot];
   }
   for (const int32_t value : moving_) {
-    const double bytes = bytes_[at(value)];
+    const double bytes = bytes_[value];
     for (const Piece& piece : timetable_.pieces(value)) {
-      made_[at(step_of(piece.begin))] += bytes;
-      if (piece.end != Timetable::kNever) freed_[at(step_of(piece.end))] += bytes;
+      made_[step_of(piece.begin)] += bytes;
+      if (piece.end != Timetable::kNever) freed_[step_of(piece.end)] += bytes;
     }
   }
   work_ += static_cast<int64_t>(count) / 8;

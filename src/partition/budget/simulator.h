@@ -11,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "graph/ids.h"
 #include "partition/budget/live_profile.h"
 #include "partition/budget/plan.h"
 #include "partition/budget/problem.h"

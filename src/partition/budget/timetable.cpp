@@ -16,23 +16,23 @@ Timetable::Timetable(const Problem& problem)
       forward_count_(problem.forward_count),
       slots_(problem.backward_count() + 1),
       width_(static_cast<Key>(problem.packings.size()) + 1),
-      state_of_(at(problem.forward_count), -1),
-      runs_(at(problem.forward_count)),
-      in_forward_(at(problem.forward_count), 0),
+      state_of_(problem.forward_count, -1),
+      runs_(problem.forward_count),
+      in_forward_(problem.forward_count, 0),
       stamp_choice_(problem.values.size(), 0),
-      stamp_operation_(at(problem.forward_count), 0),
-      stamp_queued_(at(problem.forward_count), 0),
+      stamp_operation_(problem.forward_count, 0),
+      stamp_queued_(problem.forward_count, 0),
       new_choice_(problem.values.size(), kRecompute),
-      new_runs_(at(problem.forward_count)),
-      new_in_forward_(at(problem.forward_count), 0) {
+      new_runs_(problem.forward_count),
+      new_in_forward_(problem.forward_count, 0) {
   auto held = static_cast<int32_t>(problem.values.size());
   for (int32_t o = 0; o < forward_count_; ++o) {
-    if (problem.operation(o).state_bytes != 0) state_of_[at(o)] = held++;
+    if (problem.operation(o).state_bytes != 0) state_of_[o] = held++;
   }
   first_packed_ = held;
   held += static_cast<int32_t>(problem.packings.size());
-  pieces_.resize(at(held));
-  new_pieces_.resize(at(held));
+  pieces_.resize(held);
+  new_pieces_.resize(held);
   Plan plan(problem.values.size(), kRecompute);
   for (size_t v = 0; v < problem.values.size(); ++v) {
     if (problem.values[v].always_saved) plan[v] = kSave;
@@ -43,7 +43,7 @@ Timetable::Timetable(const Problem& problem)
 // --- a plan with changes on top ------------------------------------------------------------------
 
 Choice Timetable::choice(int32_t value) const {
-  return stamp_choice_[at(value)] == stamp_ ? new_choice_[at(value)] : plan_[at(value)];
+  return stamp_choice_[value] == stamp_ ? new_choice_[value] : plan_[value];
 }
 
 bool Timetable::is_saved(int32_t value) const {
@@ -87,8 +87,8 @@ std::vector<int32_t> Timetable::uses(int32_t value) const {
 }
 
 void Timetable::push(int32_t operation) {
-  if (stamp_queued_[at(operation)] == stamp_) return;
-  stamp_queued_[at(operation)] = stamp_;
+  if (stamp_queued_[operation] == stamp_) return;
+  stamp_queued_[operation] = stamp_;
   queue_.push_back(operation);
   std::push_heap(queue_.begin(), queue_.end());
 }
@@ -163,13 +163,13 @@ void Timetable::schedule(int32_t operation) {
   }
   schedule_backward(operation, makes);
 
-  new_runs_[at(operation)] = {first_run, static_cast<int32_t>(arena_runs_.size()) - first_run};
-  new_in_forward_[at(operation)] = forward;
-  stamp_operation_[at(operation)] = stamp_;
+  new_runs_[operation] = {first_run, static_cast<int32_t>(arena_runs_.size()) - first_run};
+  new_in_forward_[operation] = forward;
+  stamp_operation_[operation] = stamp_;
   changed_.push_back(operation);
   const auto store = [&](int32_t value, std::span<const Piece> pieces) {
-    new_pieces_[at(value)] = {static_cast<int32_t>(arena_pieces_.size()),
-                              static_cast<int32_t>(pieces.size())};
+    new_pieces_[value] = {static_cast<int32_t>(arena_pieces_.size()),
+                          static_cast<int32_t>(pieces.size())};
     arena_pieces_.insert(arena_pieces_.end(), pieces.begin(), pieces.end());
   };
   for (size_t k = 0; k < makes.size(); ++k) store(makes[k], output_pieces_[k]);
@@ -267,8 +267,8 @@ void Timetable::begin() {
 bool Timetable::change(std::span<const Change> changes) {
   begin();
   for (const Change& change : changes) {
-    stamp_choice_[at(change.value)] = stamp_;
-    new_choice_[at(change.value)] = change.choice;
+    stamp_choice_[change.value] = stamp_;
+    new_choice_[change.value] = change.choice;
     push(problem_.value(change.value).maker);
   }
   while (!queue_.empty()) {
@@ -298,11 +298,11 @@ bool Timetable::change(std::span<const Change> changes) {
 void Timetable::take_over() {
   for (const int32_t operation : changed_) {
     const auto again = new_runs(operation);
-    runs_[at(operation)].assign(again.begin(), again.end());
-    in_forward_[at(operation)] = new_in_forward_[at(operation)];
+    runs_[operation].assign(again.begin(), again.end());
+    in_forward_[operation] = new_in_forward_[operation];
     for_each_held(operation, [&](int32_t value) {
       const auto pieces = new_pieces(value);
-      pieces_[at(value)].assign(pieces.begin(), pieces.end());
+      pieces_[value].assign(pieces.begin(), pieces.end());
     });
   }
   extra_ = new_extra_;
@@ -311,7 +311,7 @@ void Timetable::take_over() {
 
 void Timetable::keep(std::span<const Change> changes) {
   take_over();
-  for (const Change& change : changes) plan_[at(change.value)] = change.choice;
+  for (const Change& change : changes) plan_[change.value] = change.choice;
 }
 
 void Timetable::set(const Plan& plan) {

@@ -21,7 +21,6 @@
 #include <span>
 #include <vector>
 
-#include "graph/ids.h"
 #include "partition/budget/plan.h"
 #include "partition/budget/problem.h"
 
@@ -79,10 +78,10 @@ class Timetable {
   // For the plan:
 
   /// Slots in which an operation of the forward is recomputed, ascending.
-  std::span<const int32_t> runs(int32_t operation) const { return runs_[at(operation)]; }
-  bool in_forward(int32_t operation) const { return in_forward_[at(operation)] != 0; }
+  std::span<const int32_t> runs(int32_t operation) const { return runs_[operation]; }
+  bool in_forward(int32_t operation) const { return in_forward_[operation] != 0; }
   /// Of a value of the forward, or a state.
-  std::span<const Piece> pieces(int32_t value) const { return pieces_[at(value)]; }
+  std::span<const Piece> pieces(int32_t value) const { return pieces_[value]; }
   /// Picoseconds above those without recomputation.
   int64_t extra() const { return extra_; }
   /// Whether anything in the backward needs the value.
@@ -95,18 +94,17 @@ class Timetable {
   /// Operations that were scheduled anew; all others run as before.
   std::span<const int32_t> changed() const { return changed_; }
   std::span<const int32_t> new_runs(int32_t operation) const {
-    if (stamp_operation_[at(operation)] != stamp_) return runs_[at(operation)];
-    const Range range = new_runs_[at(operation)];
-    return {arena_runs_.data() + range.begin, at(range.count)};
+    if (stamp_operation_[operation] != stamp_) return runs_[operation];
+    const Range range = new_runs_[operation];
+    return std::span(arena_runs_).subspan(range.begin, range.count);
   }
   bool new_in_forward(int32_t operation) const {
-    return (stamp_operation_[at(operation)] == stamp_ ? new_in_forward_
-                                                      : in_forward_)[at(operation)];
+    return (stamp_operation_[operation] == stamp_ ? new_in_forward_ : in_forward_)[operation];
   }
   /// Of the values that a changed operation holds.
   std::span<const Piece> new_pieces(int32_t value) const {
-    const Range range = new_pieces_[at(value)];
-    return {arena_pieces_.data() + range.begin, at(range.count)};
+    const Range range = new_pieces_[value];
+    return std::span(arena_pieces_).subspan(range.begin, range.count);
   }
   int64_t new_extra() const { return new_extra_; }
 
@@ -114,7 +112,7 @@ class Timetable {
   /// recomputation; and packings.
   int32_t held_count() const { return static_cast<int32_t>(pieces_.size()); }
   /// -1: none.
-  int32_t state_of(int32_t operation) const { return state_of_[at(operation)]; }
+  int32_t state_of(int32_t operation) const { return state_of_[operation]; }
   int32_t held_of(int32_t packing) const { return first_packed_ + packing; }
   /// Calls `each` with the packings of the values of an operation of the forward.
   template <class Each>

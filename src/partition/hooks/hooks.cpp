@@ -14,8 +14,6 @@
 namespace antegrad {
 namespace {
 
-bool owns_storage(const Graph& graph, ValueId id) { return graph.value(id).storage == id; }
-
 /// A copy with strides of one's own, into `to`.
 Node copy_node(ValueId from, ValueId to, const Shape& strides, Phase phase, int32_t id) {
   Node node;
@@ -30,7 +28,7 @@ Node copy_node(ValueId from, ValueId to, const Shape& strides, Phase phase, int3
 
 /// After all nodes that read or make what is in the storage of `id`.
 size_t after_last_use(const Graph& graph, ValueId id) {
-  return at(last_storage_uses(graph, Uses::by_nodes)[at(graph.value(id).storage)] + 1);
+  return last_storage_uses(graph, Uses::by_nodes)[graph.value(id).storage] + 1;
 }
 
 /// Where the first node that computes with what is in the storage of `id` stands. Its views that
@@ -38,7 +36,7 @@ size_t after_last_use(const Graph& graph, ValueId id) {
 size_t before_first_use(Graph& graph, ValueId id) {
   const auto reads = [&](const Node& node) {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
-      return input != kNoValue && graph.value(input).storage == id;
+      return input != kNoValue && graph.value(input).storage == StorageId(id);
     });
   };
   const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
@@ -46,7 +44,7 @@ size_t before_first_use(Graph& graph, ValueId id) {
   });
   const auto views = std::stable_partition(graph.nodes.begin(), first,
                                            [&](const Node& node) { return !reads(node); });
-  return static_cast<size_t>(views - graph.nodes.begin());
+  return views - graph.nodes.begin();
 }
 
 /// Enters the hooks' objects into the graph; returns the number of the first.
@@ -66,7 +64,7 @@ std::vector<ValueId> pack(Graph& forward, HookedTensor& tensor, int32_t first_ob
                                        Phase::forward, next_node, first_object);
   size_t end = position + forward.nodes.size() - before;
   for (ValueId& value : packed) {
-    if (owns_storage(forward, value)) continue;
+    if (forward.owns_storage(value)) continue;
     TensorMeta meta = forward.value(value).meta;
     meta.offset = 0;
     const ValueId copy = forward.add_tensor(meta);
@@ -90,7 +88,7 @@ void unpack(Graph& backward, const HookedTensor& tensor, const std::vector<Value
   const auto end = begin + static_cast<std::ptrdiff_t>(backward.nodes.size() - before);
   const bool is_input = std::find(inputs.begin(), inputs.end(), found) != inputs.end();
   const TensorMeta& meta = backward.value(tensor.value).meta;
-  if (is_input || !owns_storage(backward, found) || backward.value(found).meta != meta) {
+  if (is_input || !backward.owns_storage(found) || backward.value(found).meta != meta) {
     backward.nodes.insert(
         end, copy_node(found, tensor.value, meta.strides, Phase::forward, next_node++));
     return;
@@ -100,8 +98,8 @@ void unpack(Graph& backward, const HookedTensor& tensor, const std::vector<Value
     std::replace(node->outputs.begin(), node->outputs.end(), found, tensor.value);
   }
   for (Value& value : backward.values) {
-    if (value.storage == found) value.storage = tensor.value;
-    if (value.alias_class == found) value.alias_class = tensor.value;
+    if (value.storage == StorageId(found)) value.storage = StorageId(tensor.value);
+    if (value.alias_class == StorageId(found)) value.alias_class = StorageId(tensor.value);
   }
 }
 
@@ -114,7 +112,7 @@ TensorMeta packed_meta(const HookedTensor& tensor, size_t i) {
 /// A tensor value with the id `wanted`, or a new one when that is below `taken`.
 ValueId add_input(Graph& graph, const TensorMeta& meta, ValueId wanted, ValueId taken) {
   if (wanted < taken) return graph.add_tensor(meta);
-  graph.value(wanted) = {ValueKind::tensor, meta, wanted, wanted};
+  graph.value(wanted) = {ValueKind::tensor, meta, StorageId(wanted), StorageId(wanted)};
   return wanted;
 }
 
@@ -122,7 +120,7 @@ ValueId add_input(Graph& graph, const TensorMeta& meta, ValueId wanted, ValueId 
 
 bool can_be_hooked(const Graph& forward, ValueId saved) {
   const Value& value = forward.value(saved);
-  return value.kind == ValueKind::tensor && value.storage == saved && value.meta.offset == 0 &&
+  return value.kind == ValueKind::tensor && forward.owns_storage(saved) && value.meta.offset == 0 &&
          span_bytes(value.meta) == numel(value.meta) * byte_size(value.meta.dtype);
 }
 
@@ -147,11 +145,10 @@ void pack_saved(Graph& forward, Hooked& hooked) {
     }
   }
   // A value may be packed by several: it is saved once.
-  std::vector<char> there(forward.values.size(), 0);
+  IdMap<ValueId, char> there(forward.values.size(), 0);
   std::erase_if(outputs, [&](const Output& output) {
     if (output.kind != OutputKind::saved) return false;
-    const auto id = static_cast<size_t>(output.value);
-    return std::exchange(there[id], 1) != 0;
+    return std::exchange(there[output.value], 1) != 0;
   });
   forward.outputs = std::move(outputs);
 }
@@ -166,12 +163,11 @@ ForwardValues unpack_saved(Graph& backward, const Hooked& hooked) {
   std::vector<std::pair<const HookedTensor*, std::vector<ValueId>>> read;
   // New inputs have the ids of the forward where these are free: they are, but in backwards that
   // were captured later.
-  const auto taken = static_cast<ValueId>(backward.values.size());
+  const ValueId taken(backward.values.size());
   // Others are numbered behind all of these.
   for (const HookedTensor& tensor : hooked.tensors) {
     for (const ValueId packed : tensor.packed) {
-      const auto end = static_cast<size_t>(packed) + 1;
-      backward.values.resize(std::max(backward.values.size(), end));
+      backward.values.resize(std::max(backward.values.size(), packed.index() + 1));
     }
   }
   // Other saved values keep their ids, a packed one that is one of them too.

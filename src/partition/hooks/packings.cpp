@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/ids.h"
 #include "memory/liveness.h"
 
 namespace antegrad {
@@ -15,8 +14,8 @@ int64_t peak_of(const Graph& part, const ByteRules& rules) {
   std::vector<int64_t> made(count + 1, 0), dying(count + 1, 0);
   int64_t live = 0;
   for (const StorageLife& life : liveness(part, rules)) {
-    (life.first < 0 ? live : made[at(life.first)]) += life.bytes;
-    dying[at(std::max(life.last, 0))] += life.bytes;
+    (life.first < 0 ? live : made[life.first]) += life.bytes;
+    dying[std::max(life.last, 0)] += life.bytes;
   }
   int64_t peak = live;
   for (size_t i = 0; i < count; ++i) {

@@ -70,7 +70,7 @@ TEST_P(TrainingLoop, BackwardFromEachOfThreeLossesAlone) {
       optimizer->zero_grad();
       const auto losses = functions[0](rows(StepData(setting, i)));
       if (i < 3) {
-        losses[static_cast<size_t>(i)].backward();
+        losses[i].backward();
       } else {
         (losses[0] + losses[1] + losses[2]).backward();
       }

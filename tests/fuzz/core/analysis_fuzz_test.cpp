@@ -22,71 +22,71 @@ bool is_output(const Graph& graph, ValueId id) {
 
 /// Each answer about one value, by looking at every node.
 std::string tells_values_wrongly(const Graph& graph) {
-  const std::vector<int32_t> producer = producers(graph);
-  const std::vector<int32_t> by_nodes = last_uses(graph, Uses::by_nodes);
-  const std::vector<int32_t> uses = last_uses(graph, Uses::by_nodes_and_outputs);
-  const std::vector<int32_t> storage_uses = last_storage_uses(graph, Uses::by_nodes_and_outputs);
-  const std::vector<bool> outputs = output_values(graph);
+  const IdMap<ValueId, int32_t> producer = producers(graph);
+  const IdMap<ValueId, int32_t> by_nodes = last_uses(graph, Uses::by_nodes);
+  const IdMap<ValueId, int32_t> uses = last_uses(graph, Uses::by_nodes_and_outputs);
+  const IdMap<StorageId, int32_t> storage_uses =
+      last_storage_uses(graph, Uses::by_nodes_and_outputs);
+  const IdMap<ValueId, bool> outputs = output_values(graph);
   const auto count = static_cast<int32_t>(graph.nodes.size());
-  std::vector<int32_t> of_storage(graph.values.size(), -1);
-  for (ValueId id = 0; at(id) < graph.values.size(); ++id) {
+  IdMap<StorageId, int32_t> of_storage(graph.values.size(), -1);
+  for (const ValueId id : graph.values.ids()) {
     int32_t made = -1;
     int32_t read = -1;
     for (int32_t i = 0; i < count; ++i) {
-      if (contains(graph.nodes[at(i)].outputs, id)) made = i;
-      if (contains(graph.nodes[at(i)].inputs, id)) read = i;
+      if (contains(graph.nodes[i].outputs, id)) made = i;
+      if (contains(graph.nodes[i].inputs, id)) read = i;
     }
     const int32_t used = is_output(graph, id) ? count : read;
-    if (producer[at(id)] != made) return "the producer of %" + std::to_string(id);
-    if (by_nodes[at(id)] != read) return "the last reader of %" + std::to_string(id);
-    if (uses[at(id)] != used) return "the last use of %" + std::to_string(id);
-    if (outputs[at(id)] != is_output(graph, id))
-      return "whether it is output: " + std::to_string(id);
-    int32_t& storage = of_storage[at(graph.value(id).storage)];
+    if (producer[id] != made) return "the producer of %" + to_string(id);
+    if (by_nodes[id] != read) return "the last reader of %" + to_string(id);
+    if (uses[id] != used) return "the last use of %" + to_string(id);
+    if (outputs[id] != is_output(graph, id)) return "whether it is output: " + to_string(id);
+    int32_t& storage = of_storage[graph.value(id).storage];
     storage = std::max({storage, made, used});
   }
   return storage_uses == of_storage ? "" : "the last use of a storage";
 }
 
-/// By value: marks and what is computed from or for them, node by node until nothing changes.
+/// Marks and what is computed from or for them, node by node until nothing changes.
 template <class Grow>
-std::vector<bool> closure(const Graph& graph, std::vector<bool> marked, Grow grow) {
-  for (std::vector<bool> before; before != marked;) {
+IdMap<ValueId, bool> closure(const Graph& graph, IdMap<ValueId, bool> marked, Grow grow) {
+  for (IdMap<ValueId, bool> before; before != marked;) {
     before = marked;
     for (const Node& node : graph.nodes) grow(node, marked);
   }
   return marked;
 }
 
-std::vector<bool> random_marks(const Graph& graph, uint64_t seed) {
+IdMap<ValueId, bool> random_marks(const Graph& graph, uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<bool> marked(graph.values.size());
-  for (size_t id = 0; id < marked.size(); ++id) marked[id] = random() % 16 == 0;
+  IdMap<ValueId, bool> marked(graph.values.size());
+  for (const ValueId id : marked.ids()) marked[id] = random() % 16 == 0;
   return marked;
 }
 
 std::string reaches_wrongly(const Graph& graph) {
-  const std::vector<bool> marked = random_marks(graph, graph.values.size());
-  std::vector<bool> needed = marked;
+  const IdMap<ValueId, bool> marked = random_marks(graph, graph.values.size());
+  IdMap<ValueId, bool> needed = marked;
   const std::vector<bool> running = needed_nodes(graph, needed);
-  const auto back = [](const Node& node, std::vector<bool>& values) {
+  const auto back = [](const Node& node, IdMap<ValueId, bool>& values) {
     for (const ValueId output : node.outputs) {
-      if (output == kNoValue || !values[at(output)]) continue;
-      for (const ValueId input : node.inputs) values[at(input)] = true;
+      if (output == kNoValue || !values[output]) continue;
+      for (const ValueId input : node.inputs) values[input] = true;
     }
   };
   if (needed != closure(graph, marked, back)) return "what values need";
-  std::vector<bool> depends = marked;
+  IdMap<ValueId, bool> depends = marked;
   const std::vector<bool> dependent =
       dependent_nodes(graph, depends, [](int32_t position) { return position % 13 == 5; });
-  const auto forth = [&](const Node& node, std::vector<bool>& values) {
-    const auto reads = [&](ValueId id) { return bool(values[at(id)]); };
+  const auto forth = [&](const Node& node, IdMap<ValueId, bool>& values) {
+    const auto reads = [&](ValueId id) { return bool(values[id]); };
     if ((&node - graph.nodes.data()) % 13 != 5 &&
         std::none_of(node.inputs.begin(), node.inputs.end(), reads)) {
       return;
     }
     for (const ValueId id : node.outputs) {
-      if (id != kNoValue && graph.value(id).kind != ValueKind::token) values[at(id)] = true;
+      if (id != kNoValue && graph.value(id).kind != ValueKind::token) values[id] = true;
     }
   };
   if (depends != closure(graph, marked, forth)) return "what depends on values";
@@ -117,7 +117,7 @@ TEST(AnalysisFuzz, UsersOfStepsAreThoseThatReadThem) {
         if (step.node < 0) continue;
         const bool takes = step.picks && steps[made].node == step.node && !steps[made].picks;
         const bool reads = !step.picks && steps[made].value != kNoValue &&
-                           contains(graph.nodes[at(step.node)].inputs, steps[made].value);
+                           contains(graph.nodes[step.node].inputs, steps[made].value);
         if (takes || reads) expected.push_back(user);
       }
       const auto users = steps.users(made);

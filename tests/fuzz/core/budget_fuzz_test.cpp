@@ -28,8 +28,7 @@ ByteRules rules_of(const Graph& graph) {
   ByteRules rules;
   for (const Node& node : graph.nodes) {
     rules.scratch.resize(std::max(rules.scratch.size(), static_cast<size_t>(node.id) + 1), 0);
-    if (node.id % 3 == 0 && !node.op.traits().view)
-      rules.scratch[static_cast<size_t>(node.id)] = 40 * (node.id % 5);
+    if (node.id % 3 == 0 && !node.op.traits().view) rules.scratch[node.id] = 40 * (node.id % 5);
   }
   return rules;
 }
@@ -72,7 +71,7 @@ std::map<ValueId, int> packed_by(const Problem& problem, const Plan& plan) {
   for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
     const budget::Value& value = problem.value(v);
     if (value.result) continue;
-    const Choice choice = value.always_saved ? budget::kSave : plan[static_cast<size_t>(v)];
+    const Choice choice = value.always_saved ? budget::kSave : plan[v];
     const int32_t packing = budget::packing_of(problem, v, choice);
     if (packing >= 0) packed[value.id] = problem.packing(packing).way;
   }
@@ -82,8 +81,7 @@ std::map<ValueId, int> packed_by(const Problem& problem, const Plan& plan) {
 int64_t time_of(const Graph& graph, const Problem& problem, const Partition& partition) {
   std::vector<int64_t> by_id(graph.nodes.size() + 1000, 0);
   for (const budget::Operation& operation : problem.operations) {
-    by_id.at(static_cast<size_t>(graph.nodes[static_cast<size_t>(operation.node)].id)) =
-        operation.time;
+    by_id.at(static_cast<size_t>(graph.nodes[operation.node].id)) = operation.time;
   }
   int64_t time = 0;
   for (const Graph* half : {&partition.forward, &partition.backward}) {
@@ -149,8 +147,7 @@ TEST(BudgetFuzz, ChangesMeasureAsPlansMadeAnew) {
       }
       const Measure probed = simulator.probe(changes);
       Plan changed = plan;
-      for (const Change& change : changes)
-        changed[static_cast<size_t>(change.value)] = change.choice;
+      for (const Change& change : changes) changed[change.value] = change.choice;
       const Measure wanted = anew.set(changed);
       if (!same(probed, wanted)) return "probed " + text(probed) + ", made anew " + text(wanted);
       if (i % 2 == 0) continue;

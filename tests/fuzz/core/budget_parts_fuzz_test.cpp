@@ -52,8 +52,7 @@ class SlowMachine {
   };
 
   bool is_saved(int32_t v) const {
-    return problem_.value(v).result || problem_.value(v).always_saved ||
-           plan_[static_cast<size_t>(v)] == kSave;
+    return problem_.value(v).result || problem_.value(v).always_saved || plan_[v] == kSave;
   }
   bool of_forward(int32_t v) const { return problem_.value(v).maker < problem_.forward_count; }
 
@@ -223,17 +222,16 @@ Additive additive(const Problem& problem, const Plan& plan) {
   std::vector<bool> needed(problem.values.size(), false);
   for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
     const auto readers = problem.readers[v];
-    needed[static_cast<size_t>(v)] =
-        problem.value(v).gradient || std::any_of(readers.begin(), readers.end(), [&](int32_t o) {
-          return o >= problem.forward_count;
-        });
+    needed[v] = problem.value(v).gradient ||
+                std::any_of(readers.begin(), readers.end(),
+                            [&](int32_t o) { return o >= problem.forward_count; });
   }
   Additive sum;
   for (int32_t o = problem.forward_count; o-- > 0;) {
     bool again = false;
     for (const int32_t v : problem.makes[o]) {
-      if (!needed[static_cast<size_t>(v)] || !problem.is_choice(v)) continue;
-      if (plan[static_cast<size_t>(v)] == kSave) {
+      if (!needed[v] || !problem.is_choice(v)) continue;
+      if (plan[v] == kSave) {
         sum.bytes += problem.value(v).bytes;
       } else {
         again = true;
@@ -241,7 +239,7 @@ Additive additive(const Problem& problem, const Plan& plan) {
     }
     if (!again) continue;
     if (problem.operation(o).required) sum.time += problem.operation(o).time;
-    for (const int32_t v : problem.reads[o]) needed[static_cast<size_t>(v)] = true;
+    for (const int32_t v : problem.reads[o]) needed[v] = true;
   }
   return sum;
 }

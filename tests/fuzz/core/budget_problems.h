@@ -46,8 +46,7 @@ template <class Each>
 void for_each_plan(const std::vector<int32_t>& open, budget::Plan plan, Each each) {
   for (size_t bits = 0; bits < (size_t{1} << open.size()); ++bits) {
     for (size_t i = 0; i < open.size(); ++i) {
-      plan[static_cast<size_t>(open[i])] =
-          (bits >> i & 1) != 0 ? budget::kSave : budget::kRecompute;
+      plan[open[i]] = (bits >> i & 1) != 0 ? budget::kSave : budget::kRecompute;
     }
     each(plan);
   }

@@ -63,11 +63,11 @@ std::string plan_below_bounds(const Graph& raw) {
     std::vector<int32_t> open;
     for (const int32_t v : choices) {
       const auto drawn = random() % 4;
-      plan[static_cast<size_t>(v)] = drawn == 0 ? kSave : drawn == 1 ? kRecompute : kOpen;
+      plan[v] = drawn == 0 ? kSave : drawn == 1 ? kRecompute : kOpen;
       if (drawn > 1) open.push_back(v);
     }
     while (open.size() > kMostChoices) {
-      plan[static_cast<size_t>(open.back())] = kSave;
+      plan[open.back()] = kSave;
       open.pop_back();
     }
     int64_t low = std::numeric_limits<int64_t>::max();

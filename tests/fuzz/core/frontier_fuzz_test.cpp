@@ -169,7 +169,7 @@ std::vector<Measure> all_measures(const Problem& problem, const std::vector<int3
       return;
     }
     for (const Choice way : ways_of(problem, choices[i])) {
-      plan[static_cast<size_t>(choices[i])] = way;
+      plan[choices[i]] = way;
       decide(i + 1);
     }
   };

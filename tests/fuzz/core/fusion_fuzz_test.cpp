@@ -22,14 +22,13 @@ constexpr int kSize = 24;
 std::vector<std::vector<bool>> reach(const Graph& graph) {
   const size_t count = graph.nodes.size();
   std::vector<std::vector<bool>> reaches(count, std::vector<bool>(count, false));
-  const std::vector<int32_t> producer = producers(graph);
+  const IdMap<ValueId, int32_t> producer = producers(graph);
   for (size_t user = 0; user < count; ++user) {
     for (const ValueId id : graph.nodes[user].inputs) {
-      const int32_t made = producer[static_cast<size_t>(id)];
+      const int32_t made = producer[id];
       if (made < 0) continue;
       for (size_t before = 0; before < count; ++before) {
-        const bool leads_there =
-            before == static_cast<size_t>(made) || reaches[before][static_cast<size_t>(made)];
+        const bool leads_there = before == static_cast<size_t>(made) || reaches[before][made];
         if (leads_there) reaches[before][user] = true;
       }
     }
@@ -46,8 +45,8 @@ std::string leaves_and_comes_back(const Graph& graph, const FusionGroups& found)
       bool from = false;
       bool to = false;
       for (const int32_t member : found.groups[g].nodes) {
-        from = from || reaches[static_cast<size_t>(member)][between];
-        to = to || reaches[between][static_cast<size_t>(member)];
+        from = from || reaches[member][between];
+        to = to || reaches[between][member];
       }
       if (from && to) {
         return "node " + std::to_string(graph.nodes[between].id) + " lies between nodes of a group";
@@ -59,15 +58,14 @@ std::string leaves_and_comes_back(const Graph& graph, const FusionGroups& found)
 
 /// What a group reads of others comes from groups before it, through nodes of none as well.
 std::string runs_too_early(const Graph& graph, const FusionGroups& found) {
-  std::vector<int32_t> ready(graph.values.size(), -1);  // the last group that it is made of
+  IdMap<ValueId, int32_t> ready(graph.values.size(), -1);  // the last group that it is made of
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     int32_t last = -1;
-    for (const ValueId id : graph.nodes[i].inputs)
-      last = std::max(last, ready[static_cast<size_t>(id)]);
+    for (const ValueId id : graph.nodes[i].inputs) last = std::max(last, ready[id]);
     const int32_t own = found.of_node[i];
     if (own >= 0 && last > own) return "a group runs before what it reads";
     for (const ValueId id : graph.nodes[i].outputs) {
-      if (id != kNoValue) ready[static_cast<size_t>(id)] = std::max(last, own);
+      if (id != kNoValue) ready[id] = std::max(last, own);
     }
   }
   return "";
@@ -77,20 +75,18 @@ std::string runs_too_early(const Graph& graph, const FusionGroups& found) {
 /// too.
 std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
   const StepGraph steps(graph, {});
-  const std::vector<int32_t> producer = producers(graph);
+  const IdMap<ValueId, int32_t> producer = producers(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& user = graph.nodes[i];
     for (const ValueId id : user.inputs) {
-      const int32_t made = producer[static_cast<size_t>(id)];
+      const int32_t made = producer[id];
       if (graph.value(id).kind != ValueKind::tensor || made < 0) continue;
-      if (found.of_node[i] < 0 || found.of_node[i] != found.of_node[static_cast<size_t>(made)])
-        continue;
-      if (user.phase != graph.nodes[static_cast<size_t>(made)].phase)
-        return "two phases in a group";
+      if (found.of_node[i] < 0 || found.of_node[i] != found.of_node[made]) continue;
+      if (user.phase != graph.nodes[made].phase) return "two phases in a group";
       for (const ValueId output : user.outputs) {
         if (output == kNoValue || steps.of_value(output) < 0) continue;
         if (!steps.fusible(steps.of_value(id), steps.of_value(output))) {
-          return "%" + std::to_string(id) + " and its reader are no pair";
+          return "%" + to_string(id) + " and its reader are no pair";
         }
       }
     }
@@ -100,12 +96,11 @@ std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
 
 /// Vanished is what one group makes of which no other node touches the storage, and no output.
 std::string counts_wrongly(const Graph& graph, const FusionGroups& found) {
-  std::vector<std::optional<int32_t>> only(
-      graph.values.size());  // by storage: the group that touches it
-  std::vector<bool> shared(graph.values.size(), false);
+  IdMap<StorageId, std::optional<int32_t>> only(graph.values.size());  // the group that touches it
+  IdMap<StorageId, bool> shared(graph.values.size(), false);
   const auto touch = [&](ValueId id, int32_t group) {
     if (id == kNoValue || graph.value(id).kind != ValueKind::tensor) return;
-    const auto storage = static_cast<size_t>(graph.value(id).storage);
+    const StorageId storage = graph.value(id).storage;
     if (group < 0 || only[storage].value_or(group) != group) shared[storage] = true;
     only[storage] = group;
   };
@@ -118,10 +113,10 @@ std::string counts_wrongly(const Graph& graph, const FusionGroups& found) {
   int64_t expected = 0;
   for (const Node& node : graph.nodes) {
     for (const ValueId id : node.outputs) {
-      if (id == kNoValue || graph.value(id).storage != id || shared[static_cast<size_t>(id)])
-        continue;
-      const int32_t group = only[static_cast<size_t>(id)].value_or(-1);
-      if (group >= 0 && found.groups[static_cast<size_t>(group)].generated) {
+      const StorageId own(id);
+      if (id == kNoValue || !graph.owns_storage(id) || shared[own]) continue;
+      const int32_t group = only[own].value_or(-1);
+      if (group >= 0 && found.groups[group].generated) {
         expected += moved_bytes(graph.value(id));
       }
     }

@@ -142,7 +142,7 @@ class Interpreter {
     if (kernel == kernels.end()) {
       // A view: the output's metadata say how to read what is there.
       for (const ValueId output : node.outputs) {
-        if (graph_.value(output).storage == output) throw std::logic_error("no kernel " + name);
+        if (graph_.owns_storage(output)) throw std::logic_error("no kernel " + name);
       }
       return;
     }
@@ -153,9 +153,10 @@ class Interpreter {
 
   void allocate(ValueId id) {
     const Value& value = graph_.value(id);
-    if (value.storage != id) throw std::logic_error("a new value with the storage of another");
+    if (!graph_.owns_storage(id)) throw std::logic_error("a new value with the storage of another");
     const int64_t span = span_bytes(value.meta).constant() / byte_size(value.meta.dtype);
-    storages_[id] = Data(static_cast<size_t>(value.meta.offset.constant() + span), std::nan(""));
+    storages_[value.storage] =
+        Data(static_cast<size_t>(value.meta.offset.constant() + span), std::nan(""));
   }
 
   size_t elements(ValueId id) const {

@@ -27,7 +27,7 @@ Graph with_parameters(Graph graph, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (Input& input : graph.inputs) {
     if (input.kind != InputKind::primal || random() % 2 == 0) continue;
-    input.source = {Source::Kind::parameter, -1, "p" + std::to_string(input.value)};
+    input.source = {Source::Kind::parameter, -1, "p" + to_string(input.value)};
   }
   return graph;
 }
@@ -51,19 +51,20 @@ std::string tells_wrongly(const Partition& partition) {
   std::vector<ValueId> saved;
   std::vector<ValueId> computed;
   for (const Decision& decision : partition.decisions) {
-    if (decision.rule.empty()) return "no rule for %" + std::to_string(decision.value);
+    if (decision.rule.empty()) return "no rule for %" + to_string(decision.value);
     (decision.saved ? saved : computed).push_back(decision.value);
   }
   std::vector<ValueId> expected_saved;
   for (const SavedSlot& value : partition.plan.saved) expected_saved.push_back(value.value);
   if (saved != expected_saved) return "saved values are told wrongly";
-  const std::vector<int32_t> producer = producers(partition.backward);
-  const std::vector<int32_t> last_use = last_uses(partition.backward, Uses::by_nodes_and_outputs);
+  const IdMap<ValueId, int32_t> producer = producers(partition.backward);
+  const IdMap<ValueId, int32_t> last_use =
+      last_uses(partition.backward, Uses::by_nodes_and_outputs);
   for (const ValueId id : saved) {
-    if (last_use[at(id)] < 0) return "nothing needs the saved %" + std::to_string(id);
+    if (last_use[id] < 0) return "nothing needs the saved %" + to_string(id);
   }
   for (const ValueId id : computed) {
-    if (producer[at(id)] < 0) return "the backward does not compute %" + std::to_string(id);
+    if (producer[id] < 0) return "the backward does not compute %" + to_string(id);
   }
   return "";
 }
@@ -71,13 +72,12 @@ std::string tells_wrongly(const Partition& partition) {
 /// Bytes that are held for the backward alone: not those of results, and of primals only where the
 /// call overwrites them.
 int64_t extra_bytes(const Partition& partition) {
-  const std::vector<int32_t> position = input_positions(partition.forward);
+  const IdMap<ValueId, int32_t> position = input_positions(partition.forward);
   int64_t sum = 0;
   for (const SavedSlot& saved : partition.plan.saved) {
-    const int32_t input = position[at(saved.value)];
+    const int32_t input = position[saved.value];
     const bool held = name(saved) == "result" ||
-                      (name(saved) == "primal" &&
-                       !partition.forward.inputs[static_cast<size_t>(input)].mutates_data);
+                      (name(saved) == "primal" && !partition.forward.inputs[input].mutates_data);
     if (!held) sum += saved.bytes.constant();
   }
   return sum;
@@ -142,7 +142,7 @@ std::string keeps_interior(const Graph& joint, const Partition& partition) {
   const Tags tags(joint);
   for (const SavedSlot& saved : partition.plan.saved) {
     if (tags.is_interior(saved.value))
-      return "the interior %" + std::to_string(saved.value) + " is saved";
+      return "the interior %" + to_string(saved.value) + " is saved";
   }
   return "";
 }
@@ -238,7 +238,7 @@ std::vector<ValueId> candidates(const Graph& joint) {
   for (const Node& node : joint.nodes) {
     if (node.phase != Phase::forward) continue;
     for (const ValueId id : node.outputs) {
-      if (id != kNoValue && joint.value(id).storage == id) ids.push_back(id);
+      if (id != kNoValue && joint.owns_storage(id)) ids.push_back(id);
     }
   }
   return ids;
@@ -248,8 +248,8 @@ std::vector<ValueId> candidates(const Graph& joint) {
 int64_t fewest_bytes(const Graph& joint, const std::vector<ValueId>& ids) {
   int64_t fewest = -1;
   for (unsigned bits = 0; bits < 1u << ids.size(); ++bits) {
-    std::vector<bool> saved(joint.values.size(), false);
-    for (size_t i = 0; i < ids.size(); ++i) saved[static_cast<size_t>(ids[i])] = (bits >> i) & 1u;
+    IdMap<ValueId, bool> saved(joint.values.size(), false);
+    for (size_t i = 0; i < ids.size(); ++i) saved[ids[i]] = (bits >> i) & 1u;
     const int64_t bytes = all_bytes(split_at(joint, saved));
     if (fewest < 0 || bytes < fewest) fewest = bytes;
   }

@@ -17,11 +17,11 @@ namespace partition_fuzz_test {
 /// Saves a pseudo-random choice of what may be saved and recomputes the rest.
 Partition random_partition(Graph joint, uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<bool> saved(joint.values.size(), true);
+  IdMap<ValueId, bool> saved(joint.values.size(), true);
   for (const Node& node : joint.nodes) {
     for (const ValueId output : node.outputs) {
       if (output == kNoValue || node.tokens > 0) continue;
-      saved[static_cast<size_t>(output)] = !node.op.traits().view && random() % 3 == 0;
+      saved[output] = !node.op.traits().view && random() % 3 == 0;
     }
   }
   return split_at(std::move(joint), saved);
@@ -105,8 +105,10 @@ class BruteForce {
   void run(const Graph& graph) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       for (const ValueId output : graph.nodes[i].outputs) {
-        if (is_of(graph, output, output))
-          tensors_.push_back({output, bytes(graph.value(output)), false});
+        const StorageId own(output);
+        if (is_of(graph, output, own)) {
+          tensors_.push_back({own, bytes(graph.value(output)), false});
+        }
       }
       int64_t total = 0;
       for (const Tensor& tensor : tensors_) total += tensor.bytes;
@@ -124,13 +126,14 @@ class BruteForce {
       for (const Output& output : partition_.forward.outputs) {
         if (!is_of(partition_.forward, output.value, tensor.storage)) continue;
         if (output.kind == OutputKind::result) next.held = true;
-        if (output.kind == OutputKind::saved) next.storage = output.value;
+        if (output.kind == OutputKind::saved) next.storage = StorageId(output.value);
       }
-      if (next.held || next.storage >= 0) entering.push_back(next);
+      if (next.held || next.storage.valid()) entering.push_back(next);
     }
     for (const Input& input : partition_.backward.inputs) {
       if (input.kind != InputKind::tangent) continue;
-      entering.push_back({input.value, bytes(partition_.backward.value(input.value)), true});
+      entering.push_back(
+          {StorageId(input.value), bytes(partition_.backward.value(input.value)), true});
     }
     tensors_ = std::move(entering);
   }

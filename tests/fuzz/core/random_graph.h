@@ -38,7 +38,7 @@ class RandomGraph {
   ValueId any() {
     // Late values more often than early ones, so that graphs get deep.
     const auto count = static_cast<int>(values_.size());
-    return values_[static_cast<size_t>(std::max(pick(count), pick(count)))];
+    return values_[std::max(pick(count), pick(count))];
   }
 
   static TensorMeta meta(IntExpr rows, IntExpr columns) {
@@ -228,14 +228,15 @@ class RandomGraph {
   /// The value itself when nobody outside has its storage yet, else a copy of it.
   ValueId unshared(ValueId id) {
     const StorageId storage = graph_.graph().value(id).storage;
-    if (std::find(taken_.begin(), taken_.end(), storage) == taken_.end() && storage >= primals_) {
+    if (std::find(taken_.begin(), taken_.end(), storage) == taken_.end() &&
+        storage.number() >= primals_) {
       taken_.push_back(storage);
       return id;
     }
     TensorMeta copy = meta(meta_of(id).sizes[0], meta_of(id).sizes[1]);
     const ValueId result =
         emit("aten::clone.default", {id}, {attr::Input{}, attr::None{}}, std::move(copy));
-    taken_.push_back(result);
+    taken_.push_back(StorageId(result));
     return result;
   }
 

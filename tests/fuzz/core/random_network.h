@@ -63,7 +63,7 @@ class RandomNetwork {
   /// Deep networks go on from what came last; wide ones from anywhere.
   ValueId any() {
     const auto count = static_cast<int>(alive_.size());
-    return alive_[static_cast<size_t>(deep_ && chance(0.8) ? count - 1 : pick(count))];
+    return alive_[deep_ && chance(0.8) ? count - 1 : pick(count)];
   }
 
   void grow() {
@@ -89,8 +89,7 @@ class RandomNetwork {
   }
 
   void product(ValueId x) {
-    const ValueId w =
-        primals_[static_cast<size_t>(1 + pick(static_cast<int>(primals_.size()) - 1))];
+    const ValueId w = primals_[1 + pick(static_cast<int>(primals_.size()) - 1)];
     const ValueId y = graph_.call("aten::mm.default", {x, w}, meta(rows_, columns(w)));
     made({x, w}, y, {x, w});
   }
@@ -127,9 +126,7 @@ class RandomNetwork {
 
   void view(ValueId x) { made({x}, graph_.view("aten::detach.default", x, {}, meta_of(x)), {}); }
 
-  bool is_own(ValueId id) const {
-    return graph_.graph().value(id).storage == id && id != primals_[0];
-  }
+  bool is_own(ValueId id) const { return graph_.graph().owns_storage(id) && id != primals_[0]; }
 
   void add_results() {
     std::vector<ValueId> results;

@@ -70,12 +70,13 @@ inline Packings random_packings(const Graph& graph, const ByteRules& rules, bool
   Packings packings;
   packings.ways = {"cast", "scaled"};
   packings.always = always;
-  for (ValueId id = 0; id < static_cast<ValueId>(graph.values.size()); ++id) {
+  for (const ValueId id : graph.values.ids()) {
     const Value& value = graph.value(id);
     const bool can = can_be_hooked(graph, id) && is_floating(value.meta.dtype);
-    if (!can || id % 5 == 0) continue;
+    const int32_t number = id.number();
+    if (!can || number % 5 == 0) continue;
     for (int32_t way = 0; way < 2; ++way) {
-      if (always ? way != id % 2 : (id + way) % 3 == 0) continue;
+      if (always ? way != number % 2 : (number + way) % 3 == 0) continue;
       packings.entries.push_back({id, way, cost_of(graph, id, way, rules)});
     }
   }

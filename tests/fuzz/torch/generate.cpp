@@ -108,7 +108,7 @@ class Generator {
       earlier.push_back({Var::Kind::argument, static_cast<int>(i)});
     }
     if (earlier.empty()) return;
-    input.of = earlier[static_cast<size_t>(integer(0, static_cast<int64_t>(earlier.size()) - 1))];
+    input.of = earlier[integer(0, static_cast<int64_t>(earlier.size()) - 1)];
     input.relation = static_cast<Input::Relation>(integer(1, 6));
   }
 
@@ -181,7 +181,7 @@ class Generator {
     for (const auto& operation : operations()) {
       if (operation.family == family) found.push_back(&operation);
     }
-    return *found[static_cast<size_t>(integer(0, static_cast<int64_t>(found.size()) - 1))];
+    return *found[integer(0, static_cast<int64_t>(found.size()) - 1)];
   }
 
   // Tries one statement; keeps it when it runs and its values are tame. False when the program must
@@ -204,10 +204,9 @@ class Generator {
     }
     try {
       const auto made = interpreter_->run(statement);
-      const auto written =
-          operation.writes < 0
-              ? at::Tensor()
-              : interpreter_->at(statement.arguments[static_cast<size_t>(operation.writes)]);
+      const auto written = operation.writes < 0
+                               ? at::Tensor()
+                               : interpreter_->at(statement.arguments[operation.writes]);
       if (!std::all_of(made.begin(), made.end(), tame) || (written.defined() && !tame(written))) {
         drop_closures(closures);
         rebuild();
@@ -239,7 +238,7 @@ class Generator {
       (c.var.kind == Var::Kind::temporary ? made : inputs).push_back(c.var);
     const auto pick = [&](const std::vector<Var>& from) {
       const auto last = static_cast<int64_t>(from.size()) - 1;
-      return from[static_cast<size_t>(std::max(integer(0, last), integer(0, last)))];
+      return from[std::max(integer(0, last), integer(0, last))];
     };
     for (auto left = integer(1, 4); left > 0; --left) {
       if (!program_.results.empty() && chance(0.08)) {
@@ -269,8 +268,7 @@ class Generator {
       call.backward =
           std::array{CallPlan::Backward::grad,        CallPlan::Backward::grad,
                      CallPlan::Backward::accumulate,  CallPlan::Backward::twice,
-                     CallPlan::Backward::twice_freed, CallPlan::Backward::none}[static_cast<size_t>(
-              integer(0, 5))];
+                     CallPlan::Backward::twice_freed, CallPlan::Backward::none}[integer(0, 5)];
       call.odd_tangents = chance(0.2);
       call.poke = chance(0.6);
       program_.calls.push_back(call);
@@ -309,7 +307,7 @@ class Origins {
 };
 
 Family family_of_write(const Statement& s, const Origins& origins) {
-  const auto target = s.arguments[static_cast<size_t>(s.operation->writes)];
+  const auto target = s.arguments[s.operation->writes];
   const auto origin = origins.origin(target);
   switch (origin.kind) {
     case Var::Kind::argument: return Family::in_place_argument;
@@ -335,8 +333,7 @@ std::set<Family> families_of(const Program& program) {
     if (s.operation->writes >= 0) found.insert(family_of_write(s, origins));
     if (s.no_grad) found.insert(Family::no_grad);
     for (const auto& var : s.arguments) {
-      if (var.kind == Var::Kind::closure &&
-          program.closures[static_cast<size_t>(var.index)].grad != Input::Grad::none) {
+      if (var.kind == Var::Kind::closure && program.closures[var.index].grad != Input::Grad::none) {
         found.insert(Family::closure_gradient);
       }
     }

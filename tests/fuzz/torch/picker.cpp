@@ -37,7 +37,7 @@ const char* to_string(Family family) {
                                            "aliased result",
                                            "partial backward"};
   static_assert(std::size(kNames) == static_cast<size_t>(Family::count));
-  return kNames[static_cast<size_t>(family)];
+  return kNames[family];
 }
 
 const std::vector<Operation>& operations() {
@@ -82,7 +82,7 @@ bool Picker::add_one_of(Statement& statement, const std::function<bool(const Can
   // The better of two draws, so that chains grow.
   const auto last = static_cast<int64_t>(found.size()) - 1;
   const auto which = std::max(integer(0, last), chance(0.5) ? integer(0, last) : 0);
-  statement.arguments.push_back(pool_[found[static_cast<size_t>(which)]].var);
+  statement.arguments.push_back(pool_[found[which]].var);
   return true;
 }
 

@@ -62,26 +62,26 @@ TEST(Analysis, SaysWhoMakesAValueAndWhereItComesIn) {
 }
 
 TEST(Analysis, OutputsAreFoundByKind) {
-  const std::vector<bool> results = output_values(graph(), handed_out);
-  const std::vector<bool> all = output_values(graph());
-  for (const ValueId id : {7, 10}) {
-    EXPECT_FALSE(results[at(id)]);
-    EXPECT_TRUE(all[at(id)]);
+  const IdMap<ValueId, bool> results = output_values(graph(), handed_out);
+  const IdMap<ValueId, bool> all = output_values(graph());
+  for (const ValueId id : {ValueId(7), ValueId(10)}) {
+    EXPECT_FALSE(results[id]);
+    EXPECT_TRUE(all[id]);
   }
   EXPECT_TRUE(results[8]);
   EXPECT_EQ(std::count(all.begin(), all.end(), true), 3);
 }
 
 TEST(Analysis, AnOutputIsAUseBehindAllNodes) {
-  const std::vector<int32_t> by_nodes = last_uses(graph(), Uses::by_nodes);
+  const IdMap<ValueId, int32_t> by_nodes = last_uses(graph(), Uses::by_nodes);
   EXPECT_EQ(by_nodes, (std::vector<int32_t>{3, -1, 2, 5, 3, 4, -1, -1, -1, 5, -1}));
-  std::vector<int32_t> expected = by_nodes;
-  for (const ValueId id : {7, 8, 10}) expected[at(id)] = 6;
+  IdMap<ValueId, int32_t> expected = by_nodes;
+  for (const ValueId id : {ValueId(7), ValueId(8), ValueId(10)}) expected[id] = 6;
   EXPECT_EQ(last_uses(graph(), Uses::by_nodes_and_outputs), expected);
 }
 
 TEST(Analysis, AStorageIsUsedThroughItsViewsAndWhereItIsMade) {
-  const std::vector<int32_t> last = last_storage_uses(graph(), Uses::by_nodes);
+  const IdMap<StorageId, int32_t> last = last_storage_uses(graph(), Uses::by_nodes);
   EXPECT_EQ(last[1], -1);  // an input that nothing reads
   EXPECT_EQ(last[4], 4);   // by the view %5
   EXPECT_EQ(last[6], 2);   // read by nothing
@@ -89,7 +89,7 @@ TEST(Analysis, AStorageIsUsedThroughItsViewsAndWhereItIsMade) {
 }
 
 TEST(Analysis, TokensNeedWhatDrewBefore) {
-  std::vector<bool> needed(graph().values.size(), false);
+  IdMap<ValueId, bool> needed(graph().values.size(), false);
   needed[7] = true;
   EXPECT_EQ(needed_nodes(graph(), needed), (std::vector<bool>{0, 0, 1, 0, 0, 0}));
   EXPECT_TRUE(needed[2]);
@@ -97,7 +97,7 @@ TEST(Analysis, TokensNeedWhatDrewBefore) {
 }
 
 TEST(Analysis, DependenceFollowsDataAndNotTokens) {
-  std::vector<bool> depends(graph().values.size(), false);
+  IdMap<ValueId, bool> depends(graph().values.size(), false);
   depends[4] = true;
   const auto none = [](int32_t) { return false; };
   EXPECT_EQ(dependent_nodes(graph(), depends, none), (std::vector<bool>{0, 1, 0, 1, 1, 1}));

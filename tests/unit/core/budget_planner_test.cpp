@@ -109,7 +109,7 @@ TEST_P(BudgetPlanner, ReasonsTellWhatTheOtherChoiceWouldTake) {
     }
     ++decided;
     Plan other = *point.plan;
-    Choice& choice = other[static_cast<size_t>(reason.value)];
+    Choice& choice = other[reason.value];
     EXPECT_EQ(reason.choice, choice);
     choice = choice == kSave ? kRecompute : kSave;
     const Measure measure = Simulator(planner.problem()).set(other);

@@ -35,7 +35,7 @@ void expect_measured(const budget::Planner& planner, const PlanPoint& point,
     EXPECT_EQ(value.bytes, problem.value(v).bytes);
     if (!value.decided || value.other_hopeless) continue;
     Plan other = *point.plan;
-    auto& choice = other[static_cast<size_t>(v)];
+    auto& choice = other[v];
     choice = choice == kSave ? kRecompute : kSave;
     Simulator simulator(problem);
     const Measure measure = simulator.set(other);

@@ -218,7 +218,7 @@ TEST(CommandLine, ExplainsWhatIsPacked) {
   choice.packings.ways = {"quarter"};
   for (const Node& node : graph.nodes) {
     for (const ValueId id : node.outputs) {
-      if (id == kNoValue || graph.value(id).storage != id) continue;
+      if (id == kNoValue || !graph.owns_storage(id)) continue;
       choice.packings.entries.push_back(
           {id, 0, {storage_bytes(graph.value(id).meta, {}) / 4, 1e-9, 0, 0}});
     }

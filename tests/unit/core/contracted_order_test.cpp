@@ -104,7 +104,7 @@ TEST(ContractedOrder, DoesOnRandomGraphsWhatBruteForceDoes) {
     ContractedOrder order(vertices, edges);
     BruteForce brute(vertices, edges);
     for (int32_t i = 0; i < 3 * vertices; ++i) {
-      const OrderEdge& edge = edges[static_cast<size_t>(below(static_cast<int64_t>(edges.size())))];
+      const OrderEdge& edge = edges[below(static_cast<int64_t>(edges.size()))];
       ASSERT_EQ(order.contract(edge.from, edge.to), brute.contract(edge.from, edge.to))
           << "seed " << seed << ", step " << i;
     }

@@ -43,9 +43,9 @@ TEST(Graph, NewTensorsOwnTheirStorage) {
   Graph graph;
   graph.add_token();
   const ValueId id = graph.add_tensor(meta({2}, {1}));
-  EXPECT_EQ(id, 1);
-  EXPECT_EQ(graph.value(id).storage, id);
-  EXPECT_EQ(graph.value(id).alias_class, id);
+  EXPECT_EQ(id, ValueId(1));
+  EXPECT_TRUE(graph.owns_storage(id));
+  EXPECT_EQ(graph.value(id).alias_class, StorageId(id));
   EXPECT_EQ(graph.value(0).kind, ValueKind::token);
 }
 

@@ -19,8 +19,7 @@ std::string groups_text(const Graph& graph, const FusionGroups& found) {
   for (const FusionGroup& group : found.groups) {
     if (!text.empty()) text += " | ";
     for (size_t i = 0; i < group.nodes.size(); ++i) {
-      text +=
-          (i == 0 ? "" : " ") + std::to_string(graph.nodes[static_cast<size_t>(group.nodes[i])].id);
+      text += (i == 0 ? "" : " ") + std::to_string(graph.nodes[group.nodes[i]].id);
     }
   }
   return text;
@@ -234,7 +233,7 @@ Graph random_squares(uint64_t seed, int nodes) {
   }
   text += "outputs\n";
   for (int i = 1; i <= nodes; ++i) {
-    if (!read[static_cast<size_t>(i)]) text += "  %" + std::to_string(i) + " result\n";
+    if (!read[i]) text += "  %" + std::to_string(i) + " result\n";
   }
   return graph_of(text);
 }
@@ -289,7 +288,7 @@ TEST(FusionGroups, ComeCloseToTheBestOfAllWaysOnSmallGraphs) {
         return;
       }
       for (int g = 0; g <= groups; ++g) {
-        group[static_cast<size_t>(node)] = g;
+        group[node] = g;
         try_all(node + 1, std::max(groups, g + 1));
       }
     };

@@ -61,7 +61,7 @@ TEST(ImportJson, SaysWhatAnotherConverterSays) {
       }
       std::set<ValueId> expected;
       for (const auto& [node, value] : partition["saved"].items())
-        expected.insert(value.get<int>());
+        expected.insert(value.get<ValueId>());
       const auto found = std::find_if(imported.reference.begin(), imported.reference.end(),
                                       [&](const auto& entry) { return entry.first == budget; });
       ASSERT_NE(found, imported.reference.end()) << name << " " << budget;

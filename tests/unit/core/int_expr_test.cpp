@@ -122,8 +122,7 @@ Twin random_twin(std::mt19937& random, int depth) {
       return {number, [number](const auto&) { return number; }};
     }
     const int symbol = below(3);
-    return {IntExpr::symbol(symbol),
-            [symbol](const auto& s) { return s[static_cast<size_t>(symbol)]; }};
+    return {IntExpr::symbol(symbol), [symbol](const auto& s) { return s[symbol]; }};
   }
   const Twin a = random_twin(random, depth - 1);
   const Twin b = random_twin(random, depth - 1);

@@ -20,11 +20,11 @@ outputs
   %5 result
 )"));
   ASSERT_EQ(lives.size(), 5u);
-  EXPECT_EQ(lives[0].storage, 0);
+  EXPECT_EQ(lives[0].storage, StorageId(0));
   EXPECT_EQ(lives[0].first, -1);
   EXPECT_EQ(lives[0].last, 0);
   EXPECT_EQ(lives[1].last, -1);  // never read
-  EXPECT_EQ(lives[2].storage, 2);
+  EXPECT_EQ(lives[2].storage, StorageId(2));
   EXPECT_EQ(lives[2].first, 0);
   EXPECT_EQ(lives[2].last, 3);  // through its view
   EXPECT_EQ(lives[3].last, 2);  // dead where it is made

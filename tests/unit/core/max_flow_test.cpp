@@ -28,8 +28,8 @@ struct Network {
 int64_t capacity_of(const Network& net, const std::vector<bool>& on_source_side) {
   int64_t sum = 0;
   for (const FlowEdge& edge : net.edges) {
-    if (!on_source_side[static_cast<size_t>(edge.from)]) continue;
-    if (on_source_side[static_cast<size_t>(edge.to)]) continue;
+    if (!on_source_side[edge.from]) continue;
+    if (on_source_side[edge.to]) continue;
     if (edge.capacity == kInfiniteCapacity) return kInfiniteCapacity;
     sum += edge.capacity;
   }

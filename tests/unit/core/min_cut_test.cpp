@@ -18,7 +18,7 @@ std::string decisions_of(const std::string& sections, const MinCutOptions& optio
   std::string text;
   for (const Decision& decision : partition.decisions) {
     if (!text.empty()) text += ", ";
-    text += (decision.saved ? "save %" : "compute %") + std::to_string(decision.value) + " " +
+    text += (decision.saved ? "save %" : "compute %") + to_string(decision.value) + " " +
             std::string(decision.rule);
   }
   return text;

@@ -123,7 +123,7 @@ TEST(Packings, AreExplained) {
   for (const Reason& reason : cheap.planner.reasons(point)) {
     if (!is_packing(reason.choice)) continue;
     Plan plan = *point.plan;
-    plan[static_cast<size_t>(reason.value)] = kRecompute;
+    plan[reason.value] = kRecompute;
     Simulator other(cheap.planner.problem());
     const Measure measure = other.set(plan);
     EXPECT_EQ(measure.peak - now.peak, reason.other_peak);

@@ -13,9 +13,9 @@
 namespace antegrad::testing {
 
 /// For split_at(): these values alone are saved.
-inline std::vector<bool> saving(const Graph& graph, const std::vector<ValueId>& ids) {
-  std::vector<bool> saved(graph.values.size(), false);
-  for (const ValueId id : ids) saved[static_cast<size_t>(id)] = true;
+inline IdMap<ValueId, bool> saving(const Graph& graph, const std::vector<ValueId>& ids) {
+  IdMap<ValueId, bool> saved(graph.values.size(), false);
+  for (const ValueId id : ids) saved[id] = true;
   return saved;
 }
 
@@ -24,7 +24,7 @@ inline std::string saved_text(const Partition& partition) {
   std::string text;
   for (const SavedSlot& saved : partition.plan.saved) {
     if (!text.empty()) text += ", ";
-    text += "%" + std::to_string(saved.value) + " " + std::string(name(saved));
+    text += "%" + to_string(saved.value) + " " + std::string(name(saved));
   }
   return text;
 }

@@ -47,7 +47,7 @@ std::string saved_of(const Partition& partition) {
   std::string text;
   for (const SavedSlot& saved : partition.plan.saved) {
     if (name(saved) == "primal") continue;
-    text += (text.empty() ? "%" : " %") + std::to_string(saved.value);
+    text += (text.empty() ? "%" : " %") + to_string(saved.value);
   }
   return text;
 }
@@ -108,7 +108,7 @@ TEST(RatioBudget, DecisionsNameTheBudgetWhereItDecided) {
   const Partition partition = min_cut_partition(graph_of(kTwo), at_ratio(0.3));
   std::string text;
   for (const Decision& decision : partition.decisions) {
-    if (decision.rule == "memory_budget") text += "%" + std::to_string(decision.value);
+    if (decision.rule == "memory_budget") text += "%" + to_string(decision.value);
     if (decision.value == 6) {
       EXPECT_EQ(decision.rule, "compute_intensive");
     }

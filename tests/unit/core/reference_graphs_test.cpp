@@ -48,7 +48,7 @@ class ReferenceGraph : public ::testing::TestWithParam<std::string> {
 
   /// Whether the comment behind the definition of a value has this name in it.
   bool is_named(ValueId id, const std::string& name) const {
-    const size_t definition = text.find("%" + std::to_string(id) + ": ");
+    const size_t definition = text.find("%" + to_string(id) + ": ");
     std::string line = text.substr(definition, text.find('\n', definition) - definition);
     std::string comment = line.substr(line.rfind('#')) + " ";
     std::replace_if(
@@ -57,23 +57,23 @@ class ReferenceGraph : public ::testing::TestWithParam<std::string> {
     return comment.find(" " + name + " ") != std::string::npos;
   }
 
-  /// By value: whether it needs a tangent, so that no forward can save it.
-  std::vector<bool> depends_on_tangents() const {
-    std::vector<bool> depends(graph.values.size(), false);
-    const auto needs = [&depends](ValueId id) { return depends[static_cast<size_t>(id)]; };
+  /// Whether a value needs a tangent, so that no forward can save it.
+  IdMap<ValueId, bool> depends_on_tangents() const {
+    IdMap<ValueId, bool> depends(graph.values.size(), false);
+    const auto needs = [&depends](ValueId id) { return bool(depends[id]); };
     for (const Input& input : graph.inputs) {
-      depends[static_cast<size_t>(input.value)] = input.kind == InputKind::tangent;
+      depends[input.value] = input.kind == InputKind::tangent;
     }
     for (const Node& node : graph.nodes) {
       if (std::none_of(node.inputs.begin(), node.inputs.end(), needs)) continue;
       for (const ValueId id : node.outputs) {
-        if (id != kNoValue) depends[static_cast<size_t>(id)] = true;
+        if (id != kNoValue) depends[id] = true;
       }
     }
     return depends;
   }
 
-  StorageId storage_of(const nlohmann::json& id) const { return graph.value(id).storage; }
+  ValueId base_of(const nlohmann::json& id) const { return graph.base(id.get<ValueId>()); }
 };
 
 TEST_P(ReferenceGraph, IsValidAndPrintsAsItIsWritten) {
@@ -83,35 +83,35 @@ TEST_P(ReferenceGraph, IsValidAndPrintsAsItIsWritten) {
 }
 
 TEST_P(ReferenceGraph, SavesNamedTensorsThatTheForwardCanCompute) {
-  const std::vector<int32_t> producer = producers(graph), position = input_positions(graph);
-  const std::vector<bool> depends = depends_on_tangents();
+  const IdMap<ValueId, int32_t> producer = producers(graph), position = input_positions(graph);
+  const IdMap<ValueId, bool> depends = depends_on_tangents();
   for (const auto& partition : saved["partitions"]) {
     EXPECT_FALSE(partition["saved"].empty());
     for (const auto& [name, value] : partition["saved"].items()) {
-      const ValueId id = value;
-      ASSERT_LT(static_cast<size_t>(id), graph.values.size());
-      EXPECT_TRUE(is_named(id, name)) << "%" << id << " " << name;
+      const auto id = value.get<ValueId>();
+      ASSERT_TRUE(graph.values.contains(id));
+      EXPECT_TRUE(is_named(id, name)) << to_string(id) << " " << name;
       EXPECT_EQ(graph.value(id).kind, ValueKind::tensor) << name;
-      EXPECT_FALSE(depends[static_cast<size_t>(id)]) << name;
-      EXPECT_TRUE(producer[at(id)] >= 0 || position[at(id)] >= 0) << name;
+      EXPECT_FALSE(depends[id]) << name;
+      EXPECT_TRUE(producer[id] >= 0 || position[id] >= 0) << name;
     }
   }
 }
 
 TEST_P(ReferenceGraph, TellsTheBytesOfStoragesThatNoPrimalOrResultHolds) {
-  std::set<StorageId> held;
+  std::set<ValueId> held;
   for (const Input& input : graph.inputs) {
-    if (input.kind == InputKind::primal) held.insert(graph.value(input.value).storage);
+    if (input.kind == InputKind::primal) held.insert(graph.base(input.value));
   }
   for (const Output& output : graph.outputs) {
-    if (handed_out(output.kind)) held.insert(graph.value(output.value).storage);
+    if (handed_out(output.kind)) held.insert(graph.base(output.value));
   }
   for (const auto& partition : saved["partitions"]) {
-    std::set<StorageId> storages;
-    for (const auto& [name, value] : partition["saved"].items()) storages.insert(storage_of(value));
+    std::set<ValueId> bases;
+    for (const auto& [name, value] : partition["saved"].items()) bases.insert(base_of(value));
     int64_t bytes = 0;
-    for (const StorageId storage : storages) {
-      if (!held.contains(storage)) bytes += span_bytes(graph.value(storage).meta).constant();
+    for (const ValueId base : bases) {
+      if (!held.contains(base)) bytes += span_bytes(graph.value(base).meta).constant();
     }
     EXPECT_EQ(partition["saved_bytes"], bytes) << partition["partitioner"] << partition["options"];
   }
@@ -121,7 +121,7 @@ TEST_P(ReferenceGraph, TellsTheBytesOfStoragesThatNoPrimalOrResultHolds) {
 /// anything again. What the reference moves into the forward and saves there, though it was
 /// captured in the backward, stays in ours.
 TEST_P(ReferenceGraph, SavesWhatTheBackwardReads) {
-  std::set<StorageId> of_forward;
+  std::set<ValueId> of_forward;
   for (const Input& input : graph.inputs) of_forward.insert(input.value);
   for (const Node& node : graph.nodes) {
     if (node.phase == Phase::forward) of_forward.insert(node.outputs.begin(), node.outputs.end());
@@ -131,16 +131,16 @@ TEST_P(ReferenceGraph, SavesWhatTheBackwardReads) {
     if (partition["options"].contains("activation_memory_budget") && !graph.generators.empty()) {
       continue;
     }
-    std::vector<bool> offered(graph.values.size(), false);
-    std::set<StorageId> expected;
+    IdMap<ValueId, bool> offered(graph.values.size(), false);
+    std::set<ValueId> expected;
     for (const auto& [name, value] : partition["saved"].items()) {
-      const StorageId storage = storage_of(value);
-      offered[static_cast<size_t>(storage)] = true;
-      if (of_forward.contains(storage)) expected.insert(storage);
+      const ValueId base = base_of(value);
+      offered[base] = true;
+      if (of_forward.contains(base)) expected.insert(base);
     }
     const Partition ours = split_at(dce(graph), offered);
     verify_both(ours);
-    std::set<StorageId> found;
+    std::set<ValueId> found;
     for (const SavedSlot& value : ours.plan.saved) found.insert(value.value);
     EXPECT_EQ(found, expected) << partition["partitioner"] << partition["options"];
   }

@@ -117,7 +117,7 @@ class ReferenceMinCut : public ::testing::TestWithParam<std::string> {
     const Partition partition = min_cut_partition(simplified(), options);
     verify_both(partition);
     Storages storages;
-    for (const SavedSlot& saved : partition.plan.saved) storages.insert(saved.value);
+    for (const SavedSlot& saved : partition.plan.saved) storages.insert(StorageId(saved.value));
     return storages;
   }
 
@@ -130,7 +130,7 @@ class ReferenceMinCut : public ::testing::TestWithParam<std::string> {
     }
     int64_t sum = 0;
     for (const StorageId storage : storages) {
-      if (!held.contains(storage)) sum += span_bytes(graph.value(storage).meta).constant();
+      if (!held.contains(storage)) sum += span_bytes(graph.value(ValueId(storage)).meta).constant();
     }
     return sum;
   }
@@ -152,7 +152,7 @@ TEST_P(ReferenceMinCut, SavesTheSameOrLess) {
     SCOPED_TRACE(changed.dump());
     Storages theirs;
     for (const auto& [value_name, value] : partition["saved"].items()) {
-      theirs.insert(graph.value(value).storage);
+      theirs.insert(graph.value(value.get<ValueId>()).storage);
     }
     const Difference& expected = difference(name, variant(changed));
     MinCutOptions options;

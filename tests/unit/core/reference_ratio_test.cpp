@@ -100,10 +100,10 @@ TEST_P(ReferenceRatio, SavesTheSameUnlessWritten) {
     std::set<StorageId> ours;
     std::set<StorageId> theirs;
     for (const SavedSlot& saved : partition.plan.saved) {
-      if (graph.value(saved.value).kind == ValueKind::tensor) ours.insert(saved.value);
+      if (graph.value(saved.value).kind == ValueKind::tensor) ours.insert(StorageId(saved.value));
     }
     for (const auto& [name, value] : run["saved"].items()) {
-      theirs.insert(graph.value(value).storage);
+      theirs.insert(graph.value(value.get<ValueId>()).storage);
     }
     if (ours == theirs) ++same;
     ++compared;

@@ -60,7 +60,7 @@ TEST(Replay, PackingsAreOfTheRecord) {
             std::string::npos);
   other.choice.packings.entries.front().way = 3;
   EXPECT_THROW(replay({graph, to_text(other)}), GraphError);
-  other.choice.packings.entries.front() = {static_cast<ValueId>(graph.values.size()), 0, {}};
+  other.choice.packings.entries.front() = {ValueId(graph.values.size()), 0, {}};
   EXPECT_THROW(replay({graph, to_text(other)}), GraphError);
 }
 

@@ -56,7 +56,7 @@ outputs
 
 TEST(Split, RefusesToDrawTwiceWithoutTheState) {
   const Graph joint = graph_from_file("dropout.agraph");
-  std::vector<bool> saved(joint.values.size(), true);
+  IdMap<ValueId, bool> saved(joint.values.size(), true);
   saved[3] = saved[5] = false;
   for (size_t id = 0; id < saved.size(); ++id) {
     if (joint.values[id].kind == ValueKind::token) saved[id] = false;
@@ -86,7 +86,7 @@ outputs
 
 TEST(Split, ADrawRunsAgainFromItsSavedState) {
   const Graph joint = graph_of(kDraws);
-  std::vector<bool> saved(joint.values.size(), false);
+  IdMap<ValueId, bool> saved(joint.values.size(), false);
   for (size_t id = 0; id < saved.size(); ++id) {
     saved[id] = joint.values[id].kind == ValueKind::token;
   }
@@ -137,7 +137,7 @@ outputs
 
 TEST(Split, OnlyStatesOfDrawsThatRunAgainAreSaved) {
   const Graph joint = graph_of(kDraws);
-  std::vector<bool> saved(joint.values.size(), true);
+  IdMap<ValueId, bool> saved(joint.values.size(), true);
   saved[7] = false;
   const Partition partition = split_at(joint, saved);
   verify_both(partition);
@@ -228,7 +228,7 @@ outputs
   %3 effect
   %4 gradient 0
 )");
-  std::vector<bool> saved(joint.values.size(), true);
+  IdMap<ValueId, bool> saved(joint.values.size(), true);
   saved[2] = false;
   expect_error<GraphError>([&] { split_at(joint, saved); }, "what effects give to be saved");
 }

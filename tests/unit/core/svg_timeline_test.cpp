@@ -61,7 +61,7 @@ outputs
   EXPECT_NE(svg.find("class=\"band\""), std::string::npos);
   EXPECT_NE(svg.find(">budget 39.06 KiB<"), std::string::npos);
   const auto peak = std::max_element(series.live.begin(), series.live.end()) - series.live.begin();
-  EXPECT_EQ(series.ops[static_cast<size_t>(peak)], "aten::sin.default");
+  EXPECT_EQ(series.ops[peak], "aten::sin.default");
   EXPECT_NE(svg.find(">sin<"), std::string::npos);
   EXPECT_NE(svg.find("<title>0: exp, "), std::string::npos);
 }

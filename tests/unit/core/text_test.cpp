@@ -68,9 +68,9 @@ TEST(Text, ReadsWhatItSays) {
   EXPECT_EQ(meta.strides, (Shape{1, 8}));
   EXPECT_EQ(meta.offset, IntExpr(4));
   EXPECT_EQ(meta.device, (Device{DeviceKind::cuda, 0}));
-  EXPECT_EQ(graph.value(1).alias_class, 0);
-  EXPECT_EQ(graph.value(10).storage, 8);
-  EXPECT_EQ(graph.value(10).alias_class, 8);
+  EXPECT_EQ(graph.value(1).alias_class, StorageId(0));
+  EXPECT_EQ(graph.value(10).storage, StorageId(8));
+  EXPECT_EQ(graph.value(10).alias_class, StorageId(8));
   EXPECT_EQ(graph.inputs[0].source, (Source{Source::Kind::parameter, -1, "h.0.weight"}));
   EXPECT_TRUE(graph.inputs[1].mutates_metadata);
   EXPECT_TRUE(graph.inputs[1].inner);
