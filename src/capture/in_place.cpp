@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string_view>
 
 #include "capture/call_site.h"
 #include "capture/storage.h"
@@ -24,16 +23,10 @@ namespace {
 namespace functionalization = at::functionalization::impl;
 using FunctionalStorage = at::functionalization::FunctionalStorageImpl;
 
-// Eager writes elements that share memory with these; it refuses to with all others.
-constexpr std::string_view kWriteExpanded[] = {
-    "aten::copy_",      "aten::fill_",        "aten::index_fill_",
-    "aten::index_put_", "aten::masked_fill_", "aten::zero_",
-};
-
 void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
   if (at::has_internal_overlap(tensor.unsafeGetTensorImpl()) != at::MemOverlap::Yes) return;
-  if (std::find(std::begin(kWriteExpanded), std::end(kWriteExpanded), entry.op.info().base_name) ==
-      std::end(kWriteExpanded)) {
+  const auto& traits = entry.op.traits();
+  if (!traits.overwrites_expanded || !traits.mutates) {
     at::assert_no_internal_overlap(tensor);  // throws what eager throws
   }
   throw MutationError(entry.op.name(),
@@ -76,7 +69,7 @@ bool shows_view_of_leaf(const Tracer& tracer, const at::Tensor& tensor) {
 }
 
 void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& tensor) {
-  if (entry.op.info().base_name == "aten::detach_") return;  // keeps them
+  if (entry.op.traits().detaches) return;  // keeps them
   if (!at::GradMode::is_enabled() && tensor.requires_grad() && tracer.root_of_wrapper(tensor) < 0 &&
       !torch_compat::made_without_grad(tensor)) {
     refuse_without_grad(entry);

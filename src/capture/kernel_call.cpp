@@ -61,15 +61,6 @@ at::Tensor in_storage(const at::Tensor& like, const std::function<at::Tensor(int
   return tensor;
 }
 
-// Meta kernels of operators that make nested tensors fail on assertions of libtorch's own.
-bool makes_nested(const ops::OpEntry& entry) {
-  const std::string_view name = entry.op.name();
-  return name.starts_with("aten::_nested_tensor_from_tensor_list") ||
-         name.starts_with("aten::_nested_tensor_from_mask.") ||
-         name.starts_with("aten::_nested_from_padded") ||
-         name.starts_with("aten::_nested_view_from");
-}
-
 [[noreturn]] void refuse_kind(const ops::OpEntry& entry, const char* found) {
   throw TensorKindError(entry.op.name(),
                         {"operators that return strided tensors",
@@ -102,7 +93,7 @@ std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c1
     const bool factory = entry.op.traits().factory;
     if (!arg.isNone() || factory) arg = *device;
   }
-  if (makes_nested(entry)) refuse_kind(entry, "a nested tensor");
+  if (entry.op.traits().nested) refuse_kind(entry, "a nested tensor");
   entry.handle.callBoxed(stack);
   require_strided(entry, stack);
   return shapes::specs_of(stack);

@@ -178,7 +178,7 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
   };
   if (entry.op.traits().effect) {
     thread(effect_tokens);
-    data_questions.acted |= entry.op != ops::entry_of(ops::assume_operator()).op;
+    data_questions.acted |= !entry.op.traits().question;
   }
   if (!entry.random) return;
   seed.require_unchanged();  // here, since the callable may put back what it found

@@ -1,6 +1,7 @@
 #include "capture/write_back.h"
 
 #include <antegrad/error.h>
+#include <fmt/format.h>
 
 #include <string>
 
@@ -23,9 +24,9 @@ const ops::OpEntry* written_back_as(const InPlace& writing, const ops::OpEntry& 
 }
 
 void round_factor(const ops::OpEntry& entry, Stack& stack) {
-  if (entry.op.name() != "aten::mul.Scalar") return;
-  const auto& self = torch::jit::peek(stack, 0, 2).toTensor();
-  auto& factor = torch::jit::peek(stack, 1, 2);
+  if (!entry.op.traits().rounds_scalar_in_place) return;
+  const auto& self = torch::jit::peek(stack, 0, entry.args.size()).toTensor();
+  auto& factor = torch::jit::peek(stack, 1, entry.args.size());
   if (!self.device().is_cpu() || !at::isReducedFloatingType(self.scalar_type())) return;
   if (!factor.isDouble()) return;
   const double exact = factor.toDouble();
@@ -35,14 +36,11 @@ void round_factor(const ops::OpEntry& entry, Stack& stack) {
 }
 
 void refuse_inexact_write_back(const ops::OpEntry& entry) {
-  const auto& name = entry.op.name();
-  const bool unfold = name == "aten::unfold_backward.default";
-  if (!unfold && name != "aten::sum.dim_IntList" && name != "aten::sum.default") return;
-  throw MutationError(unfold ? "unfold" : "expand",
+  const auto& [view, part] = entry.op.info().row->inexact_write;
+  if (view.empty()) return;
+  throw MutationError(std::string(view),
                       {"writes to tensors that show their base through other views",
-                       std::string(unfold ? "a write to windows that unfold() shows"
-                                          : "a write to elements of what expand() shows") +
-                           ", at " + call_site(),
+                       fmt::format("a write to {} {}() shows, at {}", part, view, call_site()),
                        "write to the tensor itself through narrow() or select()"});
 }
 

@@ -18,10 +18,7 @@ void add_once(std::vector<std::string>& texts, std::string text) {
 
 // The last argument of the operators behind ag::opaque; null for others.
 const std::string* opaque_code(const Node& node) {
-  const auto name = node.op.name();
-  const bool is_opaque =
-      name == "antegrad::opaque.default" || name == "antegrad::opaque_backward.default";
-  return is_opaque ? std::get_if<std::string>(&node.args.back().value) : nullptr;
+  return node.op.traits().names_code ? std::get_if<std::string>(&node.args.back().value) : nullptr;
 }
 
 void note(const std::string& what, const std::string& hash, ProgramReport& report) {

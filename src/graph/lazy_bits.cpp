@@ -5,10 +5,8 @@
 namespace antegrad {
 
 LazyBits behind(Op op, LazyBits bits) {
-  static const auto conj = Op::intern("aten::_conj.default");
-  static const auto neg = Op::intern("aten::_neg_view.default");
-  bits.conj ^= op == conj;
-  bits.neg ^= op == neg;
+  bits.conj ^= op.traits().toggles_conj;
+  bits.neg ^= op.traits().toggles_neg;
   return bits;
 }
 

@@ -58,11 +58,7 @@ class OpRegistry {
     info.base_name = std::string(base);
     info.traits = builtin_traits(base);
     info.inplace_name = builtin_inplace_name(base, name.substr(base.size() + 1));
-    if (const FactoryRow* row = factory_row(name)) {
-      info.factory_name = std::string(row->factory);
-      info.factory_fill = row->fill;
-      info.factory_takes_strides = row->takes_strides;
-    }
+    info.row = &op_row(base);
     return add(std::move(info));
   }
 
@@ -71,12 +67,10 @@ class OpRegistry {
     const std::scoped_lock lock(mutex_);
     const OpInfo& now = op.info();
     const bool new_traits = !now.traits.known && declared.traits.known;
-    const bool new_inplace = now.inplace_name.empty() && !declared.inplace_name.empty();
     const bool new_names = !now.arg_names_declared && !declared.arg_names.empty();
-    if (!new_traits && !new_inplace && !new_names) return op;
+    if (!new_traits && !new_names) return op;
     OpInfo merged = now;
     if (new_traits) merged.traits = declared.traits;
-    if (new_inplace) merged.inplace_name = std::move(declared.inplace_name);
     if (new_names) {
       merged.arg_names = std::move(declared.arg_names);
       merged.arg_names_declared = true;

@@ -22,31 +22,77 @@ namespace antegrad {
 class Op;
 class OpRegistry;
 
-/// Everything a pass may query about an operator. If all are false nothing is known, and passes
-/// must be conservative.
+/// What is true of an operator: the columns of the table that are flags. If all are as below,
+/// nothing is known, and readers must be conservative. In brackets: who reads it, beside the
+/// verifier.
 struct OpTraits {
-  bool known = false;      ///< the table or the dispatcher describes this operator
-  bool pointwise = false;  ///< output element i depends on elements i of the broadcast inputs
-  bool reduction = false;  ///< reads a whole dimension per output element
-  bool view = false;       ///< outputs share storage with input 0; no data moves
-  bool random = false;     ///< draws from a generator; has a token for it
-  bool effect = false;     ///< has side effects; has the effect token
-  bool compute_intensive = false;  ///< matrix products, convolutions, attention
-  bool collective = false;         ///< communicates with other ranks
-  bool mutates = false;            ///< writes an input (only in-place programs after planning)
-  bool factory = false;            ///< creates a tensor without tensor inputs
-  bool reads_data = true;     ///< false if only input metadata matters (empty_like, zeros_like)
-  bool deterministic = true;  ///< the same inputs give the same bits
-  /// returns input 0's values; a no-op if the metadata are equal too
+  /// the table or the dispatcher describes it [CSE, rules of the minimum cut]
+  bool known = false;
+
+  // What it computes.
+  /// output element i depends on elements i of the broadcast inputs [reinplace, fusion, rules]
+  bool pointwise = false;
+  /// reads a whole dimension per output element [fusion: its loops]
+  bool reduction = false;
+  /// outputs share storage with input 0; no data moves [whatever counts bytes or time]
+  bool view = false;
+  /// creates a tensor without tensor inputs [CSE, fusion, tags; capture gives it a device]
+  bool factory = false;
+  /// matrix products, convolutions, attention [rules; each has a formula in op_flops.cpp]
+  bool compute_intensive = false;
+  /// a product that BLAS computes without memory of its own [measurement of scratch memory]
+  bool blas = false;
+  /// false if only input metadata matter (empty_like, zeros_like) [fusion, cost, tags]
+  bool reads_data = true;
+  /// reads no more elements of input 0 than it returns [fusion, cost]
+  bool gathers = false;
+  /// returns input 0's values; a no-op if the metadata are equal too [no_ops, fusion, rules]
   bool no_op_when_same_meta = false;
-  bool fuses = false;         ///< neither pointwise nor a view, but fusible()
-  bool fuses_inputs = false;  ///< the producer of an input can write straight into its output
-  bool gathers = false;       ///< reads no more elements of input 0 than it returns
-  /// its kernel may return a small result in a large allocation; programs copy it out
+  /// view: input 0's elements in row-major order; argument 1, when it is the last one, is the new
+  /// size [no_ops]
+  bool reshape = false;
+  /// view: the same tensor without its history [views of results; in-place: keeps sizes]
+  bool detaches = false;
+  /// view: sets or clears the lazy bit of conjugation, or of negation [lazy_bits.h]
+  bool toggles_conj = false, toggles_neg = false;
+  /// neither pointwise nor a view, but fusible() [fusion, rules]
+  bool fuses = false;
+  /// the producer of an input can write straight into its output [fusion, rules]
+  bool fuses_inputs = false;
+
+  // What else happens, and how often it may.
+  /// the same inputs give the same bits [CSE, fusion, cost, tags]
+  bool deterministic = true;
+  /// draws from a generator; has a token for it [whatever leaves out, repeats or moves nodes]
+  bool random = false;
+  /// has side effects; has the effect token [the same, and capture]
+  bool effect = false;
+  /// effect: only asks about data, so a call that stops there can begin anew [capture]
+  bool question = false;
+  /// communicates with other ranks [the same as `effect`]
+  bool collective = false;
+  /// writes an input (only in-place programs after planning) [the same]
+  bool mutates = false;
+  /// writes running statistics in training, which its schema hides [capture: a twin]
+  bool hides_writes = false;
+  /// in-place form: may write a tensor whose elements share memory [capture: which error]
+  bool overwrites_expanded = false;
+  /// in-place form: rounds a scalar to the tensor's dtype first [reinplace and capture, which keep
+  /// eager's bits]
+  bool rounds_scalar_in_place = false;
+
+  // How its kernels are to be called.
+  /// its Meta kernel describes other strides or sizes than the real one returns, which may depend
+  /// on the libraries that libtorch was built with [capture: runs the real one on zeros]
+  bool wrong_meta = false;
+  /// returns nested tensors, and its Meta kernel may fail on an assertion [capture: refuses it]
+  bool nested = false;
+  /// its kernel may return a small result in a large allocation [programs copy it out]
   bool oversized = false;
-  bool leaves_device = false;  ///< moves all data between device memory and host memory or a file
-  bool reshape = false;        ///< view: input 0's elements in row-major order; argument 1, when it
-                               ///< is the last one, is the new size
+  /// moves all data between device memory and host memory or a file [cost]
+  bool leaves_device = false;
+  /// the last argument is the name of code of the user's [hashes for caches]
+  bool names_code = false;
 
   /// Generated code can compute it in one loop with its neighbours, so recomputing it costs little
   /// more than reading its inputs. Random operators may be fusible too.
@@ -66,6 +112,38 @@ struct OpTraits {
   }
 };
 
+/// The factory that makes from numbers what an operator makes from a tensor's metadata. Factories
+/// take (size, [strides,] [fill,] dtype, layout, device, pin_memory).
+struct Factory {
+  std::string_view name = {};  ///< "aten::zeros.default"
+  int32_t fill = -1;           ///< the operator's argument that is the fill value, -1 for none
+  bool takes_strides = false;  ///< others make contiguous tensors
+};
+
+/// A write through a view that does not keep eager's bits, as an error names it.
+struct InexactWrite {
+  std::string_view view = {};  ///< "unfold"
+  std::string_view part = {};  ///< what is written: "windows that" unfold() shows
+};
+
+/// A row of the table of operators (op_traits_table.h). Most need the first two columns.
+struct OpRow {
+  /// Base name, without namespace for aten, else "namespace::name".
+  std::string_view name = {};
+  OpTraits traits = {};
+  /// Overloads whose in-place form takes the same arguments, separated by blanks: "Tensor Scalar";
+  /// "default=Tensor" where the in-place overload has another name. Becomes OpInfo::inplace_name.
+  std::string_view inplace = {};
+  /// For operators that read sizes only. The pass size_only_inputs puts it in their place.
+  Factory factory = {};
+  /// The operator, with the same arguments and results, whose kernel programs call for the default
+  /// overload, since its own cannot run in a program (ops/own_kernels.cpp).
+  std::string_view kernel = {};
+  /// Set if functionalisation calls it to bring back what was written through a view, and that
+  /// rounds. Capture refuses such a write.
+  InexactWrite inexact_write = {};
+};
+
 /// Immortal description of one operator overload.
 struct OpInfo {
   std::string name;       ///< "aten::add.Tensor", "aten::mm.default"
@@ -73,15 +151,9 @@ struct OpInfo {
   OpTraits traits;
   std::vector<std::string> arg_names;  ///< schema argument names; empty if unknown
   /// The in-place form that takes the same arguments and writes input 0 ("aten::add_.Tensor").
-  /// Empty if there is none.
+  /// From the table; empty if there is none.
   std::string inplace_name;
-  /// For operators that read sizes only: the factory that makes the same tensor from numbers
-  /// ("aten::zeros_like.default" has "aten::zeros.default"), and the argument that is the fill
-  /// value, -1 if there is none. Factories take (size, [strides,] [fill,] dtype, layout, device,
-  /// pin_memory). Those without strides make contiguous tensors.
-  std::string factory_name;
-  int32_t factory_fill = -1;
-  bool factory_takes_strides = false;
+  const OpRow* row = nullptr;       ///< never null in Op::info(); an empty one for others
   bool arg_names_declared = false;  ///< set by Op::declare; otherwise names are hints for printing
 };
 
@@ -120,6 +192,9 @@ class Op {
   explicit Op(Entry* entry) : entry_(entry) {}
   Entry* entry_ = nullptr;
 };
+
+/// The table's row for a base name ("aten::mm"), or an empty one.
+const OpRow& op_row(std::string_view base_name);
 
 /// The built-in table's traits for a base name ("aten::mm"), or {known = false}. In-place forms
 /// ("aten::add_") have the traits of their functional form, and `mutates`.

@@ -3,18 +3,22 @@
 namespace antegrad {
 namespace {
 
-// Everything but the pointwise operators. Names without "::" are aten's.
+constexpr Factory kZeros{"aten::zeros.default"};
+constexpr Factory kOnes{"aten::ones.default"};
+constexpr Factory kEmpty{.name = "aten::empty_strided.default", .takes_strides = true};
+
+// Everything but the pointwise operators.
 constexpr OpRow kOpRows[] = {
     // Matrix products, convolutions, recurrent cells.
-    {"mm", kCompute},
-    {"bmm", kCompute},
+    {"mm", kCompute | kBlas},
+    {"bmm", kCompute | kBlas},
     {"mv", kCompute},
     {"dot", kCompute},
     {"vdot", kCompute},
-    {"addmm", kCompute},
+    {"addmm", kCompute | kBlas},
     {"addmv", kCompute},
     {"addr", kCompute},
-    {"baddbmm", kCompute},
+    {"baddbmm", kCompute | kBlas},
     {"addbmm", kCompute},
     {"matmul", kCompute},
     {"linear", kCompute},
@@ -44,7 +48,7 @@ constexpr OpRow kOpRows[] = {
     {"mkldnn::_linear_pointwise", kCompute},
     {"mkl::_mkl_linear", kCompute},
     {"mkldnn_linear", kCompute},
-    {"mkldnn_rnn_layer", kCompute},
+    {"mkldnn_rnn_layer", kCompute | kWrongMeta},
     {"mkldnn_rnn_layer_backward", kCompute},
     {"_cudnn_rnn", kCompute | kRandom},
     {"_cudnn_rnn_backward", kCompute},
@@ -70,12 +74,15 @@ constexpr OpRow kOpRows[] = {
     {"_efficient_attention_forward", kCompute | kRandom},
     {"_efficient_attention_backward", kCompute | kNotSame},
 
-    // What hooks that offload call.
+    // Of antegrad itself.
     {"antegrad::offload", kLeavesDevice},
     {"antegrad::fetch", kLeavesDevice},
+    {"antegrad::opaque", kNamesCode},
+    {"antegrad::opaque_backward", kNamesCode},
+    {"antegrad::assume", kEffect | kQuestion},
 
     // Reductions and scans.
-    {"sum", kReduction | kFuses},
+    {.name = "sum", .traits = kReduction | kFuses, .inexact_write = {"expand", "elements of what"}},
     {"nansum", kReduction},
     {"mean", kReduction | kFuses},
     {"prod", kReduction},
@@ -133,9 +140,10 @@ constexpr OpRow kOpRows[] = {
     {"_batch_norm_with_update", kReduction | kMutates},
     {"_batch_norm_no_update", kReduction},
     {"batch_norm_backward", kReduction},
-    {"native_batch_norm", kReduction},  // captured in another form where it writes
+    {"native_batch_norm", kReduction | kHidesWrites},
     {"native_batch_norm_backward", kReduction},
-    {"cudnn_batch_norm", kReduction | kMutates},
+    {"cudnn_batch_norm", kReduction | kMutates | kHidesWrites},
+    {"miopen_batch_norm", kReduction | kHidesWrites},
     {"cudnn_batch_norm_backward", kReduction},
     {"_weight_norm_interface", kReduction},
     {"_weight_norm_interface_backward", kReduction},
@@ -184,7 +192,7 @@ constexpr OpRow kOpRows[] = {
     {"chunk", kView | kNoOp},
     {"tensor_split", kView | kNoOp},
     {"unbind", kView | kNoOp},
-    {"detach", kView | kNoOp},
+    {"detach", kView | kNoOp | kDetaches},
     {"alias", kView | kNoOp},
     {"lift_fresh", kView | kNoOp},
     {"flatten", kView | kNoOp},
@@ -192,8 +200,8 @@ constexpr OpRow kOpRows[] = {
     // These also change how the memory is to be read, which metadata do not show.
     {"view_as_real", kView},
     {"view_as_complex", kView},
-    {"_conj", kView},
-    {"_neg_view", kView},
+    {"_conj", kView | kTogglesConj},
+    {"_neg_view", kView | kTogglesNeg},
     {"real", kView},
     {"imag", kView},
     {"prims::view_of", kView | kNoOp},
@@ -214,15 +222,15 @@ constexpr OpRow kOpRows[] = {
     {"tril_indices", kFactory},
     {"triu_indices", kFactory},
     {"hann_window", kFactory},
-    {"zeros_like", kMetaOnly},
-    {"ones_like", kMetaOnly},
-    {"full_like", kMetaOnly},
-    {"empty_like", kMetaOnly | kNotSame},
-    {"new_zeros", kMetaOnly},
-    {"new_ones", kMetaOnly},
-    {"new_full", kMetaOnly},
-    {"new_empty", kMetaOnly | kNotSame},
-    {"new_empty_strided", kMetaOnly | kNotSame},
+    {.name = "zeros_like", .traits = kMetaOnly, .factory = kZeros},
+    {.name = "ones_like", .traits = kMetaOnly, .factory = kOnes},
+    {.name = "full_like", .traits = kMetaOnly, .factory = {"aten::full.default", 1}},
+    {.name = "empty_like", .traits = kMetaOnly | kNotSame, .factory = kEmpty},
+    {.name = "new_zeros", .traits = kMetaOnly, .factory = kZeros},
+    {.name = "new_ones", .traits = kMetaOnly, .factory = kOnes},
+    {.name = "new_full", .traits = kMetaOnly, .factory = {"aten::full.default", 2}},
+    {.name = "new_empty", .traits = kMetaOnly | kNotSame, .factory = kEmpty},
+    {.name = "new_empty_strided", .traits = kMetaOnly | kNotSame, .factory = kEmpty},
 
     // Random draws.
     {"rand", kFactory | kRandom},
@@ -247,7 +255,9 @@ constexpr OpRow kOpRows[] = {
     {"log_normal", kMetaOnly | kRandom},
     {"cauchy", kMetaOnly | kRandom},
     {"rrelu_with_noise", kRandom | kMutates},
-    {"rrelu_with_noise_functional", kRandom},
+    {.name = "rrelu_with_noise_functional",
+     .traits = kRandom,
+     .kernel = "antegrad::rrelu_with_noise_functional"},
     {"_standard_gamma", kRandom},
     {"_sample_dirichlet", kRandom},
     {"_standard_gamma_grad"},
@@ -262,11 +272,11 @@ constexpr OpRow kOpRows[] = {
     {"index", kFuses | kGathers},
     {"_unsafe_index", kGathers},
     {"index_select", kGathers},
-    {"index_put", kNotSame},
+    {"index_put", kNotSame | kOverwritesExpanded},
     {"_unsafe_index_put", kNotSame},
     {"index_add", kNotSame},
     {"index_copy", kNotSame},
-    {"index_fill"},
+    {"index_fill", kOverwritesExpanded},
     {"index_reduce", kNotSame},
     {"gather", kFuses | kGathers},
     {"scatter", kNotSame},
@@ -278,6 +288,7 @@ constexpr OpRow kOpRows[] = {
     {"masked_scatter_backward"},
     {"masked_select"},
     {"nonzero"},
+    {"nonzero_static", kWrongMeta},
     {"searchsorted"},
     {"bucketize"},
     {"histc", kNotSame},
@@ -285,11 +296,11 @@ constexpr OpRow kOpRows[] = {
     {"select_scatter"},
     {"slice_scatter"},
     {"diagonal_scatter"},
-    {"as_strided_scatter"},
+    {.name = "as_strided_scatter", .kernel = "antegrad::as_strided_scatter"},
     {"slice_backward"},
     {"select_backward"},
     {"diagonal_backward"},
-    {"unfold_backward"},
+    {.name = "unfold_backward", .inexact_write = {"unfold", "windows that"}},
     {"as_strided_copy"},
 
     // Moving data about.
@@ -358,14 +369,26 @@ constexpr OpRow kOpRows[] = {
     {"linalg_lu_solve"},
     {"_linalg_det"},
     {"_linalg_slogdet"},
-    {"_linalg_svd"},
+    {"_linalg_svd", kWrongMeta},
     {"_linalg_eigh"},
     {"linalg_qr"},
+    {"linalg_eig", kWrongMeta},
     {"linalg_cross"},
     {"triangular_solve"},
-    {"_fft_r2c"},
-    {"_fft_c2r"},
+    {"_fft_r2c", kWrongMeta},
+    {"_fft_c2r", kWrongMeta},
     {"_fft_c2c"},
+
+    // Nested tensors, which cannot be captured.
+    {"_nested_tensor_from_tensor_list", kNested},
+    {"_nested_tensor_from_mask", kNested},
+    {"_nested_from_padded", kNested},
+    {"_nested_from_padded_tensor", kNested},
+    {"_nested_from_padded_and_nested_example", kNested},
+    {"_nested_view_from_buffer", kView | kNested},
+    {"_nested_view_from_buffer_copy", kNested},
+    {"_nested_view_from_jagged", kView | kNested},
+    {"_nested_view_from_jagged_copy", kNested},
 
     // Mixed precision.
     {"_amp_foreach_non_finite_check_and_unscale", kReduction},

@@ -1,68 +1,67 @@
 #pragma once
 
 /// \file
-/// The built-in table of operators: one row per operator, by functional base name.
+/// The table of operators: one row per operator, by functional base name. It has what is special
+/// about one operator and needs no libtorch; OpRow and OpTraits (op.h) describe its columns.
 ///
-/// Rows are in op_traits_pointwise.cpp (which also lists the overloads with an in-place form) and
-/// in op_traits_table.cpp (everything else). op_traits.cpp looks them up. To teach antegrad an
-/// operator, add a row there.
+/// Rows are in op_traits_pointwise.cpp and in op_traits_table.cpp (everything else). op_traits.cpp
+/// looks them up. CONTRIBUTING.md lists what else an operator needs.
 
-#include <cstdint>
+#include <array>
+#include <bit>
 #include <span>
-#include <string>
-#include <string_view>
+
+#include "graph/op.h"
 
 namespace antegrad {
 
-/// The flags of a row, combined with |. Each sets the field of OpTraits of that name.
-enum OpFlag : uint32_t {
-  kPointwise = 1 << 0,
-  kReduction = 1 << 1,
-  kView = 1 << 2,
-  kRandom = 1 << 3,
-  kEffect = 1 << 4,
-  kCompute = 1 << 5,
-  kCollective = 1 << 6,
-  kMutates = 1 << 7,
-  kFactory = 1 << 8,
-  kMetaOnly = 1 << 9,  ///< reads_data = false
-  kNotSame = 1 << 10,  ///< deterministic = false: the same inputs may give other bits
-  kNoOp = 1 << 11,     ///< no_op_when_same_meta
-  kReshape = 1 << 12,
-  kFuses = 1 << 13,
-  kFusesInputs = 1 << 14,
-  kGathers = 1 << 15,
-  kOversized = 1 << 16,
-  kLeavesDevice = 1 << 17,
-};
+inline constexpr OpTraits kPointwise{.pointwise = true};
+inline constexpr OpTraits kReduction{.reduction = true};
+inline constexpr OpTraits kView{.view = true};
+inline constexpr OpTraits kFactory{.factory = true};
+inline constexpr OpTraits kCompute{.compute_intensive = true};
+inline constexpr OpTraits kBlas{.blas = true};
+inline constexpr OpTraits kMetaOnly{.reads_data = false};
+inline constexpr OpTraits kGathers{.gathers = true};
+inline constexpr OpTraits kNoOp{.no_op_when_same_meta = true};
+inline constexpr OpTraits kReshape{.reshape = true};
+inline constexpr OpTraits kDetaches{.detaches = true};
+inline constexpr OpTraits kTogglesConj{.toggles_conj = true};
+inline constexpr OpTraits kTogglesNeg{.toggles_neg = true};
+inline constexpr OpTraits kFuses{.fuses = true};
+inline constexpr OpTraits kFusesInputs{.fuses_inputs = true};
+inline constexpr OpTraits kNotSame{.deterministic = false};
+/// A draw depends on its generator, so no second call gives the same bits.
+inline constexpr OpTraits kRandom{.deterministic = false, .random = true};
+inline constexpr OpTraits kEffect{.effect = true};
+inline constexpr OpTraits kQuestion{.question = true};
+inline constexpr OpTraits kCollective{.collective = true};
+inline constexpr OpTraits kMutates{.mutates = true};
+inline constexpr OpTraits kHidesWrites{.hides_writes = true};
+inline constexpr OpTraits kOverwritesExpanded{.overwrites_expanded = true};
+inline constexpr OpTraits kRoundsScalarInPlace{.rounds_scalar_in_place = true};
+inline constexpr OpTraits kWrongMeta{.wrong_meta = true};
+inline constexpr OpTraits kNested{.nested = true};
+inline constexpr OpTraits kOversized{.oversized = true};
+inline constexpr OpTraits kLeavesDevice{.leaves_device = true};
+inline constexpr OpTraits kNamesCode{.names_code = true};
 
-struct OpRow {
-  std::string_view base_name;  ///< without namespace for aten, "namespace::name" otherwise
-  uint32_t flags = 0;
-};
+/// Each trait that differs from its default in one of the two.
+constexpr OpTraits operator|(const OpTraits& a, const OpTraits& b) {
+  using Flags = std::array<bool, sizeof(OpTraits)>;
+  constexpr auto usual = std::bit_cast<Flags>(OpTraits());
+  auto both = std::bit_cast<Flags>(a);
+  const auto more = std::bit_cast<Flags>(b);
+  for (size_t i = 0; i < both.size(); ++i) {
+    if (more[i] != usual[i]) both[i] = more[i];
+  }
+  return std::bit_cast<OpTraits>(both);
+}
 
-struct PointwiseRow {
-  std::string_view base_name;
-  /// Overloads, separated by spaces, for which name_.overload takes the same arguments.
-  std::string_view inplace_overloads = {};
-  uint32_t flags = 0;
-};
-
-/// See OpInfo::factory_name.
-struct FactoryRow {
-  std::string_view name;
-  std::string_view factory;
-  int32_t fill = -1;
-  bool takes_strides = false;
-};
-
-/// The row of an overload; null if it has none.
-const FactoryRow* factory_row(std::string_view name);
-
-std::span<const PointwiseRow> pointwise_rows();
+std::span<const OpRow> pointwise_rows();
 std::span<const OpRow> other_rows();
 
-/// The in-place form of an overload, or "". Forms that change the overload's name are listed.
+/// The in-place form of an overload, or "".
 std::string builtin_inplace_name(std::string_view base_name, std::string_view overload);
 
 }  // namespace antegrad

@@ -13,7 +13,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ops/own_kernels.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -59,10 +58,7 @@ ArgKind kind_of(c10::Type& type) {
   }
 }
 
-// Operators that write running statistics in training without an alias annotation, and where they
-// have them (all three take the same arguments).
-constexpr std::string_view kHiddenMutation[] = {"aten::native_batch_norm", "aten::cudnn_batch_norm",
-                                                "aten::miopen_batch_norm"};
+// Where operators that hide writes have their running statistics (all take the same arguments).
 constexpr size_t kStatistics[] = {3, 4};
 constexpr size_t kTraining = 5;
 
@@ -71,13 +67,6 @@ constexpr std::string_view kBuiltIn[] = {"aten::", "prim::", "prims::"};
 
 // Namespace prefix of twins in graphs: "functional__mylib::scale_.default".
 constexpr std::string_view kTwinPrefix = "functional__";
-
-// Operators whose Meta kernel (2.13) says other strides or sizes than the real one returns. What
-// that returns depends on the libraries which libtorch was built with, so that only itself can
-// tell.
-constexpr std::string_view kWrongMeta[] = {"aten::_fft_c2r",         "aten::_fft_r2c",
-                                           "aten::_linalg_svd",      "aten::linalg_eig",
-                                           "aten::mkldnn_rnn_layer", "aten::nonzero_static"};
 
 bool is_built_in(std::string_view name) {
   return std::any_of(std::begin(kBuiltIn), std::end(kBuiltIn), [&](std::string_view prefix) {
@@ -134,9 +123,7 @@ bool returns_host_values(const c10::FunctionSchema& schema) {
 }
 
 bool hides_mutation(const c10::OperatorName& name) {
-  return name.overload_name.empty() &&
-         std::find(std::begin(kHiddenMutation), std::end(kHiddenMutation), name.name) !=
-             std::end(kHiddenMutation);
+  return name.overload_name.empty() && builtin_traits(name.name).hides_writes;
 }
 
 Policy policy_of(const c10::OperatorHandle& handle) {
@@ -176,24 +163,6 @@ OpTraits traits_of(const c10::OperatorHandle& handle) {
   return traits;
 }
 
-// The in-place overload that takes exactly the same arguments, "" when there is none. bernoulli is
-// the one family whose in-place overload has another name.
-std::string inplace_of(const c10::OperatorHandle& handle) {
-  auto name = handle.operator_name();
-  name.name += "_";
-  if (name.name == "aten::bernoulli_" && name.overload_name == "p") name.overload_name = "float";
-  const auto inplace = c10::Dispatcher::singleton().findSchema(name);
-  if (!inplace) return "";
-  const auto& from = handle.schema().arguments();
-  const auto& to = inplace->schema().arguments();
-  if (from.size() != to.size() || inplace->schema().returns().size() != 1) return "";
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (*from[i].real_type() != *to[i].real_type() || from[i].name() != to[i].name()) return "";
-  }
-  const auto* info = to.empty() ? nullptr : to[0].alias_info();
-  return info != nullptr && info->isWrite() ? torch_compat::to_op_name(name) : "";
-}
-
 // Fills `writes` and `returned_arg` from the schema. False when a return is an alias of no
 // argument.
 bool read_writes(OpEntry& entry) {
@@ -217,20 +186,9 @@ bool read_writes(OpEntry& entry) {
   return true;
 }
 
-std::unique_ptr<OpEntry> make_twin(const OpEntry& entry) {
-  auto twin = std::make_unique<OpEntry>(entry.handle);
-  twin->args = entry.args;
-  twin->optional = entry.optional;
-  twin->shape = entry.shape;
-  twin->policy = entry.policy;
-  twin->meta_kernel = entry.meta_kernel;
-  twin->custom = entry.custom;
-  twin->random = entry.random;
-  twin->generator_arg = entry.generator_arg;
-  twin->device_arg = entry.device_arg;
+std::shared_ptr<const OpEntry> make_twin(const OpEntry& entry) {
+  auto twin = std::make_shared<OpEntry>(entry);
   twin->is_twin = true;
-  twin->writes = entry.writes;
-  twin->returned_arg = entry.returned_arg;
   OpInfo info;
   info.name = std::string(kTwinPrefix) + entry.op.name();
   info.base_name = std::string(kTwinPrefix) + entry.op.info().base_name;
@@ -273,7 +231,6 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   info.name = torch_compat::to_op_name(name);
   info.base_name = name.name;
   info.traits = traits_of(handle);
-  info.inplace_name = inplace_of(handle);
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
     const auto& arg = schema.arguments()[i];
     entry->args.push_back(kind_of(*arg.real_type()));
@@ -289,10 +246,8 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   entry->composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   // A kernel for all backends would act when it is asked for shapes only.
   const bool acts = entry->op.traits().effect;
-  const bool wrong_meta =
-      std::find(std::begin(kWrongMeta), std::end(kWrongMeta), name.name) != std::end(kWrongMeta);
   entry->meta_kernel =
-      !wrong_meta &&
+      !entry->op.traits().wrong_meta &&
       (handle.hasKernelForDispatchKey(c10::DispatchKey::Meta) ||
        (!acts && (handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
                   handle.hasKernelForDispatchKey(
@@ -312,7 +267,9 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   } else if (fills_at_random(*entry)) {
     entry->twin = make_twin(*entry);
   }
-  entry->handle = kernel_of(handle);
+  if (const std::string kernel(entry->op.info().row->kernel); !kernel.empty() && overload.empty()) {
+    entry->handle = c10::Dispatcher::singleton().findSchemaOrThrow(kernel.c_str(), "");
+  }
   return entry;
 }
 

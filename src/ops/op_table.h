@@ -72,7 +72,7 @@ struct OpEntry {
   /// functionalise: a graph operator with the same arguments and the same handle. Its outputs are
   /// what the operator newly makes, then the new value of each tensor that written_arguments()
   /// names. Null when the operator needs none.
-  std::unique_ptr<OpEntry> twin;
+  std::shared_ptr<const OpEntry> twin;
   bool own_functionalize = false;  ///< libtorch cannot functionalise it: ours does, with the twin
   bool is_twin = false;
   /// Of twins and of operators that have one: positions of the arguments that the schema says are

@@ -9,9 +9,6 @@
 #include <ATen/ops/rrelu_with_noise.h>
 #include <torch/library.h>
 
-#include <string_view>
-#include <unordered_map>
-
 namespace antegrad::ops {
 namespace {
 
@@ -54,16 +51,6 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
 }
 
 }  // namespace
-
-c10::OperatorHandle kernel_of(const c10::OperatorHandle& op) {
-  static const auto* table = new std::unordered_map<std::string_view, const char*>{
-      {"aten::as_strided_scatter", "antegrad::as_strided_scatter"},
-      {"aten::rrelu_with_noise_functional", "antegrad::rrelu_with_noise_functional"},
-  };
-  const auto found = table->find(op.operator_name().name);
-  if (found == table->end() || !op.operator_name().overload_name.empty()) return op;
-  return c10::Dispatcher::singleton().findSchemaOrThrow(found->second, "");
-}
 
 const c10::OperatorHandle& restride_operator() {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::restride", "");

@@ -14,10 +14,9 @@ bool fills_its_span(const TensorMeta& meta) {
   return meta.offset == IntExpr(0) && span_bytes(meta) == numel(meta) * byte_size(meta.dtype);
 }
 
-// In place libtorch rounds the scalar to the tensor's type before it multiplies, out of place it
-// does not.
-bool rounds_in_place(const OpInfo& info, DType dtype) {
-  return info.name == "aten::mul.Scalar" && (dtype == DType::bf16 || dtype == DType::f16);
+bool rounds_in_place(const Node& node, DType dtype) {
+  return node.op.traits().rounds_scalar_in_place && node.args.back().is<attr::Scalar>() &&
+         (dtype == DType::bf16 || dtype == DType::f16);
 }
 
 class Reinplacer {
@@ -75,7 +74,7 @@ class Reinplacer {
       return false;
     }
     const ValueId target = node.inputs[0];
-    if (rounds_in_place(info, graph_.value(target).meta.dtype)) return false;
+    if (rounds_in_place(node, graph_.value(target).meta.dtype)) return false;
     const StorageId storage = root(target);
     return storage.valid() && root_holder_[storage] == target && last_use_[storage] == position &&
            graph_.value(target).meta == graph_.value(node.outputs[0]).meta &&

@@ -13,32 +13,31 @@ bool asks_for_more(const Attr& arg) {
 }
 
 bool has_factory(const Graph& graph, const Node& node) {
-  const OpInfo& info = node.op.info();
-  if (info.factory_name.empty() || node.tokens != 0 || node.outputs.size() != 1 ||
+  const Factory& factory = node.op.info().row->factory;
+  if (factory.name.empty() || node.tokens != 0 || node.outputs.size() != 1 ||
       node.inputs.size() != 1 || node.outputs[0] == kNoValue) {
     return false;
   }
-  const int32_t fill = info.factory_fill;
-  if (info.factory_fill >= 0 &&
-      (std::cmp_greater_equal(fill, node.args.size()) || !node.args[fill].is<attr::Scalar>())) {
+  const auto fill = static_cast<size_t>(factory.fill);
+  if (factory.fill >= 0 && (fill >= node.args.size() || !node.args[fill].is<attr::Scalar>())) {
     return false;
   }
   const TensorMeta& meta = graph.value(node.outputs[0]).meta;
-  return (info.factory_takes_strides || meta.strides == contiguous_strides(meta.sizes)) &&
+  return (factory.takes_strides || meta.strides == contiguous_strides(meta.sizes)) &&
          std::none_of(node.args.begin(), node.args.end(), asks_for_more);
 }
 
 void to_factory(const Graph& graph, Node& node) {
-  const OpInfo& info = node.op.info();
+  const Factory& factory = node.op.info().row->factory;
   const TensorMeta& meta = graph.value(node.outputs[0]).meta;
   std::vector<Attr> args{meta.sizes};
-  if (info.factory_takes_strides) args.emplace_back(meta.strides);
-  if (info.factory_fill >= 0) args.push_back(node.args[info.factory_fill]);
+  if (factory.takes_strides) args.emplace_back(meta.strides);
+  if (factory.fill >= 0) args.push_back(node.args[static_cast<size_t>(factory.fill)]);
   args.emplace_back(meta.dtype);
   args.emplace_back(attr::None{});
   args.emplace_back(meta.device);
   args.emplace_back(attr::None{});
-  node.op = Op::intern(info.factory_name);
+  node.op = Op::intern(factory.name);
   node.args = std::move(args);
   node.inputs.clear();
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <string>
 
 #include "runtime/kernel_trials.h"
 #include "torch_compat/allocation_watch.h"
@@ -25,10 +24,7 @@ bool is_blas_matrix(const TensorMeta& meta) {
 bool needs_none(const Graph& graph, const Node& node) {
   const auto& traits = node.op.traits();
   if (traits.view) return true;
-  static const std::vector<std::string> products = {"aten::mm", "aten::addmm", "aten::bmm",
-                                                    "aten::baddbmm"};
-  const auto& name = node.op.info().base_name;
-  const bool product = std::find(products.begin(), products.end(), name) != products.end();
+  const bool product = traits.blas;
   if (traits.random || !(traits.pointwise || product)) return false;
   std::optional<DType> dtype;
   for (const auto* list : {&node.inputs, &node.outputs}) {

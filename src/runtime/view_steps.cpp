@@ -58,9 +58,9 @@ ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId 
   std::reverse(steps_.begin(), steps_.end());
   // Passes may lead a view through a detach() of the same memory; the result has its target's
   // history.
-  static const auto* detach = &ops::entry_of(Op::intern("aten::detach.default"));
-  const bool is_detached = !steps_.empty() && steps_.back().entry == detach;
-  std::erase_if(steps_, [](const Step& step) { return step.entry == detach; });
+  const auto detaches = [](const Step& step) { return step.entry->op.traits().detaches; };
+  const bool is_detached = !steps_.empty() && detaches(steps_.back());
+  std::erase_if(steps_, detaches);
   // It is a tensor of its own, also beside what it shows.
   if (steps_.empty() || (is_detached && makes_several(*steps_.back().entry))) {
     steps_.push_back({&ops::entry_of(Op::intern("aten::alias.default")), {}, 0, -1});

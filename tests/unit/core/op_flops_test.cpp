@@ -271,8 +271,8 @@ TEST(OpFlops, EveryComputeIntensiveOperatorHasAFormula) {
   // Its overloads have their weight in different places.
   const std::set<std::string> without = {"mkldnn::_convolution_pointwise"};
   for (const OpRow& row : other_rows()) {
-    if (!(row.flags & kCompute)) continue;
-    const std::string name(row.base_name);
+    if (!row.traits.compute_intensive) continue;
+    const std::string name(row.name);
     const std::string full = name.find("::") == std::string::npos ? "aten::" + name : name;
     EXPECT_EQ(has_flops(full), !without.contains(full)) << full;
   }

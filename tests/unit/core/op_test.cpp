@@ -79,19 +79,19 @@ TEST(Op, InPlaceNamesExistOnlyWhereArgumentsAgree) {
 
 TEST(Op, NoOperatorStandsTwiceInTheTable) {
   std::set<std::string_view> names;
-  for (const PointwiseRow& row : pointwise_rows())
-    EXPECT_TRUE(names.insert(row.base_name).second) << row.base_name;
-  for (const OpRow& row : other_rows())
-    EXPECT_TRUE(names.insert(row.base_name).second) << row.base_name;
+  for (const auto table : {pointwise_rows(), other_rows()}) {
+    for (const OpRow& row : table) EXPECT_TRUE(names.insert(row.name).second) << row.name;
+  }
 }
 
 TEST(Op, EveryInPlaceNameIsWellFormedAndMutates) {
-  for (const PointwiseRow& row : pointwise_rows()) {
-    std::string_view overloads = row.inplace_overloads;
+  for (const OpRow& row : pointwise_rows()) {
+    std::string_view overloads = row.inplace;
     while (!overloads.empty()) {
       const size_t blank = overloads.find(' ');
-      const std::string overload(overloads.substr(0, blank));
-      const std::string base = "aten::" + std::string(row.base_name);
+      const std::string_view word = overloads.substr(0, blank);
+      const std::string overload(word.substr(0, word.find('=')));
+      const std::string base = "aten::" + std::string(row.name);
       const Op in_place = Op::intern(builtin_inplace_name(base, overload));
       EXPECT_TRUE(in_place.traits().mutates) << in_place.name();
       EXPECT_TRUE(in_place.traits().pointwise) << in_place.name();
