@@ -61,6 +61,12 @@ struct Options {
   /// written tensors, generators. A difference is a MismatchError. At least 0.
   int64_t check_against_eager = 0;
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
+  /// Whether each call of a custom operator is checked for results that share memory with an
+  /// argument or another result, though the schema declares no alias. Programs use a copy of such a
+  /// result, and there is one warning an operator.
+  bool check_custom_op_aliasing = true;
+  /// Whether such a result is a CaptureError instead.
+  bool error_on_custom_op_aliasing = false;
   /// Decides what is saved for the backward and what is recomputed.
   Partitioner partition = Partitioner::as_written;
   MinCutOptions min_cut;  ///< for Partitioner::min_cut
@@ -105,6 +111,14 @@ struct Options {
   }
   Options& with_cross_check_shapes(CrossCheckShapes value) {
     cross_check_shapes = value;
+    return *this;
+  }
+  Options& with_check_custom_op_aliasing(bool value) {
+    check_custom_op_aliasing = value;
+    return *this;
+  }
+  Options& with_error_on_custom_op_aliasing(bool value) {
+    error_on_custom_op_aliasing = value;
     return *this;
   }
   Options& with_partition(Partitioner value) {

@@ -97,6 +97,10 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   parts.source = [variants](const runtime::BackwardKey& key) { return variants->make(key); };
   parts.lines = std::move(later.line_of);
   parts.questions = std::move(captured.questions);
+  if (options.check_custom_op_aliasing) {
+    parts.aliases = options.error_on_custom_op_aliasing ? runtime::AliasCheck::error
+                                                        : runtime::AliasCheck::warn;
+  }
   CompiledProgram compiled;
   compiled.executable = std::make_shared<const runtime::Executable>(std::move(parts));
   compiled.record = std::move(record);

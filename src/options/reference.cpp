@@ -14,9 +14,6 @@ constexpr std::string_view kNoCache = "nothing is cached on disk";
 constexpr std::string_view kNoRanks = "programs that span several ranks are not captured";
 constexpr std::string_view kNoFakeTensors =
     "stand-ins take their metadata from a shape function or the Meta kernel";
-constexpr std::string_view kNoAliasCheck =
-    "a custom operator that declares a view of an argument is refused; undeclared views are not "
-    "checked";
 constexpr std::string_view kSaysWhy =
     "for a saved graph: the decision for each value, with its rule";
 
@@ -37,8 +34,8 @@ constexpr ReferenceOption kReference[] = {
     {"bundled_autograd_cache", not_yet, {}, kNoCache},
     {"bypass_autograd_cache_key", not_yet, {}, kNoCache},
     {"autograd_cache_normalize_inputs", not_yet, {}, kNoCache},
-    {"check_custom_op_aliasing", not_yet, {}, kNoAliasCheck},
-    {"error_on_custom_op_aliasing", not_yet, {}, kNoAliasCheck},
+    {"check_custom_op_aliasing", same, {}, "at every call, not only the first; a program uses a copy of what it warns of"},
+    {"error_on_custom_op_aliasing", same, {}, "off by default, also where the variable CI is set"},
     {"enable_remote_autograd_cache", not_yet, {}, kNoCache},
     {"view_replay_for_aliased_outputs", none, {}, "autograd makes resulting views on their bases, as in eager"},
     {"max_dist_from_bw", same},

@@ -98,6 +98,11 @@ constexpr OptionRow kRows[] = {
     {"cross_check_shapes", OptionGroup::checks, member<&Options::cross_check_shapes>(), kCapture, kInKey,
      "whether captures compare the results of shape functions and Meta kernels with those of real kernels",
      "options.md#cross_check_shapes"},
+    {"check_custom_op_aliasing", OptionGroup::checks, member<&Options::check_custom_op_aliasing>(), kRuntime, kNotInKey,
+     "whether calls of custom operators are checked for results that share memory with an argument or another result without "
+     "declaring it. Programs use a copy of such a result; the first one of each operator is a warning", "custom-code.md#operators"},
+    {"error_on_custom_op_aliasing", OptionGroup::checks, member<&Options::error_on_custom_op_aliasing>(), kRuntime, kNotInKey,
+     "whether that is a `CaptureError` instead", "custom-code.md#operators"},
     {"verify_graphs", OptionGroup::checks, member<&Options::verify_graphs>(), Stage::capture | Stage::partition, kNotInKey,
      "whether all invariants of the graph are checked after each pass", {}, "false; true in debug builds"},
     {"dump_dir", OptionGroup::checks, as(OptionKind::path, member<&Options::dump_dir>()), Stage::capture | Stage::partition,

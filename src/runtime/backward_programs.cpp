@@ -16,8 +16,8 @@ BackwardKey usual_key(const CallPlan& plan) {
 }
 
 BackwardPrograms::BackwardPrograms(const CallPlan& plan, const std::optional<BackwardGraph>& usual,
-                                   BackwardSource source)
-    : plan_(plan), source_(std::move(source)) {
+                                   BackwardSource source, AliasCheck aliases)
+    : plan_(plan), source_(std::move(source)), aliases_(aliases) {
   if (usual) programs_.emplace_back(usual_key(plan), prepare(*usual));
 }
 
@@ -51,7 +51,7 @@ std::shared_ptr<const BackwardProgram> BackwardPrograms::prepare(
     const BackwardGraph& backward) const {
   using Kind = BackwardProgram::Input::Kind;
   const auto& graph = backward.graph;
-  BackwardProgram program{Program(graph, backward.tables), {}, {}};
+  BackwardProgram program{Program(graph, backward.tables, aliases_), {}, {}};
   for (const auto& input : graph.inputs) {
     if (input.kind == InputKind::tangent) {
       program.inputs.push_back({Kind::tangent, plan_.tangent_of(input.index)});

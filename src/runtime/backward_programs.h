@@ -27,7 +27,7 @@ class BackwardPrograms {
   /// `plan` must outlive this. `usual`: the graph for usual_key(), where it could be captured;
   /// `source` makes the others. Saved inputs of all graphs must be saved by the plan.
   BackwardPrograms(const CallPlan& plan, const std::optional<BackwardGraph>& usual,
-                   BackwardSource source);
+                   BackwardSource source, AliasCheck aliases);
 
   /// The program for a key; made now if there is none yet. Throws what the source throws.
   std::shared_ptr<const BackwardProgram> get(const BackwardKey& key) const;
@@ -42,6 +42,7 @@ class BackwardPrograms {
 
   const CallPlan& plan_;
   BackwardSource source_;
+  AliasCheck aliases_;
   mutable std::mutex mutex_;  // guards what is below
   mutable std::vector<std::pair<BackwardKey, std::shared_ptr<const BackwardProgram>>> programs_;
 };

@@ -40,11 +40,11 @@ Executable::Executable(ExecutableParts parts)
       plan_(std::move(parts.plan)),
       has_inner_(plan_.has_inner()),
       generators_(generators_of(parts.forward, parts.tables)),
-      forward_(parts.forward, parts.tables),
+      forward_(parts.forward, parts.tables, parts.aliases),
       view_steps_(view_steps_of(plan_, parts.forward, parts.tables)),
       questions_(std::move(parts.questions)),
       lines_(std::move(parts.lines)),
-      backwards_(plan_, parts.backward, std::move(parts.source)) {
+      backwards_(plan_, parts.backward, std::move(parts.source), parts.aliases) {
   for (const auto output : plan_.tangents) {
     const auto value = parts.forward.outputs[output].value;
     tangents_.push_back(ops::natural_tangent(parts.forward.value(value).meta));

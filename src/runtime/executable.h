@@ -47,6 +47,7 @@ struct ExecutableParts {
   BackwardSource source = {};  ///< makes the other backwards
   LineFinder lines = {};       ///< asked when a kernel fails, on the thread on which it does
   std::vector<ops::Question> questions = {};  ///< that the forward asks of data, in order
+  AliasCheck aliases = AliasCheck::off;       ///< in all programs
 };
 
 class Executable : public std::enable_shared_from_this<Executable> {

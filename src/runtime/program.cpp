@@ -71,9 +71,8 @@ void Program::check(const ops::OpEntry& entry, const std::vector<Promise>& promi
   AG_CHECK(next == promises.size(), "as many tensors as were promised");
 }
 
-void Program::call_kernel(const Instruction& instruction, std::vector<at::Tensor>& registers,
-                          torch::jit::Stack& stack) const {
-  const auto* special = instruction.special < 0 ? nullptr : &specials_[instruction.special];
+void Program::call_kernel(const ops::OpEntry& entry, const Special* special,
+                          std::vector<at::Tensor>& registers, torch::jit::Stack& stack) {
   if (special != nullptr && special->draw) {
     auto& state = registers[special->state];
     if (special->repeats) {
@@ -81,10 +80,10 @@ void Program::call_kernel(const Instruction& instruction, std::vector<at::Tensor
     } else {
       state = special->draw->record(stack);
     }
-  } else if (instruction.entry->is_twin) {
-    call_twin(*instruction.entry, stack);
+  } else if (entry.is_twin) {
+    call_twin(entry, stack);
   } else {
-    instruction.entry->handle.callBoxed(stack);
+    entry.handle.callBoxed(stack);
   }
 }
 
@@ -99,15 +98,19 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   const auto arguments =
       std::span(arguments_).subspan(instruction.first_argument, instruction.entry->args.size());
   for (const auto& arg : arguments) stack.push_back(argument(arg, registers));
+  const auto* special =
+      instruction.special < 0 ? nullptr : &specials_[static_cast<size_t>(instruction.special)];
+  const bool checks = special != nullptr && special->aliases != AliasCheck::off;
+  auto seen = checks ? memory_of_arguments(stack) : SeenMemory();
   {
     std::optional<at::AutoGradMode> as_in_forward;
     if (instruction.runs_again) as_in_forward.emplace(true);
-    call_kernel(instruction, registers, stack);
+    call_kernel(*instruction.entry, special, registers, stack);
   }
-  if (instruction.special >= 0) {
-    const auto& promises = specials_[instruction.special].promises;
-    if (!promises.empty()) check(*instruction.entry, promises, stack);
+  if (special != nullptr && !special->promises.empty()) {
+    check(*instruction.entry, special->promises, stack);
   }
+  if (checks) check_aliases(*instruction.entry, special->aliases, std::move(seen), stack);
   const auto results =
       std::span(results_).subspan(instruction.first_result, instruction.result_count);
   size_t next = 0;

@@ -21,6 +21,7 @@
 #include "runtime/draws.h"
 #include "runtime/kernel_error.h"
 #include "runtime/promise.h"
+#include "runtime/undeclared_alias.h"
 
 namespace antegrad::runtime {
 
@@ -28,7 +29,7 @@ class Program {
  public:
   /// `tables` hold what the graph's attributes refer to. Throws GraphError for an operator that
   /// this libtorch does not have.
-  Program(const Graph& graph, const ops::AttrTables& tables);
+  Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases = AliasCheck::off);
 
   /// Runs below autograd and autocast. `inputs` has one tensor for each graph input, in order
   /// (undefined for tokens, but for a saved one the state of its generator); it is consumed, so
@@ -58,6 +59,7 @@ class Program {
     // One a tensor that an operator returns of which more is known than libtorch promises; else
     // empty.
     std::vector<Promise> promises;
+    AliasCheck aliases = AliasCheck::off;
     // Of a random operator that the backward repeats, in both programs.
     std::optional<RepeatableDraw> draw = std::nullopt;
     int32_t state = -1;  // register of the state that it begins with
@@ -83,8 +85,8 @@ class Program {
   std::string place_of(const Instruction& instruction, const LineFinder& line_of) const;
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
             torch::jit::Stack& stack) const;
-  void call_kernel(const Instruction& instruction, std::vector<at::Tensor>& registers,
-                   torch::jit::Stack& stack) const;
+  static void call_kernel(const ops::OpEntry& entry, const Special* special,
+                          std::vector<at::Tensor>& registers, torch::jit::Stack& stack);
   static void check(const ops::OpEntry& entry, const std::vector<Promise>& promises,
                     const torch::jit::Stack& stack);
   c10::IValue argument(const Argument& argument, std::vector<at::Tensor>& registers) const;

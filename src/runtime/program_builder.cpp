@@ -12,9 +12,11 @@ namespace antegrad::runtime {
 // Turns nodes into instructions. Registers are numbered in order of first appearance.
 class ProgramBuilder {
  public:
-  ProgramBuilder(const Graph& graph, const ops::AttrTables& tables, Program& program)
+  ProgramBuilder(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases,
+                 Program& program)
       : graph_(graph),
         tables_(tables),
+        aliases_(aliases),
         program_(program),
         registers_(graph.values.size(), -1),
         state_generator_(graph.values.size(), -1),
@@ -159,6 +161,7 @@ class ProgramBuilder {
       }
     }
     instruction.result_count = static_cast<uint32_t>(node.results().size());
+    special.aliases = alias_check_for(*instruction.entry, aliases_);
     add_draw(node, node_index, special);
     if (special.draw || !special.promises.empty()) {
       instruction.special = static_cast<int32_t>(program_.specials_.size());
@@ -169,6 +172,7 @@ class ProgramBuilder {
 
   const Graph& graph_;
   const ops::AttrTables& tables_;
+  const AliasCheck aliases_;
   Program& program_;
   IdMap<ValueId, int32_t> registers_;
   IdMap<ValueId, int32_t> state_generator_;  // of a saved token
@@ -182,8 +186,9 @@ class ProgramBuilder {
   int32_t undefined_ = -1;                                 // the constant for a tensor that is none
 };
 
-Program::Program(const Graph& graph, const ops::AttrTables& tables) : name_(graph.name) {
-  ProgramBuilder(graph, tables, *this).build();
+Program::Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases)
+    : name_(graph.name) {
+  ProgramBuilder(graph, tables, aliases, *this).build();
 }
 
 }  // namespace antegrad::runtime

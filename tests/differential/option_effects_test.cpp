@@ -19,6 +19,7 @@
 #include "common/models.h"
 #include "options/table.h"
 #include "support/bits.h"
+#include "support/custom_ops.h"
 #include "support/folder.h"
 
 namespace antegrad::testing {
@@ -340,6 +341,9 @@ Report report_of(Step step, const List& calls) {
 }
 
 std::vector<Effect> calls() {
+  const auto returns_argument = [](const at::Tensor& x) {
+    return call_op<at::Tensor(const at::Tensor&)>("same", x);
+  };
   const List four(4, at::ones({3}));
   const auto dumps = std::make_shared<TemporaryFolder>();
   const List two_sizes = {at::ones({3}), at::ones({4}), at::ones({4})};
@@ -402,6 +406,29 @@ std::vector<Effect> calls() {
        },
        "false",
        "true"},
+      {"check_custom_op_aliasing",
+       "false",
+       {},
+       [=](const Options& options) {
+         const auto x = at::randn({3});
+         const auto found = compile(returns_argument, options)(x);
+         return std::string(found.is_alias_of(x) ? "shared memory" : "a copy");
+       },
+       "a copy",
+       "shared memory"},
+      {"error_on_custom_op_aliasing",
+       "true",
+       {},
+       [=](const Options& options) {
+         try {
+           const auto found = compile(returns_argument, options)(at::ones({3}));
+           return fmt::format("{}", found.sum().item<double>());
+         } catch (const CaptureError& error) {
+           return error.op();
+         }
+       },
+       "3",
+       "agtest::same.default"},
       {"dump_dir",
        dumps->path(),
        {},

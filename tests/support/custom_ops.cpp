@@ -198,6 +198,14 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> double_and_split_(at::Tensor x) 
 }
 // Its Meta kernel promises the wrong size.
 at::Tensor lies(const at::Tensor& x) { return x.sum(0); }
+// Results that share memory, which no schema says.
+at::Tensor same(const at::Tensor& x) { return x; }
+at::Tensor repeated(const at::Tensor& x) { return x.expand({2, x.numel()}); }
+std::tuple<at::Tensor, List> twice(const at::Tensor& x) {
+  const auto y = x + 1;
+  return {y, {x * 2, y.select(0, 0)}};
+}
+at::Tensor add_and_return(const at::Tensor& x, at::Tensor& total) { return total.add_(x); }
 // As many elements as x has positive ones, and no tag that says so.
 at::Tensor positives(const at::Tensor& x) { return x.masked_select(x > 0); }
 
@@ -245,6 +253,11 @@ TORCH_LIBRARY(agtest, m) {
   m.def("note_exact(Tensor x) -> Tensor", {at::Tag::needs_exact_strides});
   m.def("note_flexible(Tensor x) -> Tensor", {at::Tag::flexible_layout});
   m.def("lies(Tensor x) -> Tensor");
+  m.def("same(Tensor x) -> Tensor");
+  m.def("warned(Tensor x) -> Tensor");
+  m.def("repeated(Tensor x) -> Tensor");
+  m.def("twice(Tensor x) -> (Tensor, Tensor[])");
+  m.def("add_and_return(Tensor x, Tensor(a!) total) -> Tensor");
   m.def("positives(Tensor x) -> Tensor");
   m.def("tagged_positives(Tensor x) -> Tensor", {at::Tag::dynamic_output_shape});
 }
@@ -278,6 +291,11 @@ TORCH_LIBRARY_IMPL(agtest, CPU, m) {
   m.impl("note_exact", &note_strides);
   m.impl("note_flexible", &note_strides);
   m.impl("lies", &lies);
+  m.impl("same", &same);
+  m.impl("warned", &same);
+  m.impl("repeated", &repeated);
+  m.impl("twice", &twice);
+  m.impl("add_and_return", &add_and_return);
   m.impl("positives", &positives);
   m.impl("tagged_positives", &positives);
 }
