@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/clone.h>
-#include <antegrad/error.h>
 
 #include <unordered_set>
 

@@ -2,8 +2,6 @@
 
 #include <antegrad/checkpoint.h>
 
-#include <utility>
-
 #include "capture/tracer.h"
 
 namespace antegrad::detail {

@@ -10,7 +10,6 @@
 #include <ATen/ops/zeros.h>
 #include <antegrad/error.h>
 
-#include <algorithm>
 #include <string>
 #include <unordered_map>
 

@@ -7,8 +7,6 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
-#include <vector>
-
 namespace antegrad::capture {
 
 /// What a real tensor showed when a capture first saw it.

@@ -128,58 +128,7 @@ void compare(const std::string& name, const Outcome& eager, const Outcome& progr
   compare(name, eager.gradients, program.gradients);
 }
 
-// One of the two runs.
-Outcome run_trial(const EagerCheck& check, const std::function<Leaves(const Leaves&)>& run) {
-  std::unordered_set<const c10::StorageImpl*> held;
-  for (const auto& [name, tensor] : check.held)
-    held.insert(tensor.storage().unsafeGetStorageImpl());
-  const auto cloned = clone_arguments(check.arguments.tensors, held);
-  auto targets = cloned.targets;
-  for (const auto& [name, tensor] : check.held) {
-    if (tensor.requires_grad()) targets.push_back({name, tensor});
-  }
-  // Casts of parameters that another run made would make them again, or not.
-  at::autocast::clear_cache();
-  const auto leaves = run(Leaves{cloned.leaves, check.arguments.host});
-
-  Outcome outcome;
-  outcome.host = leaves.host;
-  const auto add = [&](std::string name, const at::Tensor& tensor) {
-    outcome.tensors.push_back(observe(std::move(name), tensor));
-  };
-  for (size_t i = 0; i < leaves.tensors.size(); ++i) {
-    add(fmt::format("result {}", i), leaves.tensors[i]);
-  }
-  for (size_t i = 0; i < cloned.leaves.size(); ++i) {
-    add(fmt::format("argument {} after the call", i), cloned.leaves[i]);
-  }
-  for (const auto& [name, tensor] : check.held) add(name + " after the call", tensor);
-  if (at::GradMode::is_enabled()) add_gradients(leaves.tensors, targets, outcome);
-  for (const auto& [name, generator] : check.generators) {
-    add("generator " + name, torch_compat::state_of(generator));
-  }
-  at::autocast::clear_cache();
-  return outcome;
-}
-
-}  // namespace
-
-void EagerCheck::run() const {
-  const TrialState before(held, generators);
-  const auto trial = [&](const std::function<Leaves(const Leaves&)>& body) {
-    try {
-      auto outcome = run_trial(*this, body);
-      before.restore();
-      return outcome;
-    } catch (...) {
-      before.restore();
-      throw;
-    }
-  };
-  const auto expected = trial(eager);
-  compare(name, expected, trial(program));
-}
-
+// What the program may use besides the arguments: slots of the module, and what was lifted.
 std::vector<NamedTensor> held_tensors(const guards::Origin& origin, const Leaves& arguments) {
   std::vector<NamedTensor> held;
   std::unordered_set<const c10::TensorImpl*> seen;
@@ -197,6 +146,7 @@ std::vector<NamedTensor> held_tensors(const guards::Origin& origin, const Leaves
   return held;
 }
 
+// The default generators of the devices in use, and those that the callable passes to operators.
 std::vector<NamedGenerator> generators_of(const guards::Origin& origin, const Leaves& arguments) {
   std::vector<NamedGenerator> generators;
   std::set<std::string> seen;
@@ -216,6 +166,61 @@ std::vector<NamedGenerator> generators_of(const guards::Origin& origin, const Le
     if (generator.defined()) generators.push_back({raw.generators[i], generator});
   }
   return generators;
+}
+
+// One of the two runs.
+Outcome run_trial(const Leaves& arguments, const std::vector<NamedTensor>& held,
+                  const std::vector<NamedGenerator>& generators,
+                  const std::function<Leaves(const Leaves&)>& run) {
+  std::unordered_set<const c10::StorageImpl*> kept;
+  for (const auto& [name, tensor] : held) kept.insert(tensor.storage().unsafeGetStorageImpl());
+  const auto cloned = clone_arguments(arguments.tensors, kept);
+  auto targets = cloned.targets;
+  for (const auto& [name, tensor] : held) {
+    if (tensor.requires_grad()) targets.push_back({name, tensor});
+  }
+  // Casts of parameters that another run made would make them again, or not.
+  at::autocast::clear_cache();
+  const auto leaves = run(Leaves{cloned.leaves, arguments.host});
+
+  Outcome outcome;
+  outcome.host = leaves.host;
+  const auto add = [&](std::string name, const at::Tensor& tensor) {
+    outcome.tensors.push_back(observe(std::move(name), tensor));
+  };
+  for (size_t i = 0; i < leaves.tensors.size(); ++i) {
+    add(fmt::format("result {}", i), leaves.tensors[i]);
+  }
+  for (size_t i = 0; i < cloned.leaves.size(); ++i) {
+    add(fmt::format("argument {} after the call", i), cloned.leaves[i]);
+  }
+  for (const auto& [name, tensor] : held) add(name + " after the call", tensor);
+  if (at::GradMode::is_enabled()) add_gradients(leaves.tensors, targets, outcome);
+  for (const auto& [name, generator] : generators) {
+    add("generator " + name, torch_compat::state_of(generator));
+  }
+  at::autocast::clear_cache();
+  return outcome;
+}
+
+}  // namespace
+
+void EagerCheck::run() const {
+  const auto held = held_tensors(origin, arguments);
+  const auto generators = generators_of(origin, arguments);
+  const TrialState before(held, generators);
+  const auto trial = [&](const std::function<Leaves(const Leaves&)>& body) {
+    try {
+      auto outcome = run_trial(arguments, held, generators, body);
+      before.restore();
+      return outcome;
+    } catch (...) {
+      before.restore();
+      throw;
+    }
+  };
+  const auto expected = trial(eager);
+  compare(name, expected, trial(program));
 }
 
 }  // namespace antegrad::check

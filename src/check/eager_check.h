@@ -10,19 +10,16 @@
 
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "antegrad/tree.h"
-#include "check/trial_state.h"
 #include "guards/origin.h"
 
 namespace antegrad::check {
 
 struct EagerCheck {
-  std::string name;               ///< of the compiled callable
-  const Leaves& arguments;        ///< of the call
-  std::vector<NamedTensor> held;  ///< what the callable may use besides
-  std::vector<NamedGenerator> generators;
+  std::string name;              ///< of the compiled callable
+  const guards::Origin& origin;  ///< of the program
+  const Leaves& arguments;       ///< of the call
   std::function<Leaves(const Leaves&)> eager;
   std::function<Leaves(const Leaves&)> program;
 
@@ -31,11 +28,5 @@ struct EagerCheck {
   /// first difference; what `eager` or `program` throws passes.
   void run() const;
 };
-
-/// What a program of `origin` may use besides the arguments: slots of the module, and what was
-/// lifted.
-std::vector<NamedTensor> held_tensors(const guards::Origin& origin, const Leaves& arguments);
-/// The default generators of the devices in use, and those that the callable passes to operators.
-std::vector<NamedGenerator> generators_of(const guards::Origin& origin, const Leaves& arguments);
 
 }  // namespace antegrad::check

@@ -6,7 +6,6 @@
 
 #include <antegrad/compile.h>
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>

@@ -1,7 +1,6 @@
 #include <antegrad/compile.h>
 #include <torch/nn/module.h>
 
-#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <mutex>
@@ -159,9 +158,8 @@ void CompiledFunction::State::check(const Entry& entry, const Call& call) {
   ++checked_calls;
   const check::EagerCheck check{
       options.name,
+      entry,
       call.arguments,
-      check::held_tensors(entry, call.arguments),
-      check::generators_of(entry, call.arguments),
       [&](const Leaves& leaves) {
         const runtime::ForkSafeLock lock(*alone);
         return call.body.run(call.body.callable, leaves);

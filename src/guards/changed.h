@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The one form in which guards say what differs.
+/// How guards say what differs.
 
 #include <sstream>
 #include <string>
@@ -14,6 +14,13 @@ std::string changed(const char* what, const A& was, const B& is) {
   std::ostringstream text;
   text << what << " was " << was << ", is " << is;
   return text.str();
+}
+
+/// False: a guard fails. Where `why` is asked for, it gets what `text` returns.
+template <class Text>
+bool misfit(std::string* why, const Text& text) {
+  if (why != nullptr) *why = text();
+  return false;
 }
 
 }  // namespace antegrad::guards

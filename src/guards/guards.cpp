@@ -1,7 +1,5 @@
 #include "guards/guards.h"
 
-#include <antegrad/error.h>
-
 #include <algorithm>
 #include <unordered_map>
 
@@ -42,11 +40,7 @@ GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, c
       leaf_inputs_(captured.leaf_inputs),
       module_(std::move(module)),
       primal_count_(captured.primals.size()) {
-  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
-    arguments_.emplace_back(arguments.tensors[i]);
-    const auto first = std::find(leaf_inputs_.begin(), leaf_inputs_.end(), leaf_inputs_[i]);
-    first_leaf_.push_back(static_cast<int32_t>(first - leaf_inputs_.begin()));
-  }
+  for (const auto& tensor : arguments.tensors) arguments_.emplace_back(tensor);
   const auto& primals = captured.primals;
   for (size_t i = 0; i < primals.size(); ++i) {
     const auto primal = static_cast<int32_t>(i);
@@ -101,35 +95,25 @@ at::Tensor GuardSet::Found::find(const Leaves& arguments) const {
 
 bool GuardSet::arguments_hold(const Leaves& arguments, std::string* why) const {
   if (arguments.tensors.size() != arguments_.size()) {
-    if (why != nullptr) {
-      *why = changed("the number of tensor arguments", arguments_.size(), arguments.tensors.size());
-    }
-    return false;
+    return misfit(why, [&] {
+      return changed("the number of tensor arguments", arguments_.size(), arguments.tensors.size());
+    });
   }
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const auto& tensor = arguments.tensors[i];
     if (!arguments_[i].matches(tensor)) {
-      if (why != nullptr) {
-        *why = "argument " + std::to_string(i) + ": " + arguments_[i].difference(tensor);
-      }
-      return false;
+      return misfit(why, [&] {
+        return "argument " + std::to_string(i) + ": " + arguments_[i].difference(tensor);
+      });
     }
-    const auto first = first_leaf_[i];
     if (leaf_inputs_[i] < 0) continue;
-    if (std::cmp_not_equal(first, i) && !arguments.tensors[first].is_same(tensor)) {
-      if (why != nullptr) {
-        *why = "arguments " + std::to_string(first) + " and " + std::to_string(i) +
-               " were the same tensor";
-      }
-      return false;
-    }
     for (size_t j = 0; j < i; ++j) {
-      if (leaf_inputs_[j] == leaf_inputs_[i] || !arguments.tensors[j].is_same(tensor)) continue;
-      if (why != nullptr) {
-        *why = "arguments " + std::to_string(j) + " and " + std::to_string(i) +
-               " were two tensors, are the same";
-      }
-      return false;
+      const bool same = arguments.tensors[j].is_same(tensor);
+      if (same == (leaf_inputs_[j] == leaf_inputs_[i])) continue;
+      return misfit(why, [&] {
+        return "arguments " + std::to_string(j) + " and " + std::to_string(i) +
+               (same ? " were two tensors, are the same" : " were the same tensor");
+      });
     }
   }
   return true;
@@ -141,19 +125,15 @@ bool GuardSet::lifted_hold(std::string* why) const {
   for (const auto& guard : anonymous_) {
     const auto impl = guard.tensor.lock();
     if (!impl) {
-      if (why != nullptr) {
-        *why =
-            "a tensor that the callable held is gone; pass it as an argument, or keep it in a "
-            "module";
-      }
-      return false;
+      return misfit(why, [&] {
+        return "a tensor that the callable held is gone; pass it as an argument, or keep it in a "
+               "module";
+      });
     }
     const at::Tensor tensor(impl);
     if (guard.meta.matches(tensor)) continue;
-    if (why != nullptr) {
-      *why = "a tensor that the callable holds: " + guard.meta.difference(tensor);
-    }
-    return false;
+    return misfit(
+        why, [&] { return "a tensor that the callable holds: " + guard.meta.difference(tensor); });
   }
   return true;
 }
@@ -164,11 +144,10 @@ bool GuardSet::found_hold(const Leaves& arguments, std::string* why) const {
     if (tensor.defined() && (found.via == Source::Via::span || found.meta.matches(tensor))) {
       continue;
     }
-    if (why != nullptr) {
-      *why = tensor.defined() ? "what an argument is a view of: " + found.meta.difference(tensor)
+    return misfit(why, [&] {
+      return tensor.defined() ? "what an argument is a view of: " + found.meta.difference(tensor)
                               : "a tensor that the callable held is gone";
-    }
-    return false;
+    });
   }
   return true;
 }
@@ -180,22 +159,18 @@ bool GuardSet::memory_holds(const Leaves& arguments, std::string* why) const {
     return torch_compat::base_or_self(now[pair.first]).is_same(now[pair.second]);
   });
   if (views && memory_of(now) == memory_) return true;
-  if (why != nullptr) *why = "which tensors share memory, of which some is written";
-  return false;
+  return misfit(why, [&] { return "which tensors share memory, of which some is written"; });
 }
 
 bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* why) const {
   if (types != types_) {
-    if (why != nullptr) *why = "the types of the arguments differ";
-    return false;
+    return misfit(why, [&] { return "the types of the arguments differ"; });
   }
   if (const auto now = Ambient::now(); !(now == ambient_)) {
-    if (why != nullptr) *why = ambient_.difference(now);
-    return false;
+    return misfit(why, [&] { return ambient_.difference(now); });
   }
   if (!same_host(arguments.host, host_)) {
-    if (why != nullptr) *why = host_difference("the arguments", host_, arguments.host);
-    return false;
+    return misfit(why, [&] { return host_difference("the arguments", host_, arguments.host); });
   }
   return arguments_hold(arguments, why) && lifted_hold(why) && found_hold(arguments, why) &&
          memory_holds(arguments, why);

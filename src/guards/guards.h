@@ -10,7 +10,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,7 +69,6 @@ class GuardSet {
   std::vector<HostValue> host_;
   std::vector<TensorGuard> arguments_;
   std::vector<int32_t> leaf_inputs_;
-  std::vector<int32_t> first_leaf_;  // by leaf: the first leaf with the same tensor
   std::shared_ptr<const ModuleTree> module_;
   SlotGuards slots_;
   std::vector<AnonymousGuard> anonymous_;

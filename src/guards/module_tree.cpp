@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "guards/changed.h"
+
 namespace antegrad::guards {
 
 ModuleTree::ModuleTree(std::shared_ptr<const torch::nn::Module> module) {
@@ -56,20 +58,17 @@ bool ModuleTree::holds(std::string* why) const {
                                return child.slot->get() == child.expected;
                              });
   if (!same_children) {
-    if (why != nullptr) *why = "a submodule was added or replaced";
-    return false;
+    return misfit(why, [&] { return "a submodule was added or replaced"; });
   }
   if (!std::all_of(dictionaries_.begin(), dictionaries_.end(), as_before)) {
-    if (why != nullptr) *why = "a parameter or buffer was registered";
-    return false;
+    return misfit(why, [&] { return "a parameter or buffer was registered"; });
   }
   for (size_t i = 0; i < training_.size(); ++i) {
     if (*training_[i].flag == training_[i].expected) continue;
-    if (why != nullptr) {
-      *why = "is_training() of module '" + paths_[i] + "' was " +
+    return misfit(why, [&] {
+      return "is_training() of module '" + paths_[i] + "' was " +
              (training_[i].expected ? "true, is false" : "false, is true");
-    }
-    return false;
+    });
   }
   return true;
 }

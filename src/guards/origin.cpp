@@ -1,6 +1,7 @@
 #include "guards/origin.h"
 
 #include "graph/text.h"
+#include "guards/changed.h"
 #include "guards/host_values.h"
 
 namespace antegrad::guards {
@@ -25,21 +26,18 @@ std::string other_answer(const Origin& origin, size_t number, const ops::Answer&
 
 bool Origin::fits(const Call& call, std::string* why) const {
   if (!same_hooks(call.hooks.get(), hooks.get())) {
-    if (why != nullptr) *why = "hooks on saved tensors are others";
-    return false;
+    return misfit(why, [&] { return "hooks on saved tensors are others"; });
   }
   for (size_t i = 0; i < call.declared.size(); ++i) {
     if (same_host(call.declared[i], declared[i])) continue;
-    if (why != nullptr) {
-      *why = "guard " + std::to_string(i) + " was " + host_text(declared[i]) + ", is " +
+    return misfit(why, [&] {
+      return "guard " + std::to_string(i) + " was " + host_text(declared[i]) + ", is " +
              host_text(call.declared[i]);
-    }
-    return false;
+    });
   }
   for (size_t i = 0; i < call.answers.size(); ++i) {
     if (i < questions.size() && questions[i].assumed == call.answers[i]) continue;
-    if (why != nullptr) *why = other_answer(*this, i, call.answers[i]);
-    return false;
+    return misfit(why, [&] { return other_answer(*this, i, call.answers[i]); });
   }
   return guards.holds(call.arguments, call.types, why);
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "torch_compat/tensor_state.h"
+#include "guards/changed.h"
 
 namespace antegrad::guards {
 
@@ -76,19 +76,14 @@ bool SlotGuards::hold(std::string* why) const {
                            details_[i].guard.matches(*check.slot)) {
       continue;
     }
-    return explain(i, why);
+    return misfit(why, [&] {
+      return details_[i].name + ": " +
+             (check.slot->unsafeGetTensorImpl() == check.impl
+                  ? details_[i].guard.difference(*check.slot)
+                  : "the slot holds another tensor");
+    });
   }
   return true;
-}
-
-bool SlotGuards::explain(size_t index, std::string* why) const {
-  if (why == nullptr) return false;
-  const auto& check = checks_[index];
-  const auto& details = details_[index];
-  *why = details.name + ": " +
-         (check.slot->unsafeGetTensorImpl() == check.impl ? details.guard.difference(*check.slot)
-                                                          : "the slot holds another tensor");
-  return false;
 }
 
 void SlotGuards::collect(std::vector<at::Tensor>& primals) const {

@@ -49,7 +49,6 @@ class SlotGuards {
   };
 
   static bool holds(const Check& check);
-  bool explain(size_t index, std::string* why) const;
 
   std::vector<Check> checks_;
   std::vector<Details> details_;

@@ -45,12 +45,6 @@ bool change_nothing(const HookedTensor& tensor) {
   return hands_through(tensor.pack) && hands_through(tensor.unpack);
 }
 
-CapturedHooks none_captured(int32_t first_node) {
-  CapturedHooks captured;
-  captured.hooked.next_node = first_node;
-  return captured;
-}
-
 CapturedHooks with_objects_of(const HookCaptures& captures, CapturedHooks captured) {
   captured.hooked.object_names = captures.objects().names;
   captured.objects = captures.objects().values;
@@ -71,7 +65,8 @@ CapturedHooks capture_hooks(HookCaptures& hooks, const Partition& partition, Hoo
                             int32_t first_node) {
   const auto& forward = partition.forward;
   const Filter names(forward, filter);
-  auto captured = none_captured(first_node);
+  CapturedHooks captured;
+  captured.hooked.next_node = first_node;
   captured.names = hooks.pair().options.name;
   for (const auto& saved : partition.plan.saved) {
     const auto& value = forward.value(saved.value);
@@ -102,7 +97,8 @@ ops::AttrTables with_objects(ops::AttrTables tables, const std::vector<c10::IVal
 CapturedHooks capture_packed(std::span<HookCaptures> ways, const Partition& partition,
                              int32_t first_node) {
   const auto& forward = partition.forward;
-  auto captured = none_captured(first_node);
+  CapturedHooks captured;
+  captured.hooked.next_node = first_node;
   std::set<std::string> names;
   for (const auto& saved : partition.plan.saved) {
     const auto it = partition.packed.find(saved.value);

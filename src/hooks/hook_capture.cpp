@@ -65,7 +65,6 @@ Part capture_part(const detail::HookPair& hooks, const char* what,
   capture::Request request;
   request.name = hooks.options.name + "." + what;
   for (const auto& meta : inputs) request.arguments.push_back(capture::double_like(meta));
-  request.variation.has_data = false;
   request.body = [&](const std::vector<at::Tensor>& tensors) {
     const at::NoGradGuard no_grad;
     auto leaves = body(tensors);

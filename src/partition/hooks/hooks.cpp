@@ -1,12 +1,9 @@
 #include "partition/hooks/hooks.h"
 
 #include <algorithm>
-#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-
-#include <antegrad/error.h>
 
 #include "graph/analysis.h"
 #include "graph/splice.h"

@@ -1,0 +1,251 @@
+#include "capture/session.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/autocast_mode.h>
+#include <antegrad/error.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <chrono>
+#include <list>
+
+#include "capture/kernels.h"
+#include "capture/libtorch_errors.h"
+#include "capture/tracer.h"
+#include "torch_compat/keys.h"
+#include "torch_compat/saved_tensor_hooks.h"
+#include "torch_compat/stream_capture.h"
+
+namespace antegrad::capture {
+namespace {
+
+// Thread-local state of a capturing thread, restored on every way out.
+class TracingScope {
+ public:
+  explicit TracingScope(Tracer& tracer)
+      : carried_(&tracer), autocast_cache_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_cache_enabled(true);
+  }
+  ~TracingScope() {
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_cache_enabled(autocast_cache_);
+  }
+  TracingScope(const TracingScope&) = delete;
+  TracingScope& operator=(const TracingScope&) = delete;
+
+ private:
+  torch_compat::CarriedScope carried_;
+  torch_compat::NoSavedTensorHooks no_hooks_;
+  bool autocast_cache_;
+  at::functionalization::impl::FunctionalizationReapplyViewsGuard views_{true};
+  c10::impl::IncludeDispatchKeyGuard keys_{torch_compat::capture_keys};
+};
+
+// Restores what was lifted on the way and what was watched from the start, in this order, since a
+// tensor may have been lifted when it was changed already. Returns the first property that had
+// changed, null when none.
+const char* settle(const std::vector<Snapshot>& watched, Tracer& tracer) {
+  const char* first = nullptr;
+  const auto put_back = [&](const Snapshot& snapshot) {
+    const char* changed = snapshot.changed();
+    if (changed == nullptr) return;
+    if (first == nullptr) first = changed;
+    snapshot.restore();
+  };
+  for (const auto& root : tracer.roots()) put_back(root.before);
+  for (const auto& snapshot : watched) put_back(snapshot);
+  return first;
+}
+
+// A stand-in must still be what it was made as: set_data does not pass the dispatcher.
+void refuse_exchanged_data(Tracer& tracer) {
+  for (const auto& root : tracer.roots()) {
+    if (inside_wrapper(root.wrapper) != nullptr && storage_of(root.wrapper) == root.memory) {
+      continue;
+    }
+    throw CaptureError("set_data",
+                       {"arguments and parameters that keep their memory",
+                        "set_data() on one inside the compiled callable", "call it between calls"});
+  }
+}
+
+void find_sources(Tracer& tracer, const World& world) {
+  for (auto& root : tracer.roots()) {
+    if (root.source.kind != Source::Kind::none) continue;
+    if (world.source_of) root.source = world.source_of(root.real);
+    if (root.source.kind != Source::Kind::none || is_temporary(root)) continue;
+    root.source.kind = Source::Kind::anonymous;
+  }
+}
+
+// What nobody else holds was made during capture without the dispatcher.
+void settle_temporaries(Tracer& tracer) {
+  for (auto& root : tracer.roots()) {
+    if (root.source.kind != Source::Kind::none) continue;
+    if (root.real.dim() == 0 && root.real.is_cpu() && !was_written(root)) {
+      root.source.kind = Source::Kind::constant;
+      continue;
+    }
+    throw CaptureError("", {"tensors that the callable received, holds or computed",
+                            "a tensor made inside the callable without the dispatcher "
+                            "(from_blob, data(), another thread, host data)",
+                            "pass it as an argument, make it outside and hold it, or use "
+                            "ag::constant"});
+  }
+}
+
+// Values of the stand-ins that are kept after a capture, the newest first. Not kept are those that
+// the engine's thread of a device lets go of a moment after the backward has ended, and garbage.
+std::vector<ValueId> find_kept(const World& world, const Captured& captured,
+                               const CaptureLife& life) {
+  constexpr std::chrono::seconds kPatience{2};
+  const auto& values = captured.joint.values;
+  const bool devices = std::any_of(values.begin(), values.end(), [](const Value& value) {
+    return value.kind == ValueKind::tensor && value.meta.device.kind != DeviceKind::cpu;
+  });
+  if (devices) life.wait_until_none(kPatience);
+  auto alive = life.alive();
+  if (world.collect == nullptr) return alive;
+  for (const bool all : {false, true}) {
+    // What one collection frees may have hidden another cycle behind an object that is not the
+    // language's.
+    for (auto before = alive.size() + 1; !alive.empty() && alive.size() < before;) {
+      before = alive.size();
+      world.collect(all);
+      alive = life.alive();
+    }
+  }
+  return alive;
+}
+
+}  // namespace
+
+Session::Session(const World& world, Driver& driver)
+    : world_(world), driver_(driver), watched_(world.watched.begin(), world.watched.end()) {}
+
+// Returns memory that must be captured as shared; then nothing is finished.
+SharedMemories Session::run(Tracer& tracer, Captured& captured) {
+  const TracingScope scope(tracer);
+  auto results = driver_.run(tracer);
+  for (auto& result : results) result = tracer.lift(result);
+  refuse_exchanged_data(tracer);
+  driver_.check(tracer, results);
+  find_sources(tracer, world_);
+  auto shared = [&] {
+    const c10::impl::ExcludeDispatchKeyGuard real_tensors(torch_compat::capture_keys);
+    return find_shared_memory(tracer.roots(), shared_, world_.holder_of);
+  }();
+  if (shared.empty()) {
+    settle_temporaries(tracer);
+    driver_.finish(tracer, std::move(results), captured);
+  }
+  return shared;
+}
+
+// Captures once. As run(); everything is as before, whatever happens. `locate`: the node whose line
+// is wanted, -1 for none.
+SharedMemories Session::attempt(Captured& captured, int32_t locate) {
+  std::shared_ptr<const CaptureLife> life;
+  SharedMemories shared;
+  {
+    Tracer tracer(shared_);
+    life = tracer.life();
+    tracer.graph.name = world_.name;
+    tracer.data_questions.evaluate = world_.evaluate;
+    tracer.cross_check_shapes = world_.cross_check_shapes;
+    tracer.locate = locate;
+    try {
+      shared = run(tracer, captured);
+      tracer.seed.require_unchanged();
+    } catch (...) {
+      tracer.seed.restore();
+      settle(watched_, tracer);
+      line_ = tracer.located;
+      std::rethrow_exception(typed_current_exception());
+    }
+    line_ = tracer.located;
+    captured.questions = std::move(tracer.data_questions.asked);
+    if (const char* changed = settle(watched_, tracer)) {
+      throw EscapeError("", {"a callable that leaves its tensors as they are",
+                             std::string("a parameter, buffer or argument whose ") + changed +
+                                 " changed during capture; it was put back",
+                             "make such changes between calls"});
+    }
+    captured.counts = std::move(tracer.counts);
+  }
+  alive_ = find_kept(world_, captured, *life);
+  return shared;
+}
+
+Captured Session::capture() {
+  if (capturing()) {
+    throw NestedCaptureError(
+        "", {"a compiled callable that calls plain functions",
+             "a compiled callable called inside another one", "compile the outer one only"});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  register_kernels();
+  while (true) {
+    Captured captured;
+    auto shared = attempt(captured);
+    if (!shared.empty()) {
+      shared_.merge(shared);
+      continue;
+    }
+    if (!alive_.empty()) refuse_escape(captured);
+    require_seeds_of_others(captured);
+    captured.milliseconds =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return captured;
+  }
+}
+
+std::string Session::line_of(int32_t node) {
+  try {
+    Captured ignored;
+    attempt(ignored, node);
+  } catch (...) {
+    // Only the line matters; what fails here failed in the capture that the caller reports.
+  }
+  return line_;
+}
+
+// Names the operator that made the oldest stand-in that is still held, and where.
+void Session::refuse_escape(const Captured& captured) {
+  const auto count = alive_.size();
+  const auto oldest = alive_.back();
+  const auto& nodes = captured.joint.nodes;
+  const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const Node& n) {
+    return std::find(n.outputs.begin(), n.outputs.end(), oldest) != n.outputs.end();
+  });
+  std::string op, maker = "an argument or a tensor that the callable holds";
+  if (node != nodes.end()) {
+    op = node->op.info().base_name;
+    const auto line = line_of(node->id);
+    maker = node->op.name() + (line.empty() ? "" : " at " + line);
+  }
+  throw EscapeError(op, {"a callable that keeps none of its tensors",
+                         std::to_string(count) +
+                             " stand-in(s) still held after the call, first the one from " + maker,
+                         "do not store intermediate tensors in members or globals; return them"});
+}
+
+// Captures once more where the driver draws from generators of its own: whether it seeds them
+// cannot be told by a generator that is met for the first time.
+void Session::require_seeds_of_others(const Captured& captured) {
+  std::list<GeneratorUnderTest> own;
+  for (const auto& generator : captured.tables.generators) {
+    // In a CUDA graph libtorch itself refuses another seed.
+    if (!generator.defined() || torch_compat::in_stream_capture(generator)) continue;
+    own.emplace_back(generator);
+  }
+  if (own.empty()) return;
+  Captured again;
+  attempt(again);
+  for (const auto& generator : own) generator.require_unchanged();
+}
+
+bool capturing() { return Tracer::current() != nullptr; }
+
+}  // namespace antegrad::capture
