@@ -74,7 +74,7 @@ PartitionReport partition_report(const Partition& partition, std::string name,
       value.bytes = saved.at(decision.value)->bytes;
     } else {
       value.made_by = backward.nodes[producer[decision.value]].op.name();
-      const bool owns = made.kind == ValueKind::tensor && made.storage == decision.value;
+      const bool owns = made.kind == ValueKind::tensor && backward.owns_storage(decision.value);
       value.bytes = owns ? storage_bytes(made.meta, rules) : 0;
     }
     auto count = std::find_if(report.rules.begin(), report.rules.end(),

@@ -55,18 +55,18 @@ TEST(DefaultPartition, TheBackwardDrawsFromATokenOfItsOwn) {
   verify_both(partition);
   const Output& last = partition.forward.outputs[1];
   EXPECT_EQ(last.kind, OutputKind::generator_token);
-  EXPECT_EQ(last.value, 4);
+  EXPECT_EQ(last.value, ValueId(4));
   bool found = false;
   for (const Input& input : partition.backward.inputs) {
     if (input.kind != InputKind::generator_token) continue;
     found = true;
     EXPECT_EQ(input.index, 0);
-    EXPECT_NE(input.value, 4);
+    EXPECT_NE(input.value, ValueId(4));
     EXPECT_EQ(partition.backward.nodes.back().inputs.back(), input.value);
   }
   EXPECT_TRUE(found);
   EXPECT_EQ(partition.backward.outputs[0].kind, OutputKind::generator_token);
-  EXPECT_EQ(partition.backward.outputs[0].value, 12);
+  EXPECT_EQ(partition.backward.outputs[0].value, ValueId(12));
 }
 
 TEST(DefaultPartition, ABackwardThatDrawsNothingHasNoToken) {
@@ -87,7 +87,7 @@ outputs
   verify_both(partition);
   EXPECT_EQ(partition.backward.inputs.size(), 2u);
   EXPECT_EQ(saved_text(partition), "%2 result");
-  EXPECT_EQ(partition.forward.outputs[1].value, 3);
+  EXPECT_EQ(partition.forward.outputs[1].value, ValueId(3));
 }
 
 TEST(DefaultPartition, AnInferenceGraphHasAnEmptyBackward) {

@@ -36,11 +36,11 @@ TEST_F(Report, HasEachValueWithItsRuleAndBytes) {
   ASSERT_EQ(report.values.size(), 4u);
   EXPECT_EQ(report.values[0].made_by, "w");
   EXPECT_EQ(report.values[0].bytes, 0);
-  EXPECT_EQ(report.values[1].value, 2);
+  EXPECT_EQ(report.values[1].value, ValueId(2));
   EXPECT_TRUE(report.values[1].saved);
   EXPECT_EQ(report.values[1].rule, "compute_intensive");
   EXPECT_EQ(report.values[1].bytes, 16384);
-  EXPECT_EQ(report.values[2].value, 3);
+  EXPECT_EQ(report.values[2].value, ValueId(3));
   EXPECT_FALSE(report.values[2].saved);
   EXPECT_EQ(report.values[2].made_by, "aten::sigmoid.default");
   EXPECT_EQ(report.values[2].bytes, 16384);

@@ -28,7 +28,7 @@ TEST(Stats, SayWhatAPartitionSavesAndWhy) {
   EXPECT_EQ(stats.saved_bytes, 16 * 32 * 4 + 16 * 4 * 4);
   ASSERT_EQ(stats.saved.size(), 4u);
   const SavedTensor& largest = stats.saved[0];
-  EXPECT_EQ(largest.value, 7);
+  EXPECT_EQ(largest.value, ValueId(7));
   EXPECT_EQ(largest.made_by, "aten::relu.default");
   EXPECT_EQ(largest.why, "intermediate");
   EXPECT_EQ(stats.saved[3].made_by, "2.weight");

@@ -12,7 +12,7 @@ namespace capture_life_test {
 using std::chrono::milliseconds;
 
 at::Tensor stand_in(const std::shared_ptr<CaptureLife>& life) {
-  return at::detail::make_tensor<StandIn>(shapes::Spec{}, 7, life);
+  return at::detail::make_tensor<StandIn>(shapes::Spec{}, ValueId(7), life);
 }
 
 TEST(CaptureLife, WaitsForStandInsOnOtherThreads) {
