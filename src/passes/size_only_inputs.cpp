@@ -32,7 +32,7 @@ void to_factory(const Graph& graph, Node& node) {
   const TensorMeta& meta = graph.value(node.outputs[0]).meta;
   std::vector<Attr> args{meta.sizes};
   if (factory.takes_strides) args.emplace_back(meta.strides);
-  if (factory.fill >= 0) args.push_back(node.args[static_cast<size_t>(factory.fill)]);
+  if (factory.fill >= 0) args.push_back(node.args[factory.fill]);
   args.emplace_back(meta.dtype);
   args.emplace_back(attr::None{});
   args.emplace_back(meta.device);

@@ -99,7 +99,7 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
       std::span(arguments_).subspan(instruction.first_argument, instruction.entry->args.size());
   for (const auto& arg : arguments) stack.push_back(argument(arg, registers));
   const auto* special =
-      instruction.special < 0 ? nullptr : &specials_[static_cast<size_t>(instruction.special)];
+      instruction.special < 0 ? nullptr : &specials_[instruction.special];
   const bool checks = special != nullptr && special->aliases != AliasCheck::off;
   auto seen = checks ? memory_of_arguments(stack) : SeenMemory();
   {

@@ -68,12 +68,12 @@ class ProgramBuilder {
   // The draw from a saved token: recorded where the token is saved, repeated where it comes in.
   void add_draw(const Node& node, int32_t node_index, Program::Special& special) {
     for (const auto token : node.token_inputs()) {
-      const auto generator = state_generator_[index(token)];
+      const auto generator = state_generator_[token];
       if (generator < 0) continue;
       AG_CHECK(!special.draw, "a draw from two generators");
       special.draw.emplace(ops::entry_of(node.op), generator_of(graph_, tables_, generator));
       special.state = register_of(token);
-      special.state_dies = last_use_[index(token)] == node_index;
+      special.state_dies = last_use_[token] == node_index;
       special.repeats =
           std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Input& input) {
             return input.value == token && input.kind == InputKind::saved;

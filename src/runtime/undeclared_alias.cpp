@@ -37,7 +37,7 @@ void report(const ops::OpEntry& entry, AliasCheck check, int32_t argument) {
        "one that shares memory with " +
            (argument < 0
                 ? "another result or an argument that is written"
-                : "the argument '" + arguments[static_cast<size_t>(argument)].name() + "'"),
+                : "the argument '" + arguments[argument].name() + "'"),
        "return a clone() of it; if it is an argument that the operator writes, declare that: "
        "Tensor(a!) x -> Tensor(a!)"});
   if (check == AliasCheck::error) throw error;

@@ -180,7 +180,7 @@ TEST(BudgetPartsFuzz, TheSimulatorSaysWhatASlowMachineDoes) {
                std::to_string(slow.time - problem.time);
       }
       std::vector<int64_t> live;
-      for (const Step& step : simulator.steps()) live.push_back(step.live);
+      for (const budget::Step& step : simulator.steps()) live.push_back(step.live);
       if (live != slow.live) return "other bytes on the way";
     }
     return "";

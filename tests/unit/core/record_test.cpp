@@ -28,7 +28,7 @@ TEST(Record, ComesBackFromItsText) {
   record.version = "0.1.0";
   record.choice = budget_choice();
   record.saved = {1, 5, 9};
-  record.recomputed = {{3, 1}, {4, 2}};
+  record.recomputed = {{ValueId(3), 1}, {ValueId(4), 2}};
   record.peak = 12345;
   record.more["guards"] = {"x.size(0) == 8"};
   const PartitionRecord again = parse_record(to_text(record));

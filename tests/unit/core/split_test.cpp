@@ -58,7 +58,7 @@ TEST(Split, RefusesToDrawTwiceWithoutTheState) {
   const Graph joint = graph_from_file("dropout.agraph");
   IdMap<ValueId, bool> saved(joint.values.size(), true);
   saved[3] = saved[5] = false;
-  for (size_t id = 0; id < saved.size(); ++id) {
+  for (const ValueId id : saved.ids()) {
     if (joint.values[id].kind == ValueKind::token) saved[id] = false;
   }
   expect_error<GraphError>([&] { split_at(joint, saved); }, "or the states they began with");
@@ -87,7 +87,7 @@ outputs
 TEST(Split, ADrawRunsAgainFromItsSavedState) {
   const Graph joint = graph_of(kDraws);
   IdMap<ValueId, bool> saved(joint.values.size(), false);
-  for (size_t id = 0; id < saved.size(); ++id) {
+  for (const ValueId id : saved.ids()) {
     saved[id] = joint.values[id].kind == ValueKind::token;
   }
   const Partition partition = split_at(joint, saved);
@@ -189,7 +189,7 @@ outputs
 )");
   Schedule schedule;
   schedule.planned = true;
-  schedule.forget = {{7, 1}};
+  schedule.forget = {{7, ValueId(1)}};
   Partition partition = split_at(joint, saving(joint, {0}), schedule);
   verify_both(partition);
   return partition;

@@ -80,10 +80,13 @@ TEST(BackwardPrograms, TheUsualOneIsThereAndOthersAreMadeOnce) {
   const auto partition = default_partition(joint());
   const BackwardGraph graph{partition.backward, kNoTables, partition.forward_values};
   int made = 0;
-  const BackwardPrograms programs(partition.plan, graph, [&](const BackwardKey&) {
-    ++made;
-    return graph;
-  });
+  const BackwardPrograms programs(
+      partition.plan, graph,
+      [&](const BackwardKey&) {
+        ++made;
+        return graph;
+      },
+      runtime::AliasCheck::off);
   const auto usual = runtime::usual_key(partition.plan);
   EXPECT_TRUE(programs.has(usual));
   EXPECT_EQ(programs.count(), 1U);
@@ -98,10 +101,12 @@ TEST(BackwardPrograms, TheUsualOneIsThereAndOthersAreMadeOnce) {
 
 TEST(BackwardPrograms, AnErrorOfTheSourceLeavesNothingBehind) {
   const auto partition = default_partition(joint());
-  const BackwardPrograms programs(partition.plan, std::nullopt,
-                                  [](const BackwardKey&) -> BackwardGraph {
-                                    throw BackwardError(ErrorText{"a backward", "none", ""});
-                                  });
+  const BackwardPrograms programs(
+      partition.plan, std::nullopt,
+      [](const BackwardKey&) -> BackwardGraph {
+        throw BackwardError(ErrorText{"a backward", "none", ""});
+      },
+      runtime::AliasCheck::off);
   const auto usual = runtime::usual_key(partition.plan);
   EXPECT_FALSE(programs.has(usual));
   EXPECT_THROW(programs.get(usual), BackwardError);

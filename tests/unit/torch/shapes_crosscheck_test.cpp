@@ -60,7 +60,7 @@ class CrossCheck {
       : entry_(entry),
         random_(seed, device),
         schema_(op.schema()),
-        kernel_(ops::kernel_of(op)),
+        kernel_(ops::entry_of(op).handle),
         graph_op_(ops::entry_of(op).op) {}
 
   /// One sample; the message of a disagreement, or nothing.
