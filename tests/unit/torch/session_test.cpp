@@ -53,7 +53,7 @@ TEST(Session, CapturesWhatADriverRunsOnTensorsThatItHolds) {
   const auto captured = Session(world, toy).capture();
   EXPECT_EQ(captured.joint.name, "toy");
   ASSERT_EQ(captured.joint.nodes.size(), 2U);
-  EXPECT_EQ(captured.joint.nodes[0].op.info().base_name, "mul");
+  EXPECT_EQ(captured.joint.nodes[0].op.info().base_name, "aten::mul");
   ASSERT_EQ(captured.primals.size(), 1U);
   EXPECT_TRUE(captured.primals[0].is_same(held));
   EXPECT_EQ(toy.result_count, 2U);
