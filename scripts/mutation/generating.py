@@ -7,7 +7,7 @@ import shutil
 from mutation import candidates, compiling, schemata, selection
 from mutation.mutant import FOLDER, KINDS, ROOT, Manifest, Mutant, MutationError, changed_lines, digest_of
 
-FOLDERS = ("src/capture", "src/check", "src/compile", "src/guards", "src/partition", "src/runtime")
+FOLDERS = ("src/capture", "src/check", "src/compile", "src/guards", "src/hooks", "src/partition", "src/runtime")
 # What only tells people: charts and reports.
 LEFT_OUT = {"src/compile/charts.cpp", "src/compile/report.cpp"}
 
