@@ -98,8 +98,7 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   const auto arguments =
       std::span(arguments_).subspan(instruction.first_argument, instruction.entry->args.size());
   for (const auto& arg : arguments) stack.push_back(argument(arg, registers));
-  const auto* special =
-      instruction.special < 0 ? nullptr : &specials_[instruction.special];
+  const auto* special = instruction.special < 0 ? nullptr : &specials_[instruction.special];
   const bool checks = special != nullptr && special->aliases != AliasCheck::off;
   auto seen = checks ? memory_of_arguments(stack) : SeenMemory();
   {

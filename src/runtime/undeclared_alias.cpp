@@ -34,10 +34,9 @@ void report(const ops::OpEntry& entry, AliasCheck check, int32_t argument) {
   const CaptureError error(
       entry.op.name(),
       {"results with memory of their own from a custom operator whose schema declares no alias",
-       "one that shares memory with " +
-           (argument < 0
-                ? "another result or an argument that is written"
-                : "the argument '" + arguments[argument].name() + "'"),
+       "one that shares memory with " + (argument < 0
+                                             ? "another result or an argument that is written"
+                                             : "the argument '" + arguments[argument].name() + "'"),
        "return a clone() of it; if it is an argument that the operator writes, declare that: "
        "Tensor(a!) x -> Tensor(a!)"});
   if (check == AliasCheck::error) throw error;
