@@ -32,7 +32,8 @@ enum class Owner : uint8_t {
   written,   ///< the program, until the value is copied into the input that the call writes
 };
 
-/// For a joint graph or the forward of one. Where several hold a storage, the first of held, argument, result and written stands.
+/// For a joint graph or the forward of one. Where several hold a storage, the first of held,
+/// argument, result and written stands.
 IdMap<StorageId, Owner> storage_owners(const Graph& graph);
 
 /// One value that the forward keeps for the backward.
@@ -74,7 +75,8 @@ struct SavedSlot {
 std::string_view name(const SavedSlot& slot);
 
 struct CallPlan {
-  /// A tensor that the caller gets, or the base of one: the output of the forward at the same position.
+  /// A tensor that the caller gets, or the base of one: the output of the forward at the same
+  /// position.
   struct HandedOut {
     bool undefined = false;
     OutputAlias alias;
