@@ -279,7 +279,7 @@ std::vector<Effect> budgets() {
       {"memory_share", "0.25", {}, share, "0 percent of the way", "25 percent of the way"},
       {"budget_effort",
        "thorough",
-       {"memory_share=0"},
+       {"memory_share=0.1"},
        [](const Options& options) {
          auto quick = options;
          quick.budget.effort = BudgetEffort::quick;
@@ -301,7 +301,7 @@ std::vector<Effect> budgets() {
        "by times"},
       {"memory_budget_compressors",
        "bf16",
-       {"memory_share=0"},
+       {"memory_share=0.1"},
        [](const Options& options) {
          return std::string(program_of_gpt(options).hooked.empty() ? "nothing packed" : "packed");
        },

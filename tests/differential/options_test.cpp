@@ -40,7 +40,7 @@ TEST(OptionsOfCallables, StayAsTheyWereWhenItWasCompiled) {
 TEST(OptionsOfCallables, WrittenInCodeLeaveDumpsToTheEnvironment) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const TemporaryFolder folder;
-  setenv("ANTEGRAD_DUMP", folder.path().c_str(), 1);
+  setenv("ANTEGRAD_DUMP", folder.path().c_str(), /*overwrite=*/0);  // the child inherits it
   EXPECT_EXIT(compile(body, Options().with_max_programs(2))(at::ones({2}));
               std::_Exit(0), ::testing::ExitedWithCode(0), "");
   unsetenv("ANTEGRAD_DUMP");

@@ -31,7 +31,8 @@ Origin origin_of(const Call& call) {
 
 std::string misfit(const Origin& origin, const Call& call) {
   std::string why;
-  EXPECT_EQ(origin.fits(call, &why), why.empty());
+  const bool fits = origin.fits(call, &why);
+  EXPECT_EQ(fits, why.empty());
   EXPECT_EQ(origin.fits(call), why.empty());
   return why;
 }
