@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/harness.h"
+#include "cost/machine.h"
 #include "explain/import_json.h"
-#include "fusion/cost.h"
 #include "graph/parse.h"
 #include "partition/budget/frontier.h"
 #include "partition/budget/simulator.h"
@@ -123,11 +123,9 @@ Joint recorded(const std::filesystem::path& file) {
 }
 
 Problem problem_of(const Graph& graph) {
-  std::vector<double> times;
-  for (const Node& node : graph.nodes) times.push_back(seconds(node_cost(graph, node), kGpu));
   ByteRules rules;
   rules.granule = 1;
-  return make_problem(graph, times, rules);
+  return make_problem(graph, node_seconds(graph, {}, "gpu"), rules);
 }
 
 class Case {

@@ -14,6 +14,7 @@
 #include "common/generated.h"
 #include "common/gpt12.h"
 #include "common/harness.h"
+#include "cost/machine.h"
 #include "memory/peak.h"
 #include "partition/budget/planner.h"
 #include "partition/budget/price.h"
@@ -68,7 +69,7 @@ void measure_budget(Bench& bench, const std::string& name, const Graph& joint, i
   const auto add = [&](const char* metric, double limit, const auto& call) {
     bench.add({name, metric, time_us(rounds, /*calls=*/1, call) / 1e3, "ms", {}, limit});
   };
-  std::vector<double> seconds = budget::roofline(joint);
+  std::vector<double> seconds = node_seconds(joint);
   const budget::Problem problem = budget::make_problem(joint, seconds);
   add("price_sweep_ms", 100, [&] {
     budget::PriceCuts cuts(problem);

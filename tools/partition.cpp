@@ -12,13 +12,14 @@
 #include <antegrad/error.h>
 
 #include "command.h"
+#include "cost/machine.h"
 #include "explain/partition_report.h"
 #include "explain/record.h"
 #include "graph/byte_text.h"
 #include "graph/text.h"
 #include "options/settings.h"
-#include "partition/choice.h"
 #include "partition/default_partition.h"
+#include "partition/partitioner.h"
 #include "partition/ratio_budget.h"
 #include "planning.h"
 
@@ -62,8 +63,8 @@ MinCutOptions min_cut_from(const PartitionOptions& options) {
 }
 
 void show_curve(const Graph& joint, const PartitionChoice& choice, bool json) {
-  const std::vector<RatioPoint> points = ratio_curve(joint, choice.min_cut, choice.rules.symbols,
-                                                     kPoints, seconds_by_position(joint, choice));
+  const std::vector<RatioPoint> points = ratio_curve(joint, choice.min_cut, choice.symbols, kPoints,
+                                                     node_seconds(joint, choice.symbols));
   if (json) {
     nlohmann::json list = nlohmann::json::array();
     for (const RatioPoint& point : points) {
@@ -95,7 +96,7 @@ void partition(const PartitionOptions& options) {
   choice.min_cut = min_cut_from(options);
   choice.simplify = !options.as_is;
   const Graph captured = read_joint_graph(options.file);
-  choice.rules = byte_rules(captured, options.symbols);
+  choice.symbols = byte_rules(captured, options.symbols).symbols;
   const Graph joint = simplified(captured, options.as_is);
   if (options.curve) return show_curve(joint, choice, options.json);
   const Partition decided = partition_for(joint, choice).partition;
@@ -104,8 +105,8 @@ void partition(const PartitionOptions& options) {
     write_text(options.record, to_text(GraphFile{captured, record}));
   }
   const PartitionReport other =
-      partition_report(default_partition(joint), "default_partition", choice.rules);
-  const PartitionReport report = partition_report(decided, captured.name, choice.rules);
+      partition_report(default_partition(joint), "default_partition", choice.rules());
+  const PartitionReport report = partition_report(decided, captured.name, choice.rules());
   if (options.json) {
     std::cout
         << to_json(report, other).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)

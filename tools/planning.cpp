@@ -10,6 +10,7 @@
 #include <antegrad/error.h>
 
 #include "command.h"
+#include "cost/machine.h"
 #include "graph/byte_text.h"
 #include "graph/verify.h"
 #include "passes/dce.h"
@@ -78,8 +79,8 @@ Planned::Planned(const PlanOptions& options, Packing packing)
   }
   rules_ = byte_rules(captured_, options.symbols);
   joint_ = simplified(captured_, options.as_is);
-  machine_ = options.machine.empty() ? budget::machine_of(joint_) : options.machine;
-  const std::vector<double> times = budget::roofline(joint_, *machine_named(machine_), rules_);
+  machine_ = options.machine.empty() ? machine_of(joint_) : options.machine;
+  const std::vector<double> times = node_seconds(joint_, rules_.symbols, machine_);
   Progress progress("looking for plans");
   planner_ = std::make_unique<budget::Planner>(
       joint_, times, rules_,
@@ -100,7 +101,7 @@ PartitionChoice Planned::choice() const {
   choice.budget.bytes = budget_.value_or(0);
   choice.budget.effort = effort_;
   choice.machine = machine_;
-  choice.rules = rules_;
+  choice.symbols = rules_.symbols;
   choice.packings = packings_;
   choice.simplify = simplify_;
   return choice;

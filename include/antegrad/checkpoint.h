@@ -10,7 +10,7 @@
 /// refused.
 
 #include <antegrad/error.h>
-#include <antegrad/partition.h>
+#include <antegrad/recompute.h>
 #include <antegrad/tree.h>
 
 #include <ATen/core/Generator.h>

@@ -59,15 +59,6 @@ struct BudgetOptions {
   friend bool operator==(const BudgetOptions&, const BudgetOptions&) = default;
 };
 
-/// What a checkpoint says about the results of an operator between forward and backward.
-enum class Recompute : uint8_t {
-  as_decided,        ///< nothing: the partitioner decides
-  must_save,         ///< saved if the backward needs it
-  prefer_save,       ///< the same, unless a memory budget requires otherwise
-  prefer_recompute,  ///< recomputed, unless saving it is cheaper (Partitioner::min_cut)
-  must_recompute,    ///< recomputed if the backward needs it
-};
-
 /// The knapsack solver of a ratio budget, which chooses what to save among values that are
 /// expensive to recompute. As AOTAutograd's `activation_memory_budget_solver`.
 enum class BudgetSolver : uint8_t {

@@ -11,12 +11,12 @@
 #include "compile/capture_call.h"
 #include "compile/entry.h"
 #include "compile/pipeline.h"
+#include "compile/plan_partition.h"
 #include "graph/text.h"
 #include "guards/program_cache.h"
 #include "log/log.h"
 #include "options/defaults.h"
 #include "options/table.h"
-#include "partition/ratio_budget.h"
 #include "partition/split.h"
 #include "passes/custom_pass.h"
 #include "passes/pass_list.h"
@@ -169,16 +169,6 @@ void CompiledFunction::State::check(const Entry& entry, const Call& call) {
   check.run();
 }
 
-namespace {
-
-void check_budget(const BudgetOptions& budget) {
-  if (budget.share || budget.bytes > 0) return;
-  throw OptionError(ErrorText{"a memory budget above 0 bytes", std::to_string(budget.bytes),
-                              "set one with with_memory_budget(512_MiB)"});
-}
-
-}  // namespace
-
 void CompiledFunction::save_graph(const std::string& file) const {
   const auto programs = state_->programs.entries();
   if (programs->empty()) {
@@ -208,8 +198,8 @@ CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
     : state_(std::make_shared<State>()) {
   check_options(options);
   check_custom_pass(options.joint_custom_pass);
-  if (options.partition == Partitioner::budget) check_budget(options.budget);
-  if (options.partition == Partitioner::min_cut) check_ratio(options.min_cut);
+  const auto choice = compiler::choice_of(options);
+  row_of(choice.partitioner).check(choice);
   // Options that are written in code leave this to who runs the program.
   if (options.dump_dir.empty()) options.dump_dir = environment_options().dump_dir;
   state_->callable = std::move(callable);

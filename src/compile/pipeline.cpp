@@ -69,7 +69,8 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const auto first_hook = std::max(captured_end, next_node_id(joint));
 
   // Plan and split.
-  auto planned = plan_partition(joint, captured.tables, options, hooks, first_hook, passes);
+  auto measured = measure_for(joint, captured.tables, options);
+  auto planned = plan_partition(joint, std::move(measured), options, hooks, first_hook, passes);
   auto record = make_record(planned.partition, planned.choice);
   auto saved = saved_by(planned.partition);
 

@@ -7,39 +7,23 @@
 #include <utility>
 #include <vector>
 
+#include "measure/measure.h"
 #include "memory/peak.h"
 #include "partition/hooks/hooks.h"
 #include "partition/split.h"
-#include "runtime/kernel_times.h"
-#include "runtime/scratch.h"
 
 namespace antegrad::compiler {
 namespace {
 
-// The choice that the options make, with what is measured for it.
-PartitionChoice choice_for(const Graph& joint, const ops::AttrTables& tables,
-                           const Options& options) {
-  PartitionChoice choice;
-  choice.partitioner = options.partition;
-  choice.min_cut = options.min_cut;
-  choice.budget = options.budget;
-  if (!has_backward(joint)) return choice;
-  if (options.partition == Partitioner::budget) {
-    choice.rules.scratch = runtime::measure_scratch(joint, tables);
-  }
-  if (wants_seconds(choice)) choice.seconds = runtime::measure_seconds(joint, tables);
-  return choice;
-}
-
-// Ways to keep what is saved: the hooks of the scope, or those that a plan for a budget may take.
+// Ways to keep what is saved: the hooks of the scope, or those that a plan may take.
 std::vector<hooks::HookCaptures> ways_to_pack(
-    const Options& options, const std::shared_ptr<const detail::HookPair>& hooks) {
+    const PartitionChoice& choice, const std::shared_ptr<const detail::HookPair>& hooks) {
   const auto objects = std::make_shared<hooks::HookObjects>();
   std::vector<hooks::HookCaptures> ways;
   if (hooks != nullptr) {
     ways.emplace_back(hooks, objects);
-  } else if (options.partition == Partitioner::budget) {
-    for (const auto compressor : options.budget.compressors) {
+  } else if (row_of(choice.partitioner).packs) {
+    for (const auto compressor : choice.budget.compressors) {
       ways.emplace_back(compress::hooks_of(compressor).pair(), objects);
     }
   }
@@ -73,18 +57,28 @@ void split(const Graph& joint, const PassContext& passes, PlannedPartition& plan
 
 }  // namespace
 
-PlannedPartition plan_partition(const Graph& joint, const ops::AttrTables& tables,
-                                const Options& options,
+PartitionChoice choice_of(const Options& options) {
+  return {.partitioner = options.partition, .min_cut = options.min_cut, .budget = options.budget};
+}
+
+Measurements measure_for(const Graph& joint, const ops::AttrTables& tables,
+                         const Options& options) {
+  if (!has_backward(joint)) return {};
+  return measuring::measure(joint, tables, row_of(options.partition).needs(choice_of(options)));
+}
+
+PlannedPartition plan_partition(const Graph& joint, Measurements measured, const Options& options,
                                 const std::shared_ptr<const detail::HookPair>& hooks,
                                 int32_t first_node, const PassContext& passes) {
   PlannedPartition planned;
-  planned.choice = choice_for(joint, tables, options);
   auto& choice = planned.choice;
-  auto ways = ways_to_pack(options, hooks);
+  choice = choice_of(options);
+  choice.measured = std::move(measured);
+  const auto rules = choice.rules();
+  auto ways = ways_to_pack(choice, hooks);
   const auto filter = options.saved_tensors_hooks_filtering_mode;
-  const bool budgeted = choice.partitioner == Partitioner::budget && has_backward(joint);
-  if (budgeted && !ways.empty()) {
-    choice.packings = hooks::weigh(ways, hooks != nullptr, joint, filter, choice.rules);
+  if (row_of(choice.partitioner).packs && has_backward(joint) && !ways.empty()) {
+    choice.packings = hooks::weigh(ways, hooks != nullptr, joint, filter, rules);
   }
   split(joint, passes, planned);
   if (planned.budget) {
@@ -101,7 +95,7 @@ PlannedPartition plan_partition(const Graph& joint, const ops::AttrTables& table
                         ? hooks::capture_hooks(ways.front(), planned.partition, filter, first_node)
                         : hooks::capture_packed(ways, planned.partition, first_node);
     if (!planned.budget) return planned;
-    const auto peak = peak_with(planned.partition, planned.hooks.hooked, choice.rules);
+    const auto peak = peak_with(planned.partition, planned.hooks.hooked, rules);
     auto& [budget, eager_peak, smallest, share] = *planned.budget;
     if (peak <= budget) return planned;
     if (choice.budget.bytes <= smallest) {

@@ -9,8 +9,6 @@
 #include <antegrad/error.h>
 
 #include "memory/peak.h"
-#include "options/settings.h"
-#include "options/words.h"
 
 namespace antegrad {
 namespace {
@@ -18,19 +16,10 @@ namespace {
 using nlohmann::json;
 
 /// Fields that to_text() writes itself, in this order; others are the caller's.
-constexpr size_t kMostNodes = 100'000'000;
 constexpr const char* kFields[] = {"antegrad", "partitioner", "settings",  "budget_bytes",
                                    "effort",   "machine",     "symbols",   "scratch",
                                    "seconds",  "packings",    "simplify",  "saved",
                                    "packed",   "recomputed",  "peak_bytes"};
-
-template <class Enum>
-Enum recorded(const std::string& word) {
-  if (const auto value = from_word<Enum>(word)) return *value;
-  throw GraphError(
-      ErrorText{fmt::format("one of the words {} in the record", fmt::join(kWords<Enum>, ", ")),
-                word, "was it written by a newer version?"});
-}
 
 /// Runs of each node in both halves, by Node::id, and which value stands for it.
 void count_runs(const Graph& half, std::map<int32_t, std::pair<ValueId, int64_t>>& runs) {
@@ -41,20 +30,6 @@ void count_runs(const Graph& half, std::map<int32_t, std::pair<ValueId, int64_t>
     if (output == node.outputs.end()) continue;
     // The first run has the values of the joint graph, later ones may have values of their own.
     ++runs.emplace(node.id, std::pair(*output, int64_t{0})).first->second.second;
-  }
-}
-
-/// Pairs of a node's id and a number; `missing` stands for the others.
-template <class Number>
-void read_by_node(const json& object, const char* field, std::vector<Number>& numbers,
-                  Number missing) {
-  for (const json& pair : object.value(field, json::array())) {
-    const auto id = pair.at(0).get<size_t>();
-    if (id >= kMostNodes) {
-      throw GraphError(ErrorText{fmt::format("node ids in \"{}\"", field), std::to_string(id), ""});
-    }
-    numbers.resize(std::max(numbers.size(), id + 1), missing);
-    numbers[id] = pair.at(1).get<Number>();
   }
 }
 
@@ -94,24 +69,11 @@ json json_of(const PartitionRecord& record) {
   const PartitionChoice& choice = record.choice;
   json object = record.more;
   object["antegrad"] = record.version;
-  object["partitioner"] = word_of(choice.partitioner);
-  if (choice.partitioner == Partitioner::min_cut) object["settings"] = settings(choice.min_cut);
-  if (choice.partitioner == Partitioner::budget) {
-    object["budget_bytes"] = choice.budget.bytes;
-    object["effort"] = word_of(choice.budget.effort);
-    if (!choice.machine.empty()) object["machine"] = choice.machine;
-  }
-  if (!choice.rules.symbols.empty()) object["symbols"] = choice.rules.symbols;
-  json scratch = json::array();
-  for (size_t id = 0; id < choice.rules.scratch.size(); ++id) {
-    if (choice.rules.scratch[id] != 0) scratch.push_back({id, choice.rules.scratch[id]});
-  }
-  if (!scratch.empty()) object["scratch"] = std::move(scratch);
-  json seconds = json::array();
-  for (size_t id = 0; id < choice.seconds.size(); ++id) {
-    if (choice.seconds[id] >= 0) seconds.push_back({id, choice.seconds[id]});
-  }
-  if (!seconds.empty()) object["seconds"] = std::move(seconds);
+  const PartitionerRow& row = row_of(choice.partitioner);
+  object["partitioner"] = row.name;
+  row.write(choice, object);
+  if (!choice.symbols.empty()) object["symbols"] = choice.symbols;
+  object.update(json(choice.measured));
   if (!choice.packings.entries.empty()) {
     object["packings"] = json_of(choice.packings);
     object["packed"] = json::array();
@@ -144,7 +106,7 @@ PartitionRecord make_record(const Partition& partition, const PartitionChoice& c
   for (const auto& [id, run] : runs) {
     if (run.second > 1) record.recomputed[run.first] = run.second - 1;
   }
-  record.peak = simulate(partition, choice.rules).peak_bytes;
+  record.peak = simulate(partition, choice.rules()).peak_bytes;
   return record;
 }
 
@@ -171,21 +133,10 @@ PartitionRecord parse_record(std::string_view text) {
     PartitionRecord record;
     record.version = object.at("antegrad").get<std::string>();
     PartitionChoice& choice = record.choice;
-    choice.partitioner = recorded<Partitioner>(object.at("partitioner").get<std::string>());
-    if (choice.partitioner == Partitioner::min_cut) {
-      for (const json& setting : object.at("settings")) {
-        apply_setting(choice.min_cut, setting.get<std::string>());
-      }
-    }
-    if (choice.partitioner == Partitioner::budget) {
-      choice.budget.bytes = object.at("budget_bytes").get<int64_t>();
-      choice.budget.effort = recorded<BudgetEffort>(object.at("effort").get<std::string>());
-      choice.machine = object.value("machine", "");
-    }
-    choice.rules.symbols = object.value("symbols", std::vector<int64_t>());
-    read_by_node(object, "scratch", choice.rules.scratch, int64_t{0});
-    read_by_node(object, "seconds", choice.seconds, -1.0);
-    choice.budget.profile = choice.partitioner == Partitioner::budget && !choice.seconds.empty();
+    choice.partitioner = recorded_partitioner(object.at("partitioner").get<std::string>());
+    choice.symbols = object.value("symbols", std::vector<int64_t>());
+    object.get_to(choice.measured);
+    row_of(choice.partitioner).read(object, choice);
     if (const auto it = object.find("packings"); it != object.end()) {
       choice.packings = packings_from(*it);
     }

@@ -13,8 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/graph.h"
-#include "partition/choice.h"
-#include "partition/partition.h"
+#include "partition/partitioner.h"
 
 namespace antegrad {
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "fusion/cost.h"
+#include "cost/node_cost.h"
 #include "fusion/groups.h"
 #include "graph/analysis.h"
 #include "graph/byte_text.h"

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "cost/node_cost.h"
 #include "fusion/contracted_order.h"
-#include "fusion/cost.h"
 #include "fusion/fusing.h"
 #include "fusion/loops.h"
 

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include <antegrad/partition.h>
+#include <antegrad/recompute.h>
 
 #include "graph/attr.h"
 #include "graph/dtype.h"

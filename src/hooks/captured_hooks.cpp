@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "cost/machine.h"
 #include "graph/call_plan.h"
 #include "graph/text.h"
-#include "partition/budget/planner.h"
 
 namespace antegrad::hooks {
 namespace {
@@ -120,7 +120,7 @@ Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, Ho
   Packings packings;
   packings.always = always;
   for (const auto& way : ways) packings.ways.push_back(way.pair().options.name);
-  const auto machine = *machine_named(budget::machine_of(joint));
+  const auto& machine = machine_named(machine_of(joint));
   const Filter names(joint, filter);
   std::vector<ValueId> candidates;
   for (const auto& node : joint.nodes) {

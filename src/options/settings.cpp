@@ -7,18 +7,6 @@
 #include <antegrad/error.h>
 
 namespace antegrad {
-namespace {
-
-template <class Visit>
-void each_of_min_cut(const MinCutOptions& options, Visit visit) {
-  Options all;
-  all.min_cut = options;
-  for (const OptionRow& row : option_rows()) {
-    if (row.group == OptionGroup::min_cut) visit(row, row.member.get(all));
-  }
-}
-
-}  // namespace
 
 void apply_settings(const std::vector<Setting>& settings, Options& options) {
   Options changed = options;
@@ -38,21 +26,27 @@ std::pair<std::string_view, std::string_view> name_and_value(std::string_view se
   return {setting.substr(0, equals), setting.substr(equals + 1)};
 }
 
-std::vector<std::string> settings(const MinCutOptions& options) {
+std::vector<std::string_view> names_of(OptionGroup group) {
+  std::vector<std::string_view> names;
+  for (const OptionRow& row : option_rows()) {
+    if (row.group == group) names.push_back(row.name);
+  }
+  return names;
+}
+
+std::vector<std::string> settings(const Options& options,
+                                  const std::vector<std::string_view>& names) {
   std::vector<std::string> all;
-  each_of_min_cut(options, [&](const OptionRow& row, const OptionValue& value) {
-    if (std::holds_alternative<std::monostate>(value)) return;
-    all.push_back(fmt::format("{}={}", row.name, text_of(value)));
-  });
+  for (const std::string_view name : names) {
+    const OptionValue value = option_named(name).member.get(options);
+    if (std::holds_alternative<std::monostate>(value)) continue;
+    all.push_back(fmt::format("{}={}", name, text_of(value)));
+  }
   return all;
 }
 
-std::vector<std::pair<std::string, bool>> switches(const MinCutOptions& options) {
-  std::vector<std::pair<std::string, bool>> all;
-  each_of_min_cut(options, [&](const OptionRow& row, const OptionValue& value) {
-    if (const bool* on = std::get_if<bool>(&value)) all.emplace_back(row.name, *on);
-  });
-  return all;
+std::vector<std::string> settings(const MinCutOptions& options) {
+  return settings(Options().with_min_cut(options), names_of(OptionGroup::min_cut));
 }
 
 void apply_setting(MinCutOptions& options, std::string_view setting) {

@@ -1,8 +1,7 @@
 #pragma once
 
 /// \file
-/// Sets several options by name at once, and reads those of the minimum cut as "NAME=VALUE", for
-/// the command line and for records.
+/// Options as "NAME=VALUE", for the command line and for records; several options by name at once.
 
 #include <string>
 #include <string_view>
@@ -21,12 +20,14 @@ void apply_settings(const std::vector<Setting>& settings, Options& options);
 /// The two sides of "NAME=VALUE". Throws OptionError for another text.
 std::pair<std::string_view, std::string_view> name_and_value(std::string_view setting);
 
-/// "ban_recompute_reductions=true", one per option, in the order of the table, with the values in
-/// `options`; `recomputable_ops` only if it is set.
-std::vector<std::string> settings(const MinCutOptions& options);
+/// Names of the options of a group, in the order of the table.
+std::vector<std::string_view> names_of(OptionGroup group);
 
-/// Name and value of the boolean options.
-std::vector<std::pair<std::string, bool>> switches(const MinCutOptions& options);
+/// "ban_recompute_reductions=true", one for each named option that is set.
+std::vector<std::string> settings(const Options& options,
+                                  const std::vector<std::string_view>& names);
+/// The same for all options of the minimum cut.
+std::vector<std::string> settings(const MinCutOptions& options);
 
 /// Sets one option of the minimum cut from "NAME=VALUE". Throws OptionError on an unknown name or
 /// a value that the option cannot have.

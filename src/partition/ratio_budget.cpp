@@ -8,7 +8,7 @@
 
 #include <antegrad/error.h>
 
-#include "graph/op_flops.h"
+#include "cost/op_flops.h"
 #include "partition/cut_solution.h"
 #include "partition/default_partition.h"
 #include "partition/knapsack.h"

@@ -119,25 +119,4 @@ std::vector<Reason> Planner::reasons(const PlanPoint& point) const {
   return reasons;
 }
 
-std::string_view machine_of(const Graph& graph) {
-  const bool on_gpu =
-      std::any_of(graph.values.begin(), graph.values.end(), [](const antegrad::Value& value) {
-        return value.kind == ValueKind::tensor && value.meta.device.kind == DeviceKind::cuda;
-      });
-  return on_gpu ? "gpu" : "cpu";
-}
-
-std::vector<double> roofline(const Graph& graph, const Machine& machine, const ByteRules& rules) {
-  std::vector<double> times;
-  times.reserve(graph.nodes.size());
-  for (const Node& node : graph.nodes) {
-    times.push_back(seconds(node_cost(graph, node, rules.symbols), machine));
-  }
-  return times;
-}
-
-std::vector<double> roofline(const Graph& graph, const ByteRules& rules) {
-  return roofline(graph, *machine_named(machine_of(graph)), rules);
-}
-
 }  // namespace antegrad::budget

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "fusion/cost.h"
 #include "partition/budget/frontier.h"
 #include "partition/budget/plan.h"
 #include "partition/budget/problem.h"
@@ -65,14 +64,5 @@ class Planner {
   std::vector<std::string> ways_;
   std::shared_ptr<const Frontier> frontier_;
 };
-
-/// Times of the graph's nodes by a roofline of their machine (fusion/cost.h): kGpu if a tensor is
-/// on a CUDA device, otherwise kCpu.
-std::vector<double> roofline(const Graph& graph, const ByteRules& rules = {});
-/// The same on a given machine.
-std::vector<double> roofline(const Graph& graph, const Machine& machine,
-                             const ByteRules& rules = {});
-/// "gpu" or "cpu": the machine that the first roofline() uses, for machine_named().
-std::string_view machine_of(const Graph& graph);
 
 }  // namespace antegrad::budget

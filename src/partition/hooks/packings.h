@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "fusion/cost.h"
+#include "cost/machine.h"
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
 #include "partition/hooks/hooks.h"

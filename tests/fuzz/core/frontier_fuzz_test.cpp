@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "budget_problems.h"
+#include "cost/machine.h"
 #include "explain/import_json.h"
-#include "fusion/cost.h"
 #include "graph/verify.h"
 #include "partition/budget/exact.h"
 #include "partition/budget/frontier.h"
@@ -142,9 +142,7 @@ TEST_P(FrontierFuzz, IsNearTheBestForSmallModels) {
        {"gpt1_tiny", "lstm3_tiny", "res2_tiny", "mlp2_small", "mlp3_small", "mlp4_small"}) {
     const std::string file = std::string(ANTEGRAD_TEST_DATA) + "/joint/" + model + ".json.gz";
     const Graph graph = dce(import_json(read_maybe_gzipped(file), file).graph);
-    std::vector<double> times;
-    for (const Node& node : graph.nodes) times.push_back(seconds(node_cost(graph, node), kGpu));
-    gaps.measure(problem_of(graph, times), GetParam(), model);
+    gaps.measure(problem_of(graph, node_seconds(graph, {}, "gpu")), GetParam(), model);
   }
   gaps.expect_small(name("small models"));
 }

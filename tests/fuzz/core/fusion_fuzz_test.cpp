@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "fusion/cost.h"
+#include "cost/node_cost.h"
 #include "graph/analysis.h"
 #include "graph/verify.h"
 #include "partition/steps.h"

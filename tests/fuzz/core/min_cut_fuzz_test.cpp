@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "graph/analysis.h"
-#include "options/settings.h"
 #include "partition/default_partition.h"
 #include "partition/split.h"
 #include "partition/tags.h"
@@ -15,6 +14,7 @@
 #include "passes/dce.h"
 #include "shrink.h"
 #include "support/joint_graph.h"
+#include "support/switches.h"
 
 namespace antegrad::testing {
 namespace min_cut_fuzz_test {

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "cost/machine.h"
 #include "graph/parse.h"
 #include "graph/text.h"
 #include "partition/hooks/hooks.h"
@@ -62,7 +63,7 @@ inline HookedTensor packing_graphs(const Graph& graph, ValueId id, int way) {
 }
 
 inline PackCost cost_of(const Graph& graph, ValueId id, int way, const ByteRules& rules) {
-  return pack_cost(packing_graphs(graph, id, way), *machine_named("cpu"), rules);
+  return pack_cost(packing_graphs(graph, id, way), machine_named("cpu"), rules);
 }
 
 /// For some of the values that can be packed: one way, or several to choose from.

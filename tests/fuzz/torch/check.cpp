@@ -13,8 +13,8 @@
 #include "compare.h"
 #include "leaks.h"
 #include "observation.h"
-#include "options/settings.h"
 #include "support/exact_hooks.h"
+#include "support/switches.h"
 
 namespace antegrad::fuzz {
 
@@ -35,7 +35,7 @@ Options options_of(uint64_t seed) {
   // From all as they are by default to a coin for each.
   const auto changed = random() % 3;
   MinCutOptions min_cut;
-  for (const auto& [name, value] : switches(min_cut)) {
+  for (const auto& [name, value] : testing::switches(min_cut)) {
     if (random() % 4 < changed) apply_setting(min_cut, name + (value ? "=false" : "=true"));
   }
   if (random() % 4 == 0) {

@@ -14,7 +14,7 @@ using namespace budget;
 
 Problem problem_of(int layers) {
   const Graph graph = PlannedGraph::prepared(chain_graph(layers));
-  return make_problem(graph, roofline(graph));
+  return make_problem(graph, node_seconds(graph));
 }
 
 TEST(FrontierCache, GivesTheSameOneForTheSameProblem) {

@@ -4,8 +4,8 @@
 
 #include <antegrad/error.h>
 
+#include "cost/machine.h"
 #include "explain/import_json.h"
-#include "fusion/cost.h"
 #include "graph/verify.h"
 #include "partition/budget/simulator.h"
 #include "passes/dce.h"
@@ -20,11 +20,7 @@ Graph joint_of(const std::string& name) {
   return dce(import_json(read_maybe_gzipped(file), file).graph);
 }
 
-std::vector<double> times_of(const Graph& graph) {
-  std::vector<double> times;
-  for (const Node& node : graph.nodes) times.push_back(seconds(node_cost(graph, node), kGpu));
-  return times;
-}
+std::vector<double> times_of(const Graph& graph) { return node_seconds(graph, {}, "gpu"); }
 
 class BudgetPlanner : public ::testing::TestWithParam<const char*> {
  protected:

@@ -1,4 +1,4 @@
-#include "graph/op_flops.h"
+#include "cost/op_flops.h"
 
 #include <set>
 #include <string>

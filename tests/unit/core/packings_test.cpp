@@ -16,7 +16,7 @@ namespace packings_test {
 using namespace budget;
 
 const Machine& machine() {
-  static const Machine cpu = *machine_named("cpu");
+  static const Machine cpu = machine_named("cpu");
   return cpu;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost/machine.h"
 #include "graphs.h"
 #include "partition/budget/planner.h"
 #include "passes/pass_list.h"
@@ -46,7 +47,7 @@ struct PlannedGraph {
   }
 
   Graph graph;
-  budget::Planner planner{graph, budget::roofline(graph)};
+  budget::Planner planner{graph, node_seconds(graph)};
 };
 
 }  // namespace antegrad::testing

@@ -15,10 +15,10 @@ PartitionChoice budget_choice() {
   choice.partitioner = Partitioner::budget;
   choice.budget = {1 << 20, BudgetEffort::thorough};
   choice.machine = "gpu";
-  choice.rules.symbols = {8, 16};
+  choice.symbols = {8, 16};
   choice.budget.profile = true;
-  choice.rules.scratch = {0, 0, 512};
-  choice.seconds = {-1, 0.25, 0};
+  choice.measured.scratch = {0, 0, 512};
+  choice.measured.seconds = {-1, 0.25, 0};
   choice.simplify = false;
   return choice;
 }
@@ -36,9 +36,9 @@ TEST(Record, ComesBackFromItsText) {
   EXPECT_EQ(again.choice.partitioner, Partitioner::budget);
   EXPECT_EQ(again.choice.budget, record.choice.budget);
   EXPECT_EQ(again.choice.machine, "gpu");
-  EXPECT_EQ(again.choice.rules.symbols, record.choice.rules.symbols);
-  EXPECT_EQ(again.choice.rules.scratch, record.choice.rules.scratch);
-  EXPECT_EQ(again.choice.seconds, record.choice.seconds);
+  EXPECT_EQ(again.choice.symbols, record.choice.symbols);
+  EXPECT_EQ(again.choice.measured.scratch, record.choice.measured.scratch);
+  EXPECT_EQ(again.choice.measured.seconds, record.choice.measured.seconds);
   EXPECT_FALSE(again.choice.simplify);
   EXPECT_EQ(again.saved, record.saved);
   EXPECT_EQ(again.recomputed, record.recomputed);

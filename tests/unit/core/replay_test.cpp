@@ -76,12 +76,12 @@ TEST(Replay, RatiosAndMeasuredTimesAreOfTheRecord) {
   // Times unlike those of any machine: later nodes take longer.
   for (PartitionChoice* choice : {&ratio, &timed}) {
     for (size_t id = 0; id < graph.nodes.size(); ++id) {
-      choice->seconds.push_back(id % 7 == 0 ? -1 : 1e-5 * static_cast<double>(id));
+      choice->measured.seconds.push_back(id % 7 == 0 ? -1 : 1e-5 * static_cast<double>(id));
     }
     const GraphFile file = parse_graph_file(to_text(recorded(graph, *choice)));
     EXPECT_TRUE(replay(file).differences.empty());
     PartitionRecord without = parse_record(file.record);
-    without.choice.seconds.clear();
+    without.choice.measured.seconds.clear();
     const Replayed replayed = replay({graph, to_text(without)});
     EXPECT_FALSE(replayed.differences.empty()) << to_text(replayed);
   }

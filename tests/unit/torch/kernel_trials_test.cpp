@@ -1,12 +1,10 @@
 // What is measured of kernels: seconds and scratch memory, by node.
 
-#include "runtime/kernel_trials.h"
+#include "measure/measure.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "runtime/kernel_times.h"
-#include "runtime/scratch.h"
 #include "support/bits.h"
 #include "support/joint_graph.h"
 
@@ -20,7 +18,7 @@ TEST(KernelTimes, KernelsTakeTimeAndViewsTakeNone) {
   const auto x = b.primal(dense({64, 64}));
   const auto turned = b.view("aten::t.default", x, {}, dense({64, 64}));
   b.result(b.call("aten::mm.default", {x, turned}, dense({64, 64})));
-  const auto seconds = runtime::measure_seconds(b.finish(), kNoTables);
+  const auto seconds = measuring::measure(b.finish(), kNoTables, {.seconds = true}).seconds;
   ASSERT_EQ(seconds.size(), 2U);
   EXPECT_EQ(seconds[0], 0);
   EXPECT_GT(seconds[1], 0);
@@ -33,7 +31,7 @@ TEST(Scratch, MemoryBeyondTheResultsIsCounted) {
   b.result(b.call("aten::neg.default", {x}, dense({kRows, kColumns})));
   b.result(
       b.call("aten::logsumexp.default", {x}, {attr::Input{}, Shape{1}, false}, dense({kRows})));
-  const auto bytes = runtime::measure_scratch(b.finish(), kNoTables);
+  const auto bytes = measuring::measure(b.finish(), kNoTables, {.scratch = true}).scratch;
   ASSERT_EQ(bytes.size(), 2U);
   EXPECT_EQ(bytes[0], 0);
   // exp(x - max) is as large as x.
@@ -47,7 +45,7 @@ TEST(Scratch, MeasuringADrawLeavesTheGeneratorAsItWas) {
   ops::AttrTables tables;
   tables.generators.emplace_back();  // the default one
   const auto state = at::globalContext().defaultGenerator(at::kCPU).clone();
-  runtime::measure_scratch(b.finish(), tables);
+  measuring::measure(b.finish(), tables, {.scratch = true});
   EXPECT_TRUE(same_bits(at::rand({3}), at::rand({3}, state)));
 }
 

@@ -1,4 +1,4 @@
-#include "graph/op_flops.h"
+#include "cost/op_flops.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,22 +10,13 @@
 
 #include <antegrad/error.h>
 
+#include "cost/saturating.h"
 #include "graph/text.h"
 
 namespace antegrad {
 namespace {
 
 using Sizes = std::vector<int64_t>;
-
-int64_t times(int64_t a, int64_t b) {
-  int64_t result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<int64_t>::max() : result;
-}
-
-int64_t plus(int64_t a, int64_t b) {
-  int64_t result = 0;
-  return __builtin_add_overflow(a, b, &result) ? std::numeric_limits<int64_t>::max() : result;
-}
 
 int64_t product(std::span<const int64_t> factors) {
   int64_t result = 1;

@@ -6,7 +6,7 @@
 ///
 /// There is one formula per family, in a table by base name (op_flops.cpp). A multiplication and
 /// the following addition count as two. All other operators count 0, since their cost is the
-/// memory that they move (fusion/cost.h). Counts equal those of torch.utils.flop_counter for
+/// memory that they move (cost/node_cost.h). Counts equal those of torch.utils.flop_counter for
 /// operators that it knows, with these exceptions:
 ///  - attention on the CPU (`_scaled_dot_product_flash_attention_for_cpu`) and the kernels that
 ///    `nn::LSTM` and `nn::GRU` call count; there they are 0;

@@ -1,19 +1,12 @@
-#include "fusion/cost.h"
+#include "cost/node_cost.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "graph/op_flops.h"
+#include "cost/op_flops.h"
+#include "cost/saturating.h"
 
 namespace antegrad {
-namespace {
-
-int64_t plus(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<int64_t>::max() : sum;
-}
-
-}  // namespace
 
 int64_t moved_bytes(const Value& value, const std::vector<int64_t>& symbols) {
   if (value.kind != ValueKind::tensor) return 0;
@@ -51,20 +44,6 @@ NodeCost node_cost(const Graph& graph, const Node& node, const std::vector<int64
   }
   if (traits.leaves_device) cost.host_bytes = most;
   return cost;
-}
-
-std::optional<Machine> machine_named(std::string_view name) {
-  if (name == "gpu") return kGpu;
-  if (name == "cpu") return kCpu;
-  return {};
-}
-
-double seconds(const NodeCost& cost, const Machine& machine) {
-  if (cost == NodeCost{}) return 0;
-  return std::max({static_cast<double>(cost.flops) / machine.flops_per_second,
-                   static_cast<double>(cost.bytes) / machine.bytes_per_second,
-                   static_cast<double>(cost.host_bytes) / machine.host_bytes_per_second}) +
-         machine.seconds_per_node;
 }
 
 }  // namespace antegrad

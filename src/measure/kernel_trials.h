@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,10 +18,10 @@
 #include "ops/attrs.h"
 #include "runtime/program.h"
 
-namespace antegrad::runtime {
+namespace antegrad::measuring {
 
 /// A node alone as a program, and its inputs. Returns what there is to know, from 0 on.
-using KernelTrial = std::function<int64_t(const Program& program,
+using KernelTrial = std::function<int64_t(const runtime::Program& program,
                                           const std::vector<at::Tensor>& inputs, c10::Device)>;
 
 /// Kinds of calls (operator, arguments, sizes, strides, number of threads) and what a trial found
@@ -40,13 +39,12 @@ class KernelTrials {
                           bool (*skip)(const Graph& graph, const Node& node));
 
  private:
-  std::optional<int64_t> known(const std::string& call) const;
   int64_t look(const Graph& alone, const ops::AttrTables& tables, const std::string& operator_name);
 
   const std::string name_;
   const KernelTrial trial_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<std::string, int64_t> found_;
 };
 
-}  // namespace antegrad::runtime
+}  // namespace antegrad::measuring

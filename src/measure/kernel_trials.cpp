@@ -1,4 +1,4 @@
-#include "runtime/kernel_trials.h"
+#include "measure/kernel_trials.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -16,7 +16,7 @@
 #include "torch_compat/convert.h"
 #include "torch_compat/stream_capture.h"
 
-namespace antegrad::runtime {
+namespace antegrad::measuring {
 namespace {
 
 bool all_static(const TensorMeta& meta) {
@@ -100,18 +100,8 @@ std::vector<at::Tensor> zeros_for(const Graph& alone) {
   return inputs;
 }
 
-// What runs now would go into the user's CUDA graph.
-bool is_captured(const Graph& graph) {
+c10::Device device_of(const Graph& graph) {
   for (const auto& value : graph.values) {
-    if (value.kind != ValueKind::tensor || value.meta.device.kind != DeviceKind::cuda) continue;
-    const auto device = torch_compat::to_c10_device(value.meta.device);
-    return torch_compat::in_stream_capture(at::globalContext().defaultGenerator(device));
-  }
-  return false;
-}
-
-c10::Device device_of(const Graph& alone) {
-  for (const auto& value : alone.values) {
     if (value.kind == ValueKind::tensor && value.meta.device.kind == DeviceKind::cuda) {
       return torch_compat::to_c10_device(value.meta.device);
     }
@@ -119,22 +109,26 @@ c10::Device device_of(const Graph& alone) {
   return c10::kCPU;
 }
 
-}  // namespace
-
-std::optional<int64_t> KernelTrials::known(const std::string& call) const {
-  const std::lock_guard lock(mutex_);
-  const auto it = found_.find(call);
-  return it == found_.end() ? std::nullopt : std::optional(it->second);
+// What runs now would go into the user's CUDA graph.
+bool is_captured(const Graph& graph) {
+  const auto device = device_of(graph);
+  return device.is_cuda() &&
+         torch_compat::in_stream_capture(at::globalContext().defaultGenerator(device));
 }
+
+}  // namespace
 
 int64_t KernelTrials::look(const Graph& alone, const ops::AttrTables& tables,
                            const std::string& operator_name) {
   const auto call = to_string(structural_hash(alone)) + "/" + std::to_string(at::get_num_threads());
-  if (const auto number = known(call)) return *number;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = found_.find(call); it != found_.end()) return it->second;
+  }
   int64_t number = -1;
   try {
     const at::AutoDispatchBelowADInplaceOrView below;
-    number = trial_(Program(alone, tables), zeros_for(alone), device_of(alone));
+    number = trial_(runtime::Program(alone, tables), zeros_for(alone), device_of(alone));
   } catch (const std::exception& error) {
     log(Artifact::memory,
         [&] { return name_ + " of " + operator_name + " is not known: " + error.what(); });
@@ -150,7 +144,7 @@ std::vector<int64_t> KernelTrials::of(const Graph& graph, const ops::AttrTables&
   for (const auto& node : graph.nodes) last = std::max(last, node.id);
   std::vector<int64_t> numbers(last + 1, -1);
   if (is_captured(graph)) return numbers;
-  const GeneratorStates states(generators_of(graph, tables));
+  const runtime::GeneratorStates states(runtime::generators_of(graph, tables));
   for (const auto& node : graph.nodes) {
     if (skip(graph, node) || !may_run(graph, node)) continue;
     numbers[node.id] = look(single(graph, node), tables, node.op.name());
@@ -159,4 +153,4 @@ std::vector<int64_t> KernelTrials::of(const Graph& graph, const ops::AttrTables&
   return numbers;
 }
 
-}  // namespace antegrad::runtime
+}  // namespace antegrad::measuring

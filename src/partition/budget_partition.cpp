@@ -1,0 +1,78 @@
+#include "partition/budget_partition.h"
+
+#include <cmath>
+#include <string>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <antegrad/error.h>
+
+#include "cost/machine.h"
+#include "options/words.h"
+#include "partition/budget/planner.h"
+
+namespace antegrad {
+namespace {
+
+Partitioned plan(const Graph& joint, const PartitionChoice& choice) {
+  const BudgetOptions& options = choice.budget;
+  const budget::Planner planner(
+      joint, node_seconds(joint, choice.symbols, choice.machine, choice.measured), choice.rules(),
+      {options.effort, {}}, choice.packings);
+  PlannedBudget planned;
+  planned.eager_peak = planner.frontier().eager_peak;
+  planned.smallest = planner.frontier().archive.smallest().peak;
+  const auto range = static_cast<double>(planned.eager_peak - planned.smallest);
+  planned.bytes =
+      options.share ? planned.smallest + std::llround(*options.share * range) : options.bytes;
+  const budget::PlanPoint point = planner.pick(planned.bytes);
+  planned.recompute_share =
+      static_cast<double>(point.extra) / static_cast<double>(planner.problem().time);
+  return {planner.partition(point), planned};
+}
+
+void check_budget(const PartitionChoice& choice) {
+  if (choice.budget.share || choice.budget.bytes > 0) return;
+  throw OptionError(ErrorText{"a memory budget above 0 bytes", std::to_string(choice.budget.bytes),
+                              "set one with with_memory_budget(512_MiB)"});
+}
+
+void write_budget(const PartitionChoice& choice, nlohmann::json& record) {
+  record["budget_bytes"] = choice.budget.bytes;
+  record["effort"] = word_of(choice.budget.effort);
+  if (!choice.machine.empty()) record["machine"] = choice.machine;
+}
+
+void read_budget(const nlohmann::json& record, PartitionChoice& choice) {
+  choice.budget.bytes = record.at("budget_bytes").get<int64_t>();
+  const auto word = record.at("effort").get<std::string>();
+  const auto effort = from_word<BudgetEffort>(word);
+  if (!effort) {
+    throw GraphError(ErrorText{
+        fmt::format("one of the words {} in the record", fmt::join(kWords<BudgetEffort>, ", ")),
+        word, "was it written by a newer version?"});
+  }
+  choice.budget.effort = *effort;
+  choice.machine = record.value("machine", "");
+  choice.budget.profile = !choice.measured.seconds.empty();
+}
+
+}  // namespace
+
+PartitionerRow budget_partitioner() {
+  return {.name = word_of(Partitioner::budget),
+          .reads = {"memory_budget", "memory_share", "budget_effort", "budget_profile",
+                    "memory_budget_compressors"},
+          .packs = true,
+          .check = check_budget,
+          .needs = [](const PartitionChoice& choice) -> Needs {
+            return {.seconds = choice.budget.profile, .scratch = true};
+          },
+          .partition = plan,
+          .write = write_budget,
+          .read = read_budget};
+}
+
+}  // namespace antegrad

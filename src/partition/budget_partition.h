@@ -1,0 +1,14 @@
+#pragma once
+
+/// \file
+/// The partitioner `budget`: keeps a step within a number of bytes, in the least time
+/// (budget/planner.h).
+
+#include "partition/partitioner.h"
+
+namespace antegrad {
+
+/// Partitioning throws BudgetError if no plan fits, OptionError for an unknown machine.
+PartitionerRow budget_partitioner();
+
+}  // namespace antegrad

@@ -1,0 +1,88 @@
+#pragma once
+
+/// \file
+/// Partitioners, one row each: the only place that knows them all. A new one is a pair of files
+/// that return split_at() of what they decided (split.h), and a row.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <antegrad/partition.h>
+
+#include "cost/measurements.h"
+#include "graph/graph.h"
+#include "memory/byte_rules.h"
+#include "partition/hooks/packings.h"
+#include "partition/partition.h"
+
+namespace antegrad {
+
+/// Everything that decides about a partition, except the graph. A value, which a record keeps
+/// (explain/record.h).
+struct PartitionChoice {
+  Partitioner partitioner = Partitioner::as_written;  ///< whose row names the options that it reads
+  MinCutOptions min_cut = {};
+  BudgetOptions budget = {};
+  /// For machine_named(); empty: machine_of() the graph. Its times stand for what was not measured.
+  std::string machine = {};
+  std::vector<int64_t> symbols = {};  ///< values of the graph's symbols, by SymbolId
+  Measurements measured = {};         ///< what PartitionerRow::needs asks for
+  Packings packings = {};             ///< where PartitionerRow::packs
+  /// True: the graph in the file is as captured, and run_joint_passes() precede the partition.
+  /// False: only dce().
+  bool simplify = true;
+
+  ByteRules rules() const { return {symbols, 0, measured.scratch}; }
+};
+
+/// The frontier data from which a plan for a budget was chosen.
+struct PlannedBudget {
+  int64_t bytes = 0;           ///< the budget; a share is converted to bytes
+  int64_t eager_peak = 0;      ///< the peak if all that the backward reads is saved
+  int64_t smallest = 0;        ///< the smallest peak of a known plan
+  double recompute_share = 0;  ///< of the time of forward and backward without recomputation
+};
+
+struct Partitioned {
+  Partition partition;
+  std::optional<PlannedBudget> planned;  ///< for Partitioner::budget
+};
+
+/// Writes the options that the row reads as "settings" of a record: ["NAME=VALUE", ...].
+void write_settings(const PartitionChoice& choice, nlohmann::json& record);
+/// Reads them back. Throws OptionError for an option that the row does not read.
+void read_settings(const nlohmann::json& record, PartitionChoice& choice);
+
+struct PartitionerRow {
+  std::string_view name;                     ///< in options and records; immortal
+  std::vector<std::string_view> reads = {};  ///< names of options (options/table.h)
+  bool packs = false;                        ///< plans may pack what is saved (packings.h)
+  /// Throws OptionError for options that no graph could be partitioned with.
+  void (*check)(const PartitionChoice& choice) = [](const PartitionChoice&) {};
+  /// What to measure on this machine before.
+  Needs (*needs)(const PartitionChoice& choice) = [](const PartitionChoice&) { return Needs(); };
+  /// The joint graph is verified, simplified and has a backward.
+  Partitioned (*partition)(const Graph& joint, const PartitionChoice& choice) = nullptr;
+  /// The fields of a record that are the partitioner's own (docs/graph-format.md). `read` runs last
+  /// and throws json::exception for a damaged record.
+  void (*write)(const PartitionChoice& choice, nlohmann::json& record) = write_settings;
+  void (*read)(const nlohmann::json& record, PartitionChoice& choice) = read_settings;
+};
+
+const PartitionerRow& row_of(Partitioner partitioner);
+/// By the name in a record. Throws GraphError, with all names, for another one.
+Partitioner recorded_partitioner(std::string_view name);
+/// Adds a row with a new name. Returns the value by which a PartitionChoice selects it. Not
+/// thread-safe: to be called before anything is partitioned.
+Partitioner register_partitioner(PartitionerRow row);
+
+/// A graph without gradients gets default_partition(). Throws BudgetError if no plan fits,
+/// OptionError for an unknown machine, and what ratio_cut() throws.
+Partitioned partition_for(const Graph& joint, const PartitionChoice& choice);
+
+}  // namespace antegrad
