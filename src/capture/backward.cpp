@@ -11,15 +11,11 @@
 namespace antegrad::capture {
 namespace {
 
-shapes::Spec tangent_spec(const Tracer& tracer, const at::Tensor& tensor, const Output& output,
-                          const ops::TangentForm& form) {
-  auto spec = shapes::spec_of(tensor);
-  spec.offset = 0;
-  const auto strides = form.strides
-                           ? *form.strides
-                           : ops::natural_tangent(tracer.graph.value(output.value).meta).strides;
-  spec.strides.assign(strides.begin(), strides.end());
-  return spec;
+torch_compat::TensorMetadata tangent_of(const Tracer& tracer, const Output& output,
+                                        const ops::TangentForm& form) {
+  auto tangent = ops::natural_tangent(tracer.graph.value(output.value).meta);
+  if (form.strides) tangent.strides = *form.strides;
+  return tangent;
 }
 
 // Storages that a gradient must not show, since AccumulateGrad may keep gradients as they are. A
@@ -112,8 +108,7 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
         form.tangents.empty() ? ops::TangentForm() : form.tangents.at(differentiable);
     ++differentiable;
     if (!tangent_form.defined) continue;
-    auto [tangent, value] =
-        tracer.make_input(tangent_spec(tracer, tensors[i], outputs[i], tangent_form));
+    auto [tangent, value] = tracer.make_input(tangent_of(tracer, outputs[i], tangent_form));
     owned.add_tangent(value);
     Input input;
     input.value = value;

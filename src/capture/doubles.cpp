@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "torch_compat/autograd_graph.h"
-#include "torch_compat/convert.h"
+#include "torch_compat/tensor_metadata.h"
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
@@ -81,16 +81,13 @@ std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors) {
 }
 
 at::Tensor double_like(const TensorMeta& meta) {
-  const auto dtype = torch_compat::to_scalar_type(meta.dtype);
-  const auto device = torch_compat::to_c10_device(meta.device);
+  const auto like = torch_compat::TensorMetadata::of(meta);
   const auto bytes = span_bytes(meta).constant() + meta.offset.constant() * byte_size(meta.dtype);
   auto made = at::detail::make_tensor<c10::TensorImpl>(
-      memory_without_data(bytes, device),
-      c10::DispatchKeySet(c10::computeDispatchKey(dtype, at::kStrided, device)),
-      c10::scalarTypeToTypeMeta(dtype));
-  made.unsafeGetTensorImpl()->set_sizes_and_strides(torch_compat::to_ints(meta.sizes),
-                                                    torch_compat::to_ints(meta.strides),
-                                                    meta.offset.constant());
+      memory_without_data(bytes, like.device),
+      c10::DispatchKeySet(c10::computeDispatchKey(like.dtype, at::kStrided, like.device)),
+      c10::scalarTypeToTypeMeta(like.dtype));
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes, like.strides, like.offset);
   return made;
 }
 

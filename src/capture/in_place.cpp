@@ -198,9 +198,7 @@ InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IV
       if (!tensor.defined() || !functionalization::isFunctionalTensor(tensor)) return;
       require_own_elements(entry, tensor);
       refuse_reshaped(tracer, entry, tensor);
-      const auto sizes = tensor.sizes(), strides = tensor.strides();
-      written_.push_back(
-          {tensor, {sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}, counts});
+      written_.push_back({tensor, torch_compat::TensorMetadata::of(tensor), counts});
     };
     if (args[i].isTensor()) {
       note(args[i].toTensor());
@@ -223,15 +221,15 @@ bool InPlace::writes_memory_of(ValueId value) const {
 }
 
 void InPlace::finish() const {
-  for (const auto& [wrapper, sizes, strides, counts] : written_) {
+  for (const auto& [wrapper, before, counts] : written_) {
     if (counts && !wrapper.is_inference()) torch::autograd::impl::bump_version(wrapper);
     tracer_.note_written(wrapper);
-    if (wrapper.sizes() != at::IntArrayRef(sizes)) continue;  // an `out` that was resized
+    const at::IntArrayRef strides = before.strides;
+    if (!wrapper.sizes().equals(before.sizes)) continue;  // an `out` that was resized
     // Strides of dimensions of one count as well: which way a matrix product takes, and so its
     // bits, may depend on them.
-    if (wrapper.numel() == 0 || wrapper.strides() == at::IntArrayRef(strides)) continue;
-    torch::jit::Stack stack{functionalization::from_functional_tensor(wrapper),
-                            at::IntArrayRef(strides)};
+    if (wrapper.numel() == 0 || wrapper.strides() == strides) continue;
+    torch::jit::Stack stack{functionalization::from_functional_tensor(wrapper), strides};
     tracer_.record(ops::entry_of(ops::restride_operator()), &stack);
     functionalization::replace_(wrapper, stack.back().toTensor());
     functionalization::commit_update(wrapper);

@@ -6,10 +6,10 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
-#include <c10/util/SmallVector.h>
 
 #include "graph/ids.h"
 #include "ops/op_table.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::capture {
 
@@ -36,7 +36,7 @@ class InPlace {
  private:
   struct Written {
     at::Tensor wrapper;
-    c10::SmallVector<int64_t, 6> sizes, strides;
+    torch_compat::TensorMetadata before;
     bool counts;  // a write that eager's kernel counts, and no kernel of a capture
   };
   Tracer& tracer_;

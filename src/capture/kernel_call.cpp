@@ -19,7 +19,6 @@
 #include "capture/call_site.h"
 #include "capture/stand_in.h"
 #include "capture/storage.h"
-#include "shapes/compare.h"
 #include "torch_compat/generator_state.h"
 #include "torch_compat/keys.h"
 #include "torch_compat/tensor_state.h"
@@ -118,7 +117,7 @@ void write_tensor(std::ostream& out, const at::Tensor& t) {
     out << "None";
     return;
   }
-  out << shapes::to_text(shapes::spec_of(t));
+  out << to_text(torch_compat::TensorMetadata::of(t));
   if (t.unsafeGetTensorImpl()->is_wrapped_number()) out << " (a number)";
 }
 

@@ -59,13 +59,13 @@ bool held_elsewhere(const at::Tensor& tensor) {
 }  // namespace
 
 Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
-  const auto spec = shapes::spec_of(tensor);
+  const auto metadata = torch_compat::TensorMetadata::of(tensor);
   Root root{.real = tensor,
             .wrapper = {},
-            .value = add_value(spec, -1),
+            .value = add_value(metadata, -1),
             .before = Snapshot(tensor),
             .source = std::move(source)};
-  root.wrapper = wrap(spec, root.value);
+  root.wrapper = wrap(metadata, root.value);
   give_history(root);
   root.version = torch_compat::version_of(root.wrapper);
   root.memory = storage_of(root.wrapper);
@@ -188,7 +188,7 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
     temporaries_.emplace(tensor.unsafeGetTensorImpl(), std::pair(tensor, root.wrapper));
     return root.wrapper;
   }
-  root.value = add_value(shapes::spec_of(tensor), -1);
+  root.value = add_value(torch_compat::TensorMetadata::of(tensor), -1);
   root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());
   roots_.push_back(std::move(root));
   return roots_.back().wrapper;

@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "capture/opaque.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad {
 namespace {
@@ -115,12 +116,12 @@ Tensors gradients(at::TensorList inputs, at::TensorList tangents, c10::List<bool
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!wanted.get(i)) continue;
     auto gradient = all[i].defined() ? all[i] : at::zeros_like(inputs[i]);
-    if (gradient.sizes() != inputs[i].sizes() ||
-        gradient.scalar_type() != inputs[i].scalar_type() ||
-        gradient.device() != inputs[i].device()) {
-      broken(name, "gradients like the inputs", "another size, dtype or device");
+    if (const auto wrong = torch_compat::TensorMetadata::of(inputs[i]).difference(
+            gradient, torch_compat::Match::values);
+        !wrong.empty()) {
+      broken(name, "gradients like the inputs", wrong);
     }
-    // The program was promised memory of its own, laid out like the input.
+    // The program expects memory of its own, laid out like the input.
     auto own = at::empty_like(inputs[i]);
     own.copy_(gradient);
     outputs.push_back(std::move(own));

@@ -35,12 +35,13 @@ std::vector<ValueId> CaptureLife::alive() const {
   return values;
 }
 
-StandIn::StandIn(const shapes::Spec& spec, ValueId value, std::shared_ptr<CaptureLife> life)
-    : TensorImpl(torch_compat::stand_in_keys(spec.device), c10::scalarTypeToTypeMeta(spec.dtype),
-                 spec.device),
+StandIn::StandIn(const torch_compat::TensorMetadata& metadata, ValueId value,
+                 std::shared_ptr<CaptureLife> life)
+    : TensorImpl(torch_compat::stand_in_keys(metadata.device),
+                 c10::scalarTypeToTypeMeta(metadata.dtype), metadata.device),
       value_(value),
       life_(std::move(life)) {
-  set_sizes_and_strides(spec.sizes, spec.strides, spec.offset);
+  set_sizes_and_strides(metadata.sizes, metadata.strides, metadata.offset);
   set_storage_access_should_throw();
   live.fetch_add(1, std::memory_order_relaxed);
   life_->enter(this);
@@ -52,13 +53,7 @@ StandIn::~StandIn() {
 }
 
 c10::intrusive_ptr<StandIn> StandIn::copy() const {
-  shapes::Spec spec;
-  spec.dtype = c10::typeMetaToScalarType(dtype());
-  spec.device = device();
-  spec.sizes.assign(sizes().begin(), sizes().end());
-  spec.strides.assign(strides().begin(), strides().end());
-  spec.offset = storage_offset();
-  return c10::make_intrusive<StandIn>(spec, value_, life_);
+  return c10::make_intrusive<StandIn>(torch_compat::TensorMetadata::of(*this), value_, life_);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> StandIn::shallow_copy_and_detach(

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "shapes/shape_call.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::capture {
 
@@ -48,7 +48,8 @@ class CaptureLife {
 
 class StandIn final : public c10::TensorImpl {
  public:
-  StandIn(const shapes::Spec& spec, ValueId value, std::shared_ptr<CaptureLife> life);
+  StandIn(const torch_compat::TensorMetadata& metadata, ValueId value,
+          std::shared_ptr<CaptureLife> life);
   ~StandIn() override;
 
   ValueId value() const { return value_; }

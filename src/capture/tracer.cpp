@@ -20,6 +20,7 @@ namespace antegrad::capture {
 
 using ops::ArgKind;
 using torch::jit::Stack;
+using torch_compat::TensorMetadata;
 
 struct Tracer::Recording {
   Node node;
@@ -51,14 +52,8 @@ void Tracer::note_written(const at::Tensor& tensor) {
 
 Tracer* Tracer::current() { return static_cast<Tracer*>(torch_compat::carried()); }
 
-ValueId Tracer::add_value(const shapes::Spec& spec, StorageId storage) {
-  TensorMeta meta;
-  meta.dtype = torch_compat::to_dtype(spec.dtype);
-  meta.device = torch_compat::to_device(spec.device);
-  meta.sizes = torch_compat::to_shape(spec.sizes);
-  meta.strides = torch_compat::to_shape(spec.strides);
-  meta.offset = spec.offset;
-  const auto id = graph.add_tensor(std::move(meta));
+ValueId Tracer::add_value(const TensorMetadata& metadata, StorageId storage) {
+  const auto id = graph.add_tensor(metadata.to_meta());
   if (storage.valid()) {
     graph.value(id).storage = storage;
     graph.value(id).alias_class = graph.value(ValueId(storage)).alias_class;
@@ -66,17 +61,17 @@ ValueId Tracer::add_value(const shapes::Spec& spec, StorageId storage) {
   return id;
 }
 
-at::Tensor Tracer::wrap(const shapes::Spec& spec, ValueId value) {
+at::Tensor Tracer::wrap(const TensorMetadata& metadata, ValueId value) {
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::capture_keys);
   auto wrapper = at::functionalization::impl::to_functional_tensor(
-      at::detail::make_tensor<StandIn>(spec, value, life_));
+      at::detail::make_tensor<StandIn>(metadata, value, life_));
   data.forbid(wrapper);
   return wrapper;
 }
 
-std::pair<at::Tensor, ValueId> Tracer::make_input(const shapes::Spec& spec) {
-  const auto value = add_value(spec, -1);
-  return {wrap(spec, value), value};
+std::pair<at::Tensor, ValueId> Tracer::make_input(const TensorMetadata& metadata) {
+  const auto value = add_value(metadata, -1);
+  return {wrap(metadata, value), value};
 }
 
 void Tracer::take_tensor(const at::Tensor& tensor, Recording& recording) {
@@ -428,7 +423,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   c10::List<at::Tensor> new_values;
   if (entry.is_twin) {
     for_each_written(entry, args, [&](const at::Tensor& written) {
-      auto spec = shapes::spec_of(written);
+      shapes::Spec spec{TensorMetadata::of(written)};
       spec.offset = 0;
       new_values.push_back(add_output(spec, -1, recording).toTensor());
     });

@@ -63,7 +63,7 @@ class Tracer final : public torch_compat::CarriedBase {
   at::Tensor lift_constant(const at::Tensor& tensor);
 
   /// A wrapper over a fresh stand-in with that metadata: a tangent. Returns its value too.
-  std::pair<at::Tensor, ValueId> make_input(const shapes::Spec& spec);
+  std::pair<at::Tensor, ValueId> make_input(const torch_compat::TensorMetadata& metadata);
 
   /// Index in roots() of the root with this wrapper, or -1.
   int32_t root_of_wrapper(const at::Tensor& wrapper) const;
@@ -138,8 +138,8 @@ class Tracer final : public torch_compat::CarriedBase {
                                          const Recording& recording);
   c10::IValue add_output(const shapes::Spec& spec, StorageId storage, Recording& recording);
   void look_for_line(const Node& node);
-  at::Tensor wrap(const shapes::Spec& spec, ValueId value);
-  ValueId add_value(const shapes::Spec& spec, StorageId storage);
+  at::Tensor wrap(const torch_compat::TensorMetadata& metadata, ValueId value);
+  ValueId add_value(const torch_compat::TensorMetadata& metadata, StorageId storage);
 
   // lift.cpp
   Root& add_root(const at::Tensor& tensor, Source source);

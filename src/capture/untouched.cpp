@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "torch_compat/autograd_graph.h"
+#include "torch_compat/tensor_metadata.h"
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::capture {
@@ -41,9 +42,8 @@ const char* Snapshot::changed() const {
   if (tensor_.requires_grad() != requires_grad_) return "requires_grad";
   if (grad_changed(grad_, grad_of(tensor_))) return ".grad";
   if (impl->key_set() != data_.key_set() || !impl->has_storage() ||
-      !impl->storage().is_alias_of(data_.storage()) || impl->sizes() != data_.sizes() ||
-      impl->strides() != data_.strides() || impl->storage_offset() != data_.storage_offset() ||
-      impl->dtype() != data_.dtype()) {
+      !impl->storage().is_alias_of(data_.storage()) ||
+      !torch_compat::TensorMetadata::of(data_).matches(tensor_)) {
     return "data (set_data or resize_)";
   }
   if (torch_compat::hook_count(tensor_) != hooks_) return "hooks";

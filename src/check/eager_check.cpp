@@ -16,10 +16,10 @@
 
 #include "check/clone_arguments.h"
 #include "check/tensor_bits.h"
-#include "guards/changed.h"
 #include "guards/host_values.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/generator_state.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::check {
 namespace {
@@ -27,14 +27,18 @@ namespace {
 // A tensor as a run left it; what the run does later does not change it.
 struct Observed {
   std::string name;
-  at::Tensor bits;
-  std::vector<int64_t> strides;
+  torch_compat::TensorMetadata metadata;  // without offset, which results need not share
+  at::Tensor bits = {};
   bool requires_grad = false;
 };
 
 Observed observe(std::string name, const at::Tensor& tensor) {
-  if (!tensor.defined()) return {std::move(name), {}, {}, false};
-  return {std::move(name), tensor.detach().clone(), tensor.strides().vec(), tensor.requires_grad()};
+  Observed observed{std::move(name), torch_compat::TensorMetadata::of(tensor)};
+  if (!tensor.defined()) return observed;
+  observed.metadata.offset = 0;
+  observed.bits = tensor.detach().clone();
+  observed.requires_grad = tensor.requires_grad();
+  return observed;
 }
 
 struct Outcome {
@@ -99,12 +103,9 @@ void compare(const std::string& name, const Observed& eager, const Observed& pro
     fail(name, eager.name + ", eager against program: " + difference);
   };
   check(bit_difference(eager.bits, program.bits));
-  if (eager.strides != program.strides) {
-    check(guards::changed("strides", at::IntArrayRef(eager.strides),
-                          at::IntArrayRef(program.strides)));
-  }
+  check(eager.metadata.difference(program.metadata));
   if (eager.requires_grad != program.requires_grad) {
-    check(guards::changed("requires_grad", eager.requires_grad, program.requires_grad));
+    check(torch_compat::instead("requires_grad", program.requires_grad, eager.requires_grad));
   }
 }
 

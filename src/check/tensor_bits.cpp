@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include "guards/changed.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::check {
 namespace {
@@ -27,13 +27,9 @@ std::string text_of(const at::Tensor& element) {
 }  // namespace
 
 std::string bit_difference(const at::Tensor& was, const at::Tensor& is) {
-  if (was.defined() != is.defined()) return guards::changed("defined", was.defined(), is.defined());
-  if (!was.defined()) return "";
-  if (was.scalar_type() != is.scalar_type()) {
-    return guards::changed("dtype", was.scalar_type(), is.scalar_type());
-  }
-  if (was.device() != is.device()) return guards::changed("device", was.device(), is.device());
-  if (was.sizes() != is.sizes()) return guards::changed("sizes", was.sizes(), is.sizes());
+  auto difference =
+      torch_compat::TensorMetadata::of(was).difference(is, torch_compat::Match::values);
+  if (!difference.empty() || !was.defined()) return difference;
   const at::NoGradGuard no_grad;
   const auto x = was.detach().cpu().contiguous();
   const auto y = is.detach().cpu().contiguous();

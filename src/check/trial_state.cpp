@@ -20,7 +20,7 @@ TrialState::TrialState(const std::vector<NamedTensor>& tensors,
     if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
     SavedTensor saved;
     saved.tensor = tensor;
-    saved.metadata = tensor.detach();
+    saved.metadata = torch_compat::TensorMetadata::of(tensor);
     if (!tensor.is_inference()) saved.version = tensor._version();
     saved.requires_grad = tensor.is_leaf() && tensor.requires_grad();
     saved.grad_fn = tensor.grad_fn();
@@ -43,11 +43,8 @@ void TrialState::restore() const {
   }
   for (const auto& saved : tensors_) {
     const auto& tensor = saved.tensor;
-    auto* impl = tensor.unsafeGetTensorImpl();
-    if (tensor.sizes() != saved.metadata.sizes() || tensor.strides() != saved.metadata.strides() ||
-        tensor.storage_offset() != saved.metadata.storage_offset()) {
-      impl->set_sizes_and_strides(saved.metadata.sizes(), saved.metadata.strides(),
-                                  saved.metadata.storage_offset());
+    if (const auto& then = saved.metadata; !then.matches(tensor)) {
+      tensor.unsafeGetTensorImpl()->set_sizes_and_strides(then.sizes, then.strides, then.offset);
     }
     if (tensor.grad_fn() != saved.grad_fn) {
       torch::autograd::impl::set_gradient_edge(tensor, {saved.grad_fn, saved.output_nr});

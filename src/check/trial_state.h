@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "torch_compat/autograd_node.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::check {
 
@@ -35,7 +36,7 @@ class TrialState {
  private:
   struct SavedTensor {
     at::Tensor tensor;
-    at::Tensor metadata;  // shares its storage, sizes and strides of then
+    torch_compat::TensorMetadata metadata;
     uint32_t version = 0;
     bool requires_grad = false;  // as a leaf
     torch_compat::NodePtr grad_fn;

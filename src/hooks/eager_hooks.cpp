@@ -6,7 +6,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty_strided.h>
 #include <antegrad/error.h>
-#include <c10/util/StringUtil.h>
 
 #include <utility>
 
@@ -14,16 +13,6 @@
 
 namespace antegrad::hooks {
 namespace {
-
-std::string text_of(at::IntArrayRef sizes, const at::TensorOptions& options) {
-  return c10::str(options.dtype().name(), sizes, " on ", options.device());
-}
-
-std::string text_of(const at::Tensor& tensor) {
-  if (!tensor.defined()) return "no tensor";
-  if (const char* kind = torch_compat::why_not_plain(tensor)) return kind;
-  return text_of(tensor.sizes(), tensor.options());
-}
 
 bool is_ours_alone(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
@@ -47,10 +36,7 @@ at::Tensor copy_with_strides(const at::Tensor& tensor, at::IntArrayRef strides) 
 }  // namespace
 
 PackedTensor::PackedTensor(std::shared_ptr<const detail::HookPair> hooks, const at::Tensor& tensor)
-    : hooks_(std::move(hooks)),
-      sizes_(tensor.sizes().vec()),
-      strides_(tensor.strides().vec()),
-      options_(tensor.options()) {
+    : hooks_(std::move(hooks)), metadata_(torch_compat::TensorMetadata::of(tensor)) {
   const at::NoGradGuard no_grad;
   packed_ = hooks_->pack_object(tensor.detach());
 }
@@ -59,20 +45,19 @@ at::Tensor PackedTensor::unpack() const {
   const at::NoGradGuard no_grad;
   auto tensor = hooks_->unpack_object(packed_);
   if (tensor.defined()) tensor = tensor.resolve_conj().resolve_neg();
-  const bool same = tensor.defined() && torch_compat::why_not_plain(tensor) == nullptr &&
-                    tensor.sizes() == at::IntArrayRef(sizes_) &&
-                    tensor.dtype() == options_.dtype() && tensor.device() == options_.device();
-  if (!same) {
-    throw HookError(ErrorText{
-        "unpack of '" + hooks_->options.name + "' to give back " + text_of(sizes_, options_),
-        text_of(tensor),
-        "return a tensor of the sizes, dtype and device of the one that was packed"});
+  const char* kind = tensor.defined() ? torch_compat::why_not_plain(tensor) : "no tensor";
+  constexpr auto kMatch = torch_compat::Match::values;
+  if (kind != nullptr || !metadata_.matches(tensor, kMatch)) {
+    throw HookError(
+        ErrorText{"unpack of '" + hooks_->options.name + "' to give back " + to_text(metadata_),
+                  kind != nullptr ? kind : metadata_.difference(tensor, kMatch),
+                  "return a tensor of the sizes, dtype and device of the one that was packed"});
   }
-  if (tensor.strides() == at::IntArrayRef(strides_) && tensor.storage_offset() == 0 &&
+  if (tensor.strides().equals(metadata_.strides) && tensor.storage_offset() == 0 &&
       is_ours_alone(tensor)) {
     return tensor;
   }
-  return copy_with_strides(tensor, strides_);
+  return copy_with_strides(tensor, metadata_.strides);
 }
 
 }  // namespace antegrad::hooks

@@ -8,7 +8,8 @@
 #include <antegrad/saved_tensors.h>
 
 #include <memory>
-#include <vector>
+
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::hooks {
 
@@ -25,8 +26,7 @@ class PackedTensor {
  private:
   std::shared_ptr<const detail::HookPair> hooks_;
   std::shared_ptr<void> packed_;
-  std::vector<int64_t> sizes_, strides_;
-  at::TensorOptions options_;
+  torch_compat::TensorMetadata metadata_;
 };
 
 }  // namespace antegrad::hooks

@@ -19,6 +19,7 @@
 
 #include "hooks/nameless_file.h"
 #include "hooks/pinned_copy.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::hooks {
 namespace {
@@ -77,11 +78,10 @@ const Offloaded& offloaded_of(const at::Tensor& handle) {
   if (data != nullptr && data->get_deleter() == &delete_offloaded) {
     return *static_cast<const Offloaded*>(data->get_context());
   }
-  throw HookError(ErrorText{"a handle that antegrad::offload returned",
-                            plain ? c10::str("a tensor of ", handle.dtype().name(), handle.sizes(),
-                                             " on ", handle.device())
-                                  : "a tensor without memory",
-                            "hand what the pack hook returned to the unpack hook as it is"});
+  throw HookError(ErrorText{
+      "a handle that antegrad::offload returned",
+      plain ? to_text(torch_compat::TensorMetadata::of(handle)) : "a tensor without memory",
+      "hand what the pack hook returned to the unpack hook as it is"});
 }
 
 bool is_one_block(const at::Tensor& tensor) {
@@ -125,11 +125,10 @@ at::Tensor fetch(const at::Tensor& handle, at::IntArrayRef size, at::IntArrayRef
   const bool fits = is_one_block(tensor) && tensor.device().type() == offloaded.device.type() &&
                     static_cast<int64_t>(tensor.nbytes()) == offloaded.share.bytes();
   if (!fits) {
-    throw HookError(
-        ErrorText{c10::str("sizes, strides and a dtype of one block of ", offloaded.share.bytes(),
-                           " bytes on ", offloaded.device),
-                  c10::str(tensor.dtype().name(), size, " with strides ", stride, " on ", device),
-                  "fetch a tensor as it was when it was offloaded"});
+    throw HookError(ErrorText{c10::str("sizes, strides and a dtype of one block of ",
+                                       offloaded.share.bytes(), " bytes on ", offloaded.device),
+                              to_text(torch_compat::TensorMetadata::of(tensor)),
+                              "fetch a tensor as it was when it was offloaded"});
   }
   if (offloaded.file) {
     offloaded.file->read(tensor.data_ptr());

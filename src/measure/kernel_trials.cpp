@@ -15,6 +15,7 @@
 #include "runtime/generator_states.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/stream_capture.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::measuring {
 namespace {
@@ -89,13 +90,8 @@ std::vector<at::Tensor> zeros_for(const Graph& alone) {
       inputs.emplace_back();
       continue;
     }
-    const auto& meta = alone.value(input.value).meta;
-    const auto options = at::TensorOptions()
-                             .dtype(torch_compat::to_scalar_type(meta.dtype))
-                             .device(torch_compat::to_c10_device(meta.device));
-    inputs.push_back(at::empty_strided(torch_compat::to_ints(meta.sizes),
-                                       torch_compat::to_ints(meta.strides), options)
-                         .zero_());
+    const auto zeros = torch_compat::TensorMetadata::of(alone.value(input.value).meta);
+    inputs.push_back(at::empty_strided(zeros.sizes, zeros.strides, zeros.options()).zero_());
   }
   return inputs;
 }

@@ -5,32 +5,29 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "graph/graph.h"
 #include "torch_compat/autocast.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::ops {
 
-/// Sizes and strides of a tangent as it mostly comes: those of its output, contiguous strides where
-/// those of the output are not dense.
-struct NaturalTangent {
-  std::vector<int64_t> sizes, strides;
-};
-NaturalTangent natural_tangent(const TensorMeta& output);
+/// A tangent as it mostly comes: like its output, in memory of its own, with contiguous strides
+/// where those of the output are not dense.
+torch_compat::TensorMetadata natural_tangent(const TensorMeta& output);
 
 /// What a tangent will look like when backward runs.
 struct TangentForm {
   bool defined = true;
   /// Strides; nothing for natural ones.
-  std::optional<std::vector<int64_t>> strides;
+  std::optional<torch_compat::Dims> strides;
   friend bool operator==(const TangentForm&, const TangentForm&) = default;
 };
 
 /// The form of a tangent.
-TangentForm form_of(const at::Tensor& tangent, const NaturalTangent& natural);
+TangentForm form_of(const at::Tensor& tangent, const torch_compat::TensorMetadata& natural);
 
 /// How a backward pass arrives at the region.
 struct BackwardForm {

@@ -143,7 +143,7 @@ namespace {
 // Forms of tangents that get a program of their own; others are copied to the usual strides.
 constexpr size_t kMaxForms = 16;
 
-at::Tensor with_strides(const at::Tensor& tangent, const std::vector<int64_t>& strides) {
+at::Tensor with_strides(const at::Tensor& tangent, at::IntArrayRef strides) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto dense = at::empty_strided(tangent.sizes(), strides, tangent.options());
   dense.copy_(tangent);

@@ -64,7 +64,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const CallPlan& plan() const { return plan_; }
   const BackwardPrograms& backwards() const { return backwards_; }
   /// One a tangent of the plan, in order.
-  const std::vector<ops::NaturalTangent>& tangents() const { return tangents_; }
+  const std::vector<torch_compat::TensorMetadata>& tangents() const { return tangents_; }
   const LineFinder& lines() const { return lines_; }
   const std::string& name() const { return name_; }
 
@@ -95,7 +95,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const std::vector<at::Generator> generators_;  // that the forward draws from
   const Program forward_;
   std::vector<ViewSteps> view_steps_;  // by entry of CallPlan::handed_out
-  std::vector<ops::NaturalTangent> tangents_;
+  std::vector<torch_compat::TensorMetadata> tangents_;
   const std::vector<ops::Question> questions_;
   const LineFinder lines_;
   const BackwardPrograms backwards_;

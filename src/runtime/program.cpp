@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "runtime/expected_output.h"
 #include "runtime/twin_call.h"
 
 namespace antegrad::runtime {
@@ -49,15 +50,16 @@ c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>&
   throw InternalError("unknown origin of an argument");
 }
 
-void Program::check(const ops::OpEntry& entry, const std::vector<Promise>& promises,
+void Program::check(const ops::OpEntry& entry,
+                    const std::vector<torch_compat::TensorMetadata>& expected,
                     const torch::jit::Stack& stack) {
   size_t next = 0;
   const auto compare = [&](const at::Tensor& returned) {
-    AG_CHECK(next < promises.size(), "no more tensors than were promised");
-    const auto& promise = promises[next++];
+    AG_CHECK(next < expected.size(), "no more tensors than were expected");
+    const auto& output = expected[next++];
     if (entry.policy != ops::Policy::dynamic_outputs) {
-      require_kept(promise, returned, entry.op.name());
-    } else if (!is_kept(promise, returned)) {
+      require_as_expected(output, returned, entry.op.name());
+    } else if (!is_as_expected(output, returned)) {
       throw ops::UnexpectedAnswer{.found = {.outputs = shapes::specs_of(stack)}};
     }
   };
@@ -68,7 +70,7 @@ void Program::check(const ops::OpEntry& entry, const std::vector<Promise>& promi
       compare(value.isTensor() ? value.toTensor() : at::Tensor());
     }
   }
-  AG_CHECK(next == promises.size(), "as many tensors as were promised");
+  AG_CHECK(next == expected.size(), "as many tensors as were expected");
 }
 
 void Program::call_kernel(const ops::OpEntry& entry, const Special* special,
@@ -106,8 +108,8 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
     if (instruction.runs_again) as_in_forward.emplace(true);
     call_kernel(*instruction.entry, special, registers, stack);
   }
-  if (special != nullptr && !special->promises.empty()) {
-    check(*instruction.entry, special->promises, stack);
+  if (special != nullptr && !special->expected.empty()) {
+    check(*instruction.entry, special->expected, stack);
   }
   if (checks) check_aliases(*instruction.entry, special->aliases, std::move(seen), stack);
   const auto results =

@@ -20,8 +20,8 @@
 #include "ops/op_table.h"
 #include "runtime/draws.h"
 #include "runtime/kernel_error.h"
-#include "runtime/promise.h"
 #include "runtime/undeclared_alias.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::runtime {
 
@@ -56,9 +56,9 @@ class Program {
   };
   // What few instructions have.
   struct Special {
-    // One a tensor that an operator returns of which more is known than libtorch promises; else
+    // One for each tensor that a custom operator returns, or one whose sizes depend on data; else
     // empty.
-    std::vector<Promise> promises;
+    std::vector<torch_compat::TensorMetadata> expected;
     AliasCheck aliases = AliasCheck::off;
     // Of a random operator that the backward repeats, in both programs.
     std::optional<RepeatableDraw> draw = std::nullopt;
@@ -87,7 +87,8 @@ class Program {
             torch::jit::Stack& stack) const;
   static void call_kernel(const ops::OpEntry& entry, const Special* special,
                           std::vector<at::Tensor>& registers, torch::jit::Stack& stack);
-  static void check(const ops::OpEntry& entry, const std::vector<Promise>& promises,
+  static void check(const ops::OpEntry& entry,
+                    const std::vector<torch_compat::TensorMetadata>& expected,
                     const torch::jit::Stack& stack);
   c10::IValue argument(const Argument& argument, std::vector<at::Tensor>& registers) const;
 

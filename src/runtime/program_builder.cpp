@@ -156,14 +156,16 @@ class ProgramBuilder {
       const bool used = output != kNoValue && last_use_[output] >= 0;
       program_.results_.push_back(used ? register_of(output) : -1);
       if (instruction.entry->custom || instruction.entry->policy == ops::Policy::dynamic_outputs) {
-        special.promises.push_back(output == kNoValue ? Promise()
-                                                      : Promise(graph_.value(output).meta));
+        using torch_compat::TensorMetadata;
+        special.expected.push_back(output == kNoValue
+                                       ? TensorMetadata{.defined = false}
+                                       : TensorMetadata::of(graph_.value(output).meta));
       }
     }
     instruction.result_count = static_cast<uint32_t>(node.results().size());
     special.aliases = alias_check_for(*instruction.entry, aliases_);
     add_draw(node, node_index, special);
-    if (special.draw || !special.promises.empty()) {
+    if (special.draw || !special.expected.empty()) {
       instruction.special = static_cast<int32_t>(program_.specials_.size());
       program_.specials_.push_back(std::move(special));
     }

@@ -1,39 +1,35 @@
 #include "shapes/compare.h"
 
-#include <sstream>
+#include <c10/util/StringUtil.h>
 
 namespace antegrad::shapes {
+namespace {
+
+const torch_compat::TensorMetadata& tensor_of(const Spec& spec) { return spec; }
+
+}  // namespace
 
 bool operator==(const Spec& a, const Spec& b) {
-  if (a.integer || b.integer) return a.integer == b.integer;
-  if (!a.defined || !b.defined) return a.defined == b.defined;
-  return a.dtype == b.dtype && a.device == b.device && a.sizes == b.sizes &&
-         a.strides == b.strides && a.offset == b.offset;
+  return a.integer == b.integer && (a.integer || tensor_of(a) == tensor_of(b));
 }
 
 std::string to_text(const Spec& spec) {
-  if (spec.integer) return std::to_string(*spec.integer);
-  if (!spec.defined) return "undefined";
-  std::ostringstream out;
-  out << spec.dtype << at::IntArrayRef(spec.sizes) << '/' << at::IntArrayRef(spec.strides);
-  if (spec.offset != 0) out << '+' << spec.offset;
-  out << " on " << spec.device;
-  return out.str();
+  return spec.integer ? std::to_string(*spec.integer) : to_text(tensor_of(spec));
 }
 
 std::string difference(const std::vector<Spec>& answers, const std::vector<Spec>& returned) {
-  std::ostringstream out;
   if (answers.size() != returned.size()) {
-    out << answers.size() << " outputs described, " << returned.size() << " returned";
-    return out.str();
+    return c10::str(answers.size(), " outputs described, ", returned.size(), " returned");
   }
   for (size_t i = 0; i < returned.size(); ++i) {
-    if (answers[i] == returned[i]) continue;
-    out << "output " << i << " described as " << to_text(answers[i]) << ", returned as "
-        << to_text(returned[i]);
-    break;
+    const auto &answer = answers[i], &found = returned[i];
+    if (answer == found) continue;
+    return c10::str("output ", i, ": the kernel returns ",
+                    answer.integer || found.integer
+                        ? to_text(found) + " instead of " + to_text(answer)
+                        : answer.difference(found));
   }
-  return out.str();
+  return "";
 }
 
 }  // namespace antegrad::shapes

@@ -10,11 +10,11 @@
 
 namespace antegrad::shapes {
 
-/// "Float[2, 3]/[3, 1] on cpu": dtype, sizes, strides; "+7" for an offset; "undefined", or an
-/// integer.
+/// The text of a tensor's metadata, or an integer.
 std::string to_text(const Spec& spec);
 
-/// The difference between `answers` and what an operator returned; empty if there is none.
+/// The first difference between `answers` and what an operator returned: "output 0: the kernel
+/// returns sizes [2, 3] instead of [2, 4]". Empty if there is none.
 std::string difference(const std::vector<Spec>& answers, const std::vector<Spec>& returned);
 
 }  // namespace antegrad::shapes

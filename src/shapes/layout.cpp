@@ -45,22 +45,6 @@ bool matches(const Geometry& g, const Dims& expected) {
   return true;
 }
 
-bool is_dense(at::IntArrayRef sizes, at::IntArrayRef strides) {
-  Dims order;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return true;
-    if (sizes[i] > 1) order.push_back(static_cast<int64_t>(i));
-  }
-  std::sort(order.begin(), order.end(),
-            [&](int64_t a, int64_t b) { return strides[a] < strides[b]; });
-  int64_t expected = 1;
-  for (const int64_t dim : order) {
-    if (strides[dim] != expected) return false;
-    expected *= sizes[dim];
-  }
-  return true;
-}
-
 /// 1: iterate `a` outside `b`; -1: inside; 0: the operands do not say.
 int compare_dims(size_t a, size_t b, at::IntArrayRef shape, std::span<const Dims> strides) {
   for (const Dims& s : strides) {
@@ -102,7 +86,7 @@ Geometry::Geometry(const at::Tensor& tensor)
       dense(tensor.is_non_overlapping_and_dense()) {}
 
 Geometry::Geometry(at::IntArrayRef sizes, at::IntArrayRef strides)
-    : sizes(sizes), strides(strides), dense(is_dense(sizes, strides)) {
+    : sizes(sizes), strides(strides), dense(torch_compat::is_dense(sizes, strides)) {
   const bool empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
   contiguous = empty || matches(*this, shapes::contiguous_strides(sizes));
   channels_last =
@@ -135,32 +119,14 @@ Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes) {
 
 Spec like(const at::Tensor& like) { return allocated_like(like); }
 
-Spec integer(int64_t value) {
-  Spec spec;
-  spec.integer = value;
-  return spec;
-}
+Spec integer(int64_t value) { return {{}, value}; }
 
-Spec spec_of(const at::Tensor& tensor) {
-  Spec spec;
-  spec.dtype = tensor.scalar_type();
-  spec.device = tensor.device();
-  spec.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  spec.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  spec.offset = tensor.storage_offset();
-  return spec;
-}
-
-Spec undefined() {
-  Spec spec;
-  spec.defined = false;
-  return spec;
-}
+Spec undefined() { return {{.defined = false}}; }
 
 std::vector<Spec> specs_of(at::ArrayRef<c10::IValue> returned) {
   std::vector<Spec> specs;
   const auto add = [&](const at::Tensor& t) {
-    specs.push_back(t.defined() ? spec_of(t) : undefined());
+    specs.push_back({torch_compat::TensorMetadata::of(t)});
   };
   for (const auto& value : returned) {
     if (value.isTensorList()) {
@@ -176,8 +142,10 @@ std::vector<Spec> specs_of(at::ArrayRef<c10::IValue> returned) {
 
 Spec fresh(at::IntArrayRef sizes, at::ScalarType dtype, c10::Device device,
            at::MemoryFormat format) {
-  return Spec{
-      .dtype = dtype, .device = device, .sizes = dims(sizes), .strides = strides_of(sizes, format)};
+  return {{.dtype = dtype,
+           .device = device,
+           .sizes = dims(sizes),
+           .strides = strides_of(sizes, format)}};
 }
 
 Spec in_format_of(const at::Tensor& self, at::IntArrayRef sizes) {
@@ -190,10 +158,10 @@ Spec allocated_like(const at::Tensor& self, std::optional<at::MemoryFormat> form
   if (wanted != at::MemoryFormat::Preserve) {
     return fresh(self.sizes(), self.scalar_type(), self.device(), wanted);
   }
-  return Spec{.dtype = self.scalar_type(),
-              .device = self.device(),
-              .sizes = dims(self.sizes()),
-              .strides = preserved_strides(self)};
+  return {{.dtype = self.scalar_type(),
+           .device = self.device(),
+           .sizes = dims(self.sizes()),
+           .strides = preserved_strides(self)}};
 }
 
 Spec with_dtype(Spec spec, at::ScalarType dtype) {
@@ -203,11 +171,11 @@ Spec with_dtype(Spec spec, at::ScalarType dtype) {
 
 Spec view_of(const at::Tensor& self, at::IntArrayRef sizes, at::IntArrayRef strides,
              int64_t offset) {
-  return Spec{.dtype = self.scalar_type(),
-              .device = self.device(),
-              .sizes = dims(sizes),
-              .strides = dims(strides),
-              .offset = offset};
+  return {{.dtype = self.scalar_type(),
+           .device = self.device(),
+           .sizes = dims(sizes),
+           .strides = dims(strides),
+           .offset = offset}};
 }
 
 at::ScalarType accumulate_type(at::ScalarType dtype) {

@@ -11,27 +11,20 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
-#include <c10/util/SmallVector.h>
 
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "torch_compat/tensor_metadata.h"
+
 namespace antegrad::shapes {
 
-using Dims = c10::SmallVector<int64_t, 6>;
+using torch_compat::Dims;
 
-/// Metadata of one output. Strides and offset count elements.
-struct Spec {
-  at::ScalarType dtype = at::kFloat;
-  c10::Device device = at::kCPU;
-  Dims sizes;
-  Dims strides;
-  int64_t offset = 0;   ///< storage offset; other than 0 only for views
-  bool defined = true;  ///< false: the operator returns an undefined tensor
-  /// Set if the operator returns an integer that follows from metadata. The other fields are then
-  /// unused.
-  std::optional<int64_t> integer = std::nullopt;
+/// One output: a tensor, or an integer that follows from metadata.
+struct Spec : torch_compat::TensorMetadata {
+  std::optional<int64_t> integer = std::nullopt;  ///< if set, the tensor's fields are unused
   /// Equal down to the storage offset and each stride, for the fields in use.
   friend bool operator==(const Spec& a, const Spec& b);
 };
@@ -42,8 +35,6 @@ Dims contiguous_strides(at::IntArrayRef sizes);
 Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes);
 /// The metadata of `like` if it is non-overlapping and dense, otherwise those of empty_like.
 Spec like(const at::Tensor& like);
-/// The metadata of a strided tensor.
-Spec spec_of(const at::Tensor& tensor);
 /// An undefined output.
 Spec undefined();
 /// An integer output.

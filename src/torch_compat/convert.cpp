@@ -1,8 +1,6 @@
 #include "torch_compat/convert.h"
 
 #include <antegrad/error.h>
-#include <c10/core/Layout.h>
-#include <c10/core/MemoryFormat.h>
 
 #include <array>
 #include <utility>
@@ -132,23 +130,11 @@ at::MemoryFormat memory_format_from_name(const std::string& name) {
   return *found;
 }
 
-Shape to_shape(at::IntArrayRef ints) { return Shape(ints.begin(), ints.end()); }
-
 std::vector<int64_t> to_ints(const Shape& shape) {
   std::vector<int64_t> ints;
   ints.reserve(shape.size());
   for (const auto& expr : shape) ints.push_back(expr.constant());
   return ints;
-}
-
-TensorMeta to_meta(const at::Tensor& tensor) {
-  TensorMeta meta;
-  meta.dtype = to_dtype(tensor.scalar_type());
-  meta.device = to_device(tensor.device());
-  meta.sizes = to_shape(tensor.sizes());
-  meta.strides = to_shape(tensor.strides());
-  meta.offset = tensor.storage_offset();
-  return meta;
 }
 
 }  // namespace antegrad::torch_compat

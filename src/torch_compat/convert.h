@@ -1,11 +1,14 @@
 #pragma once
 
 /// \file
-/// Converts between libtorch's representation and the graph's: dtypes, devices, operator names,
-/// metadata.
+/// Converts between libtorch's representation and the graph's: dtypes, devices, operator names.
+/// Metadata: see tensor_metadata.h.
 
-#include <ATen/core/Tensor.h>
 #include <ATen/core/operator_name.h>
+#include <c10/core/Device.h>
+#include <c10/core/Layout.h>
+#include <c10/core/MemoryFormat.h>
+#include <c10/core/ScalarType.h>
 
 #include <string>
 
@@ -30,9 +33,6 @@ std::string to_name(at::MemoryFormat format);
 at::Layout layout_from_name(const std::string& name);
 at::MemoryFormat memory_format_from_name(const std::string& name);
 
-/// Metadata of a strided tensor.
-TensorMeta to_meta(const at::Tensor& tensor);
-Shape to_shape(at::IntArrayRef ints);
 /// The sizes of a shape without symbols.
 std::vector<int64_t> to_ints(const Shape& shape);
 

@@ -5,15 +5,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "torch_compat/convert.h"
-
 namespace antegrad::testing {
 namespace backward_form_test {
 
-using Ints = std::vector<int64_t>;
+using Ints = torch_compat::Dims;
 
-ops::NaturalTangent natural(const at::Tensor& output) {
-  return ops::natural_tangent(torch_compat::to_meta(output));
+torch_compat::TensorMetadata natural(const at::Tensor& output) {
+  return ops::natural_tangent(torch_compat::TensorMetadata::of(output).to_meta());
 }
 
 TEST(BackwardForm, ADenseOutputGivesItsStridesToItsTangent) {

@@ -50,14 +50,5 @@ TEST(Convert, LayoutsAndFormatsGoThereAndBack) {
   }
 }
 
-TEST(Convert, MetadataOfAViewHaveItsStridesAndOffset) {
-  const auto view = at::zeros({4, 6}, at::kDouble).t().slice(0, 1, 3);
-  const auto meta = torch_compat::to_meta(view);
-  EXPECT_EQ(meta.dtype, DType::f64);
-  EXPECT_EQ(torch_compat::to_ints(meta.sizes), (std::vector<int64_t>{2, 4}));
-  EXPECT_EQ(torch_compat::to_ints(meta.strides), (std::vector<int64_t>{1, 6}));
-  EXPECT_EQ(meta.offset, IntExpr(1));
-}
-
 }  // namespace convert_test
 }  // namespace antegrad::testing

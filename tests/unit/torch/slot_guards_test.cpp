@@ -38,13 +38,14 @@ TEST(SlotGuards, EveryNumberOfDimensionsIsWatched) {
     guards.add(&slot, 0, "slot");
     ASSERT_EQ(difference(guards), "") << slot.dim();
     slot.requires_grad_();
-    EXPECT_EQ(difference(guards), "slot: requires_grad was 0, is 1") << slot.dim();
+    EXPECT_EQ(difference(guards), "slot: requires_grad true instead of false") << slot.dim();
     slot.requires_grad_(false);
     EXPECT_EQ(difference(guards), "") << slot.dim();
     slot.set_data(at::zeros({5, 7}));
-    EXPECT_NE(difference(guards).find("slot: sizes was"), std::string::npos) << slot.dim();
+    EXPECT_NE(difference(guards).find("slot: sizes [5, 7] instead of"), std::string::npos)
+        << slot.dim();
     slot.set_data(at::zeros(sizes, at::kDouble));
-    EXPECT_EQ(difference(guards), "slot: dtype was float, is double") << slot.dim();
+    EXPECT_EQ(difference(guards), "slot: dtype Double instead of Float") << slot.dim();
   }
 }
 
@@ -53,9 +54,9 @@ TEST(SlotGuards, StridesAndOffsetOfAMatrixAreWatched) {
   SlotGuards guards;
   guards.add(&slot, 0, "slot");
   slot.set_data(at::zeros({3, 3}).t());
-  EXPECT_EQ(difference(guards), "slot: strides was [3, 1], is [1, 3]");
+  EXPECT_EQ(difference(guards), "slot: strides [1, 3] instead of [3, 1]");
   slot.set_data(at::zeros({4, 3}).slice(0, 1));
-  EXPECT_EQ(difference(guards), "slot: storage_offset was 0, is 3");
+  EXPECT_EQ(difference(guards), "slot: storage_offset 3 instead of 0");
 }
 
 TEST(SlotGuards, TensorsAreCollectedByPrimal) {

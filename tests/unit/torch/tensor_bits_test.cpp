@@ -14,7 +14,7 @@ using check::bit_difference;
 
 TEST(TensorBits, NamesTheFirstThingThatDiffers) {
   const auto zeros = at::zeros({2, 3});
-  EXPECT_NE(bit_difference(zeros, at::Tensor()).find("defined"), std::string::npos);
+  EXPECT_NE(bit_difference(zeros, at::Tensor()).find("undefined"), std::string::npos);
   // All bits are zero in both.
   EXPECT_NE(bit_difference(zeros, at::zeros({2, 3}, at::kInt)).find("dtype"), std::string::npos);
   EXPECT_NE(bit_difference(zeros, at::zeros({2, 3}, at::kLong)).find("dtype"), std::string::npos);

@@ -25,21 +25,21 @@ TEST(TensorGuard, NamesEachPropertyThatDiffers) {
     EXPECT_FALSE(guard.matches(tensor)) << words;
     EXPECT_EQ(guard.difference(tensor), words);
   };
-  expect(at::Tensor(), "defined was 1, is 0");
-  expect(at::zeros({2, 3}, at::kDouble), "dtype was float, is double");
-  expect(at::zeros({2, 3}, at::kMeta), "device was cpu, is meta");
-  expect(at::zeros({4, 3}), "sizes was [2, 3], is [4, 3]");
-  expect(at::zeros({6}), "sizes was [2, 3], is [6]");
-  expect(at::zeros({3, 2}).t(), "strides was [3, 1], is [1, 2]");
-  expect(at::zeros({2, 3}).requires_grad_(), "requires_grad was 0, is 1");
-  expect(at::zeros({3, 3}).slice(0, 1), "storage_offset was 0, is 3");
+  expect(at::Tensor(), "an undefined tensor instead of Float[2, 3]/[3, 1] on cpu");
+  expect(at::zeros({2, 3}, at::kDouble), "dtype Double instead of Float");
+  expect(at::zeros({2, 3}, at::kMeta), "device meta instead of cpu");
+  expect(at::zeros({4, 3}), "sizes [4, 3] instead of [2, 3]");
+  expect(at::zeros({6}), "sizes [6] instead of [2, 3]");
+  expect(at::zeros({3, 2}).t(), "strides [1, 2] instead of [3, 1]");
+  expect(at::zeros({2, 3}).requires_grad_(), "requires_grad true instead of false");
+  expect(at::zeros({3, 3}).slice(0, 1), "storage_offset 3 instead of 0");
 }
 
 TEST(TensorGuard, TellsALeafFromAResult) {
   const auto leaf = at::zeros({2}).requires_grad_();
   const TensorGuard guard(leaf);
   EXPECT_TRUE(guard.matches(at::zeros({2}).requires_grad_()));
-  EXPECT_EQ(guard.difference(leaf * 2), "is_leaf was 1, is 0");
+  EXPECT_EQ(guard.difference(leaf * 2), "is_leaf false instead of true");
 }
 
 TEST(TensorGuard, TellsLazyBits) {
@@ -53,7 +53,7 @@ TEST(TensorGuard, OfAnUndefinedTensorMatchesUndefinedOnesOnly) {
   const TensorGuard guard{at::Tensor()};
   EXPECT_TRUE(guard.matches(at::Tensor()));
   EXPECT_FALSE(guard.matches(at::zeros({})));
-  EXPECT_EQ(guard.difference(at::zeros({})), "defined was 0, is 1");
+  EXPECT_EQ(guard.difference(at::zeros({})), "Float[]/[] on cpu instead of an undefined tensor");
 }
 
 }  // namespace tensor_guard_test
