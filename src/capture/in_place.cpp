@@ -15,6 +15,7 @@
 #include "capture/storage.h"
 #include "capture/tracer.h"
 #include "ops/own_kernels.h"
+#include "ops/tensors_in.h"
 #include "torch_compat/autograd_graph.h"
 
 namespace antegrad::capture {
@@ -192,20 +193,13 @@ InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IV
   }
   refuse_out_lists(entry);
   refuse_overlap(entry, args);
-  for (const auto i : ops::written_arguments(entry, args)) {
-    const bool counts = counted_by_kernel(entry, i);
-    const auto note = [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || !functionalization::isFunctionalTensor(tensor)) return;
-      require_own_elements(entry, tensor);
-      refuse_reshaped(tracer, entry, tensor);
-      written_.push_back({tensor, torch_compat::TensorMetadata::of(tensor), counts});
-    };
-    if (args[i].isTensor()) {
-      note(args[i].toTensor());
-    } else if (args[i].isTensorList()) {
-      for (const auto& tensor : args[i].toTensorVector()) note(tensor);
-    }
-  }
+  ops::for_each_written(entry, args, [&](const at::Tensor& tensor, size_t argument) {
+    if (!functionalization::isFunctionalTensor(tensor)) return;
+    require_own_elements(entry, tensor);
+    refuse_reshaped(tracer, entry, tensor);
+    written_.push_back(
+        {tensor, torch_compat::TensorMetadata::of(tensor), counted_by_kernel(entry, argument)});
+  });
   tracer.writing = this;  // last: nothing takes it back when the above throws
 }
 

@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/List.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/ops/full.h>
 #include <antegrad/error.h>
@@ -19,6 +18,7 @@
 #include "capture/call_site.h"
 #include "capture/stand_in.h"
 #include "capture/storage.h"
+#include "ops/tensors_in.h"
 #include "torch_compat/generator_state.h"
 #include "torch_compat/keys.h"
 #include "torch_compat/tensor_state.h"
@@ -28,26 +28,6 @@ namespace {
 
 using torch::jit::Stack;
 using Replace = std::function<at::Tensor(const at::Tensor&)>;
-
-// A copy of one argument in which every defined tensor is replaced.
-c10::IValue with_tensors(const c10::IValue& value, const Replace& replace) {
-  if (value.isTensor()) {
-    return value.toTensor().defined() ? c10::IValue(replace(value.toTensor())) : value;
-  }
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const auto& t : value.toTensorVector()) list.push_back(t.defined() ? replace(t) : t);
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
-      list.push_back(t && t->defined() ? std::optional(replace(*t)) : t);
-    }
-    return list;
-  }
-  return value;
-}
 
 // A tensor with the metadata of `like` whose storage `make(elements)` provides.
 at::Tensor in_storage(const at::Tensor& like, const std::function<at::Tensor(int64_t)>& make) {
@@ -73,20 +53,12 @@ void require_strided(const ops::OpEntry& entry, const at::Tensor& returned) {
   if (const char* found = torch_compat::why_not_strided(returned)) refuse_kind(entry, found);
 }
 
-void require_strided(const ops::OpEntry& entry, const Stack& returned) {
-  for (const auto& value : returned) {
-    if (value.isTensor()) require_strided(entry, value.toTensor());
-    if (!value.isTensorList()) continue;
-    for (const auto& tensor : value.toTensorVector()) require_strided(entry, tensor);
-  }
-}
-
 // With `device` the kernel makes new tensors there.
 std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                       std::optional<c10::Device> device, const Replace& replace) {
   Stack stack;
   stack.reserve(args.size());
-  for (const auto& arg : args) stack.push_back(with_tensors(arg, replace));
+  for (const auto& arg : args) stack.push_back(ops::map_tensors(arg, replace));
   if (device && entry.device_arg >= 0) {
     auto& arg = stack[entry.device_arg];
     const bool factory = entry.op.traits().factory;
@@ -94,7 +66,9 @@ std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c1
   }
   if (entry.op.traits().nested) refuse_kind(entry, "a nested tensor");
   entry.handle.callBoxed(stack);
-  require_strided(entry, stack);
+  for (const auto& value : stack) {
+    ops::for_each_tensor(value, [&](const at::Tensor& t) { require_strided(entry, t); });
+  }
   return shapes::specs_of(stack);
 }
 

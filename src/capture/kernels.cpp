@@ -1,7 +1,6 @@
 #include "capture/kernels.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
-#include <ATen/core/List.h>
 #include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -15,6 +14,7 @@
 #include "capture/tracer.h"
 #include "capture/writing.h"
 #include "graph/lazy_bits.h"
+#include "ops/tensors_in.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -42,34 +42,11 @@ void take_wrapper(const at::Tensor& tensor) {
   tensor.unsafeGetTensorImpl()->set_custom_device(false);
 }
 
-// What stands for an element of a list.
+// What stands for a tensor.
 at::Tensor lifted(Tracer& tracer, const at::Tensor& tensor) {
   if (!is_wrapper(tensor)) return tracer.lift(tensor);
   take_wrapper(tensor);
   return tensor;
-}
-
-// Exchanges the real tensors of one argument; leaves the IValue alone when there are none.
-void lift_argument(Tracer& tracer, c10::IValue& value) {
-  if (value.isTensor()) {
-    const auto& tensor = value.toTensor();
-    if (!tensor.defined()) return;
-    if (is_wrapper(tensor)) {
-      take_wrapper(tensor);
-    } else {
-      value = tracer.lift(tensor);
-    }
-  } else if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const auto& t : value.toTensorVector()) list.push_back(lifted(tracer, t));
-    value = std::move(list);
-  } else if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
-      list.push_back(t ? std::optional(lifted(tracer, *t)) : t);
-    }
-    value = std::move(list);
-  }
 }
 
 template <class Test>
@@ -142,7 +119,8 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   AG_CHECK(tracer != nullptr, "the lift key is on without a capture");
   const auto& entry = ops::entry_of(op);
   for (auto i = stack->size() - entry.args.size(); i < stack->size(); ++i) {
-    lift_argument(*tracer, (*stack)[i]);
+    (*stack)[i] =
+        ops::map_tensors((*stack)[i], [&](const at::Tensor& t) { return lifted(*tracer, t); });
   }
   if (intercept(entry, stack)) return;
   if (entry.own_functionalize) register_writing(op);

@@ -1,7 +1,6 @@
 #include "capture/tracer.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
-#include <ATen/core/List.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
@@ -12,6 +11,7 @@
 #include "capture/cross_check.h"
 #include "capture/data_access.h"
 #include "capture/write_back.h"
+#include "ops/tensors_in.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
@@ -236,29 +236,6 @@ void push_returns(const ops::OpEntry& entry, std::vector<c10::IValue> outputs, S
   }
 }
 
-template <class Visit>
-void for_each_tensor(const c10::IValue& value, const Visit& visit) {
-  if (value.isTensor()) {
-    visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const auto& t : value.toTensorVector()) visit(t);
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
-      visit(t.value_or(at::Tensor()));
-    }
-  }
-}
-
-template <class Visit>
-void for_each_written(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
-                      const Visit& visit) {
-  for (const auto i : ops::written_arguments(entry, args)) {
-    for_each_tensor(args[i], [&](const at::Tensor& t) {
-      if (t.defined()) visit(t);
-    });
-  }
-}
-
 void require_same_place(const ops::OpEntry& entry, const shapes::Spec& returned,
                         const at::Tensor& written) {
   if (at::IntArrayRef(returned.sizes).equals(written.sizes()) &&
@@ -279,7 +256,7 @@ std::vector<shapes::Spec> newly_made(const ops::OpEntry& entry, at::ArrayRef<c10
   for (size_t r = 0; r < returns.size(); ++r) {
     const auto arg = entry.returned_arg[r];
     if (arg >= 0) {
-      for_each_tensor(args[arg], [&](const at::Tensor& written) {
+      ops::for_each_tensor(args[arg], [&](const at::Tensor& written) {
         require_same_place(entry, specs[next++], written);
       });
       continue;
@@ -293,7 +270,7 @@ std::vector<shapes::Spec> newly_made(const ops::OpEntry& entry, at::ArrayRef<c10
         if (entry.returned_arg[other] < 0) {
           ++others;
         } else {
-          for_each_tensor(args[entry.returned_arg[other]], [&](const at::Tensor&) { ++others; });
+          ops::for_each_tensor(args[entry.returned_arg[other]], [&](const at::Tensor&) { ++others; });
         }
       }
       mine = specs.size() - others;
@@ -422,7 +399,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   for (const auto& spec : specs) outputs.push_back(add_output(spec, storage, recording));
   c10::List<at::Tensor> new_values;
   if (entry.is_twin) {
-    for_each_written(entry, args, [&](const at::Tensor& written) {
+    ops::for_each_written(entry, args, [&](const at::Tensor& written, size_t) {
       shapes::Spec spec{TensorMetadata::of(written)};
       spec.offset = 0;
       new_values.push_back(add_output(spec, -1, recording).toTensor());

@@ -2,7 +2,6 @@
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/List.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/variable.h>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "capture/tracer.h"
+#include "ops/tensors_in.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/keys.h"
 
@@ -19,32 +19,6 @@ namespace {
 
 namespace functionalization = at::functionalization::impl;
 using torch::jit::Stack;
-
-std::vector<at::Tensor> tensors_of(const c10::IValue& value) {
-  std::vector<at::Tensor> tensors;
-  if (value.isTensor()) {
-    tensors.push_back(value.toTensor());
-  } else if (value.isTensorList()) {
-    tensors = value.toTensorVector();
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
-      if (t) tensors.push_back(*t);
-    }
-  }
-  std::erase_if(tensors, [](const at::Tensor& t) { return !t.defined(); });
-  return tensors;
-}
-
-c10::IValue wrapped(c10::IValue value) {
-  const auto wrap = [](const at::Tensor& t) {
-    return t.defined() ? functionalization::to_functional_tensor(t) : t;
-  };
-  if (value.isTensor()) return wrap(value.toTensor());
-  if (!value.isTensorList()) return value;
-  c10::List<at::Tensor> list;
-  for (const auto& t : value.toTensorVector()) list.push_back(wrap(t));
-  return list;
-}
 
 // The program writes copies, so a second view of written memory would not see the write.
 void refuse_overlap(const ops::OpEntry& entry, const std::vector<c10::IValue>& args,
@@ -57,13 +31,13 @@ void refuse_overlap(const ops::OpEntry& entry, const std::vector<c10::IValue>& a
                           "pass it as an argument"});
     }
     for (const auto& arg : args) {
-      for (const auto& t : tensors_of(arg)) {
-        if (t.is_same(w) || storage_of(t) != storage_of(w)) continue;
+      ops::for_each_tensor(arg, [&](const at::Tensor& t) {
+        if (!t.defined() || t.is_same(w) || storage_of(t) != storage_of(w)) return;
         throw MutationError(entry.op.name(),
                             {"written arguments that share no memory with other arguments",
                              "one that is another view of the same memory, at " + call_site(),
                              "pass one of the two, or a clone() of what is only read"});
-      }
+      });
     }
   }
 }
@@ -93,10 +67,7 @@ void writing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
   const auto first = static_cast<std::ptrdiff_t>(stack->size() - entry.args.size());
   const std::vector<c10::IValue> args(stack->begin() + first, stack->end());
   std::vector<at::Tensor> written;
-  for (const auto i : ops::written_arguments(entry, args)) {
-    const auto tensors = tensors_of(args[i]);
-    written.insert(written.end(), tensors.begin(), tensors.end());
-  }
+  ops::for_each_written(entry, args, [&](const at::Tensor& t, size_t) { written.push_back(t); });
   refuse_overlap(entry, args, written);
   std::transform(args.begin(), args.end(), stack->begin() + first, unwrapped);
   {
@@ -112,7 +83,7 @@ void writing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
   stack->resize(first);
   auto next = made.begin();
   for (const auto arg : entry.returned_arg) {
-    stack->push_back(arg < 0 ? wrapped(std::move(*next++)) : args[arg]);
+    stack->push_back(arg < 0 ? ops::map_tensors(*next++, wrap) : args[arg]);
   }
   const bool bumps = counts_as_write(entry);
   const at::AutoDispatchSkipFunctionalize below;
@@ -130,24 +101,10 @@ void writing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
 }  // namespace
 
 c10::IValue unwrapped(const c10::IValue& value) {
-  if (value.isTensor()) {
-    if (!value.toTensor().defined()) return value;
-    functionalization::sync(value.toTensor());
-    return functionalization::from_functional_tensor(value.toTensor(), false);
-  }
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const auto& t : value.toTensorVector()) list.push_back(unwrapped(t).toTensor());
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
-      list.push_back(t ? std::optional(unwrapped(*t).toTensor()) : t);
-    }
-    return list;
-  }
-  return value;
+  return ops::map_tensors(value, [](const at::Tensor& t) {
+    functionalization::sync(t);
+    return functionalization::from_functional_tensor(t, false);
+  });
 }
 
 void register_writing(const c10::OperatorHandle& op) {

@@ -5,23 +5,11 @@
 
 #include <algorithm>
 
+#include "ops/tensors_in.h"
 #include "torch_compat/storage_state.h"
 
 namespace antegrad::eager {
 namespace {
-
-template <class Visit>
-void each_tensor(const c10::IValue& value, const Visit& visit) {
-  if (value.isTensor()) {
-    visit(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) visit(tensor);
-  } else if (value.isList()) {
-    for (const c10::IValue& element : value.toListRef()) {
-      if (element.isTensor()) visit(element.toTensor());
-    }
-  }
-}
 
 const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl()
@@ -82,7 +70,7 @@ void Outside::before(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> ar
   };
   for (size_t i = 0; i < arguments.size(); ++i) {
     const bool is_written = contains(writes.declared, i) || contains(hidden, i);
-    each_tensor(arguments[i], [&](const at::Tensor& tensor) { use(tensor, is_written); });
+    ops::for_each_tensor(arguments[i], [&](const at::Tensor& tensor) { use(tensor, is_written); });
     if (arguments[i].isGenerator()) random_.note(arguments[i].toGenerator());
     if (arguments[i].isDevice()) random_.note_default(arguments[i].toDevice());
   }
@@ -94,7 +82,7 @@ void Outside::after(at::ArrayRef<c10::IValue> results) {
   const bool interrupted = std::exchange(interrupted_, true);
   --depth_;
   for (const auto& result : results) {
-    each_tensor(result, [&](const at::Tensor& tensor) {
+    ops::for_each_tensor(result, [&](const at::Tensor& tensor) {
       const auto* storage = storage_of(tensor);
       if (storage == nullptr || used_.contains(storage)) return;
       made_inside_.try_emplace(storage, tensor.storage().getWeakStorageImpl());

@@ -1,12 +1,12 @@
 #include "runtime/twin_call.h"
 
-#include <ATen/core/List.h>
 #include <ATen/ops/empty_strided.h>
 #include <antegrad/error.h>
 
 #include <algorithm>
-#include <optional>
 #include <vector>
+
+#include "ops/tensors_in.h"
 
 namespace antegrad::runtime {
 namespace {
@@ -27,7 +27,7 @@ class Copies {
   }
   // Arguments that are read only see the write when they are the same tensor, as in eager.
   at::Tensor replaced(const at::Tensor& tensor) const {
-    const auto* known = tensor.defined() ? find(tensor) : nullptr;
+    const auto* known = find(tensor);
     return known != nullptr ? *known : tensor;
   }
   void require_kept_sizes(const ops::OpEntry& twin) const {
@@ -49,37 +49,15 @@ class Copies {
   std::vector<Copy> copies_;
 };
 
-template <class Map>
-c10::IValue map_tensors(const c10::IValue& value, const Map& map) {
-  if (value.isTensor()) return map(value.toTensor());
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const auto& t : value.toTensorVector()) list.push_back(map(t));
-    return list;
-  }
-  if (value.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const std::optional<at::Tensor> t : value.toOptionalTensorList()) {
-      list.push_back(t ? std::optional(map(*t)) : t);
-    }
-    return list;
-  }
-  return value;
-}
-
 }  // namespace
 
 void call_twin(const ops::OpEntry& twin, torch::jit::Stack& stack) {
   Copies copies;
   std::vector<at::Tensor> written;
-  for (const auto i : ops::written_arguments(twin, stack)) {
-    map_tensors(stack[i], [&](const at::Tensor& t) {
-      if (t.defined()) written.push_back(copies.of(t));
-      return t;
-    });
-  }
+  ops::for_each_written(twin, stack,
+                        [&](const at::Tensor& t, size_t) { written.push_back(copies.of(t)); });
   for (auto& value : stack) {
-    value = map_tensors(value, [&](const at::Tensor& t) { return copies.replaced(t); });
+    value = ops::map_tensors(value, [&](const at::Tensor& t) { return copies.replaced(t); });
   }
   twin.handle.callBoxed(stack);
   copies.require_kept_sizes(twin);
