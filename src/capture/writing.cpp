@@ -82,6 +82,7 @@ void writing_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
   std::vector<c10::IValue> made(stack->begin() + first, stack->end());
   stack->resize(first);
   auto next = made.begin();
+  const auto wrap = [](const at::Tensor& t) { return functionalization::to_functional_tensor(t); };
   for (const auto arg : entry.returned_arg) {
     stack->push_back(arg < 0 ? ops::map_tensors(*next++, wrap) : args[arg]);
   }
