@@ -25,6 +25,10 @@ bool TensorGuard::matches(const at::Tensor& tensor) const {
 
 std::string TensorGuard::difference(const at::Tensor& tensor) const {
   if (matches(tensor)) return "";
+  if (tensor.defined()) {
+    if (const char* kind = torch_compat::why_not_strided(tensor))
+      return std::string("it is ") + kind;
+  }
   if (auto found = metadata_.difference(tensor); !found.empty()) return found;
   if (tensor.requires_grad() != requires_grad_) {
     return instead("requires_grad", tensor.requires_grad(), requires_grad_);

@@ -35,6 +35,13 @@ TEST(TensorGuard, NamesEachPropertyThatDiffers) {
   expect(at::zeros({3, 3}).slice(0, 1), "storage_offset 3 instead of 0");
 }
 
+TEST(TensorGuard, TellsATensorWithoutStrides) {
+  const auto plain = at::zeros({2, 3});
+  const TensorGuard guard(plain);
+  EXPECT_FALSE(guard.matches(plain.to_sparse()));
+  EXPECT_EQ(guard.difference(plain.to_sparse()), "it is a sparse or mkldnn tensor");
+}
+
 TEST(TensorGuard, TellsALeafFromAResult) {
   const auto leaf = at::zeros({2}).requires_grad_();
   const TensorGuard guard(leaf);
