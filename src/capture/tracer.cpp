@@ -270,7 +270,8 @@ std::vector<shapes::Spec> newly_made(const ops::OpEntry& entry, at::ArrayRef<c10
         if (entry.returned_arg[other] < 0) {
           ++others;
         } else {
-          ops::for_each_tensor(args[entry.returned_arg[other]], [&](const at::Tensor&) { ++others; });
+          ops::for_each_tensor(args[entry.returned_arg[other]],
+                               [&](const at::Tensor&) { ++others; });
         }
       }
       mine = specs.size() - others;
