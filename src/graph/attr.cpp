@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "graph/hash_bits.h"
+#include "graph/members.h"
 
 namespace antegrad {
 namespace {
@@ -41,12 +42,8 @@ struct Hasher {
   uint64_t state;
   void add(uint64_t word) { state = mix_bits(state, word); }
 
-  void operator()(const attr::None&) {}
-  void operator()(const attr::Input&) {}
-  void operator()(const attr::InputList& list) { (*this)(list.present); }
   void operator()(const IntExpr& value) { add(hash_value(value)); }
   void operator()(double value) { add(std::bit_cast<uint64_t>(value)); }
-  void operator()(bool value) { add(value ? 1 : 0); }
   void operator()(const std::complex<double>& value) {
     (*this)(value.real());
     (*this)(value.imag());
@@ -55,23 +52,15 @@ struct Hasher {
     add(text.size());
     for (const char c : text) add(static_cast<unsigned char>(c));
   }
-  void operator()(DType dtype) { add(static_cast<uint64_t>(dtype)); }
-  void operator()(const attr::Layout& layout) { (*this)(layout.name); }
-  void operator()(const attr::MemoryFormat& format) { (*this)(format.name); }
-  void operator()(Device device) {
-    add(static_cast<uint64_t>(device.kind));
-    add(static_cast<uint64_t>(device.index));
+  template <class Number>
+  requires std::is_enum_v<Number> || std::is_integral_v<Number>
+  void operator()(Number number) { add(static_cast<uint64_t>(number)); }
+  template <class... T>
+  void operator()(const std::variant<T...>& value) {
+    add(value.index());
+    std::visit(*this, value);
   }
-  void operator()(attr::Generator generator) { add(static_cast<uint64_t>(generator.index)); }
-  void operator()(attr::Opaque opaque) { add(static_cast<uint64_t>(opaque.index)); }
-  void operator()(const attr::Scalar& scalar) {
-    add(scalar.value.index());
-    std::visit(*this, scalar.value);
-  }
-  void operator()(const attr::WrappedNumber& number) {
-    (*this)(number.value);
-    (*this)(number.dtype);
-  }
+  void operator()(const Record auto& record) { each_member(record, *this); }
   template <class T>
   void operator()(const std::vector<T>& list) {
     add(list.size());
@@ -100,8 +89,8 @@ int Attr::input_count() const {
 }
 
 uint64_t hash_value(const Attr& attr) {
-  Hasher hasher{attr.value.index()};
-  std::visit([&hasher](const auto& value) { hasher(value); }, attr.value);
+  Hasher hasher{0};
+  hasher(attr.value);
   return hasher.state;
 }
 

@@ -20,25 +20,10 @@ bool same_value(const Graph& a, const Graph& b, ValueId id) {
          (x.kind != ValueKind::tensor || x.meta == y.meta);
 }
 
-bool same_input(const Graph& a, const Graph& b, const Input& x, const Input& y) {
-  return x.value == y.value && x.kind == y.kind && x.source == y.source &&
-         x.requires_grad == y.requires_grad && x.mutates_data == y.mutates_data &&
-         x.mutates_metadata == y.mutates_metadata && x.inner == y.inner &&
-         x.version_bumps == y.version_bumps && x.index == y.index && same_value(a, b, x.value);
-}
-
 bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
   const auto same = [&](ValueId id) { return same_value(a, b, id); };
-  return x.op == y.op && x.inputs == y.inputs && x.args == y.args && x.outputs == y.outputs &&
-         x.tokens == y.tokens && x.phase == y.phase && x.id == y.id && x.block == y.block &&
-         x.recompute == y.recompute && std::all_of(x.outputs.begin(), x.outputs.end(), same) &&
+  return x == y && std::all_of(x.outputs.begin(), x.outputs.end(), same) &&
          std::all_of(x.inputs.begin(), x.inputs.end(), same);
-}
-
-bool same_output(const Output& x, const Output& y) {
-  return x.value == y.value && x.kind == y.kind && x.index == y.index && x.alias == y.alias &&
-         x.requires_grad == y.requires_grad && x.leaf == y.leaf && x.inner == y.inner &&
-         x.version == y.version && x.own_view == y.own_view;
 }
 
 std::string count_difference(const char* what, size_t a, size_t b) {
@@ -55,7 +40,8 @@ std::string first_difference(const Graph& a, const Graph& b) {
   if (a.blocks != b.blocks) return "blocks";
   const size_t inputs = std::min(a.inputs.size(), b.inputs.size());
   for (size_t i = 0; i < inputs; ++i) {
-    if (!same_input(a, b, a.inputs[i], b.inputs[i]))
+    const bool same = a.inputs[i] == b.inputs[i] && same_value(a, b, a.inputs[i].value);
+    if (!same)
       return fmt::format("input {}: {} and {}", i, input_text(a, a.inputs[i]),
                          input_text(b, b.inputs[i]));
   }
@@ -66,7 +52,7 @@ std::string first_difference(const Graph& a, const Graph& b) {
   }
   const size_t outputs = std::min(a.outputs.size(), b.outputs.size());
   for (size_t i = 0; i < outputs; ++i) {
-    if (!same_output(a.outputs[i], b.outputs[i]))
+    if (a.outputs[i] != b.outputs[i])
       return fmt::format("output {}: {} and {}", i, output_text(a.outputs[i]),
                          output_text(b.outputs[i]));
   }
@@ -78,7 +64,5 @@ std::string first_difference(const Graph& a, const Graph& b) {
   }
   return "";
 }
-
-bool same_graph(const Graph& a, const Graph& b) { return first_difference(a, b).empty(); }
 
 }  // namespace antegrad

@@ -10,11 +10,8 @@
 
 namespace antegrad {
 
-/// True if everything that inputs, nodes and outputs mention is equal: names, ids, metadata,
-/// storages, records and arguments. Unused values are not compared.
-bool same_graph(const Graph& a, const Graph& b);
-
-/// Describes the first difference; empty if there is none. For tests and audits.
+/// Describes the first difference in what inputs, nodes and outputs mention: names, ids, metadata,
+/// storages, records and arguments. Empty if there is none. Unused values are not compared.
 std::string first_difference(const Graph& a, const Graph& b);
 
 }  // namespace antegrad

@@ -16,7 +16,6 @@
 ///     backward: [saved..., tokens..., tangents...] -> [tokens..., gradients...]
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -104,6 +103,8 @@ struct Node {
   bool repeatable() const;
   /// A draw that gives the same bits again from the saved states of its generators.
   bool replayable() const;
+
+  friend bool operator==(const Node&, const Node&) = default;
 };
 
 enum class InputKind : uint8_t { primal, tangent, saved, generator_token, effect_token };
@@ -146,6 +147,7 @@ struct Input {
   /// tangent: position of its output among the graph's outputs; generator_token, saved token:
   /// generator
   int32_t index = -1;
+  friend bool operator==(const Input&, const Input&) = default;
 };
 
 enum class OutputKind : uint8_t {
@@ -208,6 +210,7 @@ struct Output {
 
   /// Its history leads into the region, so it has a tangent.
   bool differentiable() const;
+  friend bool operator==(const Output&, const Output&) = default;
 };
 
 /// A tensor that the caller may hold after the call.

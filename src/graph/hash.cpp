@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "graph/members.h"
+
 namespace antegrad {
 namespace {
 
@@ -15,20 +17,15 @@ namespace {
 class Serialiser {
  public:
   void graph(const Graph& graph) {
-    strings(graph.symbols);
-    strings(graph.generators);
-    strings(graph.opaque_names);
-    number(graph.blocks.size());
-    for (const int32_t block : graph.blocks) number(block);
+    (*this)(graph.symbols);
+    (*this)(graph.generators);
+    (*this)(graph.opaque_names);
+    (*this)(graph.blocks);
     number(graph.inputs.size());
     for (const Input& input : graph.inputs) {
       value(graph, input.value);
-      number(input.kind);
-      number(input.index);
-      number(input.source.kind);
-      number(input.source.index);
-      (*this)(input.source.name);
-      number(input.source.via);
+      numbers(input.kind, input.index);
+      (*this)(input.source);
       number(input.version_bumps);
       number(input.requires_grad | input.mutates_data << 1 | input.mutates_metadata << 2 |
              input.inner << 3);
@@ -36,12 +33,8 @@ class Serialiser {
     number(graph.nodes.size());
     for (const Node& node : graph.nodes) {
       (*this)(node.op.name());
-      number(node.phase);
-      number(node.block);
-      number(node.recompute);
-      number(node.tokens);
-      number(node.args.size());
-      for (const Attr& arg : node.args) attr(arg.value);
+      numbers(node.phase, node.block, node.recompute, node.tokens, node.args.size());
+      for (const Attr& arg : node.args) (*this)(arg.value);
       number(node.inputs.size());
       for (const ValueId input : node.inputs) value(graph, input);
       number(node.outputs.size());
@@ -50,10 +43,8 @@ class Serialiser {
     number(graph.outputs.size());
     for (const Output& output : graph.outputs) {
       value(graph, output.value);
-      number(output.kind);
-      number(output.index);
-      number(output.alias.kind);
-      number(output.alias.index);
+      numbers(output.kind, output.index);
+      (*this)(output.alias);
       number(output.requires_grad | output.leaf << 1 | output.inner << 2 |
              static_cast<int>(output.own_view) << 3);
       number(output.version);
@@ -65,9 +56,6 @@ class Serialiser {
     return {hash.high64, hash.low64};
   }
 
-  void operator()(const attr::None&) {}
-  void operator()(const attr::Input&) {}
-  void operator()(const attr::InputList& list) { (*this)(list.present); }
   void operator()(double value) { raw(value); }
   void operator()(bool value) { raw(static_cast<char>(value)); }
   void operator()(const std::complex<double>& value) { raw(value); }
@@ -75,20 +63,20 @@ class Serialiser {
     number(text.size());
     bytes_.append(text);
   }
-  void operator()(DType dtype) { number(dtype); }
-  void operator()(const attr::Layout& layout) { (*this)(layout.name); }
-  void operator()(const attr::MemoryFormat& format) { (*this)(format.name); }
-  void operator()(Device device) {
-    number(device.kind);
-    number(device.index);
+  template <class Number>
+  requires std::is_enum_v<Number> || std::is_integral_v<Number>
+  void operator()(Number value) { number(value); }
+  template <class... T>
+  void operator()(const std::variant<T...>& value) {
+    number(value.index());
+    std::visit([this](const auto& content) { (*this)(content); }, value);
   }
-  void operator()(attr::Generator generator) { number(generator.index); }
-  void operator()(attr::Opaque opaque) { number(opaque.index); }
-  void operator()(const attr::Scalar& scalar) { attr(scalar.value); }
-  void operator()(const attr::WrappedNumber& wrapped) {
-    (*this)(wrapped.value);
-    (*this)(wrapped.dtype);
+  template <class T>
+  void operator()(const std::vector<T>& entries) {
+    number(entries.size());
+    for (const auto& entry : entries) (*this)(static_cast<const T&>(entry));
   }
+  void operator()(const Record auto& record) { each_member(record, *this); }
   void operator()(const IntExpr& expr) {
     number(expr.kind());
     if (expr.is_constant()) {
@@ -96,14 +84,9 @@ class Serialiser {
     } else if (expr.kind() == IntExpr::Kind::symbol) {
       number(expr.symbol_id());
     } else {
-      list(expr.operands());
+      (*this)(expr.operands());
     }
   }
-  void operator()(const Shape& shape) { list(shape); }
-  void operator()(const std::vector<double>& values) { list(values); }
-  void operator()(const std::vector<bool>& values) { list(values); }
-  void operator()(const std::vector<std::string>& values) { list(values); }
-  void operator()(const std::vector<attr::Scalar>& values) { list(values); }
 
  private:
   template <class T>
@@ -116,17 +99,7 @@ class Serialiser {
   void number(T value) {
     raw(static_cast<int64_t>(value));
   }
-  template <class T>
-  void list(const std::vector<T>& entries) {
-    number(entries.size());
-    for (const auto& entry : entries) (*this)(static_cast<const T&>(entry));
-  }
-  template <class Variant>
-  void attr(const Variant& variant) {
-    number(variant.index());
-    std::visit([this](const auto& content) { (*this)(content); }, variant);
-  }
-  void strings(const std::vector<std::string>& texts) { list(texts); }
+  void numbers(auto... values) { (number(values), ...); }
 
   /// A number for what is met for the first time, the same number ever after.
   using Numbering = std::unordered_map<int32_t, int32_t>;
@@ -144,12 +117,7 @@ class Serialiser {
     number(renumbered(storages_, described.storage.number()));
     number(renumbered(classes_, described.alias_class.number()));
     if (described.kind != ValueKind::tensor) return;
-    const TensorMeta& meta = described.meta;
-    (*this)(meta.dtype);
-    (*this)(meta.device);
-    (*this)(meta.sizes);
-    (*this)(meta.strides);
-    (*this)(meta.offset);
+    (*this)(described.meta);
   }
 
   std::string bytes_;

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "graph/members.h"
+
 namespace antegrad {
 namespace {
 
@@ -164,17 +166,6 @@ void pass(Io& io, IntExpr& expr) {
   }
 }
 
-template <class Io>
-void pass(Io& io, Device& device) {
-  pass(io, device.kind);
-  pass(io, device.index);
-}
-
-template <class Io>
-void pass(Io& /*io*/, attr::None& /*none*/) {}
-template <class Io>
-void pass(Io& /*io*/, attr::Input& /*input*/) {}
-
 // The alternative that a variant holds, by its number.
 template <class Io, class... T>
 void pass(Io& io, std::variant<T...>& value) {
@@ -187,30 +178,9 @@ void pass(Io& io, std::variant<T...>& value) {
   std::visit([&](auto& held) { pass(io, held); }, value);
 }
 
-template <class Io>
-void pass(Io& io, attr::Scalar& scalar) {
-  pass(io, scalar.value);
-}
-template <class Io>
-void pass(Io& io, attr::WrappedNumber& number) {
-  pass(io, number.value);
-  pass(io, number.dtype);
-}
-template <class Io>
-void pass(Io& io, attr::Layout& layout) {
-  pass(io, layout.name);
-}
-template <class Io>
-void pass(Io& io, attr::MemoryFormat& format) {
-  pass(io, format.name);
-}
-template <class Io>
-void pass(Io& io, attr::Generator& generator) {
-  pass(io, generator.index);
-}
-template <class Io>
-void pass(Io& io, attr::Opaque& opaque) {
-  pass(io, opaque.index);
+template <class Io, Record T>
+void pass(Io& io, T& record) {
+  each_member(record, [&](auto& member) { pass(io, member); });
 }
 
 template <class Io, class T, class Each>
@@ -236,10 +206,6 @@ void pass(Io& io, std::vector<bool>& list) {
   }
 }
 template <class Io>
-void pass(Io& io, attr::InputList& list) {
-  pass(io, list.present);
-}
-template <class Io>
 void pass(Io& io, Attr& attr) {
   pass(io, attr.value);
 }
@@ -247,12 +213,13 @@ void pass(Io& io, Attr& attr) {
 template <class Io>
 void pass(Io& io, TensorMeta& meta) {
   io.once(meta, io.metas, [](auto& inner, TensorMeta& content) {
-    pass(inner, content.dtype);
-    pass(inner, content.device);
-    pass(inner, content.sizes);
-    pass(inner, content.strides);
-    pass(inner, content.offset);
+    each_member(content, [&](auto& member) { pass(inner, member); });
   });
+}
+
+template <class Io>
+void pass_all(Io& io, auto&... members) {
+  (pass(io, members), ...);
 }
 
 // Most values own their storage.
@@ -285,29 +252,15 @@ void pass(Io& io, Node& node, int32_t position, ValueId& newest) {
 template <class Io>
 void pass(Io& io, Input& input) {
   pass(io, input.value);
-  pass(io, input.kind);
-  pass(io, input.source.kind);
-  pass(io, input.source.index);
-  pass(io, input.source.name);
-  pass(io, input.source.via);
-  for (bool* flag :
-       {&input.requires_grad, &input.mutates_data, &input.mutates_metadata, &input.inner}) {
-    pass(io, *flag);
-  }
-  pass(io, input.version_bumps);
-  pass(io, input.index);
+  pass_all(io, input.kind, input.source, input.requires_grad, input.mutates_data,
+           input.mutates_metadata, input.inner, input.version_bumps, input.index);
 }
 
 template <class Io>
 void pass(Io& io, Output& output) {
   pass(io, output.value);
-  pass(io, output.kind);
-  pass(io, output.index);
-  pass(io, output.alias.kind);
-  pass(io, output.alias.index);
-  for (bool* flag : {&output.requires_grad, &output.leaf, &output.inner}) pass(io, *flag);
-  pass(io, output.version);
-  pass(io, output.own_view);
+  pass_all(io, output.kind, output.index, output.alias, output.requires_grad, output.leaf,
+           output.inner, output.version, output.own_view);
 }
 
 template <class Io>

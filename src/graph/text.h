@@ -4,7 +4,7 @@
 /// Prints a graph in the textual form of docs/graph-format.md, which parse_graph() reads.
 ///
 /// The graph need not be valid, so an error message can show what is wrong. The text of a valid
-/// graph parses back to the same graph (same_graph()); dead values are omitted.
+/// graph parses back to the same graph (first_difference()); dead values are omitted.
 
 #include <string>
 

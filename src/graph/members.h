@@ -1,0 +1,49 @@
+#pragma once
+
+/// \file
+/// The members of the records that graphs and attributes consist of, in one order, for what visits
+/// all of them: hashes and the packed form.
+
+#include <tuple>
+
+#include "graph/graph.h"
+
+namespace antegrad {
+
+constexpr auto members_of(const attr::None*) { return std::tuple(); }
+constexpr auto members_of(const attr::Input*) { return std::tuple(); }
+constexpr auto members_of(const attr::InputList*) { return std::tuple(&attr::InputList::present); }
+constexpr auto members_of(const attr::Scalar*) { return std::tuple(&attr::Scalar::value); }
+constexpr auto members_of(const attr::WrappedNumber*) {
+  return std::tuple(&attr::WrappedNumber::value, &attr::WrappedNumber::dtype);
+}
+constexpr auto members_of(const attr::Layout*) { return std::tuple(&attr::Layout::name); }
+constexpr auto members_of(const attr::MemoryFormat*) {
+  return std::tuple(&attr::MemoryFormat::name);
+}
+constexpr auto members_of(const attr::Generator*) { return std::tuple(&attr::Generator::index); }
+constexpr auto members_of(const attr::Opaque*) { return std::tuple(&attr::Opaque::index); }
+constexpr auto members_of(const Device*) { return std::tuple(&Device::kind, &Device::index); }
+constexpr auto members_of(const TensorMeta*) {
+  return std::tuple(&TensorMeta::dtype, &TensorMeta::device, &TensorMeta::sizes,
+                    &TensorMeta::strides, &TensorMeta::offset);
+}
+constexpr auto members_of(const Source*) {
+  return std::tuple(&Source::kind, &Source::index, &Source::name, &Source::via);
+}
+constexpr auto members_of(const OutputAlias*) {
+  return std::tuple(&OutputAlias::kind, &OutputAlias::index);
+}
+
+template <class T>
+concept Record = requires(const T* record) {
+  members_of(record);
+};
+
+/// Calls `visit` with each member of a record, which may be const.
+template <class T, class Visit>
+void each_member(T& record, Visit&& visit) {
+  std::apply([&](auto... member) { (visit(record.*member), ...); }, members_of(&record));
+}
+
+}  // namespace antegrad
