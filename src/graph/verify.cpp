@@ -7,10 +7,11 @@
 #include "graph/verify_rules.h"
 
 namespace antegrad {
+
 namespace {
 
-using verify_detail::Facts;
-using verify_detail::Rule;
+constexpr const verify_detail::Rules* kAllRules[] = {
+    &verify_detail::form_rules, &verify_detail::storage_rules, &verify_detail::record_rules};
 
 }  // namespace
 
@@ -21,10 +22,9 @@ void verify_detail::fail(const Graph& graph, const Node& node, const std::string
 }
 
 void verify(const Graph& graph) {
-  Facts facts(graph);
-  for (const auto& rules : {verify_detail::form_rules(), verify_detail::storage_rules(),
-                            verify_detail::record_rules()}) {
-    for (const Rule& rule : rules) {
+  verify_detail::Facts facts(graph);
+  for (const auto* rules : kAllRules) {
+    for (const auto& rule : *rules) {
       try {
         rule.check(facts);
       } catch (const verify_detail::Violation& violation) {
@@ -37,9 +37,8 @@ void verify(const Graph& graph) {
 
 std::vector<std::string> verifier_rules() {
   std::vector<std::string> names;
-  for (const auto& rules : {verify_detail::form_rules(), verify_detail::storage_rules(),
-                            verify_detail::record_rules()}) {
-    for (const Rule& rule : rules) names.emplace_back(rule.name);
+  for (const auto* rules : kAllRules) {
+    for (const auto& rule : *rules) names.emplace_back(rule.name);
   }
   return names;
 }

@@ -216,7 +216,9 @@ void forward_does_not_wait_for_backward(Facts& facts) {
   }
 }
 
-constexpr Rule kFormRules[] = {
+}  // namespace
+
+constexpr Rules form_rules = {
     {"every id names a value", ids_name_values},
     {"a value has one definition", one_definition},
     {"a value is defined before it is used", defined_before_use},
@@ -229,9 +231,5 @@ constexpr Rule kFormRules[] = {
     {"every symbol has a name", symbols_are_named},
     {"the forward pass uses nothing of the backward pass", forward_does_not_wait_for_backward},
 };
-
-}  // namespace
-
-std::span<const Rule> form_rules() { return kFormRules; }
 
 }  // namespace antegrad::verify_detail

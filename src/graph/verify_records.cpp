@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <span>
+#include <string_view>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -26,58 +29,47 @@ bool is_primal(const Graph& graph, int32_t index) {
   return below(index, graph.inputs.size()) && graph.inputs[index].kind == InputKind::primal;
 }
 
-void calling_convention(Facts& facts) {
+template <class Records, class Words>
+void check_order(const Records& records, std::span<const int> places, const Words& words,
+                 std::string_view side) {
   int place = 0;
-  for (const Input& input : facts.graph.inputs) {
-    const int next = kInputPlace[static_cast<size_t>(input.kind)];
+  for (const auto& record : records) {
+    const int next = places[static_cast<size_t>(record.kind)];
     if (next < place) {
-      fail(fmt::format("the {} %{} comes too late among the inputs",
-                       text::word(text::kInputKinds, input.kind), input.value));
-    }
-    place = next;
-  }
-  place = 0;
-  for (const Output& output : facts.graph.outputs) {
-    const int next = kOutputPlace[static_cast<size_t>(output.kind)];
-    if (next < place) {
-      fail(fmt::format("the {} %{} comes too late among the outputs",
-                       text::word(text::kOutputKinds, output.kind), output.value));
+      fail(fmt::format("the {} %{} comes too late among the {}s", text::word(words, record.kind),
+                       record.value, side));
     }
     place = next;
   }
 }
 
-void tokens_have_token_records(Facts& facts) {
-  const Graph& graph = facts.graph;
-  for (const Input& input : graph.inputs) {
-    const bool token = graph.value(input.value).kind == ValueKind::token;
-    const bool declared =
-        input.kind == InputKind::generator_token || input.kind == InputKind::effect_token;
-    const bool state = token && input.kind == InputKind::saved;
-    if (token != declared && !state) {
-      fail(fmt::format("the input %{} is called {}", input.value,
-                       text::word(text::kInputKinds, input.kind)));
-    }
-    if ((state || input.kind == InputKind::generator_token) &&
-        !below(input.index, graph.generators.size())) {
-      fail(fmt::format("the input %{} belongs to generator {}", input.value, input.index));
-    }
-  }
-  for (const Output& output : graph.outputs) {
+void calling_convention(Facts& facts) {
+  check_order(facts.graph.inputs, kInputPlace, text::kInputKinds, "input");
+  check_order(facts.graph.outputs, kOutputPlace, text::kOutputKinds, "output");
+}
+
+template <class Records, class Words>
+void check_tokens(const Graph& graph, const Records& records, const Words& words,
+                  std::string_view side) {
+  for (const auto& record : records) {
+    using Kind = std::remove_cvref_t<decltype(record.kind)>;
     const bool token =
-        output.value != kNoValue && graph.value(output.value).kind == ValueKind::token;
-    const bool declared =
-        output.kind == OutputKind::generator_token || output.kind == OutputKind::effect_token;
-    const bool state = token && output.kind == OutputKind::saved;
-    if (token != declared && !state) {
-      fail(fmt::format("the output %{} is called {}", output.value,
-                       text::word(text::kOutputKinds, output.kind)));
+        record.value != kNoValue && graph.value(record.value).kind == ValueKind::token;
+    const bool of_generator = record.kind == Kind::generator_token;
+    const bool state = token && record.kind == Kind::saved;
+    if (token != (of_generator || record.kind == Kind::effect_token) && !state) {
+      fail(fmt::format("the {} %{} is called {}", side, record.value,
+                       text::word(words, record.kind)));
     }
-    if ((state || output.kind == OutputKind::generator_token) &&
-        !below(output.index, graph.generators.size())) {
-      fail(fmt::format("the output %{} belongs to generator {}", output.value, output.index));
+    if ((state || of_generator) && !below(record.index, graph.generators.size())) {
+      fail(fmt::format("the {} %{} belongs to generator {}", side, record.value, record.index));
     }
   }
+}
+
+void tokens_have_token_records(Facts& facts) {
+  check_tokens(facts.graph, facts.graph.inputs, text::kInputKinds, "input");
+  check_tokens(facts.graph, facts.graph.outputs, text::kOutputKinds, "output");
 }
 
 void only_results_and_gradients_may_be_undefined(Facts& facts) {
@@ -145,7 +137,9 @@ void aliases_refer_to_what_exists(Facts& facts) {
   }
 }
 
-constexpr Rule kRecordsRules[] = {
+}  // namespace
+
+constexpr Rules record_rules = {
     {"inputs and outputs follow the calling convention", calling_convention},
     {"tokens, and only tokens, have records of tokens", tokens_have_token_records},
     {"only results and gradients may be undefined", only_results_and_gradients_may_be_undefined},
@@ -153,9 +147,5 @@ constexpr Rule kRecordsRules[] = {
     {"records of outputs refer to what exists", outputs_refer_to_what_exists},
     {"alias records refer to what exists", aliases_refer_to_what_exists},
 };
-
-}  // namespace
-
-std::span<const Rule> record_rules() { return kRecordsRules; }
 
 }  // namespace antegrad::verify_detail

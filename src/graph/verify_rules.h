@@ -4,9 +4,8 @@
 /// Internals of verify(), shared by the files with rules. Not to be included elsewhere.
 
 #include <cstdint>
-#include <span>
+#include <initializer_list>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -43,12 +42,13 @@ struct Facts {
 };
 
 struct Rule {
-  std::string_view name;  ///< what must hold, as text
+  const char* name;  ///< what must hold, as text
   void (*check)(Facts& facts);
 };
 
-std::span<const Rule> form_rules();     ///< ids, definitions, arguments, tokens, phases
-std::span<const Rule> storage_rules();  ///< which values share memory
-std::span<const Rule> record_rules();   ///< records of inputs and outputs
+using Rules = std::initializer_list<Rule>;
+extern const Rules form_rules;     ///< ids, definitions, arguments, tokens, phases
+extern const Rules storage_rules;  ///< which values share memory
+extern const Rules record_rules;   ///< records of inputs and outputs
 
 }  // namespace antegrad::verify_detail

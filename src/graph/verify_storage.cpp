@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -136,7 +135,9 @@ void gradients_share_nothing(Facts& facts) {
   }
 }
 
-constexpr Rule kStorageRules[] = {
+}  // namespace
+
+constexpr Rules storage_rules = {
     {"an input owns its storage", inputs_own_their_storage},
     {"views and in-place operators share storage with input 0, all others own theirs",
      only_views_share_storage},
@@ -145,9 +146,5 @@ constexpr Rule kStorageRules[] = {
     {"a result that shares storage has an alias record", shared_results_say_so},
     {"a gradient shares storage with no primal, result or other gradient", gradients_share_nothing},
 };
-
-}  // namespace
-
-std::span<const Rule> storage_rules() { return kStorageRules; }
 
 }  // namespace antegrad::verify_detail
