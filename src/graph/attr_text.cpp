@@ -1,6 +1,5 @@
 #include <bit>
 #include <cmath>
-#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -12,6 +11,7 @@ namespace antegrad {
 namespace {
 
 using text::quoted;
+using text::word_text;
 
 std::string number_text(double value) {
   if (std::isnan(value)) {
@@ -23,10 +23,6 @@ std::string number_text(double value) {
   std::string text = fmt::format("{}", value);  // the shortest digits that read back the same
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
-}
-
-std::string word_text(const std::string& word) {
-  return text::is_bare_word(word) ? word : quoted(word);
 }
 
 class AttrPrinter {

@@ -24,11 +24,10 @@ constexpr std::array<std::string_view, 5> kOwners = {"program", "held", "argumen
                                                      "written"};
 constexpr std::array<std::string_view, 7> kForms = {
     "input", "input_copy", "written_input", "handed_out", "raw", "generator_state", "number"};
-constexpr std::array<std::string_view, 3> kOwnViews = {"none", "in_function", "without_grad"};
 
 const auto& words_of(Owner) { return kOwners; }
 const auto& words_of(SavedSlot::Form) { return kForms; }
-const auto& words_of(OwnView) { return kOwnViews; }
+const auto& words_of(OwnView) { return text::kOwnViews; }
 const auto& words_of(OutputAlias::Kind) { return text::kAliasKinds; }
 
 std::string written(int32_t value) { return std::to_string(value); }

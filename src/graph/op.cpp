@@ -1,7 +1,7 @@
 #include "graph/op.h"
 
+#include <algorithm>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -9,17 +9,13 @@
 #include <antegrad/error.h>
 
 #include "graph/op_traits_table.h"
+#include "graph/text_words.h"
 
 namespace antegrad {
 namespace {
 
 bool is_word(std::string_view text) {
-  if (text.empty()) return false;
-  for (const char c : text) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (!letter && !(c >= '0' && c <= '9') && c != '_') return false;
-  }
-  return true;
+  return !text.empty() && std::all_of(text.begin(), text.end(), text::is_name_character);
 }
 
 /// Splits "namespace::base.overload" after the base; throws GraphError when it has another form.

@@ -1,5 +1,6 @@
 #include "graph/parse.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -187,12 +188,7 @@ class GraphParser {
     cursor_.expect(":");
     cursor_.peek();
     Value value;
-    if (const auto kind = text::from_word<ValueKind>(text::kValueKinds, cursor_.peek_word())) {
-      cursor_.take(cursor_.peek_word());
-      value.kind = *kind;
-    } else {
-      value.meta = parse_meta();
-    }
+    if (!take_kind(text::kValueKinds, value.kind)) value.meta = parse_meta();
     const auto storage = [&](std::string_view mark, std::string_view expected, auto otherwise) {
       return cursor_.take(mark) ? StorageId::from(cursor_.number<int32_t>(expected))
                                 : StorageId(otherwise);
@@ -204,6 +200,16 @@ class GraphParser {
   }
 
   // --- inputs and outputs -----------------------------------------------------------------------
+
+  /// Takes one of these words where it comes next; leaves `value` otherwise.
+  template <class Enum, size_t N>
+  bool take_kind(const std::array<std::string_view, N>& table, Enum& value) {
+    const std::string_view word = cursor_.peek_word();
+    const auto kind = text::from_word<Enum>(table, word);
+    if (!kind) return false;
+    value = *kind;
+    return cursor_.take(word);
+  }
 
   template <class Enum, size_t N>
   Enum parse_kind(const std::array<std::string_view, N>& table, std::string_view expected) {
@@ -229,15 +235,10 @@ class GraphParser {
     input.kind =
         parse_kind<InputKind>(text::kInputKinds, "primal, tangent, saved, generator or effect");
     input.index = parse_index();
-    if (const auto kind = text::from_word<Source::Kind>(text::kSourceKinds, cursor_.peek_word())) {
-      cursor_.take(cursor_.peek_word());
-      input.source.kind = *kind;
+    if (take_kind(text::kSourceKinds, input.source.kind)) {
       input.source.index = parse_index();
       if (cursor_.peek() == '"') input.source.name = cursor_.quoted_string();
-      if (const auto via = text::from_word<Source::Via>(text::kSourceVias, cursor_.peek_word())) {
-        cursor_.take(cursor_.peek_word());
-        input.source.via = *via;
-      }
+      take_kind(text::kSourceVias, input.source.via);
     }
     input.requires_grad = cursor_.take("grad");
     input.mutates_data = cursor_.take("mutates_data");
@@ -255,18 +256,12 @@ class GraphParser {
                                          "result, base, mutated, generator, effect, saved or "
                                          "gradient");
     output.index = parse_index();
-    if (const auto kind =
-            text::from_word<OutputAlias::Kind>(text::kAliasKinds, cursor_.peek_word())) {
-      cursor_.take(cursor_.peek_word());
-      output.alias.kind = *kind;
-      output.alias.index = parse_index();
-    }
+    if (take_kind(text::kAliasKinds, output.alias.kind)) output.alias.index = parse_index();
     output.requires_grad = cursor_.take("grad");
     output.leaf = cursor_.take("leaf");
     output.inner = cursor_.take("inner");
     output.version = parse_version();
-    if (cursor_.take("in_function")) output.own_view = OwnView::in_function;
-    if (cursor_.take("without_grad")) output.own_view = OwnView::without_grad;
+    take_kind(text::kOwnViews, output.own_view);
     graph_.outputs.push_back(output);
     cursor_.next_line();
   }
@@ -312,10 +307,7 @@ class GraphParser {
     }
     parse_call(node);
     if (cursor_.take("in")) node.block = cursor_.number<int32_t>("a block");
-    if (const auto says = text::from_word<Recompute>(text::kRecompute, cursor_.peek_word())) {
-      node.recompute = *says;
-      cursor_.expect(text::word(text::kRecompute, *says));
-    }
+    take_kind(text::kRecompute, node.recompute);
     node.id = cursor_.trailing_number();
     graph_.nodes.push_back(std::move(node));
     cursor_.next_line();
@@ -376,23 +368,19 @@ class GraphParser {
   }
 
   void check_attr_symbols(const Attr& attr, size_t position) {
-    if (attr.is<IntExpr>()) check_symbols(attr.as<IntExpr>(), position);
-    if (attr.is<Shape>()) {
-      for (const IntExpr& entry : attr.as<Shape>()) check_symbols(entry, position);
+    const auto check_scalar = [&](const attr::Scalar& scalar) {
+      if (const auto* expr = std::get_if<IntExpr>(&scalar.value)) check_symbols(*expr, position);
+    };
+    if (const auto* expr = std::get_if<IntExpr>(&attr.value)) check_symbols(*expr, position);
+    if (const auto* shape = std::get_if<Shape>(&attr.value)) {
+      for (const IntExpr& entry : *shape) check_symbols(entry, position);
     }
-    if (attr.is<attr::Scalar>()) check_scalar_symbols(attr.as<attr::Scalar>(), position);
-    if (attr.is<attr::WrappedNumber>()) {
-      check_scalar_symbols(attr.as<attr::WrappedNumber>().value, position);
+    if (const auto* scalar = std::get_if<attr::Scalar>(&attr.value)) check_scalar(*scalar);
+    if (const auto* number = std::get_if<attr::WrappedNumber>(&attr.value))
+      check_scalar(number->value);
+    if (const auto* list = std::get_if<std::vector<attr::Scalar>>(&attr.value)) {
+      std::for_each(list->begin(), list->end(), check_scalar);
     }
-    if (attr.is<std::vector<attr::Scalar>>()) {
-      for (const attr::Scalar& scalar : attr.as<std::vector<attr::Scalar>>()) {
-        check_scalar_symbols(scalar, position);
-      }
-    }
-  }
-
-  void check_scalar_symbols(const attr::Scalar& scalar, size_t position) {
-    if (const auto* expr = std::get_if<IntExpr>(&scalar.value)) check_symbols(*expr, position);
   }
 
   TextCursor cursor_;

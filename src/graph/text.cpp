@@ -31,14 +31,14 @@ std::string text::quoted(std::string_view text) {
   return result + '"';
 }
 
+std::string text::word_text(std::string_view word) {
+  return is_bare_word(word) ? std::string(word) : quoted(word);
+}
+
 namespace {
 
 constexpr size_t kRecordColumn = 36;  // where the record of an input starts
 constexpr size_t kNodeIdColumn = 88;  // where the id of a node starts, unless its line is longer
-
-std::string word_text(const std::string& word) {
-  return text::is_bare_word(word) ? word : text::quoted(word);
-}
 
 std::string shape_text(const Shape& shape, char open, char close) {
   std::string text(1, open);
@@ -100,13 +100,11 @@ std::string input_text(const Graph& graph, const Input& input) {
   text += text::word(text::kInputKinds, input.kind);
   if (input.index != -1) text += fmt::format(" {}", input.index);
   if (input.source != Source{}) {
-    text += " ";
-    text += text::word(text::kSourceKinds, input.source.kind);
+    text += fmt::format(" {}", text::word(text::kSourceKinds, input.source.kind));
     if (input.source.index != -1) text += fmt::format(" {}", input.source.index);
     if (!input.source.name.empty()) text += " " + text::quoted(input.source.name);
     if (input.source.via != Source::Via::itself) {
-      text += " ";
-      text += text::word(text::kSourceVias, input.source.via);
+      text += fmt::format(" {}", text::word(text::kSourceVias, input.source.via));
     }
   }
   if (input.requires_grad) text += " grad";
@@ -119,20 +117,19 @@ std::string input_text(const Graph& graph, const Input& input) {
 
 std::string output_text(const Output& output) {
   std::string text = output.value == kNoValue ? "none" : fmt::format("%{}", output.value);
-  text += " ";
-  text += text::word(text::kOutputKinds, output.kind);
+  text += fmt::format(" {}", text::word(text::kOutputKinds, output.kind));
   if (output.index != -1) text += fmt::format(" {}", output.index);
   if (output.alias != OutputAlias{}) {
-    text += " ";
-    text += text::word(text::kAliasKinds, output.alias.kind);
+    text += fmt::format(" {}", text::word(text::kAliasKinds, output.alias.kind));
     if (output.alias.index != -1) text += fmt::format(" {}", output.alias.index);
   }
   if (output.requires_grad) text += " grad";
   if (output.leaf) text += " leaf";
   if (output.inner) text += " inner";
   if (output.version != 0) text += fmt::format(" version {}", output.version);
-  if (output.own_view == OwnView::in_function) text += " in_function";
-  if (output.own_view == OwnView::without_grad) text += " without_grad";
+  if (output.own_view != OwnView::none) {
+    text += fmt::format(" {}", text::word(text::kOwnViews, output.own_view));
+  }
   return text;
 }
 
@@ -184,9 +181,9 @@ std::string to_text(const Graph& graph) {
     return graph.symbols[i] == id ? id : id + " " + text::quoted(graph.symbols[i]);
   });
   print_line_of(out, "generators", graph.generators,
-                [&graph](size_t i) { return word_text(graph.generators[i]); });
+                [&graph](size_t i) { return text::word_text(graph.generators[i]); });
   print_line_of(out, "opaque", graph.opaque_names,
-                [&graph](size_t i) { return word_text(graph.opaque_names[i]); });
+                [&graph](size_t i) { return text::word_text(graph.opaque_names[i]); });
   print_line_of(out, "blocks", graph.blocks, [&graph](size_t i) {
     return graph.blocks[i] == -1 ? std::string("none") : std::to_string(graph.blocks[i]);
   });

@@ -10,13 +10,6 @@
 #include "graph/text_words.h"
 
 namespace antegrad::text {
-namespace {
-
-bool is_word_character(char c) {
-  return is_letter(c) || is_digit(c) || c == '.' || c == ':' || c == '-';
-}
-
-}  // namespace
 
 std::string_view TextCursor::rest() {
   const size_t blanks = rest_.find_first_not_of(" \t\r");

@@ -4,11 +4,11 @@
 /// Words and characters of the textual form. Printing and parsing share them, so the two cannot
 /// diverge. docs/graph-format.md describes the whole form.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "graph/graph.h"
 
@@ -43,6 +43,8 @@ inline constexpr std::array<std::string_view, 11> kAliasKinds = {"unaliased",
                                                                  "detached_from_output",
                                                                  "data_of_output"};
 
+inline constexpr std::array<std::string_view, 3> kOwnViews = {"", "in_function", "without_grad"};
+
 template <class Enum, size_t N>
 constexpr std::string_view word(const std::array<std::string_view, N>& table, Enum value) {
   return table[static_cast<size_t>(value)];
@@ -69,22 +71,22 @@ constexpr bool is_letter(char c) {
 }
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
+/// The characters of words without quotes, and of names as C and schemas have them.
+constexpr bool is_name_character(char c) { return is_letter(c) || is_digit(c); }
+constexpr bool is_word_character(char c) {
+  return is_name_character(c) || c == '.' || c == ':' || c == '-';
+}
+
 /// A word that needs no quotes: letters, digits and _ . : - after a letter.
 constexpr bool is_bare_word(std::string_view text) {
-  if (text.empty() || !is_letter(text[0])) return false;
-  for (const char c : text) {
-    if (!is_letter(c) && !is_digit(c) && c != '.' && c != ':' && c != '-') return false;
-  }
-  return true;
+  return !text.empty() && is_letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), is_word_character);
 }
 
 /// A name as C and schemas have them.
 constexpr bool is_identifier(std::string_view text) {
-  if (text.empty() || !is_letter(text[0])) return false;
-  for (const char c : text) {
-    if (!is_letter(c) && !is_digit(c)) return false;
-  }
-  return true;
+  return !text.empty() && is_letter(text[0]) &&
+         std::all_of(text.begin(), text.end(), is_name_character);
 }
 
 }  // namespace antegrad::text
