@@ -10,7 +10,6 @@
 /// need.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

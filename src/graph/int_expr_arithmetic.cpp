@@ -63,7 +63,6 @@ bool comes_first(const Atoms& a, const Atoms& b) {
   return a < b;
 }
 
-template <class Polynomial>
 Polynomial collected(Polynomial terms) {
   std::sort(terms.begin(), terms.end(),
             [](const auto& a, const auto& b) { return comes_first(a.atoms, b.atoms); });
@@ -80,13 +79,11 @@ Polynomial collected(Polynomial terms) {
   return result;
 }
 
-template <class Polynomial>
 Polynomial sum(Polynomial a, const Polynomial& b) {
   a.insert(a.end(), b.begin(), b.end());
   return collected(std::move(a));
 }
 
-template <class Monomial>
 Monomial product(const Monomial& a, const Monomial& b) {
   Monomial result{checked_mul(a.coefficient, b.coefficient), {}};
   std::merge(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(),
@@ -94,13 +91,12 @@ Monomial product(const Monomial& a, const Monomial& b) {
   return result;
 }
 
-template <class Monomial>
-std::vector<Monomial> product(const std::vector<Monomial>& a, const std::vector<Monomial>& b) {
+Polynomial product(const Polynomial& a, const Polynomial& b) {
   if (a.size() * b.size() > kMaxMonomials) {
     throw GraphError(ErrorText{"an integer size expression of at most 4096 products",
                                "one that expands to more", "use a new symbol for a part of it"});
   }
-  std::vector<Monomial> terms;
+  Polynomial terms;
   terms.reserve(a.size() * b.size());
   for (const Monomial& left : a) {
     for (const Monomial& right : b) terms.push_back(product(left, right));
@@ -109,7 +105,6 @@ std::vector<Monomial> product(const std::vector<Monomial>& a, const std::vector<
 }
 
 /// a / b when that is a monomial with an integer coefficient.
-template <class Monomial>
 std::optional<Monomial> quotient(const Monomial& a, const Monomial& b) {
   if (floor_remainder(a.coefficient, b.coefficient) != 0) return std::nullopt;
   if (!std::includes(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end())) {
@@ -121,16 +116,14 @@ std::optional<Monomial> quotient(const Monomial& a, const Monomial& b) {
   return result;
 }
 
-template <class Monomial>
 struct Division {
-  std::vector<Monomial> quotient;
-  std::vector<Monomial> rest;  // a = quotient * b + rest
+  Polynomial quotient;
+  Polynomial rest;  // a = quotient * b + rest
 };
 
 /// By one symbolic monomial: takes out the parts that it divides.
-template <class Monomial>
-Division<Monomial> divide_by_monomial(const std::vector<Monomial>& a, const Monomial& b) {
-  Division<Monomial> result;
+Division divide_by_monomial(const Polynomial& a, const Monomial& b) {
+  Division result;
   for (const Monomial& term : a) {
     if (auto part = quotient(term, b)) {
       result.quotient.push_back(std::move(*part));
@@ -143,13 +136,12 @@ Division<Monomial> divide_by_monomial(const std::vector<Monomial>& a, const Mono
 }
 
 /// By a symbolic sum: only a division without rest is of use.
-template <class Monomial>
-Division<Monomial> divide_exactly(const std::vector<Monomial>& a, const std::vector<Monomial>& b) {
-  Division<Monomial> result{{}, a};
+Division divide_exactly(const Polynomial& a, const Polynomial& b) {
+  Division result{{}, a};
   while (!result.rest.empty()) {
     const auto part = quotient(result.rest.front(), b.front());
     if (!part) return {{}, a};
-    std::vector<Monomial> factor{*part};
+    Polynomial factor{*part};
     result.quotient = sum(std::move(result.quotient), factor);
     factor.front().coefficient = checked_mul(factor.front().coefficient, -1);
     result.rest = sum(std::move(result.rest), product(factor, b));
@@ -157,14 +149,13 @@ Division<Monomial> divide_exactly(const std::vector<Monomial>& a, const std::vec
   return result;
 }
 
-template <class Monomial>
-Division<Monomial> divide(const std::vector<Monomial>& a, const std::vector<Monomial>& b) {
+Division divide(const Polynomial& a, const Polynomial& b) {
   if (b.size() > 1) return divide_exactly(a, b);
   if (!b.front().atoms.empty()) return divide_by_monomial(a, b.front());
   // By a number: each coefficient gives its whole part, so that (s0 - 1) // 2 + 1 and
   // (s0 + 1) // 2 become the same.
   const int64_t divisor = b.front().coefficient;
-  Division<Monomial> result;
+  Division result;
   for (const Monomial& term : a) {
     const int64_t whole = floor_quotient(term.coefficient, divisor);
     const int64_t rest = floor_remainder(term.coefficient, divisor);
@@ -175,7 +166,6 @@ Division<Monomial> divide(const std::vector<Monomial>& a, const std::vector<Mono
 }
 
 /// Divides a and the number b by their greatest common divisor, which is returned.
-template <class Polynomial>
 int64_t reduce(Polynomial& a, Polynomial& b) {
   if (b.size() != 1 || !b.front().atoms.empty()) return 1;
   int64_t divisor = b.front().coefficient;
@@ -188,7 +178,7 @@ int64_t reduce(Polynomial& a, Polynomial& b) {
 
 }  // namespace
 
-IntExpr::Term::Polynomial IntExpr::Term::polynomial(const IntExpr& expr) {
+Polynomial IntExpr::Term::polynomial(const IntExpr& expr) {
   Polynomial result;
   if (expr.is_constant()) {
     if (expr.value_ != 0) result.push_back({expr.value_, {}});
@@ -248,7 +238,7 @@ IntExpr operator*(const IntExpr& a, const IntExpr& b) {
 IntExpr IntExpr::floor_div(const IntExpr& a, const IntExpr& b) {
   if (a.is_constant() && b.is_constant()) return floor_quotient(a.value_, b.value_);
   if (b.is_constant()) check_divisor(b.value_);
-  Term::Polynomial denominator = Term::polynomial(b);
+  Polynomial denominator = Term::polynomial(b);
   auto [whole, rest] = divide(Term::polynomial(a), denominator);
   reduce(rest, denominator);
   IntExpr quotient = Term::expression(std::move(whole));
@@ -271,7 +261,7 @@ IntExpr IntExpr::floor_div(const IntExpr& a, const IntExpr& b) {
 IntExpr IntExpr::mod(const IntExpr& a, const IntExpr& b) {
   if (a.is_constant() && b.is_constant()) return floor_remainder(a.value_, b.value_);
   if (b.is_constant()) check_divisor(b.value_);
-  Term::Polynomial denominator = Term::polynomial(b);
+  Polynomial denominator = Term::polynomial(b);
   auto [whole, rest] = divide(Term::polynomial(a), denominator);
   if (rest.empty()) return 0;
   const int64_t scale = reduce(rest, denominator);

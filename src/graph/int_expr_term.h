@@ -4,8 +4,6 @@
 /// Internals of IntExpr, shared by the three files that implement it. Not to be included
 /// elsewhere.
 
-#include <memory>
-#include <utility>
 #include <vector>
 
 #include "graph/int_expr.h"
@@ -19,16 +17,16 @@ namespace antegrad {
 //   min, max    operands in rising order, a number last, no two a known distance apart
 // Symbols and the last four are atoms: sums and products are polynomials over them, always
 // expanded. A divisor is taken not to be 0, so s0 // s0 is 1.
+struct Monomial {
+  int64_t coefficient = 0;
+  std::vector<IntExpr> atoms;  // rising; an atom appears twice for its square; empty: a constant
+};
+using Polynomial = std::vector<Monomial>;  // falling degree, no zero coefficient
+
 struct IntExpr::Term {
   Kind kind = Kind::constant;
   SymbolId symbol = -1;
   std::vector<IntExpr> operands;
-
-  struct Monomial {
-    int64_t coefficient = 0;
-    std::vector<IntExpr> atoms;  // rising; an atom appears twice for its square; empty: a constant
-  };
-  using Polynomial = std::vector<Monomial>;  // falling degree, no zero coefficient
 
   static Polynomial polynomial(const IntExpr& expr);
   static IntExpr expression(Polynomial polynomial);
