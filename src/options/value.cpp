@@ -13,6 +13,27 @@ namespace {
 
 constexpr std::string_view kUnset = "none";
 
+/// {}: the least integer, or the words.
+struct KindTexts {
+  std::string_view type, expected;
+};
+constexpr KindTexts kTexts[] = {
+    {"bool", "true or false"},
+    {"integer from {}", "an integer from {}"},
+    {"number from 0 to 1", "a number from 0 to 1"},
+    {"{}", "one of {}"},
+    {"some of {}", "some of {}, parted by commas,"},
+    {"string", "a string"},
+    {"path", "a path"},
+    {"bytes", "a number of bytes above 0, or a text such as 512MiB,"},
+    {"operators", "names such as aten::add, parted by commas,"},
+};
+
+std::string argument_text(const Domain& domain) {
+  return domain.kind == OptionKind::integer ? fmt::format("{}", domain.least)
+                                            : fmt::format("{}", fmt::join(domain.words, ", "));
+}
+
 template <class Number>
 std::optional<Number> number_from(std::string_view text) {
   Number number{};
@@ -85,33 +106,13 @@ bool holds(const Domain& domain, const OptionValue& value) {
 }  // namespace
 
 std::string type_text(const Domain& domain) {
-  switch (domain.kind) {
-    case OptionKind::boolean: return "bool";
-    case OptionKind::integer: return fmt::format("integer from {}", domain.least);
-    case OptionKind::ratio: return "number from 0 to 1";
-    case OptionKind::word: return fmt::format("{}", fmt::join(domain.words, ", "));
-    case OptionKind::words: return fmt::format("some of {}", fmt::join(domain.words, ", "));
-    case OptionKind::string: return "string";
-    case OptionKind::path: return "path";
-    case OptionKind::bytes: return "bytes";
-    case OptionKind::operators: return "operators";
-  }
-  return "";
+  return fmt::format(fmt::runtime(kTexts[static_cast<size_t>(domain.kind)].type),
+                     argument_text(domain));
 }
 
 std::string expected_text(const Domain& domain) {
-  std::string text;
-  switch (domain.kind) {
-    case OptionKind::boolean: text = "true or false"; break;
-    case OptionKind::integer: text = "an " + type_text(domain); break;
-    case OptionKind::ratio: text = "a number from 0 to 1"; break;
-    case OptionKind::word: text = "one of " + type_text(domain); break;
-    case OptionKind::words: text = type_text(domain) + ", parted by commas,"; break;
-    case OptionKind::string: text = "a string"; break;
-    case OptionKind::path: text = "a path"; break;
-    case OptionKind::bytes: text = "a number of bytes above 0, or a text such as 512MiB,"; break;
-    case OptionKind::operators: text = "names such as aten::add, parted by commas,"; break;
-  }
+  const std::string text = fmt::format(
+      fmt::runtime(kTexts[static_cast<size_t>(domain.kind)].expected), argument_text(domain));
   return domain.may_be_unset ? fmt::format("{} or {}", text, kUnset) : text;
 }
 

@@ -14,36 +14,29 @@
 
 namespace antegrad {
 
-/// Indexed by the enum.
-template <class Enum>
-constexpr auto kWords = std::array<std::string_view, 0>{};
-template <>
-inline constexpr auto kWords<OnRefusal> = std::array<std::string_view, 2>{"error", "eager"};
-template <>
-inline constexpr auto kWords<Audit> = std::array<std::string_view, 3>{"off", "pow2", "every"};
-template <>
-inline constexpr auto kWords<CrossCheckShapes> =
-    std::array<std::string_view, 3>{"off", "error", "use_kernel"};
-template <>
-inline constexpr auto kWords<Partitioner> =
-    std::array<std::string_view, 3>{"as_written", "min_cut", "budget"};
-template <>
-inline constexpr auto kWords<BudgetEffort> = std::array<std::string_view, 2>{"quick", "thorough"};
-template <>
-inline constexpr auto kWords<BudgetSolver> = std::array<std::string_view, 3>{"dp", "greedy", "ilp"};
-template <>
-inline constexpr auto kWords<RuntimeEstimator> =
-    std::array<std::string_view, 3>{"flops", "testing", "profile"};
-template <>
-inline constexpr auto kWords<Compressor> = std::array<std::string_view, 5>{
-    "bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise", "offload_to_host"};
-template <>
-inline constexpr auto kWords<HookFilter> =
-    std::array<std::string_view, 3>{"donated", "no_static", "all"};
+template <class... Words>
+constexpr std::array<std::string_view, sizeof...(Words)> word_table(Words... words) {
+  return {words...};
+}
 
-template <>
-inline constexpr auto kWords<OptionalPass> =
-    std::array<std::string_view, 4>{"no_ops", "size_only_inputs", "cse", "reinplace"};
+// Indexed by the enum.
+constexpr auto words_of(OnRefusal) { return word_table("error", "eager"); }
+constexpr auto words_of(Audit) { return word_table("off", "pow2", "every"); }
+constexpr auto words_of(CrossCheckShapes) { return word_table("off", "error", "use_kernel"); }
+constexpr auto words_of(Partitioner) { return word_table("as_written", "min_cut", "budget"); }
+constexpr auto words_of(BudgetEffort) { return word_table("quick", "thorough"); }
+constexpr auto words_of(BudgetSolver) { return word_table("dp", "greedy", "ilp"); }
+constexpr auto words_of(RuntimeEstimator) { return word_table("flops", "testing", "profile"); }
+constexpr auto words_of(Compressor) {
+  return word_table("bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise", "offload_to_host");
+}
+constexpr auto words_of(HookFilter) { return word_table("donated", "no_static", "all"); }
+constexpr auto words_of(OptionalPass) {
+  return word_table("no_ops", "size_only_inputs", "cse", "reinplace");
+}
+
+template <class Enum>
+inline constexpr auto kWords = words_of(Enum());
 
 template <class Enum>
 constexpr std::string_view word_of(Enum value) {
