@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "explain/stats.h"
 #include "graph/analysis.h"
 #include "graph/byte_text.h"
 #include "graph/text.h"
@@ -50,16 +49,9 @@ nlohmann::json sums(const PartitionReport& report) {
 
 PartitionReport partition_report(const Partition& partition, std::string name,
                                  const ByteRules& rules) {
-  const PartitionStats stats = partition_stats(partition, rules);
-  PartitionReport report;
-  report.name = std::move(name);
-  report.forward_nodes = stats.forward_nodes;
-  report.backward_nodes = stats.backward_nodes;
-  report.recomputed_nodes = stats.recomputed_nodes;
-  report.saved_bytes = stats.saved_bytes;
-  report.peak_bytes = stats.peak_bytes;
+  PartitionReport report{partition_stats(partition, rules), std::move(name), {}, {}};
   std::unordered_map<ValueId, const SavedTensor*> saved;
-  for (const SavedTensor& tensor : stats.saved) saved.emplace(tensor.value, &tensor);
+  for (const SavedTensor& tensor : report.saved) saved.emplace(tensor.value, &tensor);
   const Graph& backward = partition.backward;
   const IdMap<ValueId, int32_t> producer = producers(backward);
   for (const Decision& decision : partition.decisions) {

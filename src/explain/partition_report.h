@@ -9,8 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "memory/byte_rules.h"
-#include "partition/partition.h"
+#include "explain/stats.h"
 
 namespace antegrad {
 
@@ -31,13 +30,8 @@ struct RuleCount {
   int64_t saved_bytes = 0;
 };
 
-struct PartitionReport {
+struct PartitionReport : PartitionStats {
   std::string name;
-  int64_t forward_nodes = 0;
-  int64_t backward_nodes = 0;
-  int64_t recomputed_nodes = 0;  ///< forward nodes that run in the backward, including views
-  int64_t saved_bytes = 0;       ///< without primals and results
-  int64_t peak_bytes = 0;
   std::vector<DecidedValue> values;  ///< as Partition::decisions
   std::vector<RuleCount> rules;      ///< in the order in which they occur there
 };

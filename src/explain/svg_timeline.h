@@ -31,7 +31,7 @@ LiveSeries live_series(std::string name, const Timeline& timeline);
 
 struct TimelineOptions {
   std::string title;
-  std::optional<int64_t> budget;  ///< a horizontal line, in bytes
+  std::optional<int64_t> budget = {};  ///< a horizontal line, in bytes
   /// If true, series of different lengths are stretched to the whole width, for measured and
   /// predicted lines; otherwise all share an axis of positions.
   bool stretched = true;
@@ -40,9 +40,5 @@ struct TimelineOptions {
 /// The peak of each series is circled and named in the legend, with its operator if known. The
 /// recomputed ranges of the last series are shaded.
 std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOptions& timeline);
-
-inline std::string timeline_svg(const std::vector<LiveSeries>& series, const std::string& title) {
-  return timeline_svg(series, TimelineOptions{title, {}, true});
-}
 
 }  // namespace antegrad
