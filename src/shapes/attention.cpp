@@ -27,21 +27,20 @@ Spec heads_outside(const at::Tensor& t) {
 }
 
 bool flash_for_cpu(Call& call) {
-  const at::Tensor& query = call.arg(0).toTensor();
-  const at::Tensor& key = call.arg(1).toTensor();
-  const at::Tensor& value = call.arg(2).toTensor();
+  const at::Tensor& query = call.tensor(0);
+  const at::Tensor& key = call.tensor(1);
+  const at::Tensor& value = call.tensor(2);
   if (query.dim() != 4 || key.dim() != 4 || value.dim() != 4 || !query.is_cpu()) return false;
   if (query.size(3) != value.size(3) || query.size(3) != key.size(3)) return false;
-  call.returns(like(query));
-  call.returns(heads_outside({query.size(0), query.size(1), query.size(2)},
-                             accumulate_type(query.scalar_type()), query.device()));
-  return true;
+  return call.returns(like(query),
+                      heads_outside({query.size(0), query.size(1), query.size(2)},
+                                    accumulate_type(query.scalar_type()), query.device()));
 }
 
 bool flash_for_cpu_backward(Call& call) {
   if (call.is_none(0)) return false;
   for (const size_t i : {1, 2, 3}) {
-    const at::Tensor& t = call.arg(i).toTensor();
+    const at::Tensor& t = call.tensor(i);
     if (t.dim() != 4 || !t.is_cpu()) return false;
     call.returns(heads_outside(t));
   }
@@ -52,9 +51,9 @@ bool flash_for_cpu_backward(Call& call) {
 
 /// query, key and value at `first` on one CUDA device, with as many heads each.
 bool is_plain_cuda(const Call& call, size_t first) {
-  const at::Tensor& query = call.arg(first).toTensor();
+  const at::Tensor& query = call.tensor(first);
   for (size_t i = first; i < first + 3; ++i) {
-    const at::Tensor& t = call.arg(i).toTensor();
+    const at::Tensor& t = call.tensor(i);
     if (t.dim() != 4 || !t.is_cuda() || t.size(1) != query.size(1)) return false;
   }
   return true;
@@ -76,71 +75,60 @@ Spec in_layout_of(const at::Tensor& model, const Dims& sizes) {
 }
 
 bool flash(Call& call) {
-  const at::Tensor& query = call.arg(0).toTensor();
-  const at::Tensor& key = call.arg(1).toTensor();
+  const at::Tensor& query = call.tensor(0);
+  const at::Tensor& key = call.tensor(1);
   if (!is_plain_cuda(call, 0) || call.boolean(5) || query.size(3) % 8 != 0) return false;
   const c10::Device device = query.device();
-  call.returns(like(query));
-  call.returns(fresh({query.size(0), query.size(1), query.size(2)}, at::kFloat, device));
-  call.returns(undefined());
-  call.returns(undefined());
-  call.returns(integer(query.size(2)));
-  call.returns(integer(key.size(2)));
-  call.returns(fresh({2}, at::kUInt64, device));
-  call.returns(fresh({}, at::kUInt64, device));
-  call.returns(fresh({0}, query.scalar_type(), device));
-  return true;
+  return call.returns(like(query),
+                      fresh({query.size(0), query.size(1), query.size(2)}, at::kFloat, device),
+                      undefined(), undefined(), integer(query.size(2)), integer(key.size(2)),
+                      fresh({2}, at::kUInt64, device), fresh({}, at::kUInt64, device),
+                      fresh({0}, query.scalar_type(), device));
 }
 
 template <size_t First>
 bool gradients_like(Call& call) {
   if (!is_plain_cuda(call, First)) return false;
-  for (size_t i = First; i < First + 3; ++i) call.returns(like(call.arg(i).toTensor()));
+  for (size_t i = First; i < First + 3; ++i) call.returns(like(call.tensor(i)));
   return true;
 }
 
 bool efficient(Call& call) {
-  const at::Tensor& query = call.arg(0).toTensor();
-  const at::Tensor& value = call.arg(2).toTensor();
+  const at::Tensor& query = call.tensor(0);
+  const at::Tensor& value = call.tensor(2);
   if (!is_plain_cuda(call, 0)) return false;
   const int64_t rows = call.boolean(4) ? (query.size(2) + 31) / 32 * 32 : 0;
-  call.returns(heads_outside({query.size(0), query.size(1), query.size(2), value.size(3)},
-                             query.scalar_type(), query.device()));
-  call.returns(fresh({query.size(0), query.size(1), rows}, at::kFloat, query.device()));
-  call.returns(fresh({}, at::kLong, at::kCPU));  // seed
-  call.returns(fresh({}, at::kLong, at::kCPU));  // offset
-  return true;
+  const Spec seed = fresh({}, at::kLong, at::kCPU), offset = seed;
+  return call.returns(heads_outside({query.size(0), query.size(1), query.size(2), value.size(3)},
+                                    query.scalar_type(), query.device()),
+                      fresh({query.size(0), query.size(1), rows}, at::kFloat, query.device()), seed,
+                      offset);
 }
 
 bool efficient_backward(Call& call) {
   if (!is_plain_cuda(call, 1)) return false;
   const auto mask = call.arg(10).toListRef();
-  const bool bias = !call.is_none(4);
-  if (bias && mask[3].toBool()) return false;
-  for (const size_t i : {1, 2, 3}) call.returns(heads_outside(call.arg(i).toTensor()));
-  call.returns(undefined());
-  return true;
+  if (!call.is_none(4) && mask[3].toBool()) return false;  // a gradient of the bias
+  for (const size_t i : {1, 2, 3}) call.returns(heads_outside(call.tensor(i)));
+  return call.returns(undefined());
 }
 
 bool cudnn(Call& call) {
-  const at::Tensor& query = call.arg(0).toTensor();
-  const at::Tensor& key = call.arg(1).toTensor();
-  const at::Tensor& value = call.arg(2).toTensor();
+  const at::Tensor& query = call.tensor(0);
+  const at::Tensor& key = call.tensor(1);
+  const at::Tensor& value = call.tensor(2);
   if (!is_plain_cuda(call, 0) || !call.boolean(4) || call.boolean(7)) return false;
   const c10::Device device = query.device();
-  call.returns(in_layout_of(query, {query.size(0), query.size(1), query.size(2), value.size(3)}));
-  call.returns(fresh({query.size(0), query.size(1), query.size(2), 1}, at::kFloat, device));
-  call.returns(undefined());
-  call.returns(undefined());
-  call.returns(integer(query.size(2)));
-  call.returns(integer(key.size(2)));
-  call.returns(fresh({}, at::kLong, device));
-  call.returns(fresh({}, at::kLong, device));
-  call.returns(undefined());
-  return true;
+  return call.returns(
+      in_layout_of(query, {query.size(0), query.size(1), query.size(2), value.size(3)}),
+      fresh({query.size(0), query.size(1), query.size(2), 1}, at::kFloat, device), undefined(),
+      undefined(), integer(query.size(2)), integer(key.size(2)), fresh({}, at::kLong, device),
+      fresh({}, at::kLong, device), undefined());
 }
 
-constexpr Entry kAttentionTable[] = {
+}  // namespace
+
+constexpr Family attention_family = {
     {"aten::_scaled_dot_product_cudnn_attention", cudnn},
     {"aten::_scaled_dot_product_cudnn_attention_backward", gradients_like<1>},
     {"aten::_scaled_dot_product_efficient_attention", efficient},
@@ -150,9 +138,5 @@ constexpr Entry kAttentionTable[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_for_cpu},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_for_cpu_backward},
 };
-
-}  // namespace
-
-std::span<const Entry> attention_family() { return kAttentionTable; }
 
 }  // namespace antegrad::shapes

@@ -124,20 +124,19 @@ bool Convolution::output_sizes(const at::Tensor& input, const at::Tensor& weight
 }
 
 bool convolution(Call& call) {
-  const at::Tensor& input = call.arg(0).toTensor();
-  const at::Tensor& weight = call.arg(1).toTensor();
+  const at::Tensor& input = call.tensor(0);
+  const at::Tensor& weight = call.tensor(1);
   Convolution conv;
   Dims sizes;
   if (!conv.read(call, input, weight, 3) || !conv.output_sizes(input, weight, sizes)) return false;
   if (!conv.allocates(sizes)) return false;
-  call.returns(conv.allocated(sizes, input));
-  return true;
+  return call.returns(conv.allocated(sizes, input));
 }
 
 bool convolution_backward(Call& call) {
-  const at::Tensor& grad = call.arg(0).toTensor();
-  const at::Tensor& input = call.arg(1).toTensor();
-  const at::Tensor& weight = call.arg(2).toTensor();
+  const at::Tensor& grad = call.tensor(0);
+  const at::Tensor& input = call.tensor(1);
+  const at::Tensor& weight = call.tensor(2);
   Convolution conv;
   Dims sizes;
   if (!conv.read(call, input, weight, 4) || !conv.output_sizes(input, weight, sizes)) return false;
@@ -151,19 +150,16 @@ bool convolution_backward(Call& call) {
   if (wants_weight && input.is_cuda() && both_formats(weight.sizes()) && !weight.is_contiguous()) {
     return false;
   }
-  call.returns(wants_input ? conv.allocated(input.sizes(), input) : undefined());
-  call.returns(wants_weight ? conv.allocated(weight.sizes(), weight) : undefined());
-  call.returns(wants_bias ? contiguous(grad, {sizes[1]}) : undefined());
-  return true;
+  return call.returns(wants_input ? conv.allocated(input.sizes(), input) : undefined(),
+                      wants_weight ? conv.allocated(weight.sizes(), weight) : undefined(),
+                      wants_bias ? contiguous(grad, {sizes[1]}) : undefined());
 }
-
-constexpr Entry kConvolutionTable[] = {
-    {"aten::convolution", convolution},
-    {"aten::convolution_backward", convolution_backward},
-};
 
 }  // namespace
 
-std::span<const Entry> convolution_family() { return kConvolutionTable; }
+constexpr Family convolution_family = {
+    {"aten::convolution", convolution},
+    {"aten::convolution_backward", convolution_backward},
+};
 
 }  // namespace antegrad::shapes

@@ -17,7 +17,8 @@ namespace {
 
 /// dtype, layout, device of a factory from argument `i` on; false when not strided.
 struct Options {
-  Options(const Call& call, size_t i, at::ScalarType dtype, c10::Device device)
+  Options(const Call& call, size_t i, at::ScalarType dtype = default_dtype(),
+          c10::Device device = at::kCPU)
       : dtype(call.dtype(i).value_or(dtype)),
         device(call.is_none(i + 2) ? device : call.arg(i + 2).toDevice()),
         strided(call.is_none(i + 1) || call.arg(i + 1).toLayout() == at::kStrided) {
@@ -38,19 +39,15 @@ std::optional<at::MemoryFormat> memory_format(const Call& call, size_t i) {
 }
 
 bool returns_fresh(Call& call, at::IntArrayRef sizes, const Options& options) {
-  for (const int64_t size : sizes) {
-    if (size < 0) return false;
-  }
-  if (!options.strided) return false;
-  call.returns(fresh(sizes, options.dtype, options.device));
-  return true;
+  const bool valid =
+      std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size >= 0; });
+  return valid && options.strided && call.returns(fresh(sizes, options.dtype, options.device));
 }
 
 /// Sizes at `Sizes`, options from `First` on.
 template <size_t Sizes, size_t First>
 bool filled(Call& call) {
-  return returns_fresh(call, call.arg(Sizes).toDimVector(),
-                       Options(call, First, default_dtype(), at::kCPU));
+  return returns_fresh(call, call.arg(Sizes).toDimVector(), Options(call, First));
 }
 
 at::ScalarType dtype_of_number(const at::Scalar& number) {
@@ -61,17 +58,16 @@ at::ScalarType dtype_of_number(const at::Scalar& number) {
 }
 
 bool full(Call& call) {
-  const Options options(call, 2, dtype_of_number(call.arg(1).toScalar()), at::kCPU);
+  const Options options(call, 2, dtype_of_number(call.arg(1).toScalar()));
   return returns_fresh(call, call.arg(0).toDimVector(), options);
 }
 
 bool empty(Call& call) {
-  const Options options(call, 1, default_dtype(), at::kCPU);
+  const Options options(call, 1);
   if (!options.strided) return false;
   const auto format = memory_format(call, 5).value_or(at::MemoryFormat::Contiguous);
   if (format == at::MemoryFormat::Preserve) return false;
-  call.returns(fresh(call.arg(0).toDimVector(), options.dtype, options.device, format));
-  return true;
+  return call.returns(fresh(call.arg(0).toDimVector(), options.dtype, options.device, format));
 }
 
 /// Sizes and strides given; options from `First` on, or as argument 0 when it is a tensor.
@@ -82,52 +78,46 @@ bool strided(Call& call, size_t sizes, const Options& options) {
   if (size.size() != stride.size()) return false;
   Spec spec = fresh(size, options.dtype, options.device);
   spec.strides.assign(stride.begin(), stride.end());
-  call.returns(std::move(spec));
-  return true;
+  return call.returns(std::move(spec));
 }
 
-bool empty_strided(Call& call) {
-  return strided(call, 0, Options(call, 2, default_dtype(), at::kCPU));
-}
+bool empty_strided(Call& call) { return strided(call, 0, Options(call, 2)); }
 
-bool new_empty_strided(Call& call) {
-  return strided(call, 1, Options(call, 3, call.arg(0).toTensor()));
-}
+bool new_empty_strided(Call& call) { return strided(call, 1, Options(call, 3, call.tensor(0))); }
 
 template <size_t First>
 bool new_filled(Call& call) {
-  return returns_fresh(call, call.arg(1).toDimVector(),
-                       Options(call, First, call.arg(0).toTensor()));
+  return returns_fresh(call, call.arg(1).toDimVector(), Options(call, First, call.tensor(0)));
 }
 
 /// Options from `First` on, memory format last.
 template <size_t First>
 bool like_filled(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const Options options(call, First, self);
   if (!options.strided) return false;
   Spec spec = allocated_like(self, memory_format(call, call.size() - 1));
   spec.dtype = options.dtype;
   spec.device = options.device;
-  call.returns(std::move(spec));
-  return true;
+  return call.returns(std::move(spec));
 }
 
-bool scalar_tensor(Call& call) {
-  return returns_fresh(call, {}, Options(call, 1, default_dtype(), at::kCPU));
-}
+bool scalar_tensor(Call& call) { return returns_fresh(call, {}, Options(call, 1)); }
 
 template <size_t Columns, size_t First>
 bool eye(Call& call) {
-  return returns_fresh(call, {call.integer(0), call.integer(Columns)},
-                       Options(call, First, default_dtype(), at::kCPU));
+  return returns_fresh(call, {call.integer(0), call.integer(Columns)}, Options(call, First));
 }
 
 /// [start, end) in steps; the count is computed as libtorch does: integers exactly, else in double.
-bool arange_of(Call& call, const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
-               size_t first_option) {
+/// The options follow the limits and the step.
+template <size_t First>
+bool arange(Call& call) {
+  const at::Scalar start = First > 1 ? call.arg(0).toScalar() : 0;
+  const at::Scalar end = call.arg(First > 1 ? 1 : 0).toScalar();
+  const at::Scalar step = First > 2 ? call.arg(2).toScalar() : 1;
   const bool integers = start.isIntegral(true) && end.isIntegral(true) && step.isIntegral(true);
-  const Options options(call, first_option, integers ? at::kLong : default_dtype(), at::kCPU);
+  const Options options(call, First, integers ? at::kLong : default_dtype());
   double count = 0;
   if (options.dtype == at::kLong) {
     const int64_t from = start.to<int64_t>(), to = end.to<int64_t>(), by = step.to<int64_t>();
@@ -140,108 +130,54 @@ bool arange_of(Call& call, const at::Scalar& start, const at::Scalar& end, const
     if (by == 0 || !std::isfinite(from) || !std::isfinite(to)) return false;
     count = std::ceil((to - from) / by);
   }
-  if (count < 0) return false;
-  return returns_fresh(call, {static_cast<int64_t>(count)}, options);
+  return count >= 0 && returns_fresh(call, {static_cast<int64_t>(count)}, options);
 }
 
-bool arange(Call& call) { return arange_of(call, 0, call.arg(0).toScalar(), 1, 1); }
-bool arange_start(Call& call) {
-  return arange_of(call, call.arg(0).toScalar(), call.arg(1).toScalar(), 1, 2);
-}
-bool arange_step(Call& call) {
-  return arange_of(call, call.arg(0).toScalar(), call.arg(1).toScalar(), call.arg(2).toScalar(), 3);
-}
-
-/// Same sizes and dtype as argument 0, layout preserved (random fills and triangles).
-bool preserved(Call& call) {
-  call.returns(like(call.arg(0).toTensor()));
-  return true;
-}
-
-bool contiguous_same(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  call.returns(contiguous(self, self.sizes()));
-  return true;
-}
-
-bool triangle(Call& call) { return call.arg(0).toTensor().dim() >= 2 && contiguous_same(call); }
+bool triangle(Call& call) { return call.tensor(0).dim() >= 2 && contiguous_first(call); }
 
 bool native_dropout(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const bool training = call.is_none(2) || call.boolean(2);
   // Otherwise outputs may be the input itself.
   if (!training || self.numel() == 0 || !self.is_floating_point()) return false;
   if (self.unsafeGetTensorImpl()->is_wrapped_number()) return false;
   const Spec mask = with_dtype(like(self), at::kBool);
   Spec out = like(self);
-  if (self.is_cpu()) {  // self.mul(mask)
-    const Geometry operands[] = {Geometry(self), Geometry(mask.sizes, mask.strides)};
-    iterator_layout(operands, out);
-  }
-  call.returns(std::move(out));
-  call.returns(mask);
-  return true;
+  if (self.is_cpu()) iterator_layout({Geometry(self), Geometry(mask)}, out);  // self.mul(mask)
+  return call.returns(std::move(out), mask);
 }
 
 /// The result is contiguous, the noise is written to a copy of what was given.
 bool rrelu_with_noise(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  call.returns(contiguous(self, self.sizes()));
-  call.returns(like(call.arg(1).toTensor()));
-  return true;
+  const at::Tensor& self = call.tensor(0);
+  return call.returns(contiguous(self, self.sizes()), like(call.tensor(1)));
 }
 
 bool native_dropout_backward(Call& call) {
-  const at::Tensor& grad = call.arg(0).toTensor();
-  const at::Tensor& mask = call.arg(1).toTensor();
+  const at::Tensor& grad = call.tensor(0);
+  const at::Tensor& mask = call.tensor(1);
   if (!grad.is_floating_point() || !mask.sizes().equals(grad.sizes())) return false;
-  if (!grad.is_cpu()) {
-    call.returns(allocated_like(grad, grad.suggest_memory_format()));
-    return true;
-  }
-  Elementwise masked;  // (grad * mask) * scale
-  masked.add(grad);
-  masked.add(mask);
-  if (!masked.returns(call, Promotion::kCommon)) return false;
+  if (!grad.is_cpu()) return call.returns(allocated_like(grad, grad.suggest_memory_format()));
+  // (grad * mask) * scale
+  if (!elementwise<Promotion::kCommon, 0, 1>(call)) return false;
   Spec& out = call.outputs().back();
-  const Dims sizes = out.sizes, strides = out.strides;
-  const Geometry operands[] = {Geometry(sizes, strides), Geometry()};
-  iterator_layout(operands, out);
+  iterator_layout({Geometry(out), Geometry()}, out);
   return true;
 }
 
 bool clone(Call& call) {
-  call.returns(allocated_like(call.arg(0).toTensor(), memory_format(call, 1)));
-  return true;
-}
-
-bool to_copy(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const Options options(call, 1, self);
-  if (!options.strided) return false;
-  Spec spec = allocated_like(self, memory_format(call, 6));
-  spec.dtype = options.dtype;
-  spec.device = options.device;
-  call.returns(std::move(spec));
-  return true;
+  return call.returns(allocated_like(call.tensor(0), memory_format(call, 1)));
 }
 
 /// `copy` keeps the strides and offset of self, unless self overlaps itself.
 bool copy(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   if (self.numel() == 0 && self.storage_offset() != 0) return false;  // depends on the storage
-  for (int64_t i = 0; i < self.dim(); ++i) {
-    if (self.size(i) > 1 && self.stride(i) == 0) {
-      call.returns(like(self));
-      return true;
-    }
-  }
-  call.returns(view_of(self, self.sizes(), self.strides(), self.storage_offset()));
-  return true;
+  return exact_like<0>(call);
 }
 
 bool randperm(Call& call) {
-  return returns_fresh(call, {call.integer(0)}, Options(call, 1, at::kLong, at::kCPU));
+  return returns_fresh(call, {call.integer(0)}, Options(call, 1, at::kLong));
 }
 
 /// Limits in tensors, steps at 2, options from `First` on.
@@ -253,7 +189,7 @@ bool spaced(Call& call) {
       return false;
     }
   }
-  return returns_fresh(call, {call.integer(2)}, Options(call, First, default_dtype(), at::kCPU));
+  return returns_fresh(call, {call.integer(2)}, Options(call, First));
 }
 
 /// Rows and columns of what is on and below a diagonal of a matrix, or of what is on and above it.
@@ -266,7 +202,7 @@ bool triangle_indices(Call& call) {
     below += std::clamp<int64_t>(row + offset + (Lower ? 1 : 0), 0, columns);
   }
   return returns_fresh(call, {2, Lower ? below : rows * columns - below},
-                       Options(call, 3, at::kLong, at::kCPU));
+                       Options(call, 3, at::kLong));
 }
 
 bool empty_permuted(Call& call) {
@@ -277,32 +213,30 @@ bool empty_permuted(Call& call) {
     if (dim < 0 || dim >= static_cast<int64_t>(sizes.size())) return false;
     physical.push_back(sizes[dim]);
   }
-  if (!returns_fresh(call, sizes, Options(call, 2, default_dtype(), at::kCPU))) return false;
+  if (!returns_fresh(call, sizes, Options(call, 2))) return false;
   const Dims strides = shapes::contiguous_strides(at::IntArrayRef(physical));
   for (size_t i = 0; i < layout.size(); ++i) call.outputs().back().strides[layout[i]] = strides[i];
   return true;
 }
 
 bool normal(Call& call) {
-  const at::Tensor& mean = call.arg(0).toTensor();
-  const at::Tensor& deviation = call.arg(1).toTensor();
+  const at::Tensor& mean = call.tensor(0);
+  const at::Tensor& deviation = call.tensor(1);
   if (mean.scalar_type() != deviation.scalar_type()) return false;
-  call.returns(contiguous(mean, broadcast(mean.sizes(), deviation.sizes())));
-  return true;
+  return call.returns(contiguous(mean, broadcast(mean.sizes(), deviation.sizes())));
 }
 
 bool multinomial(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   if (self.dim() != 1 && self.dim() != 2) return false;
   Dims sizes(self.sizes().begin(), self.sizes().end());
   sizes.back() = call.integer(1);
-  call.returns(fresh(sizes, at::kLong, self.device()));
-  return true;
+  return call.returns(fresh(sizes, at::kLong, self.device()));
 }
 
 /// Zeros with argument 0 on a diagonal of two new dimensions.
 bool diag_embed(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   int64_t a = call.integer(2), b = call.integer(3);
   const int64_t rank = self.dim() + 1;
   if (self.dim() == 0 || !wrap_dim(a, rank) || !wrap_dim(b, rank) || a == b) return false;
@@ -310,12 +244,11 @@ bool diag_embed(Call& call) {
   Dims sizes(self.sizes().begin(), self.sizes().end() - 1);
   sizes.insert(sizes.begin() + std::min(a, b), length);
   sizes.insert(sizes.begin() + std::max(a, b), length);
-  call.returns(contiguous(self, sizes));
-  return true;
+  return call.returns(contiguous(self, sizes));
 }
 
 bool constant_pad_nd(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const at::DimVector pad = call.arg(1).toDimVector();
   if (pad.size() % 2 != 0 || pad.size() / 2 > static_cast<size_t>(self.dim())) return false;
   Dims sizes(self.sizes().begin(), self.sizes().end());
@@ -326,15 +259,17 @@ bool constant_pad_nd(Call& call) {
   }
   const bool all_negative = std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p <= 0; });
   if (all_negative) return false;  // a clone of a slice: its layout is the slice's
-  call.returns(fresh(sizes, self.scalar_type(), self.device(), self.suggest_memory_format()));
-  return true;
+  return call.returns(
+      fresh(sizes, self.scalar_type(), self.device(), self.suggest_memory_format()));
 }
 
-constexpr Entry kFactoriesTable[] = {
+}  // namespace
+
+constexpr Family factory_family = {
     // From sizes.
-    {"aten::arange", arange},
-    {"aten::arange.start", arange_start},
-    {"aten::arange.start_step", arange_step},
+    {"aten::arange", arange<1>},
+    {"aten::arange.start", arange<2>},
+    {"aten::arange.start_step", arange<3>},
     {"aten::empty.memory_format", empty},
     {"aten::empty_permuted", empty_permuted},
     {"aten::empty_strided", empty_strided},
@@ -377,41 +312,37 @@ constexpr Entry kFactoriesTable[] = {
     {"aten::randn_like", like_filled<1>},
     {"aten::zeros_like", like_filled<1>},
     // Copies.
-    {"aten::_to_copy", to_copy},
+    {"aten::_to_copy", like_filled<1>},
     {"aten::clone", clone},
     {"aten::constant_pad_nd", constant_pad_nd},
     {"aten::copy", copy},
     {"aten::diag_embed", diag_embed},
-    {"aten::fill.Scalar", preserved},
-    {"aten::fill.Tensor", preserved},
-    {"aten::lift_fresh_copy", contiguous_same},
+    {"aten::fill.Scalar", like_first},
+    {"aten::fill.Tensor", like_first},
+    {"aten::lift_fresh_copy", contiguous_first},
     {"aten::tril", triangle},
     {"aten::triu", triangle},
-    {"aten::zero", preserved},
+    {"aten::zero", like_first},
     // Random.
-    {"aten::bernoulli", contiguous_same},
-    {"aten::bernoulli.p", contiguous_same},
-    {"aten::cauchy", preserved},
-    {"aten::exponential", preserved},
-    {"aten::geometric", preserved},
-    {"aten::log_normal", preserved},
+    {"aten::bernoulli", contiguous_first},
+    {"aten::bernoulli.p", contiguous_first},
+    {"aten::cauchy", like_first},
+    {"aten::exponential", like_first},
+    {"aten::geometric", like_first},
+    {"aten::log_normal", like_first},
     {"aten::multinomial", multinomial},
     {"aten::native_dropout", native_dropout},
     {"aten::native_dropout_backward", native_dropout_backward},
     {"aten::normal.Tensor_Tensor", normal},
-    {"aten::normal.Tensor_float", contiguous_like<0>},
-    {"aten::normal.float_Tensor", contiguous_like<1>},
-    {"aten::poisson", contiguous_same},
-    {"aten::random", preserved},
-    {"aten::random.from", preserved},
-    {"aten::random.to", preserved},
+    {"aten::normal.Tensor_float", contiguous_first},
+    {"aten::normal.float_Tensor", contiguous_second},
+    {"aten::poisson", contiguous_first},
+    {"aten::random", like_first},
+    {"aten::random.from", like_first},
+    {"aten::random.to", like_first},
     {"aten::rrelu_with_noise_functional", rrelu_with_noise},
-    {"aten::normal_functional", preserved},
-    {"aten::uniform", preserved},
+    {"aten::normal_functional", like_first},
+    {"aten::uniform", like_first},
 };
-
-}  // namespace
-
-std::span<const Entry> factory_family() { return kFactoriesTable; }
 
 }  // namespace antegrad::shapes

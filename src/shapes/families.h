@@ -4,25 +4,32 @@
 /// The tables of shape functions by family; `registry.cpp` collects them. A family is one file
 /// with one table.
 
-#include <span>
+#include <initializer_list>
 
 #include "shapes/shape_call.h"
 
 namespace antegrad::shapes {
 
-std::span<const Entry> pointwise_family();
-std::span<const Entry> special_family();
-std::span<const Entry> matmul_family();
-std::span<const Entry> view_family();
-std::span<const Entry> factory_family();
-std::span<const Entry> reduction_family();
-std::span<const Entry> norm_family();
-std::span<const Entry> convolution_family();
-std::span<const Entry> pooling_family();
-std::span<const Entry> image_family();
-std::span<const Entry> embedding_loss_family();
-std::span<const Entry> attention_family();
-std::span<const Entry> indexing_family();
-std::span<const Entry> own_family();
+/// An Entry whose name is a plain literal: the tables are constants.
+struct Row {
+  const char* op;
+  Function function;
+};
+using Family = std::initializer_list<Row>;
+
+extern const Family pointwise_family;
+extern const Family special_family;
+extern const Family matmul_family;
+extern const Family view_family;
+extern const Family factory_family;
+extern const Family reduction_family;
+extern const Family norm_family;
+extern const Family convolution_family;
+extern const Family pooling_family;
+extern const Family image_family;
+extern const Family embedding_loss_family;
+extern const Family attention_family;
+extern const Family indexing_family;
+extern const Family own_family;
 
 }  // namespace antegrad::shapes

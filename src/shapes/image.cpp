@@ -2,8 +2,6 @@
 /// Images and volumes brought to other sizes: upsampling, sampling at a grid, padding, windows as
 /// columns, shuffling of channels and pixels.
 
-#include <algorithm>
-
 #include "shapes/families.h"
 #include "shapes/layout.h"
 
@@ -16,45 +14,41 @@ namespace {
 /// To the sizes at 1, in the format that the input suggests.
 template <size_t N>
 bool upsample(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const at::DimVector size = call.arg(1).toDimVector();
   if (static_cast<size_t>(self.dim()) != N + 2 || size.size() != N) return false;
   Dims sizes = {self.size(0), self.size(1)};
   sizes.append(size.begin(), size.end());
-  call.returns(in_format_of(self, sizes));
-  return true;
+  return call.returns(in_format_of(self, sizes));
 }
 
 /// A gradient of the sizes at 2; not all kernels keep the format of the gradient at 0.
 template <size_t N, bool KeepsFormat>
 bool upsample_backward(Call& call) {
-  const at::Tensor& grad = call.arg(0).toTensor();
+  const at::Tensor& grad = call.tensor(0);
   const at::DimVector sizes = call.arg(2).toDimVector();
   if (static_cast<size_t>(grad.dim()) != N + 2 || sizes.size() != N + 2) return false;
-  call.returns(KeepsFormat ? in_format_of(grad, sizes) : contiguous(grad, sizes));
-  return true;
+  return call.returns(KeepsFormat ? in_format_of(grad, sizes) : contiguous(grad, sizes));
 }
 
 // ---- Sampling at a grid ------------------------------------------------------------------------
 
 template <size_t N>
 bool grid_sampler(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const at::Tensor& grid = call.arg(1).toTensor();
+  const at::Tensor& self = call.tensor(0);
+  const at::Tensor& grid = call.tensor(1);
   const auto rank = static_cast<int64_t>(N + 2);
   if (self.dim() != rank || grid.dim() != rank || grid.size(0) != self.size(0)) return false;
   Dims sizes = {self.size(0), self.size(1)};
   sizes.append(grid.sizes().begin() + 1, grid.sizes().end() - 1);
-  call.returns(contiguous(self, sizes));
-  return true;
+  return call.returns(contiguous(self, sizes));
 }
 
 bool grid_sampler_backward(Call& call) {
-  const at::Tensor& self = call.arg(1).toTensor();
-  const at::Tensor& grid = call.arg(2).toTensor();
-  call.returns(mask(call, 6, 0) ? contiguous(self, self.sizes()) : undefined());
-  call.returns(contiguous(grid, grid.sizes()));
-  return true;
+  const at::Tensor& self = call.tensor(1);
+  const at::Tensor& grid = call.tensor(2);
+  return call.returns(mask(call, 6, 0) ? contiguous(self, self.sizes()) : undefined(),
+                      contiguous(grid, grid.sizes()));
 }
 
 // ---- Padding -----------------------------------------------------------------------------------
@@ -62,7 +56,7 @@ bool grid_sampler_backward(Call& call) {
 /// By argument 1, two numbers a dimension, the last first.
 template <size_t N>
 bool pad(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const at::DimVector by = call.arg(1).toDimVector();
   const auto rank = static_cast<size_t>(self.dim());
   if ((rank != N + 1 && rank != N + 2) || by.size() != 2 * N) return false;
@@ -72,8 +66,7 @@ bool pad(Call& call) {
     size += by[2 * i] + by[2 * i + 1];
     if (size <= 0) return false;
   }
-  call.returns(in_format_of(self, sizes));
-  return true;
+  return call.returns(in_format_of(self, sizes));
 }
 
 // ---- Windows as columns ------------------------------------------------------------------------
@@ -87,7 +80,7 @@ int64_t places(int64_t size, int64_t kernel, int64_t dilation, int64_t padding, 
 
 /// kernel, dilation, padding and stride are the arguments from 1 on.
 bool im2col(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   if (self.dim() != 3 && self.dim() != 4) return false;
   Dims window[4];
   for (size_t i = 0; i < 4; ++i) window[i] = per_dimension(call, 1 + i, 2);
@@ -101,59 +94,50 @@ bool im2col(Call& call) {
   Dims sizes(self.sizes().begin(), self.sizes().end() - 3);
   sizes.push_back(self.size(-3) * area);
   sizes.push_back(count);
-  call.returns(contiguous(self, sizes));
-  return true;
+  return call.returns(contiguous(self, sizes));
 }
 
 bool col2im(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const Dims size = per_dimension(call, 1, 2), kernel = per_dimension(call, 2, 2);
   if (self.dim() != 2 && self.dim() != 3) return false;
   const int64_t area = kernel[0] * kernel[1];
   if (area <= 0 || self.size(-2) % area != 0 || self.size(-1) == 0) return false;
   Dims sizes(self.sizes().begin(), self.sizes().end() - 2);
   sizes.append({self.size(-2) / area, size[0], size[1]});
-  call.returns(contiguous(self, sizes));
-  return true;
+  return call.returns(contiguous(self, sizes));
 }
 
 // ---- Rearranging -------------------------------------------------------------------------------
 
 bool channel_shuffle(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const int64_t groups = call.integer(1);
   if (self.dim() < 3 || groups <= 0 || self.size(1) % groups != 0 || self.numel() == 0)
     return false;
   return format_like<0>(call);
 }
 
+/// Moves factor² channels into each pixel's place, or the other way round.
+template <bool IntoImage>
 bool pixel_shuffle(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const int64_t factor = call.integer(1);
   if (!self.is_cpu() || self.dim() < 3 || factor <= 0 || self.numel() == 0) return false;
-  if (self.size(-3) % (factor * factor) != 0) return false;
   Dims sizes(self.sizes().begin(), self.sizes().end());
-  sizes.end()[-3] /= factor * factor;
-  sizes.end()[-2] *= factor;
-  sizes.end()[-1] *= factor;
-  call.returns(in_format_of(self, sizes));
-  return true;
+  for (const int dim : {-3, -2, -1}) {
+    int64_t& size = sizes.end()[dim];
+    const bool channels = dim == -3, grows = channels != IntoImage;
+    const int64_t by = channels ? factor * factor : factor;
+    if (!grows && size % by != 0) return false;
+    size = grows ? size * by : size / by;
+  }
+  return call.returns(in_format_of(self, sizes));
 }
 
-bool pixel_unshuffle(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const int64_t factor = call.integer(1);
-  if (!self.is_cpu() || self.dim() < 3 || factor <= 0 || self.numel() == 0) return false;
-  if (self.size(-2) % factor != 0 || self.size(-1) % factor != 0) return false;
-  Dims sizes(self.sizes().begin(), self.sizes().end());
-  sizes.end()[-3] *= factor * factor;
-  sizes.end()[-2] /= factor;
-  sizes.end()[-1] /= factor;
-  call.returns(in_format_of(self, sizes));
-  return true;
-}
+}  // namespace
 
-constexpr Entry kImageTable[] = {
+constexpr Family image_family = {
     {"aten::_upsample_bicubic2d_aa", upsample<2>},
     {"aten::_upsample_bicubic2d_aa_backward", upsample_backward<2, false>},
     {"aten::_upsample_bilinear2d_aa", upsample<2>},
@@ -185,13 +169,13 @@ constexpr Entry kImageTable[] = {
     {"aten::grid_sampler_3d_backward", on_cpu<grid_sampler_backward>},
 
     {"aten::reflection_pad1d", on_cpu<pad<1>>},
-    {"aten::reflection_pad1d_backward", on_cpu<contiguous_like<1>>},
+    {"aten::reflection_pad1d_backward", on_cpu<contiguous_second>},
     {"aten::reflection_pad2d", on_cpu<pad<2>>},
     {"aten::reflection_pad2d_backward", on_cpu<format_like<1>>},
     {"aten::reflection_pad3d", on_cpu<pad<3>>},
     {"aten::reflection_pad3d_backward", on_cpu<format_like<1>>},
     {"aten::replication_pad1d", on_cpu<pad<1>>},
-    {"aten::replication_pad1d_backward", on_cpu<contiguous_like<1>>},
+    {"aten::replication_pad1d_backward", on_cpu<contiguous_second>},
     {"aten::replication_pad2d", on_cpu<pad<2>>},
     {"aten::replication_pad2d_backward", on_cpu<format_like<1>>},
     {"aten::replication_pad3d", on_cpu<pad<3>>},
@@ -201,12 +185,8 @@ constexpr Entry kImageTable[] = {
     {"aten::im2col", on_cpu<im2col>},
 
     {"aten::channel_shuffle", on_cpu<channel_shuffle>},
-    {"aten::pixel_shuffle", pixel_shuffle},
-    {"aten::pixel_unshuffle", pixel_unshuffle},
+    {"aten::pixel_shuffle", pixel_shuffle<true>},
+    {"aten::pixel_unshuffle", pixel_shuffle<false>},
 };
-
-}  // namespace
-
-std::span<const Entry> image_family() { return kImageTable; }
 
 }  // namespace antegrad::shapes

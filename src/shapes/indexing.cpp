@@ -14,8 +14,6 @@ namespace antegrad::shapes {
 
 namespace {
 
-const at::Tensor& self_of(const Call& call) { return call.arg(0).toTensor(); }
-
 // ---- Joining -----------------------------------------------------------------------------------
 
 /// Empty 1-D tensors are skipped by cat, for historical reasons.
@@ -68,8 +66,7 @@ bool cat(Call& call) {
     }
     sizes[dim] += t.size(dim);
   }
-  call.returns(fresh(sizes, common_dtype(parts), first.device(), common_format(parts)));
-  return true;
+  return call.returns(fresh(sizes, common_dtype(parts), first.device(), common_format(parts)));
 }
 
 /// A cat: of the parts as they are, or of the parts with one more dimension when that is the last.
@@ -92,56 +89,30 @@ bool stack(Call& call) {
   }
   Dims sizes(first.sizes().begin(), first.sizes().end());
   sizes.insert(sizes.begin() + dim, static_cast<int64_t>(parts.size()));
-  call.returns(fresh(sizes, common_dtype(parts), first.device()));
-  return true;
+  return call.returns(fresh(sizes, common_dtype(parts), first.device()));
 }
 
 // ---- Along one dimension -----------------------------------------------------------------------
 
 bool index_select(Call& call) {
-  const at::Tensor& self = self_of(call);
-  const at::Tensor& index = call.arg(2).toTensor();
+  const at::Tensor& self = call.tensor(0);
+  const at::Tensor& index = call.tensor(2);
   int64_t dim = call.integer(1);
   if (index.dim() > 1 || !wrap_dim(dim, self.dim())) return false;
   Dims sizes(self.sizes().begin(), self.sizes().end());
   if (self.dim() > 0) sizes[dim] = index.numel();
-  call.returns(contiguous(self, sizes));
-  return true;
+  return call.returns(contiguous(self, sizes));
 }
 
-bool gather(Call& call) {
-  const at::Tensor& self = self_of(call);
-  call.returns(contiguous(self, call.arg(2).toTensor().sizes()));
-  return true;
-}
-
-/// Contiguous, shaped as self: scatter, index_add, index_copy.
-bool contiguous_self(Call& call) {
-  const at::Tensor& self = self_of(call);
-  call.returns(contiguous(self, self.sizes()));
-  return true;
-}
-
-/// A clone of self that is then written to.
-bool cloned_self(Call& call) {
-  call.returns(like(self_of(call)));
-  return true;
-}
-
-/// A clone that keeps even holes and offset: the *_scatter operators.
-bool exact_self(Call& call) {
-  const at::Tensor& self = self_of(call);
-  for (int64_t i = 0; i < self.dim(); ++i) {
-    if (self.size(i) > 1 && self.stride(i) == 0) return cloned_self(call);
-  }
-  call.returns(view_of(self, self.sizes(), self.strides(), self.storage_offset()));
-  return true;
+/// Elements of self, in the shape of the indices.
+template <size_t Indices>
+bool shaped_as(Call& call) {
+  return call.returns(contiguous(call.tensor(0), call.tensor(Indices).sizes()));
 }
 
 /// Zeros of the sizes at 1, written to by the gradient at 0.
 bool zeros_of_sizes(Call& call) {
-  call.returns(contiguous(self_of(call), call.arg(1).toDimVector()));
-  return true;
+  return call.returns(contiguous(call.tensor(0), call.arg(1).toDimVector()));
 }
 
 // ---- Advanced indexing -------------------------------------------------------------------------
@@ -149,12 +120,12 @@ bool zeros_of_sizes(Call& call) {
 /// One index list, brought to the form in which TensorIterator sees it: self with the indexed
 /// dimensions replaced by stride 0, and the indices broadcast over the others.
 bool index(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   const at::ArrayRef<c10::IValue> list = call.arg(1).toListRef();
   if (static_cast<int64_t>(list.size()) > self.dim()) return false;
 
   Dims shape;  // that the indices broadcast to
-  c10::SmallVector<int64_t, 6> indexed, kept;
+  Dims indexed, kept;
   for (size_t i = 0; i < list.size(); ++i) {
     if (list[i].isNone() || !list[i].toTensor().defined()) {
       kept.push_back(static_cast<int64_t>(i));
@@ -215,12 +186,10 @@ bool index(Call& call) {
     if (!reshaped) return false;
     index_strides.emplace_back(reshaped->begin(), reshaped->end());
   }
-  if (!self.is_cpu()) {
-    // CUDA copies indices that differ in their strides.
-    for (const Dims& s : index_strides) {
-      if (s != index_strides.front()) return false;
-    }
-  }
+  // CUDA copies indices that differ in their strides.
+  const bool alike = std::all_of(index_strides.begin(), index_strides.end(),
+                                 [&](const Dims& s) { return s == index_strides.front(); });
+  if (!self.is_cpu() && !alike) return false;
 
   c10::SmallVector<Geometry, 4> operands;
   operands.emplace_back(sizes, strides);
@@ -229,99 +198,87 @@ bool index(Call& call) {
   out.dtype = self.scalar_type();
   out.device = self.device();
   iterator_layout({operands.data(), operands.size()}, out);
-  call.returns(std::move(out));
-  return true;
+  return call.returns(std::move(out));
 }
 
 // ---- Order -------------------------------------------------------------------------------------
 
 bool sort(Call& call) {
-  const at::Tensor& self = self_of(call);
-  call.returns(like(self));
-  call.returns(with_dtype(like(self), at::kLong));
-  return true;
+  const at::Tensor& self = call.tensor(0);
+  return call.returns(like(self), with_dtype(like(self), at::kLong));
 }
 
 bool topk(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   int64_t dim = call.integer(2);
   const int64_t k = call.integer(1);
   if (!wrap_dim(dim, self.dim()) || k < 0) return false;
   Dims sizes(self.sizes().begin(), self.sizes().end());
   if (k > (self.dim() > 0 ? sizes[dim] : 1)) return false;
   if (self.dim() > 0) sizes[dim] = k;
-  call.returns(contiguous(self, sizes));
-  call.returns(fresh(sizes, at::kLong, self.device()));
-  return true;
+  return call.returns(contiguous(self, sizes), fresh(sizes, at::kLong, self.device()));
 }
 
 bool roll(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   if (!self.is_contiguous() || self.numel() == 0 ||
       suggest_format(self.sizes(), self.strides()) != at::MemoryFormat::Contiguous) {
     return false;
   }
-  return contiguous_self(call);
+  return contiguous_first(call);
 }
 
 /// Places of the values at `Values` in a sorted row.
 template <size_t Values, size_t NarrowArg>
 bool places_in_order(Call& call) {
-  const at::Tensor& values = call.arg(Values).toTensor();
-  call.returns(
+  const at::Tensor& values = call.tensor(Values);
+  return call.returns(
       fresh(values.sizes(), call.boolean(NarrowArg) ? at::kInt : at::kLong, values.device()));
-  return true;
 }
 
 /// The same for a number.
 bool place_in_order(Call& call) {
-  const at::Tensor& sorted = self_of(call);
+  const at::Tensor& sorted = call.tensor(0);
   if (sorted.dim() != 1) return false;
-  call.returns(fresh({}, call.boolean(2) ? at::kInt : at::kLong, sorted.device()));
-  return true;
-}
-
-/// Elements of self, in the shape of the indices.
-bool take(Call& call) {
-  call.returns(contiguous(self_of(call), call.arg(1).toTensor().sizes()));
-  return true;
+  return call.returns(fresh({}, call.boolean(2) ? at::kInt : at::kLong, sorted.device()));
 }
 
 bool repeat(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   const at::DimVector times = call.arg(1).toDimVector();
   const int64_t added = static_cast<int64_t>(times.size()) - self.dim();
   if (added < 0) return false;
   Dims sizes(times.begin(), times.end());
   for (int64_t i = 0; i < self.dim(); ++i) sizes[added + i] *= self.size(i);
-  call.returns(contiguous(self, sizes));
-  return true;
+  return call.returns(contiguous(self, sizes));
 }
 
-constexpr Entry kIndexingTable[] = {
+}  // namespace
+
+constexpr Family indexing_family = {
     {"aten::cat", cat},
     {"aten::stack", stack},
 
-    {"aten::gather", gather},
-    {"aten::index_add", contiguous_self},
-    {"aten::index_copy", contiguous_self},
-    {"aten::index_fill.int_Scalar", cloned_self},
-    {"aten::index_fill.int_Tensor", cloned_self},
-    {"aten::index_reduce", contiguous_self},
+    {"aten::gather", shaped_as<2>},
+    {"aten::index_add", contiguous_first},
+    {"aten::index_copy", contiguous_first},
+    {"aten::index_fill.int_Scalar", like_first},
+    {"aten::index_fill.int_Tensor", like_first},
+    {"aten::index_reduce", contiguous_first},
     {"aten::index_select", index_select},
-    {"aten::put", cloned_self},
-    {"aten::scatter.reduce", contiguous_self},
-    {"aten::scatter.src", contiguous_self},
-    {"aten::scatter.value", contiguous_self},
-    {"aten::scatter.value_reduce", contiguous_self},
-    {"aten::scatter_add", contiguous_self},
-    {"aten::scatter_reduce.two", contiguous_self},
-    {"aten::take", take},
+    {"aten::put", like_first},
+    {"aten::scatter.reduce", contiguous_first},
+    {"aten::scatter.src", contiguous_first},
+    {"aten::scatter.value", contiguous_first},
+    {"aten::scatter.value_reduce", contiguous_first},
+    {"aten::scatter_add", contiguous_first},
+    {"aten::scatter_reduce.two", contiguous_first},
+    {"aten::take", shaped_as<1>},
 
-    {"aten::as_strided_scatter", exact_self},
-    {"aten::diagonal_scatter", exact_self},
-    {"aten::select_scatter", exact_self},
-    {"aten::slice_scatter", exact_self},
+    {"aten::as_strided_scatter", exact_like<0>},
+    {"aten::diagonal_scatter", exact_like<0>},
+    {"aten::select_scatter", exact_like<0>},
+    {"aten::slice_scatter", exact_like<0>},
 
     {"aten::diagonal_backward", zeros_of_sizes},
     {"aten::select_backward", zeros_of_sizes},
@@ -329,12 +286,12 @@ constexpr Entry kIndexingTable[] = {
     {"aten::unfold_backward", zeros_of_sizes},
 
     {"aten::_unsafe_index.Tensor", index},
-    {"aten::_unsafe_index_put", cloned_self},
+    {"aten::_unsafe_index_put", like_first},
     {"aten::index.Tensor", index},
-    {"aten::index_put", cloned_self},
+    {"aten::index_put", like_first},
 
     {"aten::bucketize.Tensor", places_in_order<0, 2>},
-    {"aten::flip", cloned_self},
+    {"aten::flip", like_first},
     {"aten::repeat", repeat},
     {"aten::roll", roll},
     {"aten::searchsorted.Scalar", place_in_order},
@@ -343,9 +300,5 @@ constexpr Entry kIndexingTable[] = {
     {"aten::sort.stable", sort},
     {"aten::topk", topk},
 };
-
-}  // namespace
-
-std::span<const Entry> indexing_family() { return kIndexingTable; }
 
 }  // namespace antegrad::shapes

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace antegrad::shapes {
 
@@ -66,13 +67,11 @@ bool fast_layout(std::span<const Geometry> operands, Spec& out) {
     dense = dense && g.dense && g.strides.equals(first.strides);
   }
   if (!contiguous && !channels_last && !dense) return false;
+  Dims strides = contiguous      ? strides_of(first.sizes, at::MemoryFormat::Contiguous)
+                 : channels_last ? strides_of(first.sizes, at::MemoryFormat::ChannelsLast)
+                                 : dims(first.strides);
   out.sizes = dims(first.sizes);
-  if (contiguous || channels_last) {
-    out.strides = strides_of(
-        first.sizes, contiguous ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
-  } else {
-    out.strides = dims(first.strides);
-  }
+  out.strides = std::move(strides);
   return true;
 }
 
@@ -103,16 +102,6 @@ at::MemoryFormat suggest_format(at::IntArrayRef sizes, at::IntArrayRef strides) 
   return at::MemoryFormat::Contiguous;
 }
 
-Dims contiguous_strides(at::IntArrayRef sizes) {
-  Dims strides(sizes.size());
-  int64_t next = 1;
-  for (size_t i = sizes.size(); i-- > 0;) {
-    strides[i] = next;
-    next *= std::max<int64_t>(sizes[i], 1);
-  }
-  return strides;
-}
-
 Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes) {
   return fresh(sizes, like.scalar_type(), like.device());
 }
@@ -120,6 +109,8 @@ Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes) {
 Spec like(const at::Tensor& like) { return allocated_like(like); }
 
 Spec integer(int64_t value) { return {{}, value}; }
+
+Spec spec_of(const at::Tensor& tensor) { return {torch_compat::TensorMetadata::of(tensor)}; }
 
 Spec undefined() { return {{.defined = false}}; }
 
@@ -183,9 +174,8 @@ at::ScalarType accumulate_type(at::ScalarType dtype) {
 }
 
 Dims per_dimension(const Call& call, size_t i, size_t count) {
-  const at::DimVector given = call.arg(i).toDimVector();
-  if (given.size() == 1) return Dims(count, given[0]);
-  return Dims(given.begin(), given.end());
+  const Dims given = call.arg(i).toDimVector();
+  return given.size() == 1 ? Dims(count, given[0]) : given;
 }
 
 bool mask(const Call& call, size_t i, size_t bit) { return call.arg(i).toListRef()[bit].toBool(); }
@@ -197,26 +187,25 @@ bool wrap_dim(int64_t& dim, int64_t rank) {
   return true;
 }
 
-Dims broadcast(at::IntArrayRef a, at::IntArrayRef b) {
-  return dims(at::infer_size_dimvector(a, b));
+Dims broadcast(at::IntArrayRef a, at::IntArrayRef b) { return at::infer_size_dimvector(a, b); }
+
+bool fits(const at::Tensor& other, const at::Tensor& self) {
+  return self.sizes().equals(broadcast(self.sizes(), other.sizes()));
 }
 
 void iterator_layout(std::span<const Geometry> operands, Spec& out) {
   if (fast_layout(operands, out)) return;
 
   // TensorIteratorBase::compute_shape
-  at::DimVector shape(operands[0].sizes.begin(), operands[0].sizes.end());
+  Dims shape = dims(operands[0].sizes);
   for (const Geometry& operand : operands.subspan(1)) {
     if (shape.empty()) {
-      shape.assign(operand.sizes.begin(), operand.sizes.end());
+      shape = dims(operand.sizes);
     } else if (!operand.sizes.equals(shape)) {
-      shape = at::infer_size_dimvector(shape, operand.sizes);
+      shape = broadcast(shape, operand.sizes);
     }
   }
   const size_t rank = shape.size();
-  out.sizes = dims(shape);
-  out.strides.assign(rank, 1);
-  if (rank == 0) return;
 
   // compute_strides: broadcast dimensions have stride 0
   c10::SmallVector<Dims, 4> strides;
@@ -231,8 +220,7 @@ void iterator_layout(std::span<const Geometry> operands, Spec& out) {
 
   // reorder_dimensions: insertion sort that tolerates ambiguous comparisons
   Dims order(rank);
-  for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int64_t>(rank - 1 - i);
-  bool reordered = false;
+  std::iota(order.rbegin(), order.rend(), 0);
   for (size_t i = 1; i < rank; ++i) {
     size_t place = i;
     for (size_t j = i; j-- > 0;) {
@@ -243,13 +231,11 @@ void iterator_layout(std::span<const Geometry> operands, Spec& out) {
       place = j;
     }
   }
-  for (size_t i = 0; i < rank; ++i) reordered |= order[i] != static_cast<int64_t>(rank - 1 - i);
 
   // allocate_or_resize_outputs: zero sizes give zero strides here, but not in at::empty
-  if (!reordered) {
-    out.strides = shapes::contiguous_strides(shape);
-    return;
-  }
+  out.sizes = shape;
+  out.strides = shapes::contiguous_strides(shape);
+  if (std::is_sorted(order.rbegin(), order.rend())) return;
   int64_t next = 1;
   for (const int64_t dim : order) {
     out.strides[dim] = next;
@@ -313,12 +299,8 @@ at::ScalarType Elementwise::common_dtype() const {
 
 bool Elementwise::device(c10::Device& device) const {
   device = at::kCPU;
-  for (size_t i = 0; i < count_; ++i) {
-    const at::Tensor* t = operands_[i].tensor;
-    if (t && !t->is_cpu()) {
-      device = t->device();
-      break;
-    }
+  for (size_t i = 0; i < count_ && device.is_cpu(); ++i) {
+    if (operands_[i].tensor) device = operands_[i].tensor->device();
   }
   if (device.is_cpu()) return true;
   for (size_t i = 0; i < count_; ++i) {
@@ -365,8 +347,7 @@ bool Elementwise::returns(Call& call, at::ScalarType compute, at::ScalarType res
     }
   }
   iterator_layout({geometry.data(), count_}, out);
-  call.returns(std::move(out));
-  return true;
+  return call.returns(std::move(out));
 }
 
 }  // namespace antegrad::shapes

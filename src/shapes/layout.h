@@ -22,6 +22,7 @@ namespace antegrad::shapes {
 struct Geometry {
   Geometry() = default;
   explicit Geometry(const at::Tensor& tensor);
+  explicit Geometry(const Spec& spec) : Geometry(spec.sizes, spec.strides) {}
   Geometry(at::IntArrayRef sizes, at::IntArrayRef strides);
 
   at::IntArrayRef sizes;
@@ -107,8 +108,14 @@ bool only(Call& call) {
 Dims broadcast(at::IntArrayRef a, at::IntArrayRef b);
 
 /// Layout of an output that TensorIterator allocates for these operands: sets sizes and strides of
-/// `out`. Throws if they do not broadcast.
+/// `out`, from which operands may borrow. Throws if they do not broadcast.
 void iterator_layout(std::span<const Geometry> operands, Spec& out);
+inline void iterator_layout(std::initializer_list<Geometry> operands, Spec& out) {
+  iterator_layout(std::span(operands.begin(), operands.size()), out);
+}
+
+/// Whether a tensor broadcasts to the shape of `self`. Throws when the two do not broadcast.
+bool fits(const at::Tensor& other, const at::Tensor& self);
 
 /// The suggested memory format of a tensor with this geometry.
 at::MemoryFormat suggest_format(at::IntArrayRef sizes, at::IntArrayRef strides);
@@ -123,23 +130,47 @@ Dims per_dimension(const Call& call, size_t i, size_t count);
 /// kernels elsewhere.
 template <Function Rule, size_t Arg = 0>
 bool on_cpu(Call& call) {
-  return call.arg(Arg).toTensor().is_cpu() && Rule(call);
+  return call.tensor(Arg).is_cpu() && Rule(call);
+}
+
+/// Two outputs that `Rule` describes alike.
+template <Function Rule>
+bool twice(Call& call) {
+  return Rule(call) && Rule(call);
+}
+
+/// In the layout of argument `Arg`, as empty_like.
+template <size_t Arg>
+bool like_of(Call& call) {
+  return call.returns(like(call.tensor(Arg)));
+}
+
+/// A copy of argument `Arg` with its holes and its offset, unless it overlaps itself.
+template <size_t Arg>
+bool exact_like(Call& call) {
+  const at::Tensor& model = call.tensor(Arg);
+  for (int64_t i = 0; i < model.dim(); ++i) {
+    if (model.size(i) > 1 && model.stride(i) == 0) return call.returns(like(model));
+  }
+  return call.returns(spec_of(model));
 }
 
 /// A contiguous output with dtype and sizes of argument `Arg`.
 template <size_t Arg>
 bool contiguous_like(Call& call) {
-  const at::Tensor& model = call.arg(Arg).toTensor();
-  call.returns(contiguous(model, model.sizes()));
-  return true;
+  const at::Tensor& model = call.tensor(Arg);
+  return call.returns(contiguous(model, model.sizes()));
 }
 
-/// The same in the memory format that the argument suggests.
+inline constexpr Function like_first = like_of<0>;
+inline constexpr Function contiguous_first = contiguous_like<0>;
+inline constexpr Function contiguous_second = contiguous_like<1>;
+
+/// A contiguous output in the memory format that the argument suggests.
 template <size_t Arg>
 bool format_like(Call& call) {
-  const at::Tensor& model = call.arg(Arg).toTensor();
-  call.returns(in_format_of(model, model.sizes()));
-  return true;
+  const at::Tensor& model = call.tensor(Arg);
+  return call.returns(in_format_of(model, model.sizes()));
 }
 
 /// Bit `bit` of the output mask at argument `i`.

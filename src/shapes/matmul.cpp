@@ -3,8 +3,6 @@
 /// contiguous outputs, whatever the strides of the arguments: the structured kernels allocate
 /// before they look at layouts.
 
-#include <algorithm>
-
 #include "shapes/families.h"
 #include "shapes/layout.h"
 
@@ -27,24 +25,23 @@ bool product_of(Call& call, const at::Tensor& a, const at::Tensor& b) {
     if (a.size(0) != b.size(0)) return false;
   }
   if constexpr (RankB > 1) sizes.push_back(b.size(RankB - 1));
-  call.returns(contiguous(a, sizes));
-  return true;
+  return call.returns(contiguous(a, sizes));
 }
 
 /// mm, bmm, mv, dot.
 template <int64_t RankA, int64_t RankB>
 bool product(Call& call) {
-  return product_of<RankA, RankB>(call, call.arg(0).toTensor(), call.arg(1).toTensor());
+  return product_of<RankA, RankB>(call, call.tensor(0), call.tensor(1));
 }
 
 /// addmm, baddbmm, addmv: argument 0 is added, broadcast to the product.
 template <int64_t RankA, int64_t RankB>
 bool added_product(Call& call) {
-  const at::Tensor& added = call.arg(0).toTensor();
-  const at::Tensor& a = call.arg(1).toTensor();
+  const at::Tensor& added = call.tensor(0);
+  const at::Tensor& a = call.tensor(1);
   // Without inner dimension, what is added is returned in a way of its own.
   if (a.numel() == 0) return false;
-  if (!alike(added, a) || !product_of<RankA, RankB>(call, a, call.arg(2).toTensor())) return false;
+  if (!alike(added, a) || !product_of<RankA, RankB>(call, a, call.tensor(2))) return false;
   const Dims& sizes = call.outputs().back().sizes;
   return at::IntArrayRef(broadcast(added.sizes(), sizes)).equals(sizes);
 }
@@ -62,8 +59,8 @@ Spec padded_rows(const at::Tensor& like, at::IntArrayRef sizes) {
 /// A factor of rank 2 is cut into groups at `offs`; of rank 3 it is a batch of them. The Meta
 /// kernel that Python registers knows bfloat16 only and does not pad.
 bool grouped_product(Call& call) {
-  const at::Tensor& a = call.arg(0).toTensor();
-  const at::Tensor& b = call.arg(1).toTensor();
+  const at::Tensor& a = call.tensor(0);
+  const at::Tensor& b = call.tensor(1);
   const at::Tensor offs = call.tensor(2);
   if (!a.is_cpu() || !alike(a, b) || !call.is_none(3)) return false;
   if (a.dim() < 2 || a.dim() > 3 || b.dim() < 2 || b.dim() > 3) return false;
@@ -74,52 +71,49 @@ bool grouped_product(Call& call) {
   if ((a.dim() == 3 && a.size(0) != groups) || (b.dim() == 3 && b.size(0) != groups)) return false;
   Dims sizes{a.size(-2), b.size(-1)};
   if (a.dim() == b.dim()) sizes.insert(sizes.begin(), groups);
-  call.returns(padded_rows(a, sizes));
-  return true;
+  return call.returns(padded_rows(a, sizes));
 }
 
 /// A sum of products, and what is added to it.
 bool addbmm(Call& call) {
-  const at::Tensor& a = call.arg(1).toTensor();
-  const at::Tensor& b = call.arg(2).toTensor();
+  const at::Tensor& a = call.tensor(1);
+  const at::Tensor& b = call.tensor(2);
   if (a.dim() != 3 || b.dim() != 3 || a.numel() == 0) return false;
-  if (!alike(call.arg(0).toTensor(), a) || !alike(a, b)) return false;
-  call.returns(contiguous(a, {a.size(1), b.size(2)}));
-  return a.is_cpu();
+  if (!alike(call.tensor(0), a) || !alike(a, b)) return false;
+  return a.is_cpu() && call.returns(contiguous(a, {a.size(1), b.size(2)}));
 }
 
 /// Sizes of all distances between the rows of two batches of matrices.
 bool distances(Call& call) {
-  const at::Tensor& a = call.arg(0).toTensor();
-  const at::Tensor& b = call.arg(1).toTensor();
+  const at::Tensor& a = call.tensor(0);
+  const at::Tensor& b = call.tensor(1);
   if (a.dim() < 2 || b.dim() < 2 || !alike(a, b)) return false;
   Dims sizes = broadcast(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2));
   sizes.append({a.size(-2), b.size(-2)});
-  call.returns(contiguous(a, sizes));
-  return true;
+  return call.returns(contiguous(a, sizes));
 }
 
 /// The gradient of argument 1, batched as the distances are.
 bool distances_backward(Call& call) {
-  const at::Tensor& grad = call.arg(0).toTensor();
-  const at::Tensor& a = call.arg(1).toTensor();
+  const at::Tensor& grad = call.tensor(0);
+  const at::Tensor& a = call.tensor(1);
   if (a.dim() < 2 || grad.dim() < 2 || grad.numel() == 0 || a.numel() == 0) return false;
   Dims sizes(grad.sizes().begin(), grad.sizes().end() - 2);
   sizes.append({a.size(-2), a.size(-1)});
-  call.returns(contiguous(a, sizes));
-  return true;
+  return call.returns(contiguous(a, sizes));
 }
 
 /// Distances of each row to those behind it.
 bool pairs(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   if (self.dim() != 2 || !self.is_contiguous()) return false;
   const int64_t rows = self.size(0);
-  call.returns(contiguous(self, {rows * (rows - 1) / 2}));
-  return rows > 0;
+  return rows > 0 && call.returns(contiguous(self, {rows * (rows - 1) / 2}));
 }
 
-constexpr Entry kMatmulTable[] = {
+}  // namespace
+
+constexpr Family matmul_family = {
     {"aten::_addmm_activation", added_product<2, 2>},
     {"aten::_grouped_mm", grouped_product},
     {"aten::addbmm", addbmm},
@@ -135,12 +129,8 @@ constexpr Entry kMatmulTable[] = {
     {"aten::_cdist_backward", on_cpu<distances_backward>},
     {"aten::_cdist_forward", on_cpu<distances>},
     {"aten::_euclidean_dist", on_cpu<distances>},
-    {"aten::_pdist_backward", on_cpu<contiguous_like<1>>},
+    {"aten::_pdist_backward", on_cpu<contiguous_second>},
     {"aten::_pdist_forward", on_cpu<pairs>},
 };
-
-}  // namespace
-
-std::span<const Entry> matmul_family() { return kMatmulTable; }
 
 }  // namespace antegrad::shapes

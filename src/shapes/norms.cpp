@@ -4,8 +4,6 @@
 /// accumulation dtype on CUDA.
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "shapes/families.h"
 #include "shapes/layout.h"
@@ -14,26 +12,18 @@ namespace antegrad::shapes {
 
 namespace {
 
-const at::Tensor* optional_tensor(const Call& call, size_t i) {
-  if (call.is_none(i) || !call.arg(i).toTensor().defined()) return nullptr;
-  return &call.arg(i).toTensor();
+/// The dtype of statistics beside the parameters from `first` to `last`, the first of which that is
+/// there decides.
+at::ScalarType dtype_beside(const Call& call, const at::Tensor& input, size_t first, size_t last) {
+  while (first <= last && call.is_none(first)) ++first;
+  const bool mixed = first <= last && call.tensor(first).scalar_type() != input.scalar_type();
+  return mixed ? at::kFloat : input.scalar_type();
 }
 
-/// The dtype of statistics: the first parameter that is there decides.
-at::ScalarType statistics_dtype(const Call& call, const at::Tensor& input,
-                                std::span<const size_t> parameters) {
-  if (!input.is_cpu()) return accumulate_type(input.scalar_type());
-  for (const size_t i : parameters) {
-    if (const at::Tensor* t = optional_tensor(call, i)) {
-      return t->scalar_type() == input.scalar_type() ? input.scalar_type() : at::kFloat;
-    }
-  }
-  return input.scalar_type();
-}
-
-at::ScalarType statistics_dtype(const Call& call, const at::Tensor& input,
-                                std::initializer_list<size_t> parameters) {
-  return statistics_dtype(call, input, std::span(parameters.begin(), parameters.size()));
+at::ScalarType statistics_dtype(const Call& call, const at::Tensor& input, size_t first,
+                                size_t last) {
+  return input.is_cpu() ? dtype_beside(call, input, first, last)
+                        : accumulate_type(input.scalar_type());
 }
 
 /// The format in which a tensor is contiguous, as the batch norm kernels on the CPU ask it.
@@ -46,61 +36,51 @@ std::optional<at::MemoryFormat> contiguous_format(const at::Tensor& t) {
   return std::nullopt;
 }
 
-/// A contiguous gradient of `parameter` if the mask asks for it; false when it cannot be had.
-bool returns_if(Call& call, bool wanted, const at::Tensor* parameter) {
-  if (!wanted) {
-    call.returns(undefined());
-    return true;
-  }
-  if (!parameter) return false;
-  call.returns(contiguous(*parameter, parameter->sizes()));
-  return true;
+/// A contiguous gradient of the tensor at `parameter` if bit `bit` of the mask at `mask_arg` asks
+/// for it; false when it cannot be had.
+bool returns_if(Call& call, size_t mask_arg, size_t bit, size_t parameter) {
+  if (!mask(call, mask_arg, bit)) return call.returns(undefined());
+  const at::Tensor& t = call.tensor(parameter);
+  return t.defined() && call.returns(contiguous(t, t.sizes()));
+}
+
+/// Sizes of the statistics of layers: those of `input`, with 1 for the dimensions that argument 1
+/// names, which must be the last ones. Nothing where they do not fit.
+std::optional<Dims> layer_statistics(const Call& call, const at::Tensor& input) {
+  const at::DimVector normalized = call.arg(1).toDimVector();
+  const int64_t axis = input.dim() - static_cast<int64_t>(normalized.size());
+  if (axis < 0 || normalized.empty() || !input.sizes().slice(axis).equals(normalized)) return {};
+  Dims sizes(input.sizes().begin(), input.sizes().end());
+  std::fill(sizes.begin() + axis, sizes.end(), 1);
+  return sizes;
 }
 
 bool layer_norm(Call& call) {
-  const at::Tensor& input = call.arg(0).toTensor();
-  const at::DimVector normalized = call.arg(1).toDimVector();
-  const int64_t axis = input.dim() - static_cast<int64_t>(normalized.size());
-  if (axis < 0 || normalized.empty()) return false;
-  if (!input.sizes().slice(axis).equals(normalized)) return false;
+  const at::Tensor& input = call.tensor(0);
+  const auto sizes = layer_statistics(call, input);
   for (const size_t i : {2, 3}) {
-    const at::Tensor* t = optional_tensor(call, i);
-    if (t && !t->sizes().equals(normalized)) return false;
+    if (!call.is_none(i) && !call.tensor(i).sizes().equals(call.arg(1).toDimVector())) return false;
   }
-  Dims statistics(input.dim(), 1);
-  for (int64_t i = 0; i < axis; ++i) statistics[i] = input.size(i);
-  const at::ScalarType dtype = statistics_dtype(call, input, {2, 3});
-  call.returns(contiguous(input, input.sizes()));
-  call.returns(fresh(statistics, dtype, input.device()));
-  call.returns(fresh(statistics, dtype, input.device()));
-  return true;
+  if (!sizes) return false;
+  const Spec statistics = fresh(*sizes, statistics_dtype(call, input, 2, 3), input.device());
+  return call.returns(contiguous(input, input.sizes()), statistics, statistics);
 }
 
 bool layer_norm_backward(Call& call) {
-  const at::Tensor& input = call.arg(1).toTensor();
-  return returns_if(call, mask(call, 7, 0), &input) &&
-         returns_if(call, mask(call, 7, 1), optional_tensor(call, 5)) &&
-         returns_if(call, mask(call, 7, 2), optional_tensor(call, 6));
+  return returns_if(call, 7, 0, 1) && returns_if(call, 7, 1, 5) && returns_if(call, 7, 2, 6);
 }
 
 /// CUDA only: elsewhere it is made of other operators.
 bool rms_norm(Call& call) {
-  const at::Tensor& input = call.arg(0).toTensor();
-  const at::DimVector normalized = call.arg(1).toDimVector();
-  const int64_t axis = input.dim() - static_cast<int64_t>(normalized.size());
-  if (!input.is_cuda() || axis < 0 || normalized.empty()) return false;
-  if (!input.sizes().slice(axis).equals(normalized)) return false;
-  Dims statistics(input.dim(), 1);
-  for (int64_t i = 0; i < axis; ++i) statistics[i] = input.size(i);
-  call.returns(contiguous(input, input.sizes()));
-  call.returns(fresh(statistics, accumulate_type(input.scalar_type()), input.device()));
-  return true;
+  const at::Tensor& input = call.tensor(0);
+  const auto sizes = layer_statistics(call, input);
+  return input.is_cuda() && sizes &&
+         call.returns(contiguous(input, input.sizes()),
+                      fresh(*sizes, accumulate_type(input.scalar_type()), input.device()));
 }
 
 bool rms_norm_backward(Call& call) {
-  const at::Tensor& input = call.arg(1).toTensor();
-  return input.is_cuda() && returns_if(call, mask(call, 5, 0), &input) &&
-         returns_if(call, mask(call, 5, 1), optional_tensor(call, 4));
+  return call.tensor(1).is_cuda() && returns_if(call, 5, 0, 1) && returns_if(call, 5, 1, 4);
 }
 
 at::MemoryFormat group_norm_format(const at::Tensor& input) {
@@ -108,81 +88,60 @@ at::MemoryFormat group_norm_format(const at::Tensor& input) {
 }
 
 bool group_norm(Call& call) {
-  const at::Tensor& input = call.arg(0).toTensor();
+  const at::Tensor& input = call.tensor(0);
   const at::MemoryFormat format = group_norm_format(input);
   const int64_t groups = call.integer(6);
   if (!input.is_contiguous(format) || groups <= 0 || call.integer(4) % groups != 0) return false;
-  at::ScalarType dtype = input.scalar_type();
-  for (const size_t i : {2, 1}) {
-    const at::Tensor* t = optional_tensor(call, i);
-    if (t) dtype = t->scalar_type() == input.scalar_type() ? input.scalar_type() : at::kFloat;
-  }
-  const Dims statistics = {call.integer(3), groups};
-  call.returns(allocated_like(input, format));
-  call.returns(fresh(statistics, dtype, input.device()));
-  call.returns(fresh(statistics, dtype, input.device()));
-  return true;
+  const Spec statistics =
+      fresh({call.integer(3), groups}, dtype_beside(call, input, 1, 2), input.device());
+  return call.returns(allocated_like(input, format), statistics, statistics);
 }
 
 bool group_norm_backward(Call& call) {
-  const at::Tensor& input = call.arg(1).toTensor();
-  const at::Tensor* weight = optional_tensor(call, 4);
+  const at::Tensor& input = call.tensor(1);
   call.returns(mask(call, 9, 0) ? allocated_like(input, group_norm_format(input)) : undefined());
-  return returns_if(call, mask(call, 9, 1), weight) && returns_if(call, mask(call, 9, 2), weight);
+  return returns_if(call, 9, 1, 4) && returns_if(call, 9, 2, 4);
 }
 
 /// The three outputs of every batch norm of `input` with the parameters at 1, 2 and, where
 /// `has_running`, running statistics at 3, 4.
 bool batch_norm_outputs(Call& call, bool training, bool has_running) {
-  const at::Tensor& input = call.arg(0).toTensor();
+  const at::Tensor& input = call.tensor(0);
   if (input.dim() < 2) return false;
-  constexpr size_t kParameters[] = {1, 2, 3, 4};
-  const std::span<const size_t> parameters(kParameters, has_running ? 4 : 2);
+  const size_t last_parameter = has_running ? 4 : 2;
   bool contiguous_parameters = true;
-  for (const size_t i : parameters) {
-    const at::Tensor* t = optional_tensor(call, i);
-    if (t && (t->dim() != 1 || t->size(0) != input.size(1))) return false;
-    contiguous_parameters = contiguous_parameters && (!t || t->is_contiguous());
+  for (size_t i = 1; i <= last_parameter; ++i) {
+    if (call.is_none(i)) continue;
+    const at::Tensor& t = call.tensor(i);
+    if (t.dim() != 1 || t.size(0) != input.size(1)) return false;
+    contiguous_parameters = contiguous_parameters && t.is_contiguous();
   }
-  if (!training && !(has_running && optional_tensor(call, 3) && optional_tensor(call, 4))) {
-    return false;
-  }
-  const at::ScalarType dtype = statistics_dtype(call, input, parameters);
+  if (!training && (!has_running || call.is_none(3) || call.is_none(4))) return false;
+  std::optional<at::MemoryFormat> format;
   if (input.is_cpu()) {
-    const at::MemoryFormat suggested = input.suggest_memory_format();
-    call.returns(allocated_like(
-        input, contiguous_parameters ? contiguous_format(input).value_or(suggested) : suggested));
-  } else {
-    call.returns(allocated_like(input));
+    format = input.suggest_memory_format();
+    if (contiguous_parameters) format = contiguous_format(input).value_or(*format);
   }
-  const Dims channels = {training || !input.is_cpu() ? input.size(1) : 0};
-  call.returns(fresh(channels, dtype, input.device()));
-  call.returns(fresh(channels, dtype, input.device()));
-  return true;
+  const Spec statistics = fresh({training || !input.is_cpu() ? input.size(1) : 0},
+                                statistics_dtype(call, input, 1, last_parameter), input.device());
+  return call.returns(allocated_like(input, format), statistics, statistics);
 }
 
 /// The reserve is empty: only batch norms fused with what follows them use it.
 bool cudnn_batch_norm(Call& call) {
-  const at::Tensor& input = call.arg(0).toTensor();
-  const auto format = contiguous_format(input);
-  if (!format || !input.is_cuda() || input.scalar_type() == at::kDouble) return false;
-  const Dims channels = {call.boolean(5) ? input.size(1) : 0};
-  const at::Tensor& weight = call.arg(1).toTensor();
-  call.returns(allocated_like(input, input.suggest_memory_format()));
-  call.returns(contiguous(weight, channels));
-  call.returns(contiguous(weight, channels));
-  call.returns(fresh({0}, at::kByte, input.device()));
-  return true;
+  const at::Tensor& input = call.tensor(0);
+  if (!contiguous_format(input) || !input.is_cuda() || input.scalar_type() == at::kDouble)
+    return false;
+  const Spec statistics = contiguous(call.tensor(1), {call.boolean(5) ? input.size(1) : 0});
+  return call.returns(allocated_like(input, input.suggest_memory_format()), statistics, statistics,
+                      fresh({0}, at::kByte, input.device()));
 }
 
 bool cudnn_batch_norm_backward(Call& call) {
-  const at::Tensor& input = call.arg(0).toTensor();
-  const at::Tensor& weight = call.arg(2).toTensor();
-  if (!contiguous_format(input) || !input.is_cuda()) return false;
-  call.returns(allocated_like(input, input.suggest_memory_format()));
-  call.returns(contiguous(weight, weight.sizes()));
-  call.returns(contiguous(weight, weight.sizes()));
-  return true;
+  const at::Tensor& input = call.tensor(0);
+  return contiguous_format(input) && input.is_cuda() &&
+         call.returns(allocated_like(input, input.suggest_memory_format())) &&
+         twice<contiguous_like<2>>(call);
 }
 
 /// Training flag at `Training`; none: always training (or never).
@@ -194,25 +153,23 @@ bool batch_norm(Call& call) {
 bool batch_norm_no_training(Call& call) { return batch_norm_outputs(call, false, true); }
 
 bool returns_running(Call& call) {
-  call.returns(like(call.arg(3).toTensor()));
-  call.returns(like(call.arg(4).toTensor()));
-  return true;
+  return call.returns(like(call.tensor(3)), like(call.tensor(4)));
 }
 
 bool batch_norm_functional(Call& call) { return batch_norm<5>(call) && returns_running(call); }
 
 bool batch_norm_with_update(Call& call) {
-  const at::Tensor& input = call.arg(0).toTensor();
+  const at::Tensor& input = call.tensor(0);
   if (!input.is_cpu()) return false;  // cuDNN decides the size of its reserve
-  if (!batch_norm_outputs(call, true, true)) return false;
-  call.returns(fresh({0}, at::kByte, input.device()));
-  return returns_running(call);
+  return batch_norm_outputs(call, true, true) &&
+         call.returns(fresh({0}, at::kByte, input.device())) && returns_running(call);
 }
 
-bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor& input) {
-  const size_t kMask = 9;
+bool native_batch_norm_backward(Call& call) {
+  constexpr size_t kMask = 9, kWeight = 2;
+  const at::Tensor& grad = call.tensor(0);
+  const at::Tensor& input = call.tensor(1);
   if (input.dim() < 2) return false;
-  const at::Tensor* weight = optional_tensor(call, 2);
   if (!input.is_cpu()) {
     // Several kernels by layout, which differ in what they return when it is not asked for: the
     // plain one and, when training, the one for channels-last are stated here.
@@ -223,37 +180,33 @@ bool batch_norm_backward_of(Call& call, const at::Tensor& grad, const at::Tensor
       if (!call.boolean(7) || !mask(call, kMask, 1) || !mask(call, kMask, 2)) return false;
       const auto spatial = input.sizes().slice(2);
       if (std::count(spatial.begin(), spatial.end(), 1) > 0) return false;
-      if (weight != nullptr && !weight->is_contiguous()) return false;
+      if (!call.is_none(kWeight) && !call.tensor(kWeight).is_contiguous()) return false;
     } else if (input.is_contiguous(at::MemoryFormat::ChannelsLast) ||
                input.is_contiguous(at::MemoryFormat::ChannelsLast3d) || input.stride(1) == 1) {
       return false;
     }
     call.returns(channels_last ? allocated_like(input) : contiguous(input, input.sizes()));
-    return returns_if(call, mask(call, kMask, 1), weight) &&
-           returns_if(call, mask(call, kMask, 2), weight);
+    return returns_if(call, kMask, 1, kWeight) && returns_if(call, kMask, 2, kWeight);
   }
-  const at::ScalarType dtype = statistics_dtype(call, input, {2, 3, 4});
+  const at::ScalarType dtype = statistics_dtype(call, input, kWeight, 4);
   const Spec parameter = fresh({input.size(1)}, dtype, input.device());
   at::MemoryFormat format = input.suggest_memory_format();
   if (contiguous_format(grad) && grad.suggest_memory_format() == format) {
     format = contiguous_format(input).value_or(format);
   }
-  call.returns(mask(call, kMask, 0) ? allocated_like(input, format) : undefined());
-  call.returns(mask(call, kMask, 1) ? parameter : undefined());
-  call.returns(mask(call, kMask, 2) ? parameter : undefined());
-  return true;
-}
-
-bool native_batch_norm_backward(Call& call) {
-  return batch_norm_backward_of(call, call.arg(0).toTensor(), call.arg(1).toTensor());
+  return call.returns(mask(call, kMask, 0) ? allocated_like(input, format) : undefined(),
+                      mask(call, kMask, 1) ? parameter : undefined(),
+                      mask(call, kMask, 2) ? parameter : undefined());
 }
 
 bool batch_norm_backward(Call& call) {
   // On CUDA the backend that ran forward decides.
-  return call.arg(1).toTensor().is_cpu() && native_batch_norm_backward(call);
+  return call.tensor(1).is_cpu() && native_batch_norm_backward(call);
 }
 
-constexpr Entry kNormsTable[] = {
+}  // namespace
+
+constexpr Family norm_family = {
     {"aten::_batch_norm_with_update_functional", batch_norm_with_update},
     {"aten::_native_batch_norm_legit", batch_norm<5>},
     {"aten::_native_batch_norm_legit.no_stats", batch_norm<3>},
@@ -271,9 +224,5 @@ constexpr Entry kNormsTable[] = {
     {"aten::native_layer_norm", layer_norm},
     {"aten::native_layer_norm_backward", layer_norm_backward},
 };
-
-}  // namespace
-
-std::span<const Entry> norm_family() { return kNormsTable; }
 
 }  // namespace antegrad::shapes

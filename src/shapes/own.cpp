@@ -9,10 +9,7 @@ namespace antegrad::shapes {
 namespace {
 
 /// A handle: eight bytes on the CPU.
-bool offload(Call& call) {
-  call.returns(fresh({sizeof(int64_t)}, at::kByte, at::kCPU));
-  return true;
-}
+bool offload(Call& call) { return call.returns(fresh({sizeof(int64_t)}, at::kByte, at::kCPU)); }
 
 bool fetch(Call& call) {
   Spec spec;
@@ -22,17 +19,14 @@ bool fetch(Call& call) {
   spec.device = call.arg(4).toDevice();
   // "cuda" means the current device, which is known only where the tensor is made.
   if (!spec.device.is_cpu() && !spec.device.has_index()) return false;
-  call.returns(std::move(spec));
-  return true;
+  return call.returns(std::move(spec));
 }
-
-constexpr Entry kOwnTable[] = {
-    {"antegrad::fetch", fetch},
-    {"antegrad::offload", offload},
-};
 
 }  // namespace
 
-std::span<const Entry> own_family() { return kOwnTable; }
+constexpr Family own_family = {
+    {"antegrad::fetch", fetch},
+    {"antegrad::offload", offload},
+};
 
 }  // namespace antegrad::shapes

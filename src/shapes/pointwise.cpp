@@ -12,37 +12,22 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// Preserves the layout of argument 0, whatever the other operands are.
-bool like_first(Call& call) {
-  call.returns(like(call.arg(0).toTensor()));
-  return true;
-}
-
-/// The same where argument 1 must not outgrow it.
+/// Preserves the layout of argument 0, which argument 1 must not outgrow.
 bool like_first_of_two(Call& call) {
-  const at::IntArrayRef sizes = call.arg(0).toTensor().sizes();
-  const Dims both = broadcast(sizes, call.arg(1).toTensor().sizes());
-  return sizes.equals(both) && like_first(call);
-}
-
-/// Contiguous, shaped as argument 1.
-bool contiguous_second(Call& call) {
-  const at::Tensor& self = call.arg(1).toTensor();
-  call.returns(contiguous(self, self.sizes()));
-  return true;
+  return fits(call.tensor(1), call.tensor(0)) && like_first(call);
 }
 
 /// The oneDNN kernel reads out of bounds when the operands broadcast or differ in dtype.
 bool gelu_backward(Call& call) {
-  const at::Tensor& grad = call.arg(0).toTensor();
-  const at::Tensor& self = call.arg(1).toTensor();
+  const at::Tensor& grad = call.tensor(0);
+  const at::Tensor& self = call.tensor(1);
   return grad.sizes().equals(self.sizes()) && grad.scalar_type() == self.scalar_type() &&
          floating_binary(call);
 }
 
 /// A unary operator on `self.to(common)`: the copy is made on every device, unlike promotion.
 bool unary_of_cast(Call& call, std::initializer_list<size_t> numbers) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   Elementwise types;
   types.add(self);
   for (const size_t i : numbers) {
@@ -65,9 +50,8 @@ bool unary_of_cast(Call& call) {
 /// Limits promote integers only.
 template <size_t... Numbers>
 bool clamp(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  if (self.is_complex()) return false;
-  if (self.scalar_type() == at::kBool) return false;
+  const at::Tensor& self = call.tensor(0);
+  if (self.is_complex() || self.scalar_type() == at::kBool) return false;
   return self.is_floating_point() ? unary(call) : unary_of_cast(call, {Numbers...});
 }
 
@@ -75,9 +59,7 @@ bool clamp(Call& call) {
 bool isinf(Call& call) {
   if (!floating_unary(call)) return false;
   Spec& out = call.outputs().back();
-  const Dims sizes = out.sizes, strides = out.strides;
-  const Geometry operands[] = {Geometry(sizes, strides), Geometry()};
-  iterator_layout(operands, out);
+  iterator_layout({Geometry(out), Geometry()}, out);
   out.dtype = at::kBool;
   return true;
 }
@@ -94,21 +76,20 @@ bool clamp_tensor(Call& call) {
 bool div_mode(Call& call) { return call.is_none(2) ? binary_float(call) : binary(call); }
 
 bool pow_scalar_tensor(Call& call) {
-  const at::Tensor& exponent = call.arg(1).toTensor();
+  const at::Tensor& exponent = call.tensor(1);
   Elementwise types;
   types.add(call, 0);
   types.add(call, 1);
-  call.returns(fresh(exponent.sizes(), types.common_dtype(), exponent.device()));
-  return true;
+  return call.returns(fresh(exponent.sizes(), types.common_dtype(), exponent.device()));
 }
 
 bool lerp_tensor(Call& call) {
-  const bool promotes = call.arg(2).toTensor().dim() == 0;
+  const bool promotes = call.tensor(2).dim() == 0;
   return promotes ? ternary(call) : elementwise<Promotion::kSame, 0, 1, 2>(call);
 }
 
 bool where_self(Call& call) {
-  const at::Tensor& condition = call.arg(0).toTensor();
+  const at::Tensor& condition = call.tensor(0);
   if (condition.scalar_type() != at::kBool) return false;
   bool cast_elsewhere = false;
   Elementwise operands;
@@ -117,68 +98,55 @@ bool where_self(Call& call) {
   operands.add(call, 2);
   const at::ScalarType dtype = operands.common_dtype();
   for (const size_t i : {1, 2}) {  // where casts by itself, on every device
-    const at::Tensor& t = call.arg(i).toTensor();
+    const at::Tensor& t = call.tensor(i);
     cast_elsewhere |= t.scalar_type() != dtype && !t.is_cpu() && !t.is_non_overlapping_and_dense();
   }
   return !cast_elsewhere && operands.returns(call, dtype, dtype);
 }
 
 bool masked_fill(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const at::Tensor& mask = call.arg(1).toTensor();
+  const at::Tensor& self = call.tensor(0);
+  const at::Tensor& mask = call.tensor(1);
   if (mask.scalar_type() != at::kBool || mask.device() != self.device()) return false;
-  call.returns(contiguous(self, broadcast(mask.sizes(), self.sizes())));
-  return true;
+  return call.returns(contiguous(self, broadcast(mask.sizes(), self.sizes())));
 }
 
 bool log_sigmoid_backward(Call& call) {
-  const at::IntArrayRef sizes = call.arg(0).toTensor().sizes();
-  return call.arg(1).toTensor().sizes().equals(sizes) &&
-         call.arg(2).toTensor().sizes().equals(sizes) && like_first(call);
+  const at::IntArrayRef sizes = call.tensor(0).sizes();
+  return call.tensor(1).sizes().equals(sizes) && call.tensor(2).sizes().equals(sizes) &&
+         like_first(call);
 }
 
 bool log_sigmoid_forward(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  if (!self.is_cpu()) {  // keeps the layout and leaves the buffer empty
-    call.returns(like(self));
-    call.returns(contiguous(self, {0}));
-    return self.is_floating_point();
-  }
-  call.returns(contiguous(self, self.sizes()));
-  call.returns(contiguous(self, self.sizes()));
-  return true;
+  const at::Tensor& self = call.tensor(0);
+  if (self.is_cpu()) return twice<contiguous_first>(call);
+  // keeps the layout and leaves the buffer empty
+  return self.is_floating_point() && call.returns(like(self), contiguous(self, {0}));
 }
 
 /// A product of the two halves of argument 0.
 bool glu(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   int64_t dim = call.integer(1);
   if (self.dim() == 0 || !wrap_dim(dim, self.dim()) || self.size(dim) % 2 != 0) return false;
   Dims sizes(self.sizes().begin(), self.sizes().end());
   sizes[dim] /= 2;
-  const Geometry halves[] = {Geometry(sizes, self.strides()), Geometry(sizes, self.strides())};
   Spec out = contiguous(self, sizes);
-  iterator_layout(halves, out);
-  call.returns(std::move(out));
-  return self.is_floating_point();
-}
-
-bool prelu_backward(Call& call) {
-  constexpr Function both = elementwise<Promotion::kSame, 1, 2, 0>;
-  return both(call) && both(call);
+  const Geometry half(sizes, self.strides());
+  iterator_layout({half, half}, out);
+  return self.is_floating_point() && call.returns(std::move(out));
 }
 
 /// Multiplied in place into an empty_like.
 bool scaled_copy(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  const bool integral = is_integral(self.scalar_type());
-  call.returns(with_dtype(like(self),
-                          integral ? c10::get_default_dtype_as_scalartype() : self.scalar_type()));
-  return is_real(self.scalar_type());
+  const at::Tensor& self = call.tensor(0);
+  const at::ScalarType dtype = self.scalar_type();
+  return is_real(dtype) &&
+         call.returns(with_dtype(like(self), is_integral(dtype) ? default_dtype() : dtype));
 }
 
 bool angle(Call& call) {
-  return !call.arg(0).toTensor().is_complex() && elementwise<Promotion::kFloat, 0>(call);
+  return !call.tensor(0).is_complex() && elementwise<Promotion::kFloat, 0>(call);
 }
 
 bool complex_of_parts(Call& call) {
@@ -190,16 +158,13 @@ bool complex_of_parts(Call& call) {
 }
 
 bool frexp(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  call.returns(like(self));
-  call.returns(with_dtype(like(self), at::kInt));
-  return self.is_floating_point();
+  const at::Tensor& self = call.tensor(0);
+  return self.is_floating_point() && call.returns(like(self), with_dtype(like(self), at::kInt));
 }
 
 bool isin(Call& call) {
-  const at::Tensor& elements = call.arg(0).toTensor();
-  call.returns(fresh(elements.sizes(), at::kBool, elements.device()));
-  return true;
+  const at::Tensor& elements = call.tensor(0);
+  return call.returns(fresh(elements.sizes(), at::kBool, elements.device()));
 }
 
 /// In training multiplied by the noise, else the gradient of a leaky ReLU.
@@ -210,7 +175,9 @@ bool rrelu_backward(Call& call) {
   return training ? floating_binary_of<2, 0>(call) : floating_binary_of<1, 0>(call);
 }
 
-constexpr Entry kPointwiseTable[] = {
+}  // namespace
+
+constexpr Family pointwise_family = {
     // Unary, dtype kept.
     {"aten::abs", real_unary},
     {"aten::_conj_physical", only<like_first, c10::isComplexType>},
@@ -295,7 +262,7 @@ constexpr Entry kPointwiseTable[] = {
     {"aten::log_sigmoid_backward", log_sigmoid_backward},
     {"aten::logit_backward", floating_binary},
     {"aten::mish_backward", only<same_binary, is_floating>},
-    {"aten::_prelu_kernel_backward", prelu_backward},
+    {"aten::_prelu_kernel_backward", twice<elementwise<Promotion::kSame, 1, 2, 0>>},
     {"aten::rrelu_with_noise_backward", rrelu_backward},
     {"aten::sigmoid_backward", floating_binary},
     {"aten::silu_backward", floating_binary},
@@ -394,9 +361,5 @@ constexpr Entry kPointwiseTable[] = {
     {"aten::nan_to_num", like_first},
     {"aten::where.self", where_self},
 };
-
-}  // namespace
-
-std::span<const Entry> pointwise_family() { return kPointwiseTable; }
 
 }  // namespace antegrad::shapes

@@ -71,35 +71,25 @@ bool pooled_sizes(const Call& call, const at::Tensor& self, bool dilated, size_t
 
 template <size_t N>
 bool max_pool(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   Dims sizes;
   if (!pooled_sizes<N>(call, self, true, 5, sizes)) return false;
   const Spec out = in_format_of(self, sizes);
-  call.returns(out);
-  call.returns(with_dtype(out, at::kLong));
-  return true;
+  return call.returns(out, with_dtype(out, at::kLong));
 }
 
-bool avg_pool2d(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+template <size_t N>
+bool avg_pool(Call& call) {
+  const at::Tensor& self = call.tensor(0);
   Dims sizes;
-  if (!pooled_sizes<2>(call, self, false, 4, sizes)) return false;
-  call.returns(in_format_of(self, sizes));
-  return true;
-}
-
-bool avg_pool3d(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  Dims sizes;
-  if (!pooled_sizes<3>(call, self, false, 4, sizes)) return false;
-  call.returns(contiguous(self, sizes));
-  return true;
+  return pooled_sizes<N>(call, self, false, 4, sizes) &&
+         call.returns(N == 2 ? in_format_of(self, sizes) : contiguous(self, sizes));
 }
 
 /// Spatial sizes are argument `Sizes`; followed by indices when `Outputs` is 2.
 template <size_t N, size_t Sizes, size_t Outputs, bool KeepsFormat>
 bool to_sizes(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const Dims spatial = per_dimension(call, Sizes, N);
   if (!is_image<N>(self) || spatial.size() != N) return false;
   const Dims sizes = resized(self, spatial);
@@ -112,33 +102,35 @@ bool to_sizes(Call& call) {
 /// `Rule` for batches: what is not batched is taken for channels-last by rules of its own.
 template <Function Rule, size_t Arg>
 bool of_batch(Call& call) {
-  return call.arg(Arg).toTensor().dim() == 5 && Rule(call);
+  return call.tensor(Arg).dim() == 5 && Rule(call);
 }
 
 bool adaptive_avg_pool2d_backward(Call& call) {
-  const at::Tensor& self = call.arg(1).toTensor();
+  const at::Tensor& self = call.tensor(1);
   const bool contiguous =
       suggest_format(self.sizes(), self.strides()) == at::MemoryFormat::Contiguous;
   return (self.is_cpu() || contiguous) && format_like<1>(call);
 }
 
-constexpr Entry kPoolingTable[] = {
+}  // namespace
+
+constexpr Family pooling_family = {
     {"aten::_adaptive_avg_pool2d", to_sizes<2, 1, 1, true>},
     {"aten::_adaptive_avg_pool2d_backward", adaptive_avg_pool2d_backward},
     {"aten::_adaptive_avg_pool3d", on_cpu<to_sizes<3, 1, 1, false>>},
-    {"aten::_adaptive_avg_pool3d_backward", on_cpu<contiguous_like<1>>},
+    {"aten::_adaptive_avg_pool3d_backward", on_cpu<contiguous_second>},
     {"aten::adaptive_max_pool2d", to_sizes<2, 1, 2, true>},
     {"aten::adaptive_max_pool2d_backward", format_like<1>},
     {"aten::adaptive_max_pool3d", to_sizes<3, 1, 2, false>},
-    {"aten::adaptive_max_pool3d_backward", contiguous_like<1>},
-    {"aten::avg_pool2d", avg_pool2d},
+    {"aten::adaptive_max_pool3d_backward", contiguous_second},
+    {"aten::avg_pool2d", avg_pool<2>},
     {"aten::avg_pool2d_backward", format_like<1>},
-    {"aten::avg_pool3d", avg_pool3d},
-    {"aten::avg_pool3d_backward", contiguous_like<1>},
+    {"aten::avg_pool3d", avg_pool<3>},
+    {"aten::avg_pool3d_backward", contiguous_second},
     {"aten::fractional_max_pool2d", to_sizes<2, 2, 2, false>},
-    {"aten::fractional_max_pool2d_backward", contiguous_like<1>},
+    {"aten::fractional_max_pool2d_backward", contiguous_second},
     {"aten::fractional_max_pool3d", to_sizes<3, 2, 2, false>},
-    {"aten::fractional_max_pool3d_backward", on_cpu<contiguous_like<1>>},
+    {"aten::fractional_max_pool3d_backward", on_cpu<contiguous_second>},
     {"aten::max_pool2d_with_indices", max_pool<2>},
     {"aten::max_pool2d_with_indices_backward", format_like<1>},
     {"aten::max_pool3d_with_indices", on_cpu<of_batch<max_pool<3>, 0>>},
@@ -146,9 +138,5 @@ constexpr Entry kPoolingTable[] = {
     {"aten::max_unpool2d", on_cpu<to_sizes<2, 2, 1, true>>},
     {"aten::max_unpool3d", on_cpu<to_sizes<3, 2, 1, false>>},
 };
-
-}  // namespace
-
-std::span<const Entry> pooling_family() { return kPoolingTable; }
 
 }  // namespace antegrad::shapes

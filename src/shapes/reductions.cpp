@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kNone = ~size_t{0};  ///< "there is no such argument"
 
 /// Which dtype a reduction returns when the call does not say.
-enum class Result { kSame, kSum, kBool, kLong, kFloating, kReal };
+enum class Result { kSame, kSum, kBool, kLong, kFloating, kPromoted };
 
 at::ScalarType result_dtype(Result rule, at::ScalarType self) {
   switch (rule) {
@@ -23,7 +23,7 @@ at::ScalarType result_dtype(Result rule, at::ScalarType self) {
     case Result::kSum: return c10::isIntegralType(self, /*includeBool=*/true) ? at::kLong : self;
     case Result::kBool: return self == at::kByte ? at::kByte : at::kBool;
     case Result::kLong: return at::kLong;
-    case Result::kReal: return c10::toRealValueType(self);
+    case Result::kPromoted: return c10::isIntegralType(self, true) ? default_dtype() : self;
   }
   return self;
 }
@@ -58,7 +58,7 @@ at::DimVector dims_at(const Call& call, size_t i) {
 /// One contiguous output. `Dim`, `Keep`, `Dtype` are positions of arguments, kNone for no such.
 template <Result R, size_t Dim = kNone, size_t Keep = kNone, size_t Dtype = kNone>
 bool reduce(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   at::ScalarType dtype = result_dtype(R, self.scalar_type());
   if constexpr (Dtype != kNone) dtype = call.dtype(Dtype).value_or(dtype);
   if (R == Result::kFloating && !c10::isFloatingType(dtype) && !c10::isComplexType(dtype)) {
@@ -67,19 +67,16 @@ bool reduce(Call& call) {
   Dims sizes;
   const bool keep = Keep != kNone && call.boolean(Keep);
   if (!reduced_shape(self, dims_at(call, Dim), keep, sizes)) return false;
-  call.returns(fresh(sizes, dtype, self.device()));
-  return true;
+  return call.returns(fresh(sizes, dtype, self.device()));
 }
 
 /// Values and where they were (max.dim, median.dim, …).
 template <size_t Dim>
 bool values_and_indices(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   Dims sizes;
   if (!reduced_shape(self, dims_at(call, Dim), call.boolean(Dim + 1), sizes)) return false;
-  call.returns(contiguous(self, sizes));
-  call.returns(fresh(sizes, at::kLong, self.device()));
-  return true;
+  return call.returns(contiguous(self, sizes), fresh(sizes, at::kLong, self.device()));
 }
 
 /// An empty list of dimensions means none here, and another way to the result.
@@ -88,95 +85,81 @@ bool truth_of_dims(Call& call) {
   return reduce<Result::kBool, 1, 2>(call);
 }
 
-bool var_mean(Call& call) {
-  constexpr Function one = reduce<Result::kFloating, 1, 3>;
-  return one(call) && one(call);
-}
-
 /// Of complex numbers these return real ones, by ways of their own.
 template <Function Rule>
 bool of_real(Call& call) {
-  return !call.arg(0).toTensor().is_complex() && Rule(call);
+  return !call.tensor(0).is_complex() && Rule(call);
 }
 
 bool logsumexp(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  Dims sizes;
-  if (!reduced_shape(self, dims_at(call, 1), call.boolean(2), sizes)) return false;
+  const at::Tensor& self = call.tensor(0);
   const bool integral = c10::isIntegralType(self.scalar_type(), /*includeBool=*/true);
-  if (integral && !self.is_cpu()) return false;
-  call.returns(fresh(sizes, integral ? c10::get_default_dtype_as_scalartype() : self.scalar_type(),
-                     self.device()));
-  return true;
+  return (self.is_cpu() || !integral) && reduce<Result::kPromoted, 1, 2>(call);
 }
 
 /// Contiguous, shaped as argument 0; dtype at `Dtype`, integers summed as int64.
 bool scan(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const at::ScalarType dtype = result_dtype(Result::kSum, self.scalar_type());
-  call.returns(fresh(self.sizes(), call.dtype(2).value_or(dtype), self.device()));
-  return true;
+  return call.returns(fresh(self.sizes(), call.dtype(2).value_or(dtype), self.device()));
 }
 
 bool scan_with_indices(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  call.returns(contiguous(self, self.sizes()));
-  call.returns(fresh(self.sizes(), at::kLong, self.device()));
-  return true;
+  const at::Tensor& self = call.tensor(0);
+  return call.returns(contiguous(self, self.sizes()),
+                      fresh(self.sizes(), at::kLong, self.device()));
 }
 
-bool trace(Call& call) { return call.arg(0).toTensor().dim() == 2 && reduce<Result::kSum>(call); }
+bool trace(Call& call) { return call.tensor(0).dim() == 2 && reduce<Result::kSum>(call); }
 
 bool softmax(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   const bool to_float = call.boolean(2);
   if (to_float && (self.scalar_type() != at::kHalf && self.scalar_type() != at::kBFloat16)) {
     return false;
   }
-  call.returns(fresh(self.sizes(), to_float ? at::kFloat : self.scalar_type(), self.device()));
-  return true;
+  return call.returns(
+      fresh(self.sizes(), to_float ? at::kFloat : self.scalar_type(), self.device()));
 }
 
 /// Chooses between the softmax and zero by rows that are masked throughout: what that does to other
 /// layouts is left to the kernel.
 bool safe_softmax(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   if (!call.is_none(2) || !self.is_contiguous() || !self.is_floating_point()) return false;
-  call.returns(contiguous(self, self.sizes()));
-  return true;
+  return call.returns(contiguous(self, self.sizes()));
 }
 
 bool softmax_backward(Call& call) {
-  const at::Tensor& grad = call.arg(0).toTensor();
-  if (call.arg(1).toTensor().scalar_type() != grad.scalar_type()) return false;
+  const at::Tensor& grad = call.tensor(0);
+  if (call.tensor(1).scalar_type() != grad.scalar_type()) return false;
   if (call.arg(3).toScalarType() != grad.scalar_type()) return false;
-  call.returns(contiguous(grad, grad.sizes()));
-  return true;
+  return call.returns(contiguous(grad, grad.sizes()));
 }
 
 /// The least and the greatest, over argument 1 or over all.
 bool aminmax(Call& call) {
   // Over all, the kernel of CUDA keeps no dimension.
-  if (!call.arg(0).toTensor().is_cpu() && call.is_none(1)) return false;
-  constexpr Function one = reduce<Result::kSame, 1, 2>;
-  return one(call) && one(call);
+  if (!call.tensor(0).is_cpu() && call.is_none(1)) return false;
+  return twice<reduce<Result::kSame, 1, 2>>(call);
 }
 
 bool histc(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
-  call.returns(contiguous(self, {call.integer(1)}));
-  return self.is_cpu() && self.is_floating_point();
+  const at::Tensor& self = call.tensor(0);
+  return self.is_cpu() && self.is_floating_point() &&
+         call.returns(contiguous(self, {call.integer(1)}));
 }
 
 /// The norm of a difference.
 bool dist(Call& call) {
-  const at::Tensor& self = call.arg(0).toTensor();
+  const at::Tensor& self = call.tensor(0);
   if (!self.is_floating_point() || self.unsafeGetTensorImpl()->is_wrapped_number()) return false;
-  call.returns(contiguous(self, {}));
-  return self.scalar_type() == call.arg(1).toTensor().scalar_type();
+  return self.scalar_type() == call.tensor(1).scalar_type() && call.returns(contiguous(self, {}));
 }
 
-constexpr Entry kReductionsTable[] = {
+}  // namespace
+
+constexpr Family reduction_family = {
     {"aten::all", reduce<Result::kBool>},
     {"aten::all.dim", reduce<Result::kBool, 1, 2>},
     {"aten::all.dims", truth_of_dims},
@@ -212,20 +195,20 @@ constexpr Entry kReductionsTable[] = {
     {"aten::norm.ScalarOpt_dim_dtype", of_real<reduce<Result::kFloating, 2, 3, 4>>},
     {"aten::prod", reduce<Result::kSum, kNone, kNone, 1>},
     {"aten::prod.dim_int", reduce<Result::kSum, 1, 2, 3>},
-    {"aten::renorm", contiguous_like<0>},
+    {"aten::renorm", contiguous_first},
     {"aten::std.correction", of_real<reduce<Result::kFloating, 1, 3>>},
-    {"aten::std_mean.correction", of_real<var_mean>},
+    {"aten::std_mean.correction", of_real<twice<reduce<Result::kFloating, 1, 3>>>},
     {"aten::sum", reduce<Result::kSum, kNone, kNone, 1>},
     {"aten::sum.dim_IntList", reduce<Result::kSum, 1, 2, 3>},
     {"aten::trace", trace},
     {"aten::var.correction", of_real<reduce<Result::kFloating, 1, 3>>},
-    {"aten::var_mean.correction", of_real<var_mean>},
+    {"aten::var_mean.correction", of_real<twice<reduce<Result::kFloating, 1, 3>>>},
 
     {"aten::cummax", scan_with_indices},
     {"aten::cummin", scan_with_indices},
     {"aten::cumprod", scan},
     {"aten::cumsum", scan},
-    {"aten::logcumsumexp", contiguous_like<0>},
+    {"aten::logcumsumexp", contiguous_first},
 
     {"aten::_log_softmax", softmax},
     {"aten::_log_softmax_backward_data", softmax_backward},
@@ -233,9 +216,5 @@ constexpr Entry kReductionsTable[] = {
     {"aten::_softmax", softmax},
     {"aten::_softmax_backward_data", softmax_backward},
 };
-
-}  // namespace
-
-std::span<const Entry> reduction_family() { return kReductionsTable; }
 
 }  // namespace antegrad::shapes

@@ -7,18 +7,19 @@ namespace antegrad::shapes {
 
 namespace {
 
-constexpr std::span<const Entry> (*kFamilies[])() = {
-    pointwise_family,      special_family,   matmul_family,      view_family,    factory_family,
-    reduction_family,      norm_family,      convolution_family, pooling_family, image_family,
-    embedding_loss_family, attention_family, indexing_family,    own_family,
+constexpr const Family* kFamilies[] = {
+    &pointwise_family, &special_family,   &matmul_family,         &view_family,
+    &factory_family,   &reduction_family, &norm_family,           &convolution_family,
+    &pooling_family,   &image_family,     &embedding_loss_family, &attention_family,
+    &indexing_family,  &own_family,
 };
 
 std::unordered_map<std::string_view, Function> index_by_name() {
   std::unordered_map<std::string_view, Function> index;
-  for (const auto family : kFamilies) {
-    for (const Entry& entry : family()) {
-      const bool first = index.emplace(entry.op, entry.function).second;
-      TORCH_INTERNAL_ASSERT(first, "two shape functions for ", entry.op);
+  for (const Family* family : kFamilies) {
+    for (const Row& row : *family) {
+      const bool first = index.emplace(row.op, row.function).second;
+      TORCH_INTERNAL_ASSERT(first, "two shape functions for ", row.op);
     }
   }
   return index;
@@ -34,9 +35,8 @@ Function find(std::string_view op) {
 
 std::vector<Entry> all() {
   std::vector<Entry> entries;
-  for (const auto family : kFamilies) {
-    const auto table = family();
-    entries.insert(entries.end(), table.begin(), table.end());
+  for (const Family* family : kFamilies) {
+    for (const Row& row : *family) entries.push_back({row.op, row.function});
   }
   return entries;
 }

@@ -30,11 +30,13 @@ struct Spec : torch_compat::TensorMetadata {
 };
 
 /// Strides of a contiguous tensor of these sizes.
-Dims contiguous_strides(at::IntArrayRef sizes);
+using c10::contiguous_strides;
 /// A contiguous output on the device and with the dtype of `like`.
 Spec contiguous(const at::Tensor& like, at::IntArrayRef sizes);
 /// The metadata of `like` if it is non-overlapping and dense, otherwise those of empty_like.
 Spec like(const at::Tensor& like);
+/// The metadata of a strided tensor.
+Spec spec_of(const at::Tensor& tensor);
 /// An undefined output.
 Spec undefined();
 /// An integer output.
@@ -51,24 +53,27 @@ class Call {
   const c10::IValue& arg(size_t i) const { return args_[i]; }
   /// Whether the optional argument `i` is absent. An undefined tensor counts as absent.
   bool is_none(size_t i) const {
-    return args_[i].isNone() || (args_[i].isTensor() && !args_[i].toTensor().defined());
+    return args_[i].isNone() || (args_[i].isTensor() && !tensor(i).defined());
   }
   /// The tensor argument `i`; undefined if it is None.
-  at::Tensor tensor(size_t i) const {
-    return args_[i].isNone() ? at::Tensor() : args_[i].toTensor();
+  const at::Tensor& tensor(size_t i) const {
+    static const at::Tensor none;
+    return args_[i].isNone() ? none : args_[i].toTensor();
   }
-  std::vector<at::Tensor> tensors(size_t i) const { return args_[i].toTensorVector(); }
   int64_t integer(size_t i) const { return args_[i].toInt(); }
-  double number(size_t i) const { return args_[i].toDouble(); }
   bool boolean(size_t i) const { return args_[i].toBool(); }
-  std::vector<int64_t> integers(size_t i) const { return args_[i].toIntVector(); }
   /// The dtype argument `i`; nothing if it is None.
   std::optional<at::ScalarType> dtype(size_t i) const {
     if (args_[i].isNone()) return std::nullopt;
     return args_[i].toScalarType();
   }
 
-  void returns(Spec spec) { outputs_.push_back(std::move(spec)); }
+  /// Appends outputs. Always true: what a shape function returns that has described all.
+  template <class... Specs>
+  bool returns(Specs... specs) {
+    (outputs_.push_back(std::move(specs)), ...);
+    return true;
+  }
   /// Outputs so far: one per returned tensor, lists flattened, in schema order.
   const std::vector<Spec>& outputs() const { return outputs_; }
   std::vector<Spec>& outputs() { return outputs_; }
@@ -82,7 +87,7 @@ class Call {
 /// for inconsistent arguments (c10::Error).
 using Function = bool (*)(Call& call);
 
-/// One row of a family's table.
+/// An operator and its shape function.
 struct Entry {
   std::string_view op;  ///< "aten::mm", "aten::add.Tensor": overload after the dot, none for ""
   Function function;

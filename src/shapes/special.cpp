@@ -12,7 +12,9 @@ namespace {
 /// The order comes first.
 constexpr Function polygamma = elementwise<Promotion::kFloat, 1>;
 
-constexpr Entry kSpecialTable[] = {
+}  // namespace
+
+constexpr Family special_family = {
     {"aten::i0", unary_float},
     {"aten::special_airy_ai", unary_float},
     {"aten::special_bessel_j0", unary_float},
@@ -52,9 +54,5 @@ constexpr Entry kSpecialTable[] = {
     {"aten::special_xlog1py", binary_float},
     {"aten::special_zeta", binary_float},
 };
-
-}  // namespace
-
-std::span<const Entry> special_family() { return kSpecialTable; }
 
 }  // namespace antegrad::shapes

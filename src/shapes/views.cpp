@@ -36,58 +36,48 @@ struct View {
     sizes[to] = sizes[from];
     strides[to] = strides[from];
   }
-  bool returns(Call& call) const {
-    call.returns(view_of(self, sizes, strides, offset));
-    return true;
-  }
+  bool returns(Call& call) const { return call.returns(view_of(self, sizes, strides, offset)); }
 
   const at::Tensor& self;
   Dims sizes, strides;
   int64_t offset;
 };
 
-const at::Tensor& self_of(const Call& call) { return call.arg(0).toTensor(); }
-
-bool same_geometry(Call& call) { return View(self_of(call)).returns(call); }
+bool same_geometry(Call& call) { return View(call.tensor(0)).returns(call); }
 
 bool view(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   const at::DimVector sizes = at::infer_size_dv(call.arg(1).toDimVector(), self.numel());
   const auto strides = at::detail::computeStride(self.sizes(), self.strides(), sizes);
   if (!strides) return false;
-  call.returns(view_of(self, sizes, *strides, self.storage_offset()));
-  return true;
+  return call.returns(view_of(self, sizes, *strides, self.storage_offset()));
 }
 
 bool view_dtype(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   const at::ScalarType dtype = call.arg(1).toScalarType();
   if (c10::elementSize(dtype) != c10::elementSize(self.scalar_type())) return false;
   if (self.is_complex() || c10::isComplexType(dtype)) return false;
-  call.returns(
-      with_dtype(view_of(self, self.sizes(), self.strides(), self.storage_offset()), dtype));
-  return true;
+  return call.returns(with_dtype(spec_of(self), dtype));
 }
 
 bool reshape_alias(Call& call) {
-  const at::Tensor& self = self_of(call);
-  call.returns(
+  const at::Tensor& self = call.tensor(0);
+  return call.returns(
       view_of(self, call.arg(1).toDimVector(), call.arg(2).toDimVector(), self.storage_offset()));
-  return true;
 }
 
 bool as_strided(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   const int64_t offset = call.is_none(3) ? self.storage_offset() : call.integer(3);
   const at::DimVector sizes = call.arg(1).toDimVector();
   const at::DimVector strides = call.arg(2).toDimVector();
   if (offset < 0 || sizes.size() != strides.size()) return false;
-  call.returns(view_of(self, sizes, strides, offset));
-  return true;
+  return call.returns(view_of(self, sizes, strides, offset));
 }
 
 bool transpose_dims(Call& call, int64_t a, int64_t b) {
-  View view(self_of(call));
+  View view(call.tensor(0));
   const int64_t rank = view.self.dim();
   if (!wrap_dim(a, rank) || !wrap_dim(b, rank)) return false;
   if (a != b) {
@@ -100,12 +90,12 @@ bool transpose_dims(Call& call, int64_t a, int64_t b) {
 bool transpose(Call& call) { return transpose_dims(call, call.integer(1), call.integer(2)); }
 
 bool t(Call& call) {
-  const int64_t rank = self_of(call).dim();
+  const int64_t rank = call.tensor(0).dim();
   return rank <= 2 && transpose_dims(call, 0, rank < 2 ? 0 : 1);
 }
 
 bool permute(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   const at::DimVector order = call.arg(1).toDimVector();
   const auto rank = static_cast<size_t>(self.dim());
   if (order.size() != rank) return false;
@@ -121,16 +111,15 @@ bool permute(Call& call) {
 }
 
 bool expand(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   const at::DimVector sizes = call.arg(1).toDimVector();
   if (static_cast<int64_t>(sizes.size()) < self.dim()) return false;
   const auto g = at::inferExpandGeometry_dimvector(self.sizes(), self.strides(), sizes);
-  call.returns(view_of(self, g.sizes, g.strides, self.storage_offset()));
-  return true;
+  return call.returns(view_of(self, g.sizes, g.strides, self.storage_offset()));
 }
 
 bool unsqueeze(Call& call) {
-  View view(self_of(call));
+  View view(call.tensor(0));
   const int64_t rank = view.self.dim();
   int64_t dim = call.integer(1);
   if (!wrap_dim(dim, rank + 1)) return false;
@@ -143,7 +132,7 @@ bool unsqueeze(Call& call) {
 /// Drops the size-1 dimensions that `drops` names.
 template <class Predicate>
 bool squeeze_where(Call& call, Predicate drops) {
-  View view(self_of(call));
+  View view(call.tensor(0));
   int64_t kept = 0;
   for (int64_t i = 0; i < view.self.dim(); ++i) {
     if (view.sizes[i] == 1 && drops(i)) continue;
@@ -160,21 +149,21 @@ bool squeeze(Call& call) {
 
 bool squeeze_dim(Call& call) {
   int64_t dim = call.integer(1);
-  if (!wrap_dim(dim, self_of(call).dim())) return false;
+  if (!wrap_dim(dim, call.tensor(0).dim())) return false;
   return squeeze_where(call, [dim](int64_t i) { return i == dim; });
 }
 
 bool squeeze_dims(Call& call) {
   at::DimVector dims = call.arg(1).toDimVector();
   for (int64_t& dim : dims) {
-    if (!wrap_dim(dim, self_of(call).dim())) return false;
+    if (!wrap_dim(dim, call.tensor(0).dim())) return false;
   }
   return squeeze_where(
       call, [&](int64_t i) { return std::find(dims.begin(), dims.end(), i) != dims.end(); });
 }
 
 bool slice(Call& call) {
-  View view(self_of(call));
+  View view(call.tensor(0));
   int64_t dim = call.integer(1);
   const int64_t step = call.integer(4);
   if (view.self.dim() == 0 || !wrap_dim(dim, view.self.dim()) || step <= 0) return false;
@@ -192,7 +181,7 @@ bool slice(Call& call) {
 }
 
 bool select_one(Call& call, int64_t dim, int64_t index) {
-  View view(self_of(call));
+  View view(call.tensor(0));
   if (view.self.dim() == 0 || !wrap_dim(dim, view.self.dim())) return false;
   const int64_t size = view.sizes[dim];
   if (index < -size || index >= size) return false;
@@ -205,7 +194,7 @@ bool select_one(Call& call, int64_t dim, int64_t index) {
 bool select(Call& call) { return select_one(call, call.integer(1), call.integer(2)); }
 
 bool unbind(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   int64_t dim = call.integer(1);
   if (self.dim() == 0 || !wrap_dim(dim, self.dim())) return false;
   for (int64_t i = 0; i < self.size(dim); ++i) select_one(call, dim, i);
@@ -215,7 +204,7 @@ bool unbind(Call& call) {
 /// Consecutive pieces along `dim`, of the lengths that `next` gives until the end is reached.
 template <class Next>
 bool split_by(Call& call, int64_t dim, size_t count, Next length_of) {
-  const View whole(self_of(call));
+  const View whole(call.tensor(0));
   int64_t start = 0;
   for (size_t i = 0; i < count; ++i) {
     View piece = whole;
@@ -230,7 +219,7 @@ bool split_by(Call& call, int64_t dim, size_t count, Next length_of) {
 }
 
 bool split(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   const int64_t length = call.integer(1);
   int64_t dim = call.integer(2);
   if (self.dim() == 0 || !wrap_dim(dim, self.dim())) return false;
@@ -243,7 +232,7 @@ bool split(Call& call) {
 }
 
 bool split_with_sizes(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   const at::DimVector lengths = call.arg(1).toDimVector();
   int64_t dim = call.integer(2);
   if (self.dim() == 0 || !wrap_dim(dim, self.dim())) return false;
@@ -251,7 +240,7 @@ bool split_with_sizes(Call& call) {
 }
 
 bool diagonal(Call& call) {
-  View view(self_of(call));
+  View view(call.tensor(0));
   const int64_t offset = call.integer(1);
   int64_t a = call.integer(2), b = call.integer(3);
   if (!wrap_dim(a, view.self.dim()) || !wrap_dim(b, view.self.dim()) || a == b) return false;
@@ -268,7 +257,7 @@ bool diagonal(Call& call) {
 }
 
 bool unfold(Call& call) {
-  View view(self_of(call));
+  View view(call.tensor(0));
   int64_t dim = call.integer(1);
   const int64_t length = call.integer(2), step = call.integer(3);
   if (view.self.dim() == 0 || !wrap_dim(dim, view.self.dim()) || step <= 0) return false;
@@ -289,18 +278,17 @@ bool copied(Call& call) {
 }
 
 bool narrow_copy(Call& call) {
-  const at::Tensor& self = self_of(call);
+  const at::Tensor& self = call.tensor(0);
   int64_t dim = call.integer(1);
   if (self.dim() == 0 || !wrap_dim(dim, self.dim())) return false;
   Dims sizes(self.sizes().begin(), self.sizes().end());
   sizes[dim] = call.integer(3);
-  call.returns(contiguous(self, sizes));
-  return sizes[dim] >= 0;
+  return sizes[dim] >= 0 && call.returns(contiguous(self, sizes));
 }
 
 /// Complex numbers as pairs of real ones.
 bool view_as_real(Call& call) {
-  View view(self_of(call));
+  View view(call.tensor(0));
   if (!view.self.is_complex() || view.self.is_conj()) return false;
   for (int64_t& stride : view.strides) stride *= 2;
   view.offset *= 2;
@@ -312,7 +300,7 @@ bool view_as_real(Call& call) {
 }
 
 bool view_as_complex(Call& call) {
-  View view(self_of(call));
+  View view(call.tensor(0));
   const at::ScalarType dtype = view.self.scalar_type();
   if (!c10::isFloatingType(dtype) || dtype == at::kBFloat16) return false;
   if (view.sizes.empty() || view.sizes.back() != 2 || view.strides.back() != 1) return false;
@@ -328,7 +316,9 @@ bool view_as_complex(Call& call) {
   return true;
 }
 
-constexpr Entry kViewsTable[] = {
+}  // namespace
+
+constexpr Family view_family = {
     {"aten::_reshape_alias", reshape_alias},
     {"aten::_unsafe_view", view},
     {"aten::alias", same_geometry},
@@ -378,9 +368,5 @@ constexpr Entry kViewsTable[] = {
     {"aten::unsqueeze_copy", copied<unsqueeze>},
     {"aten::view_copy", copied<view>},
 };
-
-}  // namespace
-
-std::span<const Entry> view_family() { return kViewsTable; }
 
 }  // namespace antegrad::shapes
