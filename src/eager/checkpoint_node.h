@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "eager/outside.h"

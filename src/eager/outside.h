@@ -19,6 +19,7 @@
 #include "eager/random_record.h"
 #include "ops/op_table.h"
 #include "torch_compat/op_observer.h"
+#include "torch_compat/scope.h"
 
 namespace antegrad::eager {
 
@@ -75,12 +76,10 @@ class Outside final : public torch_compat::OpObserver {
 
 /// Restores the buffers that the block writes to their contents before the forward. On
 /// destruction, restores the contents and versions that it found.
-class BuffersBefore {
+class BuffersBefore : torch_compat::Scope {
  public:
   explicit BuffersBefore(const Outside& outside);
   ~BuffersBefore();
-  BuffersBefore(const BuffersBefore&) = delete;
-  BuffersBefore& operator=(const BuffersBefore&) = delete;
 
  private:
   struct Present {

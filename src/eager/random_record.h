@@ -8,6 +8,8 @@
 
 #include <vector>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::eager {
 
 /// The generators that one run of a block draws from, with their states before and after.
@@ -31,12 +33,10 @@ class RandomRecord {
 
 /// Sets the generators to their states before the recorded run. On destruction, restores the
 /// states that it found.
-class RandomReplay {
+class RandomReplay : torch_compat::Scope {
  public:
   explicit RandomReplay(const RandomRecord& record);
   ~RandomReplay();
-  RandomReplay(const RandomReplay&) = delete;
-  RandomReplay& operator=(const RandomReplay&) = delete;
 
   /// Throws BackwardError unless the run since then drew exactly what the recorded run drew.
   void check() const;

@@ -3,7 +3,6 @@
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
-#include <algorithm>
 #include <atomic>
 
 namespace antegrad::torch_compat {

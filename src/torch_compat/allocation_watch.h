@@ -11,18 +11,18 @@
 #include <cstdint>
 #include <memory>
 
+#include "torch_compat/scope.h"
+
 namespace c10 {
 class DebugInfoGuard;
 }
 
 namespace antegrad::torch_compat {
 
-class AllocationWatch {
+class AllocationWatch : Scope {
  public:
   explicit AllocationWatch(c10::DeviceType device);
   ~AllocationWatch();
-  AllocationWatch(const AllocationWatch&) = delete;
-  AllocationWatch& operator=(const AllocationWatch&) = delete;
 
   /// Bytes allocated since the start and not freed, and their maximum. Freeing memory that was
   /// allocated before counts as negative; on the CPU only if it was allocated under a watch.

@@ -5,6 +5,8 @@
 
 #include <c10/core/ScalarType.h>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::torch_compat {
 
 struct Autocast {
@@ -21,12 +23,10 @@ struct Autocast {
 };
 
 /// Sets that state on the thread for the lifetime of the scope.
-class AutocastScope {
+class AutocastScope : Scope {
  public:
   explicit AutocastScope(const Autocast& autocast);
   ~AutocastScope();
-  AutocastScope(const AutocastScope&) = delete;
-  AutocastScope& operator=(const AutocastScope&) = delete;
 
  private:
   Autocast before_;
@@ -34,12 +34,10 @@ class AutocastScope {
 
 /// The same for recomputation. Like a separate torch.autocast it forgets the casts of parameters
 /// made inside at its end, unless the thread is inside another one.
-class AutocastRegion {
+class AutocastRegion : Scope {
  public:
   AutocastRegion(const Autocast& autocast, bool caches);
   ~AutocastRegion();
-  AutocastRegion(const AutocastRegion&) = delete;
-  AutocastRegion& operator=(const AutocastRegion&) = delete;
 
  private:
   AutocastScope scope_;

@@ -36,6 +36,71 @@ class InputNode final : public Node {
   std::string name() const override { return "AntegradInput"; }
 };
 
+// These nodes and all that their edges lead to, each once.
+std::vector<Node*> nodes_from(const std::vector<Node*>& starts) {
+  std::vector<Node*> nodes;
+  std::unordered_set<const Node*> seen;
+  const auto visit = [&](Node* node) {
+    if (node != nullptr && seen.insert(node).second) nodes.push_back(node);
+  };
+  for (auto* start : starts) visit(start);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const auto& edge : nodes[i]->next_edges()) visit(edge.function.get());
+  }
+  return nodes;
+}
+
+// A pass that failed leaves what it had still to do, tensors included, in this thread's queue; the
+// next pass throws it away.
+void empty_queue() {
+  const at::AutoGradMode grad_mode(true);
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  keys.included_ = keys.included_ - capture_keys;
+  const c10::impl::ForceDispatchKeyGuard outside_capture(keys);
+  const auto leaf = at::zeros({}).set_requires_grad(true);
+  torch::autograd::Engine::get_default_engine().execute(
+      {gradient_edge(leaf.alias())}, {at::zeros({})}, false, false, false, {gradient_edge(leaf)});
+}
+
+std::vector<Node*> nodes_from(const std::vector<at::Tensor>& tensors) {
+  std::vector<Node*> starts;
+  for (const auto& tensor : tensors) {
+    // The history of a view that was made with grad mode off must not be asked for.
+    if (!tensor.defined() || !has_history(tensor)) continue;
+    if (const auto& fn = tensor.grad_fn()) starts.push_back(fn.get());
+  }
+  return nodes_from(starts);
+}
+
+// AccumulateGrad holds its node's mutex while it works; the member is protected.
+struct NodeMutex : Node {
+  static constexpr std::mutex Node::*member = &NodeMutex::mutex_;
+};
+
+// libtorch does not export its own, whose offset does not suit a gradient of the base: that starts
+// at 0.
+struct AsStridedView final : torch::autograd::ViewFunc {
+  AsStridedView(const at::Tensor& base, const at::Tensor& view)
+      : sizes(view.sizes().vec()),
+        strides(view.strides().vec()),
+        offset_in_base(view.storage_offset() - base.storage_offset()) {}
+  at::Tensor operator()(const at::Tensor& base) const override {
+    return at::as_strided(base, sizes, strides, base.storage_offset() + offset_in_base);
+  }
+  std::unique_ptr<ViewFunc> clone_and_set(
+      std::optional<std::vector<c10::SymInt>> /*symints*/ = std::nullopt,
+      std::optional<std::vector<at::Tensor>> /*tensors*/ = std::nullopt) const override {
+    return std::make_unique<AsStridedView>(*this);
+  }
+  std::vector<int64_t> sizes, strides;
+  int64_t offset_in_base;
+};
+
+bool was_made(const at::Tensor& view, torch::autograd::CreationMeta how) {
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
+  return meta != nullptr && meta->has_bw_view() && meta->get_creation_meta() == how;
+}
+
 }  // namespace
 
 Edge gradient_edge(const at::Tensor& tensor) {
@@ -54,45 +119,11 @@ WeakNode weak_function_of(const at::Tensor& tensor) {
   return has_history(base) ? WeakNode(base.grad_fn()) : WeakNode(NodePtr());
 }
 
-namespace {
-
-// These nodes and all that their edges lead to, each once.
-std::vector<Node*> nodes_from(const std::vector<Node*>& starts) {
-  std::vector<Node*> nodes;
-  std::unordered_set<const Node*> seen;
-  const auto visit = [&](Node* node) {
-    if (node != nullptr && seen.insert(node).second) nodes.push_back(node);
-  };
-  for (auto* start : starts) visit(start);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    for (const auto& edge : nodes[i]->next_edges()) visit(edge.function.get());
-  }
-  return nodes;
-}
-
-}  // namespace
-
 void release_saved(const WeakNode& node) {
   const NodePtr alive = node.lock();
   if (!alive) return;
   for (auto* reached : nodes_from({alive.get()})) reached->release_variables();
 }
-
-namespace {
-
-// A pass that failed leaves what it had still to do, tensors included, in this thread's queue; the
-// next pass throws it away.
-void empty_queue() {
-  const at::AutoGradMode grad_mode(true);
-  auto keys = c10::impl::tls_local_dispatch_key_set();
-  keys.included_ = keys.included_ - capture_keys;
-  const c10::impl::ForceDispatchKeyGuard outside_capture(keys);
-  const auto leaf = at::zeros({}).set_requires_grad(true);
-  torch::autograd::Engine::get_default_engine().execute(
-      {gradient_edge(leaf.alias())}, {at::zeros({})}, false, false, false, {gradient_edge(leaf)});
-}
-
-}  // namespace
 
 std::vector<at::Tensor> run_backward(const std::vector<Edge>& roots,
                                      const std::vector<at::Tensor>& tangents,
@@ -106,20 +137,6 @@ std::vector<at::Tensor> run_backward(const std::vector<Edge>& roots,
     throw;
   }
 }
-
-namespace {
-
-std::vector<Node*> nodes_from(const std::vector<at::Tensor>& tensors) {
-  std::vector<Node*> starts;
-  for (const auto& tensor : tensors) {
-    // The history of a view that was made with grad mode off must not be asked for.
-    if (!tensor.defined() || !has_history(tensor)) continue;
-    if (const auto& fn = tensor.grad_fn()) starts.push_back(fn.get());
-  }
-  return nodes_from(starts);
-}
-
-}  // namespace
 
 std::unordered_set<const Node*> functions_from(const std::vector<at::Tensor>& tensors) {
   const auto nodes = nodes_from(tensors);
@@ -185,15 +202,6 @@ std::optional<uint64_t> evaluated_sequence_number() {
   return node ? std::optional(node->sequence_nr()) : std::nullopt;
 }
 
-namespace {
-
-// AccumulateGrad holds its node's mutex while it works; the member is protected.
-struct NodeMutex : Node {
-  static constexpr std::mutex Node::*member = &NodeMutex::mutex_;
-};
-
-}  // namespace
-
 GradientLock::GradientLock(const at::Tensor& tensor) {
   if (!tensor.requires_grad() || has_history(tensor) || tensor.is_view()) return;
   accumulator_.function = torch::autograd::impl::grad_accumulator(tensor);
@@ -226,29 +234,6 @@ void copy_creation(const at::Tensor& from, const at::Tensor& to) {
   target->set_creation_meta(source->get_creation_meta());
 }
 
-namespace {
-
-// libtorch does not export its own, whose offset does not suit a gradient of the base: that starts
-// at 0.
-struct AsStridedView final : torch::autograd::ViewFunc {
-  AsStridedView(const at::Tensor& base, const at::Tensor& view)
-      : sizes(view.sizes().vec()),
-        strides(view.strides().vec()),
-        offset_in_base(view.storage_offset() - base.storage_offset()) {}
-  at::Tensor operator()(const at::Tensor& base) const override {
-    return at::as_strided(base, sizes, strides, base.storage_offset() + offset_in_base);
-  }
-  std::unique_ptr<ViewFunc> clone_and_set(
-      std::optional<std::vector<c10::SymInt>> /*symints*/ = std::nullopt,
-      std::optional<std::vector<at::Tensor>> /*tensors*/ = std::nullopt) const override {
-    return std::make_unique<AsStridedView>(*this);
-  }
-  std::vector<int64_t> sizes, strides;
-  int64_t offset_in_base;
-};
-
-}  // namespace
-
 at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor) {
   auto replay = std::make_unique<AsStridedView>(base, tensor);
   auto view = torch::autograd::as_view(base, tensor, /*is_bw_differentiable=*/true,
@@ -262,15 +247,6 @@ at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor) {
   return view;
 }
 
-namespace {
-
-bool was_made(const at::Tensor& view, torch::autograd::CreationMeta how) {
-  const auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
-  return meta != nullptr && meta->has_bw_view() && meta->get_creation_meta() == how;
-}
-
-}  // namespace
-
 void make_view_of(const at::Tensor& target, const at::Tensor& alias, MadeBy made_by) {
   using torch::autograd::CreationMeta;
   torch::autograd::make_variable_differentiable_view(
@@ -283,10 +259,7 @@ bool made_without_grad(const at::Tensor& view) {
   return was_made(view, torch::autograd::CreationMeta::NO_GRAD_MODE);
 }
 
-bool has_history(const at::Tensor& tensor) {
-  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
-  return meta != nullptr && meta->grad_fn_ != nullptr;
-}
+bool has_history(const at::Tensor& tensor) { return function_of(tensor) != nullptr; }
 
 bool has_history_of_base(const at::Tensor& view) {
   return has_history(view) && was_made(view, torch::autograd::CreationMeta::DEFAULT) &&

@@ -2,7 +2,6 @@
 
 #include <antegrad/error.h>
 
-#include <array>
 #include <utility>
 
 namespace antegrad::torch_compat {

@@ -12,6 +12,8 @@
 #include <optional>
 #include <unordered_set>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::torch_compat {
 
 using torch::autograd::AccumulateGrad;
@@ -65,6 +67,37 @@ std::vector<Node*> nodes_inside(const std::vector<Edge>& roots, const IsInside& 
   }
   return inside;
 }
+
+// Where a gradient ends that leaves the inner graph. Checked against what the true target expects.
+class Sink final : public Node {
+ public:
+  explicit Sink(const torch::autograd::InputMetadata& expected) {
+    input_metadata_.push_back(expected);
+  }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& /*gradients*/) override {
+    return {};
+  }
+  std::string name() const override { return "AntegradSink"; }
+};
+
+// Has the leaving edges end elsewhere, for its lifetime.
+class Rerouted : Scope {
+ public:
+  explicit Rerouted(const std::vector<LeavingEdge>& edges) : edges_(edges) {
+    for (const auto& edge : edges_) before_.push_back(edge.node->next_edge(edge.output));
+  }
+  // Not set_next_edge(), which refuses nodes that others lead to: it is for growing graphs.
+  void reroute(size_t i, Edge target) { edge_at(i) = std::move(target); }
+  ~Rerouted() {
+    for (size_t i = 0; i < edges_.size(); ++i) edge_at(i) = std::move(before_[i]);
+  }
+
+ private:
+  Edge& edge_at(size_t i) { return edges_[i].node->next_edges()[edges_[i].output]; }
+
+  const std::vector<LeavingEdge>& edges_;
+  std::vector<Edge> before_;
+};
 
 }  // namespace
 
@@ -133,43 +166,6 @@ SharedCasts shared_casts(const std::vector<LeavingEdge>& edges) {
   }
   return casts;
 }
-
-namespace {
-
-// Where a gradient ends that leaves the inner graph. Checked against what the true target expects.
-class Sink final : public Node {
- public:
-  explicit Sink(const torch::autograd::InputMetadata& expected) {
-    input_metadata_.push_back(expected);
-  }
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& /*gradients*/) override {
-    return {};
-  }
-  std::string name() const override { return "AntegradSink"; }
-};
-
-// Has the leaving edges end elsewhere, for its lifetime.
-class Rerouted {
- public:
-  explicit Rerouted(const std::vector<LeavingEdge>& edges) : edges_(edges) {
-    for (const auto& edge : edges_) before_.push_back(edge.node->next_edge(edge.output));
-  }
-  // Not set_next_edge(), which refuses nodes that others lead to: it is for growing graphs.
-  void reroute(size_t i, Edge target) { edge_at(i) = std::move(target); }
-  ~Rerouted() {
-    for (size_t i = 0; i < edges_.size(); ++i) edge_at(i) = std::move(before_[i]);
-  }
-  Rerouted(const Rerouted&) = delete;
-  Rerouted& operator=(const Rerouted&) = delete;
-
- private:
-  Edge& edge_at(size_t i) { return edges_[i].node->next_edges()[edges_[i].output]; }
-
-  const std::vector<LeavingEdge>& edges_;
-  std::vector<Edge> before_;
-};
-
-}  // namespace
 
 std::vector<at::Tensor> run(const InnerRun& inner) {
   std::vector<Edge> sinks(inner.wanted.size());

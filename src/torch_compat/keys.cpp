@@ -57,6 +57,16 @@ void require_free(c10::DispatchKey key) {
                           "do not load both libraries into one process"});
 }
 
+struct Functionalized {
+  std::mutex mutex;
+  std::unordered_map<c10::OperatorName, c10::RegistrationHandleRAII> kernels;
+
+  static Functionalized& instance() {
+    static auto* functionalized = new Functionalized();
+    return *functionalized;
+  }
+};
+
 }  // namespace
 
 void register_fallbacks(BoxedKernel lift, BoxedKernel record) {
@@ -74,20 +84,6 @@ void register_fallbacks(BoxedKernel lift, BoxedKernel record) {
   add(lift_key, lift);
   add(record_key, record);
 }
-
-namespace {
-
-struct Functionalized {
-  std::mutex mutex;
-  std::unordered_map<c10::OperatorName, c10::RegistrationHandleRAII> kernels;
-
-  static Functionalized& instance() {
-    static auto* functionalized = new Functionalized();
-    return *functionalized;
-  }
-};
-
-}  // namespace
 
 void register_functionalize(const c10::OperatorHandle& op, BoxedKernel kernel) {
   auto& ours = Functionalized::instance();

@@ -4,18 +4,10 @@
 
 namespace antegrad::torch_compat {
 
-struct ModuleParameters : MemberTag<TensorSlots, torch::nn::Module> {
-  friend constexpr Member expose(ModuleParameters);
-};
-struct ModuleBuffers : MemberTag<TensorSlots, torch::nn::Module> {
-  friend constexpr Member expose(ModuleBuffers);
-};
-struct ModuleChildren : MemberTag<ChildSlots, torch::nn::Module> {
-  friend constexpr Member expose(ModuleChildren);
-};
-struct ModuleTraining : MemberTag<bool, torch::nn::Module> {
-  friend constexpr Member expose(ModuleTraining);
-};
+using ModuleParameters = MemberTag<struct OfModuleParameters, TensorSlots, torch::nn::Module>;
+using ModuleBuffers = MemberTag<struct OfModuleBuffers, TensorSlots, torch::nn::Module>;
+using ModuleChildren = MemberTag<struct OfModuleChildren, ChildSlots, torch::nn::Module>;
+using ModuleTraining = MemberTag<struct OfModuleTraining, bool, torch::nn::Module>;
 template struct Expose<ModuleParameters, &torch::nn::Module::parameters_>;
 template struct Expose<ModuleBuffers, &torch::nn::Module::buffers_>;
 template struct Expose<ModuleChildren, &torch::nn::Module::children_>;

@@ -7,6 +7,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::torch_compat {
 
 /// Calls made by an observer are not observed, nor are those of a capture. libtorch swallows
@@ -21,12 +23,10 @@ class OpObserver {
 
 /// Notifies `observer` during its lifetime. Observers of enclosing scopes are notified too. Must
 /// be destroyed on the thread that made it.
-class ObserverScope {
+class ObserverScope : Scope {
  public:
   explicit ObserverScope(OpObserver& observer);
   ~ObserverScope();
-  ObserverScope(const ObserverScope&) = delete;
-  ObserverScope& operator=(const ObserverScope&) = delete;
 };
 
 }  // namespace antegrad::torch_compat

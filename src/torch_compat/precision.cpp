@@ -11,18 +11,11 @@ namespace antegrad::torch_compat {
 using Float32Key = std::pair<at::Float32Backend, at::Float32Op>;
 using Float32Table = std::unordered_map<Float32Key, at::Float32Precision, c10::hash<Float32Key>>;
 
-struct ContextFloat32Table : MemberTag<Float32Table, at::Context> {
-  friend constexpr Member expose(ContextFloat32Table);
-};
-struct ContextMatmulPrecision : MemberTag<at::Float32MatmulPrecision, at::Context> {
-  friend constexpr Member expose(ContextMatmulPrecision);
-};
-struct ContextTf32Cudnn : MemberTag<bool, at::Context> {
-  friend constexpr Member expose(ContextTf32Cudnn);
-};
-struct ContextTf32Onednn : MemberTag<bool, at::Context> {
-  friend constexpr Member expose(ContextTf32Onednn);
-};
+using ContextFloat32Table = MemberTag<struct OfContextFloat32Table, Float32Table, at::Context>;
+using ContextMatmulPrecision =
+    MemberTag<struct OfContextMatmulPrecision, at::Float32MatmulPrecision, at::Context>;
+using ContextTf32Cudnn = MemberTag<struct OfContextTf32Cudnn, bool, at::Context>;
+using ContextTf32Onednn = MemberTag<struct OfContextTf32Onednn, bool, at::Context>;
 template struct Expose<ContextFloat32Table, &at::Context::fp32_precision>;
 template struct Expose<ContextMatmulPrecision, &at::Context::float32_matmul_precision>;
 template struct Expose<ContextTf32Cudnn, &at::Context::allow_tf32_cudnn>;
@@ -63,19 +56,15 @@ uint64_t float32_precision_switches(const at::Context& context) {
   return packed;
 }
 
-namespace {
-
-template <class Context>
-int depthwise_kernel_of(const Context& context) {
-  if constexpr (requires { context.cudnnDepthwiseKernel(); }) {
-    return static_cast<int>(context.cudnnDepthwiseKernel());
-  } else {
-    return 0;
-  }
+int depthwise_kernel(const at::Context& context) {
+  const auto ask = [](const auto& any_version) {
+    if constexpr (requires { any_version.cudnnDepthwiseKernel(); }) {
+      return static_cast<int>(any_version.cudnnDepthwiseKernel());
+    } else {
+      return 0;
+    }
+  };
+  return ask(context);
 }
-
-}  // namespace
-
-int depthwise_kernel(const at::Context& context) { return depthwise_kernel_of(context); }
 
 }  // namespace antegrad::torch_compat

@@ -7,19 +7,23 @@
 namespace antegrad::torch_compat {
 
 /// An explicit instantiation may name private members. The friend function that it defines returns
-/// the member pointer. Each Tag stands for one member, and is in this namespace under its own
-/// name, as is the function:
+/// the member pointer. Each tag stands for one member:
 ///
-///     struct OwnerCount : MemberTag<int, Owner> { friend constexpr Member expose(OwnerCount); };
+///     using OwnerCount = MemberTag<struct Count, int, Owner>;
 ///     template struct Expose<OwnerCount, &Owner::count_>;
 ///     owner.*expose(OwnerCount());
 template <class Tag, typename Tag::Member member>
 struct Expose {
   friend constexpr typename Tag::Member expose(Tag) { return member; }
 };
-template <class T, class Owner>
+// GCC asks whether a template is meant: no, one function for each tag.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wnon-template-friend"
+template <class Name, class T, class Owner>
 struct MemberTag {
   using Member = T Owner::*;
+  friend constexpr Member expose(MemberTag);
 };
+#pragma GCC diagnostic pop
 
 }  // namespace antegrad::torch_compat

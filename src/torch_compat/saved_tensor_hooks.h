@@ -5,15 +5,15 @@
 
 #include <ATen/SavedTensorHooks.h>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::torch_compat {
 
 /// During its lifetime, hooks of this thread's scopes do not fire on saved tensors.
-class NoSavedTensorHooks {
+class NoSavedTensorHooks : Scope {
  public:
   NoSavedTensorHooks() : before_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
   ~NoSavedTensorHooks() { at::SavedTensorDefaultHooks::set_tracing(before_); }
-  NoSavedTensorHooks(const NoSavedTensorHooks&) = delete;
-  NoSavedTensorHooks& operator=(const NoSavedTensorHooks&) = delete;
 
  private:
   bool before_;

@@ -9,9 +9,7 @@
 namespace antegrad::torch_compat {
 
 // Public to be cleared since torch 2.12 only.
-struct DataForbidden : MemberTag<bool, c10::StorageImpl> {
-  friend constexpr Member expose(DataForbidden);
-};
+using DataForbidden = MemberTag<struct OfDataForbidden, bool, c10::StorageImpl>;
 template struct Expose<DataForbidden, &c10::StorageImpl::throw_on_immutable_data_ptr_>;
 
 void forbid_data(c10::StorageImpl& storage) {

@@ -37,6 +37,8 @@ void go_to(const at::Generator& generator, const CapturedDraws& place);
 
 /// Whether the current stream of the device, or of the generator's device, is being captured.
 bool in_stream_capture(c10::Device device);
-bool in_stream_capture(const at::Generator& generator);
+inline bool in_stream_capture(const at::Generator& generator) {
+  return in_stream_capture(generator.device());
+}
 
 }  // namespace antegrad::torch_compat

@@ -44,8 +44,4 @@ void go_to(const at::Generator& generator, const CapturedDraws& place) {
 
 bool in_stream_capture(c10::Device device) { return device.is_cuda() && present_capture(device); }
 
-bool in_stream_capture(const at::Generator& generator) {
-  return in_stream_capture(generator.device());
-}
-
 }  // namespace antegrad::torch_compat

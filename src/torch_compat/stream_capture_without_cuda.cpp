@@ -11,6 +11,5 @@ void go_to(const at::Generator&, const CapturedDraws&) {
 }
 
 bool in_stream_capture(c10::Device) { return false; }
-bool in_stream_capture(const at::Generator&) { return false; }
 
 }  // namespace antegrad::torch_compat

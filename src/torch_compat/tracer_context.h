@@ -7,7 +7,7 @@
 /// carries dispatch-key state to them, and c10::ThreadLocalDebugInfo too, but not a `thread_local`
 /// of ours.
 
-#include <memory>
+#include "torch_compat/scope.h"
 
 namespace antegrad::torch_compat {
 
@@ -22,12 +22,10 @@ class CarriedBase {
 CarriedBase* carried();
 
 /// Carries `object` during the lifetime of the scope. Not movable; scopes nest.
-class CarriedScope {
+class CarriedScope : Scope {
  public:
   explicit CarriedScope(CarriedBase* object);
   ~CarriedScope();
-  CarriedScope(const CarriedScope&) = delete;
-  CarriedScope& operator=(const CarriedScope&) = delete;
 };
 
 }  // namespace antegrad::torch_compat
