@@ -1,6 +1,5 @@
 #include "graph/dtype.h"
 
-#include <array>
 #include <charconv>
 
 namespace antegrad {

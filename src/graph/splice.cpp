@@ -1,7 +1,6 @@
 #include "graph/splice.h"
 
 #include <iterator>
-#include <utility>
 #include <variant>
 
 #include <antegrad/error.h>

@@ -4,7 +4,6 @@
 /// Logs artifacts by name: ANTEGRAD_LOG=graph,guards,recompile,memory,shape (or "all") prints them
 /// to stderr. An artifact that is off costs one look-up of a flag; its text is not built.
 
-#include <functional>
 #include <string>
 
 namespace antegrad {

@@ -3,8 +3,6 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <antegrad/error.h>
 
-#include <algorithm>
-
 #include "torch_compat/convert.h"
 
 namespace antegrad::ops {
@@ -120,10 +118,7 @@ c10::IValue to_ivalue(const Attr& attr, const AttrTables& tables,
           [](const attr::Input&) -> IValue { throw InternalError("input has no constant"); },
           [](const attr::InputList&) -> IValue { throw InternalError("input has no constant"); },
           [&](const IntExpr& i) { return IValue(number_of(i, symbols)); },
-          [](double d) { return IValue(d); },
-          [](bool b) { return IValue(b); },
           [](const std::complex<double>& c) { return IValue(c10::complex<double>(c)); },
-          [](const std::string& s) { return IValue(s); },
           [](DType d) { return IValue(torch_compat::to_scalar_type(d)); },
           [](const attr::Layout& l) { return IValue(torch_compat::layout_from_name(l.name)); },
           [](const attr::MemoryFormat& f) {
@@ -146,23 +141,18 @@ c10::IValue to_ivalue(const Attr& attr, const AttrTables& tables,
             for (const auto& expr : shape) ints.push_back(number_of(expr, symbols));
             return IValue(std::move(ints));
           },
-          [](const std::vector<double>& doubles) { return IValue(doubles); },
           [](const std::vector<bool>& bools) {
             c10::List<bool> list;
             list.reserve(bools.size());
             for (const bool b : bools) list.push_back(b);
             return IValue(std::move(list));
           },
-          [](const std::vector<std::string>& strings) {
-            c10::List<std::string> list;
-            for (const auto& s : strings) list.push_back(s);
-            return IValue(std::move(list));
-          },
           [&](const std::vector<attr::Scalar>& scalars) {
             c10::List<at::Scalar> list;
             for (const auto& s : scalars) list.push_back(to_scalar(s, symbols));
             return IValue(std::move(list));
-          }},
+          },
+          [](const auto& plain) { return IValue(plain); }},
       attr.value);
 }
 
