@@ -4,7 +4,7 @@
 /// Who makes and who reads the values of a graph, what values are computed from, and what is
 /// computed from them. Passes, partitioners and programs ask here.
 ///
-/// Nodes are positions in Graph::nodes; -1 stands for no node. They describe the graph as it was
+/// Nodes are positions in Graph::nodes; -1 stands for no node. Answers describe the graph as it was
 /// when they were made. Graphs must be verified. All functions take time linear in the size of the
 /// graph. What a single node may do is told by OpTraits::has_side_effects(),
 /// OpTraits::repeatable(), Node::must_run_once() and Node::repeatable().
