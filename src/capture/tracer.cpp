@@ -7,6 +7,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "capture/cross_check.h"
 #include "capture/data_access.h"

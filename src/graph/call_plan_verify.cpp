@@ -1,6 +1,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <antegrad/error.h>
 

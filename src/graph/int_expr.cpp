@@ -1,6 +1,7 @@
 #include "graph/int_expr.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <antegrad/error.h>
 

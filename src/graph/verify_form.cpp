@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "graph/verify_rules.h"
 
 namespace antegrad::verify_detail {

@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <optional>
+#include <utility>
 
 #include "runtime/compiled_node.h"
 #include "runtime/generator_states.h"
