@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file Shared parts of the subcommands. Each subcommand has a file of its own that adds it to the
+/// \file
+/// Shared parts of the subcommands. Each subcommand has a file of its own that adds it to the
 /// application; main.cpp lists them and turns exceptions into exit codes.
 
 #include <stdexcept>

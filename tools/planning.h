@@ -1,7 +1,8 @@
 #pragma once
 
-/// \file Shared parts of the subcommands about memory budgets: their options, and a planner made
-/// from a file.
+/// \file
+/// Shared parts of the subcommands about memory budgets: their options, and a planner made from a
+/// file.
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file One progress line on standard error, shown only on a terminal.
+/// \file
+/// One progress line on standard error, shown only on a terminal.
 
 #include <chrono>
 #include <string>

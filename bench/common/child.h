@@ -1,7 +1,8 @@
 #pragma once
 
-/// \file Measurements in other processes: this program again (for what only a fresh process can
-/// show), or a peer written in Python.
+/// \file
+/// Measurements in other processes: this program again (for what only a fresh process can show), or
+/// a peer written in Python.
 
 #include <sys/types.h>
 

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file Generates joint graphs of any size for benches of graph passes. The graphs have operators,
+/// \file
+/// Generates joint graphs of any size for benches of graph passes. The graphs have operators,
 /// phases and metadata of real ones, but only tensor arguments: they can be partitioned, not run.
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file The GPT on which capture, guards and passes are measured, and a batch for it.
+/// \file
+/// The GPT on which capture, guards and passes are measured, and a batch for it.
 
 #include <ATen/core/Tensor.h>
 #include <antegrad/tree.h>

@@ -1,7 +1,8 @@
 #pragma once
 
-/// \file Shared parts of all benches: command line, results, and timing of two closures against
-/// each other.
+/// \file
+/// Shared parts of all benches: command line, results, and timing of two closures against each
+/// other.
 ///
 /// A result is one line with a JSON object: bench, case, metric, value, unit, cpu and threads;
 /// where they apply also peer (what the value is compared with), peer_value, ratio (value /

@@ -1,7 +1,8 @@
 #pragma once
 
-/// \file How a model calls its blocks. A caller that wants checkpoints passes another CallBlock;
-/// the models stay as they are.
+/// \file
+/// How a model calls its blocks. A caller that wants checkpoints passes another CallBlock; the
+/// models stay as they are.
 
 #include <ATen/core/Tensor.h>
 

@@ -1,8 +1,9 @@
 #pragma once
 
-/// \file The models of the examples, benchmarks and tests: ordinary libtorch modules that know
-/// nothing of antegrad. Each takes inputs and targets and returns a scalar loss. Models made of
-/// blocks or layers also take the function that calls these.
+/// \file
+/// The models of the examples, benchmarks and tests: ordinary libtorch modules that know nothing of
+/// antegrad. Each takes inputs and targets and returns a scalar loss. Models made of blocks or
+/// layers also take the function that calls these.
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/batchnorm.h>

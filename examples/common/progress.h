@@ -1,8 +1,8 @@
 #pragma once
 
-/// \file Progress of a long loop. On a terminal, one line that is redrawn: a bar, the percentage, a
-/// note of the caller, and the time left. Elsewhere (a file, a pipe), a plain line every few
-/// seconds.
+/// \file
+/// Progress of a long loop. On a terminal, one line that is redrawn: a bar, the percentage, a note
+/// of the caller, and the time left. Elsewhere (a file, a pipe), a plain line every few seconds.
 
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file A residual network for small images. By default as wide and deep as ResNet-20 for CIFAR.
+/// \file
+/// A residual network for small images. By default as wide and deep as ResNet-20 for CIFAR.
 
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/modulelist.h>

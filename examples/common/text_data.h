@@ -1,7 +1,8 @@
 #pragma once
 
-/// \file Real text as training data: the bytes of a file or of the Python sources in a folder, and
-/// random batches of them.
+/// \file
+/// Real text as training data: the bytes of a file or of the Python sources in a folder, and random
+/// batches of them.
 
 #include <ATen/core/Tensor.h>
 #include <antegrad/error.h>

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file Training runs of a byte-level GPT from one seed, eager or compiled with various options,
+/// \file
+/// Training runs of a byte-level GPT from one seed, eager or compiled with various options,
 /// comparable step by step.
 
 #include <ATen/core/Generator.h>

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file The transformer block of the language model and the vision transformer in the examples.
+/// \file
+/// The transformer block of the language model and the vision transformer in the examples.
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/modules/dropout.h>

@@ -61,9 +61,9 @@ struct Options {
   /// written tensors, generators. A difference is a MismatchError. At least 0.
   int64_t check_against_eager = 0;
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
-  /// Whether each call of a custom operator is checked for results that share memory with an
-  /// argument or another result, though the schema declares no alias. Programs use a copy of such a
-  /// result, and there is one warning an operator.
+  /// Whether calls of custom operators are checked for results that share memory with an argument
+  /// or another result without declaring it in the schema. Programs replace such a result by a
+  /// copy; each operator causes one warning.
   bool check_custom_op_aliasing = true;
   /// Whether such a result is a CaptureError instead.
   bool error_on_custom_op_aliasing = false;

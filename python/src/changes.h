@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file Containers in the arguments that a captured function changes.
+/// \file
+/// Containers in the arguments that a captured function changes.
 ///
 /// The function is captured on containers that are rebuilt from leaves. Changes to them are
 /// detected after the call, and follow the function's result in the leaves. Each call applies them

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file The C++ part of antegrad.checkpoint: tags on recorded nodes.
+/// \file
+/// The C++ part of antegrad.checkpoint: tags on recorded nodes.
 
 #include <torch/extension.h>
 

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file The containers in structures, by number.
+/// \file
+/// The containers in structures, by number.
 
 #include <c10/util/SmallVector.h>
 #include <torch/extension.h>

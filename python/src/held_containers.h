@@ -1,7 +1,8 @@
 #pragma once
 
-/// \file Lists, dictionaries and attributes that a compiled function holds. They are restored if a
-/// call with a capture fails.
+/// \file
+/// Lists, dictionaries and attributes that a compiled function holds. They are restored if a call
+/// with a capture fails.
 
 #include <torch/extension.h>
 

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file Options from Python values, and antegrad.config.
+/// \file
+/// Options from Python values, and antegrad.config.
 
 #include <antegrad/options.h>
 #include <torch/extension.h>

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file User-defined passes over joint graphs, written in Python.
+/// \file
+/// User-defined passes over joint graphs, written in Python.
 
 #include <torch/extension.h>
 

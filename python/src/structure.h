@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file Python structures as arguments and results of compiled functions.
+/// \file
+/// Python structures as arguments and results of compiled functions.
 ///
 /// A structure is any nesting of tuples, named tuples, lists, dictionaries, dataclasses and types
 /// registered with torch.utils._pytree over tensors, None, numbers, strings and a few immutable

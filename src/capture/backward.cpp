@@ -18,12 +18,12 @@ torch_compat::TensorMetadata tangent_of(const Tracer& tracer, const Output& outp
   return tangent;
 }
 
-// Storages that a gradient must not show, since AccumulateGrad may keep gradients as they are. A
-// tangent may be handed on, as it is or as views: eager does the same.
+// Storages that a gradient must not share, since AccumulateGrad may keep gradients without a copy.
+// A tangent may be returned, directly or as a view, as in eager.
 class Owned {
  public:
   explicit Owned(const Tracer& tracer) : tracer_(tracer) {}
-  /// Whether nobody had the value's storage.
+  /// Returns whether the storage was free.
   bool take(ValueId value) { return taken_.insert(tracer_.graph.value(value).storage).second; }
   void add_tangent(ValueId value) { tangents_.insert(tracer_.graph.value(value).storage); }
   bool is_tangent(ValueId value) const {
@@ -44,14 +44,14 @@ ValueId owning_gradient(Tracer& tracer, Owned& owned, const at::Tensor& gradient
   return copy;
 }
 
-// Where a gradient arrives for the root of this index.
+// A place where a gradient arrives: for the root with this index.
 struct Receiver {
   int32_t root;
   torch::autograd::Edge edge;
 };
 
-// What the history of the results leads to, from all of them: each program's node has the same
-// edges. In the order of roots.
+// The places to which the history of all results leads, in the order of roots. Every program's node
+// has the same edges.
 std::vector<Receiver> receivers_of(const Tracer& tracer, const std::vector<at::Tensor>& tensors,
                                    const std::vector<Output>& outputs) {
   std::vector<at::Tensor> starts;

@@ -16,15 +16,15 @@
 namespace antegrad::capture {
 namespace {
 
-// Shared objects whose frames are not the user's.
+// Shared objects whose frames are not user code.
 constexpr std::string_view kNotUser[] = {"libtorch",   "libc10",  "libantegrad",
                                          "libstdc++",  "libgcc",  "libc.so",
                                          "linux-vdso", "libasan", "libtsan"};
 
-// The interpreter, as a library or as the program itself: its frames stand for lines of Python.
+// The Python interpreter, as a library or a program: its frames stand for lines of Python.
 constexpr std::string_view kPython[] = {"libpython", "python"};
 
-// Behind a place of an object without debug information.
+// Added to places in objects without debug information.
 constexpr const char* kNoLine = " (compile it with -g1 to see the line)";
 
 bool is_one_of(std::span<const std::string_view> names, std::string_view path) {
@@ -32,8 +32,8 @@ bool is_one_of(std::span<const std::string_view> names, std::string_view path) {
   return std::any_of(names.begin(), names.end(), [&](auto name) { return file.starts_with(name); });
 }
 
-// Source lines of a frame and of what was inlined into it, innermost first, by binutils' addr2line;
-// empty when it is not installed or the object has no debug information.
+// Source lines of a frame and of functions inlined into it, innermost first, by addr2line of
+// binutils. Empty if it is not installed or the object has no debug information.
 std::string source_lines(const std::string& object, uintptr_t offset) {
   if (object.find('\'') != std::string::npos) return "";
   std::array<char, 64> address{};
@@ -46,7 +46,7 @@ std::string source_lines(const std::string& object, uintptr_t offset) {
   return out;
 }
 
-// The first line that is not of a header: inlined library code precedes the user's line.
+// The first line outside of headers, since inlined library code precedes the user's line.
 std::string first_user_line(const std::string& lines) {
   std::string_view rest = lines;
   while (!rest.empty()) {

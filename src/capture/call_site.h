@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Where in the user's source something happened.
+/// Source locations in user code.
 
 #include <span>
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace antegrad::capture {
 
-/// Where user code called into libtorch: "file:line" of the first stack frame that is neither
-/// libtorch nor antegrad; the front end says which line of Python. Without debug information it is
-/// "file" or "object+offset", and what to compile with. Slow; for error messages.
+/// The place where user code called libtorch: "file:line" of the first stack frame outside of
+/// libtorch and antegrad. The front end provides lines of Python. Without debug information it is
+/// "file" or "object+offset", and how to compile. Slow; for error messages.
 std::string call_site();
 
-/// The stack of now, cheap to take, and the same as above for it.
+/// The current stack, which is fast to record, and its call site as above.
 std::vector<void*> stack_frames();
 std::string call_site(std::span<void* const> frames);
 
-/// The same for the stack that the text of a c10::Error shows.
+/// The call site in the stack that the text of a c10::Error shows.
 std::string call_site(std::string_view backtrace);
 
 }  // namespace antegrad::capture

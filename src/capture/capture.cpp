@@ -25,8 +25,8 @@ void refuse_inner_inference_mode(const Tracer& tracer, const std::vector<at::Ten
   }
 }
 
-// An autograd::Function applied to a real tensor does not pass the dispatcher, so that its history
-// leads to the real tensor and not to a stand-in.
+// An autograd::Function applied to a real tensor bypasses the dispatcher, so that its history leads
+// to the real tensor instead of a stand-in.
 void find_direct_edges(Tracer& tracer, const std::vector<at::Tensor>& results, uint64_t start) {
   auto tensors = results;
   for (const auto& root : tracer.roots()) tensors.push_back(root.wrapper);
@@ -63,8 +63,8 @@ void find_direct_edges(Tracer& tracer, const std::vector<at::Tensor>& results, u
   }
 }
 
-// What would stay with the stand-in of a tensor that outlives the call: gradients, hooks, and
-// whether it requires grad, but through what is computed.
+// Refuses changes that would stay with the stand-in although the real tensor outlives the call:
+// gradients, hooks, and requires_grad, unless set by computation.
 void refuse_lasting(const Root& root) {
   if (root.wrapper.unsafeGetTensorImpl()->grad().defined()) {
     throw CaptureError("backward", {"a callable that returns what backward() starts from",
@@ -118,7 +118,7 @@ void find_leaf_inputs(const Request& request, Captured& captured) {
   }
 }
 
-// The callable, then its backward.
+// Runs the callable, then its backward.
 class ForwardCapture final : public Driver {
  public:
   explicit ForwardCapture(const Request& request) : request_(request) {}
@@ -165,7 +165,7 @@ std::string find_line(const Request& request, int32_t node) {
     session.capture();
     return session.line_of(node);
   } catch (...) {
-    return "";  // the caller has an error of its own to report
+    return "";  // the caller reports an error of its own
   }
 }
 

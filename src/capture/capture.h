@@ -3,10 +3,10 @@
 /// \file
 /// Captures a callable with its backward as one joint graph.
 ///
-/// The callable runs on stand-ins (again, where the first run shows that it writes memory which
-/// several tensors share), then libtorch's autograd engine runs its backward on the same stand-ins.
-/// Nothing real is computed and nothing outside changes: tensors, gradients, generators and
-/// thread-local state are as before, whether capture succeeds or throws.
+/// The callable runs on stand-ins; a second time, if the first run writes memory that several
+/// tensors share. Then libtorch's autograd engine runs its backward on the same stand-ins. No real
+/// values are computed, and no outside state changes: tensors, gradients, generators and
+/// thread-local state stay as they were, whether capture succeeds or throws.
 
 #include <ATen/core/Tensor.h>
 
@@ -23,25 +23,25 @@ namespace antegrad::capture {
 /// The callable over flat lists of tensors; entries may be undefined.
 using Body = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
-/// What may differ between two captures of one call.
+/// Properties in which two captures of one call may differ.
 struct Variation {
-  ops::BackwardForm backward;  ///< which backward to capture
-  /// What to assume of the first questions about data; further ones are put to Request::evaluate.
+  ops::BackwardForm backward;  ///< the backward form to capture
+  /// Assumed answers to the first questions about data. Request::evaluate answers the others.
   std::vector<ops::Answer> answers;
-  bool has_data = true;  ///< false where doubles stand for arguments
+  bool has_data = true;  ///< false if doubles replace the arguments
 };
 
 struct Request : World {
-  std::vector<at::Tensor> arguments;  ///< tensor leaves of the call
+  std::vector<at::Tensor> arguments;  ///< tensors among the arguments of the call
   Body body;
   Variation variation;
 };
 
-/// Throws CaptureError and its kinds, and whatever the callable throws.
+/// Throws CaptureError and its subclasses, and the exceptions of the callable.
 Captured capture(const Request& request);
 
-/// The source line that recorded node `node` of the request's joint graph, "" when it cannot be
-/// told. Runs the callable again, as a capture does: for error messages.
+/// The source line that recorded node `node` of the request's joint graph; "" if unknown. Runs the
+/// callable again, like a capture. For error messages.
 std::string find_line(const Request& request, int32_t node);
 
 }  // namespace antegrad::capture

@@ -13,7 +13,7 @@
 namespace antegrad::capture {
 namespace {
 
-// Data that nobody chose earns many warnings.
+// Suppresses warnings, which are frequent for artificial data.
 class NoWarnings : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
@@ -25,17 +25,18 @@ bool any_empty(at::ArrayRef<c10::IValue> args) {
   return false;
 }
 
-// What the kernel returns, nothing where it cannot be asked.
+// The result of the kernel; nothing if the kernel cannot run.
 std::optional<std::vector<shapes::Spec>> kernel_answer(const ops::OpEntry& entry,
                                                        at::ArrayRef<c10::IValue> args,
                                                        c10::Device device) {
   if (entry.op.traits().effect) return std::nullopt;
-  // An index of zero into nothing ends the process's use of a CUDA device.
+  // An index of zero into an empty tensor makes a CUDA device unusable for the process.
   if (!device.is_cpu() && any_empty(args)) return std::nullopt;
   NoWarnings quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   bool memoised = false;
-  // Zeros are valid indices and seeds; elementwise operators may have to divide by them.
+  // Zeros are valid indices and seeds. Elementwise operators may divide by their inputs, so they
+  // are tried with ones as well.
   for (int fill = 0; fill <= (entry.op.traits().pointwise ? 1 : 0); ++fill) {
     try {
       return ask_kernel(entry, args, device, fill, memoised);

@@ -7,15 +7,16 @@
 namespace antegrad::capture {
 void WrapperData::forbid(const at::Tensor& wrapper) {
   auto* impl = wrapper.unsafeGetTensorImpl();
-  // A wrapper counts versions with its stand-in, which nobody writes. With a counter of its own it
-  // is handed on as it is by the factories of torch:: (make_variable), which copy it otherwise.
+  // A wrapper shares the version counter of its stand-in, which nobody writes. The factories of
+  // torch:: (make_variable) copy such a wrapper; with its own counter they return it directly.
   if (!wrapper.is_inference()) {
     at::functionalization::impl::unsafeGetFunctionalWrapper(wrapper)
         ->value()
         .unsafeGetTensorImpl()
         ->set_version_counter(c10::VariableVersion(0));
   }
-  // A wrapper asks its storage for the device, which would be an error too; it knows it by itself.
+  // A wrapper would ask its storage for the device, which would be an error too. It then uses its
+  // own device.
   impl->set_custom_device(false);
   if (!forbids_) return;
   auto* storage = impl->unsafe_storage().unsafeGetStorageImpl();

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Stand-ins have no data: code that asks for it (`data_ptr`, accessors, `torch::tensor` from host
+/// Stand-ins have no data. Code that accesses it (`data_ptr`, accessors, `torch::tensor` from host
 /// values, torch::save) gets an error of libtorch, which libtorch_errors.h translates.
 
 #include <ATen/core/Tensor.h>
@@ -15,11 +15,11 @@ namespace antegrad::capture {
 /// The data of the wrappers of one capture.
 class WrapperData {
  public:
-  /// Makes every access to the data of a stand-in's wrapper an error, reads included.
+  /// Makes every access to the data of a stand-in's wrapper an error, including reads.
   void forbid(const at::Tensor& wrapper);
-  /// From now on libtorch may ask all wrappers for what it finds through their data: the device of
-  /// a tensor that autograd saved and that a derivative unpacks. A tensor's own data stays out of
-  /// reach, which is not there.
+  /// From now on libtorch may query all wrappers for information that it reads through their data:
+  /// the device of a tensor that autograd saved and a derivative unpacks. The data itself, which
+  /// does not exist, stays inaccessible.
   void let_devices_be_asked();
 
  private:
@@ -28,8 +28,7 @@ class WrapperData {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
 };
 
-/// For its lifetime the data of some wrappers may be asked for, as libtorch does for views while it
-/// makes them.
+/// Allows access to the data of some wrappers for its lifetime, as libtorch needs it to make views.
 class DataAllowed {
  public:
   explicit DataAllowed(const WrapperData& data) : data_(data) {}

@@ -34,8 +34,9 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
   library.impl("equal", c10::DispatchKey::Meta, equal_on_meta);
 }
 
-// A graph of what leads to `wanted`, and its inputs: the first step to their data. Less than
-// passes/dce leaves: what acts without leading there (collectives, writes) must not run here.
+// The graph of all nodes on which `wanted` depends, and its inputs. Contains less than passes/dce
+// would keep: nodes with effects on which `wanted` does not depend (collectives, writes) must not
+// run here.
 class Part {
  public:
   Part(const Tracer& tracer, const std::vector<ValueId>& wanted, const std::string& op)
@@ -99,7 +100,7 @@ std::vector<at::Tensor> data_of(Tracer& tracer, const std::vector<ValueId>& valu
   return tracer.data_questions.evaluate(part.graph(), tracer.tables, part.inputs());
 }
 
-// The answer to the next question: the given one, or what `look` finds in the data.
+// The answer to the next question: a given one, or the result of `look` on the data.
 template <class Look>
 ops::Answer next_answer(const Tracer& tracer, const std::string& op, const Look& look) {
   const auto& questions = tracer.data_questions;

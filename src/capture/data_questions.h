@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// Questions about data whose answer decides what the callable does next: a branch, an integer, the
-/// sizes of what an operator returns.
+/// Questions about data: the answer decides how the callable continues. A branch, an integer, the
+/// sizes of an operator's results.
 ///
-/// A capture has no data, but its call has: the part of the graph that leads to the question runs
-/// on them, and the capture goes on with what it answers. The answer becomes part of the program,
-/// which checks it where it was asked for; other data select or capture another program
+/// A capture has no data, but its call does. The part of the graph on which the question depends
+/// runs on the call's data, and the capture continues with the answer. The answer becomes part of
+/// the program, which checks it at the same place. Other data select or capture another program
 /// (ops/answer.h).
 
 #include <ATen/core/Tensor.h>
@@ -25,31 +25,31 @@ namespace antegrad::capture {
 
 class Tracer;
 
-/// Runs a graph on one tensor an input, undefined for tokens. Generators stay as they are.
+/// Runs a graph on one tensor per input, undefined for tokens. Generators do not change.
 using Evaluate = std::function<std::vector<at::Tensor>(const Graph&, const ops::AttrTables&,
                                                        std::vector<at::Tensor>)>;
 
-/// Of one capture.
+/// The questions of one capture.
 struct DataQuestions {
   std::vector<ops::Answer> given;  ///< answers to the first questions
-  Evaluate evaluate;               ///< answers further ones; null where the call's data are gone
+  Evaluate evaluate;               ///< answers further ones; null if the call's data are gone
   std::vector<ops::Question> asked;
   bool acted = false;  ///< an operator with effects was recorded
 };
 
-/// Whether two stand-ins (wrapped) hold equal data.
+/// Whether two stand-ins (in wrappers) hold equal data.
 bool assume_equal(const at::Tensor& a, const at::Tensor& b);
-/// The truth of a stand-in (wrapped) of one element.
+/// The truth value of a stand-in (in a wrapper) with one element.
 bool assume_truth(const at::Tensor& tensor);
-/// The number in a stand-in (wrapped) of one element; nothing when it is not a bool or an integer,
-/// whose answers are too many.
+/// The number in a stand-in (in a wrapper) with one element. Nothing for floating-point numbers,
+/// which have too many possible answers.
 std::optional<at::Scalar> assume_number(const at::Tensor& tensor);
-/// What the operator returns on the data of stand-ins `inputs`, which are among `args`.
+/// The results of the operator on the data of stand-ins `inputs`, which are among `args`.
 std::vector<shapes::Spec> assume_outputs(Tracer& tracer, const ops::OpEntry& entry,
                                          at::ArrayRef<c10::IValue> args,
                                          const std::vector<ValueId>& inputs);
 
-/// Throws DataDependentError for a question of `op` that cannot be answered, with the reason.
+/// Throws DataDependentError for a question of `op` without an answer, with the reason.
 [[noreturn]] void refuse_question(const std::string& op, const std::string& why);
 
 }  // namespace antegrad::capture

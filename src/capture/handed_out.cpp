@@ -14,14 +14,14 @@ namespace {
 
 using Kind = OutputAlias::Kind;
 
-// Both tables: by whether the target is an output.
+// Both tables are indexed by whether the target is an output.
 constexpr Kind kView[] = {Kind::view_of_input, Kind::view_of_output};
 constexpr Kind kNoGradView[] = {Kind::no_grad_view_of_input, Kind::no_grad_view_of_output};
 constexpr Kind kDetached[] = {Kind::detached_from_input, Kind::detached_from_output};
 constexpr Kind kData[] = {Kind::data_of_input, Kind::data_of_output};
 
-// A view whose history is that of its base. What an autograd::Function returns of its argument has
-// the function's; a view of a view that was made without grad has its own.
+// A view with the history of its base. An autograd::Function that returns its argument gives the
+// result its own history, and so does a view of a view made without grad.
 bool is_plain_view(const at::Tensor& t) {
   return t.is_view() && !torch_compat::made_in_custom_function(t) &&
          !torch_compat::has_lost_history(t);
@@ -32,7 +32,7 @@ class Describer {
   Describer(Tracer& tracer, std::vector<at::Tensor> results) : tracer_(tracer) {
     out_.tensors = std::move(results);
     for (size_t i = 0; i < tracer.roots().size(); ++i) {
-      // The top of each memory: members come after their base.
+      // The base of each memory: other tensors with this memory come after it.
       const auto& root = tracer.roots()[i];
       if (root.base < 0) roots_.emplace(storage_of(root.wrapper), static_cast<int32_t>(i));
     }
@@ -51,7 +51,7 @@ class Describer {
  private:
   const at::Tensor& tensor(int32_t i) const { return out_.tensors[i]; }
 
-  // The first output that is this very tensor, -1 when none is.
+  // The first output that is this very tensor; -1 if there is none.
   int32_t output_of(const at::Tensor& wanted) const {
     for (size_t i = 0; i < out_.tensors.size(); ++i) {
       if (out_.tensors[i].defined() && out_.tensors[i].is_same(wanted)) {
@@ -66,7 +66,7 @@ class Describer {
            output_of(tensor(i)) != i;
   }
 
-  // What results are views of is handed out as well, unless it is an input.
+  // Bases of results are outputs as well, unless they are inputs.
   void add_bases() {
     results_ = out_.tensors.size();
     for (size_t i = 0; i < results_; ++i) {
@@ -77,7 +77,7 @@ class Describer {
     }
   }
 
-  // Memory that is no input's belongs to one output: rather one with a history.
+  // Memory that no input shares is owned by one output, preferably one with a history.
   void choose_owner(int32_t i) {
     if (is_alias(i) || is_plain_view(tensor(i)) || roots_.contains(storage_of(tensor(i)))) return;
     const auto [owner, first] = owners_.emplace(storage_of(tensor(i)), i);
@@ -157,7 +157,8 @@ class Describer {
     return output.alias.of_input() ? tracer_.roots()[index].wrapper : out_.tensors[index];
   }
 
-  // What autograd calls a view though it has a history of its own: when its base is handed out too.
+  // Detects a tensor that autograd calls a view although it has its own history, if its base is an
+  // output too.
   OwnView own_view(const Output& output, const at::Tensor& t) const {
     const auto kind = output.alias.kind;
     if (kind != Kind::detached_from_input && kind != Kind::detached_from_output) {
@@ -169,7 +170,7 @@ class Describer {
     return torch_compat::made_in_custom_function(t) ? OwnView::in_function : OwnView::without_grad;
   }
 
-  // A view is made again from its target and gets the history that this has.
+  // A view is recomputed from its target and therefore gets the target's history.
   void require_history_of_target(const Output& output, const at::Tensor& t) const {
     if (output.alias.kind != Kind::view_of_input && output.alias.kind != Kind::view_of_output)
       return;
@@ -180,7 +181,7 @@ class Describer {
              "detach() before making views, or return a clone()"});
   }
 
-  // Where the steps from the target to the view are not known, sizes and strides must do.
+  // If the view steps from the target are unknown, sizes and strides must suffice.
   void require_one_dtype(const Output& output, const at::Tensor& t) const {
     const auto kind = output.alias.kind;
     if (kind == Kind::none || kind == Kind::is_input || kind == Kind::same_as_output) return;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What a callable hands out: its results, and how they relate to inputs and to each other.
+/// The outputs of a callable: its results, and their relations to inputs and to each other.
 
 #include <ATen/core/Tensor.h>
 
@@ -11,16 +11,16 @@
 
 namespace antegrad::capture {
 
-/// The results, followed by hidden bases: tensors that are not returned and that results are views
-/// of.
+/// The results, followed by hidden bases: tensors that are not returned, but of which results are
+/// views.
 struct HandedOut {
-  std::vector<at::Tensor> tensors;  ///< wrappers, undefined for undefined results
-  std::vector<Output> outputs;      ///< one a tensor
+  std::vector<at::Tensor> tensors;  ///< wrappers; undefined for undefined results
+  std::vector<Output> outputs;      ///< one per tensor
 };
 
-/// Takes results (lifted) and describes them. Call when the callable is done and before its
-/// backward runs. Throws CaptureError for a result whose memory another shows with another dtype,
-/// unless one is a view of the other.
+/// Describes the lifted results. Call after the callable has run and before its backward. Throws
+/// CaptureError if two results show the same memory with different dtypes, unless one is a view of
+/// the other.
 HandedOut describe_results(Tracer& tracer, std::vector<at::Tensor> results);
 
 }  // namespace antegrad::capture

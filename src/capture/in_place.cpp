@@ -28,7 +28,7 @@ void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
   if (at::has_internal_overlap(tensor.unsafeGetTensorImpl()) != at::MemOverlap::Yes) return;
   const auto& traits = entry.op.traits();
   if (!traits.overwrites_expanded || !traits.mutates) {
-    at::assert_no_internal_overlap(tensor);  // throws what eager throws
+    at::assert_no_internal_overlap(tensor);  // throws eager's error
   }
   throw MutationError(entry.op.name(),
                       {"written tensors whose elements have memory of their own",
@@ -36,7 +36,7 @@ void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
                        "write a clone() of it"});
 }
 
-// A view's history goes by the sizes and strides that it had.
+// The history of a view depends on the sizes and strides that the view had.
 [[noreturn]] void refuse_view(const ops::OpEntry& entry) {
   throw MutationError(
       entry.op.name(),
@@ -45,7 +45,7 @@ void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
        "use the operator that returns a new view"});
 }
 
-// The history of a view that eager makes anew; of another tensor, where eager's backward fails.
+// Eager makes a new history for a view. For any other tensor, eager's backward fails.
 [[noreturn]] void refuse_without_grad(const ops::OpEntry& entry) {
   throw MutationError(entry.op.name(),
                       {"computed tensors that keep their sizes and strides while grad mode is off",
@@ -60,7 +60,7 @@ bool has_views(const Tracer& tracer, const at::Tensor& tensor) {
   });
 }
 
-// Whether the callable received or holds a view of a leaf, and the tensor shows its memory.
+// Whether the tensor shares memory with a view of a leaf that the callable received or holds.
 bool shows_view_of_leaf(const Tracer& tracer, const at::Tensor& tensor) {
   return std::any_of(tracer.roots().begin(), tracer.roots().end(), [&](const Root& root) {
     if (storage_of(root.wrapper) != storage_of(tensor) || !root.real.is_view()) return false;
@@ -70,13 +70,13 @@ bool shows_view_of_leaf(const Tracer& tracer, const at::Tensor& tensor) {
 }
 
 void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& tensor) {
-  if (entry.op.traits().detaches) return;  // keeps them
+  if (entry.op.traits().detaches) return;  // these keep sizes and strides
   if (!at::GradMode::is_enabled() && tensor.requires_grad() && tracer.root_of_wrapper(tensor) < 0 &&
       !torch_compat::made_without_grad(tensor)) {
     refuse_without_grad(entry);
   }
   if (tensor.is_view()) {
-    // Eager refuses this one.
+    // Eager refuses this one as well.
     if (at::GradMode::is_enabled() && shows_view_of_leaf(tracer, tensor)) refuse_view(entry);
     tracer.reshaped_views.push_back(tensor);
     if (tracer.root_of_wrapper(tensor) < 0) return;
@@ -87,7 +87,7 @@ void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& 
   if (root < 0) return;
   const auto kind = tracer.roots()[root].source.kind;
   if (kind != Source::Kind::argument && kind != Source::Kind::constant) {
-    // The callable holds the tensor itself, whose sizes do not change during the capture.
+    // The callable holds the tensor itself, whose sizes do not change during capture.
     throw MutationError(entry.op.name(),
                         {"tensors that the callable holds to keep their sizes and strides",
                          "one that is changed at " + call_site(),
@@ -135,7 +135,7 @@ bool share_elements(const at::Tensor& a, const at::Tensor& b) {
   return !both.empty();
 }
 
-// Eager reads some elements after it has written them, or refuses; a program reads all before.
+// Eager reads some elements after writing them, or refuses. A program reads all before it writes.
 void refuse_overlap(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
   for (const auto w : ops::written_arguments(entry, args)) {
     if (!args[w].isTensor()) continue;
@@ -157,9 +157,9 @@ void refuse_overlap(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
   }
 }
 
-// libtorch counts a write above the kernels, but for operators that return nothing, as those on
-// lists: there the kernels count, which are made of other operators. Kernels that write the memory
-// themselves (_fused_adam_) do not.
+// libtorch counts a write above the kernels, except for operators that return nothing, such as
+// those on lists. For these, kernels composed of other operators count it; kernels that write the
+// memory directly (_fused_adam_) do not.
 bool counted_by_kernel(const ops::OpEntry& entry, size_t argument) {
   return !entry.custom && entry.args[argument] == ops::ArgKind::tensors &&
          !entry.handle.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView) &&
@@ -168,7 +168,7 @@ bool counted_by_kernel(const ops::OpEntry& entry, size_t argument) {
 }
 
 // libtorch's functionalisation does not resize the tensors of such a list, and crashes for some
-// (_fused_adam.out).
+// operators (_fused_adam.out).
 void refuse_out_lists(const ops::OpEntry& entry) {
   if (entry.custom) return;
   for (const auto i : entry.writes) {
@@ -186,7 +186,7 @@ void refuse_out_lists(const ops::OpEntry& entry) {
 InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args)
     : tracer_(tracer), outer_(tracer.writing) {
   if (entry.writes.empty()) return;
-  if (entry.handle.hasTag(at::Tag::inplace_view)) {  // changes sizes and strides on purpose
+  if (entry.handle.hasTag(at::Tag::inplace_view)) {  // changes sizes and strides deliberately
     if (!args.empty() && args[0].isTensor()) note_reshaped(tracer, entry, args[0].toTensor());
     tracer.writing = this;
     return;
@@ -200,7 +200,7 @@ InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IV
     written_.push_back(
         {tensor, torch_compat::TensorMetadata::of(tensor), counted_by_kernel(entry, argument)});
   });
-  tracer.writing = this;  // last: nothing takes it back when the above throws
+  tracer.writing = this;  // last: nothing resets it if a statement above throws
 }
 
 InPlace::~InPlace() { tracer_.writing = outer_; }
@@ -219,9 +219,9 @@ void InPlace::finish() const {
     if (counts && !wrapper.is_inference()) torch::autograd::impl::bump_version(wrapper);
     tracer_.note_written(wrapper);
     const at::IntArrayRef strides = before.strides;
-    if (!wrapper.sizes().equals(before.sizes)) continue;  // an `out` that was resized
-    // Strides of dimensions of one count as well: which way a matrix product takes, and so its
-    // bits, may depend on them.
+    if (!wrapper.sizes().equals(before.sizes)) continue;  // a resized `out`
+    // Includes strides of dimensions of size 1: they may select the path of a matrix product, and
+    // so its bits.
     if (wrapper.numel() == 0 || wrapper.strides() == strides) continue;
     torch::jit::Stack stack{functionalization::from_functional_tensor(wrapper), strides};
     tracer_.record(ops::entry_of(ops::restride_operator()), &stack);

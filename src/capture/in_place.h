@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Operators that write an argument in place: libtorch's functionalisation gives the argument a new
-/// value, which must look as the written tensor does in eager.
+/// Operators that write an argument in place. libtorch's functionalisation gives the argument a new
+/// value, which must have the metadata of the written tensor in eager.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -15,32 +15,33 @@ namespace antegrad::capture {
 
 class Tracer;
 
-/// Around a call of an operator above autograd; does nothing for one that writes nothing.
+/// Surrounds a call of an operator above autograd. Does nothing for an operator that does not
+/// write.
 class InPlace {
  public:
-  /// Throws MutationError when elements of a written argument share memory: eager refuses most such
+  /// Throws MutationError if elements of a written argument share memory: eager refuses most such
   /// writes, and functionalisation would get the others wrong.
   InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args);
   ~InPlace();
   InPlace(const InPlace&) = delete;
   InPlace& operator=(const InPlace&) = delete;
 
-  /// After the call: gives what was written the strides that it had, and counts the write where
-  /// only eager's kernel does.
+  /// After the call: restores the strides of written tensors, and counts the write if only eager's
+  /// kernel would.
   void finish() const;
 
-  /// Whether one of the written tensors shows this memory as it is now, with what was written to it
-  /// so far.
+  /// Whether one of the written tensors shows this memory in its current state, including earlier
+  /// writes.
   bool writes_memory_of(ValueId value) const;
 
  private:
   struct Written {
     at::Tensor wrapper;
     torch_compat::TensorMetadata before;
-    bool counts;  // a write that eager's kernel counts, and no kernel of a capture
+    bool counts;  // whether the write is counted by eager's kernel, but by no kernel during capture
   };
   Tracer& tracer_;
-  const InPlace* outer_;  // another operator that writes and is under way
+  const InPlace* outer_;  // an outer operator that writes
   std::vector<Written> written_;
 };
 

@@ -31,7 +31,7 @@ Inferred infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args, c10::D
       log(Artifact::shape, [&] { return entry.op.name() + ": Meta kernel"; });
       return {std::move(specs), ShapeSource::meta_kernel};
     } catch (const c10::NotImplementedError&) {
-      // A composite kernel that needs an operator without Meta kernel: the real one decides.
+      // A composite kernel needs an operator without a Meta kernel: use the real one.
     }
   }
   if (entry.op.traits().effect) {

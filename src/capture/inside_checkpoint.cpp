@@ -1,4 +1,4 @@
-// ag::checkpoint inside a callable: a tag on what is recorded.
+// ag::checkpoint inside a callable: a tag on recorded nodes.
 
 #include <antegrad/checkpoint.h>
 

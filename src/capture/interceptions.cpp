@@ -32,7 +32,7 @@ bool refuse_set_data(const ops::OpEntry& entry, Stack* /*stack*/) {
   refuse(entry.op.info().base_name, "change parameters between calls");
 }
 
-// On a tensor of the callable's own it is harmless; on what outlives the call it is a side effect.
+// Harmless on a tensor that the callable made, but a side effect on one that outlives the call.
 bool requires_grad(const ops::OpEntry& entry, Stack* stack) {
   const auto args = torch::jit::last(*stack, 2);
   const auto& self = args[0].toTensor();
@@ -85,8 +85,7 @@ bool local_scalar(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
-// Eager looks at the data to check the classes before it scatters; scatter checks them at every
-// call.
+// Eager reads the data to check the classes before it scatters. Scatter checks them in each call.
 bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto args = torch::jit::last(*stack, 2);
   const auto self = args[0].toTensor();
@@ -101,9 +100,9 @@ bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
-// index_put with masks for values that require grad, whose derivative picks by the masks: with the
-// places that they show instead, as the kernel itself does it, since how many there are can be
-// asked in the forward only.
+// index_put with masks for values that require grad: the derivative would select by the masks.
+// Masks are replaced by indices, as in the kernel itself, since only the forward can ask for their
+// number.
 bool index_put(const ops::OpEntry& entry, Stack* stack) {
   const auto count = entry.args.size();
   if (!at::GradMode::is_enabled() ||
@@ -127,14 +126,14 @@ bool index_put(const ops::OpEntry& entry, Stack* stack) {
   return true;
 }
 
-// Functionalisation puts a written expanded tensor back as base + (new - old), which rounds. Where
-// nothing is repeated a view shows the same. (But expand's derivative sums up for a scalar, which
-// makes 0 of -0.)
+// Functionalisation writes an expanded tensor back as base + (new - old), which rounds. If no
+// element is repeated, a view shows the same elements. (But the derivative of expand sums to a
+// scalar, which turns -0 into 0.)
 bool expand(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto args = torch::jit::last(*stack, 3);
   const auto self = args[0].toTensor();
   auto sizes = args[1].toIntVector();
-  if (sizes.size() < self.sizes().size()) return false;  // libtorch says what is wrong
+  if (sizes.size() < self.sizes().size()) return false;  // libtorch reports the error
   if (self.dim() == 0 && self.requires_grad()) return false;
   const auto added = sizes.size() - self.sizes().size();
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -148,8 +147,8 @@ bool expand(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
-// What was made of host data just now, by torch.tensor of Python for one: a constant of the
-// program, and a copy for the callable, which may write it.
+// A tensor made from host data just now, for example by torch.tensor in Python. It becomes a
+// constant of the program, and the callable gets a copy, which it may write.
 bool lift_fresh(const ops::OpEntry& /*entry*/, Stack* stack) {
   auto& tracer = *Tracer::current();
   const auto fresh = torch::jit::peek(*stack, 0, 1).toTensor();
@@ -163,7 +162,7 @@ bool lift_fresh(const ops::OpEntry& /*entry*/, Stack* stack) {
   return true;
 }
 
-// Derivatives make zeros without memory, for those who can use them.
+// Derivatives create zero tensors without memory, for operators that support them.
 bool efficient_zeros(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto args = torch::jit::last(*stack, 5);
   auto zeros = at::zeros(args[0].toIntVector(), at::TensorOptions()
@@ -175,7 +174,7 @@ bool efficient_zeros(const ops::OpEntry& /*entry*/, Stack* stack) {
 }
 
 // In-place operators that overwrite a tensor with random numbers: see OpEntry::twin. The functional
-// forms fill a contiguous tensor; what another tensor gets is written into it.
+// forms fill a contiguous tensor; for other strides, the result is copied into the tensor.
 bool fill_at_random(const ops::OpEntry& entry, Stack* stack) {
   const auto count = entry.args.size();
   auto& tracer = *Tracer::current();
@@ -212,7 +211,7 @@ const std::unordered_map<std::string, Handler>& handlers() {
 }  // namespace
 
 bool intercept(const ops::OpEntry& entry, Stack* stack) {
-  // Looked up once an operator: most calls are not intercepted and must not hash a name.
+  // Looked up once per operator: most calls are not intercepted and must not hash a name.
   static thread_local std::unordered_map<const ops::OpEntry*, Handler> seen;
   const auto [it, inserted] = seen.try_emplace(&entry, nullptr);
   if (inserted) {

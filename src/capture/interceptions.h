@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Operators that capture treats by name, above autograd, because the dispatcher alone would get
+/// Operators that capture handles by name above autograd, because the dispatcher alone would get
 /// them wrong.
 
 #include <ATen/core/stack.h>
@@ -10,8 +10,8 @@
 
 namespace antegrad::capture {
 
-/// Handles the call and returns true, or leaves the stack alone and returns false. Arguments are
-/// lifted already.
+/// Handles the call and returns true, or leaves the stack unchanged and returns false. Arguments
+/// are already lifted.
 bool intercept(const ops::OpEntry& entry, torch::jit::Stack* stack);
 
 }  // namespace antegrad::capture

@@ -29,7 +29,7 @@ namespace {
 using torch::jit::Stack;
 using Replace = std::function<at::Tensor(const at::Tensor&)>;
 
-// A tensor with the metadata of `like` whose storage `make(elements)` provides.
+// A tensor with the metadata of `like`, in a storage provided by `make(elements)`.
 at::Tensor in_storage(const at::Tensor& like, const std::function<at::Tensor(int64_t)>& make) {
   auto tensor = make(end_in_storage(like));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
@@ -47,13 +47,13 @@ at::Tensor in_storage(const at::Tensor& like, const std::function<at::Tensor(int
                          "keep it outside of the compiled region, or put it into ag::opaque"});
 }
 
-// Stand-ins are strided: one for something else would take what follows for what it is not.
+// Stand-ins are strided. A stand-in for another layout would mislead the following operators.
 void require_strided(const ops::OpEntry& entry, const at::Tensor& returned) {
   if (!returned.defined()) return;
   if (const char* found = torch_compat::why_not_strided(returned)) refuse_kind(entry, found);
 }
 
-// With `device` the kernel makes new tensors there.
+// With `device`, the kernel creates new tensors there.
 std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                       std::optional<c10::Device> device, const Replace& replace) {
   Stack stack;
@@ -72,7 +72,7 @@ std::vector<shapes::Spec> call_kernel(const ops::OpEntry& entry, at::ArrayRef<c1
   return shapes::specs_of(stack);
 }
 
-// Keeps the default generators as they were: a kernel on zeros may draw.
+// Restores the default generators afterwards: a kernel on zeros may draw.
 class PrivateGenerators {
  public:
   explicit PrivateGenerators(c10::Device device)
@@ -114,7 +114,7 @@ std::string memo_key(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
   return key.str();
 }
 
-// The arguments with a generator of its own, in the state of the caller's.
+// The arguments with a private generator in the state of the caller's.
 std::vector<c10::IValue> with_own_generator(const ops::OpEntry& entry,
                                             at::ArrayRef<c10::IValue> args) {
   auto own = args.vec();
@@ -172,8 +172,8 @@ std::vector<shapes::Spec> ask_kernel(const ops::OpEntry& entry, at::ArrayRef<c10
     if (memoised) return it->second;
   }
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
-  // Not for operators that never draw: other threads may draw meanwhile, and would draw the same
-  // again.
+  // Only for operators that draw: other threads may draw meanwhile and would repeat the same
+  // numbers.
   std::optional<PrivateGenerators> generators;
   if (entry.random || entry.custom) generators.emplace(device);
   auto specs =

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Calls of an operator's kernels for nothing but the metadata of what they return.
+/// Calls an operator's kernels only for the metadata of their results.
 
 #include <ATen/core/ivalue.h>
 
@@ -15,22 +15,22 @@
 
 namespace antegrad::capture {
 
-/// What the Meta kernel returns, on `device`, lists flattened. Throws what it throws.
+/// The results of the Meta kernel on `device`, with lists flattened. Throws its errors.
 std::vector<shapes::Spec> ask_meta(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                    c10::Device device);
 
-/// What the real kernel returns for tensors of these metadata whose elements are all `fill`.
-/// Generators are left as they were. Answers are kept for the rest of the process: `memoised` tells
-/// whether this one was there. Throws what the kernel throws. Thread-safe.
+/// The results of the real kernel for tensors with this metadata whose elements are all `fill`.
+/// Generators do not change. Results are kept for the process; `memoised` tells whether this one
+/// was. Throws the kernel's errors. Thread-safe.
 std::vector<shapes::Spec> ask_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                      c10::Device device, int fill, bool& memoised);
 
-/// What the operator returns on data: the kernel runs on `data` (by the value of a stand-in)
-/// instead of the stand-ins in `args`. Throws what the kernel throws.
+/// The results of the operator on data: the kernel runs on `data` (by the value of a stand-in) in
+/// place of the stand-ins in `args`. Throws the kernel's errors.
 std::vector<shapes::Spec> run_on_data(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                       const std::unordered_map<ValueId, at::Tensor>& data);
 
-/// Metadata of tensors, values of the rest: "Float[2, 3]/[3, 1] on cpu, 0.5".
+/// Metadata of tensors and values of other arguments: "Float[2, 3]/[3, 1] on cpu, 0.5".
 std::string arguments_text(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args);
 
 }  // namespace antegrad::capture

@@ -21,7 +21,7 @@
 namespace antegrad::capture {
 namespace {
 
-// set_data(stand-in) gives a real tensor the keys of a wrapper; used as one it would crash.
+// set_data(stand-in) gives a real tensor the keys of a wrapper; using it as a wrapper would crash.
 void require_wrapper(const at::Tensor& tensor) {
   const auto& impl = *tensor.unsafeGetTensorImpl();
   if (typeid(impl) == typeid(at::FunctionalTensorWrapper)) return;
@@ -36,13 +36,13 @@ bool is_wrapper(const at::Tensor& tensor) {
 }
 
 // A wrapper that libtorch copied without the dispatcher (variable_data()) would ask its storage for
-// its device.
+// the device.
 void take_wrapper(const at::Tensor& tensor) {
   require_wrapper(tensor);
   tensor.unsafeGetTensorImpl()->set_custom_device(false);
 }
 
-// What stands for a tensor.
+// The lifted form of a tensor.
 at::Tensor lifted(Tracer& tracer, const at::Tensor& tensor) {
   if (!is_wrapper(tensor)) return tracer.lift(tensor);
   take_wrapper(tensor);
@@ -68,9 +68,9 @@ void for_wrappers(at::ArrayRef<c10::IValue> values, const Visit& visit) {
   });
 }
 
-// A wrapper's sizes and strides are those of its value, which it exchanges when it is written and
-// when it is read after its memory was written elsewhere. In eager they stay where they are:
-// libtorch and its users hold references to them meanwhile.
+// A wrapper has the sizes and strides of its value. The value is replaced when the wrapper is
+// written, and when it is read after its memory was written elsewhere. In eager, sizes and strides
+// stay at the same address, and libtorch and its users keep references to them.
 void keep_sizes(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
   for_wrappers(args, [&](const at::Tensor& wrapper) {
     const auto* functional = at::functionalization::impl::unsafeGetFunctionalWrapper(wrapper);
@@ -79,7 +79,8 @@ void keep_sizes(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IVa
   });
 }
 
-// A wrapper over a view does not take over what its value would not show: see graph/lazy_bits.h.
+// A wrapper over a view must not get a lazy bit that its value would not have: see
+// graph/lazy_bits.h.
 LazyBits bits_of_views(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
   const auto& traits = entry.op.traits();
   if (!traits.view || traits.mutates || args.empty() || !args[0].isTensor()) return {};
@@ -99,7 +100,8 @@ bool any_requires_grad(at::ArrayRef<c10::IValue> values) {
   return any_tensor(values, [](const at::Tensor& t) { return t.requires_grad(); });
 }
 
-// Eager would differentiate the libtorch operators inside the kernel, or nothing; nobody can tell.
+// Eager would differentiate the libtorch operators inside the kernel, or nothing. Capture cannot
+// know which.
 void require_no_derivative(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> outputs) {
   const auto floating = [](const at::Tensor& t) { return t.is_floating_point() || t.is_complex(); };
   if (!any_tensor(outputs, floating)) return;
@@ -129,7 +131,7 @@ void lift_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     return;
   }
   if (entry.composite) {
-    // Its parts come through here one by one, so that tensors they make are lifted above autograd.
+    // Its parts pass through here one by one, so that new tensors are lifted above autograd.
     op.redispatchBoxed(
         keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, torch_compat::lift_key), stack);
     return;

@@ -18,7 +18,7 @@ template <class E>
   throw E(op, text);
 }
 
-// What libtorch says, and what that means. The call site is told with what was found, if the remedy
+// A message of libtorch and its meaning. The call site is added to what was found if the remedy
 // needs it.
 struct Translation {
   std::string_view says;
@@ -67,7 +67,7 @@ constexpr Translation kTranslations[] = {
      "one that is used or returned after its base was written",
      "use narrow() or select(), or write before the views are made"},
     data_access("Cannot access data pointer of Storage that is invalid"),
-    data_access("erroneously tracing into a custom kernel"),  // where it checks for null by itself
+    data_access("erroneously tracing into a custom kernel"),  // checks for null itself
 };
 
 void rethrow_typed(std::string_view text) {
@@ -91,7 +91,7 @@ std::exception_ptr typed_current_exception() {
       return std::current_exception();
     }
   } catch (...) {
-    // Anything else says itself what it is.
+    // All other errors explain themselves.
   }
   return std::current_exception();
 }

@@ -1,4 +1,4 @@
-// Lifting: which wrapper stands for a real tensor.
+// Lifting: creates the wrappers that represent real tensors.
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -26,7 +26,8 @@ void require_plain(const at::Tensor& tensor) {
                          "do not keep tensors that were made inside a compiled callable"});
 }
 
-// The wrapper gets a history like its real tensor's: none, a leaf's, or that of something computed.
+// Gives the wrapper a history like that of its real tensor: none, that of a leaf, or that of a
+// computed tensor.
 void give_history(Root& root) {
   if (!root.real.requires_grad()) return;
   if (root.real.is_leaf()) {
@@ -37,20 +38,21 @@ void give_history(Root& root) {
   }
 }
 
-// `tensor` shown in the memory of `base`. Autograd does not know, so that views of it are made of
-// `base`: libtorch's functionalisation takes as_strided only as the first of a chain of views.
+// A view of `base` with the metadata of `tensor`, hidden from autograd, so that views of it become
+// views of `base`: libtorch's functionalisation only accepts as_strided as the first of a chain of
+// views.
 at::Tensor view_below_autograd(const at::Tensor& base, const at::Tensor& tensor) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   return at::as_strided(base, tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
-// Whether something besides the one reference of the caller can reach the tensor's memory.
+// Whether anything besides the caller's one reference can reach the tensor's memory.
 bool held_elsewhere(const at::Tensor& tensor) {
   if (tensor.use_count() > 1) return true;
   size_t owners = 1;
   if (tensor.is_view()) {
     const auto base = tensor._base();
-    if (base.use_count() > 2) return true;  // the view's reference and ours
+    if (base.use_count() > 2) return true;  // the references of the view and of the caller
     ++owners;
   }
   return tensor.storage().use_count() > owners;
@@ -117,8 +119,8 @@ at::Tensor Tracer::lift_constant(const at::Tensor& tensor) {
     const std::lock_guard lock(mutex_);
     wrapper = add_root(tensor, Source{Source::Kind::constant, -1, "ag::constant"}).wrapper;
   }
-  // The caller may write or return what it gets; the program's own stays as it is. Passes drop the
-  // copy where nobody does.
+  // The caller may write or return its copy; the program's constant does not change. Passes remove
+  // an unneeded copy.
   return wrapper.clone();
 }
 
@@ -154,7 +156,7 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
                              "pass one of them and make the others inside"});
   }
 
-  // A view follows what it is a view of; a tensor of its own shows the span.
+  // A view is found through its base; a tensor of its own is found through a span of the storage.
   const auto parent = torch_compat::base_or_self(tensor);
   const bool follows = !parent.is_same(tensor);
   const auto& above = follows && !parent.is_same(shared.base) ? parent : shared.base;
@@ -170,7 +172,7 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
     root.wrapper = torch_compat::as_view(roots_[base].wrapper, shown);
     torch_compat::copy_creation(tensor, root.wrapper);
     root.counts_versions = false;
-    // A view of what does not require grad may be a leaf that does.
+    // A view of a tensor that does not require grad may be a leaf that does.
     if (!root.wrapper.requires_grad()) give_history(root);
   } else {
     root.wrapper = shown;

@@ -1,5 +1,5 @@
-// antegrad::opaque is a dispatcher operator like any other: capture records it, autograd gives it a
-// node, and its code is found by name when it runs.
+// antegrad::opaque is a normal dispatcher operator: capture records it, autograd gives it a node,
+// and its code is looked up by name at run time.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
@@ -25,7 +25,7 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using torch::autograd::AutogradContext;
 
-// The newest code of each name.
+// The latest code of each name.
 class Registry {
  public:
   static Registry& instance() {
@@ -50,7 +50,7 @@ class Registry {
   std::unordered_map<std::string, std::shared_ptr<const Opaque>> codes_;
 };
 
-// Calls a part of the code; what it throws names it.
+// Calls a part of the code. Errors get its name.
 template <class Call>
 auto named(const std::string& name, const char* part, const Call& call) {
   const auto where = std::string(part) + " of ag::opaque \"" + name + "\"";
@@ -99,7 +99,7 @@ Tensors result_shapes(at::TensorList inputs, std::string name) {
   return outputs;
 }
 
-// One gradient for each input that wants one, like the input.
+// One gradient for each input that requires one, with the metadata of the input.
 Tensors gradients(at::TensorList inputs, at::TensorList tangents, c10::List<bool> wanted,
                   std::string name) {
   const auto code = Registry::instance().get(name);
@@ -121,7 +121,7 @@ Tensors gradients(at::TensorList inputs, at::TensorList tangents, c10::List<bool
         !wrong.empty()) {
       broken(name, "gradients like the inputs", wrong);
     }
-    // The program expects memory of its own, laid out like the input.
+    // The program expects a new tensor with the layout of the input.
     auto own = at::empty_like(inputs[i]);
     own.copy_(gradient);
     outputs.push_back(std::move(own));

@@ -1,14 +1,14 @@
 #pragma once
 
 /// \file
-/// What is known of the code behind antegrad::opaque, by name.
+/// Information about the code behind antegrad::opaque, by name.
 
 #include <string>
 
 namespace antegrad::capture {
 
-/// Opaque::cache_hash of the newest code that was called by that name; "" where it has none. Throws
-/// InputError for a name that nobody called. Thread-safe.
+/// Opaque::cache_hash of the latest code called by this name; "" if it has none. Throws InputError
+/// for a name that was never called. Thread-safe.
 std::string cache_hash_of_opaque(const std::string& name);
 
 }  // namespace antegrad::capture

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// A piece of a captured callable that runs as if there were no capture.
+/// Runs a piece of a captured callable as if there were no capture.
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -10,7 +10,7 @@
 
 namespace antegrad::capture {
 
-/// For its lifetime this thread sees no capture: no tracer, none of its dispatch keys.
+/// Hides the capture from this thread for its lifetime: the tracer and all of its dispatch keys.
 class OutsideCapture {
  public:
   OutsideCapture() : tracer_(nullptr), keys_(keys()) {}

@@ -15,7 +15,7 @@
 namespace antegrad::capture {
 namespace {
 
-// What the callable did to an input, beyond reading it.
+// Changes that the callable made to an input.
 struct Mutation {
   int32_t root;
   bool data;
@@ -23,8 +23,8 @@ struct Mutation {
   Output output;  // its new value
 };
 
-// The wrapper does not tell: libtorch changes the offset of what is inside alone. A new value of
-// the memory starts at 0.
+// The wrapper does not show it, since libtorch only changes the offset of the inner tensor. A new
+// value of the memory starts at 0.
 bool starts_elsewhere(const Root& root) {
   at::functionalization::impl::sync(root.wrapper);
   const auto* inside = inside_wrapper(root.wrapper);
@@ -54,7 +54,7 @@ void require_covered(const Root& root, bool metadata) {
   }
   if (metadata && at::GradMode::is_enabled() && root.real.requires_grad() &&
       !has_new_history(root) && root.wrapper.sizes() != root.real.sizes()) {
-    // Its gradient gets the new sizes, also through what was computed before.
+    // Its gradient would get the new sizes, also along paths computed before.
     refuse("an input that requires grad and whose sizes the callable changes with grad mode off");
   }
 }
@@ -69,7 +69,7 @@ std::vector<Mutation> find_mutations(Tracer& tracer) {
     const bool history = !root.follows_base && has_new_history(root);
     require_covered(root, metadata);
     if (!written && !metadata && !history) continue;
-    if (root.source.kind == Source::Kind::constant) continue;  // the program's own: starts anew
+    if (root.source.kind == Source::Kind::constant) continue;  // the program's own, reset each time
     const auto value = tracer.value_of(root.wrapper);
     const bool data = written && value != root.value;
     if (!data && !metadata && !history) continue;
@@ -83,7 +83,7 @@ std::vector<Mutation> find_mutations(Tracer& tracer) {
   return mutations;
 }
 
-// Marks outputs that others were computed from, and roots that are views of such.
+// Marks outputs from which others were computed, and roots that are views of such outputs.
 void mark_inner(Tracer& tracer, const std::vector<at::Tensor>& tensors,
                 std::vector<Output>& outputs) {
   if (tensors.size() < 2) return;
@@ -104,7 +104,7 @@ void mark_inner(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   }
 }
 
-// The backward, or why there is none: then the graph is cut back to the forward.
+// The backward, or the reason why there is none. In that case the graph is cut back to the forward.
 Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
                       const std::vector<Output>& outputs, const ops::BackwardForm& form,
                       Captured& captured) {
@@ -129,7 +129,7 @@ int32_t version_bumps(const Root& root) {
   if (!root.wrapper.is_inference()) {
     return static_cast<int32_t>(torch_compat::version_of(root.wrapper) - root.version);
   }
-  // In inference mode stand-ins have no versions; each write is one.
+  // In inference mode stand-ins have no versions, so every write counts.
   const auto* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper);
   return static_cast<int32_t>(wrapper->mutation_counter());
 }
@@ -186,7 +186,7 @@ void write_tokens(Tracer& tracer) {
 void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::BackwardForm& form,
                   Captured& captured) {
   for (auto& result : results) {
-    result = tracer.lift(result);  // a closure tensor that no operator met
+    result = tracer.lift(result);  // a closure tensor that no operator received
   }
   auto out = describe_results(tracer, std::move(results));
   const auto mutations = find_mutations(tracer);

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The second half of a capture: from the callable's results to a finished joint graph.
+/// The second half of a capture: from the results of the callable to a finished joint graph.
 
 #include <ATen/core/Tensor.h>
 
@@ -13,7 +13,7 @@
 
 namespace antegrad::capture {
 
-/// Relates results to inputs and to each other, finds what was written, runs the backward on
+/// Relates results to inputs and to each other, finds written inputs, runs the backward on
 /// stand-ins, and writes the graph's input and output records. Runs inside the capture's scope.
 /// Results are taken by value so that no stand-in outlives the call.
 void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::BackwardForm& form,

@@ -15,44 +15,44 @@
 
 namespace antegrad::capture {
 
-/// A real tensor that the graph reads: an argument, a closure tensor, a constant.
+/// A real tensor that the graph reads: an argument, a closure tensor or a constant.
 struct Root {
   at::Tensor real;
   at::Tensor wrapper;  ///< functional wrapper over its stand-in; dropped when the capture ends
   ValueId value = kNoValue;
-  Snapshot before;     ///< what the real tensor looked like when it was lifted
-  Source source = {};  ///< Kind::none until capture() has found where it comes from
-  /// The tensor through which the runtime finds it when source.via is not `itself`.
+  Snapshot before;     ///< the state of the real tensor when it was lifted
+  Source source = {};  ///< Kind::none until capture() has found the source
+  /// The tensor through which the runtime finds it, if source.via is not `itself`.
   at::Tensor holder = {};
-  /// The root whose memory it shows, -1 when its memory is its own. Then `value` is not read.
+  /// The root whose memory it shares, -1 if it has its own. If set, `value` is unused.
   int32_t base = -1;
-  /// It is a view of `base` by autograd: history, gradient and versions are the base's.
+  /// Whether autograd treats it as a view of `base`: history, gradient and versions are the base's.
   bool follows_base = false;
-  bool counts_versions = true;      ///< false when another root has the same version counter
+  bool counts_versions = true;      ///< false if another root has the same version counter
   bool inner = false;               ///< Input::inner
-  bool met_inside = false;          ///< the callable used `real` itself: it holds it
-  torch::autograd::Edge edge = {};  ///< where its gradient arrives
-  /// Where gradients arrive that an autograd::Function sends to the real tensor; undefined for
-  /// none.
+  bool met_inside = false;          ///< the callable used `real` itself, so it holds it
+  torch::autograd::Edge edge = {};  ///< the edge at which its gradient arrives
+  /// The edge at which gradients arrive that an autograd::Function sends to the real tensor;
+  /// undefined if none.
   torch::autograd::Edge direct_edge = {};
   int64_t version = 0;                       ///< of the wrapper when it was made
   const c10::StorageImpl* memory = nullptr;  ///< of the wrapper when it was made
 };
 
-/// Where the runtime finds a tensor: see Root.
+/// How the runtime finds a tensor: see Root.
 struct Place {
   Source source;
   at::Tensor holder;
 };
 
-/// Memory that several tensors show and the callable writes, or that a temporary shows: in the
-/// capture they are views of one base, so that a write through one is seen by the others.
+/// Memory shared by several tensors and written by the callable, or shared with a temporary. During
+/// capture these tensors are views of one base, so that a write through one is visible in the
+/// others.
 struct SharedMemory {
-  /// The tensor that all are views of by autograd; or the elements of the storage in which they
-  /// lie.
+  /// The base of all by autograd, or the elements of the storage that contain them.
   at::Tensor base;
   Place place;  ///< of the base
-  /// Places of the tensors that have one; others of this storage are temporaries.
+  /// The place of each tensor that has one. Other tensors of this storage are temporaries.
   std::unordered_map<const c10::TensorImpl*, Place> members;
 };
 

@@ -42,9 +42,8 @@ class TracingScope {
   c10::impl::IncludeDispatchKeyGuard keys_{torch_compat::capture_keys};
 };
 
-// Restores what was lifted on the way and what was watched from the start, in this order, since a
-// tensor may have been lifted when it was changed already. Returns the first property that had
-// changed, null when none.
+// Restores lifted tensors and then watched ones. In this order, since a tensor may have been
+// changed before it was lifted. Returns the first property that had changed; null if none.
 const char* settle(const std::vector<Snapshot>& watched, Tracer& tracer) {
   const char* first = nullptr;
   const auto put_back = [&](const Snapshot& snapshot) {
@@ -58,7 +57,7 @@ const char* settle(const std::vector<Snapshot>& watched, Tracer& tracer) {
   return first;
 }
 
-// A stand-in must still be what it was made as: set_data does not pass the dispatcher.
+// A stand-in must still have its original data: set_data bypasses the dispatcher.
 void refuse_exchanged_data(Tracer& tracer) {
   for (const auto& root : tracer.roots()) {
     if (inside_wrapper(root.wrapper) != nullptr && storage_of(root.wrapper) == root.memory) {
@@ -79,7 +78,7 @@ void find_sources(Tracer& tracer, const World& world) {
   }
 }
 
-// What nobody else holds was made during capture without the dispatcher.
+// A tensor that nobody else holds was created during capture without the dispatcher.
 void settle_temporaries(Tracer& tracer) {
   for (auto& root : tracer.roots()) {
     if (root.source.kind != Source::Kind::none) continue;
@@ -95,8 +94,8 @@ void settle_temporaries(Tracer& tracer) {
   }
 }
 
-// Values of the stand-ins that are kept after a capture, the newest first. Not kept are those that
-// the engine's thread of a device lets go of a moment after the backward has ended, and garbage.
+// The values of stand-ins that outlive the capture, newest first. Excludes garbage, and stand-ins
+// that the engine's thread of a device releases shortly after the backward.
 std::vector<ValueId> find_kept(const World& world, const Captured& captured,
                                const CaptureLife& life) {
   constexpr std::chrono::seconds kPatience{2};
@@ -108,8 +107,7 @@ std::vector<ValueId> find_kept(const World& world, const Captured& captured,
   auto alive = life.alive();
   if (world.collect == nullptr) return alive;
   for (const bool all : {false, true}) {
-    // What one collection frees may have hidden another cycle behind an object that is not the
-    // language's.
+    // Objects of another language may hide a cycle until an earlier collection frees them.
     for (auto before = alive.size() + 1; !alive.empty() && alive.size() < before;) {
       before = alive.size();
       world.collect(all);
@@ -124,7 +122,7 @@ std::vector<ValueId> find_kept(const World& world, const Captured& captured,
 Session::Session(const World& world, Driver& driver)
     : world_(world), driver_(driver), watched_(world.watched.begin(), world.watched.end()) {}
 
-// Returns memory that must be captured as shared; then nothing is finished.
+// Returns memory that must be captured as shared. In that case the capture is not finished.
 SharedMemories Session::run(Tracer& tracer, Captured& captured) {
   const TracingScope scope(tracer);
   auto results = driver_.run(tracer);
@@ -143,8 +141,8 @@ SharedMemories Session::run(Tracer& tracer, Captured& captured) {
   return shared;
 }
 
-// Captures once. As run(); everything is as before, whatever happens. `locate`: the node whose line
-// is wanted, -1 for none.
+// One attempt of run(). Restores all state in any case. `locate` is the node whose line is wanted,
+// -1 for none.
 SharedMemories Session::attempt(Captured& captured, int32_t locate) {
   std::shared_ptr<const CaptureLife> life;
   SharedMemories shared;
@@ -206,12 +204,12 @@ std::string Session::line_of(int32_t node) {
     Captured ignored;
     attempt(ignored, node);
   } catch (...) {
-    // Only the line matters; what fails here failed in the capture that the caller reports.
+    // Only the line matters here: the caller reports the error of its own capture.
   }
   return line_;
 }
 
-// Names the operator that made the oldest stand-in that is still held, and where.
+// Throws an error that names the operator that made the oldest stand-in still alive, and its place.
 void Session::refuse_escape(const Captured& captured) {
   const auto count = alive_.size();
   const auto oldest = alive_.back();
@@ -231,12 +229,12 @@ void Session::refuse_escape(const Captured& captured) {
                          "do not store intermediate tensors in members or globals; return them"});
 }
 
-// Captures once more where the driver draws from generators of its own: whether it seeds them
-// cannot be told by a generator that is met for the first time.
+// Captures once more if the code draws from its own generators. A capture cannot see whether the
+// code seeded a generator before its first use.
 void Session::require_seeds_of_others(const Captured& captured) {
   std::list<GeneratorUnderTest> own;
   for (const auto& generator : captured.tables.generators) {
-    // In a CUDA graph libtorch itself refuses another seed.
+    // During CUDA graph capture libtorch itself refuses another seed.
     if (!generator.defined() || torch_compat::in_stream_capture(generator)) continue;
     own.emplace_back(generator);
   }

@@ -12,8 +12,9 @@
 namespace antegrad::capture {
 namespace {
 
-// Whether the memory that a tensor shows can be replaced by a new value of it: what starts
-// elsewhere in its storage would move, and elements that share memory cannot be written one by one.
+// Whether the memory of a tensor can be replaced by a new value of the tensor. Not if it starts at
+// another offset of its storage, which would move, or if its elements share memory, since they
+// cannot be written one by one.
 bool stands_for_its_memory(const at::Tensor& tensor) {
   return tensor.storage_offset() == 0 && at::has_internal_overlap(tensor) == at::MemOverlap::No;
 }
@@ -29,7 +30,7 @@ struct Part {
   Source source;
 };
 
-// The tensors that the parts are views of by autograd, each once.
+// The autograd bases of the parts, each once.
 std::vector<at::Tensor> bases_of(const std::vector<Part>& parts) {
   std::vector<at::Tensor> bases;
   for (const auto& part : parts) {
@@ -57,7 +58,7 @@ SharedMemory shared_memory(const std::vector<Part>& parts) {
     shared.place = shared.members.at(bases[0].unsafeGetTensorImpl());
     return shared;
   }
-  // As a view of its memory its gradient would be one for all elements that share a place.
+  // As a view of its memory, a repeated element would get one gradient for all its positions.
   for (const auto& part : parts) {
     if (!part.tensor.requires_grad()) continue;
     require_own_elements(part.tensor, "a write to memory that an expanded tensor with grad shows");
@@ -87,7 +88,7 @@ SharedMemory shared_memory(const std::vector<Part>& parts) {
 }  // namespace
 
 bool is_temporary(const Root& root) {
-  // The root and its snapshot hold it.
+  // Only the root and its snapshot hold it.
   return root.source.kind == Source::Kind::none && root.real.use_count() == 2;
 }
 

@@ -3,8 +3,9 @@
 /// \file
 /// Finds memory that a capture has to treat as shared.
 ///
-/// A capture takes each tensor's memory for its own, which is right while nobody writes. Where that
-/// turns out wrong the capture runs again and knows it (SharedMemories).
+/// A capture assumes that each tensor has its own memory, which is correct as long as nobody
+/// writes. If the assumption turns out wrong, the capture runs again with this knowledge
+/// (SharedMemories).
 
 #include <functional>
 #include <optional>
@@ -14,21 +15,21 @@
 
 namespace antegrad::capture {
 
-/// A tensor that the capture has not met but that has a source, for a storage.
+/// A tensor with this storage that the capture has not received but that has a source.
 using Holder = std::function<std::optional<std::pair<at::Tensor, Source>>(const c10::StorageImpl*)>;
 
-/// Whether only the capture holds this tensor: it was made inside without the dispatcher, or is
+/// Whether only the capture holds this tensor: it was created inside without the dispatcher, or is
 /// gone.
 bool is_temporary(const Root& root);
 /// Whether the callable wrote the root's data.
 bool was_written(const Root& root);
-/// Whether the callable gave the root another history than it came with.
+/// Whether the callable gave the root another history than it had.
 bool has_new_history(const Root& root);
 
-/// Memory to add to `known`: written and shown by several roots; views that got a history, which is
-/// their base's; temporaries that show memory of something with a source. Empty when all is well.
-/// Sources must be set where there are any. Throws MutationError when tensors of one storage cannot
-/// be views of one base.
+/// Memory to add to `known`: written and shared by several roots; views that got a history, which
+/// belongs to their base; temporaries that share memory with a tensor that has a source. Empty if
+/// all assumptions hold. Sources must be set if there are any. Throws MutationError if tensors of
+/// one storage cannot be views of one base.
 SharedMemories find_shared_memory(const std::vector<Root>& roots, const SharedMemories& known,
                                   const Holder& holder);
 

@@ -1,11 +1,11 @@
 #pragma once
 
 /// \file
-/// A tensor without data: the metadata of a real one (true device, dtype, sizes, strides, offset)
-/// and the graph value that it stands for.
+/// Stand-ins: tensors with the metadata of real ones (true device, dtype, sizes, strides, offset),
+/// the graph value that they represent, and no data.
 ///
-/// Stand-ins live inside functional wrappers while a capture runs and are all gone when it ends;
-/// its CaptureLife lists them, and outlives the tracer for those that escaped.
+/// Stand-ins live inside functional wrappers during a capture and are gone when it ends. The
+/// CaptureLife of the capture lists them, and outlives the tracer for those that escaped.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
@@ -26,14 +26,15 @@ class Tracer;
 
 class StandIn;
 
-/// What a capture shares with its stand-ins: who is alive, and whether the capture still runs.
+/// State that a capture shares with its stand-ins: the list of live ones, and whether the capture
+/// still runs.
 class CaptureLife {
  public:
   std::atomic<Tracer*> tracer{nullptr};  ///< null when the capture is over
 
-  /// Values of the stand-ins that are alive, the newest first.
+  /// Values of the live stand-ins, newest first.
   std::vector<ValueId> alive() const;
-  /// Returns when none is alive, or after `patience`.
+  /// Returns if none is alive, or after `patience`.
   void wait_until_none(std::chrono::milliseconds patience) const;
 
  private:
@@ -53,7 +54,7 @@ class StandIn final : public c10::TensorImpl {
   ~StandIn() override;
 
   ValueId value() const { return value_; }
-  /// The capture this belongs to; null when that is over.
+  /// The capture that this stand-in belongs to; null after it has ended.
   Tracer* tracer() const { return life_->tracer.load(std::memory_order_acquire); }
 
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
@@ -68,16 +69,16 @@ class StandIn final : public c10::TensorImpl {
 
   ValueId value_;
   std::shared_ptr<CaptureLife> life_;
-  StandIn* newer_ = nullptr;  // the list of the living
+  StandIn* newer_ = nullptr;  // linked list of live stand-ins
   StandIn* older_ = nullptr;
 };
 
-/// The stand-in behind a tensor, or null. Looks at the key set first: cheap for real tensors.
+/// The stand-in behind a tensor, or null. Checks the key set first, which is fast for real tensors.
 const StandIn* as_stand_in(const at::Tensor& tensor);
 /// The stand-in inside a functional wrapper (not synced), or null.
 const StandIn* inside_wrapper(const at::Tensor& tensor);
 
-/// Stand-ins alive in this process, over all captures; 0 when no capture runs.
+/// Number of live stand-ins in this process, over all captures; 0 if no capture runs.
 int64_t live_stand_ins();
 
 }  // namespace antegrad::capture

@@ -26,7 +26,7 @@ using torch_compat::TensorMetadata;
 struct Tracer::Recording {
   Node node;
   std::optional<c10::Device> device;  // where the kernel would run
-  bool device_is_scalar = false;      // so far only a 0-dim CPU tensor spoke
+  bool device_is_scalar = false;      // only 0-dim CPU tensors so far
   bool any_stand_in = false;
   bool any_meta = false;
   std::vector<ValueId> tokens_out;
@@ -113,7 +113,7 @@ void Tracer::take_tensor(const at::Tensor& tensor, Recording& recording) {
                         "a tensor that appeared below autograd, used at " + call_site(),
                         "wrap the code that makes it with ag::constant or pass it as an argument"});
   }
-  // A number that libtorch put into a tensor (index_put_ with a scalar): its value is part of the
+  // A number that libtorch wrapped in a tensor (index_put_ with a scalar) becomes a constant of the
   // program.
   auto& root = add_root(tensor.clone(), Source{Source::Kind::constant, -1, node.op.name()});
   node.inputs.push_back(root.value);
@@ -122,7 +122,8 @@ void Tracer::take_tensor(const at::Tensor& tensor, Recording& recording) {
 
 void Tracer::take_argument(const c10::IValue& value, ArgKind kind, Recording& recording) {
   auto& node = recording.node;
-  // A list is one argument: its elements go through take_tensor, whose Attrs are folded into one.
+  // A list is one argument: its elements go through take_tensor, and their Attrs are folded into
+  // one.
   const auto take_list = [&](const auto& list) {
     attr::InputList folded;
     const auto first = node.args.size();
@@ -177,7 +178,7 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
     data_questions.acted |= !entry.op.traits().question;
   }
   if (!entry.random) return;
-  seed.require_unchanged();  // here, since the callable may put back what it found
+  seed.require_unchanged();  // now, since the callable may restore the seed later
   if (phase == Phase::backward && at::GradMode::is_enabled()) {
     throw CaptureError(
         entry.op.name(),
@@ -200,7 +201,7 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
 
 c10::IValue Tracer::add_output(const shapes::Spec& spec, StorageId storage, Recording& recording) {
   if (spec.integer.has_value() || !spec.defined) {
-    // An integer that follows from metadata is a constant of the program.
+    // An integer that depends only on metadata is a constant of the program.
     recording.node.outputs.push_back(kNoValue);
     return spec.integer ? c10::IValue(*spec.integer) : c10::IValue(at::Tensor());
   }
@@ -211,8 +212,8 @@ c10::IValue Tracer::add_output(const shapes::Spec& spec, StorageId storage, Reco
 
 namespace {
 
-// Pushes outputs in the form of the schema's returns (those of a twin that are arguments left out):
-// tensors, integers, and at most one list.
+// Pushes outputs in the form of the schema's returns: tensors, integers, and at most one list. For
+// a twin, returns that are arguments are left out.
 void push_returns(const ops::OpEntry& entry, std::vector<c10::IValue> outputs, Stack* stack) {
   const auto& returns = entry.handle.schema().returns();
   std::vector<const c10::Argument*> made;
@@ -248,7 +249,7 @@ void require_same_place(const ops::OpEntry& entry, const shapes::Spec& returned,
                                         "allocate the tensor with its final size before the call"});
 }
 
-// Drops what are arguments from the outputs of an operator that writes.
+// Removes outputs that are arguments from the results of an operator that writes.
 std::vector<shapes::Spec> newly_made(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                      std::vector<shapes::Spec> specs) {
   std::vector<shapes::Spec> made;
@@ -262,7 +263,7 @@ std::vector<shapes::Spec> newly_made(const ops::OpEntry& entry, at::ArrayRef<c10
       });
       continue;
     }
-    // A list of new tensors takes what the other returns leave.
+    // A list of new tensors takes the outputs that the other returns leave.
     size_t mine = 1;
     if (returns[r].real_type()->kind() == c10::TypeKind::ListType) {
       size_t others = 0;
@@ -282,7 +283,7 @@ std::vector<shapes::Spec> newly_made(const ops::OpEntry& entry, at::ArrayRef<c10
   return made;
 }
 
-// Which elements of two lists belong to which cannot be told from a flat list of outputs.
+// A flat list of outputs does not show which elements belong to which of two lists.
 void require_one_list(const ops::OpEntry& entry) {
   size_t lists = 0;
   for (const auto& ret : entry.handle.schema().returns()) {
@@ -331,7 +332,7 @@ void Tracer::look_for_line(const Node& node) {
     return;
   }
   if (node.id != locate) return;
-  // Autograd makes its node right before the operator's kernel runs.
+  // Autograd creates its node right before the operator's kernel runs.
   const auto evaluated = torch_compat::evaluated_sequence_number();
   if (!evaluated) return;
   const auto site = std::find_if(sites_.begin(), sites_.end(),
@@ -367,12 +368,12 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   const bool to_meta =
       device_arg != nullptr && device_arg->isDevice() && device_arg->toDevice().is_meta();
   if (!recording.any_stand_in && (recording.any_meta || to_meta)) {
-    // Functionalisation checks in-place operators on meta tensors: not part of the program.
+    // Functionalisation checks in-place operators on meta tensors. This is not part of the program.
     const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
     const bool returns_written =
         entry.writes.size() == 1 && entry.returned_arg.size() == 1 && entry.returned_arg[0] >= 0;
     const auto written = returns_written ? args[entry.writes[0]] : c10::IValue();
-    // Nothing checked: an in-place operator returns what it writes, or nothing.
+    // Without a check, an in-place operator returns its written arguments, or nothing.
     const auto unchecked = [&] {
       if (!returns_written && !entry.handle.schema().returns().empty()) throw;
       torch::jit::drop(*stack, count);
@@ -383,7 +384,8 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     } catch (const c10::NotImplementedError&) {
       unchecked();  // no meta kernel
     } catch (const c10::IndexError&) {
-      // That of index_add_ fails without elements; wrong dimensions are found in what is recorded.
+      // index_add_ fails in the check if there are no elements. Invalid dimensions are found when
+      // it is recorded.
       unchecked();
     }
     return;

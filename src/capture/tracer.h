@@ -1,11 +1,11 @@
 #pragma once
 
 /// \file
-/// One running capture: the graph that grows, and the stand-ins' values.
+/// The state of a running capture: the growing graph, and the values of stand-ins.
 ///
-/// A Tracer lives on the stack of capture(). The thread that runs it, and engine threads that
-/// libtorch starts on its behalf, find it with current(). Recording locks: the engine may run
-/// device threads beside each other.
+/// A Tracer lives on the stack of capture(). The capturing thread, and engine threads that libtorch
+/// starts for it, find it through current(). Recording takes a lock, since the engine may run
+/// threads of several devices in parallel.
 
 #include <ATen/core/stack.h>
 #include <antegrad/options.h>
@@ -35,69 +35,69 @@ class InPlace;
 
 class Tracer final : public torch_compat::CarriedBase {
  public:
-  /// `shared`: memory that an earlier run of the same capture found to be shared; outlives the
-  /// tracer.
+  /// `shared` is memory that an earlier run of the same capture found to be shared. It must outlive
+  /// the tracer.
   explicit Tracer(const SharedMemories& shared);
   ~Tracer() override;
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  /// The capture that runs on this thread, or on the thread that this one works for; null when
-  /// none.
+  /// The capture on this thread, or on the thread that this one works for; null if there is none.
   static Tracer* current();
 
   /// Records one call and replaces the arguments on the stack by its outputs. Arguments are
-  /// stand-ins (not wrapped), numbers that libtorch wrapped, or real tensors, which become
-  /// constants. A twin leaves its newly made outputs, then one list with the new values of what it
-  /// writes. Throws CaptureError for what cannot be captured.
+  /// stand-ins (not in wrappers), numbers that libtorch wrapped, or real tensors, which become
+  /// constants. A twin leaves its newly created outputs, then one list with the new values of its
+  /// written arguments. Throws CaptureError if the call cannot be captured.
   void record(const ops::OpEntry& entry, torch::jit::Stack* stack);
 
-  /// The wrapper that stands for a real tensor; makes one on first sight. Wrapped numbers,
-  /// undefined tensors and wrappers come back unchanged.
+  /// The wrapper for a real tensor, created at its first use. Wrapped numbers, undefined tensors
+  /// and wrappers are returned unchanged.
   at::Tensor lift(const at::Tensor& tensor);
-  /// The same for an argument of the compiled call. Call before anything else is recorded.
+  /// The same for an argument of the compiled call. Must be called before anything else is
+  /// recorded.
   at::Tensor lift_argument(const at::Tensor& tensor, int32_t leaf);
 
   /// A copy of a real tensor that the program will own; see antegrad::constant. Throws CaptureError
-  /// for one that belongs to the callable or takes part in autograd.
+  /// for a tensor that belongs to the callable or takes part in autograd.
   at::Tensor lift_constant(const at::Tensor& tensor);
 
-  /// A wrapper over a fresh stand-in with that metadata: a tangent. Returns its value too.
+  /// A wrapper over a new stand-in with this metadata, for a tangent. Also returns its value.
   std::pair<at::Tensor, ValueId> make_input(const torch_compat::TensorMetadata& metadata);
 
   /// Index in roots() of the root with this wrapper, or -1.
   int32_t root_of_wrapper(const at::Tensor& wrapper) const;
   /// The same for a real tensor.
   int32_t root_of(const at::Tensor& real) const;
-  /// Value of the stand-in inside a wrapper, with pending mutations applied. Throws EscapeError for
-  /// a stand-in of another capture.
+  /// Value of the stand-in in a wrapper, after pending mutations. Throws EscapeError for a stand-in
+  /// of another capture.
   ValueId value_of(const at::Tensor& wrapper);
 
   std::vector<Root>& roots() { return roots_; }
   const std::vector<Root>& roots() const { return roots_; }
   std::shared_ptr<const CaptureLife> life() const { return life_; }
 
-  /// To be told of each tensor that an operator wrote in place. A tensor that is written by an
-  /// operator which saves it keeps itself alive (x.mul_(x)); the tracer ends that when it dies.
+  /// Must be called for each tensor that an operator wrote in place. A tensor written by an
+  /// operator that saves it keeps itself alive (x.mul_(x)); the tracer breaks this cycle at its
+  /// end.
   void note_written(const at::Tensor& tensor);
 
-  /// To be told of each view that an operator made.
+  /// Must be called for each view that an operator made.
   void note_view(const at::Tensor& view) {
     const std::lock_guard lock(mutex_);
     views.emplace_back(view.getIntrusivePtr());
   }
-  /// Keeps the value of a wrapper that is about to get another one: see keep_sizes() in
-  /// kernels.cpp.
+  /// Keeps the value of a wrapper that is about to be replaced: see keep_sizes() in kernels.cpp.
   void keep_exchanged(at::Tensor value) {
     const std::lock_guard lock(mutex_);
     exchanged_.push_back(std::move(value));
   }
-  /// To be told, while it is handled, of an error of ours that an operator of the callable raises.
+  /// Must be called in the handler of an antegrad error that an operator of the callable raises.
   void note_raised() {
     const std::lock_guard lock(mutex_);
     raised_ = std::current_exception();
   }
-  /// The last one, null for none.
+  /// The last raised error; null if none.
   const std::exception_ptr& raised() const { return raised_; }
 
   Graph graph;
@@ -106,26 +106,26 @@ class Tracer final : public torch_compat::CarriedBase {
   DataQuestions data_questions;
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
   Phase phase = Phase::forward;
-  SeedSnapshot seed;  ///< of before the capture
+  SeedSnapshot seed;  ///< state before the capture
   WrapperData data;
-  /// Stand-ins that autograd calls views; some may have died.
+  /// Stand-ins that autograd treats as views; some may be dead.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> views;
   std::vector<at::Tensor> reshaped_views;  ///< views whose sizes or strides were changed in place
-  /// The checkpoint that the callable is in: what it records belongs to that.
+  /// The innermost checkpoint of the callable, to which recorded nodes belong.
   struct Block {
-    int32_t number = -1;                                                 ///< of Graph::blocks
-    const std::function<Recompute(std::string_view)>* policy = nullptr;  ///< null: all runs again
+    int32_t number = -1;                                                 ///< index in Graph::blocks
+    const std::function<Recompute(std::string_view)>* policy = nullptr;  ///< null: recompute all
   };
   Block block;
-  bool lazy_bits = false;            ///< some tensor was lazily conjugated or negated
-  const InPlace* writing = nullptr;  ///< an operator that writes in place and is under way
-  /// The node whose source line is wanted, by id, and that line once the node was recorded. For a
-  /// node of the backward it is the line of the forward operator whose derivative it belongs to.
+  bool lazy_bits = false;            ///< whether some tensor was lazily conjugated or negated
+  const InPlace* writing = nullptr;  ///< the in-place operator whose call is running
+  /// The id of the node whose source line is wanted, and the line after the node was recorded. For
+  /// a node of the backward, it is the line of the forward operator whose derivative it belongs to.
   int32_t locate = -1;
   std::string located;
-  /// First token of each generator, by generator index, and the last one so far.
+  /// The first and the latest token of each generator, by generator index.
   std::vector<std::pair<ValueId, ValueId>> generator_tokens;
-  /// First and last token of the chain of effects; kNoValue while there is none.
+  /// First and last token of the chain of effects; kNoValue if there is none.
   std::pair<ValueId, ValueId> effect_tokens{kNoValue, kNoValue};
 
  private:
@@ -141,27 +141,28 @@ class Tracer final : public torch_compat::CarriedBase {
   at::Tensor wrap(const torch_compat::TensorMetadata& metadata, ValueId value);
   ValueId add_value(const torch_compat::TensorMetadata& metadata, StorageId storage);
 
-  // lift.cpp
+  // in lift.cpp
   Root& add_root(const at::Tensor& tensor, Source source);
   at::Tensor lift_new(const at::Tensor& tensor, Source source);
   at::Tensor lift_member(const at::Tensor& tensor, const SharedMemory& shared, Source source);
 
   std::vector<torch_compat::WeakNode> writers_;
-  // Where a node of the forward was recorded: the stack, and how many autograd nodes there were.
+  // Where a node of the forward was recorded: the stack, and the number of autograd nodes at that
+  // moment.
   struct Site {
     uint64_t sequence_number;
     std::vector<void*> frames;
   };
-  std::vector<Site> sites_;  // while a line is looked for
+  std::vector<Site> sites_;  // only while a line is searched
 
-  std::vector<at::Tensor> exchanged_;  // values of wrappers, whose sizes may still be referred to
+  std::vector<at::Tensor> exchanged_;  // values of wrappers whose sizes may be in use
   std::exception_ptr raised_;
   const SharedMemories& shared_;
   std::shared_ptr<CaptureLife> life_ = std::make_shared<CaptureLife>();
   std::recursive_mutex mutex_;
   std::vector<Root> roots_;
   std::unordered_map<const c10::TensorImpl*, size_t> root_by_impl_;
-  /// Real tensors without a source that show the memory of a root, with their wrappers.
+  /// Real tensors without a source that share memory with a root, with their wrappers.
   std::unordered_map<const c10::TensorImpl*, std::pair<at::Tensor, at::Tensor>> temporaries_;
 };
 

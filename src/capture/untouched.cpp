@@ -14,9 +14,9 @@
 namespace antegrad::capture {
 namespace {
 
-// Other threads may run backward passes and forward passes of the same model meanwhile: that
-// `.grad` is another tensor, or that a buffer has a new version, is theirs. Ours would be a
-// gradient that is gone or a stand-in.
+// Other threads may run forward and backward passes of the same model meanwhile, so another `.grad`
+// tensor or a new version of a buffer is not our change. A missing gradient, or a stand-in, would
+// be.
 at::Tensor grad_of(const at::Tensor& tensor) {
   const torch_compat::GradientLock lock(tensor);
   return tensor.unsafeGetTensorImpl()->grad();

@@ -1,28 +1,28 @@
 #pragma once
 
 /// \file
-/// Capture leaves no trace: what tensors and generators looked like before, compared and restored
-/// afterwards.
+/// Ensures that a capture changes no state: records tensors and generators, compares and restores
+/// them.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 namespace antegrad::capture {
 
-/// What a real tensor showed when a capture first saw it.
+/// The state of a real tensor when a capture first used it.
 class Snapshot {
  public:
   explicit Snapshot(const at::Tensor& tensor);
 
   const at::Tensor& tensor() const { return tensor_; }
-  /// Empty when nothing changed, else the property that did ("requires_grad", ".grad", ...).
+  /// Null if nothing changed, otherwise the property that did ("requires_grad", ".grad", ...).
   const char* changed() const;
-  /// Puts back requires_grad, `.grad` and the tensor's data.
+  /// Restores requires_grad, `.grad` and the tensor's data.
   void restore() const;
 
  private:
   at::Tensor tensor_;
-  at::Tensor data_;  // shares storage and metadata as they were
+  at::Tensor data_;  // shares the original storage and metadata
   at::Tensor grad_;
   size_t hooks_ = 0;
   bool requires_grad_ = false;
@@ -33,13 +33,13 @@ class Snapshot {
 class SeedSnapshot {
  public:
   SeedSnapshot();
-  /// Throws CaptureError when it was seeded anew.
+  /// Throws CaptureError if it was seeded again.
   void require_unchanged() const;
-  /// Puts it back where it was seeded anew.
+  /// Restores it if it was seeded again.
   void restore();
 
  private:
-  bool changed() const;  // with the generator's lock
+  bool changed() const;  // call with the generator's lock held
 
   mutable at::Generator generator_;
   uint64_t seed_ = 0;
@@ -47,21 +47,21 @@ class SeedSnapshot {
   at::Tensor state_;
 };
 
-/// A generator of the callable's own while a capture runs once more: it has another seed, so that
-/// it shows when the callable seeds it. Puts back what it was.
+/// Tests one of the callable's own generators while a capture runs again: it gets another seed, so
+/// that it shows whether the callable seeds it. Restores the generator afterwards.
 class GeneratorUnderTest {
  public:
   explicit GeneratorUnderTest(at::Generator generator);
   ~GeneratorUnderTest();
   GeneratorUnderTest(const GeneratorUnderTest&) = delete;
   GeneratorUnderTest& operator=(const GeneratorUnderTest&) = delete;
-  /// Throws CaptureError when it was seeded.
+  /// Throws CaptureError if it was seeded.
   void require_unchanged() const;
 
  private:
   mutable at::Generator generator_;
   at::Tensor state_;
-  uint64_t seed_ = 0;  // of the test
+  uint64_t seed_ = 0;  // the test's seed
 };
 
 }  // namespace antegrad::capture

@@ -20,7 +20,7 @@ namespace {
 namespace functionalization = at::functionalization::impl;
 using torch::jit::Stack;
 
-// The program writes copies, so a second view of written memory would not see the write.
+// The program writes to copies, so a second view of written memory would not see the write.
 void refuse_overlap(const ops::OpEntry& entry, const std::vector<c10::IValue>& args,
                     const std::vector<at::Tensor>& written) {
   for (const auto& w : written) {
@@ -49,8 +49,8 @@ void refuse_overlap(const ops::OpEntry& entry, const std::vector<c10::IValue>& a
                       "return a new tensor, or make the view with libtorch's own operators"});
 }
 
-// Eager counts a write when the operator's kernel uses libtorch to write, or its author registered
-// a kernel that counts. Without the latter it is taken for one write.
+// Eager counts a write if the operator's kernel uses libtorch to write, or if its author registered
+// a kernel that counts. Without such a kernel, capture counts one write.
 bool counts_as_write(const ops::OpEntry& entry) {
   return entry.policy != ops::Policy::hidden_mutation &&
          !entry.handle.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView) &&

@@ -16,11 +16,11 @@
 namespace antegrad::check {
 namespace {
 
-// Where two captures differ, in words; empty when nowhere.
+// The difference of two captures as text; empty if there is none.
 std::string graph_difference(const Graph& was, const Graph& is) {
   const auto words = first_difference(was, is);
   if (words.empty() || structural_hash(was) == structural_hash(is)) return "";
-  // What the callable did differently is a node; that inputs or outputs differ follows from it.
+  // The first different node is the cause; differences in inputs or outputs follow from it.
   const auto common = std::min(was.nodes.size(), is.nodes.size());
   for (size_t i = 0; i < common; ++i) {
     const auto before = node_text(was, was.nodes[i]);
@@ -51,7 +51,7 @@ std::string primal_difference(const Graph& graph, const std::vector<at::Tensor>&
                               const std::vector<at::Tensor>& is) {
   for (size_t i = 0; i < was.size(); ++i) {
     if (graph.inputs[i].source.kind != Source::Kind::constant) {
-      // The elements of a storage are seen through a new tensor each time.
+      // The elements of a storage are represented by a new tensor each time.
       const bool same = graph.inputs[i].source.via == Source::Via::span ? was[i].is_alias_of(is[i])
                                                                         : was[i].is_same(is[i]);
       if (same) continue;

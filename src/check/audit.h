@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// The audit: a C++ callable is opaque, so what it reads besides its arguments is found by
-/// capturing it again and comparing.
+/// The audit: a C++ callable is opaque, so undeclared host state is found by capturing the callable
+/// again and comparing.
 ///
-/// Compared are the graph as captured, before any pass, with all attributes; host values of the
-/// result; which real tensors its inputs are; the bits of constants; generators and other objects
-/// that attributes name. An audit is a capture, and leaves no more trace than one.
+/// The comparison covers the graph as captured, before any pass, with all attributes; host values
+/// of the result; the real tensors behind inputs; the bits of constants; generators and other
+/// objects that attributes name. Like any capture, an audit changes no state.
 
 #include <antegrad/options.h>
 
@@ -18,13 +18,13 @@
 
 namespace antegrad::check {
 
-/// Whether the `call`-th call of a program, counted from 1, is audited. `captured_now`: it is the
-/// one that made the program.
+/// Whether call number `call` of a program, counted from 1, is audited. `captured_now`: this call
+/// made the program.
 bool audit_due(Audit mode, int64_t call, bool captured_now);
 
-/// Calls `recapture`, which captures the callable `name` on `arguments`, and compares with
-/// `origin`, which fits them. Throws HostStateError at the first difference, and for a CaptureError
-/// of `recapture`; other exceptions pass.
+/// Calls `recapture`, which captures the callable `name` on `arguments`, and compares the result
+/// with `origin`, which fits the arguments. Throws HostStateError at the first difference, and for
+/// a CaptureError of `recapture`; other exceptions propagate.
 void audit(const std::string& name, const guards::Origin& origin, int64_t call,
            const Leaves& arguments, const std::function<guards::CapturedCall()>& recapture);
 

@@ -13,7 +13,7 @@
 namespace antegrad::check {
 namespace {
 
-// Passes gradients on: between a copy that must not be a leaf and its leaf.
+// Passes gradients through, from a copy that must not be a leaf to its leaf.
 struct Identity final : torch::autograd::Node {
   explicit Identity(torch::autograd::edge_list&& next) : Node(std::move(next)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
@@ -43,7 +43,7 @@ class Cloner {
     return tensor.is_view() && tensor._base().scalar_type() == tensor.scalar_type();
   }
 
-  // A tensor over the copy of the storage, related to no other.
+  // A tensor over the copied storage that is not a view.
   at::Tensor alias(const at::Tensor& tensor) {
     const at::NoGradGuard no_grad;
     const auto& storage = tensor.storage();

@@ -1,10 +1,11 @@
 #pragma once
 
 /// \file
-/// Copies of a call's arguments for a trial run: other memory, the same relations.
+/// Copies of a call's arguments for a trial run: in other memory, with the same relations.
 ///
-/// Arguments that share memory have copies that do; a view of a base is a view of the base's copy.
-/// A leaf that requires grad is a leaf; what has a history gets one that ends in a leaf of its own.
+/// Copies share memory if the originals do, and a view of a base becomes a view of the base's copy.
+/// A leaf that requires grad stays a leaf; a tensor with a history gets one that ends in a new
+/// leaf.
 
 #include <unordered_set>
 #include <vector>
@@ -15,10 +16,10 @@ namespace antegrad::check {
 
 struct ClonedArguments {
   std::vector<at::Tensor> leaves;    ///< in the order of the arguments
-  std::vector<NamedTensor> targets;  ///< leaves to take gradients of, named after the arguments
+  std::vector<NamedTensor> targets;  ///< leaves to compute gradients for, named after the arguments
 };
 
-/// Tensors whose storage is in `keep` are not copied but stand for themselves.
+/// Tensors whose storage is in `keep` are used as they are instead of copied.
 ClonedArguments clone_arguments(const std::vector<at::Tensor>& arguments,
                                 const std::unordered_set<const c10::StorageImpl*>& keep);
 

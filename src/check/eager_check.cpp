@@ -24,10 +24,10 @@
 namespace antegrad::check {
 namespace {
 
-// A tensor as a run left it; what the run does later does not change it.
+// A snapshot of a tensor after a run; later writes of the run do not change it.
 struct Observed {
   std::string name;
-  torch_compat::TensorMetadata metadata;  // without offset, which results need not share
+  torch_compat::TensorMetadata metadata;  // without the offset, which may differ
   at::Tensor bits = {};
   bool requires_grad = false;
 };
@@ -48,8 +48,8 @@ struct Outcome {
   std::optional<std::string> backward_error;
 };
 
-// Random numbers of our own, the same for both runs; strides as the result has them where it is
-// dense.
+// Random numbers from our own generator, the same for both runs. Strides are those of the result if
+// it is dense.
 at::Tensor tangent_of(const at::Tensor& result, at::Generator generator) {
   const auto wide = result.is_complex() ? at::kComplexDouble : at::kDouble;
   const auto random = at::randn(result.sizes(), std::move(generator), at::dtype(wide));
@@ -77,7 +77,7 @@ void add_gradients(const std::vector<at::Tensor>& results, const std::vector<Nam
   }
   if (outputs.empty() || inputs.empty()) return;
   try {
-    // The history of a held tensor is the user's: its buffers must stay.
+    // The user owns the history of a held tensor: its buffers must not be freed.
     const auto gradients =
         torch::autograd::grad(outputs, inputs, tangents, /*retain_graph=*/outer_history,
                               /*create_graph=*/false, /*allow_unused=*/true);
@@ -129,7 +129,7 @@ void compare(const std::string& name, const Outcome& eager, const Outcome& progr
   compare(name, eager.gradients, program.gradients);
 }
 
-// What the program may use besides the arguments: slots of the module, and what was lifted.
+// Tensors that the program may use besides the arguments: slots of the module, and lifted tensors.
 std::vector<NamedTensor> held_tensors(const guards::Origin& origin, const Leaves& arguments) {
   std::vector<NamedTensor> held;
   std::unordered_set<const c10::TensorImpl*> seen;
@@ -147,7 +147,8 @@ std::vector<NamedTensor> held_tensors(const guards::Origin& origin, const Leaves
   return held;
 }
 
-// The default generators of the devices in use, and those that the callable passes to operators.
+// The default generators of the devices in use, and the generators that the callable passes to
+// operators.
 std::vector<NamedGenerator> generators_of(const guards::Origin& origin, const Leaves& arguments) {
   std::vector<NamedGenerator> generators;
   std::set<std::string> seen;
@@ -180,7 +181,7 @@ Outcome run_trial(const Leaves& arguments, const std::vector<NamedTensor>& held,
   for (const auto& [name, tensor] : held) {
     if (tensor.requires_grad()) targets.push_back({name, tensor});
   }
-  // Casts of parameters that another run made would make them again, or not.
+  // Otherwise casts of parameters cached by the other run would be reused here.
   at::autocast::clear_cache();
   const auto leaves = run(Leaves{cloned.leaves, arguments.host});
 

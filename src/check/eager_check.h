@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// Options::check_against_eager: one call run twice on copies of its arguments, eagerly and by its
-/// program, and compared to the bit.
+/// Options::check_against_eager: runs one call twice on copies of its arguments, eagerly and by its
+/// program, and compares bit for bit.
 ///
-/// What the callable holds (parameters, buffers, closure tensors) is used as it is and put back
-/// after each of the two runs, as are generators; so nothing is changed when the check ends,
-/// however it ends. Nobody else may use these tensors meanwhile.
+/// Tensors that the callable holds (parameters, buffers, closure tensors) are used directly and
+/// restored after each run, and so are generators. The check therefore changes nothing, even if it
+/// fails. No other thread may use these tensors meanwhile.
 
 #include <functional>
 #include <string>
@@ -25,7 +25,7 @@ struct EagerCheck {
 
   /// Compares results, their strides and requires_grad, host values, arguments and held tensors
   /// afterwards, generators, and gradients for fixed random tangents. Throws MismatchError at the
-  /// first difference; what `eager` or `program` throws passes.
+  /// first difference. Exceptions of `eager` or `program` propagate.
   void run() const;
 };
 

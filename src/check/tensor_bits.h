@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Comparison of two tensors to the last bit, in words.
+/// Bitwise comparison of two tensors, with the difference as text.
 
 #include <ATen/core/Tensor.h>
 
@@ -9,9 +9,10 @@
 
 namespace antegrad::check {
 
-/// The first thing in which `is` differs from `was`: definedness, dtype, device, sizes, bits of the
-/// elements ("3 of 12 elements differ, by up to 0.5"); for tensors of one element both values.
-/// Empty when nothing does: NaN equals NaN of the same bits, -0 is not 0. Strides are not compared.
+/// The first difference between `was` and `is`: definedness, dtype, device, sizes, bits of the
+/// elements ("3 of 12 elements differ, by up to 0.5"); both values for tensors of one element.
+/// Empty if there is none. NaNs must have the same bits, and -0 differs from 0. Strides are not
+/// compared.
 std::string bit_difference(const at::Tensor& was, const at::Tensor& is);
 
 }  // namespace antegrad::check

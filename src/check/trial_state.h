@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What a trial run may change of the world outside of its arguments: noted before it, put back
-/// after it.
+/// The state outside of its arguments that a trial run may change: recorded before, restored after
+/// it.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -24,13 +24,13 @@ struct NamedGenerator {
   at::Generator generator;
 };
 
-/// Tensors (data, version, sizes, requires_grad, history) and generators as they were. Tensors that
-/// share a storage are one. Nobody else may write them meanwhile.
+/// Tensors (data, version, sizes, requires_grad, history) and generators. Tensors with the same
+/// storage count as one. No other thread may write them meanwhile.
 class TrialState {
  public:
   TrialState(const std::vector<NamedTensor>& tensors,
              const std::vector<NamedGenerator>& generators);
-  /// Writes only what changed.
+  /// Writes only tensors that changed.
   void restore() const;
 
  private:
@@ -38,12 +38,12 @@ class TrialState {
     at::Tensor tensor;
     torch_compat::TensorMetadata metadata;
     uint32_t version = 0;
-    bool requires_grad = false;  // as a leaf
+    bool requires_grad = false;  // if it is a leaf
     torch_compat::NodePtr grad_fn;
     uint32_t output_nr = 0;
   };
   struct SavedBytes {
-    at::Tensor bytes;  // of a storage, in place
+    at::Tensor bytes;  // of a storage that is in place
     at::Tensor copy;
   };
   struct SavedGenerator {

@@ -16,7 +16,7 @@
 namespace antegrad::compiler {
 namespace {
 
-// The graph without what was captured for the backward.
+// The graph without nodes captured for the backward.
 Graph forward_part(Graph graph) {
   std::erase_if(graph.nodes, [](const Node& node) { return node.phase == Phase::backward; });
   std::erase_if(graph.inputs, [](const Input& input) { return input.kind != InputKind::primal; });
@@ -30,7 +30,7 @@ bool is_usual(const ops::BackwardForm& form) {
                      [](const auto& tangent) { return tangent == ops::TangentForm(); });
 }
 
-// Gradients that nobody wants are not computed. `receivers` are the primals that may want one.
+// Drops gradients that are not wanted. `receivers` are the primals that can receive one.
 Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
                  const std::vector<bool>& wanted) {
   bool all = true;
@@ -44,8 +44,8 @@ Graph for_wanted(Graph joint, const std::vector<int32_t>& receivers,
   return all ? joint : dce(std::move(joint));
 }
 
-// The error that capturing the backward of all gradients met. Eager does without what failed where
-// the wanted gradients do not need it.
+// Rethrows the error of capturing the backward of all gradients. Eager does not need the failed
+// part if the wanted gradients do not depend on it.
 [[noreturn]] void refuse_failed(const std::exception_ptr& error, const std::vector<bool>& wanted) {
   if (std::find(wanted.begin(), wanted.end(), false) == wanted.end()) std::rethrow_exception(error);
   std::string why = "an unknown error";
@@ -105,7 +105,7 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form,
 const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form,
                                                            const PassContext& context) {
   if (const auto* known = find(form)) return *known;
-  // Without the lock: the callable may have to wait for a run of its own on another thread.
+  // Without the lock: the callable may have to wait for its run on another thread.
   auto joint = std::make_unique<const Joint>(capture(form, context));
   const runtime::ForkSafeLock lock(mutex_);
   for (const auto& [present, other] : joints_) {
@@ -129,7 +129,7 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
   if (joint.error) refuse_failed(joint.error, key.wanted);
   Graph backward;
   try {
-    // What is forgotten when belongs to the nodes of the usual backward.
+    // The drops in the schedule belong to nodes of the usual backward.
     const auto schedule = is_usual(key.form)
                               ? usual_.schedule
                               : Schedule{.planned = usual_.schedule.planned, .forget = {}};

@@ -1,12 +1,13 @@
 #pragma once
 
 /// \file
-/// Backward graphs for the ways in which backward passes arrive at a region.
+/// Backward graphs for the forms in which backward passes arrive at a region.
 ///
-/// The forward has run when a backward pass arrives, and what it saved is what there is. A form
-/// (which tangents are defined, their strides, autocast) that the first capture was not made for is
-/// captured then, by running the callable on stand-ins again; its forward must be that of the first
-/// capture. Which gradients are wanted and whether saved tensors may be written over is graph work.
+/// When a backward pass arrives, the forward has run and its saved values are fixed. A form (which
+/// tangents are defined, their strides, autocast) other than that of the first capture is captured
+/// at that moment by running the callable on stand-ins again; its forward must equal that of the
+/// first capture. Which gradients are wanted, and whether saved tensors may be overwritten, only
+/// needs graph transformations.
 
 #include <atomic>
 #include <exception>
@@ -38,27 +39,27 @@ class BackwardVariants {
     std::exception_ptr error;  ///< why there is no backward
   };
 
-  /// What later backwards have in common with the usual one.
+  /// Parts of the usual backward that later backwards share.
   struct Usual {
-    IdMap<ValueId, bool> saved;  ///< by the forward, before hooks pack it
+    IdMap<ValueId, bool> saved;  ///< saved by the forward, before hooks pack it
     Schedule schedule;
-    hooks::CapturedHooks hooks;  ///< what the forward packs, which each backward unpacks
-    CallPlan plan;               ///< with hooks
+    hooks::CapturedHooks hooks;  ///< values that the forward packs and each backward unpacks
+    CallPlan plan;               ///< after hooks were applied
   };
 
-  /// `first` is the joint graph of the usual form; `raw` the same as captured.
+  /// `first` is the joint graph of the usual form; `raw` is the same graph as captured.
   BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first, Usual usual,
                    Recapture recapture, PassContext context);
 
-  /// Throws the form's capture error, BackwardError when the callable cannot be captured again or
-  /// the backward needs what the forward did not save.
+  /// Throws the capture error of the form, and BackwardError if the callable cannot be captured
+  /// again or the backward needs values that the forward did not save.
   runtime::BackwardGraph make(const runtime::BackwardKey& key);
 
  private:
   const Joint& joint_for(const ops::BackwardForm& form, const PassContext& context);
   const Joint* find(const ops::BackwardForm& form);
   Joint capture(const ops::BackwardForm& form, const PassContext& context) const;
-  /// With a log and a folder for dumps of its own.
+  /// A context with its own log and dump folder.
   PassContext next_context();
 
   const std::shared_ptr<const PackedGraph> raw_;
@@ -66,7 +67,7 @@ class BackwardVariants {
   const Recapture recapture_;
   const PassContext context_;
   std::atomic<int> dumped_{0};
-  std::mutex mutex_;  // guards what is below
+  std::mutex mutex_;  // guards the members below
   std::vector<std::pair<ops::BackwardForm, std::unique_ptr<const Joint>>> joints_;
 };
 

@@ -16,7 +16,7 @@ void add_once(std::vector<std::string>& texts, std::string text) {
   if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(std::move(text));
 }
 
-// The last argument of the operators behind ag::opaque; null for others.
+// The last argument of the operators of ag::opaque; null for other operators.
 const std::string* opaque_code(const Node& node) {
   return node.op.traits().names_code ? std::get_if<std::string>(&node.args.back().value) : nullptr;
 }

@@ -18,7 +18,7 @@ namespace antegrad::compiler {
 
 namespace {
 
-// What a capture asks of the call's data.
+// Computes the data of the call that a capture asks for.
 std::vector<at::Tensor> evaluate(const Graph& graph, const ops::AttrTables& tables,
                                  std::vector<at::Tensor> inputs) {
   const runtime::Program program(graph, tables);
@@ -33,7 +33,7 @@ std::vector<at::Tensor> evaluate(const Graph& graph, const ops::AttrTables& tabl
   }
 }
 
-// A request for a capture of the callable; what it refers to must outlive it.
+// A request to capture the callable. Refers to values that must outlive it.
 struct Asked {
   Asked(const Callable& callable, const Leaves& arguments, const capture::Variation& variation,
         const std::vector<at::Tensor>& held)
@@ -86,9 +86,9 @@ guards::CapturedCall capture_call(const Callable& callable, const Leaves& argume
 
 namespace {
 
-// Arguments of a call that is over. Doubles stand for them, since the caller may use its own
-// tensors as it likes by now, on another thread perhaps; but those that the callable holds as well
-// must be recognised in it, and are held weakly.
+// The arguments of a past call. They are represented by doubles, since the caller may use or change
+// its own tensors by now, possibly on another thread. Arguments that the callable holds as well
+// must be recognised there, so weak references to these are kept.
 class PastArguments {
  public:
   PastArguments(const std::vector<at::Tensor>& tensors, const std::vector<bool>& held)
@@ -99,7 +99,7 @@ class PastArguments {
             Held{i, guards::TensorGuard(tensors[i]), Weak(tensors[i].getIntrusivePtr())});
     }
   }
-  // Held ones themselves when all are alive and look as before.
+  // The held arguments themselves if all are alive and have the same metadata.
   std::vector<at::Tensor> tensors() const {
     auto tensors = doubles_;
     for (const auto& held : held_) {
@@ -121,8 +121,8 @@ class PastArguments {
   std::vector<Held> held_;
 };
 
-// The default dtype of a call, which its backward pass may no longer see. Set where it differs
-// only: it is the whole process's.
+// Sets the default dtype of a call, which its backward pass may not see any more. Only set if it
+// differs, since it is global to the process.
 class DefaultDtypeScope {
  public:
   explicit DefaultDtypeScope(caffe2::TypeMeta dtype) : before_(c10::get_default_dtype()) {
@@ -138,7 +138,7 @@ class DefaultDtypeScope {
   caffe2::TypeMeta before_;
 };
 
-// A call that is over, as far as it is needed to capture it again.
+// A past call, with everything needed to capture it again.
 class PastCall {
  public:
   PastCall(Callable callable, const Leaves& arguments, const capture::Captured& captured)
@@ -168,7 +168,7 @@ class PastCall {
   }
 
  private:
-  // Backward passes run with grad mode off, and where autocast is as backward's caller has it.
+  // Backward passes run with grad mode off and under the autocast state of their caller.
   struct Ambient {
     explicit Ambient(const PastCall& call)
         : grad_mode(call.grad_mode_), autocast(call.autocast_), dtype(call.dtype_) {}
@@ -186,7 +186,7 @@ class PastCall {
   const bool grad_mode_ = at::GradMode::is_enabled();
   const torch_compat::Autocast autocast_;
   const caffe2::TypeMeta dtype_ = c10::get_default_dtype();
-  std::mutex mutex_;                      // guards what is below
+  std::mutex mutex_;                      // guards the members below
   std::map<int32_t, std::string> lines_;  // by node
 };
 

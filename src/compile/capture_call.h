@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// One call of the user's callable, captured: for its first program, for an audit, for another
-/// backward.
+/// Captures one call of the user's callable: for its first program, for an audit, for another
+/// backward form.
 
 #include <antegrad/compile.h>
 
@@ -18,38 +18,38 @@
 
 namespace antegrad::compiler {
 
-/// What a compiled callable is.
+/// The parts of a compiled callable.
 struct Callable {
   std::string name;
-  std::shared_ptr<void> owner;  ///< keeps what `body` refers to
+  std::shared_ptr<void> owner;  ///< keeps the objects alive that `body` refers to
   detail::BodyRef body;
   std::shared_ptr<const torch::nn::Module> module;  ///< may be null
-  /// Held while the callable runs to be captured or in a check, so that it does not meet itself on
-  /// other threads; not while a capture runs its backward, which may wait for a device's engine
-  /// thread, which may capture as well. Last in the order of locks.
+  /// Held while the callable runs for a capture or a check, so that it never runs on two threads at
+  /// once. Not held while a capture runs its backward, which may wait for the engine's thread of a
+  /// device, which may itself capture. Last in the lock order.
   std::shared_ptr<std::mutex> alone = std::make_shared<std::mutex>();
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
 };
 
-/// Captures the callable on the arguments of a call. Leaves no trace, and throws what
-/// capture::capture does. May be called for the same arguments any number of times; the callable
-/// runs each time. `held` are tensors that the callable is known to hold: like the modules' tensors
-/// they must be untouched.
+/// Captures the callable on the arguments of a call. Changes no state, and throws the errors of
+/// capture::capture. May be called any number of times with the same arguments; the callable runs
+/// each time. `held` are tensors that the callable is known to hold; like the module's tensors,
+/// they must not be changed.
 guards::CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
                                   const capture::Variation& variation = {},
                                   const std::vector<at::Tensor>& held = {});
 
-/// What a captured call can be asked after it is over.
+/// Further captures of a past call.
 struct LaterCaptures {
   Recapture recapture;
   runtime::LineFinder
-      line_of;  ///< of a node; captures again for each node that it is asked for first
+      line_of;  ///< the line of a node; captures again for each node when first asked
 };
 
-/// Keeps what is needed to capture the call again after it is over, with the answers to questions
-/// about data that `captured` assumes and under the autocast state of now: the callable, host
-/// values, and doubles of the arguments; or, weakly, those themselves that the callable holds as
-/// well. Thread-safe.
+/// Keeps everything needed to capture the call again after it has ended, with the answers to
+/// questions about data that `captured` assumes and under the current autocast state: the callable,
+/// host values, and doubles of the arguments, or weak references to arguments that the callable
+/// holds as well. Thread-safe.
 LaterCaptures later_captures(const Callable& callable, const Leaves& arguments,
                              const capture::Captured& captured);
 

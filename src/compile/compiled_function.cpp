@@ -39,7 +39,7 @@ std::vector<guards::DeclaredValues> evaluate(const std::vector<HostGuard>& guard
   return values;
 }
 
-// One call: what decides which program it takes, and what it runs.
+// One call: the properties that select its program, and its arguments.
 struct Call : guards::Call {
   Call(const Leaves& arguments, const BodyRef& body, const std::vector<HostGuard>& guards)
       : guards::Call{arguments, reinterpret_cast<const void*>(body.run), evaluate(guards)},
@@ -49,7 +49,7 @@ struct Call : guards::Call {
   }
 
   const BodyRef& body;
-  std::shared_ptr<const HookPair> eager_hooks;  // of this thread's scope; null for none
+  std::shared_ptr<const HookPair> eager_hooks;  // hooks of this thread's scope; null for none
 };
 
 }  // namespace
@@ -59,19 +59,19 @@ struct CompiledFunction::State {
   std::shared_ptr<const torch::nn::Module> module;
   Options options;
 
-  std::vector<HostGuard> guards;  // declared host state; not changed while calls run
+  std::vector<HostGuard> guards;  // declared host state; constant while calls run
   guards::ProgramCache<Entry> programs;
   std::atomic<int64_t> compiled_calls{0};
   std::atomic<int64_t> checks_left{0};  // Options::check_against_eager
-  // Held while the callable is captured, by whoever needs a capture.
+  // Held during captures of the callable.
   const std::shared_ptr<std::mutex> alone = std::make_shared<std::mutex>();
-  mutable std::mutex mutex;  // lets one change `programs`, audit or check; guards what is below
+  mutable std::mutex mutex;  // serialises changes, audits and checks; guards what follows
   int64_t eager_calls = 0;
   int64_t audits = 0;
   int64_t checked_calls = 0;
   std::map<std::string, int64_t> eager_reasons;
 
-  /// A program for a call that none fitted; null when the call must run eagerly.
+  /// Makes a program for a call that fits none; null if the call must run eagerly.
   std::shared_ptr<const Entry> make_program(const Call& call, bool& captured_now);
 
   compiler::Callable callable_of(const Call& call) const {
@@ -88,7 +88,7 @@ struct CompiledFunction::State {
     ++eager_calls;
     ++eager_reasons[reason];
   }
-  // While `error` is handled.
+  // Call while `error` is handled.
   void refuse(const CaptureError& error) {
     if (options.on_refusal == OnRefusal::error) throw;
     note_eager(error.what());
@@ -180,7 +180,7 @@ void CompiledFunction::save_graph(const std::string& file) const {
   auto record = entry.record;
   const auto& options = state_->options;
   if (!options.joint_custom_pass.empty() || !options.disabled_passes.empty()) {
-    // The record names no passes: what comes of them is saved, so that a replay finds it.
+    // The record does not name passes, since their result is saved and a replay finds it.
     auto passes = compiler::pass_context(options);
     passes.dump_dir.clear();
     graph = run_joint_passes(std::move(graph), passes);
@@ -200,7 +200,7 @@ CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
   check_custom_pass(options.joint_custom_pass);
   const auto choice = compiler::choice_of(options);
   row_of(choice.partitioner).check(choice);
-  // Options that are written in code leave this to who runs the program.
+  // Without a folder in the options, the environment of the running process decides.
   if (options.dump_dir.empty()) options.dump_dir = environment_options().dump_dir;
   state_->callable = std::move(callable);
   state_->module = std::move(module);
@@ -238,7 +238,7 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
       state.compiled_calls.fetch_add(1, std::memory_order_relaxed);
       return leaves;
     } catch (runtime::OtherAnswer& other) {
-      call.answers = std::move(other.answers);  // each time more are known
+      call.answers = std::move(other.answers);  // more are known each time
     }
   }
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// One program of a compiled callable, with everything that a call, an audit and a check need.
+/// One program of a compiled callable, with everything that calls, audits and checks need.
 
 #include <atomic>
 #include <memory>
@@ -17,7 +17,7 @@ struct Entry : guards::Origin {
   std::shared_ptr<const runtime::Executable> executable;
   ProgramReport report;
   PartitionRecord record;                  ///< how `raw` was partitioned
-  mutable std::atomic<int64_t> calls = 0;  ///< that ran this program
+  mutable std::atomic<int64_t> calls = 0;  ///< number of calls that ran this program
 };
 
 }  // namespace antegrad::compiler

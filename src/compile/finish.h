@@ -1,9 +1,8 @@
 #pragma once
 
 /// \file
-/// The last passes over a forward or a backward, before it becomes a program. Every backward goes
-/// through here: the usual one, and those that are made when a backward pass arrives in another
-/// form.
+/// The last passes over a forward or a backward graph, before it becomes a program. Every backward
+/// uses them: the usual one, and those made later for other backward forms.
 
 #include "graph/call_plan.h"
 #include "graph/graph.h"
@@ -13,9 +12,9 @@ namespace antegrad::compiler {
 
 Graph finish_forward(Graph forward, const PassContext& passes);
 
-/// `plan`: of the forward that the backward belongs to. `forward_values`: of the backward.
-/// `releases`: the backward gives up what is saved, so that it may write over what the plan
-/// donates.
+/// `plan` is that of the forward to which the backward belongs. `forward_values` are those in the
+/// backward. `releases`: the backward releases saved tensors, so that it may overwrite those that
+/// the plan donates.
 Graph finish_backward(Graph backward, const CallPlan& plan, const ForwardValues& forward_values,
                       bool releases, const PassContext& passes);
 

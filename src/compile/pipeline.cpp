@@ -19,7 +19,7 @@
 namespace antegrad::compiler {
 namespace {
 
-// Puts the hooks' code into both graphs.
+// Inlines the hooks into both graphs.
 Partition with_hooks(Partition partition, hooks::CapturedHooks& hooks, const PassContext& passes) {
   if (hooks.hooked.tensors.empty()) return partition;
   const auto nodes = partition.forward.nodes.size() + partition.backward.nodes.size();

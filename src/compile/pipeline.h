@@ -28,13 +28,13 @@ struct CompiledProgram {
   PartitionRecord record;  ///< of the partition, for replaying
 };
 
-/// How passes run under these options: one log a compilation.
+/// The context of passes under these options: one log per compilation.
 PassContext pass_context(const Options& options);
 
-/// Consumes the captured graph; `raw` is a copy of it. `later` captures the callable again when a
-/// backward pass arrives in a form that the first capture was not made for, and when a kernel
-/// fails. Throws InternalError when a pass breaks an invariant (and Options::verify_graphs is on),
-/// and for `hooks`, which are inlined, what hooks::capture_hooks() throws.
+/// Consumes the captured graph; `raw` is a copy of it. `later` captures the callable again for
+/// another backward form, and when a kernel fails. Throws InternalError if a pass breaks an
+/// invariant (with Options::verify_graphs), and for `hooks`, which are inlined, the errors of
+/// hooks::capture_hooks().
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const PackedGraph> raw,
                               const Options& options, LaterCaptures later,
                               const std::shared_ptr<const detail::HookPair>& hooks = nullptr);

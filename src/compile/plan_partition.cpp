@@ -15,7 +15,7 @@
 namespace antegrad::compiler {
 namespace {
 
-// Ways to keep what is saved: the hooks of the scope, or those that a plan may take.
+// Possible packings of saved values: the hooks of the scope, or those that a plan may use.
 std::vector<hooks::HookCaptures> ways_to_pack(
     const PartitionChoice& choice, const std::shared_ptr<const detail::HookPair>& hooks) {
   const auto objects = std::make_shared<hooks::HookObjects>();
@@ -43,7 +43,7 @@ int64_t peak_with(Partition partition, Hooked hooked, const ByteRules& rules) {
   return simulate(partition, rules).peak_bytes;
 }
 
-// The partition that the choice leads to.
+// The partition for this choice.
 void split(const Graph& joint, const PassContext& passes, PlannedPartition& planned) {
   planned.partition = run_pass(
       "split", joint.nodes.size(),
@@ -83,13 +83,13 @@ PlannedPartition plan_partition(const Graph& joint, Measurements measured, const
   split(joint, passes, planned);
   if (planned.budget) {
     planned.milliseconds = passes.log->back().seconds * 1e3;
-    choice.budget.bytes = planned.budget->bytes;  // a share of memory has become bytes
+    choice.budget.bytes = planned.budget->bytes;  // a share of memory has been converted to bytes
     choice.budget.share.reset();
   }
   if (ways.empty() || planned.partition.plan.saved.empty()) return planned;
-  // Plans for a budget know what packed tensors take, but not all: arguments that hooks stand for,
-  // and copies of what they return in other strides. Where that goes over the budget, they leave
-  // room for it.
+  // Plans for a budget know the size of most packed tensors, but not of arguments that hooks
+  // replace, or of copies made for other strides. If these exceed the budget, plan again with room
+  // for them.
   while (true) {
     planned.hooks = hooks != nullptr
                         ? hooks::capture_hooks(ways.front(), planned.partition, filter, first_node)
@@ -100,7 +100,7 @@ PlannedPartition plan_partition(const Graph& joint, Measurements measured, const
     if (peak <= budget) return planned;
     if (choice.budget.bytes <= smallest) {
       if (!options.budget.share) refuse_budget(peak, budget);
-      budget = peak;  // the smallest that is known with these hooks
+      budget = peak;  // the smallest known peak with these hooks
       return planned;
     }
     choice.budget.bytes = std::max(smallest, choice.budget.bytes - (peak - budget));

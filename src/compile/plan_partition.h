@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The stages `plan` and `split` of a compilation: what is measured, what the partitioner decides,
-/// and what hooks on saved tensors add to that.
+/// The stages `plan` and `split` of a compilation: measurements, the partitioner's decisions, and
+/// hooks on saved tensors.
 
 #include <antegrad/options.h>
 #include <antegrad/saved_tensors.h>
@@ -17,24 +17,26 @@
 
 namespace antegrad::compiler {
 
-/// The choice that options make, without measurements.
+/// The choice given by the options, without measurements.
 PartitionChoice choice_of(const Options& options);
 
-/// What was decided about a joint graph. A value.
+/// The decisions about a joint graph, as a value.
 struct PlannedPartition {
-  PartitionChoice choice;      ///< as it was carried out
-  Partition partition;         ///< without hooks
+  PartitionChoice choice;      ///< as applied
+  Partition partition;         ///< before hooks are applied
   hooks::CapturedHooks hooks;  ///< to be applied to it
   std::optional<PlannedBudget> budget;
-  double milliseconds = 0;  ///< that planning for the budget took
+  double milliseconds = 0;  ///< duration of planning for the budget
 };
 
-/// What the partitioner wants measured on this machine. `tables`: of the joint graph.
+/// The measurements on this machine that the partitioner needs. `tables` are those of the joint
+/// graph.
 Measurements measure_for(const Graph& joint, const ops::AttrTables& tables, const Options& options);
 
-/// `measured`: here, or wherever the same partition was made. `hooks`: those of the call that are
-/// inlined; null for none. `first_node`: ids from here on are no node's. Throws BudgetError where
-/// no plan keeps the budget with these hooks, and what hooks::capture_hooks() throws.
+/// `measured` comes from this machine, or from the one on which the same partition was made.
+/// `hooks` are the inlined hooks of the call; null for none. Node ids from `first_node` on are
+/// free. Throws BudgetError if no plan keeps the budget with these hooks, and the errors of
+/// hooks::capture_hooks().
 PlannedPartition plan_partition(const Graph& joint, Measurements measured, const Options& options,
                                 const std::shared_ptr<const detail::HookPair>& hooks,
                                 int32_t first_node, const PassContext& passes);

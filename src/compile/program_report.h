@@ -12,7 +12,7 @@
 
 namespace antegrad::compiler {
 
-/// What the stages returned. Refers to values of the caller's.
+/// The results of the stages. Refers to the caller's values.
 struct ReportSources {
   const Options& options;
   const capture::InferCounts& counts;
@@ -21,11 +21,11 @@ struct ReportSources {
   size_t joint_nodes;
   const PlannedPartition& planned;
   const Partition& partition;     ///< finished
-  int32_t first_hook_node;        ///< ids from here on are nodes of hooks
-  const detail::HookPair* hooks;  ///< that are inlined; null for none
+  int32_t first_hook_node;        ///< node ids from here on belong to hooks
+  const detail::HookPair* hooks;  ///< inlined hooks; null for none
 };
 
-/// Reads compile_ms last: what comes after is not in it.
+/// Reads compile_ms last, so that it covers everything before.
 ProgramReport program_report(const ReportSources& sources);
 
 }  // namespace antegrad::compiler

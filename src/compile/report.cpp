@@ -24,7 +24,7 @@ int64_t sum(const std::map<std::string, int64_t>& counts) {
   return all;
 }
 
-// What a budget came to, where there was one.
+// The outcome of a budget, if there was one.
 void write_budget(std::ostream& out, const ProgramReport& program) {
   if (program.memory_budget_bytes == 0) return;
   char share[32];
@@ -36,7 +36,7 @@ void write_budget(std::ostream& out, const ProgramReport& program) {
       << milliseconds(program.planning_ms) << '\n';
 }
 
-// What a cross-check found, where there was one.
+// The findings of a cross-check, if there was one.
 void write_checks(std::ostream& out, const std::map<std::string, ShapeCheck>& checks) {
   if (checks.empty()) return;
   ShapeCheck sum;
@@ -58,7 +58,7 @@ void write_hooks(std::ostream& out, const ProgramReport& program) {
       << " saved tensors, " << program.not_hooked.size() << " left as they are\n";
 }
 
-// The lines of `text`, further right.
+// The lines of `text`, indented.
 std::string indented(const std::string& text) {
   std::string lines = "  ";
   for (size_t i = 0; i < text.size(); ++i) {

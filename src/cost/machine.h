@@ -41,9 +41,9 @@ double seconds(const NodeCost& cost, const Machine& machine);
 /// otherwise "cpu".
 std::string_view machine_of(const Graph& graph);
 
-/// By position in Graph::nodes: measured seconds, or else those of a roofline of the named machine;
-/// of machine_of(graph) if the name is empty. `symbols`: values of the graph's symbols, by
-/// SymbolId.
+/// By position in Graph::nodes: measured seconds, otherwise those of the roofline of the named
+/// machine, or of machine_of(graph) if the name is empty. `symbols` are the values of the graph's
+/// symbols, by SymbolId.
 std::vector<double> node_seconds(const Graph& graph, const std::vector<int64_t>& symbols = {},
                                  std::string_view machine = {}, const Measurements& measured = {});
 

@@ -23,7 +23,7 @@ void write_by_node(json& object, const char* field, const std::vector<Number>& n
   }
 }
 
-/// Pairs of a node's id and a number; `missing` stands for the others.
+/// Pairs of a node id and a number; all other nodes have the value `missing`.
 template <class Number>
 void read_by_node(const json& object, const char* field, std::vector<Number>& numbers,
                   Number missing) {

@@ -1,9 +1,9 @@
 #pragma once
 
 /// \file
-/// What was measured of a graph's nodes on one machine (measure/measure.h), as a value: it is
-/// passed to the partitioner, kept in records (explain/record.h), and read back to repeat a
-/// decision elsewhere.
+/// Measurements of a graph's nodes on one machine (measure/measure.h), as a value. It is passed to
+/// the partitioner, kept in records (explain/record.h), and read back to repeat a decision
+/// elsewhere.
 
 #include <cstdint>
 #include <vector>
@@ -13,26 +13,25 @@
 namespace antegrad {
 
 struct Measurements {
-  /// Seconds by Node::id. Missing or negative: not known.
+  /// Seconds by Node::id. Missing or negative: unknown.
   std::vector<double> seconds = {};
-  /// Bytes that a node's kernel takes while it runs, beyond what it returns, by Node::id. Missing:
-  /// none.
+  /// Bytes that a node's kernel allocates while it runs, besides its results, by Node::id. Missing
+  /// entries count as 0.
   std::vector<int64_t> scratch = {};
   friend bool operator==(const Measurements&, const Measurements&) = default;
 };
 
-/// Which of these to measure.
+/// The measurements that a partitioner needs.
 struct Needs {
   bool seconds = false;
   bool scratch = false;
   friend bool operator==(const Needs&, const Needs&) = default;
 };
 
-/// {"scratch": [[id, bytes], ...], "seconds": [[id, seconds], ...]}; what is not known, and a field
-/// without numbers, is left out.
+/// {"scratch": [[id, bytes], ...], "seconds": [[id, seconds], ...]}. Unknown values and empty
+/// fields are left out.
 void to_json(nlohmann::json& json, const Measurements& measured);
-/// Other fields are ignored. Throws GraphError for an id that no graph has, and json::exception for
-/// another form.
+/// Ignores other fields. Throws GraphError for an invalid id, and json::exception for another form.
 void from_json(const nlohmann::json& json, Measurements& measured);
 
 }  // namespace antegrad

@@ -13,7 +13,7 @@ int64_t moved_bytes(const Value& value, const std::vector<int64_t>& symbols) {
   int64_t elements = 1;
   for (size_t i = 0; i < value.meta.sizes.size(); ++i) {
     const int64_t size = value.meta.sizes[i].evaluate(symbols);
-    // Along a stride of 0 lies one element, unless there is none.
+    // A stride of 0 covers one element, or none.
     const bool repeats = i < value.meta.strides.size() && value.meta.strides[i] == IntExpr(0);
     const int64_t distinct = repeats ? std::min<int64_t>(size, 1) : size;
     if (__builtin_mul_overflow(elements, distinct, &elements)) {

@@ -24,7 +24,7 @@ int64_t product(std::span<const int64_t> factors) {
   return result;
 }
 
-/// A node's arguments as formulas read them: by their place in the schema.
+/// The arguments of a node by their position in the schema.
 class Call {
  public:
   Call(const Graph& graph, const Node& node, const std::vector<int64_t>& symbols)
@@ -32,7 +32,7 @@ class Call {
 
   bool has(size_t arg) const { return arg < node_.args.size() && is_tensor(node_.args[arg]); }
 
-  /// Sizes of the tensor that stands there, which must have at least `rank` dimensions.
+  /// Sizes of the tensor at this position, which must have at least `rank` dimensions.
   Sizes tensor(size_t arg, size_t rank = 0) const {
     if (!has(arg)) refuse(fmt::format("a tensor as argument {}", arg));
     Sizes sizes = sizes_of(node_.inputs[first_input(arg)]);
@@ -52,14 +52,14 @@ class Call {
     return all;
   }
 
-  /// Sizes of the first output; those of a number when it is undefined.
+  /// Sizes of the first output; no dimensions if it is undefined.
   Sizes output() const {
     return node_.outputs.empty() || node_.outputs[0] == kNoValue ? Sizes{}
                                                                  : sizes_of(node_.outputs[0]);
   }
 
-  /// Whether the operator computes its output `i`: it is defined, and a mask, the last list of
-  /// bools among the arguments, does not leave it out.
+  /// Whether the operator computes output `i`: it is defined, and the mask, if any, includes it.
+  /// The mask is the last list of bools among the arguments.
   bool computes(size_t i) const {
     if (i >= node_.outputs.size() || node_.outputs[i] == kNoValue) return false;
     return is_asked_for(i);
@@ -119,15 +119,15 @@ int64_t dot_products(const Call& call) {
   return times(2, times(product(call.output()), call.tensor(Arg, 1).back()));
 }
 
-/// addbmm: the matrices of a batch are multiplied and added up.
+/// addbmm: multiplies the matrices of a batch and sums the products.
 int64_t summed_batch(const Call& call) {
   return times(dot_products<1>(call), call.tensor(1, 3)[0]);
 }
 
 int64_t outer_product(const Call& call) { return times(2, product(call.output())); }
 
-/// Groups lie in a third dimension of one operand, or part a dimension of both. Of a stack of
-/// matrices times one matrix each group meets its own columns.
+/// Groups are a third dimension of one operand, or divide a dimension of both. With a stack of
+/// matrices times one matrix, each group uses its own columns.
 int64_t grouped_product(const Call& call) {
   const Sizes a = call.tensor(0, 2);
   const Sizes b = call.tensor(1, 2);
@@ -135,7 +135,7 @@ int64_t grouped_product(const Call& call) {
   return times(2, times(times(rows, a.back()), b.back()));
 }
 
-/// linear_backward(input, grad, weight): two products of the size of the forward's.
+/// linear_backward(input, grad, weight): two products, each as large as the forward's.
 int64_t linear_backward(const Call& call) {
   const int64_t one = times(2, times(product(call.tensor(1, 1)), call.tensor(0, 1).back()));
   return times(one, int{call.computes(0)} + int{call.computes(1)});
@@ -143,7 +143,8 @@ int64_t linear_backward(const Call& call) {
 
 // --- distances, bilinear forms ------------------------------------------------------------------
 
-/// For each pair of rows and each of their elements a difference, a power and a sum. `Arg`: rows.
+/// A difference, a power and a sum for each element of each pair of rows. `Rows` is the position of
+/// the rows.
 template <size_t Rows, size_t Others>
 int64_t distances(const Call& call) {
   const Sizes rows = call.tensor(Rows, 2);
@@ -151,8 +152,8 @@ int64_t distances(const Call& call) {
   return times(3, times(product(rows), others[others.size() - 2]));
 }
 
-/// The three operands, with dimensions of size 1 put in, broadcast to one size; each element of
-/// that is multiplied twice and added.
+/// The three operands are unsqueezed and broadcast to one size. Each element takes two
+/// multiplications and an addition.
 int64_t trilinear(const Call& call) {
   Sizes full;
   for (size_t operand = 0; operand < 3; ++operand) {
@@ -169,7 +170,7 @@ int64_t trilinear(const Call& call) {
 
 // --- convolutions -------------------------------------------------------------------------------
 
-/// Each place of the image, of each picture: all dimensions but that of the channels.
+/// The number of positions in all images: the product of all dimensions except the channels.
 int64_t places(const Sizes& image, const Sizes& weight) {
   if (image.size() + 1 < weight.size() || weight.size() < 2) return 0;
   const size_t channels = image.size() - (weight.size() - 1);
@@ -178,8 +179,9 @@ int64_t places(const Sizes& image, const Sizes& weight) {
   return count;
 }
 
-/// The weight meets each place of the smaller side: of the output, or of the input of a transposed
-/// convolution. It holds one group's input channels for each output channel (or the reverse).
+/// The weight is applied at each position of the smaller side: the output, or the input of a
+/// transposed convolution. It has one group's input channels for each output channel (or the
+/// reverse).
 int64_t convolution_of(const Sizes& small, const Sizes& weight) {
   return times(2, times(product(weight), places(small, weight)));
 }
@@ -190,13 +192,14 @@ int64_t plain_convolution(const Call& call) {
 int64_t transposed_convolution(const Call& call) {
   return convolution_of(call.tensor(0), call.tensor(1, 2));
 }
-/// Whether it is transposed is argument `Flag`.
+/// Argument `Flag` says whether the convolution is transposed.
 template <size_t Flag>
 int64_t convolution(const Call& call) {
   return call.flag(Flag) ? transposed_convolution(call) : plain_convolution(call);
 }
 
-/// (grad, input, weight, ...): the gradients of input and weight take what the forward takes, each.
+/// (grad, input, weight, ...): the gradients of input and weight each take as many operations as
+/// the forward.
 template <size_t Flag>
 int64_t convolution_backward(const Call& call) {
   const Sizes small = call.tensor(call.flag(Flag) ? 1 : 0);
@@ -213,19 +216,19 @@ struct AttentionSizes {
   int64_t head = 0;   ///< size of a query and of a key
   int64_t value = 0;  ///< size of a value
 
-  /// So many products of scores with what has the size of a head, and with what has that of a
-  /// value.
+  /// The operations of this many products of scores with tensors of the size of a head, and with
+  /// tensors of the size of a value.
   int64_t products(int64_t with_heads, int64_t with_values) const {
     const int64_t depth = plus(times(with_heads, head), times(with_values, value));
     return times(2, times(times(times(heads, queries), keys), depth));
   }
-  /// Scores, then the sum of values.
+  /// Scores, and the weighted sum of values.
   int64_t forward() const { return products(1, 1); }
-  /// Scores again; gradients of scores and values; of queries and keys.
+  /// Scores again, then gradients of scores and values, then of queries and keys.
   int64_t backward() const { return products(3, 2); }
 };
 
-/// [..., heads, length, size]. Fewer heads of keys than of queries are shared.
+/// [..., heads, length, size]. Several heads of queries may share a head of keys.
 AttentionSizes heads_first(const Call& call, size_t query) {
   const Sizes q = call.tensor(query, 2);
   const Sizes k = call.tensor(query + 1, 2);
@@ -233,8 +236,8 @@ AttentionSizes heads_first(const Call& call, size_t query) {
   return {product({q.data(), q.size() - 2}), q[q.size() - 2], k[k.size() - 2], q.back(), v.back()};
 }
 
-/// [batch, length, heads, size]; or, where argument `ragged` is there, sequences one behind the
-/// other, and the argument `longest` says how long the longest row of keys is.
+/// [batch, length, heads, size]. If argument `ragged` is given, sequences are concatenated, and
+/// argument `longest` is the length of the longest sequence of keys.
 AttentionSizes length_first(const Call& call, size_t query, size_t ragged, size_t longest) {
   const Sizes q = call.tensor(query, 3);
   const Sizes k = call.tensor(query + 1, 3);
@@ -256,7 +259,7 @@ int64_t efficient_backward(const Call& call) { return length_first(call, 1, 6, 9
 
 // --- recurrent layers ---------------------------------------------------------------------------
 
-/// Each row of each step meets each weight matrix once.
+/// Each row of each step is multiplied by each weight matrix once.
 int64_t recurrent(const Call& call, std::span<const Sizes> weights) {
   const Sizes input = call.tensor(0, 1);
   int64_t elements = 0;
@@ -266,7 +269,7 @@ int64_t recurrent(const Call& call, std::span<const Sizes> weights) {
   return times(2, times(product({input.data(), input.size() - 1}), elements));
 }
 
-/// Of one layer and direction; the two matrices stand behind the input.
+/// One layer and direction; the two matrices follow the input.
 int64_t layer(const Call& call) {
   const Sizes weights[] = {call.tensor(1, 2), call.tensor(2, 2)};
   return recurrent(call, weights);
@@ -326,7 +329,7 @@ constexpr Row kRows[] = {
     {"aten::slow_conv_transpose2d", transposed_convolution},
     {"aten::convolution_backward", convolution_backward<7>},
     {"aten::convolution_backward_overrideable", convolution_backward<6>},
-    {"aten::_slow_conv2d_backward", convolution_backward<6>},  // argument 6 is its mask: no flag
+    {"aten::_slow_conv2d_backward", convolution_backward<6>},  // argument 6 is a mask, not a flag
 
     {"aten::_scaled_dot_product_flash_attention_for_cpu", attention},
     {"aten::_scaled_dot_product_flash_attention", attention},

@@ -17,7 +17,7 @@ namespace antegrad {
 namespace eager {
 namespace {
 
-// Why a result cannot be given the node as its history, "" when it can.
+// Why a result cannot have the node as its history; "" if it can.
 std::string obstacle_in(const at::Tensor& result, const torch_compat::GraphMark& mark) {
   if (result.layout() != at::kStrided || !result.has_storage()) {
     return "it returns a tensor that is not strided";
@@ -41,7 +41,8 @@ void warn_once(const std::string& obstacle) {
              " (docs/checkpoint.md)");
 }
 
-// What the caller gets instead of the results that were computed inside, before it has its history.
+// The tensors that the caller gets in place of the results computed inside, before they have a
+// history.
 struct HandedOut {
   std::vector<at::Tensor> tensors;
   std::vector<bool> retains_grad;
@@ -57,8 +58,8 @@ HandedOut without_histories(const std::vector<at::Tensor>& leaves, const Results
     const auto& result = leaves[leaf];
     auto handed = torch_compat::without_history(result);
     if (sharers[storage_of(leaf)] > 1) {
-      // Who writes to one of them would have to change the histories of the others: autograd
-      // refuses that for views that a function made.
+      // A write to one of them would have to change the histories of the others. Autograd refuses
+      // this for views made by a function.
       torch_compat::make_view_of(torch_compat::without_history(result), handed,
                                  torch_compat::MadeBy::function);
     }
@@ -73,8 +74,8 @@ HandedOut without_histories(const std::vector<at::Tensor>& leaves, const Results
   return all;
 }
 
-// Has the node refuse to give gradients of results that others were computed from: the way between
-// the two is not in the graph outside.
+// Makes the node refuse gradients of results from which others were computed: the path between the
+// two is not in the outer graph.
 void check_inner_gradients(const torch_compat::NodePtr& node, const std::vector<bool>& is_inner) {
   std::vector<runtime::InnerResult> inner;
   for (size_t i = 0; i < is_inner.size(); ++i) {
@@ -104,7 +105,7 @@ Leaves checkpoint(const CheckpointOptions& options, const Leaves& arguments,
       .autocast_caches = torch_compat::autocast_caches(),
       .outside = eager::Outside(options.generators),
   });
-  // Histories of views are made when they are first asked for: not inside.
+  // Histories of views are created on first access, which must not happen inside.
   for (const auto& tensor : arguments.tensors) {
     if (tensor.defined() && tensor.requires_grad()) torch_compat::gradient_edge(tensor);
   }
@@ -134,7 +135,7 @@ Leaves checkpoint(const CheckpointOptions& options, const Leaves& arguments,
   for (const auto& edge : leaving) recording->targets.push_back(edge.target);
   const auto inner = torch_compat::are_inner(results.edges, mark);
   auto handed = eager::without_histories(leaves.tensors, results);
-  // The graph goes, and with it all that holds leaves which the block made for itself.
+  // Frees the graph, and thereby everything that holds leaves created by the block.
   leaves.tensors.clear();
   results.edges.clear();
   recording->slots = eager::slots_for(recording->targets);

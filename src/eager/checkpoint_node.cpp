@@ -26,7 +26,7 @@ Results results_of(const std::vector<at::Tensor>& leaves, const torch_compat::Gr
     form.dtype = tensor.scalar_type();
     form.device = tensor.device();
     form.sizes = tensor.sizes().vec();
-    // Who made a view with grad mode off asked for a tensor whose history nobody reads.
+    // A view made with grad mode off has a history that nothing may read.
     if (!tensor.requires_grad() || torch_compat::made_without_grad(tensor)) continue;
     auto edge = torch_compat::gradient_edge(tensor);
     form.computed = mark.is_before(*edge.function);
@@ -155,7 +155,7 @@ variable_list CheckpointNode::apply(variable_list&& tangents) try {
   const auto recording = saved.recording;
   // The inner backward may read buffers as the recomputation left them.
   const BuffersBefore buffers(recording->outside);
-  Results results;  // keeps all nodes alive that `inner` speaks of
+  Results results;  // keeps all nodes alive that `inner` refers to
   {
     const RandomReplay random(recording->outside.random());
     const torch_compat::AutocastRegion autocast(recording->autocast, recording->autocast_caches);

@@ -26,7 +26,7 @@ Outside::Outside(const std::vector<at::Generator>& generators) {
 void Outside::use(const at::Tensor& tensor, bool writes) {
   const auto* storage = storage_of(tensor);
   if (storage == nullptr || made_inside_.contains(storage)) return;
-  // Operators hand to each other what they were given, and memory that nobody has seen yet.
+  // Inner operators receive arguments of outer ones, and memory that nothing has used yet.
   if (depth_ > 0 && !used_.contains(storage)) return;
   const auto& impl = tensor.getIntrusivePtr();
   auto [it, is_new] = used_.try_emplace(
@@ -102,7 +102,7 @@ std::string Outside::finish() {
       return "it writes in place to a tensor that takes part in autograd";
     }
   }
-  // Memory that nobody else holds by now was the block's own.
+  // Memory without other owners was created by the block.
   std::erase_if(written_, [](const Written& w) { return w.memory.storage().use_count() == 1; });
   for (const auto& [storage, used] : used_) {
     if (used.written || !used.counter.enabled()) continue;

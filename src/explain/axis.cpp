@@ -33,7 +33,7 @@ std::string Axis::label(double value) const {
   const double shown_step = step / scale;
   const int digits = std::clamp(static_cast<int>(std::ceil(-std::log10(shown_step) - 1e-9)), 0, 9);
   std::string text = fmt::format("{:.{}f}", shown, digits);
-  if (std::stod(text) == 0) return "0";  // never "-0"
+  if (std::stod(text) == 0) return "0";  // avoids "-0"
   if (digits == 9 || std::abs(shown) >= 1e7) text = fmt::format("{:g}", shown);
   return text;
 }
@@ -55,7 +55,7 @@ Axis make_axis(double low, double high, AxisUnit unit, int max_ticks) {
   low /= axis.scale;
   high /= axis.scale;
   if (!(high > low)) {
-    // One value only: give it some room.
+    // A single value: widen the range.
     const double room = low == 0 ? 1 : std::abs(low) * 0.5;
     high = low + room;
     if (low != 0) low -= room;

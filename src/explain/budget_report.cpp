@@ -62,7 +62,7 @@ BudgetValue value_of(const budget::Planner& planner, const Reason& reason, int64
   return value;
 }
 
-/// Sums up by rule. An operation that makes several values takes its time once.
+/// Sums by rule. The time of an operation with several outputs counts once.
 class Rules {
  public:
   explicit Rules(const budget::Problem& problem) : problem_(problem) {}
@@ -94,7 +94,7 @@ class Rules {
 };
 
 void add_neighbours(BudgetReport& report, const std::vector<PlanPoint>& points) {
-  // Points come by falling peak and growing time.
+  // Points are sorted by falling peak, and thus by growing time.
   for (const PlanPoint& point : points) {
     if (point.peak > report.peak && point.extra < report.extra) {
       report.faster = BudgetPoint{point.peak, point.extra};
@@ -137,7 +137,7 @@ std::string signed_text(int64_t amount, const std::string& text) {
 
 enum Align { kLeft, kRight };
 
-/// Cells in columns that are as wide as they must be.
+/// Text in columns that are as wide as their widest cell.
 class Table {
  public:
   explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {}
@@ -165,7 +165,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// What the other choice would add to the peak and to the time, and whether it is possible.
+/// The effect of the other choice on the peak and the time, and whether it is possible.
 std::vector<std::string> other_choice(const BudgetValue& value) {
   if (value.other_hopeless) return {"too often", "", ""};
   if (!value.decided) return {"", "", ""};
@@ -212,7 +212,7 @@ std::string table_of_rules(const BudgetReport& report) {
   return text;
 }
 
-/// What the last bytes cost, in words.
+/// The price of the last saved bytes as text.
 std::string in_words(const BudgetReport& report) {
   std::string text = "\n";
   if (report.faster && report.smaller) {

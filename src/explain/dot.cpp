@@ -27,7 +27,7 @@ struct Look {
   const char* attributes;
 };
 
-// The first trait that holds decides.
+// The first matching trait decides.
 constexpr Look kLooks[] = {
     {&OpTraits::view, "style=dashed, color=\"#8b939c\", fontcolor=\"#59636e\""},
     {&OpTraits::compute_intensive, "fillcolor=\"#ffd9b8\""},
@@ -66,7 +66,7 @@ class DotWriter {
   }
   void close_frame() { out_ += "  }\n"; }
 
-  /// `again`: it ran before.
+  /// `again`: the node is recomputed.
   void node(const std::string& id, const Graph& graph, const Node& node, bool again) {
     std::string label = dot_escaped(short_name(node.op.name()));
     for (const ValueId output : node.outputs) {
@@ -115,7 +115,7 @@ class DotWriter {
   std::string out_;
 };
 
-/// Writes one graph. `prefix` keeps the names of two graphs apart; a joint graph has none.
+/// Writes one graph. `prefix` distinguishes the names of two graphs; a joint graph has none.
 class GraphWriter {
  public:
   GraphWriter(DotWriter& out, const Graph& graph, std::string prefix)
@@ -127,7 +127,7 @@ class GraphWriter {
         input_position_(input_positions(graph)),
         last_use_(last_uses(graph, Uses::by_nodes_and_outputs)) {}
 
-  /// Nodes of the backward that ran in the forward are drawn as such; views are not.
+  /// Marks nodes of the backward that also ran in the forward, except views.
   void mark_again(const Graph& forward) {
     std::set<int32_t> ran;
     for (const Node& node : forward.nodes) {
@@ -142,7 +142,7 @@ class GraphWriter {
   std::string input_id(size_t input) const { return fmt::format("{}i{}", prefix_, input); }
   std::string output_id(size_t output) const { return fmt::format("{}o{}", prefix_, output); }
 
-  /// Who makes a value, in DOT.
+  /// The producer of a value, in DOT.
   std::string maker(ValueId value) const {
     const int32_t producer = producer_[value];
     return producer >= 0 ? node_id(producer) : input_id(std::max(input_position_[value], 0));
@@ -159,7 +159,7 @@ class GraphWriter {
     nodes(Phase::backward);
   }
 
-  /// Inputs and outputs but those of kind saved, which a partition draws itself.
+  /// Inputs and outputs, except saved values, which a partition draws itself.
   void interface() {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) {
       const Input& input = graph_.inputs[i];
@@ -189,7 +189,7 @@ class GraphWriter {
  private:
   bool is_token(ValueId value) const { return graph_.value(value).kind == ValueKind::token; }
 
-  /// A backward node of a joint graph reads a forward value.
+  /// Whether a backward node of a joint graph reads a forward value.
   bool crosses(const Node& node, ValueId input) const {
     const int32_t producer = producer_[input];
     if (!joint_ || node.phase != Phase::backward) return false;

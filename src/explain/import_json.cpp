@@ -31,7 +31,7 @@ constexpr DTypeName kDTypes[] = {{"float16", DType::f16}, {"bfloat16", DType::bf
 constexpr std::string_view kItem = "getitem:";
 constexpr const char* kGenerator = "cpu";
 
-/// Nodes of the JSON go by their index.
+/// Nodes of the JSON file are identified by their index.
 class Importer {
  public:
   Importer(const json& exported, const std::string& file)
@@ -48,14 +48,14 @@ class Importer {
       add_input(token_ = graph_.add_token(), InputKind::generator_token, 0);
     }
     const json& results = exported_.at("fw_out");
-    // Written inputs stand first among the results and have no tangents.
+    // Written inputs come first among the results and have no tangents.
     if (tangents_.size() > results.size()) fail("a tangent for some results", "more tangents");
     const size_t first_tangent = results.size() - tangents_.size();
     for (size_t i = 0; i < tangents_.size(); ++i) {
       const auto result = static_cast<int32_t>(first_tangent + i);
       add_input(define(tangents_[i], output(nodes_[tangents_[i]], 0)), InputKind::tangent, result);
     }
-    // The backward was recorded behind the last result.
+    // The backward was recorded after the last result.
     last_forward_ = 0;
     for (const json& result : results)
       last_forward_ = std::max(last_forward_, result.get<size_t>());
@@ -105,7 +105,7 @@ class Importer {
     return Op::intern(name);
   }
 
-  /// AOTAutograd calls some operators random that draw nothing.
+  /// AOTAutograd tags some operators as random that draw nothing.
   static bool draws(const json& node) {
     const auto tags = node.find("tags");
     if (tags == node.end() || std::find(tags->begin(), tags->end(), "rnd") == tags->end()) {
@@ -115,7 +115,7 @@ class Importer {
     return !traits.known || traits.random;
   }
 
-  /// Storage and metadata of an output; nothing when it is undefined.
+  /// Storage and metadata of an output; nothing if it is undefined.
   std::optional<std::pair<int, TensorMeta>> output(const json& node, size_t position) const {
     const json& tensor = node.at("o").at(position);
     if (tensor.is_null()) return std::nullopt;
@@ -231,7 +231,7 @@ class Importer {
   std::vector<size_t> primals_, tangents_, calls_;
   std::map<size_t, std::vector<std::pair<size_t, size_t>>> items_;  // of a call: position, node
   std::map<int, StorageId> storages_;
-  std::vector<ValueId> value_of_;  // by node, of one tensor
+  std::vector<ValueId> value_of_;  // by node with a single tensor result
   ValueId token_ = kNoValue;
   size_t last_forward_ = 0;
 };
@@ -255,7 +255,7 @@ std::string read_maybe_gzipped(const std::string& file) {
   const auto error = [&](const std::string& found) {
     return InputError(ErrorText{fmt::format("a file that can be read, {}", file), found, ""});
   };
-  // What is not gzipped comes as it is.
+  // Reads files that are not compressed unchanged.
   std::unique_ptr<gzFile_s, int (*)(gzFile)> stream(gzopen(file.c_str(), "rb"), gzclose);
   if (!stream) throw error("none");
   std::string text;
@@ -267,7 +267,7 @@ std::string read_maybe_gzipped(const std::string& file) {
   int code = Z_OK;
   const std::string why = gzerror(stream.get(), &code);
   if (count < 0) throw error(why);
-  // Only closing tells of a file that was cut off.
+  // A truncated file is only detected at closing.
   if (gzclose(stream.release()) != Z_OK) throw error("one that was cut off");
   return text;
 }

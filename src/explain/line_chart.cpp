@@ -11,7 +11,7 @@
 namespace antegrad {
 namespace {
 
-// Light and dark variants of one hue each, told apart also by people who see few colours.
+// Light and dark variants of one hue each, also distinguishable with colour blindness.
 struct Colour {
   const char* light;
   const char* dark;
@@ -20,7 +20,7 @@ constexpr Colour kColours[] = {{"#1f6fd0", "#6aa9f4"}, {"#d9600a", "#f59b52"},
                                {"#1a8a57", "#4fc78e"}, {"#a83fa0", "#d98ad3"},
                                {"#8a6d00", "#d8b640"}, {"#c22f3f", "#f0808c"}};
 
-// Widths of letters are not known here; this is a fair guess for 12 px sans-serif.
+// The widths of letters are not known here; this is a good estimate for 12 px sans-serif.
 constexpr double kLetter = 6.6;
 constexpr double kLegendRow = 20;
 constexpr double kLabelRow = 15;
@@ -69,7 +69,7 @@ class Chart {
     bands();
     grid();
     for (const Guide& guide : options_.guides) draw_guide(guide);
-    // Dashes over a line leave it to be seen, a line over dashes does not.
+    // Dashed lines are drawn on top, so that they do not hide the lines below.
     for (const bool dashed : {false, true}) {
       for (size_t i = 0; i < series_.size(); ++i) {
         if (series_[i].dashed == dashed) line(i);
@@ -101,7 +101,7 @@ class Chart {
     if (options_.y_from_zero) y.include(0);
     x_ = make_axis(x.low, x.high, options_.x_unit, std::max(2, kWidth / 90));
     y_ = make_axis(y.low, y.high, options_.y_unit, std::max(2, kHeight / 60));
-    // The line may use the whole width: the x axis ends where the data end.
+    // The line may use the whole width: the x axis ends at the last data point.
     if (x.high > x.low) {
       x_.from = x.low - options_.x_margin * (x.high - x.low);
       x_.to = x.high + options_.x_margin * (x.high - x.low);
@@ -233,7 +233,8 @@ class Chart {
     }
   }
 
-  /// Beside the line, away from the nearer edge; below other labels that it would cover.
+  /// Labels a guide next to its line, away from the nearer edge and below labels that it would
+  /// cover.
   void label_guide(const Guide& guide) {
     if (!guide.vertical) {
       label(x_.pixel_to - 4, y_.pixel(guide.at) - 5, guide.label, "end");
@@ -244,7 +245,7 @@ class Chart {
     label(left ? x - 6 : x + 6, y_.pixel_to + 10, guide.label, left ? "end" : "start");
   }
 
-  /// A text over the lines, moved down until it covers no other one.
+  /// A text over the lines, moved down until it covers no other text.
   void label(double x, double y, const std::string& content, std::string_view anchor) {
     const double width = kLetter * static_cast<double>(content.size());
     const double from = anchor == "end" ? x - width : anchor == "middle" ? x - width / 2 : x;
@@ -261,7 +262,8 @@ class Chart {
     text(x, y, content, anchor, "label");
   }
 
-  /// The path of a series. Long ones keep the first, lowest, highest and last point of each pixel.
+  /// The path of a series. Long series keep the first, lowest, highest and last point of each
+  /// pixel.
   void line(size_t index) {
     const Series& series = series_[index];
     std::string path;
@@ -317,7 +319,7 @@ class Chart {
     for (size_t i = 0; i < length(series); ++i) {
       if (!is_drawn(series, i)) continue;
       if (series.dots) circle(i, alone ? 5 : 2.5, fmt::format("d{}", colour(index)));
-      // A dot is too small to meet with the mouse.
+      // A dot is too small to hover over.
       if (!alone && i < series.titles.size()) circle(i, 5, "hit");
     }
     if (!series.mark || *series.mark >= length(series) || !is_drawn(series, *series.mark)) return;

@@ -19,12 +19,12 @@ double share(const Pareto& pareto, const ParetoPoint& point) {
   return pareto.step == 0 ? 0 : static_cast<double>(point.extra) / static_cast<double>(pareto.step);
 }
 
-/// Indices of points, evenly spread over the peaks; the first and the last are among them.
+/// Indices of points, evenly spread over the peaks, including the first and the last.
 std::vector<size_t> spread(const std::vector<ParetoPoint>& points, size_t most) {
   std::vector<size_t> chosen;
   if (points.empty() || most == 0) return chosen;
   const auto width = static_cast<double>(points.front().peak - points.back().peak);
-  double next = 0;  // part of the width
+  double next = 0;  // as a share of the width
   for (size_t i = 0; i < points.size(); ++i) {
     const auto done = static_cast<double>(points.front().peak - points[i].peak);
     const bool last = i + 1 == points.size();
@@ -48,7 +48,7 @@ std::string title_of(const Pareto& pareto, const ParetoPoint& point) {
                      time_text(seconds(point.extra)), 100 * share(pareto, point));
 }
 
-/// Marks at one point become one: the second would cover the first.
+/// Merges marks at the same point, since the second would cover the first.
 std::vector<ParetoMark> merged(const std::vector<ParetoMark>& marks) {
   std::vector<ParetoMark> result;
   for (const ParetoMark& mark : marks) {

@@ -15,13 +15,13 @@ namespace {
 
 using nlohmann::json;
 
-/// Fields that to_text() writes itself, in this order; others are the caller's.
+/// Fields that to_text() writes itself, in this order. The caller may add others.
 constexpr const char* kFields[] = {"antegrad", "partitioner", "settings",  "budget_bytes",
                                    "effort",   "machine",     "symbols",   "scratch",
                                    "seconds",  "packings",    "simplify",  "saved",
                                    "packed",   "recomputed",  "peak_bytes"};
 
-/// Runs of each node in both halves, by Node::id, and which value stands for it.
+/// Counts the runs of each node in a half, by Node::id, with the value that identifies the node.
 void count_runs(const Graph& half, std::map<int32_t, std::pair<ValueId, int64_t>>& runs) {
   for (const Node& node : half.nodes) {
     if (node.op.traits().view) continue;

@@ -24,7 +24,7 @@ int64_t owned_bytes(const Graph& graph, ValueId id, const ByteRules& rules) {
   return owns ? storage_bytes(value.meta, rules) : 0;
 }
 
-/// What keeping a value for the backward takes.
+/// Bytes that a saved slot takes.
 int64_t bytes_of(const SavedSlot& slot, const Graph& forward, const ByteRules& rules) {
   if (slot.held_by_caller()) return 0;
   if (slot.form != SavedSlot::Form::generator_state) return owned_bytes(forward, slot.value, rules);
@@ -84,7 +84,7 @@ std::string table_of_saved(const PartitionStats& partition) {
 
 constexpr size_t kLargestGroups = 10;
 
-/// Operators of a group in the graph's order, repeated ones counted.
+/// The operators of a group in the order of the graph, with counts of repeated ones.
 std::string ops_text(const Graph& graph, const FusionGroup& group) {
   std::string text;
   for (size_t i = 0; i < group.nodes.size();) {

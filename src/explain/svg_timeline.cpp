@@ -13,7 +13,7 @@
 namespace antegrad {
 namespace {
 
-/// More would make the picture large, and lie too close for a mouse.
+/// More titles would make the file large, and lie too close to hover over.
 constexpr size_t kMostTitles = 3000;
 
 }  // namespace
@@ -22,7 +22,7 @@ LiveSeries live_series(std::string name, const Timeline& timeline) {
   LiveSeries series;
   series.name = std::move(name);
   std::set<int32_t> ran;  // nodes
-  bool open = false;      // the last stretch of series.again may go on
+  bool open = false;      // the last stretch of series.again may continue
   for (size_t i = 0; i < timeline.points.size(); ++i) {
     const Timeline::Point& point = timeline.points[i];
     series.live.push_back(point.live);
@@ -72,7 +72,7 @@ std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOp
       }
     }
     if (!live.live.empty()) {
-      // The last one lasts as long as the others.
+      // The last point is as wide as the others.
       line.x.push_back(place(live.live.size()));
       line.y.push_back(line.y.back());
     }

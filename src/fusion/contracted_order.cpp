@@ -43,8 +43,8 @@ bool ContractedOrder::kept_apart(int32_t from, int32_t to) {
   });
 }
 
-/// Collects what `start` reaches between the two, itself left out. False when it reaches `other`
-/// through something else, or on reaching the limit.
+/// Collects the vertices that `start` reaches between the two positions, without `start`. Returns
+/// false if it reaches `other` on another path, or if the limit is reached.
 bool ContractedOrder::search(int32_t start, int32_t other, bool forward,
                              std::vector<int32_t>& found) {
   const int32_t mark = ++searches_;
@@ -83,8 +83,8 @@ bool ContractedOrder::contract(int32_t a, int32_t b) {
   if (!search(from, to, /*forward=*/true, later)) return false;
   if (!search(to, from, /*forward=*/false, earlier)) return false;
 
-  // What leads to `to` goes before the two, what `from` leads to behind them, each in its old
-  // order; together they take the places that they had.
+  // Vertices that lead to `to` move before the two, and those that `from` leads to move after them,
+  // each set in its old order. Together they use the same positions.
   const auto by_position = [&](int32_t x, int32_t y) { return position_[x] < position_[y]; };
   std::sort(later.begin(), later.end(), by_position);
   std::sort(earlier.begin(), earlier.end(), by_position);
@@ -102,7 +102,7 @@ bool ContractedOrder::contract(int32_t a, int32_t b) {
 
 void ContractedOrder::unite(int32_t from, int32_t to, int32_t position) {
   const auto edges = [&](int32_t vertex) { return after_[vertex].size() + before_[vertex].size(); };
-  // The shorter lists go into the longer ones.
+  // Merges the shorter lists into the longer ones.
   const int32_t root = edges(from) >= edges(to) ? from : to;
   const int32_t gone = root == from ? to : from;
   parent_[gone] = root;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int32_t kLargestGroup = 64;
 
-/// Sizes and strides without dimensions that hold one element in memory.
+/// Sizes and strides, without dimensions that have one element in memory.
 std::pair<Shape, Shape> dims_in_memory(const TensorMeta& meta) {
   std::pair<Shape, Shape> dims;
   for (size_t i = 0; i < meta.sizes.size(); ++i) {
@@ -25,7 +25,7 @@ std::pair<Shape, Shape> dims_in_memory(const TensorMeta& meta) {
   return dims;
 }
 
-/// Whether `view` shows all elements of `base` in its order, some of them perhaps repeated.
+/// Whether `view` shows all elements of `base` in their order, possibly repeated.
 bool keeps_order(const TensorMeta& base, const TensorMeta& view) {
   if (!(base.offset == view.offset)) return false;
   const auto of_base = dims_in_memory(base);
@@ -42,12 +42,12 @@ bool keeps_order(const TensorMeta& base, const TensorMeta& view) {
   return in_a_row(of_base) && in_a_row(of_view) && elements(of_base) == elements(of_view);
 }
 
-/// A value as kernels see it: what made its elements, through views that only show them.
+/// A value as seen by kernels: its producer, through views that only show elements.
 struct Seen {
-  int32_t maker = -1;       ///< position of a node that is no such view; -1: an input
-  ValueId made = kNoValue;  ///< the value that it made
+  int32_t maker = -1;       ///< position of the producer, which is not such a view; -1: an input
+  ValueId made = kNoValue;  ///< the value that the producer returns
   bool reordered = false;
-  bool other_phase = false;  ///< one of the views is not of its maker's phase
+  bool other_phase = false;  ///< some view has another phase than the producer
 };
 
 class Grouping {
@@ -123,8 +123,8 @@ class Grouping {
     }
   }
 
-  /// Whether the rules for pairs allow that `user` reads its input `input` in the loop that makes
-  /// it.
+  /// Whether the rules for pairs allow `user` to read its input `input` in the loop of the
+  /// producer.
   bool may_share(int32_t user, size_t input) const {
     const Seen& seen = seen_[node(user).inputs[input]];
     const Node& maker = node(seen.maker);
@@ -139,7 +139,7 @@ class Grouping {
     return !seen.reordered || (readers_[seen.made].size() == 1 && !kept_[seen.made]);
   }
 
-  /// Of its first tensor output.
+  /// The device of the first tensor output.
   Device device_of(const Node& node) const {
     for (const ValueId id : node.outputs) {
       if (graph_.is_tensor(id)) {
@@ -149,7 +149,7 @@ class Grouping {
     return {};
   }
 
-  /// Edges between nodes that are no mere views. Notes the pairs that may be joined.
+  /// Edges between nodes that are not plain views. Also records the pairs that may be joined.
   std::vector<OrderEdge> dependences() {
     std::vector<OrderEdge> edges;
     IdMap<StorageId, std::vector<int32_t>> touched(graph_.values.size());
@@ -172,7 +172,7 @@ class Grouping {
     return edges;
   }
 
-  /// What writes memory runs behind all that touched it, and before all that will.
+  /// A node that writes memory runs after all earlier accesses, and before all later ones.
   void order_writes(int32_t user, IdMap<StorageId, std::vector<int32_t>>& touched,
                     std::vector<OrderEdge>& edges) const {
     for (const ValueId id : node(user).inputs) {
@@ -213,7 +213,7 @@ class Grouping {
     moved.clear();
   }
 
-  /// Whether nothing but these two groups reads what the first makes.
+  /// Whether only these two groups read the results of the first.
   bool read_only_by(ContractedOrder& order, int32_t made, int32_t user) const {
     for (const int32_t member : members_[made]) {
       for (const ValueId id : node(member).outputs) {
@@ -229,7 +229,7 @@ class Grouping {
   }
 
   FusionGroups result(ContractedOrder& order) const {
-    std::vector<std::pair<int32_t, int32_t>> by_position;  // where it runs, what stands for it
+    std::vector<std::pair<int32_t, int32_t>> by_position;  // position, representative
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto position = static_cast<int32_t>(i);
       if (!transparent_[i] && runs(position) && order.find(position) == position) {
@@ -256,7 +256,8 @@ class Grouping {
     return found;
   }
 
-  /// Memory that is only allocated, and views that change how elements are read, start no kernel.
+  /// Whether a node runs a kernel. Allocation of memory, and views that change how elements are
+  /// read, do not.
   bool runs(int32_t position) const {
     return !node(position).op.traits().view &&
            (loops_[position] || !(node_cost(graph_, node(position), symbols_) == NodeCost{}) ||
@@ -305,7 +306,7 @@ class Grouping {
     }
     std::sort(reads.begin(), reads.end());
     for (size_t i = 0; i < reads.size(); ++i) {
-      // Of what is read in several ways the one that reads most, which sorting put last.
+      // Of several reads of one value, the largest counts; sorting put it last.
       if (i + 1 == reads.size() || reads[i + 1].first != reads[i].first) {
         group.bytes_read += reads[i].second;
       }
@@ -315,10 +316,10 @@ class Grouping {
   const Graph& graph_;
   const std::vector<int64_t>& symbols_;
   IdMap<ValueId, Seen> seen_;
-  IdMap<ValueId, std::vector<int32_t>> readers_;  // of what a node or an input made
-  IdMap<ValueId, bool> kept_;                     // the same: an output shows it
+  IdMap<ValueId, std::vector<int32_t>> readers_;  // of results of nodes, and of inputs
+  IdMap<ValueId, bool> kept_;                     // of the same: whether an output shows it
   std::vector<bool> transparent_;                 // by position
-  std::vector<std::optional<Loops>> loops_;       // by position; of a group at what stands for it
+  std::vector<std::optional<Loops>> loops_;  // by position; those of a group at its representative
   std::vector<int32_t> in_group_;
   std::vector<bool> reordered_;
   std::vector<std::vector<int32_t>> members_;

@@ -23,7 +23,7 @@ int64_t count(const Sizes& sizes) {
   return elements;
 }
 
-/// Elements that each tensor output has; nothing when they differ, or there is none.
+/// The number of elements of each tensor output; nothing if the outputs differ or there is none.
 std::optional<int64_t> elements_made(const Graph& graph, const Node& node,
                                      const std::vector<int64_t>& symbols) {
   std::optional<int64_t> made;
@@ -37,8 +37,8 @@ std::optional<int64_t> elements_made(const Graph& graph, const Node& node,
   return made;
 }
 
-/// By dimension, whether it is reduced: argument 1 of all reductions that have dimensions. Nothing
-/// when a graph does not tell.
+/// By dimension, whether it is reduced: argument 1 of all reductions over dimensions. Nothing if
+/// the graph does not say.
 std::optional<std::vector<bool>> reduced_dims(const Node& node, size_t rank) {
   if (node.args.size() < 2) return {};
   std::vector<int64_t> dims;
@@ -70,7 +70,7 @@ std::optional<Loops> reduction_loops(const Graph& graph, const Node& node, int64
   if (made == 1) return rows;
   const auto reduced = reduced_dims(node, sizes.size());
   if (!reduced) return {};
-  // Dimensions of size 1 are where one likes.
+  // Dimensions of size 1 fit at any position.
   std::vector<bool> order;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] != 1) order.push_back((*reduced)[i]);

@@ -3,7 +3,7 @@
 namespace antegrad {
 namespace {
 
-/// `key_of(id)`: where the last use of a value is noted.
+/// `key_of(id)` is the key under which the last use of a value is recorded.
 template <class Key, class KeyOf>
 IdMap<Key, int32_t> last_positions(const Graph& graph, Uses uses, bool making_counts,
                                    KeyOf key_of) {

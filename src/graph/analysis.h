@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// Who makes and who reads the values of a graph, what values are computed from, and what is
-/// computed from them. Passes, partitioners and programs ask here.
+/// Producers and uses of the values of a graph, and reachability in both directions. Used by
+/// passes, partitioners and programs.
 ///
-/// Nodes are positions in Graph::nodes; -1 stands for no node. Answers describe the graph as it was
-/// when they were made. Graphs must be verified. All functions take time linear in the size of the
-/// graph. What a single node may do is told by OpTraits::has_side_effects(),
+/// Nodes are given by their position in Graph::nodes; -1 stands for no node. Results describe the
+/// graph at the time of the call. Graphs must be verified. All functions are linear in the size of
+/// the graph. For properties of a single node see OpTraits::has_side_effects(),
 /// OpTraits::repeatable(), Node::must_run_once() and Node::repeatable().
 
 #include <algorithm>
@@ -39,12 +39,12 @@ class Rows {
 
 // --- definitions and uses -----------------------------------------------------------------------
 
-/// The node that makes a value; -1 for inputs of the graph.
+/// The producer of each value; -1 for inputs of the graph.
 IdMap<ValueId, int32_t> producers(const Graph& graph);
-/// The position of a value in Graph::inputs, or -1.
+/// The position of each value in Graph::inputs, or -1.
 IdMap<ValueId, int32_t> input_positions(const Graph& graph);
 
-/// Whether a value is an output of a kind that `counts` accepts.
+/// Whether each value is an output of a kind that `counts` accepts.
 template <class Counts>
 IdMap<ValueId, bool> output_values(const Graph& graph, Counts counts) {
   IdMap<ValueId, bool> found(graph.values.size(), false);
@@ -53,28 +53,29 @@ IdMap<ValueId, bool> output_values(const Graph& graph, Counts counts) {
   }
   return found;
 }
-/// Whether a value is an output.
+/// Whether each value is an output.
 IdMap<ValueId, bool> output_values(const Graph& graph);
 
-/// What is a use. An output of the graph is one behind all nodes, at position Graph::nodes.size().
+/// What counts as a use. An output of the graph is a use after all nodes, at position
+/// Graph::nodes.size().
 enum class Uses : uint8_t { by_nodes, by_nodes_and_outputs };
-/// Position of the last use of a value; -1 if there is none.
+/// The position of the last use of each value; -1 if there is none.
 IdMap<ValueId, int32_t> last_uses(const Graph& graph, Uses uses);
-/// Position of the last use of a value of that storage, or of the node that makes its
-/// last value if that comes later; -1 for inputs without a use.
+/// The position of the last use of any value of each storage, or of the producer of its last value
+/// if that is later; -1 for unused inputs.
 IdMap<StorageId, int32_t> last_storage_uses(const Graph& graph, Uses uses);
 
 // --- reachability -------------------------------------------------------------------------------
 
-/// Whether one of these values is marked; kNoValue is not.
+/// Whether any of these values is marked. kNoValue is not.
 template <class Ids, class Marks>
 bool any_marked(const Ids& ids, const Marks& marked) {
   return std::any_of(ids.begin(), ids.end(), [&](auto id) { return id >= 0 && marked[id]; });
 }
 
-/// Backward reachability over the first `count` of anything that reads values: `reads[i]` are the
-/// values that i reads. Asks `runs(i)` from the last to the first, marks in `needed` what those
-/// read that run, and returns which these are. `runs` may look at the marks made so far.
+/// Backward reachability over the first `count` readers: `reads[i]` are the values that reader i
+/// reads. Calls `runs(i)` from the last to the first, marks in `needed` the values that running
+/// readers read, and returns which readers run. `runs` may use the marks so far.
 template <class Reads, class Marks, class Runs>
 std::vector<bool> needed_items(int32_t count, const Reads& reads, Marks& needed, Runs runs) {
   std::vector<bool> running(count, false);
@@ -86,7 +87,7 @@ std::vector<bool> needed_items(int32_t count, const Reads& reads, Marks& needed,
   return running;
 }
 
-/// The same over the nodes of a graph.
+/// The same for the nodes of a graph.
 template <class Runs>
 std::vector<bool> needed_nodes(const Graph& graph, IdMap<ValueId, bool>& needed, Runs runs) {
   struct Inputs {
@@ -95,13 +96,12 @@ std::vector<bool> needed_nodes(const Graph& graph, IdMap<ValueId, bool>& needed,
   };
   return needed_items(static_cast<int32_t>(graph.nodes.size()), Inputs{graph.nodes}, needed, runs);
 }
-/// The nodes from which the values marked in `needed` are computed, whose inputs get marked too.
-/// Tokens are values here: a draw is needed by what draws after it.
+/// The nodes on which the values marked in `needed` depend. Marks the inputs of these nodes as
+/// well. Tokens count as values: a draw is needed by later draws.
 std::vector<bool> needed_nodes(const Graph& graph, IdMap<ValueId, bool>& needed);
 
 /// Forward reachability: the nodes that read a value marked in `values`, or for which
-/// `starts(position)` is true. Their results get marked too; their tokens do not, since order is no
-/// data.
+/// `starts(position)` is true. Marks their results, but not their tokens, which carry no data.
 template <class Starts>
 std::vector<bool> dependent_nodes(const Graph& graph, IdMap<ValueId, bool>& values, Starts starts) {
   std::vector<bool> dependent(graph.nodes.size(), false);

@@ -10,7 +10,7 @@
 namespace antegrad {
 namespace {
 
-// Floats are told apart by their bits: NaN must equal itself and -0 must not equal 0.
+// Compares floats by their bits: NaN equals itself, and -0 differs from 0.
 bool same_bits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }

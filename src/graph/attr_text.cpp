@@ -20,7 +20,7 @@ std::string number_text(double value) {
     return bits == kUsual ? "nan" : fmt::format("nan(0x{:016x})", bits);
   }
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  std::string text = fmt::format("{}", value);  // the shortest digits that read back the same
+  std::string text = fmt::format("{}", value);  // the shortest digits that parse to the same value
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Form = SavedSlot::Form;
 
-/// Whether the backward reads a value in another way than through views of it.
+/// Whether the backward reads a value other than through views of it.
 IdMap<ValueId, bool> read_directly(const Graph& backward) {
   IdMap<ValueId, bool> read = output_values(backward);
   for (const Node& node : backward.nodes) {
@@ -141,8 +141,8 @@ class CallPlanner {
   CallPlan plan_;
   std::unordered_map<ValueId, int32_t> primal_of_;
   std::unordered_map<int32_t, int32_t> mutation_of_;  // by primal
-  std::unordered_map<ValueId, int32_t> written_of_;   // new values: their mutation
-  std::unordered_map<ValueId, int32_t> handed_of_;    // with memory of their own
+  std::unordered_map<ValueId, int32_t> written_of_;   // new values: index of their mutation
+  std::unordered_map<ValueId, int32_t> handed_of_;    // those with their own memory
   std::unordered_map<StorageId, int32_t> handed_of_storage_;
 };
 

@@ -1,5 +1,5 @@
-// Each entry is a line: its kind, then its fields in the order of the tables below, those that have
-// their default left out. A field is `name=value`; a flag is its name alone.
+// Each entry is one line: its kind, then its fields in the order of the tables below, without
+// fields that have their default. A field is `name=value`; a flag is its name alone.
 
 #include <array>
 #include <string>
@@ -62,7 +62,7 @@ struct Field {
 template <class Record, class Value>
 Field(const char*, Value Record::*) -> Field<Record, Value>;
 
-struct Alone {  // an entry that is one number
+struct Alone {  // an entry that is a single number
   int32_t index = -1;
 };
 
@@ -151,7 +151,7 @@ void read_entry(TextCursor& cursor, Record& record) {
   read_record(cursor, record);
 }
 
-/// The kinds of entries, in the order in which they are written.
+/// The kinds of entries in the order of the text.
 constexpr auto kKinds =
     std::tuple(Field{"handed_out", &CallPlan::handed_out}, Field{"mutation", &CallPlan::mutations},
                Field{"version_bump", &CallPlan::version_bumps},

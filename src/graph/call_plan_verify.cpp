@@ -21,8 +21,8 @@ bool is_index(int32_t index, const std::vector<T>& of) {
   return index >= 0 && std::cmp_less(index, of.size());
 }
 
-/// The rules, each stated by what it says when it is broken. They look at the graphs anew and share
-/// no code with plan_call().
+/// One function per rule, whose error message states the rule. The rules inspect the graphs again
+/// and share no code with plan_call().
 class PlanVerifier {
  public:
   PlanVerifier(const CallPlan& plan, const Graph& forward, const Graph& backward,
@@ -137,7 +137,7 @@ class PlanVerifier {
     require(raw || value.kind == ValueKind::tensor, "numbers and states are kept raw", what);
   }
 
-  /// No result, base or input shares the memory of what is donated, and no other slot does.
+  /// No result, base, input or other slot shares the memory of a donated slot.
   void nobody_sees_what_is_donated(const SavedSlot& slot) const {
     const Value& value = forward_.value(slot.value);
     if (!slot.donated() || slot.form != Form::raw || value.kind != ValueKind::tensor) return;

@@ -22,7 +22,7 @@ Shape contiguous_strides(const Shape& sizes) {
   IntExpr step = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = step;
-    // A symbol never stands for 0: a program of size 0 is captured on its own.
+    // A symbol never stands for 0: a size of 0 gets a program of its own.
     if (sizes[i] != IntExpr(0)) step = step * sizes[i];
   }
   return strides;

@@ -93,15 +93,15 @@ struct Node {
   }
   std::span<const ValueId> token_inputs() const { return std::span(inputs).last(tokens); }
 
-  /// It runs exactly once per call, whether or not something reads its results: it has side effects
-  /// or advances a token. This is for analyses that do not follow tokens. Others keep a node of
-  /// which a token is needed anyway, and need OpTraits::has_side_effects() only; in particular a
-  /// draw that is replayed makes a token that nothing reads.
+  /// Whether it runs exactly once per call, even if nothing reads its results: it has side effects
+  /// or advances a token. For analyses that do not follow tokens. Analyses that do keep a node
+  /// whose token is needed, and only need OpTraits::has_side_effects(); in particular, a repeated
+  /// draw has a token that nothing reads.
   bool must_run_once() const { return tokens > 0 || op.traits().has_side_effects(); }
-  /// A second run changes nothing else and gives what the first one gave, as far as that had been
-  /// written: OpTraits::repeatable(), memory that nobody has written, and replayable().
+  /// Whether a second run changes nothing and gives the same bits, as far as the first run wrote
+  /// them: OpTraits::repeatable(), uninitialised memory, and replayable().
   bool repeatable() const;
-  /// A draw that gives the same bits again from the saved states of its generators.
+  /// Whether it is a draw that gives the same bits again from the saved states of its generators.
   bool replayable() const;
 
   friend bool operator==(const Node&, const Node&) = default;
@@ -229,22 +229,22 @@ struct Graph {
   std::vector<std::string> opaque_names;
   std::vector<int32_t>
       blocks;  ///< checkpoints, each given by the enclosing one (-1 for none), which comes earlier
-  IdMap<ValueId, Value> values;  ///< entries that no node mentions are dead
+  IdMap<ValueId, Value> values;  ///< entries that no node refers to are dead
   std::vector<Input> inputs;
   std::vector<Node> nodes;  ///< in execution order
   std::vector<Output> outputs;
 
   const Value& value(ValueId id) const { return values[id]; }
   Value& value(ValueId id) { return values[id]; }
-  /// Appends a value, which then owns its storage, and returns its id.
+  /// Appends a value that owns its storage, and returns its id.
   ValueId add(Value value);
   ValueId add_tensor(TensorMeta meta) { return add({ValueKind::tensor, std::move(meta), {}, {}}); }
   ValueId add_token() { return add({ValueKind::token, {}, {}, {}}); }
   /// False for kNoValue.
   bool is_tensor(ValueId id) const { return id != kNoValue && value(id).kind == ValueKind::tensor; }
-  /// Whether the memory of the value is its own, and it is not a view of another.
+  /// Whether the value owns its storage, that is, it is not a view of another one.
   bool owns_storage(ValueId id) const { return value(id).storage == StorageId(id); }
-  /// The value that owns the memory of this one: for a view its base.
+  /// The value that owns the storage of this one: for a view its base.
   ValueId base(ValueId id) const {
     const StorageId storage = value(id).storage;
     return storage.valid() ? ValueId(storage) : id;
@@ -261,7 +261,7 @@ int64_t generator_state_bytes(std::string_view generator);
 /// Gives each node its position as id, unless all nodes have ids already.
 void number_nodes(Graph& graph);
 
-/// Removes the nodes at whose positions `dead` is true.
+/// Removes the nodes for whose positions `dead` is true.
 void erase_nodes(Graph& graph, const std::vector<bool>& dead);
 
 /// The least id that is greater than those of all nodes.

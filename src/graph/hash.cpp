@@ -12,8 +12,8 @@
 namespace antegrad {
 namespace {
 
-/// Writes what is hashed as bytes: each item has a fixed length or is led by its length, so that
-/// no two graphs write the same bytes.
+/// Writes the graph as bytes to hash. Each item has a fixed length or is preceded by its length, so
+/// that different graphs give different bytes.
 class Serialiser {
  public:
   void graph(const Graph& graph) {
@@ -101,7 +101,7 @@ class Serialiser {
   }
   void numbers(auto... values) { (number(values), ...); }
 
-  /// A number for what is met for the first time, the same number ever after.
+  /// Numbers by first occurrence.
   using Numbering = std::unordered_map<int32_t, int32_t>;
   static int32_t renumbered(Numbering& numbers, int32_t id) {
     return numbers.emplace(id, static_cast<int32_t>(numbers.size())).first->second;

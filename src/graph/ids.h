@@ -1,8 +1,7 @@
 #pragma once
 
 /// \file
-/// Ids of values and storages, and vectors that are indexed by them. Positions in lists are plain
-/// integers.
+/// Ids of values and storages, and vectors indexed by them. Positions in lists are plain integers.
 
 #include <compare>
 #include <cstddef>
@@ -17,8 +16,8 @@
 
 namespace antegrad {
 
-/// The number of a thing of one kind; -1 for none. Ids of different kinds convert into each other
-/// only explicitly, and integers do not convert at all, except for literals.
+/// The number of an item of one kind; -1 for none. Ids of different kinds only convert into each
+/// other explicitly. Integers do not convert, except literals.
 template <class Kind>
 class Id {
  public:
@@ -34,7 +33,7 @@ class Id {
   }
 
   constexpr int32_t number() const { return number_; }
-  /// As an index. The id must be valid.
+  /// The id as an index. It must be valid.
   constexpr size_t index() const { return static_cast<size_t>(number_); }
   constexpr bool valid() const { return number_ >= 0; }
   constexpr Id& operator++() { return *this = from(number_ + 1); }
@@ -57,7 +56,7 @@ template <class Kind>
 std::ostream& operator<<(std::ostream& out, Id<Kind> id) {
   return out << id.number();
 }
-/// For nlohmann::json.
+/// Conversion for nlohmann::json.
 template <class Json, class Kind>
 void to_json(Json& json, Id<Kind> id) {
   json = id.number();
@@ -67,7 +66,7 @@ void from_json(const Json& json, Id<Kind>& id) {
   id = Id<Kind>::from(json.template get<int32_t>());
 }
 
-/// A vector with an entry for each id, by id.
+/// A vector with one entry per id.
 template <class Id, class T>
 class IdMap : public std::vector<T> {
   using Entries = std::vector<T>;
@@ -96,7 +95,7 @@ class IdMap : public std::vector<T> {
     Iterator begin() const { return first; }
     Iterator end() const { return last; }
   };
-  /// All ids, ascending, to loop over. Entries that the loop adds do not count.
+  /// All ids in ascending order, for loops. Excludes entries added by the loop.
   Ids ids() const { return {{0}, {Id(this->size())}}; }
 };
 

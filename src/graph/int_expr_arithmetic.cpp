@@ -52,12 +52,12 @@ int64_t floor_remainder(int64_t a, int64_t b) {
 
 namespace {
 
-// Sizes have a handful of monomials. The bound only keeps a hostile text from expanding for ever.
+// Sizes have a handful of monomials. The bound stops malicious text from expanding without end.
 constexpr size_t kMaxMonomials = 4096;
 
 using Atoms = std::vector<IntExpr>;
 
-// Graded lexicographic: a monomial order, which long division needs to come to an end.
+// Graded lexicographic: a monomial order, which makes long division terminate.
 bool comes_first(const Atoms& a, const Atoms& b) {
   if (a.size() != b.size()) return a.size() > b.size();
   return a < b;
@@ -104,7 +104,7 @@ Polynomial product(const Polynomial& a, const Polynomial& b) {
   return collected(std::move(terms));
 }
 
-/// a / b when that is a monomial with an integer coefficient.
+/// a / b if the result is a monomial with an integer coefficient.
 std::optional<Monomial> quotient(const Monomial& a, const Monomial& b) {
   if (floor_remainder(a.coefficient, b.coefficient) != 0) return std::nullopt;
   if (!std::includes(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end())) {
@@ -121,7 +121,7 @@ struct Division {
   Polynomial rest;  // a = quotient * b + rest
 };
 
-/// By one symbolic monomial: takes out the parts that it divides.
+/// Division by one symbolic monomial: extracts the terms that it divides.
 Division divide_by_monomial(const Polynomial& a, const Monomial& b) {
   Division result;
   for (const Monomial& term : a) {
@@ -135,7 +135,7 @@ Division divide_by_monomial(const Polynomial& a, const Monomial& b) {
   return result;
 }
 
-/// By a symbolic sum: only a division without rest is of use.
+/// Division by a symbolic sum, which is only useful without remainder.
 Division divide_exactly(const Polynomial& a, const Polynomial& b) {
   Division result{{}, a};
   while (!result.rest.empty()) {
@@ -152,8 +152,8 @@ Division divide_exactly(const Polynomial& a, const Polynomial& b) {
 Division divide(const Polynomial& a, const Polynomial& b) {
   if (b.size() > 1) return divide_exactly(a, b);
   if (!b.front().atoms.empty()) return divide_by_monomial(a, b.front());
-  // By a number: each coefficient gives its whole part, so that (s0 - 1) // 2 + 1 and
-  // (s0 + 1) // 2 become the same.
+  // Division by a number: extracts the whole part of each coefficient, so that (s0 - 1) // 2 + 1
+  // and (s0 + 1) // 2 become equal.
   const int64_t divisor = b.front().coefficient;
   Division result;
   for (const Monomial& term : a) {
@@ -165,7 +165,7 @@ Division divide(const Polynomial& a, const Polynomial& b) {
   return result;
 }
 
-/// Divides a and the number b by their greatest common divisor, which is returned.
+/// Divides a and the number b by their greatest common divisor, and returns it.
 int64_t reduce(Polynomial& a, Polynomial& b) {
   if (b.size() != 1 || !b.front().atoms.empty()) return 1;
   int64_t divisor = b.front().coefficient;
@@ -298,7 +298,7 @@ IntExpr IntExpr::Term::extremum(Kind kind, const IntExpr& a, const IntExpr& b) {
     }
   }
   if (kept.size() == 1) return kept.front();
-  // A number comes last, as people write it.
+  // Constants come last, as is usual in text.
   std::sort(kept.begin(), kept.end(), [](const IntExpr& x, const IntExpr& y) {
     return x.is_constant() == y.is_constant() ? x < y : y.is_constant();
   });

@@ -9,8 +9,8 @@
 namespace antegrad {
 namespace {
 
-/// A negative number, or a product with one in front: printed as a subtraction. The smallest number
-/// has no positive counterpart to subtract.
+/// A negative number, or a product with a negative factor in front: printed as a subtraction. The
+/// smallest number has no positive counterpart and cannot be subtracted.
 bool is_negative(const IntExpr& expr) {
   const IntExpr& factor = expr.kind() == IntExpr::Kind::mul ? expr.operands().front() : expr;
   return factor.is_constant() && factor.constant() < 0 &&
@@ -60,7 +60,7 @@ std::string call_text(const IntExpr& expr, const char* function) {
   return text + ")";
 }
 
-/// Recursive descent over the printed form, with the usual precedence and any parentheses.
+/// Recursive descent parser of the printed form, with the usual precedence and any parentheses.
 class Parser {
  public:
   explicit Parser(std::string_view& text) : text_(text) {}
@@ -79,7 +79,7 @@ class Parser {
   }
 
  private:
-  // Deep enough for every expression that sizes make, shallow enough for the stack.
+  // Deep enough for every expression in sizes, and shallow enough for the stack.
   static constexpr int kMaxDepth = 256;
 
   IntExpr product() {

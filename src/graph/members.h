@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The members of the records that graphs and attributes consist of, in one order, for what visits
-/// all of them: hashes and the packed form.
+/// Lists the members of the records that make up graphs and attributes, in one order, for code that
+/// visits all of them: hashes and the packed form.
 
 #include <tuple>
 

@@ -18,7 +18,7 @@ bool is_word(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), text::is_name_character);
 }
 
-/// Splits "namespace::base.overload" after the base; throws GraphError when it has another form.
+/// The base of "namespace::base.overload". Throws GraphError for a name of another form.
 std::string_view checked_base_name(std::string_view name) {
   const size_t colons = name.find("::");
   const size_t dot = name.rfind('.');
@@ -36,11 +36,11 @@ std::string_view checked_base_name(std::string_view name) {
 
 }  // namespace
 
-/// Owns every description that was ever published; nothing is freed before the process ends.
+/// Owns all published descriptions and never frees them.
 class OpRegistry {
  public:
   static OpRegistry& instance() {
-    // Never destroyed: static graphs may print themselves while the process ends.
+    // Never destroyed: static graphs may be printed at process exit.
     static auto* registry = new OpRegistry;
     return *registry;
   }
@@ -79,7 +79,7 @@ class OpRegistry {
     const std::scoped_lock lock(mutex_);
     OpInfo merged = op.info();
     if (merged.arg_names_declared) return;
-    // Calls differ in which arguments are tensors, so hints add up position by position.
+    // Calls differ in which arguments are tensors, so hints are merged by position.
     bool learned = false;
     if (merged.arg_names.size() < names.size()) merged.arg_names.resize(names.size());
     for (size_t i = 0; i < names.size(); ++i) {

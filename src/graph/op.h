@@ -22,8 +22,8 @@ namespace antegrad {
 class Op;
 class OpRegistry;
 
-/// What is true of an operator: the columns of the table that are flags. If all are as below,
-/// nothing is known, and readers must be conservative. In brackets: who reads it, beside the
+/// Properties of an operator: the columns of the table that are flags. The defaults below mean that
+/// nothing is known, and readers must be conservative. In brackets: the readers, besides the
 /// verifier.
 struct OpTraits {
   /// the table or the dispatcher describes it [CSE, rules of the minimum cut]
@@ -98,49 +98,50 @@ struct OpTraits {
   /// more than reading its inputs. Random operators may be fusible too.
   bool fusible() const { return fuses || pointwise || view || factory || (known && !reads_data); }
 
-  /// A run changes more than its outputs: the world outside (`effect`), what other ranks wait for
-  /// (`collective`), the memory of an input (`mutates`). Such a node runs even if nothing reads its
-  /// outputs, never twice, and is not merged with another one. That a random draw advances its
-  /// generator is not a side effect: tokens say it.
+  /// Whether a run changes more than its outputs: outside state (`effect`), ranks that wait for it
+  /// (`collective`), or the memory of an input (`mutates`). Such a node runs even if nothing reads
+  /// its outputs, never runs twice, and is not merged with another one. Advancing a generator is
+  /// not a side effect; tokens express it.
   bool has_side_effects() const { return effect || collective || mutates; }
-  /// A second run on the same inputs gives the same bits and changes nothing else. For operators
+  /// Whether a second run on the same inputs gives the same bits and changes nothing. For operators
   /// that are not `known` this is a guess.
   bool repeatable() const { return deterministic && !random && !has_side_effects(); }
-  /// Returns memory that nobody has written (empty, empty_like): it has no bits to keep.
+  /// Whether it returns uninitialised memory (empty, empty_like), which has no bits to preserve.
   bool uninitialized() const {
     return !deterministic && !random && !has_side_effects() && (factory || !reads_data);
   }
 };
 
-/// The factory that makes from numbers what an operator makes from a tensor's metadata. Factories
-/// take (size, [strides,] [fill,] dtype, layout, device, pin_memory).
+/// The factory that creates the operator's result from numbers instead of a tensor's metadata.
+/// Factories take (size, [strides,] [fill,] dtype, layout, device, pin_memory).
 struct Factory {
   std::string_view name = {};  ///< "aten::zeros.default"
-  int32_t fill = -1;           ///< the operator's argument that is the fill value, -1 for none
-  bool takes_strides = false;  ///< others make contiguous tensors
+  int32_t fill = -1;  ///< position of the fill value in the operator's arguments, -1 if none
+  bool takes_strides = false;  ///< other factories make contiguous tensors
 };
 
-/// A write through a view that does not keep eager's bits, as an error names it.
+/// A write through a view that does not have eager's bits, in the words of the error.
 struct InexactWrite {
   std::string_view view = {};  ///< "unfold"
-  std::string_view part = {};  ///< what is written: "windows that" unfold() shows
+  std::string_view part = {};  ///< the written part: "windows that" unfold() shows
 };
 
-/// A row of the table of operators (op_traits_table.h). Most need the first two columns.
+/// A row of the table of operators (op_traits_table.h). Most rows need only the first two columns.
 struct OpRow {
-  /// Base name, without namespace for aten, else "namespace::name".
+  /// Base name: without namespace for aten, otherwise "namespace::name".
   std::string_view name = {};
   OpTraits traits = {};
   /// Overloads whose in-place form takes the same arguments, separated by blanks: "Tensor Scalar";
-  /// "default=Tensor" where the in-place overload has another name. Becomes OpInfo::inplace_name.
+  /// "default=Tensor" if the in-place overload has another name. Becomes OpInfo::inplace_name.
   std::string_view inplace = {};
-  /// For operators that read sizes only. The pass size_only_inputs puts it in their place.
+  /// For operators that read only sizes: the factory that the pass size_only_inputs replaces them
+  /// by.
   Factory factory = {};
-  /// The operator, with the same arguments and results, whose kernel programs call for the default
-  /// overload, since its own cannot run in a program (ops/own_kernels.cpp).
+  /// The operator with the same arguments and results whose kernel programs call for the default
+  /// overload, since its own kernel cannot run in a program (ops/own_kernels.cpp).
   std::string_view kernel = {};
-  /// Set if functionalisation calls it to bring back what was written through a view, and that
-  /// rounds. Capture refuses such a write.
+  /// Set if functionalisation calls it to write a view's value back, and the result would be
+  /// rounded. Capture refuses such a write.
   InexactWrite inexact_write = {};
 };
 
@@ -150,10 +151,10 @@ struct OpInfo {
   std::string base_name;  ///< "aten::add"
   OpTraits traits;
   std::vector<std::string> arg_names;  ///< schema argument names; empty if unknown
-  /// The in-place form that takes the same arguments and writes input 0 ("aten::add_.Tensor").
-  /// From the table; empty if there is none.
+  /// The in-place form with the same arguments, which writes input 0 ("aten::add_.Tensor"). From
+  /// the table; empty if there is none.
   std::string inplace_name;
-  const OpRow* row = nullptr;       ///< never null in Op::info(); an empty one for others
+  const OpRow* row = nullptr;  ///< never null in Op::info(); an empty row for operators without one
   bool arg_names_declared = false;  ///< set by Op::declare; otherwise names are hints for printing
 };
 
@@ -193,7 +194,7 @@ class Op {
   Entry* entry_ = nullptr;
 };
 
-/// The table's row for a base name ("aten::mm"), or an empty one.
+/// The row of the table for a base name ("aten::mm"), or an empty one.
 const OpRow& op_row(std::string_view base_name);
 
 /// The built-in table's traits for a base name ("aten::mm"), or {known = false}. In-place forms

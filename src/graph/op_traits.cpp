@@ -22,7 +22,7 @@ const OpRow& op_row(std::string_view base_name) {
 
 OpTraits builtin_traits(std::string_view base_name) {
   const auto* row = &op_row(base_name);
-  // "aten::add_" is "aten::add" written in place; "aten::__lshift__" is a name of its own.
+  // "aten::add_" is the in-place form of "aten::add"; "aten::__lshift__" is a name of its own.
   const bool in_place = row->name.empty() && base_name.ends_with('_') && !base_name.ends_with("__");
   if (in_place) row = &op_row(base_name.substr(0, base_name.size() - 1));
   OpTraits traits = row->traits;

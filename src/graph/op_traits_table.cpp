@@ -7,7 +7,7 @@ constexpr Factory kZeros{"aten::zeros.default"};
 constexpr Factory kOnes{"aten::ones.default"};
 constexpr Factory kEmpty{.name = "aten::empty_strided.default", .takes_strides = true};
 
-// Everything but the pointwise operators.
+// All operators except pointwise ones.
 constexpr OpRow kOpRows[] = {
     // Matrix products, convolutions, recurrent cells.
     {"mm", kCompute | kBlas},
@@ -57,8 +57,7 @@ constexpr OpRow kOpRows[] = {
     {"_thnn_fused_gru_cell"},
     {"_thnn_fused_gru_cell_backward"},
 
-    // Attention. Kernels that can drop out draw from the generator; their backward replays the
-    // seed.
+    // Attention. Kernels with dropout draw from the generator; their backward reuses the seed.
     {"_scaled_dot_product_flash_attention_for_cpu", kCompute},
     {"_scaled_dot_product_flash_attention_for_cpu_backward", kCompute},
     {"_scaled_dot_product_flash_attention", kCompute | kRandom},
@@ -74,7 +73,7 @@ constexpr OpRow kOpRows[] = {
     {"_efficient_attention_forward", kCompute | kRandom},
     {"_efficient_attention_backward", kCompute | kNotSame},
 
-    // Of antegrad itself.
+    // antegrad's own operators.
     {"antegrad::offload", kLeavesDevice},
     {"antegrad::fetch", kLeavesDevice},
     {"antegrad::opaque", kNamesCode},
@@ -197,7 +196,7 @@ constexpr OpRow kOpRows[] = {
     {"lift_fresh", kView | kNoOp},
     {"flatten", kView | kNoOp},
     {"unflatten", kView | kNoOp},
-    // These also change how the memory is to be read, which metadata do not show.
+    // These also reinterpret the memory, which metadata do not show.
     {"view_as_real", kView},
     {"view_as_complex", kView},
     {"_conj", kView | kTogglesConj},
@@ -207,7 +206,7 @@ constexpr OpRow kOpRows[] = {
     {"prims::view_of", kView | kNoOp},
     {"prims::broadcast_in_dim", kView | kNoOp},
 
-    // Factories. Fresh memory holds other bits each time.
+    // Factories. Uninitialised memory has other bits each time.
     {"zeros", kFactory},
     {"ones", kFactory},
     {"full", kFactory},
@@ -262,7 +261,7 @@ constexpr OpRow kOpRows[] = {
     {"_sample_dirichlet", kRandom},
     {"_standard_gamma_grad"},
 
-    // Indexing. Accumulation into shared places runs in an order of its own on CUDA.
+    // Indexing. On CUDA, accumulation into shared elements runs in no fixed order.
     {"embedding", kGathers},
     {"embedding_dense_backward", kNotSame},
     {"_embedding_bag"},
@@ -303,7 +302,7 @@ constexpr OpRow kOpRows[] = {
     {.name = "unfold_backward", .inexact_write = {"unfold", "windows that"}},
     {"as_strided_copy"},
 
-    // Moving data about.
+    // Data movement.
     {"cat", kFusesInputs},
     {"stack"},
     {"repeat"},
@@ -394,7 +393,7 @@ constexpr OpRow kOpRows[] = {
     {"_amp_foreach_non_finite_check_and_unscale", kReduction},
     {"_amp_update_scale"},
 
-    // Acts on the world.
+    // Effects.
     {"_assert_async", kEffect},
     {"_functional_assert_async", kEffect},
     {"_assert_scalar", kEffect},
@@ -402,11 +401,11 @@ constexpr OpRow kOpRows[] = {
     {"_print", kEffect},
     {"record_stream", kEffect},
 
-    // Writes its input; gone after functionalisation.
+    // Writes its input; removed by functionalisation.
     {"set_", kMutates},
     {"resize_", kMutates},
 
-    // Collectives, in the order that all ranks agreed on.
+    // Collectives, which all ranks must run in the same order.
     {"_c10d_functional::all_reduce", kCollective},
     {"_c10d_functional::all_reduce_coalesced", kCollective},
     {"_c10d_functional::all_gather_into_tensor", kCollective},

@@ -1,11 +1,11 @@
 #pragma once
 
 /// \file
-/// The table of operators: one row per operator, by functional base name. It has what is special
-/// about one operator and needs no libtorch; OpRow and OpTraits (op.h) describe its columns.
-///
-/// Rows are in op_traits_pointwise.cpp and in op_traits_table.cpp (everything else). op_traits.cpp
-/// looks them up. CONTRIBUTING.md lists what else an operator needs.
+/// The table of operators: one row per operator, by functional base name. It has the special
+/// properties of each operator and needs no libtorch. OpRow and OpTraits (op.h) describe its
+/// columns. Rows are in op_traits_pointwise.cpp and, for all other operators, in
+/// op_traits_table.cpp. op_traits.cpp looks them up. CONTRIBUTING.md lists what else an operator
+/// needs.
 
 #include <array>
 #include <bit>
@@ -31,7 +31,7 @@ inline constexpr OpTraits kTogglesNeg{.toggles_neg = true};
 inline constexpr OpTraits kFuses{.fuses = true};
 inline constexpr OpTraits kFusesInputs{.fuses_inputs = true};
 inline constexpr OpTraits kNotSame{.deterministic = false};
-/// A draw depends on its generator, so no second call gives the same bits.
+/// A draw depends on its generator, so another call gives other bits.
 inline constexpr OpTraits kRandom{.deterministic = false, .random = true};
 inline constexpr OpTraits kEffect{.effect = true};
 inline constexpr OpTraits kQuestion{.question = true};

@@ -14,9 +14,10 @@
 namespace antegrad {
 namespace {
 
-// Both directions of the form. What a graph consists of is described once, by the functions pass()
-// below, which write each member with a Writer and read it with a Reader. Numbers take seven bits a
-// byte; what is met again (strings, metadata of tensors) is the number of its first place.
+// Both directions of the packed form. The functions pass() below describe once what a graph
+// consists of; they write each member with a Writer and read it with a Reader. Numbers take seven
+// bits per byte. Repeated items (strings, metadata of tensors) are written as the number of their
+// first occurrence.
 
 class Writer {
  public:
@@ -97,7 +98,7 @@ class Reader {
   size_t at_ = 0;
 };
 
-// Small numbers of either sign become small ones without a sign.
+// Maps small numbers of either sign to small unsigned numbers.
 template <class Io, class T>
 requires std::integral<T> || std::is_enum_v<T>
 void pass(Io& io, T& value) {
@@ -107,7 +108,7 @@ void pass(Io& io, T& value) {
   if constexpr (Io::kReads) value = static_cast<T>(static_cast<int64_t>((n >> 1) ^ (0 - (n & 1))));
 }
 
-// Relative to a number that it is likely to be near.
+// Relative to a number that is likely close.
 template <class Io>
 void pass_near(Io& io, int32_t& value, int32_t reference) {
   auto distance = static_cast<int64_t>(value) - reference;
@@ -127,7 +128,7 @@ void pass(Io& io, Id<Kind>& id) {
 
 template <class Io>
 void pass(Io& io, double& value) {
-  auto bits = std::rotl(std::bit_cast<uint64_t>(value), 12);  // round numbers end with zeros
+  auto bits = std::rotl(std::bit_cast<uint64_t>(value), 12);  // round numbers end in zeros
   io.number(bits);
   if constexpr (Io::kReads) value = std::bit_cast<double>(std::rotr(bits, 12));
 }
@@ -166,7 +167,7 @@ void pass(Io& io, IntExpr& expr) {
   }
 }
 
-// The alternative that a variant holds, by its number.
+// A variant: the index of its alternative, then the value.
 template <class Io, class... T>
 void pass(Io& io, std::variant<T...>& value) {
   auto index = value.index();
@@ -231,7 +232,8 @@ void pass(Io& io, Value& value, int32_t id) {
   pass(io, value.meta);
 }
 
-// `newest` is the last value that a node has returned so far: inputs are near, and outputs follow.
+// `newest` is the last value returned by a node so far: inputs are close to it, and outputs follow
+// it.
 template <class Io>
 void pass(Io& io, Node& node, int32_t position, ValueId& newest) {
   io.op(node.op);

@@ -18,7 +18,8 @@ namespace {
 
 using text::TextCursor;
 
-/// One section after another; each reads its lines and leaves the cursor at the next section.
+/// Parses one section after another. Each function reads its lines and leaves the cursor at the
+/// next section.
 class GraphParser {
  public:
   GraphParser(std::string_view text, const std::string& origin) : cursor_(text, origin) {}
@@ -104,7 +105,7 @@ class GraphParser {
     return id;
   }
 
-  /// A value that is defined elsewhere; whether it is, is known at the end.
+  /// A value defined elsewhere; checked at the end.
   ValueId parse_mention() {
     cursor_.peek();
     const size_t start = cursor_.position();
@@ -201,7 +202,7 @@ class GraphParser {
 
   // --- inputs and outputs -----------------------------------------------------------------------
 
-  /// Takes one of these words where it comes next; leaves `value` otherwise.
+  /// Takes one of these words if it comes next; otherwise leaves `value` unchanged.
   template <class Enum, size_t N>
   bool take_kind(const std::array<std::string_view, N>& table, Enum& value) {
     const std::string_view word = cursor_.peek_word();
@@ -346,7 +347,7 @@ class GraphParser {
     if (named) Op::suggest_arg_names(node.op, std::move(names));
   }
 
-  /// "p=" before an argument; empty when there is none.
+  /// "p=" before an argument; empty if there is none.
   std::string parse_arg_name(Op op, size_t index) {
     const std::string_view word = cursor_.peek_word();
     const size_t start = cursor_.position();

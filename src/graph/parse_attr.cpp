@@ -14,14 +14,14 @@ constexpr std::string_view kAnArgument =
     "an argument: a value, number, string, list, dtype, device, true, false, none, or one of "
     "complex, scalar, wrapped, layout, format, generator, opaque in parentheses";
 
-/// "s0", "min(", "(4*s0": the start of an integer expression that is no plain number.
+/// "s0", "min(", "(4*s0": the start of an integer expression that is not a plain number.
 bool starts_expression(std::string_view rest) {
   if (rest.starts_with("(") || rest.starts_with("min(") || rest.starts_with("max(")) return true;
   if (rest.starts_with("-")) rest.remove_prefix(1);
   return rest.size() > 1 && rest[0] == 's' && is_digit(rest[1]);
 }
 
-/// True when the number at the front is written with a point, an exponent or as inf.
+/// True if the number at the front has a point or an exponent, or is inf.
 bool is_float(std::string_view rest) {
   if (rest.starts_with("-")) rest.remove_prefix(1);
   if (rest.starts_with("inf") || rest.starts_with("nan")) return true;
@@ -109,7 +109,7 @@ Attr parse_empty_list(TextCursor& cursor) {
 
 struct WordRow {
   std::string_view word;
-  Attr (*parse)(TextCursor& cursor);  // what follows the word
+  Attr (*parse)(TextCursor& cursor);  // parses the text after the word
 };
 
 constexpr WordRow kWords[] = {

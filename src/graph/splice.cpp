@@ -8,7 +8,7 @@
 namespace antegrad {
 namespace {
 
-/// From values of the part to values of the host.
+/// Maps values of the part to values of the host graph.
 class Renaming {
  public:
   Renaming(Graph& host, const Graph& part, const std::vector<ValueId>& inputs)
@@ -27,7 +27,8 @@ class Renaming {
   ValueId add(ValueId id) {
     const ValueId made = ids_[id] = host_.add(part_.value(id));
     if (part_.owns_storage(id)) return made;
-    // The owner of the storage, which may not have been met: nodes name values in any order of ids.
+    // The owner of the storage may not have occurred yet: nodes refer to values in any order of
+    // ids.
     const ValueId owner = (*this)(ValueId(part_.value(id).storage));
     Value& value = host_.value(made);
     value.storage = value.alias_class = host_.value(owner).storage;
@@ -36,7 +37,7 @@ class Renaming {
 
   Graph& host_;
   const Graph& part_;
-  IdMap<ValueId, ValueId> ids_;  // from values of the part
+  IdMap<ValueId, ValueId> ids_;  // by value of the part
 };
 
 }  // namespace

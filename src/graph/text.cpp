@@ -37,8 +37,8 @@ std::string text::word_text(std::string_view word) {
 
 namespace {
 
-constexpr size_t kRecordColumn = 36;  // where the record of an input starts
-constexpr size_t kNodeIdColumn = 88;  // where the id of a node starts, unless its line is longer
+constexpr size_t kRecordColumn = 36;  // column of the record of an input
+constexpr size_t kNodeIdColumn = 88;  // column of a node's id, unless its line is longer
 
 std::string shape_text(const Shape& shape, char open, char close) {
   std::string text(1, open);
@@ -53,7 +53,7 @@ bool has_default_strides(const TensorMeta& meta) {
   try {
     return meta.strides == contiguous_strides(meta.sizes);
   } catch (const GraphError&) {
-    return false;  // sizes whose product overflows; a broken graph must print nevertheless
+    return false;  // sizes whose product overflows: invalid graphs must be printable
   }
 }
 

@@ -10,7 +10,7 @@ namespace antegrad::text {
 
 /// `text` in double quotes, with \" \\ \n \t, and \xNN for other control characters.
 std::string quoted(std::string_view text);
-/// The same unless it needs no quotes.
+/// The same, but unquoted if the word needs no quotes.
 std::string word_text(std::string_view word);
 
 }  // namespace antegrad::text

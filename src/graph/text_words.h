@@ -71,7 +71,7 @@ constexpr bool is_letter(char c) {
 }
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// The characters of words without quotes, and of names as C and schemas have them.
+/// The characters of unquoted words, and of names in C and schemas.
 constexpr bool is_name_character(char c) { return is_letter(c) || is_digit(c); }
 constexpr bool is_word_character(char c) {
   return is_name_character(c) || c == '.' || c == ':' || c == '-';

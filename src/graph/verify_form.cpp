@@ -122,7 +122,7 @@ void tokens_form_threads(Facts& facts) {
   }
   for (const Node& node : graph.nodes) {
     for (size_t i = node.inputs.size() - node.tokens; i < node.inputs.size(); ++i) {
-      // A saved state may be drawn from more than once.
+      // Several draws may start from one saved state.
       if (state[node.inputs[i]]) continue;
       if (!use(node.inputs[i])) {
         fail(graph, node, fmt::format("the token %{} was used before", node.inputs[i]));
@@ -131,7 +131,7 @@ void tokens_form_threads(Facts& facts) {
   }
   for (const Output& output : graph.outputs) {
     if (output.value == kNoValue || graph.value(output.value).kind != ValueKind::token) continue;
-    // The state that the draw from it began with.
+    // The state at the start of the draw.
     if (output.kind == OutputKind::saved) continue;
     if (!use(output.value)) fail(fmt::format("the token %{} is output and used", output.value));
   }

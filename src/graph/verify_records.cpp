@@ -12,7 +12,7 @@
 namespace antegrad::verify_detail {
 namespace {
 
-// Places of the calling convention in graph.h, by kind.
+// Positions in the calling convention of graph.h, by kind.
 constexpr int kInputPlace[] = {/*primal*/ 0, /*tangent*/ 2, /*saved*/ 0, /*generator_token*/ 1,
                                /*effect_token*/ 1};
 constexpr int kOutputPlace[] = {

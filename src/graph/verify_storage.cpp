@@ -10,7 +10,7 @@ namespace {
 void inputs_own_their_storage(Facts& facts) {
   const Graph& graph = facts.graph;
   for (const Input& input : graph.inputs) {
-    // Arguments that share memory are told by their alias class, or are views of one base.
+    // Arguments that share memory have one alias class, or are views of one base.
     if (graph.is_tensor(input.value) && !graph.owns_storage(input.value)) {
       fail(fmt::format("the input %{} has the storage {}", input.value,
                        graph.value(input.value).storage));
@@ -22,7 +22,7 @@ void only_views_share_storage(Facts& facts) {
   const Graph& graph = facts.graph;
   for (const Node& node : graph.nodes) {
     const OpTraits& traits = node.op.traits();
-    // An in-place operator returns what it wrote; it may return more, which is its own.
+    // An in-place operator returns the tensor that it wrote, and possibly further new tensors.
     bool shares = traits.view || traits.mutates;
     for (const ValueId output : node.outputs) {
       if (!graph.is_tensor(output)) continue;
@@ -64,7 +64,7 @@ void storage_is_not_read_after_it_was_overwritten(Facts& facts) {
   }
 }
 
-/// A value that is no view: the program may hand its storage on.
+/// Not a view: the program may transfer its storage.
 bool owns_storage(const Facts& facts, ValueId id) {
   if (facts.graph.owns_storage(id)) return true;
   const Node* producer = facts.producer(id);

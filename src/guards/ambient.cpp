@@ -13,7 +13,7 @@
 namespace antegrad::guards {
 namespace {
 
-// Backends in order of priority, packed: four bits each.
+// Backends in order of priority, four bits each.
 uint64_t sdp_priorities(at::Context& context) {
   uint64_t packed = 0;
   for (const auto backend : context.sDPPriorityOrder()) {
@@ -26,7 +26,7 @@ template <class T>
 T shown(T value) {
   return value;
 }
-int shown(uint8_t value) { return value; }  // a stream would take it for a character
+int shown(uint8_t value) { return value; }  // a stream would print a character
 
 }  // namespace
 

@@ -1,17 +1,18 @@
 #pragma once
 
 /// \file
-/// Thread-local and global switches of libtorch that decide what a callable captures to, or what
-/// its operators compute.
+/// Ambient state: thread-local and global switches of libtorch that change how a callable is
+/// captured, or what its operators compute.
 ///
-/// Default hooks of saved tensors are no switch: a compiled region saves what it saves.
+/// Default hooks on saved tensors are not included: a compiled region saves the same values in any
+/// case.
 
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <string>
 
-// What there is: type and name. The names are those of messages.
+// Type and name of each switch. The names appear in messages.
 #define AG_AMBIENT(X)                              \
   X(bool, grad_mode)                               \
   X(bool, inference_mode)                          \
@@ -50,7 +51,7 @@
 
 namespace antegrad::guards {
 
-/// A snapshot; programs are used only under the one they were captured in.
+/// A snapshot. A program is only used under the state in which it was captured.
 struct Ambient {
 #define AG_FIELD(type, name) type name;
   AG_AMBIENT(AG_FIELD)

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// How guards say what differs.
+/// Text of guards that fail.
 
 #include <sstream>
 #include <string>
@@ -16,7 +16,7 @@ std::string changed(const char* what, const A& was, const B& is) {
   return text.str();
 }
 
-/// False: a guard fails. Where `why` is asked for, it gets what `text` returns.
+/// Returns false, for a failed guard. If `why` is given, it gets the result of `text`.
 template <class Text>
 bool misfit(std::string* why, const Text& text) {
   if (why != nullptr) *why = text();

@@ -11,7 +11,7 @@ namespace antegrad::guards {
 
 namespace {
 
-// By tensor: the first with the same storage, -1 for one without.
+// By tensor: the first one with the same storage; -1 for a tensor without storage.
 std::vector<int32_t> memory_of(const std::vector<at::Tensor>& tensors) {
   std::unordered_map<const void*, int32_t> first;
   first.reserve(tensors.size());
@@ -59,7 +59,7 @@ GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, c
       case Source::Kind::argument: break;
       case Source::Kind::parameter:
       case Source::Kind::buffer: {
-        // Other slots with the same tensor must keep it too.
+        // Other slots with the same tensor must keep it as well.
         for (const auto& slot : module_->slots()) {
           if (!slot.address->is_same(primals[i])) continue;
           slots_.add(slot.address, primal, slot.source.name);

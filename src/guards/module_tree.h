@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The slots of a module and its submodules, where they lie, and cheap checks that they are still
-/// there.
+/// The slots of a module and its submodules, their addresses, and fast checks that these are still
+/// valid.
 
 #include <memory>
 #include <string>
@@ -14,41 +14,41 @@
 
 namespace antegrad::guards {
 
-/// One parameter or buffer slot. `address` stays valid while ModuleGuard::holds().
+/// A slot of a parameter or buffer. `address` stays valid while ModuleGuard::holds().
 struct Slot {
   Source source;
   const at::Tensor* address = nullptr;
 };
 
-/// Everything below one module at one moment, depth first. Keeps the submodules alive.
+/// A snapshot of a module with everything below it, depth first. Keeps the submodules alive.
 class ModuleTree {
  public:
-  /// `module` may be null: an empty tree.
+  /// `module` may be null, which gives an empty tree.
   explicit ModuleTree(std::shared_ptr<const torch::nn::Module> module);
 
   const std::vector<Slot>& slots() const { return slots_; }
-  /// The first slot that holds this very tensor, null when none does.
+  /// The first slot that holds this very tensor; null if there is none.
   const Slot* find(const at::Tensor& tensor) const;
 
-  /// The first slot whose tensor has this storage, null when none does.
+  /// The first slot whose tensor has this storage; null if there is none.
   const Slot* find(const c10::StorageImpl* storage) const;
 
-  /// Structure, slot positions and training flags are as when the tree was made. When not, and
-  /// `why` is given, says what changed.
+  /// Whether structure, slot addresses and training flags are unchanged since the tree was made. If
+  /// not, and `why` is given, says what changed.
   bool holds(std::string* why = nullptr) const;
 
  private:
-  struct Dictionary {  // no slot was added or moved
+  struct Dictionary {  // detects slots that were added or moved
     const torch_compat::TensorSlots* slots;
     const void* first;
     size_t size;
   };
-  struct Children {  // no child was added or moved; which they are is in `child_`
+  struct Children {  // detects added or moved children, listed in `child_`
     const torch_compat::ChildSlots* slots;
     const void* first;
     size_t size;
   };
-  struct Child {  // its slot, valid while the above holds, still has this module
+  struct Child {  // its slot, valid while the checks above hold, still has this module
     const std::shared_ptr<torch::nn::Module>* slot;
     const torch::nn::Module* expected;
   };

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The programs that one callable has, and which of them a call takes.
+/// The programs of one callable, and the selection of the one for a call.
 
 #include <algorithm>
 #include <memory>
@@ -14,10 +14,10 @@
 namespace antegrad::guards {
 
 /// Keeps entries, oldest first. A key describes a call: `entry.fits(key, &why)` says whether the
-/// call may take the entry, and if not, which guard fails.
+/// call may use the entry and, if not, which guard fails.
 ///
-/// Reading is thread-safe and waits for nobody. Changes must come one at a time, so the owner holds
-/// a lock for them; readers see all entries of before or all of after.
+/// Reads are thread-safe and never block. Changes must be serialised by the owner's lock. Readers
+/// see all entries before a change or all after it.
 template <class Entry>
 class ProgramCache {
  public:
@@ -25,7 +25,7 @@ class ProgramCache {
 
   std::shared_ptr<const Entries> entries() const { return entries_.load(); }
 
-  /// The oldest entry that fits; null when none does.
+  /// The oldest entry that fits; null if there is none.
   template <class Key>
   std::shared_ptr<const Entry> find(const Key& key) const {
     const auto present = entries();
@@ -35,9 +35,9 @@ class ProgramCache {
     return nullptr;
   }
 
-  /// The same; where none fits, the one that `make(why)` returns, which is added, or null when
-  /// there are `limit` entries already. `why` says why the newest entry does not fit, "" when there
-  /// is none. What `make` throws passes. A change, even if an entry fits.
+  /// The same. If none fits, adds and returns the result of `make(why)`, or returns null if there
+  /// are `limit` entries already. `why` tells why the newest entry does not fit; "" if there is no
+  /// entry. Exceptions of `make` propagate. Counts as a change even if an entry fits.
   template <class Key, class Make>
   std::shared_ptr<const Entry> find_or_make(const Key& key, int64_t limit, const Make& make) {
     if (auto entry = find(key)) return entry;
@@ -60,7 +60,7 @@ class ProgramCache {
   }
   void clear() { entries_.store(std::make_shared<const Entries>()); }
 
-  /// Why entries after the first were made, in order. Not while a change runs.
+  /// The reasons why entries after the first were made, in order. Not to be called during a change.
   const std::vector<std::string>& misses() const { return misses_; }
 
  private:

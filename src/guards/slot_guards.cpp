@@ -32,7 +32,7 @@ namespace {
 
 constexpr size_t kCacheLine = 64;
 
-// Asks for an object that is needed soon. The address need not be valid any more.
+// Prefetches an object. The address may be invalid.
 template <class T>
 void prefetch(const T* object) {
   const auto* bytes = reinterpret_cast<const char*>(object);
@@ -41,7 +41,7 @@ void prefetch(const T* object) {
 
 }  // namespace
 
-// One branch for all fields: nearly always they are equal.
+// One branch for all fields, which are nearly always equal.
 inline bool SlotGuards::holds(const Check& check) {
   const auto* impl = check.slot->unsafeGetTensorImpl();
   if (impl != check.impl) return false;
@@ -60,7 +60,7 @@ inline bool SlotGuards::holds(const Check& check) {
 }
 
 bool SlotGuards::hold(std::string* why) const {
-  // Slots, tensors and their metadata are spread over more memory than the first cache holds.
+  // Slots, tensors and their metadata do not fit into the first-level cache.
   constexpr size_t kAhead = 6;
   const auto count = checks_.size();
   for (size_t i = 0; i < count; ++i) {

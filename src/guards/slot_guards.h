@@ -4,9 +4,9 @@
 /// Guards of module slots, laid out for speed: a model has hundreds, and all are checked before
 /// each call.
 ///
-/// A slot must hold the tensor it held, with the metadata it had. One small record a slot, read in
-/// order; tensors of one or two dimensions, nearly all, need nothing else. What is only wanted when
-/// a guard fails is kept apart.
+/// A slot must hold the same tensor with the same metadata. There is one small record per slot,
+/// read in order. Tensors of one or two dimensions, which are nearly all, need nothing else. Data
+/// used only when a guard fails are stored separately.
 
 #include <string>
 #include <vector>
@@ -18,13 +18,13 @@ namespace antegrad::guards {
 
 class SlotGuards {
  public:
-  /// `slot` is the address of the slot, valid while the module's structure is guarded; `primal` the
-  /// number of the program's input that it gives.
+  /// `slot` is the address of the slot, valid while the module's structure is guarded. `primal` is
+  /// the index of the program's input that it provides.
   void add(const at::Tensor* slot, int32_t primal, std::string name);
 
-  /// When not, and `why` is given, names the slot and what changed.
+  /// If a guard fails and `why` is given, names the slot and the change.
   bool hold(std::string* why) const;
-  /// Puts each slot's tensor to its place.
+  /// Writes the tensor of each slot to the position of its primal.
   void collect(std::vector<at::Tensor>& primals) const;
   size_t size() const { return checks_.size(); }
 
@@ -32,7 +32,7 @@ class SlotGuards {
   struct Check {
     const at::Tensor* slot;
     const c10::TensorImpl* impl;
-    const torch::autograd::AutogradMeta* autograd;  // where it was, only to fetch it early
+    const torch::autograd::AutogradMeta* autograd;  // its last address, for prefetching only
     uint64_t keys;
     int64_t offset;
     int64_t sizes[2];  // of the first and the last dimension
@@ -40,7 +40,7 @@ class SlotGuards {
     caffe2::TypeMeta dtype;
     uint8_t dims;
     bool requires_grad;
-    bool simple;  // one or two dimensions, on the CPU; others: look at the full guard
+    bool simple;  // one or two dimensions, on the CPU; otherwise the full guard is used
   };
   struct Details {
     TensorGuard guard;

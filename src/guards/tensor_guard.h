@@ -9,21 +9,21 @@
 
 namespace antegrad::guards {
 
-/// What a tensor must be like: everything a kernel or a formula can see but the data. Beside its
-/// metadata these are its dispatch keys and how it takes part in autograd.
+/// The properties that a tensor must have: everything except data that a kernel or a derivative
+/// formula can see. Besides the metadata these are its dispatch keys and its role in autograd.
 class TensorGuard {
  public:
   explicit TensorGuard(const at::Tensor& tensor);
   bool matches(const at::Tensor& tensor) const;
   at::IntArrayRef sizes() const { return metadata_.sizes; }
   int64_t offset() const { return metadata_.offset; }
-  /// "sizes [2, 8] instead of [4, 8]"; empty when it matches.
+  /// "sizes [2, 8] instead of [4, 8]"; empty if it matches.
   std::string difference(const at::Tensor& tensor) const;
 
  private:
   torch_compat::TensorMetadata metadata_;
   bool requires_grad_ = false;
-  bool leaf_ = true;  // asked only of tensors that require grad
+  bool leaf_ = true;  // checked only for tensors that require grad
   c10::DispatchKeySet keys_;
 };
 

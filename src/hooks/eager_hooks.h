@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Hooks on saved tensors that are not part of a program: they run once for each saved tensor when
-/// the forward is done, and before each backward that reads it.
+/// Hooks on saved tensors that are not part of a program. They run once for each saved tensor after
+/// the forward, and before each backward that reads it.
 
 #include <ATen/core/Tensor.h>
 #include <antegrad/saved_tensors.h>
@@ -13,14 +13,14 @@
 
 namespace antegrad::hooks {
 
-/// A saved tensor as hooks packed it.
+/// A saved tensor in packed form.
 class PackedTensor {
  public:
-  /// Runs the pack hook. Throws what it throws.
+  /// Runs the pack hook, whose exceptions propagate.
   PackedTensor(std::shared_ptr<const detail::HookPair> hooks, const at::Tensor& tensor);
-  /// Runs the unpack hook; a tensor with the strides of the one that was packed, in memory that
-  /// nobody else holds. Throws HookError for one of other sizes, dtype or device, and what the hook
-  /// throws.
+  /// Runs the unpack hook. Returns a tensor with the strides of the original, in memory without
+  /// other owners. Throws HookError if sizes, dtype or device differ; exceptions of the hook
+  /// propagate.
   at::Tensor unpack() const;
 
  private:

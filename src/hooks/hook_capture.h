@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Hooks on saved tensors as graphs: captured on the metadata of the tensors that they are for.
+/// Hooks on saved tensors as graphs, captured on the metadata of the tensors that they pack.
 
 #include <ATen/core/ivalue.h>
 #include <antegrad/saved_tensors.h>
@@ -15,24 +15,26 @@
 
 namespace antegrad::hooks {
 
-/// What only the runtime can hold, of all hooks of a program: Hooked::object_names, and what has
-/// that name.
+/// The objects of all hooks of a program that only the runtime can hold: Hooked::object_names, and
+/// the object of each name.
 struct HookObjects {
   std::vector<std::string> names;
   std::vector<c10::IValue> values;
 };
 
-/// A pair of hooks as captured for tensors: hooks see metadata alone, so once for all of the same.
+/// The captures of a pair of hooks. Hooks only see metadata, so there is one capture per distinct
+/// metadata.
 class HookCaptures {
  public:
-  /// `objects`: one for all hooks of a program.
+  /// `objects` is shared by all hooks of a program.
   HookCaptures(std::shared_ptr<const detail::HookPair> hooks, std::shared_ptr<HookObjects> objects)
       : hooks_(std::move(hooks)), objects_(std::move(objects)) {}
 
   const detail::HookPair& pair() const { return *hooks_; }
   const HookObjects& objects() const { return *objects_; }
-  /// Throws CaptureError and its kinds for hooks that cannot be captured, HookError for hooks that
-  /// return what cannot be saved or do not give back what was saved, and what hooks throw.
+  /// Throws CaptureError or a subclass if the hooks cannot be captured, and HookError if they
+  /// return something that cannot be saved or do not restore the saved tensor. Exceptions of hooks
+  /// propagate.
   const HookedTensor& on(const TensorMeta& meta);
 
  private:

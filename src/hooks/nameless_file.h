@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// Bytes in a file that has no name: nobody else can open it, and however the process ends, the
-/// file system takes it back. What a process forks reads the same bytes.
+/// Bytes in an unnamed file: no other process can open it, and the file system frees it however the
+/// process ends. Forked processes read the same bytes.
 ///
-/// The file is written, not mapped, so that a full disk is an error code and not a signal; it is
-/// mapped to be read, which takes no file descriptor meanwhile. Pages that nobody reads belong to
-/// the page cache: the system writes them to disk and uses their memory when it needs it.
+/// The file is written with write(), so that a full disk is an error code and not a signal. It is
+/// mapped for reading, which needs no file descriptor. Unread pages belong to the page cache: the
+/// system writes them to disk and reuses their memory when needed.
 
 #include <cstddef>
 #include <string>
@@ -15,14 +15,14 @@ namespace antegrad::hooks {
 
 class NamelessFile {
  public:
-  /// Writes `bytes` > 0 bytes. Throws HookError where the directory takes no file, or no such large
-  /// one.
+  /// Writes `bytes` > 0 bytes. Throws HookError if the directory does not accept files, or not of
+  /// this size.
   NamelessFile(const std::string& directory, const void* data, size_t bytes);
   ~NamelessFile();
   NamelessFile(const NamelessFile&) = delete;
   NamelessFile& operator=(const NamelessFile&) = delete;
 
-  /// Copies all bytes to `to`. On any thread, on several at once.
+  /// Copies all bytes to `to`. May be called on any thread, also concurrently.
   void read(void* to) const;
 
  private:

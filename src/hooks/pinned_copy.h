@@ -1,22 +1,22 @@
 #pragma once
 
 /// \file
-/// A tensor of a GPU copied to pinned memory of the host, beside what the GPU computes: no call
-/// here waits for the device.
+/// A copy of a GPU tensor in pinned host memory, made while the GPU computes: no call here waits
+/// for the device.
 ///
-/// Copies out run on a stream of their own, one a device, behind what the current stream has done
-/// so far. Copies back run on the current stream, behind the copy out.
+/// Copies to the host run on a separate stream per device, after the current work of the current
+/// stream. Copies back run on the current stream, after the copy to the host.
 ///
-/// **Memory of the source.** Where nobody but the caller's argument holds the tensor, its memory
-/// shall be free for the next kernels of the current stream. Leaving that to the allocator
-/// (recordStream) would keep each tensor until the host sees that its copy is done; a host that
-/// runs ahead of the device sees it for none, and no plan of the memory would hold. So tensors stay
-/// here until the current stream itself waits for their copies, which it does (on the device) as
-/// soon as tensors of more than kInFlightBytes, not counting the newest, are on their way: whatever
-/// takes the memory then comes after the copy on that stream. So at most kInFlightBytes and one
-/// tensor are held longer than a plan says, and computing waits only where it makes tensors faster
-/// than they are copied. A tensor that somebody else holds may be written by them at once, so the
-/// current stream waits right away.
+/// **Memory of the source.** If only the caller's argument holds the tensor, its memory should be
+/// available to the next kernels of the current stream. The allocator (recordStream) would keep
+/// each tensor until the host sees that its copy is done. A host that runs ahead of the device does
+/// not see this for any tensor, and no memory plan would hold. Instead, tensors stay here until the
+/// current stream itself waits for their copies. It does so (on the device) as soon as tensors of
+/// more than kInFlightBytes, not counting the newest, are being copied. Whatever uses the memory
+/// then runs after the copy on that stream. At most kInFlightBytes and one tensor are thus held
+/// longer than a plan assumes, and computation waits only if it produces tensors faster than they
+/// are copied. Another owner of a tensor may write to it at once, so in that case the current
+/// stream waits immediately.
 
 #include <ATen/core/Tensor.h>
 
@@ -29,16 +29,16 @@ inline constexpr int64_t kInFlightBytes = int64_t{64} << 20;
 
 class PinnedCopy {
  public:
-  /// Of a tensor that fills one block of memory, not empty. `alone`: nobody else holds it. Throws
-  /// HookError where there is no pinned memory, or while the current stream is captured into a CUDA
-  /// graph.
+  /// Copies a tensor that fills one block of memory and is not empty. `alone`: it has no other
+  /// owner. Throws HookError if there is no pinned memory, or while the current stream is captured
+  /// into a CUDA graph.
   PinnedCopy(at::Tensor source, bool alone);
   ~PinnedCopy();
   PinnedCopy(const PinnedCopy&) = delete;
   PinnedCopy& operator=(const PinnedCopy&) = delete;
 
-  /// Copies the bytes to a tensor of the same form on a GPU, on its current stream. Throws
-  /// HookError while that is captured. On any thread, on several at once.
+  /// Copies the bytes to a tensor with the same metadata on a GPU, on its current stream. Throws
+  /// HookError while that stream is captured. May be called on any thread, also concurrently.
   void read(const at::Tensor& to) const;
 
   struct Outgoing;

@@ -29,7 +29,7 @@ bool all_static(const TensorMeta& meta) {
 bool may_run(const Graph& graph, const Node& node) {
   if (node.op.traits().has_side_effects()) return false;
   const auto& entry = ops::entry_of(node.op);
-  // What it returns depends on data, or it is not libtorch's.
+  // Its result depends on data, or it is not an operator of libtorch.
   if (entry.custom || entry.is_twin || entry.policy == ops::Policy::dynamic_outputs) return false;
   for (const auto* list : {&node.inputs, &node.outputs}) {
     for (const auto id : *list) {
@@ -42,7 +42,7 @@ bool may_run(const Graph& graph, const Node& node) {
   return true;
 }
 
-// The node alone, its inputs as arguments.
+// A graph with this node alone, its inputs as arguments.
 Graph single(const Graph& graph, const Node& node) {
   Graph alone;
   alone.name = "scratch";
@@ -105,7 +105,7 @@ c10::Device device_of(const Graph& graph) {
   return c10::kCPU;
 }
 
-// What runs now would go into the user's CUDA graph.
+// A kernel that runs now would be recorded into the user's CUDA graph.
 bool is_captured(const Graph& graph) {
   const auto device = device_of(graph);
   return device.is_cuda() &&

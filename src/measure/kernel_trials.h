@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What only a kernel knows about itself: each kind of call of a graph is tried on zeros, once in a
-/// process.
+/// Properties that only running a kernel shows: each kind of call of a graph is tried on zeros,
+/// once per process.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -20,21 +20,21 @@
 
 namespace antegrad::measuring {
 
-/// A node alone as a program, and its inputs. Returns what there is to know, from 0 on.
+/// Measures a node, given as a program with inputs. Returns a value of 0 or more.
 using KernelTrial = std::function<int64_t(const runtime::Program& program,
                                           const std::vector<at::Tensor>& inputs, c10::Device)>;
 
-/// Kinds of calls (operator, arguments, sizes, strides, number of threads) and what a trial found
-/// out about them. Thread-safe.
+/// Kinds of calls (operator, arguments, sizes, strides, number of threads) and the result of the
+/// trial of each. Thread-safe.
 class KernelTrials {
  public:
-  /// `name`: of what is found, for the log.
+  /// `name` describes the results in the log.
   KernelTrials(std::string name, KernelTrial trial)
       : name_(std::move(name)), trial_(std::move(trial)) {}
 
-  /// By Node::id; -1: not known. Nodes that `skip` names are not tried, nor is what cannot run on
-  /// zeros, has effects or is not of libtorch itself, nor anything while a CUDA graph is captured.
-  /// Generators are left as they were.
+  /// Results by Node::id; -1 if unknown. Not tried are nodes that `skip` selects; nodes that cannot
+  /// run on zeros, have effects, or are not operators of libtorch; and all nodes while a CUDA graph
+  /// is captured. Generator states are restored.
   std::vector<int64_t> of(const Graph& graph, const ops::AttrTables& tables,
                           bool (*skip)(const Graph& graph, const Node& node));
 

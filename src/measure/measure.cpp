@@ -14,7 +14,7 @@
 namespace antegrad::measuring {
 namespace {
 
-// Rows or columns lie one behind the other, as BLAS wants them.
+// Rows or columns are contiguous, as BLAS requires.
 bool is_blas_matrix(const TensorMeta& meta) {
   if (meta.sizes.size() < 2) return true;
   const auto n = meta.sizes.size();
@@ -24,8 +24,8 @@ bool is_blas_matrix(const TensorMeta& meta) {
          (down == 1 && across >= std::max<int64_t>(1, rows));
 }
 
-// Elementwise loops and matrix products on the CPU take no memory of their own where no argument
-// has to be converted first; in low precision products go through other libraries.
+// On the CPU, elementwise loops and matrix products allocate no scratch memory if no argument needs
+// conversion. Low-precision products use other libraries.
 bool needs_none(const Graph& graph, const Node& node) {
   const auto& traits = node.op.traits();
   if (traits.view) return true;
@@ -59,19 +59,19 @@ int64_t scratch_of(const runtime::Program& program, const std::vector<at::Tensor
     }
     stays = watch.live_bytes();
   }
-  // Workspaces that a library keeps from its first call on are not of this call.
+  // Workspaces that a library keeps from its first call on do not count.
   const auto kept_by_library = std::max<int64_t>(0, stays - returned);
   return std::max<int64_t>(0, watch.peak_bytes() - returned - kept_by_library);
 }
 
 constexpr double kPicoseconds = 1e-12;
-/// So long a batch of calls should take, and so many calls it has at most.
+/// The target duration of a batch of calls, and the largest number of calls in it.
 constexpr double kBatchSeconds = 200e-6;
 constexpr double kMostCalls = 20;
 
 bool is_view(const Graph& /*graph*/, const Node& node) { return node.op.traits().view; }
 
-/// The median of three batches after a first call, which may set things up.
+/// The median of three batches, after one call to warm up.
 int64_t picoseconds_of(const runtime::Program& program, const std::vector<at::Tensor>& inputs,
                        c10::Device device) {
   const auto seconds = [&](int calls) {

@@ -1,12 +1,13 @@
 #pragma once
 
 /// \file
-/// What only this machine knows about the kernels of a graph: how long they take (the estimator
-/// `profile`), and how much memory they take while they run, beyond what they return.
+/// Properties of a graph's kernels that only this machine knows: how long they take (the estimator
+/// `profile`), and their scratch memory, that is, bytes that they allocate while they run, besides
+/// their results.
 ///
-/// A kernel's scratch passes through the same allocator as tensors and counts in the peak that a
-/// budget limits. Matrix products and elementwise operators that are known to take none are not
-/// run for it.
+/// Scratch memory comes from the same allocator as tensors and counts in the peak that a budget
+/// limits. Matrix products and elementwise operators that are known to need none are not run to
+/// measure it.
 
 #include "cost/measurements.h"
 #include "graph/graph.h"
@@ -14,9 +15,9 @@
 
 namespace antegrad::measuring {
 
-/// Each kind of call (operator, arguments, sizes, strides) is run on zeros, once in a process, its
-/// dispatch included. Views take no time. What cannot be tried (KernelTrials::of) has no known time
-/// and counts as without scratch. Generators are left as they were. Thread-safe.
+/// Runs each kind of call (operator, arguments, sizes, strides) on zeros, once per process,
+/// including dispatch. Views take no time. Nodes that cannot be tried (KernelTrials::of) have
+/// unknown time and count as without scratch memory. Generator states are restored. Thread-safe.
 Measurements measure(const Graph& graph, const ops::AttrTables& tables, Needs needs);
 
 }  // namespace antegrad::measuring

@@ -1,7 +1,8 @@
 #pragma once
 
-/// \file The number of bytes that a tensor or the saved state of a generator takes from the
-/// allocator. Only this file knows about rounding.
+/// \file
+/// The number of bytes that a tensor or the saved state of a generator takes from the allocator.
+/// Only this file knows about rounding.
 
 #include <cstdint>
 #include <string_view>

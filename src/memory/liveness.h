@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file Live ranges of the storages in a graph.
+/// \file
+/// Live ranges of the storages in a graph.
 ///
 /// Counts storages, not values: views and in-place results prolong the life of the storage that
 /// they share. The graph must be verified. Linear in the size of the graph.

@@ -1,6 +1,7 @@
 #pragma once
 
-/// \file Simulates a forward and its backward, node by node, and reports the live memory at each.
+/// \file
+/// Simulates a forward and its backward, node by node, and reports the live memory at each.
 ///
 /// The peak is defined in docs/architecture.md: bytes live in the device's allocator between entry
 /// of the call and end of the backward, minus those live at entry.

@@ -1,12 +1,11 @@
 #pragma once
 
 /// \file
-/// What a program assumes of data, and how it finds out that the data are otherwise.
+/// The answers of data that a program assumes, and the checks that detect other answers.
 ///
-/// A capture that is asked for a number out of a tensor (a branch, a size), or that meets an
-/// operator whose outputs' sizes depend on data, looks at the data of its call and goes on with
-/// what it finds. The program checks each such answer where it was asked for, before anything is
-/// committed.
+/// If a capture is asked for a number in a tensor (a branch, a size), or meets an operator whose
+/// output sizes depend on data, it uses the data of its call and continues with the answer. The
+/// program checks each such answer at the same place, before the commit point.
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -18,10 +17,10 @@
 
 namespace antegrad::ops {
 
-/// What data answered to one question.
+/// The answer of data to one question.
 struct Answer {
-  int64_t number = 0;                 ///< of antegrad::assume: a bool as 0 or 1
-  std::vector<shapes::Spec> outputs;  ///< of another operator: what it returned
+  int64_t number = 0;                 ///< for antegrad::assume: a bool as 0 or 1
+  std::vector<shapes::Spec> outputs;  ///< for another operator: the metadata of its results
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
@@ -31,13 +30,13 @@ struct Question {
   Answer assumed;
 };
 
-/// What is assumed, in order.
+/// The assumed answers, in order.
 std::vector<Answer> answers_of(const std::vector<Question>& questions);
 
-/// Thrown where a program asks, when the data answer otherwise.
+/// Thrown by a program if the data give another answer.
 struct UnexpectedAnswer {
   Answer found;
-  int32_t node = -1;  ///< Node::id, set by the program that runs
+  int32_t node = -1;  ///< Node::id, set by the running program
 };
 
 /// "1", "[5, 2] [5]" (sizes of outputs).
@@ -46,8 +45,8 @@ std::string to_text(const Answer& answer);
 /// The only element of a bool or integer tensor.
 int64_t number_in(const at::Tensor& tensor);
 
-/// antegrad::assume(Tensor question, int answer) -> (): throws UnexpectedAnswer when
-/// number_in(question) is another.
+/// antegrad::assume(Tensor question, int answer) -> (): throws UnexpectedAnswer if
+/// number_in(question) differs.
 const c10::OperatorHandle& assume_operator();
 
 }  // namespace antegrad::ops

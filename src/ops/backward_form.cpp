@@ -19,7 +19,7 @@ TangentForm form_of(const at::Tensor& tangent, const TensorMetadata& natural) {
   if (!tangent.defined()) return {false, std::nullopt};
   if (natural.matches(tangent, torch_compat::Match::layout)) return {};
   auto strides = TensorMetadata::of(tangent).strides;
-  // The stride of a dimension of size one says nothing.
+  // The stride of a dimension of size 1 has no meaning.
   for (size_t d = 0; d < strides.size(); ++d) {
     if (natural.sizes[d] == 1) strides[d] = natural.strides[d];
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// How a backward pass arrives at a region: capture and runtime both speak of it.
+/// The form in which a backward pass arrives at a region, for capture and runtime.
 
 #include <ATen/core/Tensor.h>
 
@@ -14,11 +14,11 @@
 
 namespace antegrad::ops {
 
-/// A tangent as it mostly comes: like its output, in memory of its own, with contiguous strides
-/// where those of the output are not dense.
+/// The usual metadata of a tangent: those of its output, in its own memory, with contiguous strides
+/// if those of the output are not dense.
 torch_compat::TensorMetadata natural_tangent(const TensorMeta& output);
 
-/// What a tangent will look like when backward runs.
+/// The expected metadata of a tangent in the backward.
 struct TangentForm {
   bool defined = true;
   /// Strides; nothing for natural ones.
@@ -29,10 +29,10 @@ struct TangentForm {
 /// The form of a tangent.
 TangentForm form_of(const at::Tensor& tangent, const torch_compat::TensorMetadata& natural);
 
-/// How a backward pass arrives at the region.
+/// The form in which a backward pass arrives at the region.
 struct BackwardForm {
-  std::vector<TangentForm> tangents;  ///< one a differentiable output; empty: all defined
-  torch_compat::Autocast autocast;    ///< its state while backward runs; off by default
+  std::vector<TangentForm> tangents;  ///< one per differentiable output; empty: all defined
+  torch_compat::Autocast autocast;    ///< its state during the backward; off by default
   friend bool operator==(const BackwardForm&, const BackwardForm&) = default;
 };
 

@@ -58,7 +58,7 @@ ArgKind kind_of(c10::Type& type) {
   }
 }
 
-// Where operators that hide writes have their running statistics (all take the same arguments).
+// Positions of the running statistics of operators that hide writes (all have the same arguments).
 constexpr size_t kStatistics[] = {3, 4};
 constexpr size_t kTraining = 5;
 
@@ -76,7 +76,7 @@ bool is_built_in(std::string_view name) {
 
 bool is_tensor_kind(ArgKind kind) { return kind <= ArgKind::optional_tensors; }
 
-// What users declared with antegrad::declare_effects, and what was described already.
+// The operators that users declared with antegrad::declare_effects, and those already described.
 class EffectNames {
  public:
   static EffectNames& instance() {
@@ -90,7 +90,7 @@ class EffectNames {
     declared_.insert(base_name);
     return true;
   }
-  // Asked once an overload, when it is described.
+  // Queried once per overload, when it is described.
   bool has_effects(const c10::OperatorHandle& handle) {
     const auto& schema = handle.schema();
     bool acts = schema.returns().empty();
@@ -142,7 +142,7 @@ Policy policy_of(const c10::OperatorHandle& handle) {
   return Policy::record;
 }
 
-// Traits for operators that the built-in table does not know, from what the dispatcher tells.
+// Traits of operators outside the built-in table, derived from the dispatcher.
 OpTraits traits_of(const c10::OperatorHandle& handle) {
   OpTraits traits;
   traits.known = true;
@@ -163,8 +163,7 @@ OpTraits traits_of(const c10::OperatorHandle& handle) {
   return traits;
 }
 
-// Fills `writes` and `returned_arg` from the schema. False when a return is an alias of no
-// argument.
+// Fills `writes` and `returned_arg` from the schema. False if a return aliases no argument.
 bool read_writes(OpEntry& entry) {
   const auto& schema = entry.handle.schema();
   for (size_t i = 0; i < schema.arguments().size(); ++i) {
@@ -202,15 +201,15 @@ std::shared_ptr<const OpEntry> make_twin(const OpEntry& entry) {
   return twin;
 }
 
-// Whether libtorch's functionalisation would refuse the operator or overlook what it writes.
+// Whether libtorch's functionalisation would refuse the operator or miss its writes.
 bool needs_twin(const OpEntry& entry) {
   if (entry.policy == Policy::hidden_mutation) return true;
   return entry.policy == Policy::record && entry.handle.schema().hasAnyAliasInfo() &&
          !entry.composite && entry.custom && !torch_compat::functionalizes_itself(entry.handle);
 }
 
-// Of libtorch's operators that overwrite a tensor with random numbers the functional forms fill a
-// contiguous tensor, which is another order than that of a tensor with other strides.
+// Operators of libtorch that overwrite a tensor with random numbers. Their functional forms fill a
+// contiguous tensor, in another order than a tensor with other strides.
 bool fills_at_random(const OpEntry& entry) {
   return entry.random && !entry.custom && !entry.composite &&
          entry.writes == std::vector<size_t>{0} && entry.returned_arg == std::vector<int>{0};
@@ -244,7 +243,7 @@ std::unique_ptr<OpEntry> describe(const c10::OperatorHandle& handle) {
   entry->shape = shapes::find(overload.empty() ? name.name : name.name + "." + overload);
   entry->policy = policy_of(handle);
   entry->composite = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  // A kernel for all backends would act when it is asked for shapes only.
+  // A kernel for all backends would perform its effect when only shapes are requested.
   const bool acts = entry->op.traits().effect;
   entry->meta_kernel =
       !entry->op.traits().wrong_meta &&

@@ -1,4 +1,4 @@
-// Kernels of ours for operators of libtorch whose own cannot run in a program.
+// antegrad's kernels for operators of libtorch whose own kernels cannot run in a program.
 
 #include "ops/own_kernels.h"
 
@@ -12,15 +12,15 @@
 namespace antegrad::ops {
 namespace {
 
-// libtorch asserts that a tensor which requires grad is contiguous, although below autograd it
-// makes no difference. An alias that is made below autograd does not require grad.
+// libtorch asserts that a tensor that requires grad is contiguous, although this does not matter
+// below autograd. An alias made below autograd does not require grad.
 at::Tensor as_strided_scatter(const at::Tensor& self, const at::Tensor& src, at::IntArrayRef sizes,
                               at::IntArrayRef strides, std::optional<int64_t> offset) {
   return at::as_strided_scatter(self.requires_grad() ? at::alias(self) : self, src, sizes, strides,
                                 offset);
 }
 
-// libtorch's own makes the result like its input, while rrelu() makes it contiguous.
+// libtorch's kernel gives the result the layout of the input, but rrelu() makes it contiguous.
 std::tuple<at::Tensor, at::Tensor> rrelu_with_noise(const at::Tensor& self, const at::Tensor& noise,
                                                     const at::Scalar& lower,
                                                     const at::Scalar& upper, bool training,

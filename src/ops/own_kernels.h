@@ -1,14 +1,14 @@
 #pragma once
 
 /// \file
-/// Operators of antegrad: kernels that programs call for those of libtorch (OpRow::kernel).
+/// antegrad's own kernels, which programs call in place of libtorch's (OpRow::kernel).
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
 namespace antegrad::ops {
 
-/// antegrad::restride(Tensor self, int[] strides) -> Tensor: a copy of a tensor in memory with
-/// these strides, as empty_strided makes it.
+/// antegrad::restride(Tensor self, int[] strides) -> Tensor: a copy of a tensor with these strides,
+/// in memory laid out as by empty_strided.
 const c10::OperatorHandle& restride_operator();
 
 }  // namespace antegrad::ops

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The tensors in arguments and results of an operator: single ones, and those in lists.
+/// Visits the tensors in arguments and results of an operator: single ones, and those in lists.
 
 #include <ATen/core/List.h>
 
@@ -9,7 +9,7 @@
 
 namespace antegrad::ops {
 
-/// Calls visit(tensor) for each, also for undefined ones; an absent entry of a list is one.
+/// Calls visit(tensor) for each tensor, including undefined ones, such as absent entries of a list.
 template <class Visit>
 void for_each_tensor(const c10::IValue& value, const Visit& visit) {
   if (value.isTensor()) {
@@ -31,7 +31,7 @@ void for_each_written(const OpEntry& entry, at::ArrayRef<c10::IValue> args, cons
   }
 }
 
-/// The value with map(tensor) in the place of each defined tensor.
+/// The value with each defined tensor replaced by map(tensor).
 template <class Map>
 c10::IValue map_tensors(const c10::IValue& value, const Map& map) {
   if (value.isTensor()) {

@@ -17,7 +17,7 @@ namespace {
 
 struct Defaults {
   std::mutex mutex;
-  std::optional<Options> options;  ///< none until somebody asks for them or sets them
+  std::optional<Options> options;  ///< none until the first access
 };
 
 Defaults& of_process() {

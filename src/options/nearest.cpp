@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMostNames = 3;
 
-/// Letters to insert, drop or replace to make `b` of `a`.
+/// The edit distance: letters to insert, remove or replace.
 size_t edits(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kHeadings = {"Calls", "Checks", "Partition and memory",
                                                        "Rules of `partition=min_cut`"};
 
-/// `[partition.md](partition.md#a-heading)`; a place on the page itself by its name.
+/// `[partition.md](partition.md#a-heading)`; a place on the same page by its name.
 std::string link(std::string_view page) {
   constexpr std::string_view kItself = "options.md";
   if (page.starts_with(kItself)) return fmt::format("[below]({})", page.substr(kItself.size()));

@@ -23,7 +23,7 @@ std::pair<std::string_view, std::string_view> name_and_value(std::string_view se
 /// Names of the options of a group, in the order of the table.
 std::vector<std::string_view> names_of(OptionGroup group);
 
-/// "ban_recompute_reductions=true", one for each named option that is set.
+/// "ban_recompute_reductions=true", one for each of the named options that is set.
 std::vector<std::string> settings(const Options& options,
                                   const std::vector<std::string_view>& names);
 /// The same for all options of the minimum cut.

@@ -36,7 +36,7 @@ constexpr Member as(OptionKind kind, Member member) {
   return member;
 }
 
-// Options that choose the partition as well, as their setters do.
+// Options that also select the partition, like their setters.
 
 constexpr Member choosing(Member member, void (*set)(Options& options, const OptionValue& value)) {
   member.set = set;
@@ -219,7 +219,7 @@ const OptionRow& option_named(std::string_view name) {
 }
 
 std::string environment_variable(const OptionRow& row) {
-  if (row.name == "name") return "";  // one for all callables would name none
+  if (row.name == "name") return "";  // a common name for all callables would be useless
   if (row.name == "dump_dir") return "ANTEGRAD_DUMP";
   std::string variable = fmt::format("ANTEGRAD_{}", row.name);
   std::transform(variable.begin(), variable.end(), variable.begin(),

@@ -53,7 +53,7 @@ std::vector<std::string> split(std::string_view words) {
   return parts;
 }
 
-/// Nothing where the text does not say a value of this kind.
+/// Nothing if the text is not a value of this kind.
 std::optional<OptionValue> read(const Domain& domain, const std::string& text) {
   if (domain.may_be_unset && text == kUnset) return OptionValue();
   switch (domain.kind) {

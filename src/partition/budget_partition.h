@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The partitioner `budget`: keeps a step within a number of bytes, in the least time
+/// The partitioner `budget`: keeps a step within a number of bytes, at the least cost in time
 /// (budget/planner.h).
 
 #include "partition/partitioner.h"

@@ -11,12 +11,12 @@
 namespace antegrad {
 namespace {
 
-constexpr int32_t kSource = 0;  // the forward: what is not run again
-constexpr int32_t kSink = 1;    // the backward: what must be there
+constexpr int32_t kSource = 0;  // the forward: steps that are not recomputed
+constexpr int32_t kSink = 1;    // the backward: values that must be available
 
-/// The network: each step has two vertices, one for running it in the backward and one for having
-/// what it makes there. The edge between them is cut when the value is saved. Vertices that are on
-/// one side in any case are that side, so that only open questions remain.
+/// The flow network. Each step has two vertices: one for running it in the backward, one for having
+/// its result there. The edge between them is cut if the value is saved. Vertices whose side is
+/// known are merged with that side, so that only open decisions remain.
 class Network {
  public:
   Network(const StepGraph& steps, const Bans& bans, const std::vector<double>& weights)
@@ -25,7 +25,7 @@ class Network {
     connect();
   }
 
-  /// By step: whether what it makes is saved.
+  /// By step: whether its result is saved.
   std::vector<bool> cut() const {
     const FlowCut cut = minimum_cut(vertices_, edges_, kSource, kSink, NearestTo::sink);
     AG_CHECK(cut.capacity < kInfiniteCapacity, "what cannot be saved cannot be run again either");
@@ -37,8 +37,8 @@ class Network {
   }
 
  private:
-  /// Gives steps their vertices, from the last to the first: what the backward needs for certain
-  /// spreads to what it is made of.
+  /// Assigns vertices to steps, from the last to the first: if the backward certainly needs a value
+  /// and must recompute it, it needs the inputs as well.
   void merge(const Bans& bans) {
     for (int32_t step = steps_.size(); step-- > 0;) {
       if (steps_[step].place == Place::backward) {
@@ -63,7 +63,7 @@ class Network {
   void connect() {
     double total = 0;
     for (const double weight : weights_) total += std::isinf(weight) ? 0 : weight;
-    // Sums have to stay below infinity; bytes that need this are far beyond any memory.
+    // Sums must stay below infinity. Byte counts that large exceed any memory.
     const double largest = static_cast<double>(kInfiniteCapacity) / 2;
     const double scale = total < largest ? 1 : largest / total;
     for (int32_t step = 0; step < steps_.size(); ++step) {
@@ -77,7 +77,7 @@ class Network {
   }
 
   void add(int32_t from, int32_t to, int64_t capacity) {
-    // Nothing flows back into the source or on from the sink; between these two all is decided.
+    // No flow goes back into the source or out of the sink. Edges between these two are decided.
     if (from == to || from == kSink || to == kSource) return;
     if (from == kSource && to == kSink && capacity < kInfiniteCapacity) return;
     edges_.push_back({from, to, capacity});
@@ -93,8 +93,7 @@ class Network {
 
 }  // namespace
 
-/// What is saved, by bytes that nobody holds anyway. A primal that the call overwrites is saved as
-/// a copy.
+/// The saved bytes that nothing else holds. A primal that the call overwrites is saved as a copy.
 class SavedBytes {
  public:
   explicit SavedBytes(const StepGraph& steps)
@@ -126,7 +125,7 @@ class SavedBytes {
 
 namespace {
 
-/// The values to save for these steps: for a view its base.
+/// The values to save for these steps: the base of each view.
 IdMap<ValueId, bool> storages(const StepGraph& steps, const std::vector<bool>& saved_steps) {
   IdMap<ValueId, bool> saved(steps.graph().values.size(), false);
   for (int32_t step = 0; step < steps.size(); ++step) {
@@ -136,7 +135,7 @@ IdMap<ValueId, bool> storages(const StepGraph& steps, const std::vector<bool>& s
   return saved;
 }
 
-/// What default_partition() saves.
+/// The values that default_partition() saves.
 IdMap<ValueId, bool> read_by_backward(const StepGraph& steps) {
   std::vector<bool> read(steps.size(), false);
   for (int32_t step = 0; step < steps.size(); ++step) {
@@ -149,7 +148,7 @@ IdMap<ValueId, bool> read_by_backward(const StepGraph& steps) {
   return storages(steps, read);
 }
 
-/// Rules that a budget put in place of others.
+/// The reason of decisions that a budget made in place of a rule.
 constexpr std::string_view kBudget = "memory_budget";
 
 }  // namespace
@@ -186,7 +185,7 @@ void CutSolution::lift(const MinCutOptions& options, const Lifting& lifting) {
     lifted_[step] = true;
   }
   if (!lifting.all) return;
-  // Nothing else is saved, not even what would take less than what it is made of.
+  // Nothing else is saved, even if it were smaller than its inputs.
   int32_t maker = -1;
   for (int32_t step = 0; step < steps_.size(); ++step) {
     if (!steps_[step].picks) maker = step;
@@ -231,7 +230,7 @@ void CutSolution::tell_decisions(Partition& partition) const {
   for (const Node& node : partition.backward.nodes) {
     if (node.phase != Phase::forward) continue;
     for (const ValueId id : node.outputs) {
-      // Tokens are not weighed, nor are values that nothing reads, nor what the split made.
+      // Skips tokens, unused values, and values that the split added.
       if (id == kNoValue || !saved_.contains(id) || steps_.of_value(id) < 0) continue;
       partition.decisions.push_back(decision(id, /*saved=*/false));
     }
@@ -241,7 +240,8 @@ void CutSolution::tell_decisions(Partition& partition) const {
 Decision CutSolution::decision(ValueId id, bool saved) const {
   const int32_t step = steps_.of_value(id);
   if (step < 0) return {id, saved, "generator_state"};
-  // An output of several is banned with the step that makes them all, the one before the first.
+  // Outputs of a node with several are banned together with the step of the node, which precedes
+  // the first of them.
   int32_t maker = step;
   while (steps_[maker].picks) --maker;
   std::string_view rule;

@@ -8,8 +8,8 @@
 namespace antegrad {
 
 Partition default_partition(Graph joint) {
-  // Offering everything but views for saving makes split_at() stop at the first value behind the
-  // views that the backward reads.
+  // If everything except views may be saved, split_at() stops at the first value behind the views
+  // that the backward reads.
   IdMap<ValueId, bool> saved(joint.values.size(), true);
   for (const Node& node : joint.nodes) {
     if (!node.op.traits().view) continue;

@@ -19,14 +19,14 @@ int64_t units_of_capacity(const Knapsack& knapsack) {
   for (const KnapsackItem& item : knapsack.items) {
     sum += knapsack_units(item.weight, knapsack.range);
   }
-  // More than all together is of no use, and costs memory.
+  // A capacity above the sum of all weights is useless and costs memory.
   return units >= static_cast<double>(sum) ? sum : static_cast<int64_t>(std::nearbyint(units));
 }
 
 std::vector<bool> by_dynamic_programming(const Knapsack& knapsack) {
   const size_t count = knapsack.items.size();
   const auto width = static_cast<size_t>(units_of_capacity(knapsack)) + 1;
-  std::vector<double> best(width, 0);  // by units at hand: the most value of the items so far
+  std::vector<double> best(width, 0);  // by capacity: the largest value of the items so far
   std::vector<bool> takes(count * width, false);
   std::vector<size_t> weights;
   for (size_t i = 0; i < count; ++i) {
@@ -51,7 +51,7 @@ std::vector<bool> by_dynamic_programming(const Knapsack& knapsack) {
 std::vector<bool> by_density(const Knapsack& knapsack) {
   std::vector<size_t> order(knapsack.items.size());
   std::iota(order.begin(), order.end(), 0);
-  // Of no weight: infinite.
+  // Infinite for an item without weight.
   const auto density = [&](size_t i) {
     return knapsack.items[i].value / static_cast<double>(knapsack.items[i].weight);
   };

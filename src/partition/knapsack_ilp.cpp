@@ -19,7 +19,7 @@ namespace antegrad {
 
 namespace {
 
-/// The functions of Cbc that are used, from its library. Loaded once, and never unloaded.
+/// The functions of the Cbc library that are used. It is loaded once and never unloaded.
 struct Cbc {
   bool complete = true;
   decltype(&Cbc_newModel) new_model = find<decltype(&Cbc_newModel)>("Cbc_newModel");
@@ -41,7 +41,7 @@ struct Cbc {
 
  private:
   static void* library() {
-    // Local: what it brings along, a BLAS among it, is not seen by others.
+    // RTLD_LOCAL hides its dependencies, such as a BLAS, from other libraries.
     static void* const handle = dlopen(ANTEGRAD_CBC, RTLD_NOW | RTLD_LOCAL);
     return handle;
   }
@@ -56,7 +56,7 @@ struct Cbc {
 std::vector<bool> solve_once(const std::vector<KnapsackItem>& items, double capacity) {
   const Cbc& cbc = Cbc::instance();
   const auto count = static_cast<int>(items.size());
-  // One row. Weights as parts of the capacity, values as parts of the largest, since Cbc has
+  // One constraint. Weights are scaled to the capacity and values to the largest one, since Cbc has
   // absolute tolerances.
   double largest = 0;
   for (const KnapsackItem& item : items) largest = std::max(largest, item.value);
@@ -103,7 +103,8 @@ bool has_ilp_solver() { return Cbc::instance().complete; }
 std::vector<bool> solve_knapsack_by_cbc(const std::vector<KnapsackItem>& items, double capacity) {
   static std::mutex one_at_a_time;
   const std::scoped_lock lock(one_at_a_time);
-  // An answer that is too heavy by the tolerance is sought again with as much less room.
+  // If the tolerance makes an answer too heavy, solve again with the capacity reduced by the
+  // excess.
   for (double room = capacity; room > 0;) {
     std::vector<bool> taken = solve_once(items, room);
     int64_t weight = 0;

@@ -7,7 +7,7 @@
 namespace antegrad {
 namespace {
 
-/// The residual network: two arcs an edge, one each way, grouped by the vertex that they leave.
+/// The residual network: two arcs per edge, one in each direction, grouped by their start vertex.
 class Residual {
  public:
   Residual(int32_t vertices, const std::vector<FlowEdge>& edges)
@@ -36,7 +36,7 @@ class Residual {
   int32_t end(int32_t vertex) const { return begin_[vertex + 1]; }
   int32_t head(int32_t arc) const { return head_[arc]; }
   int64_t capacity(int32_t arc) const { return capacity_[arc]; }
-  /// What may still flow into the vertex that `arc` leaves, from the one that it leads to.
+  /// The residual capacity of the reverse arc.
   int64_t capacity_back(int32_t arc) const { return capacity_[twin_[arc]]; }
   int32_t tail(int32_t arc) const { return head_[twin_[arc]]; }
   size_t vertices() const { return begin_.size() - 1; }
@@ -53,8 +53,8 @@ class Residual {
   std::vector<int64_t> capacity_;
 };
 
-/// Vertices that `start` reaches over arcs of at least this capacity; against them, when
-/// `backwards`.
+/// The vertices reachable from `start` over arcs with at least this capacity; with `backwards`,
+/// against the direction of arcs.
 std::vector<bool> reach(const Residual& net, int32_t start, int64_t least, bool backwards) {
   std::vector<bool> reached(net.vertices(), false);
   std::vector<int32_t> stack = {start};
@@ -78,7 +78,7 @@ class Dinic {
   Dinic(Residual& net, int32_t source, int32_t sink)
       : net_(net), source_(source), sink_(sink), distance_(net.vertices()), next_(net.vertices()) {}
 
-  /// Returns the flow; the network is left as its residual.
+  /// Returns the maximum flow and leaves the residual network.
   int64_t run() {
     int64_t flow = 0;
     while (measure()) flow += block();
@@ -86,7 +86,8 @@ class Dinic {
   }
 
  private:
-  /// Distances to the sink, by breadth. False when the source no longer reaches it.
+  /// Computes distances to the sink by breadth-first search. Returns false if the source cannot
+  /// reach it.
   bool measure() {
     std::fill(distance_.begin(), distance_.end(), -1);
     distance_[sink_] = 0;
@@ -108,7 +109,7 @@ class Dinic {
            distance_[net_.head(arc)] + 1 == distance_[vertex];
   }
 
-  /// Fills all shortest paths. `next_` never looks twice at an arc that led nowhere.
+  /// Saturates all shortest paths. `next_` skips arcs that led nowhere before.
   int64_t block() {
     for (size_t v = 0; v < next_.size(); ++v) next_[v] = net_.begin(static_cast<int32_t>(v));
     int64_t total = 0;
@@ -135,7 +136,7 @@ class Dinic {
     }
   }
 
-  /// Sends what fits along the path and shortens it to before the first arc that is full then.
+  /// Augments the path by its bottleneck and truncates it before the first saturated arc.
   int64_t augment() {
     int64_t flow = kInfiniteCapacity;
     for (const int32_t arc : path_) flow = std::min(flow, net_.capacity(arc));
@@ -149,8 +150,8 @@ class Dinic {
   Residual& net_;
   int32_t source_;
   int32_t sink_;
-  std::vector<int32_t> distance_;  // by vertex: arcs to the sink, -1 unknown
-  std::vector<int32_t> next_;      // by vertex: the arc to try
+  std::vector<int32_t> distance_;  // by vertex: number of arcs to the sink, -1 if unknown
+  std::vector<int32_t> next_;      // by vertex: the next arc to try
   std::vector<int32_t> queue_;
   std::vector<int32_t> path_;  // arcs from the source
 };
@@ -177,7 +178,7 @@ FlowCut minimum_cut(int32_t vertices, const std::vector<FlowEdge>& edges, int32_
   if (reach(net, source, kInfiniteCapacity, /*backwards=*/false)[sink]) {
     return {kInfiniteCapacity, {}};
   }
-  // With the finite capacities below infinity no infinite edge can fill up.
+  // As all finite capacities sum to less than infinity, no infinite edge can be saturated.
   FlowCut cut;
   cut.capacity = Dinic(net, source, sink).run();
   if (nearest == NearestTo::source) {

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Partitioners, one row each: the only place that knows them all. A new one is a pair of files
-/// that return split_at() of what they decided (split.h), and a row.
+/// Partitioners, one row each. Only this file knows all of them. A new partitioner is a pair of
+/// files that decide what is saved and return split_at() (split.h), and a row.
 
 #include <cstdint>
 #include <optional>
@@ -22,17 +22,17 @@
 
 namespace antegrad {
 
-/// Everything that decides about a partition, except the graph. A value, which a record keeps
+/// Everything that determines a partition, except the graph. A value that a record keeps
 /// (explain/record.h).
 struct PartitionChoice {
-  Partitioner partitioner = Partitioner::as_written;  ///< whose row names the options that it reads
+  Partitioner partitioner = Partitioner::as_written;  ///< its row names the options that it reads
   MinCutOptions min_cut = {};
   BudgetOptions budget = {};
-  /// For machine_named(); empty: machine_of() the graph. Its times stand for what was not measured.
+  /// For machine_named(); empty: machine_of() the graph. Provides the times that were not measured.
   std::string machine = {};
   std::vector<int64_t> symbols = {};  ///< values of the graph's symbols, by SymbolId
-  Measurements measured = {};         ///< what PartitionerRow::needs asks for
-  Packings packings = {};             ///< where PartitionerRow::packs
+  Measurements measured = {};         ///< as PartitionerRow::needs requests
+  Packings packings = {};             ///< if PartitionerRow::packs
   /// True: the graph in the file is as captured, and run_joint_passes() precede the partition.
   /// False: only dce().
   bool simplify = true;
@@ -61,28 +61,28 @@ void read_settings(const nlohmann::json& record, PartitionChoice& choice);
 struct PartitionerRow {
   std::string_view name;                     ///< in options and records; immortal
   std::vector<std::string_view> reads = {};  ///< names of options (options/table.h)
-  bool packs = false;                        ///< plans may pack what is saved (packings.h)
-  /// Throws OptionError for options that no graph could be partitioned with.
+  bool packs = false;                        ///< whether plans may pack saved values (packings.h)
+  /// Throws OptionError for options that are invalid for every graph.
   void (*check)(const PartitionChoice& choice) = [](const PartitionChoice&) {};
-  /// What to measure on this machine before.
+  /// The measurements needed on this machine.
   Needs (*needs)(const PartitionChoice& choice) = [](const PartitionChoice&) { return Needs(); };
   /// The joint graph is verified, simplified and has a backward.
   Partitioned (*partition)(const Graph& joint, const PartitionChoice& choice) = nullptr;
-  /// The fields of a record that are the partitioner's own (docs/graph-format.md). `read` runs last
-  /// and throws json::exception for a damaged record.
+  /// The partitioner's own fields in a record (docs/graph-format.md). `read` runs last and throws
+  /// json::exception for a damaged record.
   void (*write)(const PartitionChoice& choice, nlohmann::json& record) = write_settings;
   void (*read)(const nlohmann::json& record, PartitionChoice& choice) = read_settings;
 };
 
 const PartitionerRow& row_of(Partitioner partitioner);
-/// By the name in a record. Throws GraphError, with all names, for another one.
+/// By its name in a record. Throws GraphError, which lists all names, for an unknown one.
 Partitioner recorded_partitioner(std::string_view name);
-/// Adds a row with a new name. Returns the value by which a PartitionChoice selects it. Not
-/// thread-safe: to be called before anything is partitioned.
+/// Adds a row with a new name. Returns the value with which a PartitionChoice selects it. Not
+/// thread-safe: call it before anything is partitioned.
 Partitioner register_partitioner(PartitionerRow row);
 
 /// A graph without gradients gets default_partition(). Throws BudgetError if no plan fits,
-/// OptionError for an unknown machine, and what ratio_cut() throws.
+/// OptionError for an unknown machine, and the errors of ratio_cut().
 Partitioned partition_for(const Graph& joint, const PartitionChoice& choice);
 
 }  // namespace antegrad

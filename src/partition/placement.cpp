@@ -44,13 +44,13 @@ class Placer {
 
   bool on_forward_side(int32_t node) const { return placement_.forward_side[node]; }
 
-  /// Something needs an output of the node, or the world needs that it runs.
+  /// Whether a node must run: an output of it is needed, or it has side effects.
   bool must_run(int32_t position, const IdMap<ValueId, bool>& needed) const {
     const Node& node = joint_.nodes[position];
     return node.op.traits().has_side_effects() || any_marked(node.outputs, needed);
   }
 
-  /// Where the thread of tokens that ends in `token` crosses from the forward to the backward.
+  /// The last token of the forward in the chain that ends in `token`.
   ValueId token_at_boundary(ValueId token) const {
     while (const Node* node = producer(token)) {
       if (on_forward_side(placement_.producer[token])) break;
@@ -61,7 +61,8 @@ class Placer {
     return token;
   }
 
-  /// What results need is forward, whenever it was captured: a function may take gradients inside.
+  /// Nodes that results need belong to the forward, in whichever phase they were captured: a
+  /// function may compute gradients inside.
   void mark_forward_side() {
     std::vector<bool> bound;
     if (planned_) bound = bound_to_backward(joint_);
@@ -90,7 +91,7 @@ class Placer {
     }
   }
 
-  /// Runs from the gradients to what is saved; what is met on the way runs in the backward.
+  /// Walks from the gradients back to saved values. The nodes on the way run in the backward.
   void mark_backward_needs() {
     needed_backward_ =
         output_values(joint_, [](OutputKind kind) { return kind == OutputKind::gradient; });
@@ -102,7 +103,7 @@ class Placer {
     });
   }
 
-  /// A forward node runs again when the backward needs an output of it that is not saved.
+  /// A forward node is recomputed if the backward needs an output of it that is not saved.
   bool must_recompute(int32_t i) const {
     const Node& node = joint_.nodes[i];
     const auto made = node.results(), tokens = node.token_inputs();
@@ -130,7 +131,7 @@ class Placer {
     for (const Input& input : joint_.inputs) {
       if (input.kind == InputKind::primal && needed_backward_[input.value]) save(input.value);
     }
-    std::set<ValueId> replayed;  // tokens from which nodes draw again
+    std::set<ValueId> replayed;  // tokens from which draws are repeated
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       if (!placement_.forward_side[i]) continue;
       const Node& node = joint_.nodes[i];

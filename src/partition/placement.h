@@ -26,7 +26,7 @@ struct Placement {
   std::vector<bool> runs_backward;       ///< by node
   std::vector<ValueId> saved;            ///< of the values to save, those that the backward needs
   std::vector<Thread> threads;           ///< of generators and effects
-  IdMap<ValueId, int32_t> producer;      ///< position of its node, -1 for inputs
+  IdMap<ValueId, int32_t> producer;      ///< position of its producer, -1 for inputs
   IdMap<ValueId, int32_t> generator_of;  ///< generators_of_tokens()
 };
 

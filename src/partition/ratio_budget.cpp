@@ -45,7 +45,7 @@ MinCutOptions without_bans(MinCutOptions options, bool allowlist) {
   return options;
 }
 
-/// The cut by the usual rules, and what there is to choose from when it may cost time.
+/// The cut by the usual rules, and the candidates for recomputation that costs time.
 class RatioChoice {
  public:
   RatioChoice(const StepGraph& steps, const MinCutOptions& options,
@@ -57,10 +57,10 @@ class RatioChoice {
         least_bytes_(bytes_of_primals(steps)),
         range_(bytes_of(steps, usual_) - least_bytes_) {}
 
-  /// AOTAutograd calls it a range only if it is not empty.
+  /// AOTAutograd uses the ratio only if this range is not empty.
   bool has_range() const { return range_ > 0; }
 
-  /// Where saved values lie in the range.
+  /// The position of the saved bytes within the range.
   double place(const CutSolution& solution) const {
     return static_cast<double>(bytes_of(steps_, solution) - least_bytes_) /
            static_cast<double>(range_);
@@ -77,7 +77,7 @@ class RatioChoice {
     return solve_knapsack_at(ratio).first;
   }
 
-  /// The third step alone; and the time that it gives up.
+  /// Only the third step. Also returns the time that it gives up.
   std::pair<CutSolution, double> solve_knapsack_at(double ratio) {
     list_items();
     if (steps_of_items_.empty()) return {all_lifted(), 0};
@@ -102,8 +102,7 @@ class RatioChoice {
     return CutSolution(steps_, aggressive(), lifting);
   }
 
-  /// Nodes that a rule keeps from running again, of which the backward needs something, the largest
-  /// first.
+  /// Nodes that a rule bans from recomputation and whose results the backward needs, largest first.
   void list_items() {
     if (!items_.items.empty()) return;
     const MinCutOptions options = aggressive();

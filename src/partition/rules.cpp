@@ -13,9 +13,9 @@ namespace antegrad {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-/// How many times larger the inputs are than an output that is too small to compute again.
+/// An output is too small to recompute if the inputs are this many times larger.
 constexpr int64_t kMuchSmaller = 4;
-/// So many steps of the forward one chain of fusible steps may span.
+/// The longest chain of fusible steps, counted in steps of the forward.
 constexpr int32_t kLongChain = 100;
 constexpr double kPerStep = 1.1;
 constexpr int32_t kMostSteps = 100;
@@ -28,8 +28,8 @@ bool unless_aggressive(Options options) { return !options.aggressive_recomputati
 
 // --- what a step is -----------------------------------------------------------------------------
 
-/// Alive as long as the model: held whether the backward reads it or not. Of what the call
-/// overwrites the backward would need a copy.
+/// Lives as long as the model, and so is in memory whether the backward reads it or not. If the
+/// call overwrites it, the backward would need a copy.
 bool is_held_by_model(Steps steps, int32_t step) {
   const Input* input = steps.input(step);
   if (!input || input->mutates_data) return false;
@@ -38,7 +38,7 @@ bool is_held_by_model(Steps steps, int32_t step) {
          input->source.kind == constant;
 }
 
-/// A cast of what the model holds to a smaller type, for use in the call alone.
+/// A cast of a tensor held by the model to a smaller dtype, used only in the call.
 bool is_low_precision_weight(Steps steps, int32_t step) {
   const Node* node = steps.node(step);
   if (!node || steps[step].value == kNoValue || steps[step].graph_output) return false;
@@ -51,8 +51,8 @@ bool is_low_precision_weight(Steps steps, int32_t step) {
          is_held_by_model(steps, steps.of_value(ValueId(from.storage)));
 }
 
-/// The backward reads it, or views of it, where it cannot be fused into what reads it, so that it
-/// has to be written to memory there: then running it again is not free.
+/// The backward reads it, or a view of it, in a node that it is not fusible with. It is then
+/// materialised there, so recomputing it is not free.
 bool is_materialized_in_backward(Steps steps, int32_t step) {
   std::vector<int32_t> shown = {step};
   while (!shown.empty()) {
@@ -76,7 +76,7 @@ bool is_much_smaller_than_inputs(Steps steps, int32_t step) {
   return made * kMuchSmaller < read;
 }
 
-/// Written to memory in the forward, saved or not.
+/// Materialised in the forward, saved or not.
 bool is_materialized(Steps steps, int32_t step) {
   if (steps.input(step) || steps[step].graph_output) return true;
   const auto users = steps.users(step);
@@ -89,7 +89,7 @@ bool runs_again_by_tag(const Node& node) {
          node.recompute == Recompute::prefer_recompute;
 }
 
-/// Of a checkpoint, but not interior: what comes after it starts from there.
+/// An output of a checkpoint: the nodes after the checkpoint start from it.
 bool leaves_checkpoint(Steps steps, Options, int32_t step) {
   const Node& node = *steps.node(step);
   return node.recompute == Recompute::must_recompute &&
@@ -97,7 +97,7 @@ bool leaves_checkpoint(Steps steps, Options, int32_t step) {
                       [&](ValueId id) { return id != kNoValue && steps.tags().is_interior(id); });
 }
 
-/// A draw whose result takes less than the state that would have to be saved for it.
+/// A draw whose result is smaller than the generator state that repeating it requires.
 bool is_smaller_than_state(Steps steps, Options, int32_t step) {
   const Node& node = *steps.node(step);
   if (!node.op.traits().random) return false;
@@ -115,7 +115,7 @@ struct StepBan {
   bool lifted_by_budget = false;
 };
 
-/// These would not give the same again, or act twice; or a checkpoint says so.
+/// Recomputation would give other results or repeat an effect, or a checkpoint forbids it.
 constexpr StepBan kFirmBans[] = {
     {"effect", always,
      [](Steps steps, Options, int32_t step) {
@@ -139,7 +139,7 @@ constexpr StepBan kFirmBans[] = {
     {"leaves_checkpoint", always, leaves_checkpoint},
 };
 
-/// These would take time, or memory: for nodes of which no checkpoint has said what to do.
+/// Recomputation would cost time or memory. Only for nodes about which no checkpoint decides.
 constexpr StepBan kWeighedBans[] = {
     {"unknown_operator", always,
      [](Steps steps, Options, int32_t step) {
@@ -167,7 +167,7 @@ constexpr StepBan kWeighedBans[] = {
     // With checkpoints neither of the next two applies, as in AOTAutograd.
     {"max_dist_from_bw", always,
      [](Steps steps, Options options, int32_t step) {
-       // Beyond a thousand steps nothing is banned, as in AOTAutograd.
+       // Beyond a thousand steps there is no ban, as in AOTAutograd.
        return !steps.tags().any() && steps[step].distance < 1000 &&
               steps[step].distance > options.max_dist_from_bw;
      },
@@ -179,8 +179,8 @@ constexpr StepBan kWeighedBans[] = {
      /*lifted_by_budget=*/true},
 };
 
-/// Steps that only firm rules ban: a checkpoint computes them again, they cost nothing, or saving
-/// them would cost what others save.
+/// Steps exempt from all but firm rules: a checkpoint recomputes them, they cost nothing, or saving
+/// them costs as much as saving others.
 bool is_exempt(Steps steps, Options options, int32_t step) {
   return steps.is_view(step) || (steps.node(step) && runs_again_by_tag(*steps.node(step))) ||
          (options.recompute_low_precision_weights && is_low_precision_weight(steps, step));
@@ -188,7 +188,7 @@ bool is_exempt(Steps steps, Options options, int32_t step) {
 
 std::string_view ban_of(Steps steps, Options options, int32_t step) {
   if (steps.input(step)) return steps[step].place == Place::backward ? "" : "input";
-  // What only gradients need can move into the backward, and does not run twice then.
+  // A node that only gradients need can move into the backward, and then does not run twice.
   if (!steps.in_forward(step) || steps[step].picks || steps.is_view(step)) return "";
   const auto name_of = [&](std::span<const StepBan> bans) -> std::string_view {
     for (const StepBan& ban : bans) {
@@ -203,10 +203,11 @@ std::string_view ban_of(Steps steps, Options options, int32_t step) {
 
 // --- bans that look at the whole forward --------------------------------------------------------
 
-/// A value read soon and, behind something that cannot be fused, again much later: what reads it
-/// later is not run again, since then nobody could fuse the two readers into one.
+/// Bans a value that is read early and, after a node that is not fusible, again much later.
+/// Recomputing it for the later reader would prevent fusing the two readers.
 void ban_used_far_apart(Steps steps, Options options, std::string_view name, Bans& bans) {
-  // By step: the first step of the forward behind it that cannot be fused into what leads there.
+  // By step: the first step of the forward after it that is not fusible with the chain that leads
+  // to it.
   std::vector<int32_t> barrier(steps.size(), kNeverRead);
   for (int32_t step = steps.size(); step-- > 0;) {
     for (const int32_t user : steps.users(step)) {
@@ -230,8 +231,8 @@ void ban_used_far_apart(Steps steps, Options options, std::string_view name, Ban
   }
 }
 
-/// Cuts chains of fusible steps that go on for long, such as residual connections: running them
-/// again would start at the beginning of the model.
+/// Cuts long chains of fusible steps, such as residual connections. Recomputing them would start at
+/// the beginning of the model.
 void ban_long_fusible_chains(Steps steps, Options options, std::string_view name, Bans& bans) {
   std::vector<bool> visited(steps.size(), false);
   std::priority_queue<int32_t, std::vector<int32_t>, std::greater<>> chain;
@@ -283,7 +284,7 @@ double weighed_bytes(Steps steps, Options options, int32_t step) {
   const ValueId id = steps[step].value;
   auto bytes = static_cast<double>(steps.is_view(step) ? steps.bytes(id) : steps.storage_bytes(id));
   if (options.distance_weighting) {
-    // Nearer to the backward is better: less is run again.
+    // Steps closer to the backward are cheaper to save, since fewer nodes are then recomputed.
     bytes = std::floor(bytes * std::pow(kPerStep, std::clamp(steps[step].distance, 1, kMostSteps)));
   }
   return options.double_unmaterialized && !is_materialized(steps, step) ? bytes * 2 : bytes;
@@ -310,7 +311,7 @@ constexpr WeightRule kWeightRules[] = {
      [](Steps, Options, int32_t) { return 4.0; }},
     {"must_recompute",
      [](Steps steps, Options, int32_t step) {
-       // A view is kept as its base.
+       // A view is saved as its base.
        return steps.tags().is_interior(steps.graph().base(steps[step].value));
      },
      infinite},
@@ -331,7 +332,7 @@ constexpr WeightRule kWeightRules[] = {
               is_held_by_model(steps, steps.of_value(ValueId(storage)));
      },
      [](Steps, Options, int32_t) { return 0.0; }},
-    {"bytes", [](Steps, Options, int32_t) { return true; }, weighed_bytes},  // the last one
+    {"bytes", [](Steps, Options, int32_t) { return true; }, weighed_bytes},  // the default, last
 };
 
 }  // namespace

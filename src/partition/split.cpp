@@ -20,7 +20,7 @@ void drop_tags(Graph& graph) {
   }
 }
 
-/// Moves the parts of the joint graph to where they were placed.
+/// Moves the nodes of the joint graph to the graphs where they were placed.
 class Splitter {
  public:
   Splitter(Graph joint, Placement placement, const Schedule& schedule)
@@ -82,9 +82,9 @@ class Splitter {
 
   /// Emits the recomputed nodes that `ids` need and that have not run yet, in joint order.
   ///
-  /// A checkpoint that another one needs on its way, inside of a third, runs for what leaves it
-  /// only: the rest gets values of its own, which die here, and is computed once more when its own
-  /// backward comes.
+  /// Consider checkpoints A and B inside C. If A is recomputed only because the backward of B needs
+  /// its outputs, A runs for those outputs only. Its interior values get new ids, die here, and are
+  /// recomputed once more for A's own backward.
   void emit_missing(Graph& backward, const std::vector<ValueId>& ids) {
     missing_.clear();
     stack_.assign(ids.begin(), ids.end());
@@ -117,12 +117,12 @@ class Splitter {
     for (ValueId& id : again.outputs) {
       if (id == kNoValue) continue;
       if (is_token(id)) {
-        // The thread of draws goes on from the forward's token; this one ends here.
+        // The chain of draws continues from the forward's token; this one ends here.
         id = joint_.add_token();
       } else if (apart >= 0 && tags_.is_within(tags_.home(id), apart)) {
         id = renamed_[id] = another(id);
       } else if (there_[id]) {
-        id = another(id);  // nothing reads it: the one that is there serves
+        id = another(id);  // nothing reads it: the existing value serves
       } else {
         there_[id] = true;
         const ValueId original = id;
@@ -135,13 +135,13 @@ class Splitter {
     }
   }
 
-  /// What stands for a value of the joint graph where the next node is emitted.
+  /// The current replacement of a value of the joint graph.
   ValueId current(ValueId id) const {
     const auto it = renamed_.find(id);
     return it != renamed_.end() ? it->second : current_.contains(id) ? current_[id] : id;
   }
 
-  /// What the schedule forgets after a node.
+  /// Applies the drops that the schedule has after a node.
   void forget(const Node& node) {
     auto it = std::lower_bound(schedule_.forget.begin(), schedule_.forget.end(),
                                std::pair(node.id, ValueId(kNoValue)));
@@ -150,7 +150,7 @@ class Splitter {
     }
   }
 
-  /// A value like this one, of its own.
+  /// A new value with the same metadata.
   ValueId another(ValueId id) {
     const StorageId storage = joint_.value(id).storage;
     const StorageId alias_class = joint_.value(id).alias_class;
@@ -179,7 +179,7 @@ class Splitter {
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
       if (!placement_.runs_backward[i] || placement_.forward_side[i]) continue;
       emit_missing(backward, joint_.nodes[i].inputs);
-      // Whatever needs nodes by position is done with this one, so it can move.
+      // No later step needs nodes by position, so this one can be moved.
       renamed_.clear();
       Node& node = backward.nodes.emplace_back(std::move(joint_.nodes[i]));
       for (ValueId& id : node.inputs) id = current(id);
@@ -226,7 +226,7 @@ class Splitter {
     }
   }
 
-  /// The backward's draws start from a token of their own: other calls may come in between.
+  /// The backward's draws start from their own token: other calls may run in between.
   static ValueId start_thread(Graph& backward, ValueId boundary) {
     const ValueId fresh = backward.add_token();
     for (Node& node : backward.nodes) {
@@ -240,17 +240,17 @@ class Splitter {
   const Schedule& schedule_;
   Tags tags_;
   std::vector<bool> emitting_;       // by node
-  IdMap<ValueId, bool> there_;       // of the joint graph: saved, or computed again
-  IdMap<ValueId, bool> was_there_;   // same: at some time
-  IdMap<ValueId, ValueId> current_;  // same: what stands for it since it was computed once more
-  std::unordered_map<StorageId, std::vector<ValueId>> shown_by_;  // values of storages to forget
-  std::vector<int32_t> demanding_;                // blocks whose values are asked for
+  IdMap<ValueId, bool> there_;       // of the joint graph: saved, or recomputed by now
+  IdMap<ValueId, bool> was_there_;   // by value: at some earlier time
+  IdMap<ValueId, ValueId> current_;  // by value: its replacement since its last recomputation
+  std::unordered_map<StorageId, std::vector<ValueId>> shown_by_;  // by storage: values to drop
+  std::vector<int32_t> demanding_;                // blocks whose values are requested
   std::unordered_map<ValueId, ValueId> renamed_;  // values that die in this emission
   std::vector<int32_t> missing_;
   std::vector<ValueId> stack_;
 };
 
-/// Nothing to differentiate: the whole graph is the forward.
+/// Without gradients, the whole graph is the forward.
 Partition inference(Graph joint) {
   Partition partition;
   partition.backward.name = joint.name + ".backward";

@@ -73,7 +73,7 @@ void StepGraph::classify(const std::optional<std::vector<std::string>>& recomput
     const bool generated = fusing_of(op.traits).generated;
     const bool in_list = recomputable_ops ? is_named(op.base_name) : generated;
     step.recomputable = op.traits.view || in_list;
-    // An output of several has been written to memory already, and can be read from any loop.
+    // An output of a node with several is materialised already, and can be read from any loop.
     step.fusible = step.picks || step.recomputable || (op.traits.random && generated);
   }
 }
@@ -96,7 +96,7 @@ void StepGraph::place() {
     step.place = for_results[step.node] ? Place::forward
                  : in_forward           ? Place::either
                                         : Place::backward;
-    // Of the outputs of a node that results need they may need only some.
+    // Results may need only some outputs of a node.
     if (step.picks && step.place == Place::forward && !needed[step.value]) {
       step.place = Place::either;
     }

@@ -20,7 +20,7 @@ Tags::Tags(const Graph& joint)
   for (const Output& output : joint.outputs) {
     if (of_forward(output.kind) && output.value != kNoValue) home_[output.value] = -1;
   }
-  // Views keep their bases: where one goes, the other goes.
+  // A view and its base are decided together.
   for (const Node& node : joint.nodes) {
     if (node.phase != Phase::forward) continue;
     for (const ValueId id : node.outputs) {
@@ -46,7 +46,7 @@ bool Tags::is_within(int32_t inner, int32_t outer) const {
 
 int32_t Tags::common(int32_t a, int32_t b) const {
   while (a != b) {
-    // Blocks come after those around them.
+    // Inner blocks have larger numbers than the blocks around them.
     (a > b ? a : b) = around_[std::max(a, b)];
   }
   return a;

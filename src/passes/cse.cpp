@@ -8,7 +8,7 @@
 namespace antegrad {
 namespace {
 
-/// Memory that nobody has written may be allocated again, but not shared.
+/// Uninitialised memory may be allocated again, but not shared.
 bool may_merge(const Node& node) {
   const OpTraits& traits = node.op.traits();
   return traits.known && traits.repeatable() && node.tokens == 0;
@@ -43,8 +43,8 @@ bool phases_allow(const Node& kept, const Node& dropped) {
   return kept.phase == Phase::forward && !kept.op.traits().factory;
 }
 
-/// The caller may write what is handed out before backward runs; a backward that computes such a
-/// value again must go on to do so, as eager does.
+/// The caller may write to results before the backward runs. A backward that recomputes such a
+/// value must keep doing so, as in eager.
 bool stays_ours(const ValueReplacer& replacer, const Node& kept, const Node& dropped) {
   if (kept.phase == dropped.phase) return true;
   return std::none_of(kept.outputs.begin(), kept.outputs.end(), [&](ValueId id) {
@@ -52,13 +52,14 @@ bool stays_ours(const ValueReplacer& replacer, const Node& kept, const Node& dro
   });
 }
 
-/// What a checkpoint computes again is its own: shared with others it would have to be kept.
+/// Values that a checkpoint recomputes are its own. Merged with others they would have to be saved.
 bool blocks_allow(const Node& kept, const Node& dropped) {
   return kept.phase != dropped.phase ||
          (kept.block == dropped.block && kept.recompute == dropped.recompute);
 }
 
-/// Merging makes the two outputs of each pair one: fine unless both leave the graph.
+/// Merging turns the outputs of each pair into one value. That is allowed unless both are graph
+/// outputs.
 bool outputs_allow(const ValueReplacer& replacer, const Node& kept, const Node& dropped) {
   for (size_t i = 0; i < kept.outputs.size(); ++i) {
     const ValueId a = kept.outputs[i];

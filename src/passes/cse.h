@@ -1,14 +1,14 @@
 #pragma once
 
 /// \file
-/// Common subexpression elimination: a node that computes what an earlier node computed is dropped,
-/// and the earlier one's values stand for its own.
+/// Common subexpression elimination: removes a node that repeats an earlier one, and replaces its
+/// outputs by those of the earlier node.
 ///
-/// Equal means: same operator, arguments and inputs, known to give the same bits each time, without
-/// tokens, writes or communication. A backward node may go in favour of a forward node, never the
-/// other way round; factories are not shared between the passes, since holding what can be filled
-/// again costs more than filling it. Two outputs never become one value or share a storage through
-/// it.
+/// Two nodes are equal if they have the same operator, arguments and inputs, give the same bits
+/// each time, and have no tokens, writes or communication. A backward node may be replaced by a
+/// forward node, never the reverse. Factories are not shared between forward and backward, since
+/// saving such a value costs more than filling it again. Merging never makes two graph outputs one
+/// value or lets them share a storage.
 ///
 /// Runs before partitioning, on a functional graph (no in-place writes).
 

@@ -36,7 +36,7 @@ JointPass find_custom_pass(const std::string& name) {
   return it == known.passes.end() ? JointPass() : it->second;
 }
 
-/// The graph without its nodes: what a pass must leave as it is.
+/// The graph without its nodes: the part that a pass must not change.
 Graph border_of(const Graph& graph) {
   Graph border;
   border.name = graph.name;
@@ -46,7 +46,7 @@ Graph border_of(const Graph& graph) {
   const auto keep = [&](ValueId& id) {
     if (id == kNoValue) return;
     id = border.values.add(graph.value(id));
-    border.value(id).storage = border.value(id).alias_class = -1;  // numbers of the other graph
+    border.value(id).storage = border.value(id).alias_class = -1;  // numbers of the original graph
   };
   border.inputs = graph.inputs;
   border.outputs = graph.outputs;
@@ -55,7 +55,7 @@ Graph border_of(const Graph& graph) {
   return border;
 }
 
-/// Nodes that the pass added, or wrote twice, get ids that no other has.
+/// Gives new ids to nodes that the pass added or duplicated.
 void number_new_nodes(Graph& graph, int32_t next) {
   std::set<int32_t> ids;
   for (Node& node : graph.nodes) {

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Passes of the user's own on the joint graph (antegrad/passes.h), by name.
+/// User-defined passes on the joint graph (antegrad/passes.h), by name.
 
 #include <string>
 #include <vector>
@@ -11,15 +11,15 @@
 
 namespace antegrad {
 
-/// Names of the passes that were registered, sorted.
+/// Names of the registered passes, sorted.
 std::vector<std::string> custom_passes();
 
-/// Throws OptionError for a name that was not registered; "" is no pass and passes.
+/// Throws OptionError for a name that is not registered. "" means no pass and is valid.
 void check_custom_pass(const std::string& name);
 
-/// The graph that PassContext::custom_pass makes of this one. Throws GraphError, in the name of the
-/// pass, for a text that is no valid graph or whose inputs and outputs are not those of `graph`,
-/// and what the pass throws.
+/// Runs PassContext::custom_pass on a graph. Throws GraphError with the name of the pass if the
+/// result is not a valid graph or has other inputs or outputs than `graph`. Exceptions of the pass
+/// propagate.
 Graph run_custom_pass(Graph graph, const PassContext& context);
 
 }  // namespace antegrad

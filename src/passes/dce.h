@@ -1,11 +1,11 @@
 #pragma once
 
 /// \file
-/// Dead code elimination: drops nodes that no output needs.
+/// Dead code elimination: removes nodes that no output needs.
 ///
-/// Random draws need no rule: they hand on tokens, and the last token is an output, so a dropout
-/// whose mask is unused still advances its generator. Nodes with side effects stay, whoever reads
-/// them: other ranks wait for collectives, and writes in place change what others read.
+/// Random draws need no rule: they return tokens, and the last token is an output, so a dropout
+/// with an unused mask still advances its generator. Nodes with side effects are always kept: other
+/// ranks wait for collectives, and in-place writes change values that other nodes read.
 ///
 /// Runs on any valid graph. Inputs stay, used or not: they are the calling convention.
 

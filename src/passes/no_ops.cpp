@@ -81,7 +81,7 @@ class NoOps {
 
   // --- views ------------------------------------------------------------------------------------
 
-  /// Offers a value for later views of its storage that show the same.
+  /// Records a value, so that later views that show the same elements can be replaced by it.
   void remember(ValueId id) {
     const Value& value = graph_.value(id);
     if (value.kind != ValueKind::tensor || reinterpreted_[id]) return;
@@ -109,7 +109,7 @@ class NoOps {
 
   bool drop_view(const Node& node) {
     const ValueId output = node.outputs[0];
-    // A result that is a view of something has a record that says of what: it stays what it is.
+    // A graph output that is a view has a record that names its base, so it stays a view.
     if (reinterpreted_[output] || replacer_.is_output(output)) return false;
     if (is_written(output)) return false;
     const ValueId earlier = shown_before(output, node.phase);
@@ -118,8 +118,8 @@ class NoOps {
     return true;
   }
 
-  /// view(view(x, a), b) is view(x, b) when the middle and the end lie in one piece; then so does
-  /// x.
+  /// Rewrites view(view(x, a), b) to view(x, b) if the middle and the last value are contiguous,
+  /// since x is then contiguous too.
   void skip_middle_view(Node& node) {
     if (!is_plain_reshape(node)) return;
     const int32_t middle = producer_[node.inputs[0]];
@@ -155,7 +155,8 @@ class NoOps {
     return true;
   }
 
-  /// A copy that the forward makes of what the caller can write before backward reads the copy.
+  /// Whether a copy in the forward must stay: the caller can write to its source before the
+  /// backward reads the copy.
   bool keeps_a_copy(const Node& node) const {
     const StorageId storage = replacer_.storage(node.inputs[0]);
     return node.phase == Phase::forward && read_by_backward_[StorageId(node.outputs[0])] &&
@@ -171,7 +172,7 @@ class NoOps {
   ValueReplacer replacer_;
   std::vector<bool> dead_;
   IdMap<ValueId, int32_t> producer_;
-  IdMap<ValueId, bool> reinterpreted_;  // its metadata do not say how to read it
+  IdMap<ValueId, bool> reinterpreted_;  // its metadata do not tell how to read it
   IdMap<StorageId, bool> written_;      // by an in-place node
   IdMap<StorageId, bool> primal_;
   IdMap<StorageId, bool> read_by_backward_;

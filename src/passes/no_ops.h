@@ -1,16 +1,17 @@
 #pragma once
 
 /// \file
-/// Removes nodes that return what is there already.
+/// Removes nodes whose result already exists.
 ///
-///  - A view that shows its storage as an earlier view of it does: detach(x), t(t(x)), a slice of
-///    everything, view(view(x)) back to the first shape.
-///  - A view of a view that both read in row-major order skips the one in the middle.
-///  - A copy or cast to the same metadata, when no output needs the storage of its own that it
-///    gives, and what it copies fills its storage (else the copy lets a larger one die).
-/// Arithmetic is never judged: x + 0 is not x when x is -0.
+///  - A view with the same metadata as an earlier view of its storage: detach(x), t(t(x)), a slice
+///    of the whole tensor, view(view(x)) back to the first shape.
+///  - The middle one of two successive views, if both read in row-major order.
+///  - A copy or cast to the same metadata, unless an output needs a storage of its own, or the
+///    source fills only part of its storage (the copy then lets the larger storage die).
 ///
-/// Runs before partitioning, on a functional graph; storages that in-place nodes write are left
+/// Arithmetic is never removed: x + 0 differs from x if x is -0.
+///
+/// Runs before partitioning, on a functional graph. Storages that in-place nodes write are left
 /// alone.
 
 #include "graph/graph.h"

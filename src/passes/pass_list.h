@@ -12,12 +12,12 @@
 
 namespace antegrad {
 
-/// What a stage works on.
+/// The kind of graph that a pass works on.
 enum class PassStage : uint8_t {
   joint,            ///< the joint graph
   split,            ///< joint graph to forward and backward
   finish_forward,   ///< the forward, before it becomes a program
-  finish_backward,  ///< a backward, the usual one or a later one, before it becomes a program
+  finish_backward,  ///< the backward of any backward form, before it becomes a program
 };
 /// "joint", "split", ...
 std::string_view name(PassStage stage);
@@ -25,12 +25,12 @@ std::string_view name(PassStage stage);
 struct PassRow {
   std::string_view name;
   PassStage stage = PassStage::joint;
-  /// May be left out: Options::disabled_passes. The others are needed by what follows.
+  /// Whether Options::disabled_passes may disable it. Later stages depend on the others.
   bool optional = false;
-  std::string_view what;  ///< it does
-  std::string_view why;   ///< it stands where it does
-  /// Of PassStage::joint. Passes of other stages take more than a graph: compile/pipeline.cpp runs
-  /// them.
+  std::string_view what;  ///< what the pass does
+  std::string_view why;   ///< the reason for its place
+  /// Set for PassStage::joint only. Passes of other stages need more than a graph;
+  /// compile/pipeline.cpp runs them.
   Graph (*run)(Graph graph, const PassContext& context) = nullptr;
 };
 

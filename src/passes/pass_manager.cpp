@@ -13,7 +13,7 @@ namespace antegrad {
 namespace {
 
 void dump_graph(const std::string& name, const Graph& graph, const PassContext& context) {
-  std::error_code ignored;  // a folder that cannot be made shows when the file is opened
+  std::error_code ignored;  // opening the file reports the error
   std::filesystem::create_directories(context.dump_dir, ignored);
   const std::filesystem::path path =
       context.dump_dir / fmt::format("{:02}-{}.agraph", context.log->size(), name);

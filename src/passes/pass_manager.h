@@ -1,10 +1,9 @@
 #pragma once
 
 /// \file
-/// Runs one pass: times it, checks what it returns, and dumps it on request.
+/// Runs one pass: times it, verifies its result, and dumps it on request.
 ///
-/// The list of passes, with the reason for the place of each, is in pass_list.cpp; here is only
-/// what happens around each.
+/// The list of passes, with the reason for the place of each, is in pass_list.cpp.
 
 #include <chrono>
 #include <filesystem>
@@ -20,7 +19,7 @@
 
 namespace antegrad {
 
-/// What one pass did, for reports.
+/// The record of one pass, for reports.
 struct PassRecord {
   std::string name;
   double seconds = 0;
@@ -29,22 +28,22 @@ struct PassRecord {
 };
 
 struct PassContext {
-  bool verify = false;             ///< check what each pass returns
-  std::filesystem::path dump_dir;  ///< where dumps go; empty: no dumps. Made when missing.
-  /// Gets a record for each pass; its length numbers the dumps, which therefore need it. One log a
-  /// compilation, used by one thread at a time.
+  bool verify = false;             ///< verify the result of each pass
+  std::filesystem::path dump_dir;  ///< directory for dumps, created if missing; empty: no dumps
+  /// Receives a record per pass. Dumps are numbered by its length and therefore require it. One log
+  /// per compilation, used by one thread at a time.
   std::shared_ptr<std::vector<PassRecord>> log;
-  std::vector<std::string> disabled = {};  ///< names of passes that are left out
-  std::string custom_pass = {};            ///< the user's pass (passes/custom_pass.h); empty: none
+  std::vector<std::string> disabled = {};  ///< names of the passes to skip
+  std::string custom_pass = {};  ///< the user-defined pass (passes/custom_pass.h); empty: none
 
   bool is_disabled(std::string_view pass) const;
 };
 
-/// A graph of what a pass returns; "" for the name of the only one.
+/// A graph in the result of a pass. The name is "" if there is only one graph.
 using NamedGraph = std::pair<std::string_view, const Graph*>;
 
-/// What the runner asks of the values that passes return. Specialised where a type is more than a
-/// graph.
+/// The operations that the runner needs on results of passes. Specialised for results that are more
+/// than a graph.
 template <class T>
 struct PassResult;
 
@@ -62,10 +61,10 @@ void finish_pass(PassRecord record, const std::vector<NamedGraph>& graphs,
 
 }  // namespace detail
 
-/// Returns make(). `nodes_before`: of what it works on. What breaks an invariant is reported with
-/// the name of the pass. Writes dump_dir/NN-name.agraph, NN being the number of passes so far
-/// (NN-name-part where a pass returns several graphs); throws OptionError when that file cannot be
-/// written.
+/// Runs a pass and returns make(). `nodes_before` is the number of nodes of its input. An invalid
+/// result is reported with the name of the pass. Writes the dump dump_dir/NN-name.agraph, where NN
+/// counts passes (NN-name-part if the pass returns several graphs). Throws OptionError if that file
+/// cannot be written.
 template <class Make>
 auto run_pass(std::string_view name, size_t nodes_before, Make make, const PassContext& context) {
   const auto start = std::chrono::steady_clock::now();
@@ -83,7 +82,7 @@ auto run_pass(std::string_view name, size_t nodes_before, Make make, const PassC
   return result;
 }
 
-/// The same of a function from graph to graph, which is left out where the context disables it.
+/// The same for a pass from graph to graph, which is skipped if the context disables it.
 template <class Pass>
 Graph run_pass(std::string_view name, Pass pass, Graph graph, const PassContext& context) {
   if (context.is_disabled(name)) return graph;

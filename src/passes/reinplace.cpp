@@ -9,7 +9,7 @@
 namespace antegrad {
 namespace {
 
-/// True when each byte from the first to the last belongs to exactly one element.
+/// True if each byte of the span from the first to the last element belongs to exactly one element.
 bool fills_its_span(const TensorMeta& meta) {
   return meta.offset == IntExpr(0) && span_bytes(meta) == numel(meta) * byte_size(meta.dtype);
 }
@@ -94,9 +94,10 @@ class Reinplacer {
 
   Graph& graph_;
   bool changed_ = false;
-  IdMap<StorageId, StorageId> root_;    // the one it became part of
+  IdMap<StorageId, StorageId> root_;    // the storage that it became part of
   IdMap<StorageId, int32_t> last_use_;  // views and in-place results included
-  /// The newest value that fills a storage made in this graph, the only one to write over.
+  /// The newest value that fills a storage created in this graph. Only this value may be
+  /// overwritten.
   IdMap<StorageId, ValueId> root_holder_;
 };
 

@@ -1,17 +1,19 @@
 #pragma once
 
 /// \file
-/// Lets pointwise operators write into their first input when nothing reads it afterwards.
+/// Lets pointwise operators write their result into their first input if nothing reads that input
+/// afterwards.
 ///
-/// A node takes its in-place form (OpInfo::inplace_name) when
-///  - input 0 was made in this graph or is donated, fills its storage without overlaps, and its
-///    metadata are those of the output, so that the same bits come out;
-///  - no value of that storage is used later or leaves the graph, other than the new one;
+/// A node takes its in-place form (OpInfo::inplace_name) if
+///  - input 0 was created in this graph or is donated, fills its storage without overlaps, and has
+///    the same metadata as the output, so that the result has the same bits;
+///  - no other value of that storage is used later or is a graph output;
 ///  - no other input of the node shares the storage, unless it is the very same value.
-/// The output then takes over the storage. One operator fewer touches fresh memory, which on the
-/// CPU costs page faults, and peaks fall.
 ///
-/// Runs last, on a forward or a backward graph: later passes expect functional graphs.
+/// The output then takes over the storage. Fewer operators touch fresh memory, which saves page
+/// faults on the CPU and lowers peaks.
+///
+/// Runs last, on a forward or a backward graph: other passes expect functional graphs.
 
 #include <vector>
 
@@ -19,8 +21,8 @@
 
 namespace antegrad {
 
-/// `donated`: graph inputs that own their storage and that nobody reads after this graph. Other
-/// inputs are never written: saved values may be asked for again under retain_graph.
+/// `donated`: graph inputs that own their storage and are not read after this graph runs. Other
+/// inputs are never written: under retain_graph, saved values may be read again.
 Graph reinplace(Graph graph, const std::vector<ValueId>& donated);
 Graph reinplace(Graph graph);
 

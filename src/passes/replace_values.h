@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Bookkeeping of passes that let one value take the place of another: replaces it in everything
-/// that comes later and hands on its storage.
+/// Bookkeeping for passes that replace one value by another: updates later uses and transfers the
+/// storage.
 
 #include <vector>
 
@@ -11,30 +11,30 @@
 namespace antegrad {
 
 /// Collects replacements while a pass walks the nodes in order; finish() completes them. The graph
-/// must outlive it.
+/// must outlive this object.
 class ValueReplacer {
  public:
   explicit ValueReplacer(Graph& graph);
 
-  /// From now on `with`, which is defined before, stands for `value`, whose node goes. Views of the
+  /// Replaces `value`, whose node will be removed, by the earlier value `with`. Views of the
   /// storage that `value` owned become views of the storage of `with`.
   void replace(ValueId value, ValueId with);
-  /// Brings the inputs of a node up to date. Call it for each node, in order.
+  /// Applies the replacements to the inputs of a node. Call it for each node, in order.
   void update_inputs(Node& node) const;
-  /// The storage of a value as it will be.
+  /// The storage of a value after the replacements.
   StorageId storage(ValueId value) const;
   bool is_output(ValueId value) const { return is_output_[value]; }
-  /// True when a graph output is a value of this storage.
+  /// True if a graph output has this storage.
   bool held_by_output(StorageId storage) const;
-  /// Updates outputs and storages, and drops the nodes at which `dead` is true. A pass that
-  /// replaced nothing leaves the graph as it was.
+  /// Updates outputs and storages, and removes the nodes for which `dead` is true. Without
+  /// replacements the graph is unchanged.
   void finish(const std::vector<bool>& dead);
 
  private:
   Graph& graph_;
   bool changed_ = false;
-  IdMap<ValueId, ValueId> value_;        // what stands for it
-  IdMap<StorageId, StorageId> storage_;  // what stands for it
+  IdMap<ValueId, ValueId> value_;        // the replacement
+  IdMap<StorageId, StorageId> storage_;  // the replacement
   IdMap<ValueId, bool> is_output_;
   IdMap<StorageId, bool> held_;
 };

@@ -6,7 +6,7 @@
 namespace antegrad {
 namespace {
 
-/// True for arguments that ask for more than a plain tensor: pinned memory, another layout.
+/// True for arguments that request more than a plain tensor: pinned memory, another layout.
 bool asks_for_more(const Attr& arg) {
   if (arg.is<bool>()) return arg.as<bool>();
   return arg.is<attr::Layout>() && arg.as<attr::Layout>().name != "strided";

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// A backward program, and the key that says for which backward pass it is.
+/// A backward program, and the key of the backward form that it is for.
 
 #include <vector>
 
@@ -13,16 +13,16 @@
 
 namespace antegrad::runtime {
 
-/// What a backward program is made for.
+/// The backward form that a program is made for.
 struct BackwardKey {
   ops::BackwardForm form;
   std::vector<bool> wanted;  ///< by gradient, in the order of CallPlan::gradients
-  /// The saved tensors are given up, so that intermediates among them may be written over.
+  /// Whether the saved tensors are released, so that intermediates among them may be overwritten.
   bool releases = true;
   friend bool operator==(const BackwardKey&, const BackwardKey&) = default;
 };
 
-/// A backward graph as the partitioner made it, with what its attributes refer to.
+/// A backward graph from the partitioner, with the tables that its attributes refer to.
 struct BackwardGraph {
   Graph graph;
   ops::AttrTables tables;
@@ -31,17 +31,17 @@ struct BackwardGraph {
 
 /// A backward graph, ready to run.
 struct BackwardProgram {
-  /// Where an input comes from.
+  /// The source of an input.
   struct Input {
     enum class Kind : uint8_t { saved, tangent, token } kind;
-    int32_t index;  ///< slot, or tangent
+    int32_t index;  ///< index of the slot or tangent
   };
 
   bool reads_saved() const;
 
   Program program;
   std::vector<Input> inputs;
-  std::vector<int32_t> gradients;  ///< by gradient: output of the program, -1 for an undefined one
+  std::vector<int32_t> gradients;  ///< by gradient: the output of the program, -1 if undefined
 };
 
 }  // namespace antegrad::runtime

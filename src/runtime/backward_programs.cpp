@@ -38,7 +38,7 @@ std::shared_ptr<const BackwardProgram> BackwardPrograms::find(const BackwardKey&
 
 std::shared_ptr<const BackwardProgram> BackwardPrograms::get(const BackwardKey& key) const {
   if (auto program = find(key)) return program;
-  // Without the lock: the source may run the callable, which waits for other threads that do.
+  // Without the lock: the source may run the callable, which may wait for other threads.
   auto program = prepare(source_(key));
   const ForkSafeLock lock(mutex_);
   for (const auto& [present, other] : programs_) {

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The backward programs of one executable: one for each way in which a backward pass may arrive.
+/// The backward programs of one executable, one per backward form.
 
 #include <functional>
 #include <memory>
@@ -15,24 +15,24 @@
 
 namespace antegrad::runtime {
 
-/// Makes the graph for a key on first need. Throws what backward() is to throw.
+/// Makes the graph for a key on demand. Its exceptions are those of backward().
 using BackwardSource = std::function<BackwardGraph(const BackwardKey&)>;
 
-/// The key of a backward pass from all tangents, as they usually are, to all gradients.
+/// The key of the usual backward pass: from all tangents, with natural strides, to all gradients.
 BackwardKey usual_key(const CallPlan& plan);
 
-/// Programs are made on first need and kept. Thread-safe.
+/// Makes programs on demand and keeps them. Thread-safe.
 class BackwardPrograms {
  public:
-  /// `plan` must outlive this. `usual`: the graph for usual_key(), where it could be captured;
-  /// `source` makes the others. Saved inputs of all graphs must be saved by the plan.
+  /// `plan` must outlive this object. `usual` is the graph for usual_key(), if it could be
+  /// captured; `source` makes all others. The plan must save the saved inputs of all graphs.
   BackwardPrograms(const CallPlan& plan, const std::optional<BackwardGraph>& usual,
                    BackwardSource source, AliasCheck aliases);
 
-  /// The program for a key; made now if there is none yet. Throws what the source throws.
+  /// The program for a key, made now if it does not exist. Throws the exceptions of the source.
   std::shared_ptr<const BackwardProgram> get(const BackwardKey& key) const;
 
-  /// How many programs there are, and whether there is one for that key.
+  /// The number of programs, and whether there is one for a key.
   size_t count() const;
   bool has(const BackwardKey& key) const;
 
@@ -43,7 +43,7 @@ class BackwardPrograms {
   const CallPlan& plan_;
   BackwardSource source_;
   AliasCheck aliases_;
-  mutable std::mutex mutex_;  // guards what is below
+  mutable std::mutex mutex_;  // guards the members below
   mutable std::vector<std::pair<BackwardKey, std::shared_ptr<const BackwardProgram>>> programs_;
 };
 

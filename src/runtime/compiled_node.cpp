@@ -27,7 +27,7 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
                         std::vector<std::optional<hooks::PackedTensor>> packed) {
   using torch::autograd::SavedVariable;
   const auto& slots = executable_->plan().saved;
-  // Hooks of libtorch's scopes are given as `packed`, or are part of the program.
+  // Hooks of libtorch's scopes come as `packed`, or are inlined in the program.
   const torch_compat::NoSavedTensorHooks no_hooks;
   kept_.resize(slots.size());
   size_t next_copy = 0;
@@ -140,7 +140,8 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
 
 namespace {
 
-// Forms of tangents that get a program of their own; others are copied to the usual strides.
+// The number of patterns of tangent strides with their own program; tangents with other strides are
+// copied.
 constexpr size_t kMaxForms = 16;
 
 at::Tensor with_strides(const at::Tensor& tangent, at::IntArrayRef strides) {
@@ -157,7 +158,7 @@ void require_first_order() {
                                 "compute higher derivatives in eager, or inside the region"});
 }
 
-// Kernels take the tangents as they are: plain memory.
+// Kernels need strided tensors without lazy bits.
 void make_plain(at::Tensor& tangent) {
   if (!tangent.defined()) return;
   if (tangent.layout() != at::kStrided) {
@@ -173,7 +174,8 @@ void make_plain(at::Tensor& tangent) {
 
 namespace {
 
-// The forward asks what its results depend on. What only the backward needs it may have left out.
+// The forward checks only those answers of data on which its results depend; the backward checks
+// the others.
 std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs,
                             const LineFinder& lines) {
   try {
@@ -211,7 +213,7 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
                                [](const at::Tensor& tangent) { return tangent.defined(); });
   if (!any) return gradients;
   check_shared_versions();
-  // Asked of this very pass: another thread's may retain.
+  // Queried for this pass, since a pass of another thread may retain.
   const bool releases = !torch_compat::backward_retains_graph();
   auto key = key_for(tangents, releases);
   if (executable_->backwards().count() >= kMaxForms && !executable_->backwards().has(key)) {
@@ -230,7 +232,7 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
                   "pass retain_graph=true to the first backward() when a second one follows"});
   }
   auto inputs = gather(*program, tangents);
-  // From here on the program alone holds them, so that each dies at its last use.
+  // From here on only the program holds them, so that each is freed at its last use.
   if (releases) release();
   auto outputs = run(program->program, std::move(inputs), executable_->lines());
   for (size_t i = 0; i < gradients.size(); ++i) {

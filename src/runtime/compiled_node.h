@@ -18,17 +18,18 @@
 
 namespace antegrad::runtime {
 
-/// Holds what one forward saved, and runs the backward program once (or more often under
-/// retain_graph). Errors: BackwardError for a second pass over freed tensors and for create_graph.
-/// A pass that does not retain them gives the saved tensors up when its first kernel starts, also
-/// when one throws. Any thread may run a backward pass; passes on several threads take turns.
+/// Holds the saved values of one forward, and runs the backward program once (or several times
+/// under retain_graph). Throws BackwardError for a second pass over freed tensors and for
+/// create_graph. A pass that does not retain the graph releases the saved tensors when its first
+/// kernel starts, also if that throws. Backward passes may run on any thread; passes on several
+/// threads run one after another.
 class CompiledNode final : public torch::autograd::Node {
  public:
   CompiledNode(std::shared_ptr<const Executable> executable,
                torch::autograd::edge_list&& next_edges);
 
-  /// Takes what the saved slots say from a finished forward, or what hooks made of it, by slot.
-  /// What is handed out carries this node already.
+  /// Saves values from a finished forward as the slots say, or the tensors that hooks packed, by
+  /// slot. Results already refer to this node.
   void save(const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
             const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
             std::vector<std::optional<hooks::PackedTensor>> packed);
@@ -38,8 +39,8 @@ class CompiledNode final : public torch::autograd::Node {
   void release_variables() override;
 
  private:
-  // Where the data of a tensor was. set_data(), which module.to() uses, exchanges it without a new
-  // version.
+  // The memory of a tensor's data. set_data(), which module.to() uses, replaces it without changing
+  // the version.
   struct Memory {
     explicit Memory(const at::Tensor& tensor);
     bool is_that_of(const at::Tensor& tensor) const;
@@ -50,11 +51,11 @@ class CompiledNode final : public torch::autograd::Node {
   };
   struct Kept {
     torch::autograd::SavedVariable variable;     // primals and results
-    std::optional<Memory> memory;                // what `variable` showed
+    std::optional<Memory> memory;                // the memory of `variable` when saved
     at::Tensor raw;                              // copies and intermediates
-    std::optional<hooks::PackedTensor> packed;   // instead of all these
-    std::optional<c10::VariableVersion> shared;  // counter of the result that shares its memory
-    uint32_t version = 0;                        // its value after the forward
+    std::optional<hooks::PackedTensor> packed;   // used instead of all these
+    std::optional<c10::VariableVersion> shared;  // counter of a result with its memory
+    uint32_t version = 0;                        // version after the forward
   };
 
   void check_shared_versions() const;
@@ -64,7 +65,7 @@ class CompiledNode final : public torch::autograd::Node {
   void release();
 
   std::shared_ptr<const Executable> executable_;
-  std::mutex mutex_;  // guards what is below, and lets one backward pass in at a time
+  std::mutex mutex_;  // guards the members below, and admits one backward pass at a time
   std::vector<Kept> kept_;
   bool freed_ = false;
 };

@@ -23,7 +23,7 @@ bool is_generator(const c10::Argument& argument) {
   return held.kind() == c10::TypeKind::GeneratorType;
 }
 
-// Where `with` has a generator; -1 when it is not `plain` with one argument more.
+// The position of the generator argument if `with` equals `plain` except for it; otherwise -1.
 int32_t added_generator(const c10::FunctionSchema& plain, const c10::FunctionSchema& with) {
   const auto& before = plain.arguments();
   const auto& after = with.arguments();
@@ -40,7 +40,7 @@ int32_t added_generator(const c10::FunctionSchema& plain, const c10::FunctionSch
   return position;
 }
 
-// How libtorch names the overload with a generator: rand, rand.generator; randint.low,
+// libtorch's names of overloads with a generator: rand, rand.generator; randint.low,
 // randint.low_generator; randint_like.low_dtype, randint_like.low_generator_dtype.
 std::vector<std::string> names_with_generator(const std::string& overload) {
   if (overload.empty()) return {"generator"};
@@ -51,7 +51,7 @@ std::vector<std::string> names_with_generator(const std::string& overload) {
   return names;
 }
 
-// One repetition at a time on default generators.
+// Serialises repetitions on default generators.
 std::mutex& exchange_mutex() {
   static auto* mutex = new std::mutex();
   return *mutex;
@@ -88,7 +88,7 @@ RepeatableDraw::RepeatableDraw(const ops::OpEntry& entry, at::Generator generato
   }
 }
 
-// Not in a CUDA graph: it would not know the copy, or know it as another generator.
+// A CUDA graph would not know a copied generator, or would take it for another one.
 bool RepeatableDraw::on_copies() const {
   return position_ >= 0 && !torch_compat::in_stream_capture(generator_);
 }
@@ -117,8 +117,8 @@ at::Tensor RepeatableDraw::record(torch::jit::Stack& stack) const {
     run(stack);
     return state;
   }
-  // On a copy, so that no other thread's draw comes between the state and ours. It counts when the
-  // generator is still as it was.
+  // On a copy, so that no draw of another thread comes between reading the state and the draw. It
+  // is valid if the generator has not changed meanwhile.
   const auto arguments = stack;
   auto shared = generator_;
   while (true) {

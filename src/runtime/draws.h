@@ -1,9 +1,8 @@
 #pragma once
 
 /// \file
-/// Draws that can be repeated: a random operator of the forward tells the state that its generator
-/// had, and the same operator in the backward draws from that state, to the bit, without touching
-/// the user's generator.
+/// Repeatable draws: a random operator of the forward records the state of its generator, and the
+/// backward repeats the draw from that state, bit for bit, without changing the user's generator.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -16,19 +15,19 @@
 
 namespace antegrad::runtime {
 
-/// Calls one random operator. Immutable; thread-safe where the operator takes a generator. The
-/// others (on CUDA native_dropout and attention) draw from the default generator, whose state is
-/// exchanged while they are repeated: no other thread should draw from it meanwhile
-/// (docs/threads.md). So it is with all of them while a stream is captured into a CUDA graph.
+/// Calls one random operator. Immutable. Thread-safe if the operator takes a generator. Other
+/// operators (on CUDA native_dropout and attention) draw from the default generator, whose state is
+/// exchanged while they are repeated: no other thread may draw from it meanwhile (docs/threads.md).
+/// The same holds for all operators while a stream is captured into a CUDA graph.
 class RepeatableDraw {
  public:
   RepeatableDraw(const ops::OpEntry& entry, at::Generator generator);
 
-  /// Runs the operator on the stack as the user's generator would have it and returns the state
-  /// with which it began. Exact beside other threads that draw from the same generator.
+  /// Runs the operator on the stack like a plain call, and returns the generator state before the
+  /// draw. Exact even if other threads draw from the same generator.
   at::Tensor record(torch::jit::Stack& stack) const;
-  /// Runs the operator on the stack from that state. Throws BackwardError for a state of another
-  /// CUDA graph, or of none in a graph.
+  /// Runs the operator on the stack from that state. Throws BackwardError inside a CUDA graph for a
+  /// state from another graph, or from outside.
   void repeat(torch::jit::Stack& stack, const at::Tensor& state) const;
 
  private:
@@ -38,9 +37,9 @@ class RepeatableDraw {
 
   const ops::OpEntry& entry_;
   at::Generator generator_;
-  std::optional<c10::OperatorHandle> overload_;  // of the operator, the same but for a generator
+  std::optional<c10::OperatorHandle> overload_;  // the overload of the operator with a generator
   int32_t position_ =
-      -1;  // of the generator argument, there or in the operator itself; -1: none has one
+      -1;  // position of the generator argument in it or in the operator itself; -1: none
 };
 
 }  // namespace antegrad::runtime

@@ -10,7 +10,7 @@ namespace {
 
 using Alias = OutputAlias::Kind;
 
-// How each tensor that is handed out is made from the one that it is an alias of.
+// The view steps by which each result is made from the tensor that it is an alias of.
 std::vector<ViewSteps> view_steps_of(const CallPlan& plan, const Graph& forward,
                                      const ops::AttrTables& tables) {
   std::unordered_map<int32_t, ValueId> written;  // new values, by primal

@@ -1,15 +1,14 @@
 #pragma once
 
 /// \file
-/// A partitioned graph, ready to be called from autograd: forward program, backward programs, and
-/// what is handed from one to the other.
+/// A partitioned graph that autograd can call: the forward program, backward programs, and the
+/// values passed between them.
 ///
-/// call() runs the forward, writes mutated inputs back, makes views again from what the caller
-/// holds, and puts the results behind one autograd node. Only intermediates are held raw; saved
-/// primals and results are SavedVariables, so that a change between forward and backward is the
-/// error that eager gives. A saved intermediate that shares memory with a result is guarded by that
-/// result's version. Nothing is freed early under retain_graph. Any number of threads may call at
-/// once.
+/// call() runs the forward, writes mutated inputs back, recomputes views of tensors that the caller
+/// holds, and connects the results to one autograd node. Only intermediates are held raw. Saved
+/// primals and results are SavedVariables, so that a change between forward and backward raises
+/// eager's error. A saved intermediate that shares memory with a result is guarded by that result's
+/// version. Nothing is freed early under retain_graph. Any number of threads may call at once.
 
 #include <ATen/core/Tensor.h>
 
@@ -30,32 +29,32 @@
 
 namespace antegrad::runtime {
 
-/// Thrown by call() before anything is committed: the data answer a question otherwise than the
-/// capture assumed.
+/// Thrown by call() before the commit point: the data answer a question differently than capture
+/// assumed.
 struct OtherAnswer {
-  std::vector<ops::Answer> answers;  ///< the true ones, up to the first that differs
+  std::vector<ops::Answer> answers;  ///< the true answers, up to the first difference
 };
 
-/// What an executable is made of.
+/// The parts of an executable.
 struct ExecutableParts {
-  std::string name;        ///< of the callable, as profilers show it
-  CallPlan plan;           ///< of `forward`
-  Graph forward;           ///< finished: it may write in place
-  ops::AttrTables tables;  ///< what attributes of `forward` refer to
-  /// The backward for usual_key(); none where it could not be captured.
+  std::string name;        ///< of the callable, shown by profilers
+  CallPlan plan;           ///< plan of `forward`
+  Graph forward;           ///< finished: it may contain in-place nodes
+  ops::AttrTables tables;  ///< the tables of `forward`'s attributes
+  /// The backward for usual_key(); none if it could not be captured.
   std::optional<BackwardGraph> backward = {};
-  BackwardSource source = {};  ///< makes the other backwards
-  LineFinder lines = {};       ///< asked when a kernel fails, on the thread on which it does
-  std::vector<ops::Question> questions = {};  ///< that the forward asks of data, in order
-  AliasCheck aliases = AliasCheck::off;       ///< in all programs
+  BackwardSource source = {};                 ///< makes the backwards of other forms
+  LineFinder lines = {};                      ///< called if a kernel fails, on the failing thread
+  std::vector<ops::Question> questions = {};  ///< questions about data in the forward, in order
+  AliasCheck aliases = AliasCheck::off;       ///< for all programs
 };
 
 class Executable : public std::enable_shared_from_this<Executable> {
  public:
   explicit Executable(ExecutableParts parts);
 
-  /// `primals` in the order of the graph's primal inputs. Returns one tensor a result.
-  /// `hooks`, where given, run eagerly on what is saved. When a kernel or a hook throws, inputs and
+  /// Takes `primals` in the order of the graph's primal inputs; returns one tensor per result.
+  /// `hooks`, if given, run eagerly on saved values. If a kernel or a hook throws, inputs and
   /// generators are as before. Throws OtherAnswer.
   std::vector<at::Tensor> call(
       std::vector<at::Tensor> primals,
@@ -63,7 +62,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   const CallPlan& plan() const { return plan_; }
   const BackwardPrograms& backwards() const { return backwards_; }
-  /// One a tangent of the plan, in order.
+  /// One per tangent of the plan, in order.
   const std::vector<torch_compat::TensorMetadata>& tangents() const { return tangents_; }
   const LineFinder& lines() const { return lines_; }
   const std::string& name() const { return name_; }

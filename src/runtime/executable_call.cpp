@@ -33,8 +33,8 @@ void bump_version(const at::Tensor& tensor, int32_t times) {
   for (; times > 0; --times) torch::autograd::impl::bump_version(tensor);
 }
 
-// What a profiler shows of a call: its name, and by the sequence number which backward belongs to
-// it. Costs a look at a thread-local when nobody listens.
+// Shows a call to profilers: its name, and the sequence number that matches its backward. Costs one
+// read of a thread-local if no profiler is active.
 class ForwardRange {
  public:
   explicit ForwardRange(const std::string& name) : record_(at::RecordScope::FUNCTION) {
@@ -46,8 +46,8 @@ class ForwardRange {
   at::RecordFunction record_;
 };
 
-// A copy in memory laid out as the original's from the start of its storage: views of it are made
-// again by offsets in that.
+// A copy whose memory is laid out like the original's, from the start of the storage, so that views
+// of it can be recomputed by offsets.
 at::Tensor copy_in_place(const at::Tensor& tensor) {
   const bool plain = tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense();
   if (plain || at::has_internal_overlap(tensor) != at::MemOverlap::No) return tensor.clone();
@@ -124,8 +124,7 @@ void Executable::write_back(const std::vector<at::Tensor>& outputs,
   }
 }
 
-// Everything that is handed out but views by autograd: what the forward computed, inputs, raw
-// aliases.
+// All results except views recorded by autograd: new tensors, inputs, raw aliases.
 std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& outputs,
                                                 const std::vector<at::Tensor>& primals) const {
   std::vector<at::Tensor> handed(plan_.handed_out.size());
@@ -136,7 +135,7 @@ std::vector<at::Tensor> Executable::make_memory(const std::vector<at::Tensor>& o
     handed[i] = outputs[i];
     bump_version(handed[i], out.version);
   }
-  // In inference mode an alias is a plain view: it has no history that could be lost.
+  // In inference mode an alias is a plain view, since it has no history to keep.
   std::optional<at::AutoDispatchBelowADInplaceOrView> below_autograd;
   if (!c10::InferenceMode::is_enabled()) below_autograd.emplace();
   ViewSteps::Made made;
@@ -181,7 +180,7 @@ void Executable::make_views(const std::vector<at::Tensor>& primals,
   }
 }
 
-// What hooks make of each saved tensor, by slot.
+// The tensors that hooks pack for each saved value, by slot.
 std::vector<std::optional<hooks::PackedTensor>> Executable::pack_saved(
     const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
     const std::vector<at::Tensor>& copies,
@@ -214,7 +213,7 @@ std::vector<at::Tensor> Executable::call(
     std::vector<at::Tensor> primals, const std::shared_ptr<const detail::HookPair>& hooks) const {
   const ForwardRange range(name_);
   AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");
-  // Grad mode is guarded; where it is off, the callable may have put it on inside.
+  // Grad mode is guarded. Even if it is off, the callable may have enabled it inside.
   const bool differentiate = !plan_.tangents.empty();
   std::vector<at::Tensor> copies;
   if (differentiate) copies = copy_overwritten(primals);
@@ -231,7 +230,7 @@ std::vector<at::Tensor> Executable::call(
     }
   }
 
-  // The commit point: from here on nothing throws in ordinary use.
+  // The commit point: normally, nothing throws from here on.
   write_back(outputs, primals);
   auto handed = make_memory(outputs, primals);
   torch_compat::NodePtr region;
@@ -257,7 +256,7 @@ void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
     note_edge(torch_compat::gradient_edge(tensor), output);
   };
   for (size_t i = 0; i < plan_.handed_out.size(); ++i) {
-    // An input that is handed out is the caller's; its history is no part of the region.
+    // An input that is also a result belongs to the caller; its history is not part of the region.
     if (plan_.handed_out[i].alias.kind == Alias::is_input) continue;
     note(handed[i], plan_.handed_out[i].inner, i);
   }

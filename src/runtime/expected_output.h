@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Expected metadata of a custom operator's result, checked at run time, since capture relied on
-/// its Meta kernel or its run on zeros.
+/// The expected metadata of a custom operator's result, from its Meta kernel or from a run on
+/// zeros. Checked at run time, since capture relied on it.
 
 #include <string>
 
@@ -10,13 +10,12 @@
 
 namespace antegrad::runtime {
 
-/// Whether the result is as expected. Strides of dimensions with one element, or none, do not
-/// matter.
+/// Whether the result is as expected. Strides of dimensions of size 0 or 1 do not matter.
 inline bool is_as_expected(const torch_compat::TensorMetadata& expected, const at::Tensor& result) {
   return expected.matches(result, torch_compat::Match::layout);
 }
 
-/// Throws CaptureError, in the name of `op`, for a result that is not as expected.
+/// Throws CaptureError, naming `op`, for a result that is not as expected.
 void require_as_expected(const torch_compat::TensorMetadata& expected, const at::Tensor& result,
                          const std::string& op);
 

@@ -12,8 +12,8 @@
 namespace antegrad::runtime {
 namespace {
 
-// A flag of each thread, so that threads do not meet in a gate: they would share a cache line, and
-// ThreadSanitizer would take each gate for an order between all of them.
+// One flag per thread, so that threads do not share a cache line, and ThreadSanitizer does not take
+// a gate for synchronisation between all of them.
 using Inside = std::atomic<bool>;
 
 struct Gates {
@@ -55,7 +55,7 @@ void before_fork() {
   auto& all = gates();
   all.mutex.lock();
   all.forking = true;
-  // Whoever is inside is seen, or sees that a fork is under way.
+  // Either this thread's flag is seen by a forking thread, or this thread sees the fork.
   if (depth > 0) return;
   wait_until([&] {
     return std::none_of(all.threads.begin(), all.threads.end(),
@@ -69,7 +69,7 @@ void after_fork() {
 }
 
 void after_fork_in_child() {
-  // The other threads are gone.
+  // The other threads do not exist in the child.
   gates().threads.assign(mine.flag == nullptr ? 0 : 1, mine.flag);
   after_fork();
 }

@@ -1,18 +1,18 @@
 #pragma once
 
 /// \file
-/// A fork() of the process waits until no other thread is inside antegrad's locks: a child has one
-/// thread, and would wait for ever for a lock that another held.
+/// Makes fork() wait until no other thread is inside antegrad's locks: the child has one thread,
+/// and would wait forever for a lock held by another.
 ///
-/// A thread is inside while a ForkGate lives: during captures and while it holds a ForkSafeLock. A
-/// fork from inside (the callable forks) waits for nobody; its child may not capture again if
-/// another thread was capturing at that moment.
+/// A thread is inside while it has a ForkGate: during captures and while it holds a ForkSafeLock. A
+/// fork from inside (the callable forks) does not wait. Its child cannot capture again if another
+/// thread was capturing at that moment.
 
 #include <mutex>
 
 namespace antegrad::runtime {
 
-/// Keeps forks out. May be nested; a thread that waits for a fork to end waits in the outermost
+/// Delays forks. May be nested; a thread that waits for the end of a fork waits in the outermost
 /// one.
 class ForkGate {
  public:
@@ -22,7 +22,7 @@ class ForkGate {
   ForkGate& operator=(const ForkGate&) = delete;
 };
 
-/// std::lock_guard that a fork waits for.
+/// A std::lock_guard that delays forks.
 class ForkSafeLock {
  public:
   explicit ForkSafeLock(std::mutex& mutex) : lock_(mutex) {}

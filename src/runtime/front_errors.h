@@ -1,21 +1,21 @@
 #pragma once
 
 /// \file
-/// Errors of backward passes on their way to a front end. libtorch's engine runs our nodes, and it
-/// alone hands their errors to the caller: a front end for another language, whose exceptions the
-/// engine knows, replaces them here.
+/// Translates errors of backward passes for a front end. libtorch's engine runs our nodes and
+/// passes their errors to the caller. A front end for another language replaces them here by
+/// exceptions that the engine knows.
 
 #include <antegrad/error.h>
 
 namespace antegrad::runtime {
 
-/// Throws what `error` is for the front end, or returns, and the error stays what it is.
+/// Throws the front end's exception for `error`, or returns, which leaves the error as it is.
 using ThrowForFront = void (*)(const Error& error);
 
-/// Sets it for the process; null takes it back. Thread-safe.
+/// Sets the function for the process; null removes it. Thread-safe.
 void set_throw_for_front(ThrowForFront function);
 
-/// To be called while `error` is handled: rethrows it, as the front end wants it.
+/// Call in the handler of `error`: rethrows it, translated for the front end.
 [[noreturn]] void rethrow_for_front(const Error& error);
 
 }  // namespace antegrad::runtime

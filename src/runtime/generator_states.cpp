@@ -8,7 +8,7 @@ namespace antegrad::runtime {
 
 at::Generator generator_of(const Graph& graph, const ops::AttrTables& tables, size_t index) {
   const auto& own = tables.generators.at(index);
-  // Default generators are named after their device.
+  // Default generators are identified by their device.
   return own.defined()
              ? own
              : at::globalContext().defaultGenerator(c10::Device(graph.generators.at(index)));

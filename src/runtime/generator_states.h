@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The generators of a graph, and their states, so that a call that fails leaves them as they were.
+/// The generators of a graph and their states, which a failed call must restore.
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
@@ -13,17 +13,17 @@
 
 namespace antegrad::runtime {
 
-/// The generator of that number, default ones of devices included.
+/// The generator with this index; may be the default one of a device.
 at::Generator generator_of(const Graph& graph, const ops::AttrTables& tables, size_t index);
 
-/// The generators that a graph draws from, default ones of devices included.
+/// The generators that a graph draws from, including default ones of devices.
 std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTables& tables);
 
-/// What some generators were like when this was made.
+/// A snapshot of generator states.
 class GeneratorStates {
  public:
   explicit GeneratorStates(const std::vector<at::Generator>& generators);
-  /// Lets those of a CUDA graph be whose capture is over, or has failed.
+  /// Skips states of a CUDA graph whose capture has ended or failed.
   void restore() const;
 
  private:

@@ -1,13 +1,12 @@
 #pragma once
 
 /// \file
-/// Gradients that a compiled region, or a checkpointed block, does not give: those of a result that
-/// other results were computed from.
+/// Gradients that a compiled region or a checkpointed block cannot give: those of a result from
+/// which other results were computed.
 ///
-/// A region is one autograd node. Where result `loss` was computed from result `h` inside, the path
-/// from one to the other is not in the autograd graph, and whoever asks for the gradient of `h`
-/// (grad(), a hook, retain_grad()) would get the part that comes from outside only. Such a question
-/// is an error.
+/// A region is one autograd node. If result `loss` was computed from result `h` inside, the path
+/// between them is not in the autograd graph. The gradient of `h` (by grad(), a hook,
+/// retain_grad()) would contain only the part from outside, so asking for it is an error.
 
 #include <cstdint>
 #include <utility>
@@ -17,16 +16,15 @@
 
 namespace antegrad::runtime {
 
-/// A tensor handed out from whose history others lead through: what to look at when backward
-/// arrives.
+/// A result from which others were computed, with what is needed to check it in the backward.
 struct InnerResult {
   torch_compat::WeakNode node;  ///< its grad_fn
-  uint32_t output;              ///< of that node
-  int32_t tangent;              ///< of the region, -1 for a view that is made outside
+  uint32_t output;              ///< output of that node
+  int32_t tangent;              ///< of the region; -1 for a view made outside
 };
 
-/// Runs before anything else when gradients arrive at the region's node. Throws BackwardError when
-/// someone observes the gradient of an inner result while another result's is defined.
+/// Runs first when gradients arrive at the region's node. Throws BackwardError if someone observes
+/// the gradient of an inner result while the gradient of another result is defined.
 class InnerGradientCheck final : public torch_compat::OwnPreHook {
  public:
   explicit InnerGradientCheck(std::vector<InnerResult> inner) : inner_(std::move(inner)) {}
@@ -37,10 +35,10 @@ class InnerGradientCheck final : public torch_compat::OwnPreHook {
   std::vector<InnerResult> inner_;
 };
 
-/// Runs when a gradient arrives at an argument that is a view, that the region wrote and computed
-/// results from. In eager they lead through the view, from the region past it to what it is a view
-/// of: a backward pass that asks for no more than the view's gradient does not come by the region.
-/// Throws BackwardError then.
+/// Runs when a gradient arrives at an argument that is a view, if the region wrote it and computed
+/// results from it. In eager, gradients of these results pass through the view; in a region they
+/// pass directly to its base. Throws BackwardError if a backward pass wants only the view's
+/// gradient, and therefore does not reach the region.
 class WrittenViewCheck final : public torch_compat::OwnPreHook {
  public:
   WrittenViewCheck(const torch_compat::NodePtr& region, const torch::autograd::Edge& view)

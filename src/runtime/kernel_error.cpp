@@ -10,8 +10,7 @@
 namespace antegrad::runtime {
 namespace {
 
-// Throws another T with more text. Only where that loses nothing: a class derived from T is another
-// type.
+// Throws another T with more text, unless the dynamic type is derived from T and would be lost.
 template <class T>
 void throw_longer(const std::exception& error, const std::string& context) {
   if (typeid(error) == typeid(T)) throw T(error.what() + ("\n" + context));

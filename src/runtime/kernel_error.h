@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What a kernel throws while a program runs, told with the place.
+/// Adds the place to errors of kernels in a running program.
 
 #include <cstdint>
 #include <functional>
@@ -9,13 +9,12 @@
 
 namespace antegrad::runtime {
 
-/// The line of the callable that a node of the captured graph comes from, "" when it cannot be
-/// told.
+/// The line of the callable for a node of the captured graph; "" if unknown.
 using LineFinder = std::function<std::string(int32_t node)>;
 
-/// Rethrows the exception that is being handled with `context` added to its text. Its type stays:
-/// that of libtorch's errors, of ours and of the standard library's. One of another type stays as
-/// it is, and `context` becomes a libtorch warning.
+/// Rethrows the exception being handled with `context` added to its text, and the same type: those
+/// of libtorch, antegrad and the standard library. Exceptions of other types are rethrown
+/// unchanged, and `context` becomes a libtorch warning.
 [[noreturn]] void rethrow_with(const std::string& context);
 
 }  // namespace antegrad::runtime

@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a meter counts. One in the process; the allocator adds to it while `on`.
+// The counts of a meter. One per process; the allocator updates it while `on`.
 struct Counter {
   std::atomic<bool> on{false};
   std::mutex mutex;
@@ -40,8 +40,8 @@ Counter& counter() {
   return *instance;
 }
 
-// Sizes of the blocks that are alive, by address: libtorch asks some blocks back by address alone
-// (raw_allocate), so a block can carry no context of ours. Split to keep threads apart.
+// Sizes of live blocks by address. libtorch frees some blocks by address alone (raw_allocate), so a
+// block cannot carry a context of ours. Sharded to reduce contention.
 class BlockSizes {
  public:
   void put(void* block, int64_t bytes) {

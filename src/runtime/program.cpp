@@ -89,7 +89,7 @@ void Program::call_kernel(const ops::OpEntry& entry, const Special* special,
   }
 }
 
-// The tensor in memory of its own size: some kernels write their result into a large intermediate.
+// A copy in memory of its own size. Some kernels return a view of a large intermediate.
 at::Tensor in_own_memory(at::Tensor tensor) {
   if (!tensor.defined() || tensor.storage().nbytes() <= tensor.nbytes()) return tensor;
   return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
@@ -133,7 +133,7 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   stack.clear();
 }
 
-// Runs all instructions; `position` is that of the one that runs.
+// Runs all instructions; `position` is the current one.
 std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Tensor> inputs) const {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
@@ -172,7 +172,8 @@ std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs,
     other.node = instructions_[position].node_id;
     throw;
   } catch (...) {
-    // Here the dispatcher's state is the caller's again: a search for the line runs the callable.
+    // Outside of the guards, so that the dispatcher's state is the caller's: a search for the line
+    // runs the callable.
     if (position == instructions_.size()) throw;
     rethrow_with(place_of(instructions_[position], line_of));
   }

@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// A graph as a list of ready operator calls.
+/// A graph as a list of prepared operator calls.
 ///
-/// Everything that does not change between calls is prepared once: operator handles, constant
-/// arguments, which register a tensor comes from and whether that is its last use. Running pushes
-/// arguments, calls the kernel and moves results to registers; a tensor is freed right after the
-/// call that uses it last. Immutable after construction; any number of threads may run it at once.
+/// Everything that is constant between calls is prepared once: operator handles, constant
+/// arguments, the register of each tensor and whether this is its last use. Running an instruction
+/// pushes arguments, calls the kernel and moves results to registers. A tensor is freed right after
+/// its last use. Immutable after construction; any number of threads may run it at once.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -27,16 +27,16 @@ namespace antegrad::runtime {
 
 class Program {
  public:
-  /// `tables` hold what the graph's attributes refer to. Throws GraphError for an operator that
-  /// this libtorch does not have.
+  /// `tables` hold the objects that the graph's attributes refer to. Throws GraphError for an
+  /// operator unknown to this libtorch.
   Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases = AliasCheck::off);
 
-  /// Runs below autograd and autocast. `inputs` has one tensor for each graph input, in order
-  /// (undefined for tokens, but for a saved one the state of its generator); it is consumed, so
-  /// that a tensor that only the caller passed dies at its last use. Returns one tensor for each
-  /// graph output (undefined for absent ones and tokens, but for a saved one the state). What a
-  /// kernel throws is thrown on with operator, node, program and, as far as `line_of` knows it,
-  /// source line. Throws ops::UnexpectedAnswer where data are not as the graph assumes.
+  /// Runs below autograd and autocast. `inputs` has one tensor per graph input, in order: undefined
+  /// for tokens, except that a saved token has the state of its generator. It is consumed, so that
+  /// a tensor without other owners dies at its last use. Returns one tensor per graph output:
+  /// undefined for absent outputs and tokens, except that a saved token has the state. Exceptions
+  /// of kernels are rethrown with operator, node, program and, if `line_of` knows it, source line.
+  /// Throws ops::UnexpectedAnswer if data differ from what the graph assumes.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, const LineFinder& line_of = {}) const;
 
   /// Number of graph inputs, tokens included.
@@ -44,40 +44,40 @@ class Program {
   size_t instruction_count() const { return instructions_.size(); }
 
  private:
-  // Where an argument comes from.
+  // The source of an argument.
   enum class Origin : uint8_t { constant, copy, move, list, optional_list };
   struct Argument {
     Origin origin;
-    int32_t index;  // constants_, register or lists_
+    int32_t index;  // index into constants_, registers or lists_
   };
   struct ListEntry {
     Origin origin;  // copy, move, or constant for an undefined entry
     int32_t index;
   };
-  // What few instructions have.
+  // Rarely used parts of an instruction.
   struct Special {
-    // One for each tensor that a custom operator returns, or one whose sizes depend on data; else
-    // empty.
+    // One per tensor, for results of custom operators and results whose sizes depend on data;
+    // otherwise empty.
     std::vector<torch_compat::TensorMetadata> expected;
     AliasCheck aliases = AliasCheck::off;
-    // Of a random operator that the backward repeats, in both programs.
+    // For a random operator that the backward repeats, in both programs.
     std::optional<RepeatableDraw> draw = std::nullopt;
-    int32_t state = -1;  // register of the state that it begins with
+    int32_t state = -1;  // register of the state before the draw
     bool repeats = false;
-    bool state_dies = false;  // nothing reads it after a repetition
+    bool state_dies = false;  // a repetition is the last use of the state
   };
-  // Programs live long: see graph/pack.h. Arguments and results of all instructions stand in one
-  // list each.
+  // Programs live long, so they are compact: see graph/pack.h. Arguments and results of all
+  // instructions are stored in one list each.
   struct Instruction {
-    const ops::OpEntry* entry;  // says how many arguments there are
+    const ops::OpEntry* entry;  // determines the number of arguments
     int32_t node_id;
-    uint32_t first_argument;  // of arguments_
-    uint32_t first_result;    // of results_
+    uint32_t first_argument;  // index into arguments_
+    uint32_t first_result;    // index into results_
     uint32_t result_count = 0;
-    int32_t special = -1;    // of specials_, -1 for none
+    int32_t special = -1;    // index into specials_, -1 for none
     bool oversized = false;  // OpTraits::oversized
-    // A node of the forward in a backward: some kernels (LSTM of oneDNN) do other things with grad
-    // mode off.
+    // A forward node in a backward: some kernels (LSTM of oneDNN) take another path without grad
+    // mode.
     bool runs_again = false;
   };
 
@@ -97,9 +97,9 @@ class Program {
   std::vector<Argument> arguments_;
   std::vector<int32_t> results_;  // registers, -1 to drop
   std::vector<Special> specials_;
-  std::vector<c10::IValue> constants_;  // equal ones once
+  std::vector<c10::IValue> constants_;  // without duplicates
   std::vector<std::vector<ListEntry>> lists_;
-  std::vector<int32_t> inputs_;   // register of each graph input, -1 when it is not used
+  std::vector<int32_t> inputs_;   // register of each graph input, -1 if unused
   std::vector<int32_t> outputs_;  // register of each graph output, -1 for none
   int32_t register_count_ = 0;
 

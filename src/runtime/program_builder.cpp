@@ -9,7 +9,7 @@
 
 namespace antegrad::runtime {
 
-// Turns nodes into instructions. Registers are numbered in order of first appearance.
+// Turns nodes into instructions. Registers are numbered by first use.
 class ProgramBuilder {
  public:
   ProgramBuilder(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases,
@@ -46,7 +46,7 @@ class ProgramBuilder {
  private:
   bool is_tensor(ValueId value) const { return graph_.value(value).kind == ValueKind::tensor; }
 
-  // Saved tokens are kept as the states of their generators.
+  // Saved tokens are represented by the states of their generators.
   bool has_register(ValueId value) const {
     return is_tensor(value) || state_generator_[value] >= 0;
   }
@@ -65,7 +65,8 @@ class ProgramBuilder {
     }
   }
 
-  // The draw from a saved token: recorded where the token is saved, repeated where it comes in.
+  // A draw from a saved token: recorded in the program that saves it, repeated in the one that
+  // receives it.
   void add_draw(const Node& node, int32_t node_index, Program::Special& special) {
     for (const auto token : node.token_inputs()) {
       const auto generator = state_generator_[token];
@@ -87,7 +88,7 @@ class ProgramBuilder {
     return reg;
   }
 
-  // Whether input `position` of the node is the last mention of its value anywhere.
+  // Whether input `position` of the node is the last use of its value.
   bool dies_here(const Node& node, int32_t node_index, size_t position) const {
     const auto value = node.inputs[position];
     return last_use_[value] == node_index &&
@@ -184,8 +185,8 @@ class ProgramBuilder {
   struct AttrHash {
     size_t operator()(const Attr& attr) const { return hash_value(attr); }
   };
-  std::unordered_map<Attr, int32_t, AttrHash> constants_;  // by what they are made of
-  int32_t undefined_ = -1;                                 // the constant for a tensor that is none
+  std::unordered_map<Attr, int32_t, AttrHash> constants_;  // by their attribute
+  int32_t undefined_ = -1;                                 // the constant for an undefined tensor
 };
 
 Program::Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases)

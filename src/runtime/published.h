@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Values that threads read while others exchange them.
+/// Values that some threads read while others replace them.
 
 #include <memory>
 #include <utility>
@@ -10,9 +10,9 @@
 
 namespace antegrad::runtime {
 
-/// An immutable value that is exchanged as a whole. A mutex and not std::atomic<std::shared_ptr>,
-/// which has a lock bit as well, but one that a fork may find set and that libstdc++ 12 releases
-/// after a load without ordering it.
+/// An immutable value that is replaced as a whole. Uses a mutex instead of
+/// std::atomic<std::shared_ptr>, which has a lock bit as well; a fork may find that bit set, and
+/// libstdc++ 12 releases it after a load without ordering.
 template <class T>
 class Published {
  public:

@@ -18,14 +18,14 @@ struct Copy {
 
 class Copies {
  public:
-  // Makes the copy on first sight; a tensor that is written twice has one.
+  // Copies a tensor at its first occurrence; a tensor that is written twice has one copy.
   const at::Tensor& of(const at::Tensor& original) {
     if (const auto* known = find(original)) return *known;
     auto copy = at::empty_strided(original.sizes(), original.strides(), original.options());
     copy.copy_(original);
     return copies_.emplace_back(Copy{original, std::move(copy)}).written;
   }
-  // Arguments that are read only see the write when they are the same tensor, as in eager.
+  // A read-only argument sees the write if it is the same tensor, as in eager.
   at::Tensor replaced(const at::Tensor& tensor) const {
     const auto* known = find(tensor);
     return known != nullptr ? *known : tensor;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Runs the functional twin of an operator that writes: the operator itself, on copies of what it
-/// writes.
+/// Runs the functional twin of an operator that writes its arguments: the operator itself, on
+/// copies of them.
 
 #include <ATen/core/stack.h>
 
@@ -10,9 +10,9 @@
 
 namespace antegrad::runtime {
 
-/// Replaces the arguments on the stack by the outputs of the twin: what the operator newly makes,
-/// then the copies that it wrote. The copies have the strides of the originals. Throws
-/// MutationError when the operator resized one.
+/// Replaces the arguments on the stack by the outputs of the twin: the operator's new results, then
+/// the written copies, which have the strides of the originals. Throws MutationError if the
+/// operator resized one.
 void call_twin(const ops::OpEntry& twin, torch::jit::Stack& stack);
 
 }  // namespace antegrad::runtime

@@ -16,12 +16,12 @@
 namespace antegrad::runtime {
 namespace {
 
-// Namespaces of libtorch and of antegrad, whose operators share memory on purpose or not at all.
+// Namespaces of libtorch and antegrad, whose operators share memory only on purpose.
 constexpr std::string_view kTrusted[] = {"antegrad::", "_c10d_functional::", "c10d::", "onednn::"};
 
-// The same elements with the same sizes and strides.
+// A copy with the same sizes and strides.
 at::Tensor copy_of(const at::Tensor& tensor) {
-  auto once = tensor;  // without elements that repeat others
+  auto once = tensor;  // without repeated elements
   for (int64_t d = 0; d < tensor.dim(); ++d) {
     if (tensor.stride(d) == 0 && tensor.size(d) > 1) once = once.narrow(d, 0, 1);
   }
@@ -58,7 +58,7 @@ AliasCheck alias_check_for(const ops::OpEntry& entry, AliasCheck wanted) {
   const auto& returns = entry.handle.schema().returns();
   const bool trusted = std::any_of(std::begin(kTrusted), std::end(kTrusted),
                                    [&](auto prefix) { return name.starts_with(prefix); });
-  // A twin returns nothing that the schema declares as one of the arguments.
+  // A twin never returns a tensor that the schema declares to be an argument.
   const bool declared = !entry.is_twin && std::any_of(returns.begin(), returns.end(), [](auto& r) {
     return r.alias_info() != nullptr;
   });

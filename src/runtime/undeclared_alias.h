@@ -1,11 +1,12 @@
 #pragma once
 
 /// \file
-/// Results of custom operators that share memory with an argument or another result, though the
-/// schema declares no alias.
+/// Results of custom operators that share memory with an argument or another result without
+/// declaring it in the schema.
 ///
-/// Capture takes such results for memory of their own, so a program may overwrite one while the
-/// other is still read. Only a call of the real kernel shows it: each call is checked.
+/// Capture assumes that such results have their own memory, so a program may overwrite one while
+/// the other is still needed. Only a run of the real kernel shows the alias, so each call is
+/// checked.
 
 #include <ATen/core/stack.h>
 
@@ -16,21 +17,21 @@
 
 namespace antegrad::runtime {
 
-/// What happens to such a result.
+/// The reaction to an undeclared alias.
 enum class AliasCheck : uint8_t {
   off,    ///< nothing
-  warn,   ///< a copy takes its place; the first one of each operator is a warning
+  warn,   ///< the result is replaced by a copy; a warning at the first one of each operator
   error,  ///< CaptureError
 };
 
-/// `wanted` for custom operators whose schema declares no alias; off for others.
+/// `wanted` for custom operators whose schema declares no alias; otherwise off.
 AliasCheck alias_check_for(const ops::OpEntry& entry, AliasCheck wanted);
 
-/// Memory, and which argument shows it; -1 for results.
+/// Memory, with the argument that refers to it; -1 for results.
 using SeenMemory = std::vector<std::pair<c10::Storage, int32_t>>;
 
-/// The memory of the arguments on the stack. Held during the call: no result gets that of one that
-/// dies.
+/// The memory of the arguments on the stack. Keeps it alive during the call, so that no result can
+/// reuse the memory of an argument.
 SeenMemory memory_of_arguments(const torch::jit::Stack& stack);
 
 /// Checks the results on the stack.

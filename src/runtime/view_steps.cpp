@@ -20,8 +20,8 @@ bool makes_several(const ops::OpEntry& entry) {
 }  // namespace
 
 ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId from, ValueId to) {
-  // From the end to the start, as far as there are views.
-  std::vector<ValueId> shown{to};  // what each step gives
+  // From the end to the start, as long as there are views.
+  std::vector<ValueId> shown{to};  // the value after each step
   const auto made_by = producers(graph);
   while (shown.back() != from && made_by[shown.back()] >= 0) {
     const auto& node = graph.nodes[made_by[shown.back()]];
@@ -33,7 +33,8 @@ ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId 
     shown.push_back(node.inputs[0]);
   }
   if (shown.back() != from) {
-    // Passes have cut the chain. A value of the same dtype can be shown by its sizes and strides.
+    // Passes have removed part of the chain. A value of the same dtype can be shown by sizes,
+    // strides and offset.
     const auto dtype = graph.value(from).meta.dtype;
     const auto same = std::find_if(shown.begin(), shown.end(), [&](ValueId value) {
       return graph.value(value).meta.dtype == dtype;
@@ -50,18 +51,18 @@ ViewSteps::ViewSteps(const Graph& graph, const ops::AttrTables& tables, ValueId 
     const auto toggle = [&](bool differ, const char* op) {
       if (!differ) return;
       steps_.push_back({&ops::entry_of(Op::intern(op)), {}, 0, -1});
-      std::swap(steps_.back(), *(steps_.end() - 2));  // steps lie in reverse
+      std::swap(steps_.back(), *(steps_.end() - 2));  // steps are stored in reverse
     };
     toggle(bits.conj != wanted.conj, "aten::_conj.default");
     toggle(bits.neg != wanted.neg, "aten::_neg_view.default");
   }
   std::reverse(steps_.begin(), steps_.end());
-  // Passes may lead a view through a detach() of the same memory; the result has its target's
-  // history.
+  // Passes may insert a detach() of the same memory into a chain of views. The result must have the
+  // history of its target.
   const auto detaches = [](const Step& step) { return step.entry->op.traits().detaches; };
   const bool is_detached = !steps_.empty() && detaches(steps_.back());
   std::erase_if(steps_, detaches);
-  // It is a tensor of its own, also beside what it shows.
+  // The result is a tensor of its own, even if it shows the same elements.
   if (steps_.empty() || (is_detached && makes_several(*steps_.back().entry))) {
     steps_.push_back({&ops::entry_of(Op::intern("aten::alias.default")), {}, 0, -1});
   }

@@ -1,7 +1,7 @@
 /// \file
-/// Fused scaled-dot-product attention over (batch, heads, sequence, width). The output takes
-/// query's layout. The CPU kernels work on (batch, sequence, heads, …) and return transposed views
-/// of that for the rest, so those are not contiguous.
+/// Fused scaled-dot-product attention over (batch, heads, sequence, width). The output has the
+/// layout of the query. The CPU kernels compute other results in (batch, sequence, heads, …) and
+/// return transposed views, which are not contiguous.
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// Contiguous as (batch, sequence, heads, …), seen as (batch, heads, sequence, …).
+/// (batch, heads, sequence, …) as a view of a contiguous tensor (batch, sequence, heads, …).
 Spec heads_outside(Dims sizes, at::ScalarType dtype, c10::Device device) {
   std::swap(sizes[1], sizes[2]);
   Spec spec = fresh(sizes, dtype, device);
@@ -49,7 +49,8 @@ bool flash_for_cpu_backward(Call& call) {
 
 // ---- CUDA --------------------------------------------------------------------------------------
 
-/// query, key and value at `first` on one CUDA device, with as many heads each.
+/// Whether query, key and value, from argument `first` on, are on one CUDA device and have the same
+/// number of heads.
 bool is_plain_cuda(const Call& call, size_t first) {
   const at::Tensor& query = call.tensor(first);
   for (size_t i = first; i < first + 3; ++i) {
@@ -59,7 +60,7 @@ bool is_plain_cuda(const Call& call, size_t first) {
   return true;
 }
 
-/// The layout of `model` for other sizes: its dimensions in the order of their strides.
+/// Other sizes with the dimensions in the order of the strides of `model`.
 Spec in_layout_of(const at::Tensor& model, const Dims& sizes) {
   if (model.sizes().equals(sizes)) return like(model);
   Dims order = {0, 1, 2, 3};

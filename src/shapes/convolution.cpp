@@ -13,7 +13,8 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// The format that a convolution argument suggests; a 1-D one counts as an image of height 1.
+/// The memory format that a convolution argument suggests. A 1-D argument counts as an image of
+/// height 1.
 at::MemoryFormat suggested(at::IntArrayRef sizes, at::IntArrayRef strides) {
   if (sizes.size() != 3) return suggest_format(sizes, strides);
   return suggest_format({sizes[0], sizes[1], 1, sizes[2]},
@@ -22,12 +23,12 @@ at::MemoryFormat suggested(at::IntArrayRef sizes, at::IntArrayRef strides) {
 
 /// Sizes and the memory format of a convolution.
 struct Convolution {
-  /// Reads the arguments from `first`, the stride, on.
+  /// Reads the arguments from `first`, which is the stride, on.
   bool read(const Call& call, const at::Tensor& input, const at::Tensor& weight, size_t first);
   bool output_sizes(const at::Tensor& input, const at::Tensor& weight, Dims& sizes) const;
-  /// Whether it is certain that results of these sizes are allocated in `format`.
+  /// Whether results of these sizes are certainly allocated in `format`.
   bool allocates(at::IntArrayRef sizes) const;
-  /// A fresh tensor in `format`.
+  /// A new tensor in `format`.
   Spec allocated(at::IntArrayRef sizes, const at::Tensor& like) const;
 
   size_t spatial = 0;
@@ -35,14 +36,14 @@ struct Convolution {
   bool transposed = false;
   int64_t groups = 1;
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
-  bool certain = false;  ///< computed by oneDNN or cuDNN, which follow `format` to the letter
+  bool certain = false;  ///< computed by oneDNN or cuDNN, which follow `format` exactly
 };
 
 bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tensor& weight,
                        size_t first) {
   const int64_t rank = weight.dim();
   if (rank < 3 || rank > 5 || input.dim() != rank) return false;
-  // Empty inputs take a way of their own.
+  // Empty inputs take another path.
   if (input.numel() == 0 || weight.numel() == 0) return false;
   if (input.scalar_type() != weight.scalar_type() || input.device() != weight.device())
     return false;
@@ -63,7 +64,7 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
                                                         at::MemoryFormat::Contiguous;
   const bool plain_weight =
       suggested(weight.sizes(), weight.strides()) == at::MemoryFormat::Contiguous;
-  // Backends differ in what they do with channels-last volumes.
+  // Backends differ in their treatment of channels-last volumes.
   if (rank == 5) return plain_input && plain_weight && weight.is_contiguous();
   // A 1-D input is made contiguous first.
   const Dims strides = rank == 3 && !input.is_contiguous()
@@ -77,7 +78,7 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
                 at::globalContext().userEnabledMkldnn();
       return true;
     }
-    // cuDNN follows the format; where another kernel may run, it depends.
+    // cuDNN follows the format; other kernels may not.
     const auto is_not_zero = [](int64_t n) { return n != 0; };
     certain = rank == 4 && input.scalar_type() != at::kDouble &&
               at::globalContext().userEnabledCuDNN() &&
@@ -87,14 +88,14 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
   return true;
 }
 
-/// Whether tensors of these sizes may be contiguous and channels-last at once.
+/// Whether tensors of these sizes can be both contiguous and channels-last.
 bool both_formats(at::IntArrayRef sizes) {
   const auto is_one = [](int64_t size) { return size == 1; };
   return sizes[1] == 1 || std::all_of(sizes.begin() + 2, sizes.end(), is_one);
 }
 
-/// Where sizes make a tensor contiguous and channels-last at once, other kernels than oneDNN's give
-/// it contiguous strides, mostly.
+/// If the sizes make a tensor both contiguous and channels-last, most kernels except oneDNN's use
+/// contiguous strides.
 bool Convolution::allocates(at::IntArrayRef sizes) const {
   return format == at::MemoryFormat::Contiguous || certain || !both_formats(sizes);
 }
@@ -143,7 +144,7 @@ bool convolution_backward(Call& call) {
   if (!grad.sizes().equals(sizes) || grad.scalar_type() != input.scalar_type()) return false;
   const bool wants_input = mask(call, 10, 0), wants_weight = mask(call, 10, 1),
              wants_bias = mask(call, 10, 2);
-  // Some backends return the gradient of the weight wherever they compute that of the bias.
+  // Some backends return the gradient of the weight whenever they compute that of the bias.
   if (wants_bias && !wants_weight) return false;
   if (wants_input && !conv.allocates(input.sizes())) return false;
   if (wants_weight && !conv.allocates(weight.sizes())) return false;

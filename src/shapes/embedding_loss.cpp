@@ -11,7 +11,7 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// `Rule`, then reduced to a scalar where argument `Reduction` says so.
+/// `Rule`, then reduced to a scalar if argument `Reduction` says so.
 template <Function Rule, size_t Reduction>
 bool reduced(Call& call) {
   if (!Rule(call)) return false;
@@ -35,7 +35,7 @@ bool embedding_dense_backward(Call& call) {
   return call.returns(contiguous(grad, {call.integer(2), grad.size(-1)}));
 }
 
-/// Sums of rows of a matrix, by bags that start at the offsets; on the CPU.
+/// Sums rows of a matrix by bags, which start at the offsets. CPU only.
 bool embedding_bag(Call& call) {
   const at::Tensor& weight = call.tensor(0);
   const at::Tensor& indices = call.tensor(1);
@@ -47,7 +47,7 @@ bool embedding_bag(Call& call) {
   const int64_t mode = call.integer(4), padding = call.integer(8);
   const int64_t bags = offsets.size(0) - (call.boolean(7) ? 1 : 0);
   if (bags <= 0 || padding >= weight.size(0)) return false;
-  // Sums of dense rows have a kernel that needs no list of bags.
+  // The kernel for sums of dense rows needs no list of bags.
   const bool plain = mode == kSum && weight.scalar_type() != at::kDouble && weight.stride(1) == 1 &&
                      padding < 0 && (!by.defined() || by.stride(0) == 1);
   return call.returns(contiguous(weight, {bags, weight.size(1)}),
@@ -90,10 +90,10 @@ bool nll_loss2d_forward(Call& call) {
 
 bool nll_loss2d_backward(Call& call) { return call.tensor(1).dim() == 4 && like_of<1>(call); }
 
-/// Written into an empty_like of argument 0, which argument 1 must not outgrow.
+/// Written into an empty_like of argument 0. Argument 1 must not broadcast it to a larger size.
 bool huber_loss(Call& call) { return fits(call.tensor(1), call.tensor(0)) && like_first(call); }
 
-/// A contiguous gradient of argument 1, which the other arguments must not outgrow.
+/// A contiguous gradient of argument 1. The other arguments must not broadcast it to a larger size.
 bool binary_loss_backward(Call& call) {
   const at::Tensor& self = call.tensor(1);
   for (const size_t i : {0, 2}) {
@@ -129,7 +129,7 @@ bool soft_margin_loss_backward(Call& call) {
   return call.returns(std::move(out));
 }
 
-/// A number for each row, or one for all.
+/// One number per row, or one in total.
 bool multi_margin_loss(Call& call) {
   const at::Tensor& self = call.tensor(0);
   if (self.numel() == 0 || self.dim() > 2) return false;
@@ -146,13 +146,13 @@ bool multilabel_margin_loss_forward(Call& call) {
                       contiguous(self, target.sizes()));
 }
 
-/// In the layout of argument `Self`, whose sizes argument `Other` has.
+/// The layout of argument `Self` with the sizes of argument `Other`.
 template <size_t Self, size_t Other>
 bool like_of_equals(Call& call) {
   return call.tensor(Other).sizes().equals(call.tensor(Self).sizes()) && like_of<Self>(call);
 }
 
-/// Built as an empty_like(target) and in-place operators on it: target's dtype and layout.
+/// Computed in place on an empty_like(target): dtype and layout of the target.
 bool binary_cross_entropy_with_logits(Call& call) {
   const at::Tensor& target = call.tensor(1);
   if (!target.is_floating_point()) return false;

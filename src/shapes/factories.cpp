@@ -1,5 +1,5 @@
 /// \file
-/// Fresh tensors: creation, `*_like`, `new_*`, copies, padding and random numbers.
+/// New tensors: creation, `*_like`, `new_*`, copies, padding and random numbers.
 
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/Device.h>
@@ -15,14 +15,14 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// dtype, layout, device of a factory from argument `i` on; false when not strided.
+/// dtype, layout and device of a factory, from argument `i` on. False if not strided.
 struct Options {
   Options(const Call& call, size_t i, at::ScalarType dtype = default_dtype(),
           c10::Device device = at::kCPU)
       : dtype(call.dtype(i).value_or(dtype)),
         device(call.is_none(i + 2) ? device : call.arg(i + 2).toDevice()),
         strided(call.is_none(i + 1) || call.arg(i + 1).toLayout() == at::kStrided) {
-    // "cuda" means the current device, which is known only where the tensor is made.
+    // "cuda" means the current device, which is only known when the tensor is created.
     if (!this->device.is_cpu() && !this->device.has_index()) strided = false;
   }
   Options(const Call& call, size_t i, const at::Tensor& self)
@@ -70,7 +70,8 @@ bool empty(Call& call) {
   return call.returns(fresh(call.arg(0).toDimVector(), options.dtype, options.device, format));
 }
 
-/// Sizes and strides given; options from `First` on, or as argument 0 when it is a tensor.
+/// Sizes and strides are given. Options are from `First` on, or those of argument 0 if it is a
+/// tensor.
 bool strided(Call& call, size_t sizes, const Options& options) {
   if (!options.strided) return false;
   const at::DimVector size = call.arg(sizes).toDimVector();
@@ -109,8 +110,8 @@ bool eye(Call& call) {
   return returns_fresh(call, {call.integer(0), call.integer(Columns)}, Options(call, First));
 }
 
-/// [start, end) in steps; the count is computed as libtorch does: integers exactly, else in double.
-/// The options follow the limits and the step.
+/// [start, end) in steps. The count is computed as in libtorch: exactly for integers, otherwise in
+/// double. The options follow the limits and the step.
 template <size_t First>
 bool arange(Call& call) {
   const at::Scalar start = First > 1 ? call.arg(0).toScalar() : 0;
@@ -124,7 +125,7 @@ bool arange(Call& call) {
     if (by == 0) return false;
     count = std::ceil(static_cast<double>(to - from) / static_cast<double>(by));
   } else {
-    // Narrow integers and bool wrap their limits first: rare, left to the operator.
+    // Narrow integers and bool wrap their limits first. This is rare and left to the operator.
     if (!c10::isFloatingType(options.dtype) && options.dtype != at::kInt) return false;
     const double from = start.to<double>(), to = end.to<double>(), by = step.to<double>();
     if (by == 0 || !std::isfinite(from) || !std::isfinite(to)) return false;
@@ -138,7 +139,7 @@ bool triangle(Call& call) { return call.tensor(0).dim() >= 2 && contiguous_first
 bool native_dropout(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const bool training = call.is_none(2) || call.boolean(2);
-  // Otherwise outputs may be the input itself.
+  // Otherwise the operator may return the input itself.
   if (!training || self.numel() == 0 || !self.is_floating_point()) return false;
   if (self.unsafeGetTensorImpl()->is_wrapped_number()) return false;
   const Spec mask = with_dtype(like(self), at::kBool);
@@ -147,7 +148,7 @@ bool native_dropout(Call& call) {
   return call.returns(std::move(out), mask);
 }
 
-/// The result is contiguous, the noise is written to a copy of what was given.
+/// The result is contiguous. The noise is written to a copy of the argument.
 bool rrelu_with_noise(Call& call) {
   const at::Tensor& self = call.tensor(0);
   return call.returns(contiguous(self, self.sizes()), like(call.tensor(1)));
@@ -169,7 +170,7 @@ bool clone(Call& call) {
   return call.returns(allocated_like(call.tensor(0), memory_format(call, 1)));
 }
 
-/// `copy` keeps the strides and offset of self, unless self overlaps itself.
+/// `copy` preserves strides and offset of self, unless its elements overlap.
 bool copy(Call& call) {
   const at::Tensor& self = call.tensor(0);
   if (self.numel() == 0 && self.storage_offset() != 0) return false;  // depends on the storage
@@ -192,7 +193,7 @@ bool spaced(Call& call) {
   return returns_fresh(call, {call.integer(2)}, Options(call, First));
 }
 
-/// Rows and columns of what is on and below a diagonal of a matrix, or of what is on and above it.
+/// Rows and columns of the elements on and below a diagonal of a matrix, or on and above it.
 template <bool Lower>
 bool triangle_indices(Call& call) {
   const int64_t rows = call.integer(0), columns = call.integer(1), offset = call.integer(2);
@@ -234,7 +235,7 @@ bool multinomial(Call& call) {
   return call.returns(fresh(sizes, at::kLong, self.device()));
 }
 
-/// Zeros with argument 0 on a diagonal of two new dimensions.
+/// Zeros, with argument 0 on a diagonal of two new dimensions.
 bool diag_embed(Call& call) {
   const at::Tensor& self = call.tensor(0);
   int64_t a = call.integer(2), b = call.integer(3);
@@ -258,7 +259,7 @@ bool constant_pad_nd(Call& call) {
     if (size < 0) return false;
   }
   const bool all_negative = std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p <= 0; });
-  if (all_negative) return false;  // a clone of a slice: its layout is the slice's
+  if (all_negative) return false;  // a clone of a slice has the layout of the slice
   return call.returns(
       fresh(sizes, self.scalar_type(), self.device(), self.suggest_memory_format()));
 }

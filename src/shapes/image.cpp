@@ -1,6 +1,6 @@
 /// \file
-/// Images and volumes brought to other sizes: upsampling, sampling at a grid, padding, windows as
-/// columns, shuffling of channels and pixels.
+/// Resizing and rearranging images and volumes: upsampling, grid sampling, padding, windows as
+/// columns, shuffles of channels and pixels.
 
 #include "shapes/families.h"
 #include "shapes/layout.h"
@@ -11,7 +11,7 @@ namespace {
 
 // ---- Upsampling --------------------------------------------------------------------------------
 
-/// To the sizes at 1, in the format that the input suggests.
+/// Resizes to the sizes in argument 1, in the memory format that the input suggests.
 template <size_t N>
 bool upsample(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -22,7 +22,8 @@ bool upsample(Call& call) {
   return call.returns(in_format_of(self, sizes));
 }
 
-/// A gradient of the sizes at 2; not all kernels keep the format of the gradient at 0.
+/// A gradient with the sizes in argument 2. Not all kernels keep the format of the gradient in
+/// argument 0.
 template <size_t N, bool KeepsFormat>
 bool upsample_backward(Call& call) {
   const at::Tensor& grad = call.tensor(0);
@@ -53,7 +54,7 @@ bool grid_sampler_backward(Call& call) {
 
 // ---- Padding -----------------------------------------------------------------------------------
 
-/// By argument 1, two numbers a dimension, the last first.
+/// Pads by argument 1: two numbers per dimension, the last dimension first.
 template <size_t N>
 bool pad(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -71,14 +72,14 @@ bool pad(Call& call) {
 
 // ---- Windows as columns ------------------------------------------------------------------------
 
-/// Places of a window along one dimension.
+/// The number of positions of a window along one dimension.
 int64_t places(int64_t size, int64_t kernel, int64_t dilation, int64_t padding, int64_t stride) {
   if (kernel <= 0 || dilation <= 0 || padding < 0 || stride <= 0) return 0;
   const int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
   return room < 0 ? 0 : room / stride + 1;
 }
 
-/// kernel, dilation, padding and stride are the arguments from 1 on.
+/// Arguments from 1 on: kernel, dilation, padding, stride.
 bool im2col(Call& call) {
   const at::Tensor& self = call.tensor(0);
   if (self.dim() != 3 && self.dim() != 4) return false;

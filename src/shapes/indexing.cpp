@@ -16,10 +16,10 @@ namespace {
 
 // ---- Joining -----------------------------------------------------------------------------------
 
-/// Empty 1-D tensors are skipped by cat, for historical reasons.
+/// For historical reasons, cat skips empty 1-D tensors.
 bool is_skipped(const at::Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
-/// The format that all parts suggest, else contiguous.
+/// The memory format that all parts suggest, otherwise contiguous.
 at::MemoryFormat common_format(at::ArrayRef<c10::IValue> parts) {
   std::optional<at::MemoryFormat> common;
   for (const c10::IValue& part : parts) {
@@ -69,7 +69,7 @@ bool cat(Call& call) {
   return call.returns(fresh(sizes, common_dtype(parts), first.device(), common_format(parts)));
 }
 
-/// A cat: of the parts as they are, or of the parts with one more dimension when that is the last.
+/// Like cat, of the parts as they are, or of unsqueezed parts if the new dimension is the last.
 bool stack(Call& call) {
   const at::ArrayRef<c10::IValue> parts = call.arg(0).toListRef();
   if (parts.empty() || !same_device(parts)) return false;
@@ -104,27 +104,27 @@ bool index_select(Call& call) {
   return call.returns(contiguous(self, sizes));
 }
 
-/// Elements of self, in the shape of the indices.
+/// Elements of self in the shape of the indices.
 template <size_t Indices>
 bool shaped_as(Call& call) {
   return call.returns(contiguous(call.tensor(0), call.tensor(Indices).sizes()));
 }
 
-/// Zeros of the sizes at 1, written to by the gradient at 0.
+/// Zeros with the sizes in argument 1, into which the gradient is written.
 bool zeros_of_sizes(Call& call) {
   return call.returns(contiguous(call.tensor(0), call.arg(1).toDimVector()));
 }
 
 // ---- Advanced indexing -------------------------------------------------------------------------
 
-/// One index list, brought to the form in which TensorIterator sees it: self with the indexed
-/// dimensions replaced by stride 0, and the indices broadcast over the others.
+/// A list of indices in the form that TensorIterator sees: self with the indexed dimensions
+/// replaced by stride 0, and the indices broadcast over the others.
 bool index(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const at::ArrayRef<c10::IValue> list = call.arg(1).toListRef();
   if (static_cast<int64_t>(list.size()) > self.dim()) return false;
 
-  Dims shape;  // that the indices broadcast to
+  Dims shape;  // the broadcast shape of the indices
   Dims indexed, kept;
   for (size_t i = 0; i < list.size(); ++i) {
     if (list[i].isNone() || !list[i].toTensor().defined()) {
@@ -163,7 +163,7 @@ bool index(Call& call) {
   Dims index_sizes(before, 1);
   index_sizes.append(shape.begin(), shape.end());
   index_sizes.append(after, 1);
-  std::vector<Dims> index_strides;  // filled before it is borrowed from
+  std::vector<Dims> index_strides;  // complete before anything refers to its elements
   for (const int64_t i : indexed) {
     const at::Tensor& t = list[i].toTensor();
     Dims expanded(shape.size(), 0);
@@ -175,7 +175,7 @@ bool index(Call& call) {
         const int64_t own = t.size(d - missing);
         expanded[d] = own == 1 && shape[d] != 1 ? 0 : t.stride(d - missing);
       }
-      // Strides of size-1 dimensions that expand adds follow rules of their own.
+      // expand() gives special strides to added dimensions of size 1.
       if (missing > 0 &&
           std::find(shape.begin(), shape.begin() + missing, 1) != shape.begin() + missing) {
         return false;
@@ -186,7 +186,7 @@ bool index(Call& call) {
     if (!reshaped) return false;
     index_strides.emplace_back(reshaped->begin(), reshaped->end());
   }
-  // CUDA copies indices that differ in their strides.
+  // CUDA copies indices with different strides.
   const bool alike = std::all_of(index_strides.begin(), index_strides.end(),
                                  [&](const Dims& s) { return s == index_strides.front(); });
   if (!self.is_cpu() && !alike) return false;
@@ -228,7 +228,7 @@ bool roll(Call& call) {
   return contiguous_first(call);
 }
 
-/// Places of the values at `Values` in a sorted row.
+/// Positions in a sorted row for the values in argument `Values`.
 template <size_t Values, size_t NarrowArg>
 bool places_in_order(Call& call) {
   const at::Tensor& values = call.tensor(Values);

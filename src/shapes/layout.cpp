@@ -19,7 +19,7 @@ bool is_wrapped(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_wrappe
 
 Dims dims(at::IntArrayRef values) { return Dims(values.begin(), values.end()); }
 
-/// Strides of at::empty in this format. Zero sizes count as 1 in contiguous strides alone.
+/// Strides of at::empty in this format. Only in contiguous strides, sizes of 0 count as 1.
 Dims strides_of(at::IntArrayRef sizes, at::MemoryFormat format) {
   switch (format) {
     case at::MemoryFormat::ChannelsLast:
@@ -32,13 +32,13 @@ Dims strides_of(at::IntArrayRef sizes, at::MemoryFormat format) {
   }
 }
 
-/// Strides that a copy of `t` has when its layout is to be preserved.
+/// Strides of a copy of `t` with preserved layout.
 Dims preserved_strides(const at::Tensor& t) {
   if (t.is_non_overlapping_and_dense()) return dims(t.strides());
   return dims(at::infer_dense_strides(t.sizes(), t.strides()));
 }
 
-/// Whether these are `expected` where it matters: size-1 dimensions may have any stride.
+/// Whether these are `expected` where it matters: dimensions of size 1 may have any stride.
 bool matches(const Geometry& g, const Dims& expected) {
   for (size_t i = 0; i < g.sizes.size(); ++i) {
     if (g.sizes[i] != 1 && g.strides[i] != expected[i]) return false;
@@ -46,7 +46,7 @@ bool matches(const Geometry& g, const Dims& expected) {
   return true;
 }
 
-/// 1: iterate `a` outside `b`; -1: inside; 0: the operands do not say.
+/// 1: iterate `a` outside `b`; -1: inside; 0: undetermined.
 int compare_dims(size_t a, size_t b, at::IntArrayRef shape, std::span<const Dims> strides) {
   for (const Dims& s : strides) {
     if (s[a] == 0 || s[b] == 0) continue;
@@ -56,7 +56,7 @@ int compare_dims(size_t a, size_t b, at::IntArrayRef shape, std::span<const Dims
   return 0;
 }
 
-/// TensorIteratorBase::fast_set_up: all operands of one shape, and of one simple layout.
+/// TensorIteratorBase::fast_set_up: all operands have the same shape and the same simple layout.
 bool fast_layout(std::span<const Geometry> operands, Spec& out) {
   const Geometry& first = operands[0];
   bool contiguous = true, channels_last = true, dense = true;

@@ -107,14 +107,14 @@ bool only(Call& call) {
 /// The shape that two shapes broadcast to; throws when they do not.
 Dims broadcast(at::IntArrayRef a, at::IntArrayRef b);
 
-/// Layout of an output that TensorIterator allocates for these operands: sets sizes and strides of
-/// `out`, from which operands may borrow. Throws if they do not broadcast.
+/// The layout of an output that TensorIterator allocates for these operands. Sets sizes and strides
+/// of `out`, which operands may refer to. Throws if they do not broadcast.
 void iterator_layout(std::span<const Geometry> operands, Spec& out);
 inline void iterator_layout(std::initializer_list<Geometry> operands, Spec& out) {
   iterator_layout(std::span(operands.begin(), operands.size()), out);
 }
 
-/// Whether a tensor broadcasts to the shape of `self`. Throws when the two do not broadcast.
+/// Whether a tensor broadcasts to the shape of `self`. Throws if the two do not broadcast at all.
 bool fits(const at::Tensor& other, const at::Tensor& self);
 
 /// The suggested memory format of a tensor with this geometry.
@@ -133,19 +133,19 @@ bool on_cpu(Call& call) {
   return call.tensor(Arg).is_cpu() && Rule(call);
 }
 
-/// Two outputs that `Rule` describes alike.
+/// Two outputs, both described by `Rule`.
 template <Function Rule>
 bool twice(Call& call) {
   return Rule(call) && Rule(call);
 }
 
-/// In the layout of argument `Arg`, as empty_like.
+/// The layout of argument `Arg`, as in empty_like.
 template <size_t Arg>
 bool like_of(Call& call) {
   return call.returns(like(call.tensor(Arg)));
 }
 
-/// A copy of argument `Arg` with its holes and its offset, unless it overlaps itself.
+/// A copy of argument `Arg` with its holes and offset, unless its elements overlap.
 template <size_t Arg>
 bool exact_like(Call& call) {
   const at::Tensor& model = call.tensor(Arg);

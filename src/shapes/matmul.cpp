@@ -1,7 +1,7 @@
 /// \file
-/// Products of matrices and vectors, and distances between rows. All but the grouped product return
-/// contiguous outputs, whatever the strides of the arguments: the structured kernels allocate
-/// before they look at layouts.
+/// Products of matrices and vectors, and distances between rows. All except the grouped product
+/// return contiguous outputs, whatever the strides of the arguments: the structured kernels
+/// allocate before they inspect layouts.
 
 #include "shapes/families.h"
 #include "shapes/layout.h"
@@ -14,7 +14,7 @@ bool alike(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.device() == b.device();
 }
 
-/// A product of ranks `R`, shaped as the factors say.
+/// A product of factors with these ranks.
 template <int64_t RankA, int64_t RankB>
 bool product_of(Call& call, const at::Tensor& a, const at::Tensor& b) {
   if (a.dim() != RankA || b.dim() != RankB || !alike(a, b)) return false;
@@ -39,7 +39,7 @@ template <int64_t RankA, int64_t RankB>
 bool added_product(Call& call) {
   const at::Tensor& added = call.tensor(0);
   const at::Tensor& a = call.tensor(1);
-  // Without inner dimension, what is added is returned in a way of its own.
+  // If the inner dimension is empty, the added tensor is returned on another path.
   if (a.numel() == 0) return false;
   if (!alike(added, a) || !product_of<RankA, RankB>(call, a, call.tensor(2))) return false;
   const Dims& sizes = call.outputs().back().sizes;
@@ -56,8 +56,8 @@ Spec padded_rows(const at::Tensor& like, at::IntArrayRef sizes) {
   return spec;
 }
 
-/// A factor of rank 2 is cut into groups at `offs`; of rank 3 it is a batch of them. The Meta
-/// kernel that Python registers knows bfloat16 only and does not pad.
+/// A factor of rank 2 is divided into groups at `offs`; one of rank 3 is a batch of groups. The
+/// Meta kernel registered by Python supports only bfloat16 and does not pad.
 bool grouped_product(Call& call) {
   const at::Tensor& a = call.tensor(0);
   const at::Tensor& b = call.tensor(1);
@@ -74,7 +74,7 @@ bool grouped_product(Call& call) {
   return call.returns(padded_rows(a, sizes));
 }
 
-/// A sum of products, and what is added to it.
+/// A sum of products, plus an added tensor.
 bool addbmm(Call& call) {
   const at::Tensor& a = call.tensor(1);
   const at::Tensor& b = call.tensor(2);
@@ -93,7 +93,7 @@ bool distances(Call& call) {
   return call.returns(contiguous(a, sizes));
 }
 
-/// The gradient of argument 1, batched as the distances are.
+/// The gradient of argument 1, with the batch dimensions of the distances.
 bool distances_backward(Call& call) {
   const at::Tensor& grad = call.tensor(0);
   const at::Tensor& a = call.tensor(1);
@@ -103,7 +103,7 @@ bool distances_backward(Call& call) {
   return call.returns(contiguous(a, sizes));
 }
 
-/// Distances of each row to those behind it.
+/// Distances of each row to all later rows.
 bool pairs(Call& call) {
   const at::Tensor& self = call.tensor(0);
   if (self.dim() != 2 || !self.is_contiguous()) return false;

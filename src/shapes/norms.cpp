@@ -12,8 +12,7 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// The dtype of statistics beside the parameters from `first` to `last`, the first of which that is
-/// there decides.
+/// The dtype of statistics, determined by the first given parameter from `first` to `last`.
 at::ScalarType dtype_beside(const Call& call, const at::Tensor& input, size_t first, size_t last) {
   while (first <= last && call.is_none(first)) ++first;
   const bool mixed = first <= last && call.tensor(first).scalar_type() != input.scalar_type();
@@ -26,8 +25,8 @@ at::ScalarType statistics_dtype(const Call& call, const at::Tensor& input, size_
                         : accumulate_type(input.scalar_type());
 }
 
-/// The format in which a tensor is contiguous, as the batch norm kernels on the CPU ask it.
-/// Nothing when it is not.
+/// The format in which a tensor is contiguous, as the CPU kernels of batch norm test it. Nothing if
+/// in none.
 std::optional<at::MemoryFormat> contiguous_format(const at::Tensor& t) {
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast,
                             at::MemoryFormat::ChannelsLast3d}) {
@@ -36,16 +35,16 @@ std::optional<at::MemoryFormat> contiguous_format(const at::Tensor& t) {
   return std::nullopt;
 }
 
-/// A contiguous gradient of the tensor at `parameter` if bit `bit` of the mask at `mask_arg` asks
-/// for it; false when it cannot be had.
+/// A contiguous gradient of the tensor at `parameter` if bit `bit` of the mask at `mask_arg`
+/// requests it; false if that is not possible.
 bool returns_if(Call& call, size_t mask_arg, size_t bit, size_t parameter) {
   if (!mask(call, mask_arg, bit)) return call.returns(undefined());
   const at::Tensor& t = call.tensor(parameter);
   return t.defined() && call.returns(contiguous(t, t.sizes()));
 }
 
-/// Sizes of the statistics of layers: those of `input`, with 1 for the dimensions that argument 1
-/// names, which must be the last ones. Nothing where they do not fit.
+/// Sizes of the statistics of layers: those of `input`, with 1 for the dimensions in argument 1,
+/// which must be the last ones. Nothing if they do not fit.
 std::optional<Dims> layer_statistics(const Call& call, const at::Tensor& input) {
   const at::DimVector normalized = call.arg(1).toDimVector();
   const int64_t axis = input.dim() - static_cast<int64_t>(normalized.size());
@@ -70,7 +69,7 @@ bool layer_norm_backward(Call& call) {
   return returns_if(call, 7, 0, 1) && returns_if(call, 7, 1, 5) && returns_if(call, 7, 2, 6);
 }
 
-/// CUDA only: elsewhere it is made of other operators.
+/// CUDA only: elsewhere it decomposes.
 bool rms_norm(Call& call) {
   const at::Tensor& input = call.tensor(0);
   const auto sizes = layer_statistics(call, input);
@@ -103,8 +102,8 @@ bool group_norm_backward(Call& call) {
   return returns_if(call, 9, 1, 4) && returns_if(call, 9, 2, 4);
 }
 
-/// The three outputs of every batch norm of `input` with the parameters at 1, 2 and, where
-/// `has_running`, running statistics at 3, 4.
+/// The three outputs of every batch norm of `input`, with parameters in arguments 1 and 2 and, if
+/// `has_running`, running statistics in 3 and 4.
 bool batch_norm_outputs(Call& call, bool training, bool has_running) {
   const at::Tensor& input = call.tensor(0);
   if (input.dim() < 2) return false;
@@ -127,7 +126,7 @@ bool batch_norm_outputs(Call& call, bool training, bool has_running) {
   return call.returns(allocated_like(input, format), statistics, statistics);
 }
 
-/// The reserve is empty: only batch norms fused with what follows them use it.
+/// The reserve is empty: it is only used by batch norms fused with later operators.
 bool cudnn_batch_norm(Call& call) {
   const at::Tensor& input = call.tensor(0);
   if (!contiguous_format(input) || !input.is_cuda() || input.scalar_type() == at::kDouble)
@@ -144,7 +143,7 @@ bool cudnn_batch_norm_backward(Call& call) {
          twice<contiguous_like<2>>(call);
 }
 
-/// Training flag at `Training`; none: always training (or never).
+/// `Training` is the argument with the training flag; none: always (or never) training.
 template <size_t Training>
 bool batch_norm(Call& call) {
   return batch_norm_outputs(call, call.boolean(Training), Training == 5);
@@ -160,7 +159,7 @@ bool batch_norm_functional(Call& call) { return batch_norm<5>(call) && returns_r
 
 bool batch_norm_with_update(Call& call) {
   const at::Tensor& input = call.tensor(0);
-  if (!input.is_cpu()) return false;  // cuDNN decides the size of its reserve
+  if (!input.is_cpu()) return false;  // cuDNN decides the size of the reserve
   return batch_norm_outputs(call, true, true) &&
          call.returns(fresh({0}, at::kByte, input.device())) && returns_running(call);
 }
@@ -171,8 +170,8 @@ bool native_batch_norm_backward(Call& call) {
   const at::Tensor& input = call.tensor(1);
   if (input.dim() < 2) return false;
   if (!input.is_cpu()) {
-    // Several kernels by layout, which differ in what they return when it is not asked for: the
-    // plain one and, when training, the one for channels-last are stated here.
+    // Several kernels by layout, which differ in what they return for outputs that are not
+    // requested. Stated here are the plain one and, in training, the one for channels-last.
     const auto format = contiguous_format(input);
     if (!format || contiguous_format(grad) != format || !mask(call, kMask, 0)) return false;
     const bool channels_last = *format != at::MemoryFormat::Contiguous;
@@ -200,7 +199,7 @@ bool native_batch_norm_backward(Call& call) {
 }
 
 bool batch_norm_backward(Call& call) {
-  // On CUDA the backend that ran forward decides.
+  // On CUDA it depends on the backend that ran the forward.
   return call.tensor(1).is_cpu() && native_batch_norm_backward(call);
 }
 

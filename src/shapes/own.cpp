@@ -1,5 +1,5 @@
 /// \file
-/// Operators of our own whose results are not where their arguments are.
+/// antegrad's own operators whose results are on another device than their arguments.
 
 #include "shapes/families.h"
 #include "shapes/layout.h"
@@ -17,7 +17,7 @@ bool fetch(Call& call) {
   spec.strides = call.arg(2).toDimVector();
   spec.dtype = *call.dtype(3);
   spec.device = call.arg(4).toDevice();
-  // "cuda" means the current device, which is known only where the tensor is made.
+  // "cuda" means the current device, which is only known when the tensor is created.
   if (!spec.device.is_cpu() && !spec.device.has_index()) return false;
   return call.returns(std::move(spec));
 }

@@ -1,6 +1,6 @@
 /// \file
-/// Elementwise operators. Nearly all of them are TensorIterator calls and differ only in which
-/// arguments are operands, in which order, and in their promotion; the order matters for strides.
+/// Elementwise operators. Nearly all of them are TensorIterator calls. They differ only in which
+/// arguments are operands, in their order, which matters for strides, and in promotion.
 
 #include <c10/core/DefaultDtype.h>
 
@@ -12,12 +12,12 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// Preserves the layout of argument 0, which argument 1 must not outgrow.
+/// Preserves the layout of argument 0. Argument 1 must not broadcast it to a larger size.
 bool like_first_of_two(Call& call) {
   return fits(call.tensor(1), call.tensor(0)) && like_first(call);
 }
 
-/// The oneDNN kernel reads out of bounds when the operands broadcast or differ in dtype.
+/// The oneDNN kernel reads out of bounds if the operands broadcast or differ in dtype.
 bool gelu_backward(Call& call) {
   const at::Tensor& grad = call.tensor(0);
   const at::Tensor& self = call.tensor(1);
@@ -25,7 +25,7 @@ bool gelu_backward(Call& call) {
          floating_binary(call);
 }
 
-/// A unary operator on `self.to(common)`: the copy is made on every device, unlike promotion.
+/// A unary operator on `self.to(common)`: unlike promotion, it makes the copy on every device.
 bool unary_of_cast(Call& call, std::initializer_list<size_t> numbers) {
   const at::Tensor& self = call.tensor(0);
   Elementwise types;
@@ -47,7 +47,7 @@ bool unary_of_cast(Call& call) {
   return unary_of_cast(call, {Numbers...});
 }
 
-/// Limits promote integers only.
+/// Limits only promote integers.
 template <size_t... Numbers>
 bool clamp(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -97,7 +97,7 @@ bool where_self(Call& call) {
   operands.add(call, 1);
   operands.add(call, 2);
   const at::ScalarType dtype = operands.common_dtype();
-  for (const size_t i : {1, 2}) {  // where casts by itself, on every device
+  for (const size_t i : {1, 2}) {  // where casts by itself on every device
     const at::Tensor& t = call.tensor(i);
     cast_elsewhere |= t.scalar_type() != dtype && !t.is_cpu() && !t.is_non_overlapping_and_dense();
   }
@@ -124,7 +124,7 @@ bool log_sigmoid_forward(Call& call) {
   return self.is_floating_point() && call.returns(like(self), contiguous(self, {0}));
 }
 
-/// A product of the two halves of argument 0.
+/// The product of the two halves of argument 0.
 bool glu(Call& call) {
   const at::Tensor& self = call.tensor(0);
   int64_t dim = call.integer(1);
@@ -167,7 +167,7 @@ bool isin(Call& call) {
   return call.returns(fresh(elements.sizes(), at::kBool, elements.device()));
 }
 
-/// In training multiplied by the noise, else the gradient of a leaky ReLU.
+/// In training the product with the noise, otherwise the gradient of a leaky ReLU.
 bool rrelu_backward(Call& call) {
   const bool training =
       call.boolean(5) &&
@@ -178,7 +178,7 @@ bool rrelu_backward(Call& call) {
 }  // namespace
 
 constexpr Family pointwise_family = {
-    // Unary, dtype kept.
+    // Unary, same dtype.
     {"aten::abs", real_unary},
     {"aten::_conj_physical", only<like_first, c10::isComplexType>},
     {"aten::bitwise_not", only<unary, is_integral>},
@@ -191,7 +191,7 @@ constexpr Family pointwise_family = {
     {"aten::sgn", unary},
     {"aten::sign", real_unary},
     {"aten::trunc", real_unary},
-    // Unary, integers become floating.
+    // Unary, integers to floating point.
     {"aten::acos", unary_float},
     {"aten::angle", angle},
     {"aten::acosh", unary_float},
@@ -317,7 +317,7 @@ constexpr Family pointwise_family = {
     {"aten::xlogy.Scalar_Other", binary_float},
     {"aten::xlogy.Scalar_Self", binary_float},
     {"aten::xlogy.Tensor", binary_float},
-    // Bits and truth values.
+    // Bitwise and logical.
     {"aten::bitwise_and.Scalar", integral_binary},
     {"aten::bitwise_and.Scalar_Tensor", integral_binary},
     {"aten::bitwise_and.Tensor", integral_binary},

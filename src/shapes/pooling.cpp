@@ -1,6 +1,6 @@
 /// \file
 /// Pooling over two and three dimensions: windows, adaptive, fractional, and unpooling. Outputs are
-/// contiguous, or in the memory format that the input suggests.
+/// contiguous or in the memory format that the input suggests.
 
 #include "shapes/families.h"
 #include "shapes/layout.h"
@@ -24,8 +24,8 @@ int64_t pooled_size(int64_t in, int64_t kernel, int64_t padding, int64_t stride,
   return out;
 }
 
-/// Whether `self` is channels and `N` spatial dimensions, perhaps batched, none of them empty but
-/// the batch.
+/// Whether `self` has channels and `N` spatial dimensions, possibly batched, of which only the
+/// batch may be empty.
 template <size_t N>
 bool is_image(const at::Tensor& self) {
   const auto rank = static_cast<size_t>(self.dim());
@@ -43,7 +43,7 @@ Dims resized(const at::Tensor& self, at::IntArrayRef spatial) {
   return sizes;
 }
 
-/// Sizes of a pool over the last `N` dimensions; kernel, stride, padding at 1, 2, 3.
+/// Sizes of a pool over the last `N` dimensions. Arguments 1, 2, 3: kernel, stride, padding.
 template <size_t N>
 bool pooled_sizes(const Call& call, const at::Tensor& self, bool dilated, size_t ceil,
                   Dims& sizes) {
@@ -86,7 +86,7 @@ bool avg_pool(Call& call) {
          call.returns(N == 2 ? in_format_of(self, sizes) : contiguous(self, sizes));
 }
 
-/// Spatial sizes are argument `Sizes`; followed by indices when `Outputs` is 2.
+/// Argument `Sizes` has the spatial sizes. With `Outputs` of 2, indices follow.
 template <size_t N, size_t Sizes, size_t Outputs, bool KeepsFormat>
 bool to_sizes(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -99,7 +99,7 @@ bool to_sizes(Call& call) {
   return true;
 }
 
-/// `Rule` for batches: what is not batched is taken for channels-last by rules of its own.
+/// `Rule` for batched inputs only: unbatched ones follow special rules for channels-last.
 template <Function Rule, size_t Arg>
 bool of_batch(Call& call) {
   return call.tensor(Arg).dim() == 5 && Rule(call);

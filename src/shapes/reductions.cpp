@@ -11,9 +11,9 @@ namespace antegrad::shapes {
 
 namespace {
 
-constexpr size_t kNone = ~size_t{0};  ///< "there is no such argument"
+constexpr size_t kNone = ~size_t{0};  ///< no such argument
 
-/// Which dtype a reduction returns when the call does not say.
+/// The dtype of a reduction's result if the call does not give one.
 enum class Result { kSame, kSum, kBool, kLong, kFloating, kPromoted };
 
 at::ScalarType result_dtype(Result rule, at::ScalarType self) {
@@ -28,14 +28,14 @@ at::ScalarType result_dtype(Result rule, at::ScalarType self) {
   return self;
 }
 
-/// Shape after reducing the dimensions `reduced`, none of them meaning all.
+/// The shape after reducing the dimensions `reduced`; an empty list means all.
 bool reduced_shape(const at::Tensor& self, at::DimVector reduced, bool keepdim, Dims& sizes) {
   const int64_t rank = self.dim();
   c10::SmallVector<bool, 6> drop(rank, reduced.empty());
   for (int64_t dim : reduced) {
     if (!wrap_dim(dim, rank)) return false;
     if (rank == 0) continue;
-    if (drop[dim]) return false;  // named twice
+    if (drop[dim]) return false;  // listed twice
     drop[dim] = true;
   }
   for (int64_t i = 0; i < rank; ++i) {
@@ -55,7 +55,7 @@ at::DimVector dims_at(const Call& call, size_t i) {
   return call.arg(i).toDimVector();
 }
 
-/// One contiguous output. `Dim`, `Keep`, `Dtype` are positions of arguments, kNone for no such.
+/// One contiguous output. `Dim`, `Keep` and `Dtype` are argument positions, or kNone.
 template <Result R, size_t Dim = kNone, size_t Keep = kNone, size_t Dtype = kNone>
 bool reduce(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -70,7 +70,7 @@ bool reduce(Call& call) {
   return call.returns(fresh(sizes, dtype, self.device()));
 }
 
-/// Values and where they were (max.dim, median.dim, …).
+/// Values and their indices (max.dim, median.dim, …).
 template <size_t Dim>
 bool values_and_indices(Call& call) {
   const at::Tensor& self = call.tensor(0);
@@ -79,13 +79,13 @@ bool values_and_indices(Call& call) {
   return call.returns(contiguous(self, sizes), fresh(sizes, at::kLong, self.device()));
 }
 
-/// An empty list of dimensions means none here, and another way to the result.
+/// An empty list of dimensions means none here, and takes another path.
 bool truth_of_dims(Call& call) {
   if (!call.is_none(1) && call.arg(1).toListRef().empty()) return false;
   return reduce<Result::kBool, 1, 2>(call);
 }
 
-/// Of complex numbers these return real ones, by ways of their own.
+/// Complex numbers give real results on other paths.
 template <Function Rule>
 bool of_real(Call& call) {
   return !call.tensor(0).is_complex() && Rule(call);
@@ -97,7 +97,8 @@ bool logsumexp(Call& call) {
   return (self.is_cpu() || !integral) && reduce<Result::kPromoted, 1, 2>(call);
 }
 
-/// Contiguous, shaped as argument 0; dtype at `Dtype`, integers summed as int64.
+/// Contiguous, with the shape of argument 0. Argument `Dtype` gives the dtype; integers are summed
+/// as int64.
 bool scan(Call& call) {
   const at::Tensor& self = call.tensor(0);
   const at::ScalarType dtype = result_dtype(Result::kSum, self.scalar_type());
@@ -122,8 +123,8 @@ bool softmax(Call& call) {
       fresh(self.sizes(), to_float ? at::kFloat : self.scalar_type(), self.device()));
 }
 
-/// Chooses between the softmax and zero by rows that are masked throughout: what that does to other
-/// layouts is left to the kernel.
+/// Selects between softmax and zero by fully masked rows. The effect on other layouts is left to
+/// the kernel.
 bool safe_softmax(Call& call) {
   const at::Tensor& self = call.tensor(0);
   if (!call.is_none(2) || !self.is_contiguous() || !self.is_floating_point()) return false;
@@ -137,9 +138,9 @@ bool softmax_backward(Call& call) {
   return call.returns(contiguous(grad, grad.sizes()));
 }
 
-/// The least and the greatest, over argument 1 or over all.
+/// Minimum and maximum, over argument 1 or over everything.
 bool aminmax(Call& call) {
-  // Over all, the kernel of CUDA keeps no dimension.
+  // Over everything, the CUDA kernel ignores keepdim.
   if (!call.tensor(0).is_cpu() && call.is_none(1)) return false;
   return twice<reduce<Result::kSame, 1, 2>>(call);
 }

@@ -22,7 +22,7 @@ namespace antegrad::shapes {
 
 using torch_compat::Dims;
 
-/// One output: a tensor, or an integer that follows from metadata.
+/// One output: a tensor, or an integer that depends only on metadata.
 struct Spec : torch_compat::TensorMetadata {
   std::optional<int64_t> integer = std::nullopt;  ///< if set, the tensor's fields are unused
   /// Equal down to the storage offset and each stride, for the fields in use.
@@ -68,7 +68,8 @@ class Call {
     return args_[i].toScalarType();
   }
 
-  /// Appends outputs. Always true: what a shape function returns that has described all.
+  /// Appends outputs. Always returns true, the result of a shape function that described all
+  /// outputs.
   template <class... Specs>
   bool returns(Specs... specs) {
     (outputs_.push_back(std::move(specs)), ...);

@@ -1,5 +1,5 @@
 /// \file
-/// Special functions of mathematics: elementwise, integers become floating.
+/// Special mathematical functions: elementwise, integers to floating point.
 
 #include "shapes/elementwise_rules.h"
 #include "shapes/families.h"
@@ -9,7 +9,7 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// The order comes first.
+/// Argument 0 is the order.
 constexpr Function polygamma = elementwise<Promotion::kFloat, 1>;
 
 }  // namespace
@@ -36,7 +36,7 @@ constexpr Family special_family = {
     {"aten::special_scaled_modified_bessel_k1", unary_float},
     {"aten::special_spherical_bessel_j0", unary_float},
     {"aten::polygamma", polygamma},
-    // Of two arguments.
+    // With two arguments.
     {"aten::igamma", floating_binary},
     {"aten::igammac", floating_binary},
     {"aten::special_chebyshev_polynomial_t", binary_float},

@@ -1,6 +1,7 @@
 /// \file
-/// Views: geometry is computed, storage is the argument's, the offset counts from the storage's
-/// start. Arguments that do not fit throw as the operator does, or are left to it by `false`.
+/// Views: the geometry is computed, the storage is the argument's, and the offset counts from the
+/// start of the storage. Invalid arguments throw as the operator does, or are left to it by
+/// returning `false`.
 
 #ifndef AT_PER_OPERATOR_HEADERS
 #define AT_PER_OPERATOR_HEADERS  // ExpandUtils.h would pull in every operator
@@ -20,7 +21,7 @@ namespace antegrad::shapes {
 
 namespace {
 
-/// The view's geometry while it is derived from `self`'s.
+/// The geometry of a view, derived from that of `self`.
 struct View {
   explicit View(const at::Tensor& self)
       : self(self),
@@ -129,7 +130,7 @@ bool unsqueeze(Call& call) {
   return view.returns(call);
 }
 
-/// Drops the size-1 dimensions that `drops` names.
+/// Removes the dimensions of size 1 that `drops` selects.
 template <class Predicate>
 bool squeeze_where(Call& call, Predicate drops) {
   View view(call.tensor(0));
@@ -201,7 +202,7 @@ bool unbind(Call& call) {
   return true;
 }
 
-/// Consecutive pieces along `dim`, of the lengths that `next` gives until the end is reached.
+/// Consecutive pieces along `dim`, with lengths from `next` until the end is reached.
 template <class Next>
 bool split_by(Call& call, int64_t dim, size_t count, Next length_of) {
   const View whole(call.tensor(0));
@@ -269,7 +270,7 @@ bool unfold(Call& call) {
   return view.returns(call);
 }
 
-/// What `View` shows, copied.
+/// A copy of the elements that `View` shows.
 template <Function View>
 bool copied(Call& call) {
   if (!View(call)) return false;
@@ -286,7 +287,7 @@ bool narrow_copy(Call& call) {
   return sizes[dim] >= 0 && call.returns(contiguous(self, sizes));
 }
 
-/// Complex numbers as pairs of real ones.
+/// Complex numbers as pairs of real numbers.
 bool view_as_real(Call& call) {
   View view(call.tensor(0));
   if (!view.self.is_complex() || view.self.is_conj()) return false;

@@ -7,7 +7,8 @@
 
 namespace antegrad::torch_compat {
 
-// Threads of a kernel may report as well: they have the debug info of the thread that started them.
+// Threads of a kernel may report as well: they inherit the debug info of the thread that started
+// them.
 class AllocationWatch::Counter : public c10::MemoryReportingInfoBase {
  public:
   explicit Counter(c10::DeviceType device) : device_(device) {}

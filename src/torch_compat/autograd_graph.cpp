@@ -27,7 +27,7 @@ using torch::autograd::Node;
 
 namespace {
 
-// Stands for the history of a tensor outside of a capture. Gradients are taken from its input.
+// Represents the history of a tensor outside of a capture. Gradients are taken from its input.
 class InputNode final : public Node {
  public:
   torch::autograd::variable_list apply(torch::autograd::variable_list&& /*gradients*/) override {
@@ -36,7 +36,7 @@ class InputNode final : public Node {
   std::string name() const override { return "AntegradInput"; }
 };
 
-// These nodes and all that their edges lead to, each once.
+// These nodes and all nodes that their edges lead to, each once.
 std::vector<Node*> nodes_from(const std::vector<Node*>& starts) {
   std::vector<Node*> nodes;
   std::unordered_set<const Node*> seen;
@@ -50,8 +50,8 @@ std::vector<Node*> nodes_from(const std::vector<Node*>& starts) {
   return nodes;
 }
 
-// A pass that failed leaves what it had still to do, tensors included, in this thread's queue; the
-// next pass throws it away.
+// A failed pass leaves its remaining tasks, with their tensors, in the queue of this thread; the
+// next pass discards them.
 void empty_queue() {
   const at::AutoGradMode grad_mode(true);
   auto keys = c10::impl::tls_local_dispatch_key_set();
@@ -65,20 +65,20 @@ void empty_queue() {
 std::vector<Node*> nodes_from(const std::vector<at::Tensor>& tensors) {
   std::vector<Node*> starts;
   for (const auto& tensor : tensors) {
-    // The history of a view that was made with grad mode off must not be asked for.
+    // The history of a view made with grad mode off must not be accessed.
     if (!tensor.defined() || !has_history(tensor)) continue;
     if (const auto& fn = tensor.grad_fn()) starts.push_back(fn.get());
   }
   return nodes_from(starts);
 }
 
-// AccumulateGrad holds its node's mutex while it works; the member is protected.
+// AccumulateGrad holds the mutex of its node, a protected member, while it works.
 struct NodeMutex : Node {
   static constexpr std::mutex Node::*member = &NodeMutex::mutex_;
 };
 
-// libtorch does not export its own, whose offset does not suit a gradient of the base: that starts
-// at 0.
+// libtorch does not export its own class, whose offset is wrong for a gradient of the base, which
+// starts at 0.
 struct AsStridedView final : torch::autograd::ViewFunc {
   AsStridedView(const at::Tensor& base, const at::Tensor& view)
       : sizes(view.sizes().vec()),
@@ -159,7 +159,7 @@ bool is_observed(Node& node, uint32_t input) {
   if (node.retains_grad_hooks().contains(static_cast<int>(input))) return true;
   for (const auto& hook : node.tensor_pre_hooks()) {
     if (dynamic_cast<const OwnPreHook*>(hook.get()) != nullptr) continue;
-    // libtorch does not export the type's information, so that dynamic_cast is no way to know it.
+    // libtorch does not export the type information, so dynamic_cast does not work.
     const auto& known = *hook;
     if (std::string_view(typeid(known).name()).find("CppFunctionTensorPreHook") ==
         std::string_view::npos) {
@@ -240,7 +240,7 @@ at::Tensor as_view(const at::Tensor& base, const at::Tensor& tensor) {
                                        /*is_fw_differentiable=*/true, std::move(replay));
   auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
   if (meta != nullptr && base.requires_grad()) {
-    // Asked for with another version than the view was made at, the grad_fn is made anew.
+    // If the version differs from that of the view, the next access creates a new grad_fn.
     meta->set_attr_version(static_cast<uint32_t>(view._version()) + 1);
     static_cast<void>(view.grad_fn());
   }

@@ -43,7 +43,7 @@ constexpr std::pair<at::MemoryFormat, const char*> kFormats[] = {
     {at::MemoryFormat::ChannelsLast3d, "channels_last_3d"},
 };
 
-// The tables above are pairs; one lookup serves both directions.
+// The tables above are pairs; one lookup works in both directions.
 template <class Table, class Key>
 auto find_second(const Table& table, const Key& key) {
   for (const auto& [first, second] : table) {

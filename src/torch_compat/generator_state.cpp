@@ -13,7 +13,8 @@
 namespace antegrad::torch_compat {
 namespace {
 
-// A place in a graph as a state: longer than the state of a CUDA generator, which is 16 bytes.
+// A position in a CUDA graph, as a state: longer than the state of a CUDA generator, which has 16
+// bytes.
 struct Packed {
   CapturedDraws place;
   uint64_t mark = 0x6870617267616761;
@@ -34,7 +35,7 @@ std::optional<CapturedDraws> unpack(const at::Tensor& state) {
   return packed.mark == mark ? std::optional(packed.place) : std::nullopt;
 }
 
-// Why the state does not fit to where the generator is now; empty when it does.
+// Why the state does not fit the current position of the generator; empty if it does.
 std::string mismatch(const std::optional<CapturedDraws>& now,
                      const std::optional<CapturedDraws>& then) {
   if (!now && !then) return {};
@@ -44,7 +45,7 @@ std::string mismatch(const std::optional<CapturedDraws>& now,
   return {};
 }
 
-// Under the generator's lock.
+// Takes the generator's lock.
 void set(at::Generator& generator, const at::Tensor& state) {
   if (const auto place = unpack(state)) {
     go_to(generator, *place);

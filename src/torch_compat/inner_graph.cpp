@@ -25,7 +25,7 @@ GraphMark GraphMark::now() {
 }
 
 bool GraphMark::is_before(const Node& node) const {
-  // Accumulators have the highest number, that the engine may run them at once.
+  // Accumulators have the highest number, so that the engine runs them first.
   return node.thread_id() == thread && node.sequence_nr() >= sequence &&
          node.sequence_nr() != std::numeric_limits<uint64_t>::max();
 }
@@ -44,7 +44,7 @@ std::optional<LeafCast> leaf_cast(const Node& node) {
   return LeafCast{leaf, node.input_metadata(0).dtype().toScalarType()};
 }
 
-// The shared cast that the node is, or stands for.
+// The shared cast that the node is, or represents.
 NodePtr shared(const Node& node, const SharedCasts& casts) {
   if (casts.empty()) return {};
   const auto cast = leaf_cast(node);
@@ -53,7 +53,7 @@ NodePtr shared(const Node& node, const SharedCasts& casts) {
   return it == casts.end() ? NodePtr() : it->second;
 }
 
-// All nodes that the roots lead to and that lie inside.
+// All nodes inside that the roots lead to.
 template <class IsInside>
 std::vector<Node*> nodes_inside(const std::vector<Edge>& roots, const IsInside& is_inside) {
   std::vector<Node*> inside;
@@ -68,7 +68,8 @@ std::vector<Node*> nodes_inside(const std::vector<Edge>& roots, const IsInside& 
   return inside;
 }
 
-// Where a gradient ends that leaves the inner graph. Checked against what the true target expects.
+// The end of a gradient that leaves the inner graph. Checked against the metadata that the true
+// target expects.
 class Sink final : public Node {
  public:
   explicit Sink(const torch::autograd::InputMetadata& expected) {
@@ -80,13 +81,14 @@ class Sink final : public Node {
   std::string name() const override { return "AntegradSink"; }
 };
 
-// Has the leaving edges end elsewhere, for its lifetime.
+// Redirects the outgoing edges for its lifetime.
 class Rerouted : Scope {
  public:
   explicit Rerouted(const std::vector<LeavingEdge>& edges) : edges_(edges) {
     for (const auto& edge : edges_) before_.push_back(edge.node->next_edge(edge.output));
   }
-  // Not set_next_edge(), which refuses nodes that others lead to: it is for growing graphs.
+  // Not set_next_edge(), which refuses nodes that others lead to, since it is meant for growing
+  // graphs.
   void reroute(size_t i, Edge target) { edge_at(i) = std::move(target); }
   ~Rerouted() {
     for (size_t i = 0; i < edges_.size(); ++i) edge_at(i) = std::move(before_[i]);
@@ -117,8 +119,7 @@ std::vector<LeavingEdge> leaving_edges(const std::vector<Edge>& roots, const Gra
   auto inside = nodes_inside(
       roots, [&](const Node& node) { return mark.is_before(node) && !shared(node, casts); });
   const std::unordered_set<const Node*> seen(inside.begin(), inside.end());
-  // The engine takes the youngest node that is ready, and a node is younger than what it was
-  // computed from.
+  // The engine runs the youngest ready node first. A node is younger than those it depends on.
   std::sort(inside.begin(), inside.end(),
             [](const Node* a, const Node* b) { return a->sequence_nr() > b->sequence_nr(); });
   std::vector<LeavingEdge> leaving;
@@ -155,7 +156,7 @@ SharedCasts shared_casts(const std::vector<LeavingEdge>& edges) {
         leaf.scalar_type() != at::kFloat || leaf.is_view()) {
       return;
     }
-    // The cache can only be asked by using it.
+    // The cache can only be queried by using it.
     const auto cached = at::autocast::cached_cast(cast->dtype, leaf, device);
     const auto& function = cached.grad_fn();
     if (function.get() == &node) casts[{cast->leaf, cast->dtype}] = function;

@@ -32,7 +32,7 @@ c10::DispatchKeySet stand_in_keys(c10::Device device) {
 
 namespace {
 
-// A plain function as the functor that the dispatcher can own.
+// Wraps a plain function in a functor that the dispatcher can own.
 class BoxedFunctor final : public c10::OperatorKernel {
  public:
   explicit BoxedFunctor(BoxedKernel kernel) : kernel_(kernel) {}
@@ -70,7 +70,7 @@ struct Functionalized {
 }  // namespace
 
 void register_fallbacks(BoxedKernel lift, BoxedKernel record) {
-  // The registrations live as long as the process: kernels may run during static destruction.
+  // Registrations live as long as the process: kernels may run during static destruction.
   static std::mutex mutex;
   static auto* registered = new std::vector<c10::RegistrationHandleRAII>();
   const std::lock_guard lock(mutex);

@@ -16,7 +16,7 @@ struct ThreadState {
   std::vector<OpObserver*> observers;
   at::CallbackHandle handle = 0;
   bool enabled_before = true;
-  // By the address of the schema's name: comparing names costs as much as a small operator.
+  // By the address of the schema's name: comparing names takes as long as a small operator.
   std::unordered_map<const char*, std::optional<c10::OperatorHandle>> ops;
 };
 thread_local ThreadState state;
@@ -31,7 +31,7 @@ const std::optional<c10::OperatorHandle>& op_of(const at::RecordFunction& call) 
   return it->second;
 }
 
-// Given to the end of a call whose start was told.
+// Passed to the end of a call whose start was reported.
 struct Told : at::ObserverContext {};
 
 std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& call) {

@@ -16,7 +16,7 @@ template <class Tag, typename Tag::Member member>
 struct Expose {
   friend constexpr typename Tag::Member expose(Tag) { return member; }
 };
-// GCC asks whether a template is meant: no, one function for each tag.
+// GCC warns that a template may be meant: no, there is one function per tag.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wnon-template-friend"
 template <class Name, class T, class Owner>

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Base of objects that stand for a scope: what they set is undone, or ends, with them. So they are
-/// neither copied nor moved.
+/// Base of scope objects: their effect ends with their lifetime, so they can be neither copied nor
+/// moved.
 
 namespace antegrad::torch_compat {
 

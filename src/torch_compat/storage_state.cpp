@@ -8,7 +8,7 @@
 
 namespace antegrad::torch_compat {
 
-// Public to be cleared since torch 2.12 only.
+// Only public for clearing since torch 2.12.
 using DataForbidden = MemberTag<struct OfDataForbidden, bool, c10::StorageImpl>;
 template struct Expose<DataForbidden, &c10::StorageImpl::throw_on_immutable_data_ptr_>;
 

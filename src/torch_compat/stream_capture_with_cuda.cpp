@@ -17,7 +17,7 @@ std::optional<uint64_t> present_capture(c10::Device device) {
   return status == cudaStreamCaptureStatusActive ? std::optional<uint64_t>(id) : std::nullopt;
 }
 
-// As a kernel that draws nothing asks it.
+// The query of a kernel that draws nothing.
 uint64_t drawn_so_far(const at::Generator& generator) {
   return at::check_generator<at::CUDAGeneratorImpl>(generator)
       ->philox_cuda_state(0)

@@ -7,7 +7,7 @@
 namespace antegrad::torch_compat {
 namespace {
 
-// Borrows from a tensor, or from metadata.
+// Refers to a tensor, or to metadata.
 struct View {
   bool defined = false;
   at::ScalarType dtype = at::kFloat;
@@ -20,7 +20,7 @@ View view_of(const TensorMetadata& m) {
   return {m.defined, m.dtype, m.device, m.sizes, m.strides, m.offset};
 }
 
-// Values have no strides: they may be sparse.
+// For Match::values no strides are needed: the tensor may be sparse.
 View view_of(const at::Tensor& t, Match match) {
   if (!t.defined()) return {};
   View view{true, t.scalar_type(), t.device(), t.sizes(), {}, 0};

@@ -20,7 +20,7 @@ using Dims = c10::SmallVector<int64_t, 6>;
 /// How much of the metadata of two tensors must agree.
 enum class Match : uint8_t {
   values,  ///< dtype, device and sizes
-  layout,  ///< and strides, of dimensions with more than one element in a tensor that is not empty
+  layout,  ///< and strides of dimensions of size above 1, if the tensor is not empty
   exact,   ///< and all strides, and the storage offset
 };
 
@@ -33,12 +33,12 @@ struct TensorMetadata {
   int64_t offset = 0;   ///< storage offset
   bool defined = true;  ///< false: an undefined tensor; the other fields are then unused
 
-  /// Of a strided tensor, or an undefined one.
+  /// Requires a strided or undefined tensor.
   static TensorMetadata of(const at::Tensor& tensor);
   static TensorMetadata of(const c10::TensorImpl& tensor);
-  /// Of a tensor without symbols in its sizes.
+  /// Requires sizes without symbols.
   static TensorMetadata of(const TensorMeta& meta);
-  /// Throws CaptureError for a dtype or a device that graphs do not have.
+  /// Throws CaptureError for a dtype or device that graphs do not support.
   TensorMeta to_meta() const;
   at::TensorOptions options() const { return at::TensorOptions(device).dtype(dtype); }
 
@@ -53,8 +53,8 @@ bool operator==(const TensorMetadata& a, const TensorMetadata& b);
 /// "Float[2, 3]/[3, 1] on cpu": dtype, sizes, strides; "+7" for an offset; "an undefined tensor".
 std::string to_text(const TensorMetadata& metadata);
 
-/// Whether each element between the first and the last has a place of its own, and no other place
-/// is between them (libtorch's "non-overlapping and dense").
+/// Whether each element of the span has its own position, and no position is unused (libtorch's
+/// "non-overlapping and dense").
 bool is_dense(at::IntArrayRef sizes, at::IntArrayRef strides);
 
 /// "sizes [2, 3] instead of [2, 4]"

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kName = "ANTEGRAD_CAPTURE";
 constexpr c10::DebugInfoKind kKind(&kName);
 #else
-// 2.11 has a closed list of kinds; this one is used by nothing outside libtorch's own tests.
+// The list of kinds is closed in 2.11; only libtorch's own tests use this one.
 constexpr c10::DebugInfoKind kKind = c10::DebugInfoKind::TEST_INFO_2;
 #endif
 

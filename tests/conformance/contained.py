@@ -1,7 +1,7 @@
-"""Cases run in worker processes: a crash or a hang is a result like others, and a run goes on where it stopped.
+"""Runs cases in worker processes: a crash or a hang is a result like others, and a run resumes where it stopped.
 
-A script that uses this starts itself with the argument `worker`, and calls serve() then. Results are lines of JSON in
-results.jsonl of a folder, one a case.
+A script that uses this module starts itself with the argument `worker` and then calls serve(). Results are lines of JSON in
+results.jsonl of a folder, one per case.
 """
 
 import argparse
@@ -17,9 +17,9 @@ import time
 
 
 def serve(run):
-    """The worker's side: requests come in on standard input; what `run(request)` yields goes out as lines of JSON."""
+    """The worker: reads requests from standard input, and writes each value that `run(request)` yields as a line of JSON."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # keeps the output of libraries out of the answers
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         for answer in itertools.chain(run(json.loads(line)), [{"end": True}]):
@@ -27,7 +27,7 @@ def serve(run):
 
 
 class Worker:
-    """A process that is started when it is needed, and anew after it died."""
+    """A worker process, started on demand and restarted after it died."""
 
     def __init__(self, script, seconds):
         self.script, self.seconds, self.process = script, seconds, None
@@ -40,7 +40,7 @@ class Worker:
         self.process.stdout.readline()
 
     def run(self, request):
-        """The answers; the last is {"crashed": how} where the process died or took too long."""
+        """The answers. The last one is {"crashed": how} if the process died or took too long."""
         if self.process is None:
             self.start()
         process = self.process
@@ -65,7 +65,7 @@ class Worker:
 
 
 def command_line(doc):
-    """The parser that the scripts have in common, and those of its commands `run` and `report`, for more options."""
+    """The common parser of the scripts, and the parsers of its commands `run` and `report`, to which options can be added."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run", help="run what has not been run yet")
@@ -86,8 +86,8 @@ def write_rows(path, rows):
 
 
 def run_cases(script, cases, arguments, *, seconds, request, record, progress):
-    """Runs the cases that have no result yet. `request(case)` is what the worker gets and `record(answers)` what is kept;
-    `progress(record, number, total, seconds)` hears of each."""
+    """Runs the cases without a result. The worker gets `request(case)`, and `record(answers)` is stored.
+    `progress(record, number, total, seconds)` is called for each."""
     arguments.out.mkdir(parents=True, exist_ok=True)
     file = arguments.out / "results.jsonl"
     if arguments.fresh:

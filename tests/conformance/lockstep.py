@@ -1,4 +1,4 @@
-"""Trains a model twice, eagerly and compiled, a step of one and then of the other, and compares what each step leaves."""
+"""Trains a model twice, eagerly and compiled, in alternating steps, and compares the state after each step."""
 
 import copy
 
@@ -11,7 +11,7 @@ STEPS = 5
 
 
 class Run:
-    """One of the two trainings, with weights, optimisers and a generator state of its own."""
+    """One of the two trainings, with its own weights, optimisers and generator state."""
 
     def __init__(self, training, model, compiled_by):
         self.model = model
@@ -24,7 +24,7 @@ class Run:
         return lambda *batch: loss(self.model, *batch)
 
     def step(self, part, batch):
-        """What the step leaves, by what it is."""
+        """The state after the step, by kind."""
         torch.set_rng_state(self.random)
         self.model.zero_grad()
         loss = self.losses[part](*batch)
@@ -37,7 +37,7 @@ class Run:
 
 
 class Compiler:
-    """Compiles functions one way or the other, and knows what became of them."""
+    """Compiles functions in one of several ways, and records the outcome."""
 
     def __init__(self, through):
         self.through = through
@@ -78,15 +78,15 @@ def uncompiled(function):
 
 
 def dynamo_alone(function):
-    """Dynamo's graphs, run eagerly: no compiler has a part in it."""
+    """Dynamo's graphs run eagerly, without a compiler."""
     return torch.compile(function, backend="eager")
 
 
 def train(training, through):
-    """What became of five steps, and what compiling them took."""
+    """The outcome of five steps, and the time to compile them."""
     outcome = train_beside(training, through, uncompiled)
     if through == "dynamo" and outcome["status"] == "failed":
-        # Some models compute otherwise when Dynamo traces them: then the graphs that a backend gets differ from eager.
+        # Dynamo changes what some models compute. Their graphs then differ from eager before a backend gets them.
         alone = train_beside(training, through, dynamo_alone)
         if alone["status"] == "passed":
             return alone | {"status": "as Dynamo", "detail": outcome["detail"]}

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Models trained through antegrad, against eager.
+"""Trains models with antegrad and compares them with eager.
 
-Two copies of each model with equal weights take five training steps, one eagerly, one compiled: by antegrad.compile of the
-loss, and by torch.compile with antegrad as its backend. After each step the loss, all gradients, parameters and buffers
-and the generator must be the same to the bit, and no call may have run eagerly. All else is a failure, a crash included.
-Of models of the transformers package is let pass that they are refused by a typed error, or that they do something else
-under Dynamo than in eager, and the same as Dynamo's graphs run eagerly.
+Two copies of each model with equal weights take five training steps, one eagerly and one compiled: by antegrad.compile of
+the loss, and by torch.compile with antegrad as its backend. After each step the loss, all gradients, parameters and buffers
+and the generator must be equal bit for bit, and no call may have run eagerly. Everything else is a failure, crashes included.
+Models of the transformers package may also be refused by a typed error, or differ from eager in the same way as Dynamo's
+graphs run eagerly.
 
-    models.py run --out DIR [--only REGEX] [--jobs J] [--fresh]    goes on where it stopped; REGEX is searched in names
+    models.py run --out DIR [--only REGEX] [--jobs J] [--fresh]    resumes where it stopped; REGEX is searched in names
                                                                    such as plain/gpt/compile
     models.py report DIR [--page FILE] [--bench FILE]              writes docs/conformance_models.md and rows for
                                                                    scripts/bench_table
 
-Results are lines of JSON in DIR, one a model and way.
+Results are lines of JSON in DIR, one per model and way.
 """
 
 import re

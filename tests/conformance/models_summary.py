@@ -1,4 +1,4 @@
-"""What trainings of models found: counts, the page, rows for scripts/bench_table."""
+"""Summary of trainings of models: counts, the page, rows for scripts/bench_table."""
 
 import collections
 import importlib.metadata
@@ -23,7 +23,7 @@ def counts_of(records):
 
 
 def fails(record):
-    """Whatever is not as in eager; of others' models some is let pass."""
+    """All differences from eager, except those allowed for third-party models."""
     let_pass = ("passed",) if record["case"][0] == "plain" else ("passed", "as Dynamo", "refused")
     return record["status"] not in let_pass
 
@@ -95,6 +95,6 @@ def table_of(records):
 
 
 def found_in(detail):
-    """Of a refusal what was found."""
+    """The part of a refusal that says what was found."""
     found = re.search(r"found (.*?)(, called at|, at |;|$)", detail)
     return (found.group(1) if found else detail).replace("|", r"\|")

@@ -1,4 +1,4 @@
-"""PyTorch's database of modules, with the face of its database of operators."""
+"""PyTorch's database of modules, with the interface of its database of operators."""
 
 import copy
 import dataclasses
@@ -10,7 +10,7 @@ from torch.testing._internal.common_modules import module_db
 @dataclasses.dataclass
 class Sample:
     module: torch.nn.Module
-    input: tuple  # all that is not passed by name
+    input: tuple  # positional arguments
     kwargs: dict
     args = ()
 

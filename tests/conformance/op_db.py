@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""PyTorch's own databases of operators and modules through antegrad.compile, against eager.
+"""Runs PyTorch's databases of operators and modules through antegrad.compile and compares with eager.
 
-Every operator, dtype and sample input of torch.testing's op_db and module_db runs eagerly and compiled: results, their strides,
-gradients and written inputs must be the same to the bit, and no call may have run eagerly; or the call is refused by a
-typed error. All else is a failure, a crash included.
+Every operator, dtype and sample input of torch.testing's op_db and module_db runs eagerly and compiled. Results, their strides,
+gradients and written inputs must be equal bit for bit, and no call may have run eagerly; or the call is refused by a typed
+error. Everything else is a failure, crashes included.
 
-    op_db.py run --out DIR [--part K/N] [--jobs J] [--only REGEX] [--cross-check] [--fresh]    goes on where it stopped
+    op_db.py run --out DIR [--part K/N] [--jobs J] [--only REGEX] [--cross-check] [--fresh]    resumes where it stopped
     op_db.py report DIR [--page FILE] [--bench FILE]       counts, refusals by reason, failures; writes docs/conformance.md,
                         [--operators FILE]                 rows for scripts/bench_table, and docs/operators.md
 
-`--part 0/10` takes every tenth operator and dtype. Results are lines of JSON in DIR, one a sample.
+`--part 0/10` takes every tenth operator and dtype. Results are lines of JSON in DIR, one per sample.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SECONDS_A_CASE = 300  # for all samples of an operator and dtype
 
 
 def record_of(answers):
-    """The results of all samples of a case and counts of shape checks; the sample at which the process died or stopped is
+    """The results of all samples of a case, and counts of shape checks. The sample at which the process died or hung is
     a crash."""
     results, begun, differentiable, shapes = [], None, False, []
     for answer in answers:

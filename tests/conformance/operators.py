@@ -1,4 +1,4 @@
-"""docs/operators.md: for each operator that a run met, who says what it returns, and how often that was compared."""
+"""docs/operators.md: for each operator in a run, the source of the metadata of its results, and how often it was checked."""
 
 import collections
 import json
@@ -11,7 +11,7 @@ SOURCES = pathlib.Path(__file__).resolve().parents[2] / "src/shapes"
 
 
 def families():
-    """Operators that have a shape function, by the file of their family."""
+    """Operators with a shape function, by the file of their family."""
     found = {}
     for file in sorted(SOURCES.glob("*.cpp")):
         operators = re.findall(r'^    \{"aten::([\w.]+)", ', file.read_text(), re.M)
@@ -21,7 +21,7 @@ def families():
 
 
 class Met:
-    """What a run with --cross-check met: counts of calls by operator and fact."""
+    """The calls of a run with --cross-check: counts by operator and fact."""
 
     def __init__(self, out):
         self.calls = collections.defaultdict(collections.Counter)
@@ -39,7 +39,7 @@ class Met:
         return sum(counts[fact] for counts in self.calls.values())
 
     def by_fact(self, fact, others):
-        """Operators that have it, and a count of their calls."""
+        """Operators with this fact, and the number of their calls."""
         return {name: counts[fact] for name, counts in sorted(self.calls.items()) if counts[fact] and name not in others}
 
 

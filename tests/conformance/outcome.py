@@ -1,4 +1,4 @@
-"""The words for what becomes of a case, and which errors are refusals."""
+"""The names of outcomes of a case, and the errors that are refusals."""
 
 import re
 
@@ -8,7 +8,7 @@ STATUSES = ("passed", "refused", "failed", "crashed", "not in eager")
 
 
 def outcome_of(error):
-    """Refused by a typed error, which may have lost its type on its way through frames of libtorch's, or failed."""
+    """Refused by a typed error, which may have lost its type in frames of libtorch, or failed."""
     typed = isinstance(error, antegrad.CaptureError)
     refused = typed or re.match(r"(aten::\w+: |data_ptr: )?expected .*; found ", str(error).replace("\n", " "))
     return {"status": "refused" if refused else "failed", "kind": type(error).__name__, "detail": first_line(error)}

@@ -1,4 +1,4 @@
-"""Samples of PyTorch's databases of operators and modules, each run eagerly and compiled, and compared to the bit."""
+"""Samples of PyTorch's databases of operators and modules, each run eagerly and compiled, and compared bit for bit."""
 
 import collections
 import dataclasses
@@ -18,7 +18,7 @@ import antegrad
 DTYPES = ("float32", "float64", "bfloat16", "int64")
 SHAPE_FACTS = ("shape_functions", "meta_kernels", "real_kernels", "checked", "skipped")
 
-# Some operators are wrapped so that they draw after a seed of their own, which a capture refuses. The harness seeds.
+# Some operators are wrapped to set a seed before they draw, which capture refuses. The harness sets the seed instead.
 database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
 
 
@@ -28,12 +28,12 @@ def name_of(op):
 
 @functools.cache
 def operators():
-    """What there are samples of: operators, and modules as functions of their parameters, by name."""
+    """The subjects of samples by name: operators, and modules as functions of their parameters."""
     return {name_of(op): op for op in database.op_db} | {module.name: module for module in modules.all()}
 
 
 def cases_of(part, only):
-    """Names with dtypes: those that leave `part[0]` when their place is divided by `part[1]`."""
+    """Names with dtypes whose position modulo `part[1]` is `part[0]`."""
     k, n = part
     cases = sorted(
         (name, dtype) for name, op in operators().items() for dtype in DTYPES
@@ -54,7 +54,7 @@ def answers_of(request):
 
 @dataclasses.dataclass
 class Way:
-    """How samples are compiled."""
+    """The way in which samples are compiled."""
 
     through: str = "compile"  # or "dynamo"
     cross_check: str = "off"  # Options::cross_check_shapes
@@ -67,7 +67,7 @@ class Way:
 
 
 def run_case(op, dtype, way, shapes):
-    """Results of all samples; `shapes` counts by operator and fact what the cross-check says."""
+    """Results of all samples. `shapes` counts the findings of the cross-check by operator and fact."""
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     yield {"differentiable": differentiable}
@@ -148,7 +148,7 @@ def run_sample(op, sample, way, shapes):
 
 
 def copy_of(tensor):
-    """A tensor like it with memory of its own, a leaf; with the same strides where its elements do not overlap."""
+    """A copy of a tensor: a leaf with its own memory, and the same strides if its elements do not overlap."""
     with torch.no_grad():
         copy = tensor.detach().clone(memory_format=torch.preserve_format)
         if tensor.layout == torch.strided and copy.stride() != tensor.stride() and 0 not in tensor.stride():
@@ -157,10 +157,10 @@ def copy_of(tensor):
     return copy.detach().requires_grad_(tensor.requires_grad)
 
 
-# Formulas that take another path for stand-ins, which rounds differently, and what eager itself does not compute twice
-# alike (docs/accuracy.md).
+# Formulas that take another path for stand-ins and round differently, and operators whose eager results vary
+# (docs/accuracy.md).
 ROUNDED = ("prod", "cumprod", "masked.prod", "masked_fill", "nn.LinearCrossEntropyLoss.train", "linalg.lstsq")
-# Results that are whatever was in memory.
+# Results with uninitialised memory.
 UNINITIALISED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 
 

@@ -1,4 +1,4 @@
-"""What a run over the operator database found: counts, the page, rows for scripts/bench_table."""
+"""Summary of a run over the operator database: counts, the page, rows for scripts/bench_table."""
 
 import collections
 import re
@@ -9,12 +9,12 @@ from outcome import STATUSES
 from samples import DTYPES, ROUNDED, UNINITIALISED
 
 
-# What samples.py says where torch.compile compiled nothing.
+# The answer of samples.py if torch.compile compiled nothing.
 WITHOUT_GRAPH = "nothing that Dynamo makes a graph of"
 
 
 class Summary:
-    """Results of a run, counted."""
+    """Counts of the results of a run."""
 
     def __init__(self, out):
         self.counts = collections.Counter()
@@ -50,7 +50,7 @@ class Summary:
 
 
 def reason_of(kind, detail):
-    """What a refusal found, without the operator, which is told beside it."""
+    """The part of a refusal that says what was found, without the operator, which is listed separately."""
     found = re.search(r"found (.*?)(, called at|, at |;|$)", detail)
     text = found.group(1) if found else detail
     return re.sub(r"^aten::\w+, which needs", "an operator that needs", text)[:120] or kind

@@ -1,5 +1,5 @@
-// Ambient switches of libtorch: each is guarded, named when it differs, and the old program is
-// found again when it is put back.
+// Ambient switches of libtorch. Each is guarded and named in the report if it differs. After it is
+// restored, the old program is used again.
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
@@ -110,7 +110,7 @@ TEST(AmbientSwitches, EachIsGuardedNamedAndFoundAgain) {
     auto step = antegrad::compile([](const at::Tensor& x) { return x.sin(); });
     const auto x = at::randn({3});
     const auto expected = x.sin();
-    s.change();  // some setters leave other settings in another state than the first one
+    s.change();  // the first call of some setters also changes other settings
     s.restore();
     step(x);
     s.change();

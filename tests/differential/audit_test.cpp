@@ -1,4 +1,5 @@
-// What a callable reads besides its arguments: found by the audit, or declared with guard().
+// Host state that a callable reads besides its arguments: found by the audit, or declared with
+// guard().
 
 #include <ATen/ATen.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -46,7 +47,7 @@ TEST(Audit, AHostFlagIsFoundWithBothNodes) {
   flag = true;
   expect_host_state([&] { step(x); }, {"'flagged'", "call 2", "node 1 was", "aten::cos.default",
                                        "aten::sin.default", "ag::dynamic", ".guard(fn)"});
-  EXPECT_TRUE(same_bits(step(x), (x * 2).sin()));  // the wrong program is gone
+  EXPECT_TRUE(same_bits(step(x), (x * 2).sin()));  // the wrong program is dropped
   EXPECT_EQ(step.report().programs.size(), 1U);
 }
 
@@ -221,7 +222,7 @@ TEST(Audit, ItIsThrownUnderTheEagerOptionToo) {
   EXPECT_THROW(step(x), HostStateError);
 }
 
-// Everything of a model that a call may change, with versions.
+// The state of a model that a call may change, with version counters.
 struct Trace {
   explicit Trace(const torch::nn::Module& module) {
     for (const auto& p : module.parameters()) add(p);

@@ -1,4 +1,4 @@
-// torch::autograd::Function inside the callable: its apply() does not pass the dispatcher.
+// torch::autograd::Function inside the callable. Its apply() bypasses the dispatcher.
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -139,8 +139,8 @@ TEST_P(AutogradFunction, OnArguments) {
   expect_function_parity([&](const List& a) { return c.fn(a[0], a[1]); }, {leaf({3}), leaf({3})});
 }
 
-// apply() connects its node to whatever tensor it gets: here to real ones, which no operator has
-// met before.
+// apply() connects its node to the tensors that it gets: here real ones that no operator has seen
+// before.
 TEST_P(AutogradFunction, OnTensorsHeldByClosure) {
   const auto& c = cases()[GetParam()];
   SCOPED_TRACE(c.name);
@@ -170,7 +170,8 @@ TEST_P(AutogradFunction, OnTensorsHeldByClosure) {
 
 INSTANTIATE_TEST_SUITE_P(All, AutogradFunction, ::testing::Range<size_t>(0, cases().size()));
 
-// The function's edge leads to the parameter itself, the other use's to its stand-in: both add up.
+// The edge of the function leads to the parameter itself, that of the other use to its stand-in.
+// Both gradients add up.
 TEST(AutogradFunction, AParameterIsUsedByAFunctionAndByAnOperator) {
   const auto w = leaf({3});
   const auto fn = [&](const at::Tensor& x) { return Doubles::apply(w) * x + w.sin(); };

@@ -1,4 +1,4 @@
-// Memory budgets on real runs: gradients to the bit, peaks within what was asked for.
+// Memory budgets in real runs: gradients equal bit for bit, peaks within the budget.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -147,7 +147,7 @@ TEST_P(Budget, HoldsByMeasuredTimesToo) {
   }
 }
 
-// The reference's ratio of saved bytes, with all that may choose.
+// AOTAutograd's ratio of saved bytes, with all partitioners that support it.
 TEST_P(Budget, ARatioSavesLess) {
   const auto wanted = step(subject_.loss);
   for (const auto estimator :
@@ -195,7 +195,7 @@ TEST_P(Budget, NamesTheSmallestWhenNothingFits) {
   EXPECT_THROW(too_small(subject_.x, subject_.y), BudgetError);
 }
 
-// A backward that keeps what it read, one for some of the gradients, and passes in the other order.
+// A retained backward, one for some of the gradients, and backward passes in another order.
 TEST_P(Budget, OtherBackwardsGiveTheSameBits) {
   auto function = compiled(Options().with_memory_share(0));
   const auto parameters = subject_.module->parameters();
@@ -221,7 +221,7 @@ TEST(BudgetOptions, RefuseWhatIsNoBudget) {
   EXPECT_THROW(compile(body, Options().with_activation_memory_budget(std::nan(""))), OptionError);
 }
 
-// Nothing to differentiate: nothing to keep for a backward, and no budget to miss.
+// Without gradients, nothing is saved for a backward, so there is no budget to miss.
 TEST(BudgetOptions, SayNothingWithoutABackward) {
   auto function =
       compile([](const at::Tensor& x) { return x.exp().sum(); }, Options().with_memory_budget(1));

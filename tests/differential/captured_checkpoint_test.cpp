@@ -1,5 +1,5 @@
-// ag::checkpoint inside of compiled callables: gradients to the bit, and no more memory than eager
-// checkpoints take.
+// ag::checkpoint inside compiled callables: gradients equal bit for bit, and no more memory than
+// eager checkpoints take.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>

@@ -1,5 +1,5 @@
-// The ready-made compressors: errors within what docs/saved-tensor-hooks.md grants, of tensors of
-// all kinds.
+// The ready-made compressors: errors within the bounds of docs/saved-tensor-hooks.md, for tensors
+// of all kinds.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -21,8 +21,8 @@ namespace compressors_test {
 struct Compressor {
   const char* name;
   const Hooks& (*hooks)();
-  double of_value;    // largest error, of each value
-  double of_largest;  // where that is more: of the largest magnitude of the tensor or of the row
+  double of_value;    // largest relative error of a value
+  double of_largest;  // or relative to the largest of the tensor or row, if more
   bool by_row;
   friend std::ostream& operator<<(std::ostream& out, const Compressor& compressor) {
     return out << compressor.name;
@@ -35,8 +35,8 @@ const Compressor kCompressors[] = {
     {"int8_rowwise", compress::int8_rowwise, 0, 1.0 / 254, true},
     {"bf16", compress::bf16, 0x1p-8, 0, false},
 };
-// A scale is not below the smallest normal number of float: by half a step of eight bits off, for
-// the smallest tensors.
+// A scale is at least the smallest normal float, which limits accuracy for the smallest tensors to
+// half a step of eight bits.
 constexpr double kSmallest = 0x1p-127;
 
 at::Tensor back(const Compressor& compressor, const at::Tensor& x) {
@@ -115,14 +115,14 @@ TEST_P(CompressorErrors, KeepWithinWhatIsDocumented) {
   at::manual_seed(1);
   for (const auto& contents : kContents) {
     auto x = contents.make().to(dtype);
-    // More than the dtype holds, or what it is packed in.
+    // Exceeds the range of the dtype or of the packed form.
     if (!x.isfinite().all().item<bool>()) continue;
     if (compressor.of_largest == 0 && x.abs().max().item<double>() > kHuge) continue;
     const auto found = back(compressor, x);
     ASSERT_EQ(found.scalar_type(), dtype);
     ASSERT_EQ(found.sizes(), x.sizes());
     x = x.to(at::kDouble);
-    // What comes back is rounded to the tensor's dtype at last.
+    // The restored value is finally rounded to the tensor's dtype.
     const double rounding = dtype == at::kBFloat16 ? 0x1p-8 : dtype == at::kHalf ? 0x1p-10 : 1e-6;
     const double step = dtype == at::kHalf ? 0x1p-24 : kSmallest;
     const auto largest = compressor.by_row ? x.abs().amax(-1, true) : x.abs().amax();

@@ -1,5 +1,5 @@
-// Options::cross_check_shapes: finds Meta kernels that are wrong, can do without them, and changes
-// nothing else.
+// Options::cross_check_shapes: detects wrong Meta kernels, can replace them, and changes nothing
+// else.
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -20,10 +20,10 @@ namespace cross_check_test {
 
 using ::testing::HasSubstr;
 
-// A user's operator whose Meta kernel forgot that the result is column by column.
+// A custom operator whose Meta kernel wrongly returns row-major strides.
 at::Tensor columns(const at::Tensor& x) { return (x * 2).t().contiguous().t(); }
 at::Tensor columns_meta(const at::Tensor& x) { return at::empty_like(x); }
-// One whose kernel takes positive numbers only.
+// An operator whose kernel takes positive numbers only.
 at::Tensor root(const at::Tensor& x) {
   TORCH_CHECK(at::all(x > 0).item<bool>(), "positive numbers, please");
   return x.sqrt();
@@ -155,7 +155,7 @@ TEST(CrossCheck, WhatAgreesIsCountedAndChangesNothing) {
   EXPECT_EQ(checks.at("agtest::cube_meta.default").checked, 1);
   EXPECT_EQ(checks.at("aten::mul.Scalar").shape_functions, 1);
   EXPECT_EQ(checks.at("aten::mul.Scalar").checked, 1);
-  // Described by its kernel anyway.
+  // The real kernel describes the result anyway.
   EXPECT_EQ(checks.at("agtest::cube_cpu.default").real_kernels, 1);
   EXPECT_EQ(checks.at("agtest::cube_cpu.default").checked, 0);
   for (const auto& [op, check] : checks) EXPECT_EQ(check.mismatches, 0) << op;
@@ -181,7 +181,8 @@ TEST(CrossCheck, IndicesOfSeveralDimensionsAreToldApart) {
   EXPECT_NO_THROW(step(at::randn({4, 4}), at::tensor({1, 2, 3})));
 }
 
-// Found by this check: libtorch's Meta kernels say other strides or sizes than its kernels return.
+// Found by this check: libtorch's Meta kernels report other strides or sizes than its kernels
+// return.
 TEST(CrossCheck, OperatorsWithAWrongMetaKernelOfLibtorchAskTheirKernel) {
   using Function = at::Tensor (*)(const at::Tensor&);
   const std::pair<const char*, Function> cases[] = {

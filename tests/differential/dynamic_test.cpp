@@ -26,7 +26,8 @@ struct Bf16 {
 using Dtypes = ::testing::Types<F32, F64, Bf16>;
 TYPED_TEST_SUITE(DynamicOf, Dtypes);
 
-// One program for all values, and the bits, gradients included, of eager with plain numbers.
+// Expects one program for all values, and the same bits, gradients included, as eager with plain
+// numbers.
 template <class WithTensor, class WithNumber>
 void expect_as_number(at::ScalarType dtype, WithTensor with_tensor, WithNumber with_number) {
   auto step = antegrad::compile(with_tensor, Options().with_verify_graphs(true));

@@ -1,4 +1,4 @@
-// Options::check_against_eager: finds what differs from eager, and changes nothing.
+// Options::check_against_eager: detects differences from eager, and changes nothing else.
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -20,7 +20,7 @@
 namespace antegrad::testing {
 namespace eager_check_test {
 
-// A seeded bug: an operator that returns something else at each call.
+// A deliberate bug: an operator that returns another result at each call.
 std::atomic<int> drifting_calls = 0;
 at::Tensor drifting(const at::Tensor& x) { return x + static_cast<double>(++drifting_calls); }
 at::Tensor drifting_meta(const at::Tensor& x) { return at::empty_like(x); }
@@ -149,7 +149,7 @@ TEST(EagerCheck, ADifferentHostValueStrideOrRequiresGrad) {
   expect_mismatch([&] { cut(x); }, {"result 0", "requires_grad false instead of true"});
 }
 
-// What a check may touch, with versions.
+// The state that a check may affect, with version counters.
 struct Trace {
   explicit Trace(const torch::nn::Module& module) {
     for (const auto& p : module.parameters()) tensors.push_back(p);
@@ -246,7 +246,7 @@ TEST(EagerCheck, ArgumentsOfEachKindPass) {
   step(leaf, leaf, base.slice(0, 4, 8), base.slice(0, 2, 6), ints, undefined, 0.5);
   EXPECT_EQ(step.report().eager_calls, 0);
   EXPECT_FALSE(leaf.grad().defined());
-  inner.sum().backward();  // its history is whole
+  inner.sum().backward();  // its history is complete
   EXPECT_TRUE(leaf.grad().defined());
 }
 

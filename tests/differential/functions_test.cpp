@@ -39,8 +39,8 @@ const std::vector<Case>& cases() {
        [] {
          return List{at::randn({4, 4}), leaf({4, 4})};
        }},
-      // The product takes another way for strides of 1 where there is one column, and rounds
-      // otherwise.
+      // With one column, the matrix product takes another path for strides of 1 and rounds
+      // differently.
       {"in-place on a transposed row",
        [](const List& a) -> List {
          auto x = a[0].t();
@@ -216,7 +216,8 @@ TEST(Functions, GradientsShareMemoryWhereEagersDo) {
     fn(a, b).backward(at::ones({6}));
     return a.grad().is_alias_of(b.grad());
   };
-  // Views of the tangent do; what is computed twice does not, although it is computed once.
+  // Views of the tangent preserve its strides. A repeated computation does not, even if it is
+  // merged.
   const auto views = [](const at::Tensor& a, const at::Tensor& b) {
     return a.view({6}) + b.view({6});
   };

@@ -1,4 +1,4 @@
-// What a call may change between two calls, and that the program notices.
+// Changes between two calls that a program must detect.
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -249,7 +249,7 @@ TEST(GuardsOfClosures, AutocastIsCapturedAndGuarded) {
   EXPECT_EQ(step.report().programs.size(), 2U);
 }
 
-// No view of each other: only their memory tells.
+// The arguments are not views of each other; only their memory shows the overlap.
 TEST(GuardsOfMemory, ArgumentsThatShareItAndThenDoNot) {
   for (const bool shared_first : {true, false}) {
     const auto fn = [](const at::Tensor& a, const at::Tensor& b) {
@@ -269,7 +269,7 @@ TEST(GuardsOfMemory, ArgumentsThatShareItAndThenDoNot) {
   }
 }
 
-// The backward from all results, for all gradients, is there after the call.
+// The backward from all results for all gradients exists after the call.
 TEST(UsualBackward, DoesNotCaptureAgain) {
   static int runs;
   runs = 0;
@@ -307,7 +307,7 @@ TEST(UnusualBackward, SaysHowTheForwardDiffersFromThatOfTheCall) {
   }
 }
 
-// The region's own history of x is no result that others were computed from.
+// The region's own history of x does not count as a result computed from x.
 TEST(WrittenArguments, ANonLeafBesideAnUnrelatedResult) {
   using List = std::vector<at::Tensor>;
   const auto run = [](auto&& fn) {
@@ -344,7 +344,8 @@ TEST(Donation, ListsWhatTheBackwardMayReuse) {
   auto step = antegrad::compile([](const at::Tensor& x) { return (x * 2).sin() * x.exp(); });
   step(at::randn({3, 2}).set_requires_grad(true));
   const auto report = step.report();
-  // Operands of the product and what sin() saved; exp() saved its result, which is one of them.
+  // The operands of the product and the input that sin() saved. exp() saved its result, which is
+  // one of the operands.
   const auto& donated = report.programs.at(0).donated;
   ASSERT_EQ(donated.size(), 3U);
   const auto has = [&](const char* op) {
@@ -398,9 +399,9 @@ TEST(Dumps, ShowWhatTheBackwardReuses) {
     auto in = folder.open(file);
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
-  // What sin() saved is the backward's own: cos is computed in its place.
+  // The backward owns the tensor that sin() saved, so cos is computed in place.
   EXPECT_NE(text("07-reinplace.agraph").find("aten::cos_.default"), std::string::npos);
-  // What is asked of Meta kernels is no part of the program.
+  // Queries to Meta kernels are not part of the program.
   EXPECT_NE(text("00-capture.agraph"), "");
   EXPECT_EQ(text("00-capture.agraph").find("meta"), std::string::npos);
   // The usual backward was compiled with the forward.

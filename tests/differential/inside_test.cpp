@@ -1,5 +1,5 @@
-// What one writes inside a callable for host data and for code that needs data pointers, against
-// eager.
+// Functions for use inside a callable, for host data and for code that needs data pointers,
+// compared with eager.
 
 #include <ATen/ATen.h>
 #include <antegrad/inside.h>
@@ -113,7 +113,7 @@ TEST(Opaque, AParameterHeldByClosure) {
   EXPECT_TRUE(same_bits(weight.grad(), x));
 }
 
-// The largest element and its square; takes any branch on data.
+// The largest element and its square; its code may branch on data.
 Opaque largest() {
   Opaque code;
   code.name = "largest";

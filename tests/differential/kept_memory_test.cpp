@@ -1,4 +1,4 @@
-// What a compiled program keeps on the heap while it lives.
+// Heap memory that a compiled program holds while it lives.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -16,7 +16,7 @@ namespace kept_memory_test {
 using List = std::vector<at::Tensor>;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// A sanitizer has an allocator of its own, which mallinfo2() does not see.
+// Sanitizers replace the allocator, and mallinfo2() does not see theirs.
 constexpr bool kOwnHeap = false;
 #else
 constexpr bool kOwnHeap = true;

@@ -1,5 +1,5 @@
-// Operators that write lists of tensors (_foreach_*_, _fused_*_, out= lists), each one that the
-// dispatcher knows: the data, versions and errors of a later backward as in eager.
+// Operators that write lists of tensors (_foreach_*_, _fused_*_, out= lists). For each one in the
+// dispatcher: data, versions, and the errors of a later backward must be those of eager.
 
 #include <ATen/ATen.h>
 #include <ATen/core/List.h>
@@ -43,11 +43,11 @@ const std::map<std::string, std::string>& not_here() {
   return names;
 }
 
-// Words of the error for what is refused, empty for what is not.
+// Words of the expected error for a refused operator; otherwise empty.
 std::string refusal(const std::string& name) {
   if (name.ends_with("out")) return "writes an `out` that is a list";
   if (name.starts_with("_fused_")) return "operators that return at most one list";
-  // libtorch's own, when functionalisation checks the operator on meta tensors.
+  // The error is libtorch's own: functionalisation checks the operator on meta tensors.
   if (name.starts_with("_foreach_addc") && name.ends_with("_.Tensor")) {
     return "Expected scalars to be on CPU";
   }
@@ -71,7 +71,7 @@ std::string short_name(const c10::OperatorHandle& op) {
   return toString(op.operator_name()).substr(std::string("aten::").size());
 }
 
-// The arguments of a call; tensors lie in one list, which `tensors` gives anew.
+// The arguments of a call. All tensors are in one list; `tensors` makes new ones.
 struct Arguments {
   torch::jit::Stack values;
   List tensors;
@@ -163,7 +163,7 @@ std::string error_of(const std::function<void()>& run) {
   return "";
 }
 
-// What can be seen after a call of the operator on fresh tensors.
+// The observable state after a call of the operator on new tensors.
 struct Seen {
   List tensors;
   std::vector<int64_t> versions;
@@ -214,7 +214,7 @@ TEST(ListWrites, AreAsInEager) {
     const auto arguments = arguments_of(op);
     ASSERT_TRUE(arguments) << "an argument of a type that arguments_of() does not know";
     const auto words = refusal(name);
-    // To find the line that an error names takes long.
+    // Finding the line that an error names takes long.
     if (!words.empty() && refused++ % 10 != 0 && !long_tests()) continue;
     const auto eager = run(op, *arguments, false);
     const auto ours = run(op, *arguments, true);

@@ -1,4 +1,4 @@
-// Saved tensors that leave memory between forward and backward, on the CPU; on a GPU:
+// Saved tensors that are offloaded between forward and backward, on the CPU. For GPUs see
 // tests/runtime/cuda_offload_test.cpp.
 
 #include <ATen/ATen.h>
@@ -44,7 +44,7 @@ class Offload : public ::testing::Test {
     EXPECT_TRUE(directory.is_empty()) << "files in it have no name";
   }
 
-  /// Moves everything that is not empty.
+  /// Offloads all non-empty tensors.
   HostOffload everything() const { return {.min_bytes = 1, .directory = directory.path()}; }
 
   const TemporaryFolder directory;
@@ -162,7 +162,7 @@ TEST_F(Offload, EveryBackwardFetches) {
   }
 }
 
-// All that a program saves, whatever its dtype and strides: masks, indices, complex numbers.
+// All dtypes and strides that a program may save: masks, indices, complex numbers.
 TEST_F(Offload, EveryDtypeComesBackToTheBit) {
   const auto check = [&](const char* what, const Fn& body, const List& xs) {
     SCOPED_TRACE(what);
@@ -353,7 +353,7 @@ TEST_F(SmallGpt, StepsLeaveNothingBehind) {
   EXPECT_EQ(open_files(), before);
 }
 
-/// A step that writes to an argument and draws; nothing of either may be seen where packing fails.
+/// A step that writes to an argument and draws. If packing fails, neither must be visible.
 class OffloadErrors : public Offload {
  protected:
   void expect_refused(const HostOffload& moved, const std::string& words) {
@@ -397,7 +397,7 @@ TEST_F(OffloadErrors, NoDirectory) {
   expect_refused({.min_bytes = 1, .directory = "/dev/null"}, "/dev/null");
 }
 
-// A limit on the size of files, as a full disk is.
+// A limit on file sizes, which fails like a full disk.
 TEST_F(OffloadErrors, NoRoom) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -410,7 +410,7 @@ TEST_F(OffloadErrors, NoRoom) {
   std::signal(SIGXFSZ, handler);
 }
 
-// Room is taken before anything is written: nothing of these bytes is looked at.
+// Space is reserved before the write, so the data are never read.
 TEST_F(Offload, AFileLargerThanTheDiskIsRefused) {
   const char byte = 0;
   try {
@@ -458,7 +458,7 @@ TEST_F(Offload, OnlyHandlesAreFetchedAndAsTheyWere) {
   EXPECT_TRUE(same_bits(x, call_fetch(handle, x)));
 }
 
-// A child that ends when it is told to, or when its parent does.
+// A child process that ends on request, or when its parent ends.
 class Child {
  public:
   explicit Child(const std::function<bool()>& body) {

@@ -1,5 +1,5 @@
-// What each option changes, seen from outside: in reports, in what is saved and what runs again, in
-// errors. Gradients keep eager's bits under every value.
+// The observable effect of each option: in reports, saved tensors, recomputation and errors.
+// Gradients equal eager's bit for bit under every value.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -37,12 +37,12 @@ Options with_settings(const std::vector<std::string>& settings) {
   return options;
 }
 
-/// One option at two values, the first of which is its default or set `beside`.
+/// One option at two values. The first is its default or is set in `beside`.
 struct Effect {
   std::string option, value;
-  /// What else is set in both cases.
+  /// Other options, set in both cases.
   std::vector<std::string> beside;
-  /// Compiles something with these options and runs it; tells what there is to see.
+  /// Compiles and runs a function with these options, and describes what is observable.
   std::function<std::string(const Options&)> seen;
   std::string usually, changed;
   friend std::ostream& operator<<(std::ostream& out, const Effect& effect) {
@@ -52,8 +52,8 @@ struct Effect {
 
 // --- what is saved and what runs again -----------------------------------------------------------
 
-/// "saved 4096; again exp mm": bytes of intermediates, and operators in the order of their names; a
-/// count where one runs again more than once.
+/// "saved 4096; again exp mm": bytes of saved intermediates, and recomputed operators in
+/// alphabetical order, with a count if one is recomputed more than once.
 std::string text_of(const ProgramReport& program) {
   std::string text = fmt::format("saved {}; again", program.saved_bytes);
   for (const auto& [name, count] : program.recomputed) {
@@ -96,7 +96,7 @@ auto partition_with_weight(
   };
 }
 
-/// Nothing is banned but what the option bans, and plain bytes count: one rule at a time.
+/// All other bans are off and plain bytes count, so that one rule is tested at a time.
 std::vector<std::string> no_rules(const std::vector<std::string>& beside = {}) {
   std::vector<std::string> settings = {"partition=min_cut"};
   for (const OptionRow& row : option_rows()) {
@@ -119,8 +119,8 @@ Effect ban(std::string name, std::function<std::string(const Options&)> seen, st
           std::move(seen), std::move(on), std::move(off)};
 }
 
-/// Rules, each on a function of two arguments that shows it; the backward reads `x` in any case,
-/// where it is a factor.
+/// Rules, each with a function of two arguments that shows its effect. The backward reads `x` in
+/// any case, as a factor.
 std::vector<Effect> rules() {
   const auto of_x = [](Fn body) { return partition(std::move(body), {{64, 32}}); };
   const auto of_product = [](Fn body) { return partition(std::move(body), {{64, 32}, {32, 32}}); };
@@ -128,7 +128,7 @@ std::vector<Effect> rules() {
     for (int i = 0; i < length; ++i) x = x.sin();
     return x;
   };
-  // A product, of which steps that save nothing make more.
+  // A matrix product whose result is widened by steps that save nothing.
   const auto widened = [](const List& in, int steps, int64_t columns) {
     auto h = in[0].mm(in[1]);
     for (int i = 0; i < steps; ++i) h = h + 1;
@@ -140,7 +140,7 @@ std::vector<Effect> rules() {
     return more;
   };
   return {
-      // The second reader of sin comes after the product.
+      // The second use of sin is after the product.
       ban("ban_recompute_used_far_apart", of_product([](const List& in) {
             const auto a = in[0].sin();
             const auto product = a.mm(in[1]);
@@ -172,8 +172,8 @@ std::vector<Effect> rules() {
       {"max_dist_from_bw", "2", cut_only({}),
        of_x([](const List& in) { return ((in[0].sin() + 1 + 1 + 1 + 1).cos() * in[0]).sum(); }),
        "saved 0; again 4*add cos sin", "saved 8192; again cos"},
-      // Of a product the backward reads more than there is of the product: a view of it and what is
-      // made of that.
+      // The backward reads more bytes derived from the product than the product has: a view of it
+      // and results computed from that.
       {"recompute_views", "false",
        no_rules({"ban_recompute_compute_intensive=true", "never_more_than_default=false"}),
        of_product([](const List& in) {
@@ -191,15 +191,15 @@ std::vector<Effect> rules() {
          return x.t().to(at::kBFloat16).mm(w.to(at::kBFloat16)).sum();
        }),
        "saved 4096; again _to_copy", "saved 8192; again"},
-      // 64 x 33 that the backward reads, of 64 x 32 further away.
+      // The backward reads a 64 x 33 tensor; a 64 x 32 one is further away.
       {"distance_weighting", "true", only_products,
        of_product([=](const List& in) { return widened(in, 3, 1).sin().sum(); }),
        "saved 8192; again cat slice", "saved 8448; again"},
-      // Sums that fusion would not write to memory, of a product that it does.
+      // Sums that fusion would not materialise, of a product that it would.
       {"double_unmaterialized", "true", only_products,
        of_product([=](const List& in) { return (in[0].mm(in[1]) + 1).sin().sum(); }),
        "saved 8192; again", "saved 8192; again add"},
-      // 64 x 20 count twice what they take, more than the 64 x 32 that they are made of.
+      // 64 x 20 with its bytes doubled is more than the 64 x 32 that it is computed from.
       {"never_more_than_default", "false",
        no_rules({"ban_recompute_compute_intensive=true", "double_unmaterialized=true"}),
        of_product(
@@ -235,7 +235,7 @@ ProgramReport program_of_gpt(const Options& options) {
   return step.report().programs.at(0);
 }
 
-/// Of a step for which there is a smaller one than is found quickly.
+/// For a step whose smallest budget is below the one that the quick search finds.
 int64_t smallest_budget(const Options& options) {
   const auto body = [](const List& in) {
     auto h = in[0].mm(in[1]).tanh().mm(in[2]).sin().exp();
@@ -292,7 +292,7 @@ std::vector<Effect> budgets() {
        "true",
        {"memory_share=0.25"},
        [](const Options& options) {
-         // Times that were measured never are those of the roofline.
+         // Measured times never equal those of the roofline.
          const auto roofline = program_of_gpt(Options(options).with_budget_profile(false));
          const bool same = program_of_gpt(options).recompute_share == roofline.recompute_share;
          return std::string(same ? "by a roofline" : "by times");
@@ -486,7 +486,7 @@ std::vector<Effect> calls() {
   };
 }
 
-/// Nothing is to be seen of it as long as graphs are as they must be: tests of the core break one.
+/// Not observable while graphs are valid: tests of the core break one.
 const std::map<std::string, std::string> kShownInCore = {
     {"verify_graphs", "PassManager.NamesThePassThatBrokeTheGraph"},
 };

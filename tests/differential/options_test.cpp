@@ -1,4 +1,4 @@
-// Where options of a compiled callable come from.
+// The sources of a compiled callable's options.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -13,7 +13,7 @@ namespace options_test {
 
 at::Tensor body(const at::Tensor& x) { return (x.sin() * 2).relu().sum(); }
 
-/// How many operators run again.
+/// The number of recomputed nodes.
 template <class Step>
 size_t recomputed(Step step) {
   step(at::randn({8, 4}).set_requires_grad(true)).backward();
@@ -36,7 +36,7 @@ TEST(OptionsOfCallables, StayAsTheyWereWhenItWasCompiled) {
   EXPECT_GT(recomputed(step), 0);
 }
 
-// In a process of its own, since the environment is read once.
+// In a separate process, since the environment is read once.
 TEST(OptionsOfCallables, WrittenInCodeLeaveDumpsToTheEnvironment) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const TemporaryFolder folder;

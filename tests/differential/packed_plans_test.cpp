@@ -1,4 +1,4 @@
-// Memory budgets and hooks on saved tensors together: plans that may pack, and plans that must.
+// Memory budgets combined with hooks on saved tensors: plans that may pack, and plans that must.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -56,7 +56,7 @@ class PackedPlans : public ::testing::Test {
     return examples::measure_memory([&] { return function(tokens_, targets_); }).peak_bytes;
   }
 
-  // The plan of a compiled function that has run, held against what its step takes.
+  // Compares the plan of a compiled function with the memory that its step takes.
   template <class Function>
   ProgramReport expect_kept(Function& function) {
     const auto report = function.report();
@@ -76,7 +76,7 @@ class PackedPlans : public ::testing::Test {
     return function.report().programs.at(0);
   }
 
-  // Of a step's gradients, without its loss.
+  // The gradients of a step, without its loss.
   static List gradients(const List& step) { return {step.begin() + 1, step.end()}; }
 
   static constexpr examples::GptConfig kConfig{
@@ -107,7 +107,7 @@ TEST_P(OneCompressor, TakesLessTimeWithinItsError) {
   EXPECT_EQ(program.recompute_share < without.recompute_share, !program.hooked.empty());
   EXPECT_TRUE(same_bits({wanted[0]}, {found[0]}));  // the forward is as it was
   EXPECT_LT(relative_error(gradients(wanted), gradients(found)), GetParam().error);
-  // Writing files takes longer than to compute all of this again.
+  // Writing files takes longer than recomputing everything.
   EXPECT_EQ(program.hooked.empty(), GetParam().compressor == Compressor::offload_to_host);
   for (const auto& line : program.hooked) {
     EXPECT_NE(line.find(std::string("(") + GetParam().name + ")"), std::string::npos) << line;
@@ -123,8 +123,7 @@ INSTANTIATE_TEST_SUITE_P(All, OneCompressor,
                                                    1e-30}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// From the smallest budget to the largest: never slower with more, nothing packed where there is
-// room.
+// A larger budget never makes the step slower, and nothing is packed if there is room.
 TEST_F(PackedPlans, TheLargestBudgetPacksNothing) {
   const auto wanted = step(loss_);
   const auto options =
@@ -143,7 +142,7 @@ TEST_F(PackedPlans, TheLargestBudgetPacksNothing) {
   }
 }
 
-// Packed and computed again from what was unpacked; some values even both.
+// Values that are packed, recomputed from unpacked values, or both.
 TEST_F(PackedPlans, OtherBackwardsUnpackToo) {
   const auto options = Options().with_memory_share(0.2).with_budget_compressors({Compressor::bf16});
   auto function = compiled(options);
@@ -161,7 +160,7 @@ TEST_F(PackedPlans, OtherBackwardsUnpackToo) {
   EXPECT_TRUE(same_bits(gradients(usual), all));
 }
 
-// The budget counts what hooks of a scope leave, not the tensors that they stand for.
+// The budget counts the bytes that the hooks of a scope save, not the original tensors.
 TEST_F(PackedPlans, BudgetsCountPackedBytesOfAScope) {
   const auto without = planned(Options().with_memory_share(1));
   const SavedTensorHooks scope(compress::fp8_e4m3());
@@ -173,7 +172,7 @@ TEST_F(PackedPlans, BudgetsCountPackedBytesOfAScope) {
   const auto program = expect_kept(function);
   EXPECT_EQ(program.hooks, "fp8_e4m3");
   EXPECT_FALSE(program.hooked.empty());
-  // What runs again takes less time than to pack it.
+  // Recomputing these values takes less time than packing them.
   EXPECT_LE(program.recompute_share, with.recompute_share);
 }
 

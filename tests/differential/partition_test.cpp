@@ -1,4 +1,5 @@
-// The minimum-cut partition of what is captured: gradients to the bit, whatever runs again.
+// The minimum-cut partition of captured graphs: gradients equal bit for bit, whatever is
+// recomputed.
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
@@ -82,7 +83,7 @@ TEST(Partition, AnArgumentThatIsReadAgainMustNotHaveChanged) {
   EXPECT_THROW(loss.backward(), c10::Error);
 }
 
-// A copy of a weight in fewer bytes is made again from the weight, which is held anyway; and eager
+// A low-precision copy of a weight is recomputed from the weight, which is in memory anyway. Eager
 // saves no less.
 TEST(Partition, LowPrecisionCopiesOfWeightsAreNotSaved) {
   at::manual_seed(2);
@@ -106,8 +107,8 @@ TEST(Partition, LowPrecisionCopiesOfWeightsAreNotSaved) {
             written.report().programs.at(0).saved_bytes - copies);
 }
 
-// What the call overwrites is saved as a copy, of which views are made again by offsets in the
-// storage.
+// An argument that the call overwrites is saved as a copy; its views are recomputed by offsets in
+// the storage.
 TEST(Partition, ACopyOfAnArgumentThatStartsLateInItsStorageHasItsViewsThere) {
   const auto body = [](at::Tensor a, const at::Tensor& c) { a.mul_(c); };
   for (const auto& options : {Options(), Options().with_min_cut()}) {
@@ -144,7 +145,7 @@ at::Generator own_generator(c10::Device device) {
   return generator;
 }
 
-// Each multiplies with what it draws, so that the derivative reads the draw.
+// Each multiplies by what it draws, so that the derivative reads the draw.
 std::vector<RandomCase> random_cases() {
   return {
       {"dropout", "aten::bernoulli.p", [](const auto& x) { return at::dropout(x, 0.3, true); }},
@@ -225,7 +226,7 @@ void expect_repeated(const RandomCase& c, c10::Device device) {
   const auto observe = [&](auto& call, int seed) {
     torch::manual_seed(seed);
     own_generator(device).set_current_seed(seed + 100);
-    // Two regions alive at once, and a draw in between.
+    // Two calls whose backwards are pending, with a draw in between.
     const auto first = call(x), second = call(x);
     at::rand({3}, x.device());
     List seen{first.detach(), second.detach()};
@@ -244,7 +245,7 @@ void expect_repeated(const RandomCase& c, c10::Device device) {
   if (!device.is_cpu()) return;  // other operators there
   const auto& again = report.programs[0].recomputed;
   EXPECT_TRUE(c.op.empty() || again.contains(c.op)) << report;
-  // What is saved are states, which are nobody's tensors.
+  // The saved values are generator states, which are not tensors of the program.
   EXPECT_EQ(report.programs[0].saved_tensors, 0) << report;
   EXPECT_EQ(report.programs[0].saved_bytes % state_bytes("cpu", {}), 0) << report;
 }
@@ -259,7 +260,7 @@ TEST_P(RandomPartition, RunsAgainToTheBit) {
 INSTANTIATE_TEST_SUITE_P(Operators, RandomPartition, ::testing::ValuesIn(random_cases()),
                          [](const auto& info) { return info.param.name; });
 
-// States of generators are memory as tensors are. The chain keeps nothing else; each draw is hardly
+// Generator states take memory like tensors. The chain saves nothing else, and each draw is hardly
 // larger than its state.
 TEST(Partition, ThePredictedPeakCountsStatesOfGenerators) {
   constexpr int kDraws = 200;
@@ -307,8 +308,8 @@ TEST(Partition, AHomogeneousLossHasItsOwnDerivative) {
   }
 }
 
-// Threads that draw from one generator: whatever order their draws come in, each backward repeats
-// its own.
+// Threads that draw from one generator: in any order of draws, each backward repeats the draws of
+// its own forward.
 TEST(Partition, ThreadsThatShareAGeneratorRepeatTheirOwnDraws) {
   const auto body = [](const at::Tensor& x, const at::Tensor& w) {
     return at::dropout(x, 0.5, true) * w;

@@ -1,5 +1,4 @@
-// What a callable asks of data and gets an answer to: branches, integers, the sizes of what
-// operators return.
+// Questions about data that a callable asks: branches, integers, the sizes of results.
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -30,7 +29,7 @@ void expect_as_eager(Compiled& step, const Function& fn, const at::Tensor& data)
   const at::Tensor found = step(compiled);
   EXPECT_TRUE(same_bits(expected, found));
   EXPECT_EQ(expected.strides(), found.strides());
-  EXPECT_TRUE(same_bits(drawn, at::rand({2})));  // generators are as after the eager call
+  EXPECT_TRUE(same_bits(drawn, at::rand({2})));  // the generator is as after the eager call
   ASSERT_EQ(expected.requires_grad(), found.requires_grad());
   if (!expected.requires_grad()) return;
   expected.sum().backward();
@@ -38,7 +37,7 @@ void expect_as_eager(Compiled& step, const Function& fn, const at::Tensor& data)
   EXPECT_TRUE(same_bits(eager.grad(), compiled.grad()));
 }
 
-// The same over data that answer differently, with one program an answer.
+// The same for data with different answers, with one program per answer.
 template <class Function>
 Report expect_programs(const Function& fn, size_t programs, const std::vector<at::Tensor>& data) {
   auto step = antegrad::compile(fn);
@@ -147,8 +146,8 @@ TEST(Questions, SizesOfWhatACustomOperatorReturns) {
       3, {kOne, kTwo, kAll});
 }
 
-// The second is asked of what the first gave; an answer to the first leads to another second
-// question.
+// The second question depends on the result of the first; another first answer leads to another
+// second question.
 TEST(Questions, OneOfTheAnswerToAnother) {
   expect_programs(
       [](const at::Tensor& x) {
@@ -209,7 +208,7 @@ TEST(Questions, AMaskWhoseValuesHaveGradients) {
       4, {kOne, kTwo, kAll, kNone});
 }
 
-// Nobody asks then how many there are.
+// The number of elements is then not asked.
 TEST(Questions, AMaskWhoseValuesHaveNone) {
   const auto five = at::tensor(5.0f);
   expect_programs([&](const at::Tensor& x) { return (x * 2).index_put_({x > 0}, five); }, 1,
@@ -262,7 +261,7 @@ TEST(Questions, RefusedAreThoseWithTooManyAnswers) {
                  "another in each call");
 }
 
-// It would act again in the program for the other answer.
+// The effect would happen again in the program for the other answer.
 TEST(Questions, RefusedAreThoseAfterAnEffect) {
   expect_refused(
       [](const at::Tensor& x) {
@@ -287,8 +286,8 @@ TEST(Questions, BeforeAnEffectTheyAreAskedFirst) {
   EXPECT_THAT(Journal::instance().take(), ElementsAre("positive 10", "negative -10"));
 }
 
-// What is overwritten is not computed in the forward, so that nothing asks there; the backward of
-// its gradient, which is zero, needs the answer that was assumed.
+// The forward does not compute a value that is overwritten, so it cannot check the answer there.
+// The backward of that value, whose gradient is zero, needs the assumed answer.
 TEST(Questions, OfWhatIsOverwrittenAreTypedErrorsInTheBackward) {
   const auto fn = [](const at::Tensor& x) {
     const auto rows = at::nonzero(x > 0).select(1, 0);

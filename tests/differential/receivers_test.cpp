@@ -1,4 +1,4 @@
-// Which tensors gradients lead to, and by which.
+// Which tensors receive gradients, and along which paths.
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -36,7 +36,7 @@ at::Tensor from_the_view(const at::Tensor& view) {
 
 using Ask = std::function<at::Tensor(const Chain& chain, const at::Tensor& result)>;
 
-// What is asked of eager and of a compiled region.
+// Queries on eager code and on a compiled region.
 template <class Fn>
 std::pair<at::Tensor, at::Tensor> ask_both(Fn fn, const Ask& ask) {
   const Chain eager, compiled;
@@ -81,7 +81,7 @@ TEST(WrittenView, OtherGradientsAreAsInEager) {
       },
       [](const Chain& c, const at::Tensor&) { return gradient_of(c.leaf, {c.view * 2}); },
       [](const Chain& c, const at::Tensor& result) {
-        c.view.mul_(2);  // from here on it is another
+        c.view.mul_(2);  // from here on, the view is another one
         return gradient_of(c.view, {result, c.view * 2});
       },
       [](const Chain& c, const at::Tensor& result) {

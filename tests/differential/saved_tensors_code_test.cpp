@@ -1,5 +1,5 @@
-// Hooks on saved tensors that call code which libtorch's dispatcher does not see, or hand objects
-// of the runtime to operators.
+// Hooks on saved tensors that call code outside of libtorch's dispatcher, or pass runtime objects
+// to operators.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -26,7 +26,7 @@ Options options(HookFilter filter = HookFilter::donated) {
   return Options().with_verify_graphs(true).with_saved_tensors_hooks_filtering_mode(filter);
 }
 
-// Sixteen bits of each float, by pointer; another name where the hash is another.
+// The upper sixteen bits of each float, through data pointers. The name depends on the hash.
 Opaque upper_halves(const std::string& hash = "") {
   Opaque code;
   code.name = "upper_halves" + hash;
@@ -63,7 +63,7 @@ Opaque floats_of_upper_halves(const std::string& hash = "") {
   return code;
 }
 
-// Control by dtype and size stands beside the calls, and runs when the hooks are captured.
+// Branches on dtype and size are in plain C++ and run when the hooks are captured.
 Hooks by_pointer(const std::string& hash, HookOptions settings = {.name = "by_pointer"}) {
   return Hooks(
       [hash](const at::Tensor& x) {
@@ -77,7 +77,7 @@ Hooks by_pointer(const std::string& hash, HookOptions settings = {.name = "by_po
       std::move(settings));
 }
 
-// What these hooks leave of a tensor.
+// The tensor that these hooks restore.
 at::Tensor cut(const at::Tensor& x) {
   if (x.numel() <= 4) return x.detach();
   return x.detach().view(at::kInt).bitwise_and(static_cast<int64_t>(-65536)).view(at::kFloat);
@@ -99,7 +99,7 @@ TEST(HookCode, HooksMayCallOpaqueCode) {
   }
 }
 
-// Backward passes that are captured later unpack by the same code.
+// Backward forms that are captured later unpack with the same code.
 TEST(HookCode, EveryBackwardCallsTheOpaqueCodeOfHooks) {
   const auto x = leaf({8}), y = leaf({8});
   using Two = std::pair<at::Tensor, at::Tensor>;
@@ -124,7 +124,7 @@ TEST(HookCode, EveryBackwardCallsTheOpaqueCodeOfHooks) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// What a cache would have to know, and why it could not keep a program.
+// The information that a cache would need, and why it could not store a program.
 TEST(HookCode, TheReportSaysWhatStandsAgainstACache) {
   const auto report_of = [](const std::optional<Hooks>& hooks, const std::string& hash_inside) {
     auto step = compile(
@@ -193,8 +193,8 @@ at::Tensor scale(const at::Tensor& x, const c10::intrusive_ptr<Factor>& factor) 
       .call(x, factor);
 }
 
-// The callable has objects of its own, so that those of the hooks get other numbers, in the
-// forward, in the backward and in backwards that are captured later.
+// The callable has runtime objects of its own, so that those of the hooks get other numbers in the
+// forward, in the backward, and in backward forms captured later.
 TEST(HookCode, HooksMayHandObjectsToOperators) {
   const auto of = [](double by) { return c10::make_intrusive<Factor>(by); };
   const auto quarter = of(0.25), half = of(0.5), four = of(4), three = of(3);
@@ -206,8 +206,8 @@ TEST(HookCode, HooksMayHandObjectsToOperators) {
         return Two((x.exp() * factor).sum(), y.exp().sum());
       },
       options());
-  // Powers of two keep bits; the second factor depends on the dimensions, so that there are two
-  // captures.
+  // Multiplying by powers of two keeps the bits. The second factor depends on the dimensions, so
+  // there are two captures.
   const SavedTensorHooks scope(
       [=](const at::Tensor& t) { return scale(scale(t, quarter), t.dim() == 1 ? half : four); },
       [=](const at::Tensor& t) {

@@ -1,4 +1,4 @@
-// Hooks on saved tensors that do the wrong thing: typed errors, and nothing is lost.
+// Hooks on saved tensors that do invalid things: typed errors, and all state is kept.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -29,7 +29,7 @@ using Pack = std::function<at::Tensor(const at::Tensor&)>;
 struct Wrong {
   const char* name;
   Pack pack, unpack;
-  bool eager_too;  // what is wrong is seen in what unpack returns
+  bool eager_too;  // the error shows in the result of unpack
   const char* words;
 };
 
@@ -110,7 +110,7 @@ TEST(HookErrors, WrongHooksAreTypedErrorsAndLoseNothing) {
         set_generator_state(before);
         eager.body(x_eager, y_eager);
       }
-      // A call without the hooks is as if there had been none.
+      // A later call without the hooks behaves as if they had never run.
       const auto state = generator_state();
       step(x, y).backward();
       set_generator_state(state);
@@ -122,7 +122,7 @@ TEST(HookErrors, WrongHooksAreTypedErrorsAndLoseNothing) {
   }
 }
 
-// Between pack and unpack anything may stand where hooks run eagerly.
+// Eager hooks may pack into any type.
 TEST(HookErrors, EagerHooksPackAnything) {
   const auto x = leaf({3, 4});
   const auto body = [](const at::Tensor& x) { return (x.exp().relu() * x).sum(); };
@@ -138,7 +138,7 @@ TEST(HookErrors, EagerHooksPackAnything) {
          [](const at::Tensor& t) { return t.unbind()[0]; });
 }
 
-// An object that antegrad cannot take apart.
+// An object that antegrad cannot flatten.
 TEST(HookErrors, HooksThatPackIntoObjectsRunEagerly) {
   struct Kept {
     std::shared_ptr<at::Tensor> tensor;

@@ -1,4 +1,4 @@
-// What hooks on saved tensors meet in programs that write, alias and save by functions of their
+// Hooks on saved tensors in programs that write, alias, and save by autograd functions of their
 // own.
 
 #include <ATen/ATen.h>
@@ -42,8 +42,8 @@ Options options(HookFilter filter = HookFilter::donated) {
   return Options().with_verify_graphs(true).with_saved_tensors_hooks_filtering_mode(filter);
 }
 
-// Results, gradients, and the arguments afterwards. Tangents are whole numbers: libtorch adds those
-// of results that share memory in another order outside of a region than inside.
+// Results, gradients, and the arguments afterwards. Tangents are integers: outside of a region,
+// libtorch adds tangents of results that share memory in another order than inside.
 List outcome(const Fn& fn, const List& arguments) {
   torch::manual_seed(5);
   const auto inputs = clone_all(arguments);
@@ -65,8 +65,8 @@ List outcome(const Fn& fn, const List& arguments) {
   return all;
 }
 
-// Under hooks that keep every bit, inlined under each filter and eager, a call is what it is in
-// eager. `hooked`: least number of saved tensors that hooks stand for under the filter "all".
+// Expects that under lossless hooks, inlined with each filter and eager, a call equals eager.
+// `hooked`: the least number of saved tensors that hooks must replace under the filter "all".
 void expect_as_eager(const Fn& fn, const List& arguments, size_t hooked) {
   const auto wanted = outcome(fn, arguments);
   for (const auto& hooks : exact_hooks()) {
@@ -88,7 +88,7 @@ void expect_as_eager(const Fn& fn, const List& arguments, size_t hooked) {
   }
 }
 
-// `run(compiled, hooks, filter)` gives the same bits compiled and not.
+// Expects that `run(compiled, hooks, filter)` gives the same bits compiled and eager.
 template <class Run>
 void expect_as_in_eager(const Run& run) {
   for (const auto& hooks : exact_hooks()) {
@@ -167,7 +167,7 @@ TEST(HookScenarios, BuffersMoveAsInEager) {
   }
 }
 
-// A buffer that backward reads as it was before the call wrote it.
+// The backward reads a buffer as it was before the call wrote it.
 TEST(HookScenarios, ABufferIsSavedBeforeItIsWritten) {
   const auto run = [](bool compiled, const Hooks& hooks, HookFilter filter) {
     torch::manual_seed(12);
@@ -228,7 +228,7 @@ TEST(HookScenarios, TwoSavedTensorsOfOneStorage) {
       {leaf({3, 4}), leaf({4})}, 2);
 }
 
-// The same memory comes in twice.
+// Two arguments share memory.
 TEST(HookScenarios, ArgumentsShareMemory) {
   const auto run = [](bool compiled, const Hooks& hooks, HookFilter filter) {
     torch::manual_seed(13);
@@ -250,7 +250,7 @@ TEST(HookScenarios, ArgumentsShareMemory) {
   expect_as_in_eager(run);
 }
 
-// Several elements of the argument are one in memory.
+// Several elements of the argument share one address.
 TEST(HookScenarios, AnExpandedArgument) {
   const auto x = leaf({3, 1});
   const auto body = [](const at::Tensor& x) { return at::softplus(x); };
@@ -300,7 +300,7 @@ TEST(HookScenarios, FunctionsThatSaveTheirArguments) {
       {leaf({3, 4}), leaf({3, 4})}, 3);
 }
 
-// The last graphs that a compiled callable dumped, the forward and then the backward.
+// The last dumped graphs of a compiled callable: the forward, then the backward.
 std::vector<std::string> last_dumps(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -316,7 +316,7 @@ std::vector<std::string> last_dumps(const std::filesystem::path& folder) {
   return texts;
 }
 
-// The reference's example: eight bits and a dtype, which is a constant of the program.
+// AOTAutograd's example: eight bits and a dtype, which is a constant of the program.
 TEST(HookScenarios, AFunctionReadsWhatWentThroughEightBits) {
   const TemporaryFolder folder;
   const auto x = leaf({3, 4});
@@ -394,8 +394,8 @@ TEST(HookScenarios, EachFilterNamesItsTensors) {
 
 // ---- scopes
 
-// Scopes are of threads: each saves through its own, and backward unpacks what a call packed
-// wherever it runs.
+// Scopes are per thread: each call saves through the scope of its thread, and the backward unpacks
+// with the same hooks on any thread.
 TEST(HookScenarios, ThreadsHaveScopesOfTheirOwn) {
   const auto body = [](const at::Tensor& x) { return x.exp().sum(); };
   auto step = compile(body, options());

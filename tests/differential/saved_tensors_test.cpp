@@ -1,4 +1,4 @@
-// Hooks on the tensors that compiled regions save: in the graphs, and eagerly.
+// Hooks on the tensors that compiled regions save: inlined in the graphs, and eager.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -33,7 +33,7 @@ std::vector<at::Tensor> gradients(Function& function, const std::vector<at::Tens
 
 Options options() { return Options().with_verify_graphs(true); }
 
-// Bits are kept: what comes back is a copy.
+// Lossless hooks: unpack returns a copy.
 Hooks copies(bool inlineable = true) {
   return Hooks([](const at::Tensor& x) { return x.clone(); },
                [](const at::Tensor& x) { return x.clone(); }, {inlineable, "copies"});
@@ -85,7 +85,7 @@ TEST(SavedTensors, FiltersNameWhatTheyLeave) {
   EXPECT_EQ(hooked(HookFilter::all).first, 3u);
 }
 
-// The gradient of exp is what was saved: what unpack gives back, to the bit.
+// The gradient of exp is its saved result, that is, the value that unpack returns, bit for bit.
 TEST(SavedTensors, TheBackwardReadsWhatUnpackGivesBack) {
   const auto x = at::randn({64}).requires_grad_();
   const auto body = [](const at::Tensor& x) { return x.exp().sum(); };
@@ -150,7 +150,7 @@ TEST(SavedTensors, OtherHooksAreAnotherProgramAndKnownOnesAreNot) {
   EXPECT_EQ(call(&compress::bf16()), 3u);
   EXPECT_EQ(call(&first), 3u);
   EXPECT_EQ(call(nullptr), 3u);
-  const Hooks again = copies();  // hooks that capture nothing: the types tell
+  const Hooks again = copies();  // hooks that capture nothing are compared by type
   EXPECT_EQ(call(&again), 3u);
   EXPECT_EQ(call(&by_hash), 4u);
   float factor = 2;
@@ -222,7 +222,7 @@ TEST(SavedTensors, EagerHooksRunOnceForEachSavedTensor) {
   EXPECT_EQ(packs, 2 * saved);
 }
 
-// Whatever unpack gives back is the user's: a backward that writes in place writes elsewhere.
+// The user owns what unpack returns: an in-place node of the backward must not write to it.
 TEST(SavedTensors, WhatUserHoldsIsNotWrittenOver) {
   const auto xs = saving_arguments();
   auto step = compile(Fn(saving_chain), options());
@@ -294,7 +294,7 @@ TEST(SavedTensors, WrongTensorsAreTypedErrors) {
   for (const bool inlineable : {true, false}) {
     EXPECT_THROW(run(inlineable, [](const at::Tensor& t) { return t.flatten(); }), HookError);
     EXPECT_THROW(run(inlineable, [](const at::Tensor& t) { return t.to(at::kDouble); }), HookError);
-    // Other strides are put right.
+    // Other strides are corrected.
     EXPECT_NO_THROW(run(
         inlineable, [](const at::Tensor& t) { return t.dim() == 2 ? t.t().contiguous().t() : t; }));
   }

@@ -1,4 +1,4 @@
-// The same graph everywhere, and memory that stays flat.
+// Equal graphs in every process, and constant memory over many calls.
 
 #include <ATen/ATen.h>
 #include <common/models.h>
@@ -54,7 +54,7 @@ TEST(Stability, TheGraphHashIsTheSameInEveryRunAndThread) {
 TEST(Stability, TheGraphHashIsTheSameInEveryProcess) {
   const auto first = graph_hash();
   std::array<char, 33> other{};
-  // This very program, told to run only the test that prints the hash.
+  // This program again, running only the test that prints the hash.
   const auto command = "ANTEGRAD_PRINT_HASH=1 '" +
                        std::string(std::filesystem::read_symlink("/proc/self/exe")) +
                        "' --gtest_filter=Stability.PrintsTheHash 2>/dev/null | grep '^hash '";
@@ -96,7 +96,7 @@ TEST(Stability, AThousandStepsKeepMemoryFlat) {
     clear_gradients(*model);
     live_after = meter.live_bytes();
   }
-  // Gradients that were alive at the start of the meter are gone at its end; nothing else stays.
+  // Gradients live at the meter's start are freed at its end; nothing else remains.
   EXPECT_LE(live_after, 0);
   EXPECT_LT(resident_bytes() - resident, 4 << 20);
   EXPECT_EQ(capture::live_stand_ins(), 0);
@@ -104,7 +104,8 @@ TEST(Stability, AThousandStepsKeepMemoryFlat) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// Made before there is a meter in this process. Such a block is asked back by its address alone.
+// Allocated before the first meter of this process. Such a block can only be recognised by its
+// address.
 void* const kEarlyBlock = c10::GetAllocator(c10::kCPU)->raw_allocate(1000);
 
 TEST(Stability, ABlockFromBeforeTheFirstMeterHasNoSize) {

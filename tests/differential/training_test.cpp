@@ -1,4 +1,4 @@
-// Fifty training steps of real models, compiled against eager, to the bit.
+// Fifty training steps of real models, compared with eager bit for bit.
 
 #include <ATen/ATen.h>
 #include <common/models.h>

@@ -27,7 +27,7 @@ at::Tensor add_and_return(const at::Tensor& x, at::Tensor total) {
   return call_op<at::Tensor(const at::Tensor&, at::Tensor&)>("add_and_return", x, total);
 }
 
-/// The argument dies in sin(), which could write over it and over what the operator returned.
+/// The argument dies in sin(), which could overwrite it and with it the operator's result.
 List uses_both(const at::Tensor& x) {
   const auto t = x + 1;
   const auto y = call("same", t);

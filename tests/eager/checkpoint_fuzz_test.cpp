@@ -1,4 +1,5 @@
-// Random programs of random blocks, nested ones too, with and without checkpoints, to the bit.
+// Random programs of random, possibly nested blocks, with and without checkpoints, compared bit for
+// bit.
 
 #include <random>
 
@@ -51,8 +52,9 @@ class Program {
     }
   }
 
-  // What a block does is drawn before it runs: it must do the same again. Few steps, so that no
-  // tensor from outside is used more than four times, beyond which sums are associated otherwise.
+  // The steps of a block are drawn before it runs, since it must repeat them. There are few, so
+  // that no outer tensor is used more than four times; beyond that, sums are associated
+  // differently.
   List block(const at::Tensor& a, const at::Tensor& b) {
     const auto closure = any(pool_);
     const unsigned ops[2] = {pick(kOps), pick(kOps)};
@@ -68,7 +70,7 @@ class Program {
                                           },
                                           first, closure)
                                     : apply(ops[1], first, closure);
-          // Nobody may look at the gradient of `first` alone: the last result has the hook.
+          // The gradient of `first` must not be inspected alone: the last result has the hook.
           switch (returned) {
             case 0: return List{second};
             case 1: return List{first, second};

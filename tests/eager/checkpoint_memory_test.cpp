@@ -19,7 +19,7 @@ struct Block {
   }
 };
 
-// Reentrant checkpointing as one writes it by hand: the block's gradients are accumulated inside.
+// Reentrant checkpointing written by hand: the gradients of the block are accumulated inside.
 struct ByHand : torch::autograd::Function<ByHand> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const std::shared_ptr<Block>& block) {
@@ -40,8 +40,7 @@ struct ByHand : torch::autograd::Function<ByHand> {
   }
 };
 
-// Peak of forward and backward, by how a block is called. `accumulates`: gradients are there
-// before.
+// Peak of forward and backward for a way of calling blocks. `accumulates`: gradients exist before.
 template <class Call>
 int64_t peak_of(bool accumulates, const Call& call) {
   std::vector<std::shared_ptr<Block>> blocks;
@@ -102,7 +101,7 @@ TEST(CheckpointMemory, AnArgumentDiesWhenItHasBeenUsedAgain) {
     loss = checkpoint([](const at::Tensor& h) { return (h * 2).sin(); }, h).sum();
   }
   loss.backward();
-  // While sin is differentiated: what it was computed from, its cosine, the product with it.
+  // While sin is differentiated: its input, its cosine, and their product.
   EXPECT_LT(meter.peak_bytes(), 3 * kActivation + kActivation / 2);
 }
 
@@ -117,7 +116,7 @@ TEST(CheckpointMemory, NothingIsLeftAfterTheBackwardPass) {
   y = checkpoint([block](const at::Tensor& x) { return (*block)(x * 2); }, x * 3);
   EXPECT_LT(meter.live_bytes(), 3 * kActivation);
   y.sum().backward();
-  // The result is alive, and with it the node; what the node held is not.
+  // The result is live, and so is its node, but not what the node held.
   EXPECT_EQ(meter.live_bytes(), kActivation);
   EXPECT_EQ(block.use_count(), 1);
 }

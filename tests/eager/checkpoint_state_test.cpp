@@ -1,5 +1,5 @@
-// What checkpointed blocks find around them when they run again: generators, autocast, buffers; and
-// what happens when something changed.
+// The state around checkpointed blocks when they are recomputed: generators, autocast, buffers; and
+// the errors if something changed.
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/autocast_mode.h>
@@ -264,7 +264,7 @@ TEST(CheckpointBuffers, WhatTheBlockComputesFromABufferThatItWrites) {
           return x.matmul(w / at::dot(now, at::mv(w, now))).tanh();
         };
         auto y = run(block, run(block, x));
-        u.add_(1);  // somebody else's write
+        u.add_(1);  // a write from outside
         y.sum().backward();
         return List{u.clone()} + grads({w, x});
       },
@@ -354,7 +354,7 @@ TEST(CheckpointChanges, WhatTheBlockReadsMustNotChange) {
 }
 
 TEST(CheckpointChanges, AnotherGraphIsAnError) {
-  // Each block looks at `second`, and does something else when it runs again.
+  // Each block reads `second`, and does something else when it is recomputed.
   bool second = false;
   const auto w = leaf({4}), v = leaf({4});
   const auto x = leaf({4});

@@ -1,5 +1,4 @@
-// Numbers of checkpointed blocks in eager code, against the same code without checkpoints, to the
-// bit.
+// Checkpointed blocks in eager code, compared with the same code without checkpoints, bit for bit.
 
 #include "eager/runner.h"
 
@@ -171,7 +170,7 @@ TEST(CheckpointNumbers, RetainedGraphsRunAgainEachTime) {
 }
 
 TEST(CheckpointNumbers, SecondDerivatives) {
-  // One path through the block, so that there is no sum that could be associated otherwise.
+  // One path through the block, so that no sum can be associated differently.
   expect_like_eager(
       [](const Runner& run) {
         const auto w = leaf({6});

@@ -1,5 +1,5 @@
-// What a user can do wrong gives a typed error that says what was found and what to do, and leaves
-// inputs, gradients, parameters and generator states as they were.
+// User errors raise a typed error that says what was found and what to do. Inputs, gradients,
+// parameters and generator states stay as they were.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -15,7 +15,7 @@
 namespace antegrad::testing {
 namespace bad_use_test {
 
-// Everything that a failed call must leave alone.
+// The state that a failed call must leave unchanged.
 class World {
  public:
   World() {
@@ -54,8 +54,8 @@ class World {
   int64_t version_ = 0;
 };
 
-// Runs the callable compiled, expects error E with these words, and the world untouched; then that
-// an ordinary callable still compiles.
+// Expects that the compiled callable throws E with these words and leaves the world unchanged, and
+// that an ordinary callable still compiles afterwards.
 template <class E, class Fn>
 void expect_refused(World& world, Fn fn, const std::vector<std::string>& words) {
   auto step = antegrad::compile(world.module, fn);

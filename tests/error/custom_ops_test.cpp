@@ -1,5 +1,4 @@
-// Custom operators that cannot be captured exactly are refused by type, and the message says what
-// to do.
+// Custom operators that cannot be captured exactly: a typed error whose message says what to do.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>

@@ -1,5 +1,5 @@
-// What bypasses the dispatcher, asks for data or escapes is a typed error that names the place and
-// the remedy.
+// Code that bypasses the dispatcher, reads data or lets stand-ins escape: a typed error that names
+// the place and the remedy.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -149,7 +149,7 @@ TEST(HookErrors, OnAnArgument) {
       leaf({3}), {"register_hook"});
 }
 
-// The first capture cannot know when the hook came; the audit of the second call sees one come.
+// The first capture cannot know when the hook was added. The audit of the second call sees it.
 TEST(HookErrors, OnATensorThatTheCallableHoldsIsFoundByTheAudit) {
   const auto weight = leaf({3});
   auto step = antegrad::compile([&](const at::Tensor& x) {

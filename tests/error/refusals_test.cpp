@@ -1,5 +1,5 @@
-// Refusals that docs/capture.md lists and that no table of tests/differential/exact has: the type,
-// the words, and that nothing is left behind.
+// Refusals listed in docs/capture.md that are not in the tables of tests/differential/exact: the
+// type, the message, and that no state is left behind.
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -33,7 +33,8 @@ void expect_error(Run run, const char* words) {
   EXPECT_EQ(capture::live_stand_ins(), 0);
 }
 
-// The call is refused and changes nothing; by option it is eager's.
+// Expects that the call is refused and changes nothing, and that it runs eagerly if the option says
+// so.
 template <class E, class Fn>
 void expect_refused(Fn fn, const List& inputs, const char* words) {
   List before;
@@ -430,7 +431,7 @@ TEST(Refusals, GradientsOfAResultThatOthersWereComputedFrom) {
   EXPECT_TRUE(at::allclose(x.grad(), 2 * expected * expected + expected));
 }
 
-// Not an error of ours: eager's, since the stand-in and not the real tensor took part.
+// The error is eager's, since the stand-in took part and not the real tensor.
 TEST(Refusals, AutogradGradOfAHeldTensorDoesNotFindIt) {
   const auto w = leaf({3});
   const auto x = leaf({3});

@@ -1,5 +1,5 @@
-"""Runs the textual form of a graph (docs/graph-format.md) by libtorch's operators, and checks on the way that each
-tensor is what the text says of it. Shares no code with the tools that write the form."""
+"""Runs the textual form of a graph (docs/graph-format.md) with libtorch's operators, and checks that each tensor has the
+metadata in the text. Shares no code with the tools that write the form."""
 
 import re
 
@@ -9,7 +9,7 @@ DEFINITION = re.compile(r"%(\d+): (\w+)(?:\[([\d, ]*)\])?(?:\{([\d, ]*)\})?(?:\+
 DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "i32": torch.int32,
           "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool, "c64": torch.complex64,
           "c128": torch.complex128}
-# Arguments are read as Python, in which these words mean:
+# Arguments are evaluated as Python with these names:
 WORDS = {"none": None, "true": True, "false": False, "scalar": lambda value: value, "wrapped": lambda value: value,
          "complex": complex,
          "cpu": torch.device("cpu"), "strided": torch.strided, "layout": lambda layout: layout, "inf": float("inf"),
@@ -51,7 +51,7 @@ class Graph:
         self.names |= {name: int(definition[1]) for name, definition in named if name != "-"}
 
     def run(self, tensors):
-        """Outputs by record, from the tensors of all inputs that are no tokens."""
+        """Outputs by record, computed from the tensors of all inputs except tokens."""
         values, remaining = {}, list(tensors)
         for definition, record in self.inputs:
             if definition[2] != "token":
@@ -74,7 +74,7 @@ def define(values, definition, tensor):
     assert tensor.dtype == DTYPES[dtype], definition[0]
     assert list(tensor.shape) == integers(sizes), definition[0]
     expected = torch.empty(tensor.shape, device="meta").stride() if strides is None else tuple(integers(strides))
-    # Kernels of the reference's stand-ins have other strides where there is one element; these say nothing.
+    # Fake kernels of AOTAutograd report other strides for dimensions of size 1; these have no meaning.
     compared = [(a, b) for size, a, b in zip(tensor.shape, tensor.stride(), expected) if size != 1]
     assert all(a == b for a, b in compared), definition[0]
     assert tensor.storage_offset() == int(offset or 0), definition[0]
@@ -112,7 +112,7 @@ def call(operator, text, values):
 
 
 def split(text):
-    """At commas outside of brackets and strings."""
+    """Splits at commas outside of brackets and strings."""
     parts, depth = [""], 0
     for token in re.findall(r'"(?:\\.|[^"\\])*"|.', text):
         depth += (token in "([{") - (token in ")]}")
@@ -126,7 +126,7 @@ def split(text):
 def read(text, values):
     if text.startswith('"'):
         return text[1:-1]
-    text = re.sub(r" : \w+\)", ")", text)  # the dtype of a wrapped number is that of Python's
+    text = re.sub(r" : \w+\)", ")", text)  # Python determines the dtype of a wrapped number
     text = re.sub(r"\b(?:floats|bools|strings|scalars)\[\]", "[]", text)
     text = re.sub(r"%(\d+)", r"values[\1]", text.translate(str.maketrans("{}", "[]")))
     return eval(text, {"__builtins__": {}, "values": values} | WORDS)

@@ -9,7 +9,7 @@ def tensors_of(value):
 
 
 def same(a, b):
-    """Equal to the bit, but for NaNs."""
+    """Bitwise equal, except that all NaNs are equal."""
     return (
         a.dtype == b.dtype
         and a.shape == b.shape
@@ -20,7 +20,7 @@ def same(a, b):
 
 
 def outcome(function, leaves, args):
-    """What a call gives: its results, and the gradients of `leaves` of the sum of those that have some."""
+    """The outcome of a call: its results, and the gradients of `leaves` for the sum of the differentiable ones."""
     torch.manual_seed(1)
     result = function(*args)
     roots = [t for t in tensors_of(result) if t.requires_grad]

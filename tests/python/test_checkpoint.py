@@ -1,4 +1,4 @@
-"""Checkpoints in what antegrad compiles: the same bits, and what the block alone reads is not kept."""
+"""Checkpoints in compiled functions: the same bits, and values internal to a block are not saved."""
 
 import functools
 
@@ -32,7 +32,7 @@ def plainly(x, layer, policy):
 
 
 class Model:
-    """A loss of four blocks; `call` says how each is called."""
+    """A loss of four blocks, each called through `call`."""
 
     def __init__(self, call, policy=None):
         torch.manual_seed(3)

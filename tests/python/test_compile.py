@@ -151,7 +151,7 @@ def test_the_functions_own_exception():
 
 
 class Node:
-    """Refers to itself, so that it lives until Python collects garbage."""
+    """Refers to itself, and therefore lives until the garbage collector runs."""
 
     def __init__(self, value):
         self.value, self.me = value, self
@@ -244,7 +244,7 @@ def columns(x: torch.Tensor) -> torch.Tensor:
 
 @columns.register_fake
 def _(x):
-    return torch.empty_like(x)  # forgets that the result is column by column
+    return torch.empty_like(x)  # wrong: the result is column-major
 
 
 def test_shapes_compared_with_kernels():

@@ -1,4 +1,4 @@
-"""Options by name: antegrad.config, patches, environment variables, and what became of the reference's options."""
+"""Options by name: antegrad.config, patches, environment variables, and the fate of AOTAutograd's options."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def loss(x):
 
 
 def recomputed(**options):
-    """How many operators run again."""
+    """The number of recomputed nodes."""
     return programs_of(antegrad.compile(loss, **options))[0].recomputed
 
 
@@ -192,5 +192,5 @@ def test_defaults_are_those_of_the_reference_where_names_are():
     shared = set(antegrad._C.option_names()) & set(torch._functorch.config._config)
     assert len(shared) == 16
     different = {name for name in shared if getattr(config, name) != getattr(torch._functorch.config, name)}
-    # joint_custom_pass is a name here, "" for none. The reference's default of the third depends on the variable CI.
+    # joint_custom_pass takes a name, "" for none. AOTAutograd's default of the third depends on the variable CI.
     assert different - {"error_on_custom_op_aliasing"} == {"recompute_views", "joint_custom_pass"}

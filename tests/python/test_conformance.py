@@ -1,4 +1,4 @@
-"""What the conformance programs are built on: a comparison that finds differences, and workers that may die."""
+"""The base of the conformance programs: a comparison that detects differences, and workers that may die."""
 
 import argparse
 import pathlib
@@ -29,7 +29,7 @@ TRAINING = Training("net", Net, lambda: (torch.randn(8, 4),), lambda model, x: m
 
 
 def difference_of(change):
-    """What is found when one of two equal trainings has its loss function changed."""
+    """The findings if the loss function of one of two equal trainings is changed."""
     models = Net(), Net()
     models[1].load_state_dict(models[0].state_dict())
     reference = lockstep.Run(TRAINING, models[0], lockstep.uncompiled)
@@ -43,7 +43,7 @@ def adds_to_a_gradient(model, loss):
 
 
 def adds_to_a_buffer(model, loss):
-    model.norm.running_mean.data += 1e-7  # saved for backward, which must not notice
+    model.norm.running_mean.data += 1e-7  # a saved tensor: the backward must not raise an error
     return loss
 
 

@@ -107,7 +107,7 @@ def test_a_graph_in_a_called_function_only():
 
 
 def calls_of_each(functions):
-    """Each is compiled, then called once; the compiled calls of the graphs of each."""
+    """Compiles each function and calls it once. Returns the number of compiled calls by graph."""
     compiled = [torch.compile(function, backend=antegrad.backend, dynamic=False) for function in functions]
     for function in compiled:
         function(leaf(2, 2))

@@ -1,4 +1,4 @@
-"""tests/tools/fx_to_agraph.py: what it writes is the reference's joint graph, to the bit."""
+"""tests/tools/fx_to_agraph.py: its output is AOTAutograd's joint graph, bit for bit."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def text_of(model, args, name="test"):
 
 
 def random_like(value, real):
-    """Random numbers in the tensor's memory; whole numbers may be indices and stay."""
+    """Fills a tensor with random numbers. Integers may be indices and stay."""
     if real is not None and not value.dtype.is_floating_point:
         return real.detach().clone()
     size = value.untyped_storage().nbytes() // value.dtype.itemsize
@@ -43,7 +43,7 @@ def bits(tensor):
 
 
 def expect_same(joint, text):
-    """Runs the text and the graph that it was made of on the same numbers."""
+    """Runs the text and the graph it was made from on the same inputs."""
     graph = joint.module.graph
     placeholders = graph.find_nodes(op="placeholder")
     tensors = [random_like(n.meta["val"], joint.tensors.get(n.meta["desc"])) for n in placeholders]
@@ -95,7 +95,7 @@ class Function(torch.nn.Module):
         return self.function(self.w, *args)
 
 
-# Operators whose arguments are of kinds that the models lack.
+# Operators with kinds of arguments that the models lack.
 @pytest.mark.parametrize("function", [
     lambda w: w.div(0.3, rounding_mode="floor").sum() + w.clamp(min=float("-inf")).sum(),
     lambda w: torch.nn.functional.interpolate(w[None, None], scale_factor=(2.0, 1.5), mode="bilinear").sum(),

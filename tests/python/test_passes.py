@@ -1,4 +1,4 @@
-"""Passes of the user's own over joint graphs (docs/passes.md)."""
+"""User-defined passes over joint graphs (docs/passes.md)."""
 
 import pytest
 import torch

@@ -200,7 +200,7 @@ def test_offload_says_what_is_wrong(arguments, directory):
 
 
 def pack_by_size(x):
-    """Control by dtype and size: it runs when the hook is captured."""
+    """Branches on dtype and size run when the hook is captured."""
     if x.dtype != torch.float32 or x.numel() <= 8:
         return x, None, x.dtype
     scale = x.abs().amax() / 127
@@ -229,7 +229,7 @@ def wrapped_hooks(user_hash=None):
 
 
 def under(hooks, function, *args):
-    """The function's gradients in eager code, under hooks of libtorch's own."""
+    """The gradients of the function in eager code under libtorch's own hooks."""
     with saved_tensors_hooks(*hooks):
         return gradients(function, *args)
 
@@ -288,7 +288,7 @@ def test_the_report_says_what_stands_against_a_cache(arguments):
 
 
 class Holder(torch.Tensor):
-    """A subclass in Python alone."""
+    """A tensor subclass written in Python."""
 
 
 def two(x):
@@ -320,7 +320,7 @@ WRONG_UNPACKS = {
 
 
 def stateful():
-    """A function that draws, writes an argument and a buffer; and what it writes."""
+    """A function that draws and writes to an argument and a buffer, and the tensors that it writes."""
     torch.manual_seed(3)
     buffer, written = torch.zeros(4), torch.randn(6, 4)
 
@@ -333,7 +333,7 @@ def stateful():
 
 
 def assert_refused(arguments, pack, unpack, at_backward):
-    """The hooks are refused by a typed error, and nothing is lost: a call without them is as in eager code."""
+    """Expects that the hooks are refused by a typed error, and that a call without them still equals eager."""
     expected, expected_state = stateful()
     function, state = stateful()
     step = antegrad.compile(function)
@@ -382,7 +382,7 @@ def test_eager_hooks_pack_anything(arguments):
             assert same(wanted, gradient)
 
 
-# ---- eager code under the same hooks tells what is right, also where they lose bits
+# ---- eager code under the same hooks is the oracle, also for lossy hooks
 
 
 def to_int8(x):
@@ -443,7 +443,7 @@ def of_a_written_argument(x, y):
 @pytest.mark.parametrize("inlineable", [True, False])
 @pytest.mark.parametrize("function", [of_a_function, two_sizes, of_a_written_argument])
 def test_what_hooks_lose_is_lost_as_in_eager_code(arguments, function, hooks, inlineable):
-    """Functions of which eager saves the same tensors."""
+    """Functions for which eager saves the same tensors."""
     wanted = under(LOSSY[hooks], function, *arguments)
     exact = gradients(function, *arguments)
     step = antegrad.compile(function, saved_tensors_hooks_filtering_mode="all")

@@ -18,7 +18,7 @@ def leaf(*sizes):
 
 
 def cloned(value):
-    """A copy of a structure whose tensors are leaves of their own; what is one object stays one."""
+    """A copy of a structure with new leaves as tensors. An object that occurs twice is copied once."""
     memo = {}
 
     def visit(tensor):
@@ -47,7 +47,7 @@ def gc_tensors(value, seen):
 
 
 def assert_equal(found, expected):
-    """The same types, the same objects (but tuples) in the same places, the same bits."""
+    """Equal types and bits, and the same object (except tuples) in the same places."""
     pairs = {}
 
     def compare(a, b):
@@ -79,7 +79,7 @@ def assert_equal(found, expected):
 
 
 def expect_as_eager(function, *args, calls=4, **kwargs):
-    """Results, what became of the arguments, and gradients; each call on arguments of its own."""
+    """Results, arguments after the call, and gradients. Each call gets its own arguments."""
     compiled = antegrad.compile(function)
     for _ in range(calls):
         outcomes = []
@@ -405,7 +405,7 @@ pytree.register_dataclass(Registered)
 
 
 class Points:
-    """No dataclass; its list is no child of its own."""
+    """Not a dataclass; its list is not a child itself, but its elements are."""
 
     def __init__(self, points, unit):
         self.points, self.unit = list(points), unit

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Work on several threads at once.
+/// Runs work on several threads at once.
 
 #include <barrier>
 #include <exception>
@@ -11,8 +11,8 @@
 
 namespace antegrad::testing {
 
-/// Runs `work(0)`, `work(1)`, ... on threads of their own that start together, and rethrows the
-/// first exception of the lowest thread after all have ended.
+/// Runs `work(0)`, `work(1)`, ... on separate threads that start together. After all have ended,
+/// rethrows the exception of the lowest thread that threw.
 inline void at_once(int threads, const std::function<void(int)>& work) {
   std::barrier start(threads);
   std::vector<std::exception_ptr> errors(static_cast<size_t>(threads));

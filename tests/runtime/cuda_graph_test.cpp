@@ -1,5 +1,5 @@
-// Compiled steps captured into CUDA graphs, with random draws that the backward repeats; skipped
-// where there is no GPU.
+// Compiled steps captured into CUDA graphs, with random draws that the backward repeats. Skipped
+// without a GPU.
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
@@ -28,7 +28,7 @@ Options everything_runs_again() {
   return Options().with_verify_graphs(true).with_min_cut(without_bans());
 }
 
-// Kernels that add atomically would differ from run to run.
+// Kernels with atomic additions would differ from run to run.
 class Deterministic {
  public:
   Deterministic() { at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true); }
@@ -65,8 +65,8 @@ class CudaGraphs : public ::testing::Test {
     return seen;
   }
 
-  // Warms up, captures a step of `call`, and expects of each replay what a step of `eager` gives
-  // from the same state of the generator, and the state after it.
+  // Warms up and captures a step of `call`. Expects each replay to equal a step of `eager` from the
+  // same generator state, including the state after it.
   static void expect_replays_of(const Function& eager, const Function& call, const at::Tensor& x,
                                 const List& leaves, const std::optional<at::Generator>& own = {},
                                 int warmups = 3) {
@@ -81,7 +81,7 @@ class CudaGraphs : public ::testing::Test {
       for (int i = 0; i < 4; ++i) {
         seen.push_back(step());
         for (auto& t : seen.back()) t = t.clone();
-        seen.back().push_back(at::rand({3}, x.options()));  // what is drawn between steps
+        seen.back().push_back(at::rand({3}, x.options()));  // draws between steps
         seen.back().push_back(default_generator().get_state());
         if (own) seen.back().push_back(own->get_state());
       }
@@ -103,7 +103,7 @@ class CudaGraphs : public ::testing::Test {
 
 struct Draw {
   std::string name;
-  std::string op;  // that runs again
+  std::string op;  // that is recomputed
   Function fn;
 };
 
@@ -235,7 +235,7 @@ TEST_F(CudaGraphs, ACheckpointDrawsAgainCompiledAndInEagerCode) {
   EXPECT_TRUE(step.report().programs.at(0).recomputed.contains("aten::native_dropout.default"));
 }
 
-// The audit's second capture falls into that of the graph; or the first call does.
+// The second capture of the audit, or the first call, happens during the capture of the CUDA graph.
 TEST_F(CudaGraphs, ACallableMayBeCapturedWhileAGraphIs) {
   const auto fn = draws().back().fn;
   const auto x = leaf({64, 65});
@@ -276,12 +276,12 @@ TEST_F(CudaGraphs, ForwardAndBackwardInDifferentGraphsAreRefused) {
     expect_refused(backward, "and a backward in none");
     on_side_stream(1, [&] { y = step(x); });
     expect_refused([&] { CudaGraph graph(backward); }, "ran before the capture");
-    // Nothing is left behind.
+    // No state is left behind.
     expect_replays_of(draw.fn, step, x, {x});
   }
 }
 
-// Nothing is drawn again there: two graphs are as good as one.
+// The draws are saved, not repeated, so two CUDA graphs work as well as one.
 TEST_F(CudaGraphs, SavedDrawsMayBeReadInAnotherGraph) {
   for (const auto& draw : draws()) {
     for (const auto& options : {Options(), Options().with_min_cut()}) {

@@ -1,5 +1,5 @@
-// Saved tensors that leave a GPU between forward and backward; skipped where there is none. On the
-// CPU: tests/differential/offload_test.cpp.
+// Saved tensors offloaded from a GPU between forward and backward. Skipped without a GPU. For the
+// CPU see tests/differential/offload_test.cpp.
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -46,7 +46,7 @@ class CudaOffload : public ::testing::Test {
     return device.getNewStream(device.getDevice());
   }
 
-  // The tensor given away, as a program gives it away at its last use, or kept.
+  // The tensor is moved in, as a program does at its last use, or kept.
   static at::Tensor offload(at::Tensor tensor) {
     static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::offload", "");
     torch::jit::Stack stack;
@@ -117,8 +117,8 @@ TEST_F(CudaOffload, EveryDtypeAndLayoutComesBackToTheBit) {
   EXPECT_THROW(fetch(offload(x), x.cpu()), HookError);
 }
 
-// The copies take far longer than the kernels that come after them: memory that was given back too
-// early holds what these write before it is copied.
+// The copies take far longer than the kernels after them. If memory is freed too early, the copies
+// contain what these kernels write.
 TEST_F(CudaOffload, KernelsThatWriteToFreedMemoryDoNotReachTheCopies) {
   constexpr int kTensors = 12;
   const int64_t elements = 48 * kMiB / 4;
@@ -127,7 +127,7 @@ TEST_F(CudaOffload, KernelsThatWriteToFreedMemoryDoNotReachTheCopies) {
   List handles;
   for (int i = 0; i < kTensors; ++i) {
     handles.push_back(offload(value(i)));
-    // Takes what memory there is of that size, and writes.
+    // Reuses the freed memory of that size and overwrites it.
     for (int junk = 0; junk < 3; ++junk) at::full({elements}, -1.0, seed.options());
   }
   for (int i = kTensors - 1; i >= 0; --i) {
@@ -135,7 +135,7 @@ TEST_F(CudaOffload, KernelsThatWriteToFreedMemoryDoNotReachTheCopies) {
   }
 }
 
-// Whoever holds the tensor besides may write to it at once.
+// Another owner of the tensor may write to it at once.
 TEST_F(CudaOffload, AWriteToATensorThatSomebodyHoldsComesAfterItsCopy) {
   for (int n = 0; n < 5; ++n) {
     const auto tensor = randn({64 * kMiB / 4});
@@ -146,7 +146,7 @@ TEST_F(CudaOffload, AWriteToATensorThatSomebodyHoldsComesAfterItsCopy) {
   }
 }
 
-// Handles that die before their copies are done: the memory is not given to others until these are.
+// Handles may die before their copies are done. The memory is reused only after these.
 TEST_F(CudaOffload, HandlesMayDieAtOnce) {
   const int64_t elements = 48 * kMiB / 4;
   for (int n = 0; n < 5; ++n) {
@@ -214,7 +214,7 @@ TEST_F(CudaOffload, StreamsOfForwardAndBackwardMayDiffer) {
     torch::cuda::synchronize();
     EXPECT_TRUE(same_bits(found, expected));
   }
-  // Fetched on a stream that knows nothing of the one that moved it.
+  // Fetched on a stream unrelated to the one that offloaded it.
   const auto value = randn({64 * kMiB / 4});
   torch::cuda::synchronize();
   const auto handle = offload(value.clone());

@@ -1,4 +1,4 @@
-// Streams, generators and the engine's threads on a GPU; skipped where there is none.
+// Streams, generators and autograd's threads on a GPU. Skipped without a GPU.
 
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
@@ -34,7 +34,7 @@ class Cuda : public ::testing::Test {
   static void wait_for_all() { torch::cuda::synchronize(); }
 };
 
-// Long enough on the device for a wrong order to show.
+// Takes long enough on the device for a wrong order to show.
 at::Tensor network(const at::Tensor& x, const at::Tensor& w) {
   auto h = x;
   for (int i = 0; i < 6; ++i) h = (h.matmul(w) * 0.03).tanh();
@@ -62,7 +62,7 @@ TEST_F(Cuda, ForwardAndBackwardRunOnTheStreamOfTheCall) {
       found = run(step);
       done.record(stream);
     }
-    // Nothing but the stream of the call orders its work: when that is done, all is.
+    // Only the stream of the call orders its work: when the stream is done, all work is done.
     done.synchronize();
     EXPECT_TRUE(same_bits(found, expected));
   }
@@ -83,7 +83,7 @@ TEST_F(Cuda, ABackwardAfterTheStreamWasLeftWaitsForTheForward) {
       const c10::StreamGuard guard(stream);
       result = step(x).sum();
     }
-    // The engine runs it on the forward's stream and makes the present one wait.
+    // The engine runs the node on the forward's stream and makes the current one wait.
     const auto gradient = torch::autograd::grad(List{result}, List{w})[0];
     EXPECT_TRUE(same_bits(gradient, expected));
   }
@@ -101,7 +101,7 @@ TEST_F(Cuda, RandomNumbersAndTheGeneratorAreEagers) {
     for (int n = 0; n < 3; ++n) {
       seen.push_back(callable(x));
       seen.push_back(torch::autograd::grad(List{seen.back()}, List{x}, {at::ones_like(x)})[0]);
-      seen.push_back(randn({5}));  // what is drawn between calls
+      seen.push_back(randn({5}));  // draws between calls
     }
     seen.push_back(at::globalContext().defaultGenerator(x.device()).get_state());
     return seen;
@@ -157,7 +157,7 @@ TEST_F(Cuda, ThreadsCallAndDifferentiateOneProgramOnTheirOwnStreams) {
   EXPECT_EQ(step.report().programs.size(), 1U);
 }
 
-// The engine gives a device a thread of its own, which captures the unusual backward.
+// The engine has one thread per device, which captures the unusual backward.
 TEST_F(Cuda, AnUnusualBackwardIsCapturedOnTheEnginesThread) {
   const auto x = leaf({8, 8});
   const auto fn = [](const at::Tensor& in) { return std::pair{in.sin().t(), in.exp()}; };

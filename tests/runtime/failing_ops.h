@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Operators of the library "agfail" that compute 2 * x and fail when they are told to, forwards or
-/// backwards.
+/// Operators of the library "agfail". They compute 2 * x and fail on request, in the forward or the
+/// backward.
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
@@ -15,11 +15,12 @@
 
 namespace antegrad::testing {
 
-/// What the kernels throw; nothing while it is null. One for the forward, one for the backward.
+/// The exceptions that the kernels throw, one for the forward and one for the backward; null for
+/// none.
 struct Fault {
   static std::exception_ptr forward, backward;
 
-  /// Sets a fault for as long as it lives.
+  /// Sets a fault for its lifetime.
   class Scope {
    public:
     Scope(std::exception_ptr& place, std::exception_ptr error) : place_(place) {
@@ -34,12 +35,12 @@ struct Fault {
   };
 };
 
-/// An exception that no library knows.
+/// An exception type unknown to all libraries.
 struct ForeignError {
   int number;
 };
 
-// In the header, so that the lines of errors are those of callers.
+// In the header, so that errors name the lines of callers.
 namespace detail {
 
 inline at::Tensor call(const char* name, const at::Tensor& x) {
@@ -64,7 +65,7 @@ inline at::Tensor differentiate(const at::Tensor& x) { return Doubled::apply(x);
 
 }  // namespace detail
 
-/// agfail::doubled(x), with a derivative.
+/// agfail::doubled(x), differentiable.
 inline at::Tensor doubled(const at::Tensor& x) { return detail::call("agfail::doubled", x); }
 
 /// How often the kernels ran.

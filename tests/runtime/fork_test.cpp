@@ -1,5 +1,5 @@
-// Children of a process that has captured, or that is capturing on another thread. Children run
-// libtorch on one thread: its pools do not survive a fork.
+// Child processes of a process that has captured, or that is capturing on another thread. Children
+// run libtorch on one thread, since its thread pools do not survive a fork.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -25,7 +25,7 @@ constexpr auto kLimit = std::chrono::seconds(30);
 
 at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_grad(true); }
 
-// Forks, runs `body` in the child and expects it to return true in time.
+// Forks, runs `body` in the child, and expects it to return true in time.
 ::testing::AssertionResult in_child(const std::function<bool()>& body) {
   const auto child = fork();
   if (child == 0) {
@@ -35,7 +35,7 @@ at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_gr
       right = body();
     } catch (...) {
     }
-    _exit(right ? 0 : 1);  // nothing of the parent's is run at the end
+    _exit(right ? 0 : 1);  // skips the parent's exit handlers
   }
   const auto end = Clock::now() + kLimit;
   int status = 0;
@@ -53,7 +53,7 @@ at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_gr
 
 class Fork : public ::testing::Test {
  protected:
-  // The pools of libtorch's threads must not have been started for what a child runs again.
+  // If a child is to run libtorch again, the parent must not have started its thread pools.
   int threads = at::get_num_threads();
   void SetUp() override {
     if (devices().size() > 1) GTEST_SKIP() << "a forked child cannot use CUDA";
@@ -106,7 +106,7 @@ TEST_F(Fork, AChildOfAChild) {
   }));
 }
 
-// Forks until `done`, while another thread runs `work` all the time.
+// Forks repeatedly until `done`, while another thread runs `work` in a loop.
 void fork_beside(const std::function<void()>& work, const std::function<bool()>& in_each_child,
                  int forks) {
   std::atomic<bool> stop = false;
@@ -147,7 +147,7 @@ TEST_F(Fork, WhileAnotherThreadCapturesAnother) {
   fork_beside([&] { other(x); }, [&] { return right_step(step, w, x); }, long_tests() ? 200 : 20);
 }
 
-// A thread that is about to fork waits for the capture's end, however long that takes.
+// A thread that forks waits for the end of a capture, however long that takes.
 TEST_F(Fork, WaitsForACaptureThatTakesTime) {
   std::atomic<bool> inside = false;
   const auto w = leaf({3}), x = at::randn({3});

@@ -1,5 +1,5 @@
-// Kernels that throw while a program runs: the error is eager's with the place added, and
-// everything is as it was before the call.
+// Kernels that throw while a program runs: the error is eager's with the place added, and the state
+// is as before the call.
 
 #include <ATen/ATen.h>
 #include <antegrad/inside.h>
@@ -14,7 +14,7 @@
 #include "support/custom_ops.h"
 #include "support/parity.h"
 
-// The line that it stands on, as errors name it.
+// The current line as errors name it.
 #define THIS_LINE (std::string("kernel_errors_test.cpp:") + std::to_string(__LINE__))
 
 namespace antegrad::testing {
@@ -26,10 +26,10 @@ at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_gr
 
 struct Thrown {
   std::string type, text;
-  std::string message = text;  // without what was added on the way
+  std::string message = text;  // the original text, without additions
 };
 
-// What `run` throws, by its dynamic type.
+// The exception that `run` throws, by its dynamic type.
 Thrown thrown_by(const std::function<void()>& run) {
   const auto type = [] { return std::string(abi::__cxa_current_exception_type()->name()); };
   try {
@@ -70,9 +70,8 @@ struct State {
   at::Tensor generator;
 };
 
-// `fn` fails on `bad`, for its data alone, as it does on `good` while `fault` is in force. Expects
-// eager's type and text with `parts` added, state as it was, and the next call to be as if nothing
-// had been.
+// `fn` fails on `bad` because of its data, and on `good` while `fault` is active. Expects eager's
+// type and text with `parts` added, unchanged state, and that the next call is not affected.
 void expect_failure(const Function& fn, const List& good, const List& bad,
                     const std::vector<std::string>& parts) {
   const auto expected = thrown_by([&] { fn(clone_all(bad)); });
@@ -119,7 +118,7 @@ TEST(KernelErrors, AnIndexThatOnlyTheDataShows) {
       },
       {leaf({4, 3}), at::tensor({0, 3}), at::randn({3})},
       {leaf({4, 3}), at::tensor({0, 4}), at::randn({3})}, {"aten::index_select", "'step.forward'"});
-  // The line is known after the call only.
+  // The line is only known after the call.
   auto step = antegrad::compile([&](const at::Tensor& x, const at::Tensor& i) {
     line = THIS_LINE, (void)0;
     return x.index_select(0, i);

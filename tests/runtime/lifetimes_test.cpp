@@ -1,4 +1,4 @@
-// What may die, move or be loaded anew between a call, the next one and its backward.
+// Objects that die, move or are reloaded between a call, the next call and its backward.
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -56,7 +56,7 @@ TEST(Lifetimes, BackwardAfterTheCompiledCallableDied) {
   EXPECT_EQ(capture::live_stand_ins(), 0);
 }
 
-// A backward that was not captured yet runs the callable, which the graph keeps alive.
+// A backward form that is not captured yet runs the callable, which the autograd graph keeps alive.
 TEST(Lifetimes, AnUnusualBackwardAfterTheCompiledCallableDied) {
   const auto x = leaf({3});
   std::vector<at::Tensor> results;
@@ -163,8 +163,8 @@ TEST(Lifetimes, ModulesMovedToAnotherDtypeAndBack) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// set_data() leaves the version alone. Eager takes the old data or the new, as each formula happens
-// to have saved the parameter or a view of it.
+// set_data() does not change the version. Eager uses the old or the new data, depending on whether
+// a formula saved the parameter or a view of it.
 TEST(Lifetimes, DataExchangedBetweenForwardAndBackwardIsRefused) {
   auto model = network();
   const auto fn = [&](const at::Tensor& x) { return model->forward(x); };
@@ -201,7 +201,7 @@ TEST(Lifetimes, ModulesSavedAndLoadedBetweenCalls) {
     optimizer.step();
   }
   EXPECT_FALSE(same_bits(outcome(step, *model, x), first));
-  torch::load(model, file);  // into the tensors that are there
+  torch::load(model, file);  // into the existing tensors
   EXPECT_TRUE(same_bits(outcome(fn, *model, x), first));
   EXPECT_TRUE(same_bits(outcome(step, *model, x), first));
   EXPECT_EQ(step.report().eager_calls, 0);

@@ -1,4 +1,4 @@
-// What a profiler sees of a compiled step.
+// A compiled step as a profiler shows it.
 
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
@@ -57,10 +57,10 @@ TEST(Profile, ForwardAndBackwardCarryTheCallablesName) {
   ASSERT_NE(backward, nullptr);
   EXPECT_EQ(forward->scope, at::RecordScope::FUNCTION);
   EXPECT_EQ(backward->scope, at::RecordScope::BACKWARD_FUNCTION);
-  // A profiler joins the two by this number.
+  // A profiler matches forward and backward by this number.
   EXPECT_GE(forward->sequence_number, 0);
   EXPECT_EQ(forward->sequence_number, backward->sequence_number);
-  // The operators of the program are inside.
+  // The operators of the program are inside the range.
   EXPECT_LT(forward, find(seen, "aten::sin"));
   EXPECT_TRUE(std::any_of(seen.begin() + (backward - seen.data()), seen.end(),
                           [](const Range& r) { return r.name.starts_with("aten::cos"); }));

@@ -1,4 +1,5 @@
-// Several threads that call, compile and run backward at once, against eager on one thread.
+// Several threads that call, compile and run backward concurrently, compared with eager on one
+// thread.
 
 #include <ATen/ATen.h>
 #include <antegrad/inside.h>
@@ -32,7 +33,7 @@ struct Outcome {
   at::Tensor result, of_argument, of_weight;
 };
 
-// A small network that draws nothing, so that threads have one right answer each.
+// A small network without random draws, so that each thread has one correct result.
 at::Tensor network(const at::Tensor& x, const at::Tensor& w) {
   const auto h = at::layer_norm(x.matmul(w).tanh(), {w.size(1)});
   return (h * h.sigmoid()).sum(1);
@@ -114,12 +115,12 @@ TEST(Threads, CompileDifferentCallablesOverOneModelAtOnce) {
   EXPECT_EQ(eager, 0);
 }
 
-// Gradients accumulate into one leaf from all threads, while captures and audits look at it.
+// All threads accumulate gradients into one leaf while captures and audits inspect it.
 TEST(Threads, AccumulateIntoOneParameterWhileOthersCapture) {
   const auto w = at::ones({3}).set_requires_grad(true);
 #ifdef __SANITIZE_THREAD__
-  // `.grad` is exchanged under the mutex of the leaf's accumulating node. When a graph that ends
-  // takes the node along and the next graph makes another, the node's count orders the two mutexes,
+  // `.grad` is protected by the mutex of the leaf's accumulating node. If a graph that ends drops
+  // the node and the next graph makes another, the node's reference count orders the two mutexes,
   // in code of libtorch that is not instrumented. With a node that stays there is one mutex.
   const auto accumulator = torch::autograd::impl::grad_accumulator(w);
 #endif
@@ -153,7 +154,8 @@ TEST(Threads, BackwardRunsOnAnotherThread) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// The usual backward exists; others are captured when they arrive, here on all threads at once.
+// The usual backward exists; other forms are captured when they arrive, here on all threads at
+// once.
 TEST(Threads, UnusualBackwardsAreCapturedAtOnce) {
   const auto w = leaf({6, 5});
   const auto fn = [&](const at::Tensor& x) {
@@ -187,7 +189,7 @@ TEST(Threads, BackwardsOfOneForwardTakeTurns) {
     std::atomic<int> right = 0, refused = 0;
     at_once(kThreads, [&](int t) {
       try {
-        // The first thread gives the saved tensors up, whenever its turn is.
+        // The first thread frees the saved tensors, whenever its turn is.
         const auto g = torch::autograd::grad({loss}, {x, w}, {}, /*retain_graph=*/t != 0);
         right += static_cast<bool>(same_bits(g, List{expected.of_argument, expected.of_weight}));
       } catch (const BackwardError&) {
@@ -345,7 +347,8 @@ TEST(Threads, DrawsOfTheDefaultGeneratorAreNotRepeated) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// A generator-discriminator step: two callables, one model each, gradients through both.
+// A step of generator and discriminator: two callables with one model each, and gradients through
+// both.
 TEST(Threads, TwoCallablesInOneStep) {
   torch::manual_seed(4);
   const auto g = leaf({3, 4}), d = leaf({4, 1});
@@ -371,8 +374,8 @@ TEST(Threads, TwoCallablesInOneStep) {
   EXPECT_EQ(fast_make.report().eager_calls + fast_judge.report().eager_calls, 0);
 }
 
-// The callable is not run on two threads at once, whatever asks for it: captures, audits, other
-// backwards.
+// The callable never runs on two threads at once, for any reason: captures, audits, other backward
+// forms.
 TEST(Threads, TheCallableIsCapturedOnOneThreadAtATime) {
   std::atomic<int> inside = 0, most = 0;
   auto step = antegrad::compile(
@@ -395,8 +398,8 @@ TEST(Threads, TheCallableIsCapturedOnOneThreadAtATime) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// Engine threads of devices run the backward passes of all threads, captures included: what runs
-// there must not wait for a capture that needs the same thread. Here another thread stands for it.
+// The engine's thread of a device runs the backward passes of all threads, captures included. It
+// must not wait for a capture that needs that same thread. Here another thread plays its role.
 struct Meeting {
   std::atomic<bool> wanted = false, backward_runs = false, callable_runs = false;
   bool wait_for(const std::atomic<bool>& event) const {
@@ -441,7 +444,7 @@ TEST(Threads, ACaptureThatRunsItsBackwardLetsOthersCapture) {
   EXPECT_TRUE(same_bits(x.grad(), -(x.detach() * 2).sin() * 2));
 }
 
-// Checks hold one lock and run backward passes; backward passes capture and hold others.
+// Checks hold one lock and run backward passes; backward passes capture and hold other locks.
 TEST(Threads, ChecksAndUnusualBackwardsDoNotWaitForEachOther) {
   const auto fn = [](const at::Tensor& x) {
     const auto h = x.sin();
@@ -450,7 +453,7 @@ TEST(Threads, ChecksAndUnusualBackwardsDoNotWaitForEachOther) {
   auto step = antegrad::compile(fn, Options().with_check_against_eager(40));
   at_once(kThreads, [&](int t) {
     for (int n = 0; n < 10; ++n) {
-      // Nothing is drawn: checks compare the default generator, which is everybody's.
+      // No random draws: checks compare the default generator, which all threads share.
       const auto x = at::ones({t % 2 + 1}).set_requires_grad(true);
       step(x)[n % 2].sum().backward();
     }

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Comparison to the last bit: NaN equals NaN of the same bits, -0 is not 0.
+/// Bitwise comparison: NaNs must have the same bits, and -0 differs from 0.
 
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@ namespace antegrad::testing {
 ::testing::AssertionResult same_bits(const std::vector<at::Tensor>& a,
                                      const std::vector<at::Tensor>& b);
 
-/// State of a device's default generator.
+/// State of the default generator of a device.
 at::Tensor generator_state(c10::Device device = at::kCPU);
 void set_generator_state(const at::Tensor& state, c10::Device device = at::kCPU);
 
-/// The devices of this machine that the library covers: the CPU, and a GPU where there is one.
+/// The supported devices of this machine: the CPU, and a GPU if there is one.
 std::vector<c10::Device> devices();
 
-/// Copies that share nothing with the originals: leaves with the same requires_grad.
+/// Copies that share no memory with the originals: leaves with the same requires_grad.
 std::vector<at::Tensor> clone_all(const std::vector<at::Tensor>& tensors);
 
 /// Whether ANTEGRAD_TEST_LONG asks for the long form of a test.

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Work captured into a CUDA graph, as whole training steps are. With a libtorch without CUDA it
-/// compiles and fails.
+/// Work captured into a CUDA graph, like whole training steps. Compiles without CUDA, but then
+/// fails at run time.
 
 #include <ATen/core/Generator.h>
 
@@ -16,18 +16,18 @@ class CudaGraph;
 
 struct CudaGraphUse {
   std::vector<at::Generator> generators = {};  ///< that the work draws from, beside the default one
-  const CudaGraph* memory_of = nullptr;        ///< a graph that is replayed before this one
+  const CudaGraph* memory_of = nullptr;        ///< sources of draws besides the default one
 };
 
-/// A captured graph and the memory of what it computed.
+/// A captured graph and the memory of its results.
 class CudaGraph {
  public:
-  /// Runs `work` on a side stream, which is captured meanwhile. Rethrows what it throws, with the
-  /// capture ended.
+  /// Runs `work` on a side stream during its capture. Ends the capture and rethrows if `work`
+  /// throws.
   explicit CudaGraph(const std::function<void()>& work, const CudaGraphUse& use = {});
   ~CudaGraph();
 
-  /// Computes it all anew, into the tensors that `work` left, and waits for it.
+  /// Computes everything again, into the tensors that `work` left, and waits.
   void replay();
 
  private:
@@ -35,7 +35,7 @@ class CudaGraph {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Runs it a number of times on the stream that captures use, as one does before a capture.
+/// Runs `work` a number of times on the stream used for captures, as a warmup.
 void on_side_stream(int times, const std::function<void()>& work);
 
 }  // namespace antegrad::testing

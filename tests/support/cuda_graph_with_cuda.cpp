@@ -10,7 +10,7 @@ namespace antegrad::testing {
 
 namespace {
 
-// One for all, as torch.cuda.graph has it: the backward pass of a node runs on the stream of its
+// One for all captures, as in torch.cuda.graph: the backward of a node runs on the stream of its
 // forward.
 c10::cuda::CUDAStream side_stream() {
   static const auto stream = c10::cuda::getStreamFromPool();
@@ -37,7 +37,7 @@ CudaGraph::CudaGraph(const std::function<void()>& work, const CudaGraphUse& use)
     } catch (...) {
       try {
         graph.capture_end();
-      } catch (const c10::Error&) {  // what was captured is no graph
+      } catch (const c10::Error&) {  // the captured work is not a valid graph
       }
       throw;
     }

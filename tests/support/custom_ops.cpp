@@ -62,7 +62,7 @@ std::tuple<at::Tensor, at::Tensor> swap_(at::Tensor x, at::Tensor y) {
   return {x, y};
 }
 
-// The second sees the first's write when both are the same tensor.
+// If both are the same tensor, the second argument sees the write to the first.
 void axpy_(at::Tensor& y, const at::Tensor& x) {
   y.mul_(2);
   y.add_(x);
@@ -105,7 +105,7 @@ at::Tensor tap(const at::Tensor& x, std::string tag) {
 }
 at::Tensor tap_meta(const at::Tensor& x, std::string /*tag*/) { return at::empty_like(x); }
 
-// Logs on the way forth and on the way back.
+// Logs in the forward and in the backward.
 struct Tap : torch::autograd::Function<Tap> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const std::string& tag) {
     context->saved_data["tag"] = tag;
@@ -138,7 +138,7 @@ struct Cube : torch::autograd::Function<Cube> {
 };
 at::Tensor cube_autograd(const at::Tensor& x) { return Cube::apply(x); }
 
-// Returns something that tells the values of all arguments.
+// Returns a result that depends on all arguments.
 at::Tensor everything(const at::Tensor& x, int64_t i, double f, bool b, std::string s,
                       at::ScalarType dtype, at::Device device, at::IntArrayRef is,
                       at::ArrayRef<double> fs, c10::List<bool> bs, c10::List<std::string> ss,
@@ -196,9 +196,9 @@ std::tuple<at::Tensor, std::vector<at::Tensor>> double_and_split_(at::Tensor x) 
   x.mul_(2);
   return {x, {x.clone(), x + 1}};
 }
-// Its Meta kernel promises the wrong size.
+// Its Meta kernel reports a wrong size.
 at::Tensor lies(const at::Tensor& x) { return x.sum(0); }
-// Results that share memory, which no schema says.
+// Results that share memory, which no schema declares.
 at::Tensor same(const at::Tensor& x) { return x; }
 at::Tensor repeated(const at::Tensor& x) { return x.expand({2, x.numel()}); }
 std::tuple<at::Tensor, List> twice(const at::Tensor& x) {
@@ -206,7 +206,7 @@ std::tuple<at::Tensor, List> twice(const at::Tensor& x) {
   return {y, {x * 2, y.select(0, 0)}};
 }
 at::Tensor add_and_return(const at::Tensor& x, at::Tensor& total) { return total.add_(x); }
-// As many elements as x has positive ones, and no tag that says so.
+// As many elements as x has positive ones, but without the tag that declares it.
 at::Tensor positives(const at::Tensor& x) { return x.masked_select(x > 0); }
 
 }  // namespace

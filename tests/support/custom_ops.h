@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Operators of the library "agtest", as a user of libtorch would register them with TORCH_LIBRARY,
-/// and what their kernels noted. See custom_ops.cpp for the schemas.
+/// Operators of the library "agtest", registered with TORCH_LIBRARY as in user code, and a journal
+/// of their kernels. custom_ops.cpp has the schemas.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -13,13 +13,13 @@
 
 namespace antegrad::testing {
 
-/// What kernels with effects wrote, in order of their runs. Backward kernels may run on other
+/// The log of kernels with effects, in order of their runs. Backward kernels may run on other
 /// threads.
 class Journal {
  public:
   static Journal& instance();
   void add(std::string line);
-  /// The lines so far; the journal is empty afterwards.
+  /// Returns the lines so far and clears the journal.
   std::vector<std::string> take();
 
  private:

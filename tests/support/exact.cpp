@@ -17,7 +17,7 @@ namespace antegrad::testing {
 namespace {
 
 constexpr uint64_t kWorldSeed = 20250117;
-constexpr int kRefusalCalls = 4;  // an audit may come at the second or at the fourth call
+constexpr int kRefusalCalls = 4;  // the audit may be in the second or the fourth call
 constexpr size_t kShownLines = 12;
 
 World make_world(const Case& c) {
@@ -39,7 +39,8 @@ void check_report(const Step& step, Lines& lines) {
   }
 }
 
-// A function that takes tensors from its world must be compiled for each; another one serves all.
+// Whether one compiled callable serves all worlds. A function that takes tensors from its world
+// must be compiled for each.
 bool serves_all(const World& world) {
   return world.held.empty() && !world.module && world.generators.empty();
 }
@@ -52,7 +53,7 @@ Record take(const Case& c, const Exam& exam, World world, Step& step) {
   return record;
 }
 
-// Whether eager does what the case says: an error that nobody expects would make a case empty.
+// Checks that eager does what the case expects. An unexpected error would make the case useless.
 Lines check_eager(const Case& c, Run& run) {
   using Kind = Expectation::Kind;
   Record record;
@@ -78,12 +79,12 @@ Lines check_eager_backward(const Case& c, const Record& record) {
   return {"the case is wrong: in eager the backward throws '" + message + "'"};
 }
 
-// Throws what eager threw and does nothing else: a failed call may leave the world untouched.
+// Throws what eager threw and does nothing else, since a failed call may leave the world unchanged.
 class Untouched final : public Step {
  public:
   explicit Untouched(Step& eager) : eager_(eager) {}
   Leaves call(World& world) override {
-    auto spent = world;  // eager has to run to throw; on tensors that nobody sees
+    auto spent = world;  // eager must run to throw; it uses tensors that nothing else refers to
     for (auto* list : {&spent.inputs, &spent.held, &spent.others}) *list = clone_all(*list);
     const auto generator = generator_state();
     try {
@@ -99,11 +100,11 @@ class Untouched final : public Step {
   Step& eager_;
 };
 
-// What eager saw in an exam, and what else would be right.
+// Eager's record of an exam, and other acceptable records.
 struct Expected {
   Record record;
   std::optional<Record> untouched;  // a failed call
-  std::vector<Record> undisturbed;  // where eager's backward threw for what happened before it
+  std::vector<Record> undisturbed;  // if eager's backward threw because of something done before it
 };
 
 constexpr const char* kOverwritten = "modified by an inplace operation";
@@ -119,7 +120,7 @@ Expected expect(const Case& c, const Exam& exam, Step& eager) {
     Untouched untouched(eager);
     expected.untouched = take(c, exam, make_world(c), untouched);
   }
-  // A backward that eager always refuses has no values that would be right.
+  // If eager always refuses a backward, there are no correct values to compare with.
   if (c.expect.kind == Kind::equal && was_disturbed(expected.record)) {
     for (const auto& examine : exam.undisturbed) {
       expected.undisturbed.push_back(take(c, {exam.name, examine}, make_world(c), eager));
@@ -141,7 +142,7 @@ Lines compare_record(const Expected& expected, const Record& found, Leniencies& 
     now = other;
     lines.clear();
   }
-  // What runs again reads arguments that eager does not save: a write to one is refused
+  // Recomputation reads arguments that eager does not save; a write to one of these is refused
   // (docs/partition.md).
   if (!lines.empty() && tested_options().partition != Partitioner::as_written &&
       found.threw(kOverwritten)) {
@@ -152,12 +153,12 @@ Lines compare_record(const Expected& expected, const Record& found, Leniencies& 
   return lines;
 }
 
-// The exam on a fresh world by a step of the candidate, `shared` if that may serve.
+// Runs an exam on a new world with the candidate's step, or with `shared` if it may be reused.
 Lines compare_exam(const Case& c, const Candidate& candidate, const Exam& exam,
                    const Expected& expected, Audit audit, std::unique_ptr<Step>& shared,
                    Leniencies& used) {
   auto world = make_world(c);
-  // What compiles nothing has no options.
+  // A candidate that does not compile has no options.
   const auto options = candidate.refuses ? tested_options() : Options();
   const auto make = [&] { return candidate.make(c, world, Options(options).with_audit(audit)); };
   std::unique_ptr<Step> own;
@@ -181,7 +182,8 @@ Record picture_of(const Run& run) {
   return record;
 }
 
-// A message of ours has these words and three parts: expected, found, what to do.
+// Checks that one of our messages contains these words and has three parts: expected, found, what
+// to do.
 void check_text(const std::exception& error, const std::string& words, Lines& lines) {
   const std::string text = error.what();
   const auto lacks = [&](const std::string& part) {
@@ -196,8 +198,8 @@ void check_text(const std::exception& error, const std::string& words, Lines& li
   }
 }
 
-// A question for the gradient of a tensor that the region wrote and went on from: an error, and no
-// harm.
+// Checks that asking for the gradient of a tensor that the region wrote and used further raises an
+// error and changes nothing.
 Lines compare_inner(const Case& c, const Candidate& candidate) {
   Lines lines;
   for (const auto& name : c.inner) {
@@ -258,7 +260,7 @@ Lines compare_equal(const Case& c, const Candidate& candidate, Leniencies& used)
   return lines;
 }
 
-// Calls until one is refused: it must be by the error that the case expects, and nothing touched.
+// Calls until one is refused. The error must be the expected one, and the world unchanged.
 Lines compare_refused(const Case& c, const Candidate& candidate) {
   auto world = make_world(c);
   const auto step = candidate.make(c, world, {});
@@ -284,7 +286,7 @@ Lines compare_refused(const Case& c, const Candidate& candidate) {
   return {"not refused"};
 }
 
-// With OnRefusal::eager the call is as in eager, and counted with its reason.
+// With OnRefusal::eager the call equals eager and is counted with its reason.
 Lines compare_eager_option(const Case& c, const Candidate& candidate) {
   const Exam exam = {"with OnRefusal::eager", [](Run& run, Record& record) {
                        if (run.call(record)) picture(run, record);
@@ -302,7 +304,7 @@ Lines compare_eager_option(const Case& c, const Candidate& candidate) {
   return lines;
 }
 
-// Takes away the lines that the case tolerates; each of its words must have some.
+// Removes the lines that the case tolerates. Each of its words must match a line.
 void tolerate(const Case& c, Lines& lines, Leniencies& used) {
   for (const auto& known : c.tolerated) {
     const auto count = std::erase_if(lines, [&](const std::string& line) {
@@ -352,7 +354,7 @@ std::vector<std::string> differences(const Case& c, const Candidate& candidate, 
                                      Leniencies* used) {
   Leniencies ignored;
   if (used == nullptr) used = &ignored;
-  const TestedHooks hooks;  // compiled callables alone see them
+  const TestedHooks hooks;  // only compiled callables see the hooks
   Lines lines;
   if (candidate.refuses && c.expect.kind == Expectation::Kind::refused) {
     lines = compare_refused(c, candidate);

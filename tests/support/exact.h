@@ -1,13 +1,13 @@
 #pragma once
 
 /// \file
-/// A function run eagerly and by a candidate (the compiler), compared in everything that its caller
+/// Compares a function run eagerly and by a candidate (the compiler) in everything that its caller
 /// can observe: values, strides, autograd state, alias relations, versions, gradients for many
-/// tangents, generators, errors and when they come.
+/// tangents, generators, errors and when they are raised.
 ///
-/// A case makes its world (arguments, closure tensors, modules) anew for each run, twice alike. An
-/// exam looks at the world after a call and writes what it sees into a Record (exact_exams.h); the
-/// eager record and the candidate's must be equal.
+/// A case makes its world (arguments, closure tensors, modules) anew for each run, always the same.
+/// An exam inspects the world after a call and writes its findings into a Record (exact_exams.h).
+/// The records of eager and of the candidate must be equal.
 
 #include <antegrad/antegrad.h>
 #include <torch/nn/module.h>
@@ -25,24 +25,23 @@ namespace antegrad::testing {
 
 using List = std::vector<at::Tensor>;
 
-/// All that a call can touch. Made by a factory, after manual_seed.
+/// Everything that a call can access. Made by a factory, after manual_seed.
 struct World {
   List inputs = {};  ///< the arguments
-  List held = {};    ///< closure tensors: the function takes them from the world
-  List others =
-      {};  ///< not used by the function but watched: bases of inputs, leaves behind non-leaf inputs
+  List held = {};    ///< closure tensors, which the function takes from the world
+  List others = {};  ///< watched, not used: bases of inputs, leaves behind non-leaf inputs
   std::shared_ptr<torch::nn::Module> module = nullptr;
   std::vector<at::Generator> generators = {};
-  int64_t counter = 0;                        ///< host state
-  at::Tensor kept = {};                       ///< where a function may keep a tensor; not looked at
-  std::function<std::string()> observe = {};  ///< what else there is to see after a call
+  int64_t counter = 0;   ///< host state
+  at::Tensor kept = {};  ///< a place where a function may keep a tensor; not compared
+  std::function<std::string()> observe = {};  ///< other observable state after a call
 };
 
-/// A callable bound to no world yet, with its arguments' and result's types erased.
+/// A callable that is not bound to a world, with types of arguments and results erased.
 class Step {
  public:
   virtual ~Step() = default;
-  /// Calls on the world's inputs; the function sees this world.
+  /// Calls on the inputs of a world, which the function can access.
   virtual Leaves call(World& world) = 0;
   virtual Report report() const = 0;
 };
@@ -140,18 +139,18 @@ class Body {
       compiled_;
 };
 
-/// What a case must show.
+/// The expected outcome of a case.
 struct Expectation {
   enum class Kind : uint8_t {
-    equal,            ///< the candidate does what eager does
-    call_throws,      ///< ... and that is an error from the call
-    backward_throws,  ///< ... and that is an error from the backward with all tangents
-    refused,          ///< a typed error from one of the first calls, and the world untouched
+    equal,            ///< the candidate equals eager
+    call_throws,      ///< equal, and the call throws
+    backward_throws,  ///< equal, and the backward with all tangents throws
+    refused,          ///< a typed error from one of the first calls, with the world unchanged
   };
   Kind kind = Kind::equal;
   std::string words;  ///< part of the error's message
   std::function<bool(const std::exception&)> is_type;
-  bool option_eager = true;  ///< refused: with OnRefusal::eager the call is as in eager
+  bool option_eager = true;  ///< for refused: with OnRefusal::eager the call equals eager
 };
 
 inline Expectation equal() { return {}; }
@@ -181,28 +180,28 @@ struct Case {
   std::function<World()> world;
   Body body;
   Expectation expect = {};
-  /// Runs the call inside some ambient state. Backward passes run outside of it.
+  /// Runs the call under some ambient state. Backward passes run outside of it.
   Around around = {};
-  /// What happens before each call, counted from 0: a user who changes things between calls.
+  /// Runs before each call, counted from 0, to change state between calls.
   std::function<void(World& world, int64_t call)> between = {};
-  /// Tensors of the world (by name: "input 0") whose gradients a region does not give, since it
-  /// wrote them and went on computing. Asking for one must be a BackwardError and change nothing.
+  /// Tensors of the world (by name: "input 0") whose gradients a region cannot give, since it wrote
+  /// them and used them further. Asking for one must raise a BackwardError and change nothing.
   std::vector<std::string> inner = {};
-  /// Gradients may differ by rounding, for this reason (docs/accuracy.md has it too).
+  /// The reason why gradients may differ by rounding (also in docs/accuracy.md).
   std::string rounding = {};
-  /// Differences that stay, by words of their lines, and why. One that is not found is an error.
+  /// Known differences, by words of their lines, with reasons. A difference that is not found is an
+  /// error.
   std::vector<Tolerated> tolerated = {};
   std::string category = {};
 };
 using Cases = std::vector<Case>;
 
-/// In how many comparisons the candidate was right in another way than eager.
+/// The number of comparisons in which the candidate differed from eager in an acceptable way.
 struct Leniencies {
-  /// Eager's backward throws, because what it saved was written or freed meanwhile; the candidate
-  /// gives the gradient of the values that the call saw (compared with eager's, where nothing was
-  /// written or freed).
+  /// Eager's backward throws, because a saved value was written or freed; the candidate returns the
+  /// gradient for the values at the call (compared with eager without the write).
   int64_t values_of_the_call = 0;
-  /// The backward computes again from an argument that was written since, and says so.
+  /// The backward recomputes from an argument that was written since, and raises an error.
   int64_t read_again = 0;
   /// Gradients inside and outside of the region were added in another order.
   int64_t order_of_sums = 0;
@@ -212,23 +211,23 @@ struct Leniencies {
   Leniencies& operator+=(const Leniencies& other);
 };
 
-/// How the candidate makes its callable for a world.
+/// How the candidate makes a callable for a world.
 struct Candidate {
   std::function<std::unique_ptr<Step>(const Case&, const World&, const Options&)> make;
-  /// Whether it refuses what cases say; else those have to be equal too.
+  /// Whether it refuses the cases marked as refused. Otherwise these have to be equal too.
   bool refuses = false;
 };
 
 /// The compiler.
 Candidate compiler();
-/// The function of the case itself, or of another one: shows that cases are sound and that the
-/// comparison sees what it should.
+/// The function of the case itself, or another one. Shows that cases are valid and that the
+/// comparison detects differences.
 Candidate plain();
 Candidate plain(Body other);
 
-/// Everything in which the candidate differs from eager, one line each; empty when equal or refused
-/// as expected. Also what is wrong with the case itself (eager throws and should not). A dozen
-/// lines, unless all are asked for. Counts in `used` what was let pass.
+/// All differences of the candidate from eager, one line each; empty if equal, or refused as
+/// expected. Also reports faults of the case itself (eager throws unexpectedly). At most a dozen
+/// lines, unless all are requested. Counts leniencies in `used`.
 std::vector<std::string> differences(const Case& c, const Candidate& candidate,
                                      bool all_lines = false, Leniencies* used = nullptr);
 

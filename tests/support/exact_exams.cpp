@@ -21,7 +21,7 @@ constexpr uint64_t kTangentSeed = 1234;
 using Subject = Run::Subject;
 using Subjects = std::vector<Subject>;
 
-// A view whose base was written has its history made anew by asking for it, which may be an error.
+// For a view whose base was written, this query creates a new history, which may throw.
 torch_compat::NodePtr history(const at::Tensor& tensor) {
   try {
     return tensor.grad_fn();
@@ -121,7 +121,7 @@ std::vector<int64_t> versions(const Subjects& subjects) {
   return all;
 }
 
-// Which subjects count versions together, and which change when one is written.
+// Which subjects share a version counter, and which change if one is written.
 void memory(const Run& run, Record& record) {
   const auto subjects = run.subjects();
   for (const auto& s : subjects) {
@@ -186,7 +186,7 @@ struct Ask {
   std::string wanted = {};  // one subject; empty: all
   bool backward = false;    // through backward() and .grad
   bool retain = false;
-  std::string doubled = {};  // a root of which twice the tensor is taken
+  std::string doubled = {};  // a root whose double is differentiated
 };
 
 Subjects only(Subjects subjects, const std::string& name) {
@@ -207,8 +207,8 @@ void gradient(const Run& run, const std::string& what, const at::Tensor& tensor,
   record.note(what + " requires_grad", tensor.requires_grad());
 }
 
-// A backward as asked. Errors of the backward are noted without their kind: a compiled region has
-// words of its own for freed buffers.
+// Runs a backward as described. Errors are recorded without their kind, since a compiled region
+// words errors about freed buffers differently.
 void differentiate(const Run& run, const Ask& ask, Record& record) {
   const Record::Scope scope(record, ask.name);
   const auto roots = only(run.roots(), ask.root);
@@ -268,7 +268,7 @@ std::vector<Ask> asks_for(const Run& run) {
 
 using Examine = std::function<void(Run&, Record&)>;
 
-// An exam of a run that was called once.
+// An exam of a run with one call.
 Exam after_a_call(std::string name, Examine examine, std::vector<Examine> undisturbed = {}) {
   const auto called = [](Examine inner) -> Examine {
     return [inner = std::move(inner)](Run& run, Record& record) {
@@ -286,7 +286,7 @@ void retained(Run& run, bool free, Record& record) {
   differentiate(run, {"after the buffers were freed"}, record);
 }
 
-// As a training loop does: a loss of the results, backward, and so on with the same world.
+// Like a training loop: a loss of the results and a backward, repeated with the same world.
 void repeated(Run& run, bool free, Record& record) {
   for (int i = 0; i < 3; ++i) {
     const Record::Scope scope(record, "call " + std::to_string(i));
@@ -311,8 +311,8 @@ void repeated(Run& run, bool free, Record& record) {
   }
 }
 
-// Two calls before their backward passes, the older one first. Or nothing is freed; or each
-// backward comes after its call.
+// Two calls before their backward passes, the older one first; or the same with retained graphs; or
+// each backward right after its call.
 enum class Passes : uint8_t { after_both, retained, each_after_its_call };
 void two_forwards(Run& run, Passes passes, Record& record) {
   const bool after_both = passes != Passes::each_after_its_call;
@@ -365,7 +365,7 @@ void other_threads(Run& run, Record& record) {
   on_another_thread([&] { differentiate(run, {"backward"}, record); });
 }
 
-// What the call keeps alive: with its results while they are there, and after they are gone.
+// The objects that the call keeps alive, with its results and after these are gone.
 void references(Run& run, Record& record) {
   differentiate(run, {"backward", Tangent::random, "", "", true, true}, record);
   run.forget();
@@ -379,8 +379,9 @@ void without_grad(Run& run, Record& record) {
   if (run.call(record)) picture(run, record);
 }
 
-// A write to a subject after the call, under no_grad or with a picture, and what the backward makes
-// of it. Undisturbed, the backward comes first, from what the write is going to make.
+// A write to a subject after the call, under no_grad or recorded by autograd, and its effect on the
+// backward. In the undisturbed form, the backward runs first, on the values that the write would
+// produce.
 void write(Run& run, const std::string& name, bool with_grad, bool disturbed, Record& record) {
   const auto go_back = [&] {
     Ask ask = {"then"};
@@ -509,7 +510,7 @@ std::vector<Subject> Run::roots() const {
     const auto& tensor = subjects[i].tensor;
     if (!tensor.requires_grad()) continue;
     const auto now = history(tensor);
-    // A view made under no_grad says that it requires grad when its base does, and has no history.
+    // A view made under no_grad reports requires_grad if its base has it, but has no history.
     if (now == nullptr && tensor.is_view()) continue;
     if (i < histories_.size() && now == histories_[i]) continue;
     roots.push_back(subjects[i]);
@@ -561,7 +562,7 @@ void picture(const Run& run, Record& record) {
 }
 
 std::vector<Exam> exams_for(const Run& run) {
-  // By whether something is written or freed before a backward that may need it.
+  // Selects by whether something is written or freed before a backward that may need it.
   const auto by = [](void (*examine)(Run&, bool, Record&), bool disturbed) {
     return [=](Run& r, Record& record) { examine(r, disturbed, record); };
   };

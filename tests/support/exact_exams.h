@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What is looked at after a call: one exam, one fresh world.
+/// Exams: inspections after a call, each on a new world.
 
 #include <functional>
 #include <string>
@@ -18,13 +18,12 @@ class Run {
  public:
   Run(const Case& c, World world, Step& step);
 
-  /// Calls from a fixed generator state and notes the error, if any. Returns whether it went
-  /// through.
+  /// Calls from a fixed generator state and records any error. Returns whether the call succeeded.
   bool call(Record& record);
   void call_or_throw();
-  /// Seeds as the next call does.
+  /// Seeds as the next call will.
   void seed() const;
-  /// Drops results and what the function kept.
+  /// Drops the results and everything the function kept.
   void forget();
 
   struct Subject {
@@ -39,16 +38,15 @@ class Run {
   /// be added in another order (docs/accuracy.md).
   bool differentiates_outside() const;
 
-  /// The tensor's version. Of a result with a counter of its own the writes since the call:
-  /// libtorch's composite kernels write what they make, and may do so more often from version to
-  /// version.
+  /// The version of a tensor. For a result with its own counter, only the writes since the call:
+  /// composite kernels of libtorch write their results an unspecified number of times.
   int64_t version_of(const at::Tensor& tensor) const;
 
   const World& world() const { return world_; }
   const Case& subject() const { return case_; }
   const Leaves& results() const { return results_; }
-  /// What a backward can start from: results that require grad, and tensors of the world whose
-  /// history the calls changed.
+  /// The tensors from which a backward can start: results that require grad, and tensors of the
+  /// world whose history the calls changed.
   std::vector<Subject> roots() const;
   /// Tensors of the world that require grad, each once, without Case::inner.
   std::vector<Subject> wanted() const;
@@ -62,27 +60,27 @@ class Run {
   Step& step_;
   Leaves results_;
   std::vector<int64_t>
-      fresh_versions_;  // of results after the last call, 0 of those that count with others
+      fresh_versions_;  // of results after the last call; 0 for those that share another counter
   std::vector<torch_compat::NodePtr> histories_;  // of outside(), before the calls
   int64_t calls_ = 0;
 };
 
-/// A name and what is done with a run: it calls, looks, and notes what it sees.
+/// A name and an inspection of a run, which may call it, and records its findings.
 struct Exam {
   std::string name;
   std::function<void(Run& run, Record& record)> examine;
-  /// The same where nothing is written or freed before the backward that needs it; for eager alone,
-  /// where `examine` throws for that reason.
+  /// The same without writing or freeing before the backward. Used for eager only, if `examine`
+  /// throws for that reason.
   std::vector<std::function<void(Run& run, Record& record)>> undisturbed = {};
 };
 
-/// The state of everything: values, metadata, autograd state, aliases, generators.
+/// Records the whole state: values, metadata, autograd state, aliases, generators.
 void picture(const Run& run, Record& record);
 
 /// Name of the exam that takes several steps.
 inline const std::string kRepeated = "three steps";
 
-/// What a run is put through, given what an eager one looks like after its call.
+/// The exams for a run, chosen by the state of an eager run after its call.
 std::vector<Exam> exams_for(const Run& run);
 
 }  // namespace antegrad::testing

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Hooks on saved tensors that keep every bit, so that what runs under them is as without.
+/// Lossless hooks on saved tensors, which must not change any result.
 
 #include <antegrad/saved_tensors.h>
 
@@ -10,10 +10,10 @@
 
 namespace antegrad::testing {
 
-/// "copies": clones. "bytes": the memory as a list of bytes, with sizes and dtype beside it.
-/// "halves": two lists of elements. "flipped": floats as integers with every bit the other way, so
-/// that what is read unpacked shows. "eager": copies, packed and unpacked when the program runs. In
-/// that order, each made once.
+/// "copies": clones. "bytes": the memory as a list of bytes, with sizes and dtype. "halves": two
+/// lists of elements. "flipped": floats as integers with all bits inverted, so that reading a
+/// packed value is noticed. "eager": copies, packed and unpacked eagerly. In that order, each made
+/// once.
 const std::vector<Hooks>& exact_hooks();
 
 /// One of these by name. Throws std::out_of_range for another name.

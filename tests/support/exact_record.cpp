@@ -32,8 +32,8 @@ std::string message(const std::exception& error) {
   return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
 }
 
-// What an error is about, by words of its message: the same thing may be said in other words, by
-// another operator's name or with other numbers.
+// The subject of an error, by words of its message: messages about the same subject may differ in
+// wording, operator names or numbers.
 std::string kind_of(const std::exception& error) {
   static constexpr std::array<std::pair<const char*, const char*>, 12> kinds = {{
       {"a view of a leaf", "writes a view of a leaf"},

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What an exam saw, as named facts, and how two such records differ.
+/// The findings of an exam as named facts, and the differences between two such records.
 
 #include <ATen/core/Tensor.h>
 
@@ -18,28 +18,28 @@ namespace antegrad::testing {
 
 class Record {
  public:
-  /// Notes a fact. Names are unique in a record; a scope's name comes first.
+  /// Records a fact. Names are unique in a record and start with the names of the scopes.
   void note(const std::string& what, std::string value);
   void note(const std::string& what, bool value) { note(what, std::string(value ? "yes" : "no")); }
   void note(const std::string& what, int64_t value) { note(what, std::to_string(value)); }
   void note(const std::string& what, const char* value) { note(what, std::string(value)); }
-  /// Notes definedness, dtype, sizes and bits; keeps a copy.
+  /// Records definedness, dtype, sizes and bits; keeps a copy.
   void values(const std::string& what, const at::Tensor& tensor);
 
-  /// Which differences in the bits of a gradient are none.
+  /// Which differences in the bits of a gradient are acceptable.
   enum class Precision : uint8_t {
     bits,
-    any_order,  ///< sums that were added in another order
-    rounding,   ///< what the case says, see Case::rounding
+    any_order,  ///< sums added in another order
+    rounding,   ///< as the case allows, see Case::rounding
   };
   /// The same for a gradient.
   void gradient(const std::string& what, const at::Tensor& tensor, Precision precision);
 
-  /// Runs `action`; notes whether it threw, with `kinds` also what the error is about. Returns
-  /// whether it went through.
+  /// Runs `action` and records whether it threw, with `kinds` also the subject of the error.
+  /// Returns whether it succeeded.
   bool attempt(const std::string& what, const std::function<void()>& action, bool kinds = true);
 
-  /// Puts `name` before the names of what follows, until the scope ends.
+  /// Puts `name` before the names of facts until the scope ends.
   class Scope {
    public:
     Scope(Record& record, const std::string& name);
@@ -52,15 +52,15 @@ class Record {
     size_t length_;
   };
 
-  /// One line for each fact in which `found` differs, or that only one of the two has. When one of
-  /// them threw where the other did not, what follows from that is left out. Counts in `used` how
-  /// often a difference in the bits was none.
+  /// One line for each fact that differs or that only one record has. If only one of the two threw,
+  /// facts that follow from it are left out. Counts in `used` how often different bits were
+  /// accepted.
   static std::vector<std::string> compare(const Record& expected, const Record& found,
                                           Leniencies* used = nullptr);
 
-  /// Error of the last attempt that threw, its first line; empty when none.
+  /// First line of the error of the last attempt that threw; empty if none did.
   std::string last_error() const { return errors_.empty() ? "" : errors_.back(); }
-  /// Whether the error of some attempt has these words.
+  /// Whether the error of some attempt contains these words.
   bool threw(std::string_view words) const;
 
  private:

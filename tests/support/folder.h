@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Folders that tests make.
+/// Temporary folders of tests.
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 namespace antegrad::testing {
 
-/// A folder of its own for a test, which is removed with all that is in it.
+/// A temporary folder of a test, removed with all of its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "antegrad.XXXXXX").string()) {
@@ -30,8 +30,8 @@ class TemporaryFolder {
   }
 
  private:
-  // One by one: libtorch 2.11 exports a remove_all() that takes the place of the standard library's
-  // and crashes.
+  // One by one: libtorch 2.11 exports a remove_all() that replaces the standard library's and
+  // crashes.
   static void remove(const std::filesystem::path& path) {
     if (std::filesystem::is_directory(std::filesystem::symlink_status(path))) {
       for (const auto& entry : std::filesystem::directory_iterator(path)) remove(entry.path());

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Builds joint graphs for tests, node by node. Needs no libtorch. A graph that stands as a whole
-/// in a test is better written as text (parse_graph).
+/// Builds joint graphs for tests, node by node. Needs no libtorch. If a test has a whole graph,
+/// text is easier to read (parse_graph).
 
 #include <string>
 #include <utility>
@@ -20,13 +20,13 @@ inline TensorMeta dense(Shape sizes) {
   return meta;
 }
 
-/// Collects inputs, nodes and outputs in any order; finish() puts inputs and outputs into that of
-/// the calling convention (graph/graph.h).
+/// Collects inputs, nodes and outputs in any order; finish() orders inputs and outputs by the
+/// calling convention (graph/graph.h).
 class JointGraph {
  public:
   explicit JointGraph(std::string name) { graph_.name = std::move(name); }
 
-  /// Values and nodes so far.
+  /// The graph so far.
   const Graph& graph() const { return graph_; }
   const TensorMeta& meta(ValueId id) const { return graph_.value(id).meta; }
 
@@ -49,7 +49,7 @@ class JointGraph {
     return input.value;
   }
 
-  /// A call with these arguments, of which each attr::Input takes the next of `inputs`.
+  /// Adds a call with these arguments. Each attr::Input takes the next of `inputs`.
   std::vector<ValueId> call(const char* op, std::vector<ValueId> inputs, std::vector<Attr> args,
                             const std::vector<TensorMeta>& outputs) {
     Node node;
@@ -62,13 +62,13 @@ class JointGraph {
     graph_.nodes.push_back(std::move(node));
     return graph_.nodes.back().outputs;
   }
-  /// The same of tensors alone.
+  /// The same with tensor arguments only.
   std::vector<ValueId> call(const char* op, std::vector<ValueId> inputs,
                             const std::vector<TensorMeta>& outputs) {
     std::vector<Attr> args(inputs.size(), attr::Input{});
     return call(op, std::move(inputs), std::move(args), outputs);
   }
-  /// With one output.
+  /// The same for a single output.
   ValueId call(const char* op, std::vector<ValueId> inputs, std::vector<Attr> args,
                const TensorMeta& output) {
     return call(op, std::move(inputs), std::move(args), std::vector{output}).front();
@@ -77,7 +77,7 @@ class JointGraph {
     return call(op, std::move(inputs), std::vector{output}).front();
   }
 
-  /// Views of `base`, the call's first input; `args` follow it.
+  /// Adds views of `base`, the first input of the call; `args` follow it.
   std::vector<ValueId> views(const char* op, ValueId base, std::vector<Attr> args,
                              const std::vector<TensorMeta>& outputs) {
     args.insert(args.begin(), attr::Input{});
@@ -92,8 +92,7 @@ class JointGraph {
     return views(op, base, std::move(args), std::vector{output}).front();
   }
 
-  /// The token of the default generator of the CPU becomes an input and an output, if it is not
-  /// yet.
+  /// Makes the token of the CPU's default generator an input and an output, once.
   void use_generator() {
     if (token_ != kNoValue) return;
     graph_.generators = {"cpu"};
@@ -101,7 +100,7 @@ class JointGraph {
     token_input_.index = 0;
     token_input_.value = token_ = graph_.add_token();
   }
-  /// A call that draws from that generator.
+  /// Adds a call that draws from that generator.
   std::vector<ValueId> draw(const char* op, std::vector<ValueId> inputs, std::vector<Attr> args,
                             const std::vector<TensorMeta>& outputs) {
     use_generator();
@@ -113,27 +112,27 @@ class JointGraph {
     return ids;
   }
 
-  /// The nodes that follow belong to the backward.
+  /// Following nodes belong to the backward.
   void begin_backward() { phase_ = Phase::backward; }
 
-  /// The next result; requires grad.
+  /// Adds a result that requires grad.
   void result(ValueId id) {
     Output output;
     output.value = id;
     output.requires_grad = true;
     results_.push_back(output);
   }
-  /// The call leaves this in the argument at that position.
+  /// Adds the value that the call writes back to the argument at this position.
   void write_back(int32_t argument, ValueId id) {
     primals_[argument].mutates_data = true;
     writes_.push_back(output_of(OutputKind::mutated_input, argument, id));
   }
-  /// The gradient of the argument at that position; kNoValue for none.
+  /// Adds the gradient of the argument at this position; kNoValue for none.
   void gradient(int32_t argument, ValueId id) {
     gradients_.push_back(output_of(OutputKind::gradient, argument, id));
   }
 
-  /// The graph; the builder is empty afterwards.
+  /// Returns the graph and clears the builder.
   Graph finish() {
     graph_.inputs = std::move(primals_);
     if (token_ != kNoValue) graph_.inputs.push_back(token_input_);

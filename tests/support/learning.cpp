@@ -27,7 +27,7 @@ void append_state(const torch::optim::OptimizerParamState& state, List& out) {
   }
 }
 
-// The state of every parameter; undefined where there is none yet.
+// The optimizer state of every parameter; undefined if it has none yet.
 List optimizer_state(const Learner& learner) {
   List out;
   for (const auto& optimizer : learner.optimizers) {

@@ -1,9 +1,9 @@
 #pragma once
 
 /// \file
-/// Whole training loops, compiled against eager, to the bit. More general than
-/// expect_training_parity: any number of compiled functions, optimizers and results, and a step
-/// that the test writes itself.
+/// Whole training loops, compiled and eager, compared bit for bit. More general than
+/// expect_training_parity: any number of compiled functions, optimizers and results, and a custom
+/// step.
 
 #include <ATen/Generator.h>
 #include <torch/nn/module.h>
@@ -20,7 +20,7 @@ namespace antegrad::testing {
 
 using List = std::vector<at::Tensor>;
 
-/// Where and in which precision a model learns.
+/// The device and precision of a training run.
 struct Setting {
   c10::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
@@ -29,7 +29,8 @@ struct Setting {
 std::vector<Setting> settings();
 std::string setting_name(const ::testing::TestParamInfo<Setting>& info);
 
-/// The data of one step: the same for everyone who asks in the same order, whatever models draw.
+/// The data of one step. The same for all learners that draw in the same order, independent of the
+/// draws of models.
 class StepData {
  public:
   StepData(const Setting& setting, int step);
@@ -42,14 +43,14 @@ class StepData {
   at::Generator generator_;
 };
 
-/// A model with all that learns with it. Everything that belongs together hangs on one `module`.
+/// A model with its optimizers. All modules are part of one `module`.
 struct Learner {
   std::shared_ptr<torch::nn::Module> module;
-  /// What is compiled in one of two learners: inputs to losses and other results.
+  /// The functions to compile, from inputs to losses and other results.
   std::vector<Function> functions;
   std::vector<std::shared_ptr<torch::optim::Optimizer>> optimizers;
-  /// One step by these functions (the learner's own, or compiled): data, forward, backward,
-  /// optimizers. Returns what is compared besides the model and the optimizers.
+  /// One step with these functions (the learner's own, or compiled): data, forward, backward,
+  /// optimizers. Returns further values to compare.
   std::function<List(const std::vector<Function>& functions, int step)> step;
 };
 
@@ -61,18 +62,17 @@ Learner simple_learner(std::shared_ptr<torch::nn::Module> module, Function funct
 
 struct LearningOptions {
   int steps = 5;
-  std::vector<size_t> programs = {};  ///< how many each compiled function makes; empty: one each
+  std::vector<size_t> programs = {};  ///< per compiled function; empty: one each
 };
 
-/// Two learners made after the same manual_seed take the same steps, one of them compiled. Expects
-/// after each step what step() returned, parameters, gradients (with their strides), buffers, the
-/// state of optimizers and the generator to be equal to the bit; nothing to have run eagerly; no
-/// stand-in to be alive. `make` gets the setting; the module must be there (device and dtype) when
-/// it returns.
+/// Trains two learners made after the same manual_seed, one of them compiled. Expects after each
+/// step that the results of step(), parameters, gradients (with strides), buffers, optimizer states
+/// and the generator are equal bit for bit, that nothing ran eagerly, and that no stand-in is
+/// alive. `make` gets the setting and must return a module that has its device and dtype.
 void expect_learning_parity(const std::function<Learner(const Setting&)>& make,
                             const Setting& setting, LearningOptions options = {});
 
-/// On a GPU: libtorch and cuDNN choose kernels that give the same bits each time, for its lifetime.
+/// On a GPU, selects deterministic kernels of libtorch and cuDNN for its lifetime.
 class DeterministicKernels {
  public:
   explicit DeterministicKernels(c10::Device device);

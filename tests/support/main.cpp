@@ -1,4 +1,4 @@
-// The main program of tests that can run as variants.
+// The main program of tests that also run as variants.
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<int64_t> asked_for = 0;
 
-// What ANTEGRAD_TEST_HOOKS says; empty where it is not set.
+// The value of ANTEGRAD_TEST_HOOKS; empty if it is not set.
 struct WantedHooks {
   std::string name, filter;
 };
@@ -66,7 +66,7 @@ Options tested_options() {
 
 namespace {
 
-// Null where no tags are wanted.
+// Null if no tags are requested.
 const CheckpointOptions* tested_tags() {
   static const auto* tags = []() -> const CheckpointOptions* {
     const char* seed = std::getenv("ANTEGRAD_TEST_TAGS");

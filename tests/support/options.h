@@ -12,11 +12,11 @@
 
 namespace antegrad::testing {
 
-/// Graphs verified after each pass. ANTEGRAD_TEST_MIN_CUT, where it is set, chooses the minimum-cut
-/// partition with these settings ("NAME=VALUE", apart by blanks; see options/settings.h), so that a
-/// whole suite runs with them; ANTEGRAD_TEST_BUDGET a memory budget, as a share
-/// (Options::with_memory_share). ANTEGRAD_TEST_HOOKS ("bytes all": a name of exact_hooks() and a
-/// filter) says which saved tensors TestedHooks stand for.
+/// Options that verify graphs after each pass. Environment variables change them, so that a whole
+/// suite can run as a variant. ANTEGRAD_TEST_MIN_CUT selects the minimum-cut partition with these
+/// settings ("NAME=VALUE", separated by blanks; see options/settings.h). ANTEGRAD_TEST_BUDGET sets
+/// a memory budget as a share (Options::with_memory_share). ANTEGRAD_TEST_HOOKS ("bytes all": a
+/// name of exact_hooks() and a filter) selects the saved tensors that TestedHooks pack.
 Options tested_options();
 
 /// Whether the environment chooses options, as in the variants of tests/CMakeLists.txt.
@@ -24,7 +24,7 @@ bool is_a_variant();
 /// How often tested_options() was called.
 int64_t options_asked_for();
 
-/// A scope of hooks around tested calls, where ANTEGRAD_TEST_HOOKS is set. They keep every bit.
+/// A scope of lossless hooks around tested calls, if ANTEGRAD_TEST_HOOKS is set.
 class TestedHooks {
  public:
   TestedHooks();
@@ -33,8 +33,9 @@ class TestedHooks {
   std::optional<SavedTensorHooks> scope_;
 };
 
-/// A checkpoint around a tested callable, where ANTEGRAD_TEST_TAGS is set: what its policy says of
-/// an operator is drawn by the operator's name and that number. Nothing outside of a capture.
+/// A checkpoint around a tested callable, if ANTEGRAD_TEST_TAGS is set. Its policy is a
+/// pseudo-random function of the operator's name and that number. Does nothing outside of a
+/// capture.
 class TestedBlock {
  public:
   TestedBlock();
@@ -43,7 +44,7 @@ class TestedBlock {
   std::optional<detail::CapturedBlock> block_;
 };
 
-/// Everything that can run again does: no ban that weighs time against memory.
+/// Recomputes everything that can be recomputed: no ban that weighs time against memory.
 MinCutOptions without_bans();
 
 }  // namespace antegrad::testing

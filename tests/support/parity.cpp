@@ -18,7 +18,7 @@ std::vector<at::Tensor> gradients(const torch::nn::Module& module) {
 
 using Loss = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
 
-// One of the two that train side by side.
+// One of the two trainees.
 struct Runner {
   Trainee trainee;
   std::unique_ptr<torch::optim::Optimizer> optimizer;
@@ -81,7 +81,7 @@ void expect_training_parity(const std::function<Trainee()>& make,
 
 namespace {
 
-// What one call left behind.
+// The observable outcome of one call.
 struct Outcome {
   std::vector<at::Tensor> results;
   std::vector<at::Tensor> gradients;

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Compiled against eager, to the bit: training of a model, and single calls of a function.
+/// Compiled and eager, compared bit for bit: training of a model, and single calls of a function.
 
 #include <antegrad/antegrad.h>
 #include <torch/nn/module.h>
@@ -27,9 +27,9 @@ struct Batch {
   at::Tensor x, y;
 };
 
-/// Trains two trainees of one factory side by side, one compiled, and expects every step's loss,
-/// gradients, parameters, buffers and generator state to be equal to the bit, nothing to have run
-/// eagerly and no stand-in to be alive. `make` must build the same model each time it is called
+/// Trains two trainees of one factory side by side, one compiled. Expects in every step that loss,
+/// gradients, parameters, buffers and generator state are equal bit for bit, that nothing ran
+/// eagerly, and that no stand-in is alive. `make` must build the same model each time it is called
 /// after the same manual_seed; `batch(i)` gives the batch of step i. Both are moved to `device`;
 /// the optimizer is made after that.
 void expect_training_parity(const std::function<Trainee()>& make,

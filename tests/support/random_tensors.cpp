@@ -99,7 +99,7 @@ at::Tensor RandomTensors::relaid(const Shape& shape,
       }
       return make(base).permute(inverse);
     }
-    case 4: {  // a slice of something larger, perhaps with steps
+    case 4: {  // a slice of a larger tensor, possibly with steps
       Shape base = shape;
       const int64_t dim = integer(0, rank - 1), step = integer(1, 2), start = integer(0, 2);
       base[dim] = start + shape[dim] * step;
@@ -112,7 +112,7 @@ at::Tensor RandomTensors::relaid(const Shape& shape,
       }
       return make(base).expand(shape);
     }
-    case 6: {  // odd strides where they do not matter
+    case 6: {  // odd strides where they have no effect
       at::Tensor t = make(shape);
       Shape strides = t.strides().vec();
       for (int64_t i = 0; i < rank; ++i) {

@@ -1,9 +1,9 @@
 #pragma once
 
 /// \file
-/// Random tensors for tests that look at metadata: many shapes, dtypes and, above all, layouts
-/// (permuted, sliced, stepped, expanded, channels-last, odd strides in size-1 dimensions, offsets).
-/// Values are harmless: no zeros to divide by, floats in (0, 1).
+/// Random tensors for tests of metadata: many shapes, dtypes and, above all, layouts (permuted,
+/// sliced, stepped, expanded, channels-last, odd strides in size-1 dimensions, offsets). Values
+/// avoid division by zero; floats are in (0, 1).
 
 #include <ATen/core/Tensor.h>
 
@@ -46,7 +46,7 @@ class RandomTensors {
   at::Tensor contiguous(const Shape& shape, at::ScalarType dtype);
   /// int64 indices in [0, limit) in a random layout.
   at::Tensor indices(const Shape& shape, int64_t limit);
-  /// A CPU number as libtorch wraps it.
+  /// A CPU scalar that libtorch treats as a wrapped number.
   at::Tensor wrapped_number();
 
  private:

@@ -16,8 +16,8 @@
 namespace antegrad::testing {
 namespace {
 
-// The suites that compile with tested_options(). No option changes what other tests do, so that a
-// variant leaves them out.
+// The suites that compile with tested_options(). Variants skip all other tests, since no option
+// affects them.
 constexpr std::string_view kSuites[] = {
     // exact
     "Exact",
@@ -76,7 +76,7 @@ Sample wanted_sample() {
   return {part, parts};
 }
 
-// Keeps the list of suites complete.
+// Ensures that the list of suites is complete.
 class OnlyListedSuites final : public ::testing::EmptyTestEventListener {
   void OnTestStart(const ::testing::TestInfo& /*test*/) override { before_ = options_asked_for(); }
   void OnTestEnd(const ::testing::TestInfo& test) override {

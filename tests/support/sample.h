@@ -1,18 +1,18 @@
 #pragma once
 
 /// \file
-/// Which tests of a program run when it runs as a variant: with options that the environment
-/// chooses (ANTEGRAD_TEST_MIN_CUT and others, see options.h).
+/// Selects the tests of a program that runs as a variant: with options that the environment chooses
+/// (ANTEGRAD_TEST_MIN_CUT and others, see options.h).
 
 namespace antegrad::testing {
 
-/// Leaves those tests to run that the options change, and of these the sample that
-/// ANTEGRAD_TEST_SAMPLE names: "2/5" is the second of five parts. A test's part depends on its name
-/// alone, so it stays when other tests come or go. Says on stdout what runs. Without such options,
-/// or with a --gtest_filter, everything runs that would.
+/// Selects the tests that the options affect, and of these the sample that ANTEGRAD_TEST_SAMPLE
+/// names: "2/5" is the second of five parts. The part of a test depends only on its name, so adding
+/// or removing other tests does not move it. Prints the selection to stdout. Without such options,
+/// or with a --gtest_filter, all selected tests run.
 ///
-/// Must come after InitGoogleTest. From then on, a test that compiles with tested_options() fails
-/// when its suite is not in the list of those that options change.
+/// Must be called after InitGoogleTest. From then on, a test that compiles with tested_options()
+/// fails if its suite is not in the list of affected suites.
 void choose_tests();
 
 }  // namespace antegrad::testing

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Callables that save tensors, and their gradients: what tests of hooks on saved tensors share.
+/// Shared by tests of hooks on saved tensors: callables that save tensors, and their gradients.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randn.h>
@@ -14,7 +14,7 @@ namespace antegrad::testing {
 
 inline at::Tensor leaf(at::IntArrayRef sizes) { return at::randn(sizes).set_requires_grad(true); }
 
-/// Saves what sin, exp and tanh make, and the arguments.
+/// Saves the results of sin, exp and tanh, and the arguments.
 at::Tensor saving_chain(at::Tensor x, at::Tensor y);
 
 /// Two leaves of `rows` rows, the same at each call.
@@ -26,7 +26,7 @@ std::pair<at::Tensor, at::Tensor> two_results(at::Tensor x, at::Tensor y);
 std::vector<at::Tensor> several_passes(const TwoResults& function,
                                        const std::vector<at::Tensor>& xs);
 
-/// The length of the difference over the length of what is wanted.
+/// The norm of the difference divided by the norm of `wanted`.
 double relative_error(const std::vector<at::Tensor>& wanted, const std::vector<at::Tensor>& found);
 
 }  // namespace antegrad::testing

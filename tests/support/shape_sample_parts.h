@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What the tables of samples share.
+/// Shared helpers of the tables of samples.
 
 #include <ATen/ATen.h>
 
@@ -9,7 +9,7 @@
 
 namespace antegrad::testing {
 
-/// Sometimes None.
+/// The value, or sometimes None.
 inline c10::IValue maybe(RandomTensors& random, const c10::IValue& value) {
   return random.chance(0.25) ? c10::IValue() : value;
 }
@@ -31,12 +31,12 @@ inline Arguments joined(Arguments a, const Arguments& b) {
   return a;
 }
 
-/// A gradient of this shape: contiguous, or in some layout.
+/// A gradient of this shape, contiguous or in a random layout.
 inline at::Tensor gradient(RandomTensors& random, const at::Tensor& of) {
   return random.chance(0.5) ? at::ones_like(of) : random.tensor(of.sizes().vec(), of.scalar_type());
 }
 
-/// A dimension of a tensor of this rank, from the end or from the start.
+/// A dimension of a tensor of this rank, possibly counted from the end.
 inline int64_t any_dim(RandomTensors& random, int64_t rank) {
   const int64_t range = rank > 0 ? rank : 1;
   return random.integer(-range, range - 1);

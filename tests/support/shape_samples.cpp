@@ -10,7 +10,7 @@ namespace antegrad::testing {
 
 namespace {
 
-/// Arguments that the schema alone determines, filled from left to right.
+/// Arguments determined by the schema alone, filled from left to right.
 class FromSchema {
  public:
   FromSchema(const c10::FunctionSchema& schema, RandomTensors& random)
@@ -26,7 +26,7 @@ class FromSchema {
   }
 
  private:
-  /// Operands broadcast against each other; now and then one is a number or of another dtype.
+  /// An operand that broadcasts with the others; occasionally a number or of another dtype.
   at::Tensor operand() {
     if (random_.chance(0.05)) return random_.wrapped_number();
     const at::ScalarType dtype = random_.chance(0.8) ? dtype_ : random_.dtype();
@@ -113,7 +113,7 @@ class FromSchema {
   RandomTensors& random_;
   Shape shape_;
   at::ScalarType dtype_;
-  bool aligned_;  ///< operands of one shape, often of one layout
+  bool aligned_;  ///< operands of the same shape, often with the same layout
   at::Tensor previous_;
   Arguments values_;
 };
@@ -144,7 +144,7 @@ void describe(std::ostream& out, const c10::IValue& value) {
 
 namespace {
 
-/// The line of a table for the operator, null when there is none.
+/// The entry of the tables for the operator; null if there is none.
 const ArgumentsFunction* line_of(const c10::FunctionSchema& schema) {
   const std::string name = c10::toString(schema.operator_name());
   for (const ArgumentsTable* table :
@@ -165,7 +165,7 @@ bool has_samples(const c10::FunctionSchema& schema) {
     FromSchema(schema, random).make();
     return true;
   } catch (const c10::Error&) {
-    return false;  // an argument of a kind that has no rule
+    return false;  // an argument type without a rule
   }
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
 /// \file
-/// Random arguments for any operator that has a shape function. Most come from the schema alone,
-/// by the types and names of its arguments; operators whose arguments must fit together have a line
-/// in a table. A sample may be one that the operator refuses: then it is dropped.
+/// Random arguments for any operator that has a shape function. Most follow from the schema, by
+/// types and names of arguments. Operators whose arguments must fit together have an entry in a
+/// table. The operator may refuse a sample, which is then dropped.
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
@@ -21,12 +21,12 @@ using Arguments = std::vector<c10::IValue>;
 using ArgumentsFunction = std::function<Arguments(RandomTensors&)>;
 using ArgumentsTable = std::map<std::string, ArgumentsFunction>;
 
-/// Whether there is a line for the operator, or its schema alone says what its arguments may be.
+/// Whether the operator has a table entry, or its schema alone determines valid arguments.
 bool has_samples(const c10::FunctionSchema& schema);
-/// Arguments for `schema`, whose tensors must all be such as `random` makes.
+/// Arguments for `schema`. All tensors come from `random`.
 Arguments sample_arguments(const c10::FunctionSchema& schema, RandomTensors& random);
 
-/// Arguments that must fit together: views, products, factories.
+/// Operators whose arguments must fit together: views, products, factories.
 const ArgumentsTable& general_samples();
 /// Joining, gathering, scattering, advanced indexing.
 const ArgumentsTable& indexing_samples();
@@ -34,14 +34,15 @@ const ArgumentsTable& indexing_samples();
 const ArgumentsTable& layer_samples();
 /// Pooling, resampling, padding.
 const ArgumentsTable& image_samples();
-/// Special functions, distances, random numbers: arguments within their range.
+/// Special functions, distances, random numbers: arguments within the valid range.
 const ArgumentsTable& rare_samples();
 /// Embedding, losses and activations with more than one argument.
 const ArgumentsTable& loss_samples();
 /// Fused attention.
 const ArgumentsTable& attention_samples();
 
-/// For a failing test: dtypes, sizes and strides of tensors, values of the rest.
+/// Text for a failing test: dtypes, sizes and strides of tensors, and the values of other
+/// arguments.
 std::string describe(const Arguments& arguments);
 
 }  // namespace antegrad::testing

@@ -32,8 +32,8 @@ Arguments attention_backward(R& r) {
   return {gradient(r, out), a[0], a[1], a[2], out, logsumexp, a[3], a[4], a[5], a[6]};
 }
 
-// Fused attention on CUDA. Layouts are those that models make: heads beside the batch, heads inside
-// the sequence, and slices of one projection.
+// Fused attention on CUDA, with the layouts of models: heads next to the batch, heads inside the
+// sequence, and slices of one projection.
 
 struct CudaAttention {
   explicit CudaAttention(R& r) {

@@ -20,7 +20,7 @@ void add_options(R& r, Arguments& a) {
   a.push_back({});
 }
 
-/// Another shape of as many elements: neighbours merged, sizes split, ones put in.
+/// Another shape with the same number of elements: dimensions merged, split, or added.
 Shape reshaped(R& r, const Shape& shape) {
   Shape result;
   for (const int64_t size : shape) {
@@ -42,7 +42,7 @@ Arguments view(R& r) {
   return {t, reshaped(r, t.sizes().vec())};
 }
 
-/// A shape and strides that stay within `t`'s storage from its offset on.
+/// A shape and strides that stay within the storage of `t`, from its offset on.
 Arguments restrided(R& r, const at::Tensor& t) {
   const int64_t room =
       static_cast<int64_t>(t.storage().nbytes() / t.element_size()) - t.storage_offset();
@@ -107,7 +107,7 @@ Arguments unfold(R& r) {
   return {t, dim, r.integer(0, t.size(dim)), r.integer(1, 2)};
 }
 
-/// Factors of a product and, with `added`, what is added to it.
+/// Factors of a matrix product and, with `added`, the tensor added to it.
 Arguments product(R& r, Shape a, Shape b, const Shape* out) {
   const at::ScalarType dtype = r.chance(0.15) ? at::kLong : r.floating();
   Arguments result;
@@ -130,7 +130,7 @@ Arguments matrix_product(R& r, bool batched, bool added) {
   return product(r, a, b, added ? &out : nullptr);
 }
 
-/// A factor with rows or columns that begin at multiples of 16 bytes, as the kernels want them.
+/// A factor whose rows or columns start at multiples of 16 bytes, as the kernels require.
 at::Tensor aligned_factor(R& r, Shape shape, at::ScalarType dtype) {
   const bool columns = r.chance(0.5);
   if (columns) std::swap(shape.end()[-1], shape.end()[-2]);
@@ -254,7 +254,7 @@ Arguments triangle(R& r) {
 
 Arguments matrix(R& r) { return {any_tensor(r, 0, 2)}; }
 
-/// A layout and a copy of what it was made from: numbers in pairs.
+/// Metadata of a complex view and the real tensor that it is made from.
 Arguments pairs(R& r) {
   Shape shape = r.shape(0, 3);
   shape.push_back(2);
@@ -265,7 +265,7 @@ Arguments complex_numbers(R& r) {
   return {r.tensor(r.shape(0, 4), r.pick({at::kComplexFloat, at::kComplexDouble}))};
 }
 
-/// Limits, one or both of them a tensor; steps; with `base` that of a logarithm.
+/// Limits, one or both of them a tensor; the number of steps; with `base`, the base of a logarithm.
 Arguments spaced(R& r, bool first, bool second, bool base) {
   const auto limit = [&](bool tensor, double value) {
     return tensor ? c10::IValue(at::full({}, value, r.pick({at::kFloat, at::kDouble})))

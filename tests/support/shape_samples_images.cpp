@@ -9,7 +9,7 @@ namespace {
 
 using R = RandomTensors;
 
-/// Channels and `spatial` dimensions, perhaps batched.
+/// An image with channels and `spatial` dimensions, sometimes batched.
 at::Tensor image(R& r, size_t spatial = 2, int64_t smallest = 3) {
   Shape shape = r.full_shape(1, 2);
   for (size_t i = 0; i < spatial; ++i) shape.push_back(r.integer(smallest, 6));
@@ -28,7 +28,7 @@ Shape numbers(R& r, size_t count, int64_t low, int64_t high) {
   return shape;
 }
 
-/// A call of the operator itself: what a backward needs of the forward.
+/// Calls the operator itself: its backward needs the results.
 std::vector<at::Tensor> outputs_of(const char* op, const Arguments& arguments) {
   std::vector<c10::IValue> stack = arguments;
   c10::Dispatcher::singleton().findSchemaOrThrow(op, "").callBoxed(stack);

@@ -92,7 +92,7 @@ Arguments index_put(R& r) {
   return {self, index_lists(r, self), r.tensor({}, at::kFloat), r.chance(0.5)};
 }
 
-/// self and the source that a view of it takes.
+/// A tensor and a source that fits to a view of it.
 Arguments scattered(R& r, const std::function<at::Tensor(const at::Tensor&, Arguments&)>& viewed) {
   const at::ScalarType dtype = r.dtype();
   const at::Tensor self = r.tensor(r.full_shape(2, 4), dtype);
@@ -130,7 +130,7 @@ Arguments as_strided_scatter(R& r) {
   return {self, r.tensor({1}, dtype), Shape{1}, Shape{1}, c10::IValue()};
 }
 
-/// The gradient of a view of a tensor of random sizes, those sizes, and what makes the view.
+/// The gradient of a view of a tensor of random sizes, those sizes, and the arguments of the view.
 Arguments view_backward(R& r, const std::function<at::Tensor(const at::Tensor&)>& viewed,
                         Arguments rest) {
   const Shape shape = r.full_shape(2, 4);

@@ -9,7 +9,7 @@ namespace {
 
 using R = RandomTensors;
 
-/// The dtype of parameters: the input's, or float beside a narrow input.
+/// The dtype of parameters: the input's, or float for a low-precision input.
 at::ScalarType parameter_dtype(R& r, at::ScalarType input) {
   return input == at::kBFloat16 && r.chance(0.5) ? at::kFloat : input;
 }
@@ -148,7 +148,8 @@ Arguments batch_norm_backward(R& r, bool reserve) {
   return a;
 }
 
-/// What at::batch_norm hands to cuDNN: contiguous in some format, parameters in float.
+/// Arguments as at::batch_norm passes them to cuDNN: contiguous in some format, with float
+/// parameters.
 Arguments cudnn_batch_norm(R& r) {
   const Shape shape = joined({r.integer(1, 3), r.integer(1, 40)}, r.full_shape(1, 2));
   at::Tensor input = r.contiguous(shape, r.pick({at::kFloat, at::kHalf, at::kBFloat16}));

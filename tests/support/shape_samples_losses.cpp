@@ -116,12 +116,12 @@ Arguments embedding_bag_weights_backward(R& r) {
   const auto [out, bag, size, most] =
       at::_embedding_bag(a[0].toTensor(), a[1].toTensor(), a[2].toTensor(), false, 0, false,
                          a[6].toTensor(), a[7].toBool(), a[8].toInt());
-  // The kernel looks at the bag of each index.
+  // The kernel reads the bag of each index.
   const at::Tensor bags = bag.numel() > 0 ? bag : at::zeros_like(a[1].toTensor());
   return {at::ones_like(out), a[0], a[1], a[2], bags, int64_t{0}, a[8]};
 }
 
-/// self of classes, perhaps in rows, and a target.
+/// self with one column per class, sometimes several rows, and a target.
 Arguments margin_loss(R& r, bool labels) {
   const int64_t rows = r.integer(1, 3), classes = r.integer(1, 4);
   const bool batched = r.chance(0.7);

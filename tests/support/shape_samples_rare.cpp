@@ -12,7 +12,7 @@ namespace {
 
 using R = RandomTensors;
 
-/// Tensors that broadcast, of one dtype.
+/// Tensors of one dtype that broadcast.
 Arguments alike(R& r, at::ScalarType dtype) {
   const Shape shape = r.shape();
   return {r.tensor(r.narrowed(shape), dtype), r.tensor(shape, dtype)};
@@ -20,7 +20,7 @@ Arguments alike(R& r, at::ScalarType dtype) {
 
 // ---- Distances ---------------------------------------------------------------------------------
 
-/// Batches of rows with as many columns.
+/// Batches of rows with the same number of columns.
 Arguments batches_of_rows(R& r, at::ScalarType dtype, bool one_batch) {
   const Shape outer = r.shape(0, 2);
   const int64_t columns = r.integer(1, 4);
@@ -121,14 +121,14 @@ Arguments normal(R& r) {
 
 // ---- Our own -----------------------------------------------------------------------------------
 
-/// A tensor that fills one block of memory, and where to.
+/// A tensor that fills one block of memory, and the place to offload it to.
 Arguments offload(R& r) {
   const at::Tensor t = r.contiguous(r.full_shape(0, 4), r.dtype());
   return {t.dim() > 1 && r.chance(0.5) ? t.transpose(0, 1) : t, int64_t{0},
           std::filesystem::temp_directory_path().string()};
 }
 
-/// A handle and what it stands for.
+/// A handle and the metadata of its tensor.
 Arguments fetch(R& r) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::offload", "");
   Arguments stack = offload(r);

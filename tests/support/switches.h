@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The boolean options of the minimum cut, for tests that turn them at random.
+/// The boolean options of the minimum cut, for tests that set them at random.
 
 #include <string>
 #include <utility>

@@ -1,23 +1,23 @@
-"""Writes graphs in their textual form (docs/graph-format.md), in the very layout of src/graph/text.cpp.
+"""Writes graphs in their textual form (docs/graph-format.md), in the exact layout of src/graph/text.cpp.
 
-The form has numbers for values and no names; names are written as comments.
+The form identifies values by numbers; names are written as comments.
 """
 
 import dataclasses
 
 RECORD_COLUMN = 36  # where the record of an input starts
 NODE_ID_COLUMN = 88  # where the id of a node starts, unless its line is longer
-TOKEN = "token"  # what a value is that is no Tensor
+TOKEN = "token"  # the metadata of a value that is not a tensor
 
 
 class Unsupported(Exception):
-    """What is asked for, and neither the textual form nor the tool can say."""
+    """A graph that the textual form or this tool cannot express."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-    """Metadata of a tensor, and what else is written of it. `storage`: a key that values of one storage share; None
-    stands for a storage of its own."""
+    """Metadata of a tensor as written to the text. `storage`: a key that values with the same storage share; None
+    for a storage of its own."""
 
     dtype: str
     sizes: tuple
@@ -87,12 +87,12 @@ class Writer:
         return value
 
     def input_tokens(self, generators):
-        """Behind the primals and before the tangents: one for each generator."""
+        """Adds a token for each generator, after the primals and before the tangents."""
         for index, generator in enumerate(generators):
             self.tokens[generator] = self.input(TOKEN, f"generator {index}")
 
     def node(self, op, arguments, outputs, phase, name, generator=None):
-        """A call with the texts of its arguments and the metadata of its outputs, None for one that is undefined.
+        """Adds a call with the texts of its arguments and the metadata of its outputs, None for an undefined one.
         Returns the values of the outputs."""
         if phase != self.phase:
             self.phase = phase

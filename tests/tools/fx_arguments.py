@@ -1,4 +1,4 @@
-"""Arguments of dispatcher operators in the reference's graphs, as our textual form writes them."""
+"""Converts arguments of operators in AOTAutograd's graphs to our textual form."""
 
 import json
 
@@ -16,7 +16,7 @@ WRAPPED = {bool: "bool", int: "i64", float: "f64", complex: "c128"}  # dtypes of
 
 
 def arguments(node, values):
-    """One text for each argument of the schema, with its name where the form has one. `values`: by fx node."""
+    """One text for each argument of the schema, with its name if the form has one. `values`: by fx node."""
     schema = node.target._schema
     given = dict(zip((argument.name for argument in schema.arguments), node.args), **node.kwargs)
     texts = []
@@ -28,7 +28,7 @@ def arguments(node, values):
 
 
 def text_of(kind, length, value, values):
-    """`length`: of a list that may be given as one number, or None."""
+    """`length`: the length of a list that may be given as one number, or None."""
     if kind.startswith("Optional["):
         kind = kind[len("Optional["):-1]
     if value is None:

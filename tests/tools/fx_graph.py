@@ -1,4 +1,4 @@
-"""From the reference's joint graph (torch.fx) to our textual form."""
+"""Converts AOTAutograd's joint graph (torch.fx) to our textual form."""
 
 import operator
 
@@ -7,7 +7,7 @@ from agraph import Tensor, Unsupported, Writer
 from fx_arguments import DTYPES, arguments
 from torch._functorch._aot_autograd import descriptors
 
-# Tagged as random for the sake of its signature: it refuses to drop out.
+# Tagged as random because of its signature, but it does not support dropout.
 DRAWS_NOTHING = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default}
 
 # In our order: results, then written inputs.
@@ -15,13 +15,13 @@ FORWARD_OUTPUTS = (descriptors.PlainAOTOutput, descriptors.InputMutationAOTOutpu
 
 
 def convert(name, joint):
-    """The graph, collected in a Writer, and by fx node the value that it is."""
+    """The graph, collected in a Writer, and the value of each fx node."""
     graph = joint.module.graph
     converter = Converter(Writer(name), joint)
     placeholders = graph.find_nodes(op="placeholder")
     tangents = [node for node in placeholders if isinstance(node.meta["desc"], descriptors.TangentAOTInput)]
     outputs = [(output, node) for output, node in zip(graph.output_node().meta["desc"], graph.output_node().args[0])
-               if output is not None]  # the gradient of what needs none
+               if output is not None]  # the gradient of an input that does not require one
     for output, _ in outputs:
         if not isinstance(output, (*FORWARD_OUTPUTS, descriptors.GradAOTOutput)):
             raise Unsupported(f"expected results, written inputs and gradients, found {output.expr()}")
@@ -47,7 +47,7 @@ def meta_of(tensor):
 
 
 def returned(node):
-    """The tensors that a call returns, None where one is undefined."""
+    """The tensors that a call returns, None for an undefined one."""
     value = node.meta["val"]
     tensors = list(value) if isinstance(value, (tuple, list)) else [value]
     if not tensors or not all(tensor is None or isinstance(tensor, torch.Tensor) for tensor in tensors):
@@ -60,7 +60,7 @@ def device_of(node):
 
 
 def is_random(node):
-    """Draws from a generator."""
+    """Whether a node draws from a generator."""
     if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
         raise Unsupported(f"expected operators of the dispatcher that write nothing, found {node.target}")
     return torch.Tag.nondeterministic_seeded in node.target.tags and node.target not in DRAWS_NOTHING
@@ -107,8 +107,8 @@ class Converter:
             self.values[node] = self.writer.input(meta_of(node.meta["val"]), f"tangent {position}", node.name)
 
     def add_call(self, node):
-        """Operators with several outputs are followed by a `getitem` for each that is used; these become the
-        outputs' names."""
+        """Operators with several outputs are followed by a `getitem` for each used output, which gives the output
+        its name."""
         tensors = returned(node)
         single = isinstance(node.meta["val"], torch.Tensor)
         named = [[] for _ in tensors]

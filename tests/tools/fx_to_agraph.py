@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Joint graphs of the reference, PyTorch's AOTAutograd, in our textual form, with what its partitioners save.
+"""Writes joint graphs of PyTorch's AOTAutograd in our textual form, with the values that its partitioners save.
 
     fx_to_agraph.py list                                    the built-in models
     fx_to_agraph.py model gpt mine:small --out DIR          built-in models, or a function in a module of yours that
@@ -24,8 +24,8 @@ from small_models import MODELS
 
 
 def convert_model(name, asked=DEFAULTS):
-    """What `write` takes: the graph as a Writer, the name of the reference, and for each partitioner with its options
-    the values that it saves, by name."""
+    """The arguments of `write`: the graph as a Writer, the name of the reference, and for each partitioner with its options
+    the names of the values that it saves."""
     torch.manual_seed(0)
     made = model_of(name)()
     try:

@@ -1,4 +1,4 @@
-"""Runs the reference, PyTorch's AOTAutograd: the joint graph of a model and what its partitioners save."""
+"""Runs PyTorch's AOTAutograd: the joint graph of a model, and the values that its partitioners save."""
 
 import contextlib
 import copy
@@ -19,7 +19,7 @@ class Partitioner:
     options: dict  # of torch._functorch.config
 
     def saved(self, joint, inputs, **keywords):
-        """Names of the nodes whose values the forward hands to the backward."""
+        """Names of the nodes whose values the forward saves for the backward."""
         with torch._functorch.config.patch(self.options):
             forward, _ = getattr(partitioners, self.name)(copy_of(joint), inputs, **keywords)
         return [node.name for node in forward.graph.output_node().args[0][keywords["num_fwd_outputs"]:]]
@@ -30,7 +30,7 @@ def min_cut(**options):
 
 
 DEFAULTS = (Partitioner("default_partition", {}), min_cut())
-# The minimum cut with rules turned off and on.
+# The minimum cut with rules switched off and on.
 VARIANTS = (
     min_cut(aggressive_recomputation=True),
     min_cut(ban_recompute_used_far_apart=False),
@@ -50,7 +50,7 @@ VARIANTS = (
 
 
 def copy_of(module):
-    """With a graph of its own, since partitioners change it."""
+    """Runs a partitioner on a copy of the graph, since it changes the graph."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's own classes
         return torch.fx.GraphModule(module, copy.deepcopy(module.graph))
@@ -88,8 +88,8 @@ def capture(model, args, asked=DEFAULTS):
 
 
 def parameters_of(joint):
-    """Positions of parameters and buffers, which are free to save. torch.compile tells them too; a module that comes
-    without it leaves them out."""
+    """Positions of parameters and buffers, which are free to save. torch.compile passes them too; without it, a module
+    has none."""
     kinds = descriptors.ParamAOTInput, descriptors.BufferAOTInput
     placeholders = joint.graph.find_nodes(op="placeholder")
     return [index for index, node in enumerate(placeholders) if isinstance(node.meta["desc"], kinds)]

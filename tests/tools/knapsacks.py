@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Random knapsacks with what the reference's solvers keep of them.
+"""Random knapsacks, with the items that AOTAutograd's solvers keep.
 
     knapsacks.py --out tests/data/knapsacks.json
 
-One object a line: `weights` in bytes, `values`, `range` (the bytes that a budget of 1 stands for), `ratio`, and the items
-that `dp` and `greedy` of torch._functorch._activation_checkpointing.knapsack keep. Values are whole and small, so that the
-reference's sums in single precision are exact. Left out are those where its sums of weights are a rounding away from the
-capacity.
+One object per line: `weights` in bytes, `values`, `range` (the bytes of a budget of 1), `ratio`, and the items that `dp` and
+`greedy` of torch._functorch._activation_checkpointing.knapsack keep. Values are small integers, so that AOTAutograd's sums in
+single precision are exact. Knapsacks whose sums of weights are within a rounding error of the capacity are left out.
 """
 
 import argparse

@@ -147,7 +147,7 @@ class BertBlock(nn.Module):
 
 
 class Bert(nn.Module):
-    """Attention written out, with dropout in it and a padding mask; norms behind the blocks. Returns two results."""
+    """Attention written out, with dropout and a padding mask; norms after the blocks. Returns two results."""
 
     def __init__(self, depth=2, width=64, count=4, words=256, length=32):
         super().__init__()
@@ -191,7 +191,7 @@ class ResNet(nn.Module):
 
 
 class UNet(nn.Module):
-    """Convolutions down and up again, with connections across."""
+    """Convolutions down and up again, with skip connections."""
 
     def __init__(self):
         super().__init__()

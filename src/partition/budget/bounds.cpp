@@ -101,7 +101,7 @@ Bounds::Bounds(const Problem& problem)
                    [&](int32_t a, int32_t b) { return prices_[a] < prices_[b]; });
 }
 
-/// Whatever reads the value has been looked at.
+/// Requires that all readers of the value were visited.
 void Bounds::find_needs(int32_t value) {
   Need need = direct_[value];
   for (const int32_t reader : problem_.readers[value]) {
@@ -152,7 +152,7 @@ void Bounds::hold_values(const Plan& decided) {
       const Need& need = needs_[v];
       const Choice choice = decided[v];
       gap_of_[v] = {v, 0, -1};
-      Key end = o - 1;  // of its life in the forward
+      Key end = o - 1;  // end of its life in the forward
       if (forward) {
         end = value.written_back ? forward_count_ : o;
         for (const int32_t reader : problem_.readers[v]) {
@@ -175,7 +175,7 @@ void Bounds::hold_values(const Plan& decided) {
           if (run >= begin && run <= need.last_sure) continue;
         }
       }
-      // What an operation makes besides is there while it runs.
+      // Other outputs of an operation live while it runs.
       if (run >= 0) hold(run, run, value.bytes);
     }
   }
@@ -191,8 +191,8 @@ int64_t Bounds::extra_of_runs() const {
   return extra;
 }
 
-/// Where not all open values fit beside each other, those that cost least for their bytes run
-/// again, at least: the most that this takes at one step.
+/// If the open values do not all fit at the same time, at least the cheapest ones per byte must be
+/// recomputed. Returns the time of this, at the step where it is largest.
 int64_t Bounds::extra_to_fit(int64_t budget) {
   filled_.assign(live_.size() + 1, 0);
   gaps_.clear();
@@ -209,7 +209,7 @@ int64_t Bounds::extra_to_fit(int64_t budget) {
     filled += filled_[key];
     int64_t over = live_[key] + filled - budget;
     if (!steps_[key] || over <= 0) continue;
-    // What runs again anyway, or not in the forward, costs nothing.
+    // Operations that are recomputed anyway, or that are not in the forward, cost nothing.
     const auto each = [&](bool costs, auto take) {
       for (const Gap& gap : gaps_) {
         if (key < gap.begin || key > gap.end) continue;
@@ -230,7 +230,7 @@ int64_t Bounds::extra_to_fit(int64_t budget) {
     }
     most = std::max(most, time);
   }
-  // Sums of products: rounded down by more than their error.
+  // Sums of products: rounded down by more than their rounding error.
   return std::max<int64_t>(0, static_cast<int64_t>(most * (1 - 1e-9)) - 1);
 }
 

@@ -5,7 +5,7 @@
 namespace antegrad::budget {
 
 Candidates::Candidates(const Problem& problem) {
-  // Only what the backward reads, or what that is computed from, is worth deciding.
+  // Only values that the backward reads, and those that they depend on, need a decision.
   std::vector<bool> matters(problem.values.size(), false);
   const auto count = static_cast<int32_t>(problem.operations.size());
   needed_items(count, problem.reads, matters, [&](int32_t o) {

@@ -18,7 +18,7 @@ class Places {
     }
   }
 
-  /// What is kept with that many segments.
+  /// The values kept with this number of segments.
   std::vector<int32_t> kept(int32_t segments) const {
     const int32_t length = problem_.forward_count / segments;
     std::vector<int64_t> bytes;
@@ -69,7 +69,7 @@ class Places {
   const Problem& problem_;
   const Candidates& candidates_;
   Crossing crossing_;
-  std::vector<int64_t> until_;  // time of the forward up to there
+  std::vector<int64_t> until_;  // cumulative time of the forward
 };
 
 }  // namespace
@@ -95,7 +95,7 @@ std::vector<Plan> checkpoint_plans(const Problem& problem, const Candidates& can
     }
     for (Plan& plan : cuts.sweep(bytes, depth)) plans.push_back(std::move(plan));
     plans.push_back(only);
-    // All that comes after the last place is needed at once: keep it.
+    // Everything after the last cut point is needed at once, so it is kept.
     for (const int32_t value : candidates.values()) {
       const bool after = problem.value(value).maker > last;
       if (after && problem.is_read_in_backward(value)) only[value] = kSave;

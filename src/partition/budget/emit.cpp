@@ -9,7 +9,7 @@
 namespace antegrad::budget {
 namespace {
 
-/// Appends when a value is forgotten: after each slot that made or used it and that no other use
+/// Records where a value is dropped: after each slot that produced or used it, unless another use
 /// follows soon.
 void forget(const Graph& joint, const Timetable& timetable, int32_t value, int32_t window,
             std::vector<std::pair<int32_t, ValueId>>& forgotten) {
@@ -33,7 +33,7 @@ Partition emit(Graph joint, const Timetable& timetable) {
   const Plan& plan = timetable.plan();
   IdMap<ValueId, bool> saved(joint.values.size(), false);
   for (const ValueId id : saved.ids()) {
-    saved[id] = joint.value(id).kind == ValueKind::token;  // states of draws that run again
+    saved[id] = joint.value(id).kind == ValueKind::token;  // states of repeated draws
   }
   for (const Input& input : joint.inputs) saved[input.value] = true;
   Schedule schedule;

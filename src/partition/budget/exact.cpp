@@ -14,7 +14,7 @@ namespace antegrad::budget {
 namespace {
 
 constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
-/// How many values are tried before one is branched on.
+/// The number of values tried before branching on one.
 constexpr size_t kTried = 12;
 
 enum class Goal : uint8_t { least_time, least_peak };
@@ -68,7 +68,7 @@ class Solver {
     return found;
   }
 
-  /// How much of what is left a decision takes, from 0 to 1.
+  /// How much of the remaining search a decision settles, from 0 to 1.
   double progress(const Bound& from, const Bound& to) const {
     if (is_hopeless(to)) return 1;
     const auto share = [](int64_t more, int64_t room) {
@@ -87,7 +87,7 @@ class Solver {
     }
     const Bound here = bound();
     if (is_hopeless(here)) return;
-    // Those that every plan needs first, the largest of them first.
+    // Values that every plan needs come first, the largest of them in front.
     std::vector<int32_t> open;
     for (const int32_t v : choices_) {
       if (plan_[v] == kOpen && bounds_.may_be_needed(v)) open.push_back(v);
@@ -110,7 +110,7 @@ class Solver {
       best = score;
       chosen = v;
       first = a <= b ? kSave : kRecompute;
-      if (std::max(a, b) == 1) break;  // the other one is the only way
+      if (std::max(a, b) == 1) break;  // only the other choice is possible
     }
     for (const Choice choice : {first, first == kSave ? kRecompute : kSave}) {
       plan_[chosen] = choice;
@@ -119,7 +119,7 @@ class Solver {
     plan_[chosen] = kOpen;
   }
 
-  /// What is open now is needed by none.
+  /// No operation needs the values that are still open.
   void finish() {
     Plan plan = plan_;
     std::replace(plan.begin(), plan.end(), kOpen, kRecompute);
@@ -131,11 +131,11 @@ class Solver {
   const Problem& problem_;
   Goal goal_;
   int64_t limit_;
-  int64_t budget_;             ///< plans have at most this peak
-  int64_t most_extra_ = kAny;  ///< and take at most that much more
+  int64_t budget_;             ///< upper limit of the peak of plans
+  int64_t most_extra_ = kAny;  ///< upper limit of their additional time
   Bounds bounds_;
   Simulator simulator_;
-  std::vector<int32_t> choices_;  ///< the largest first
+  std::vector<int32_t> choices_;  ///< largest first
   Plan plan_;
   std::optional<PlanPoint> best_;
   int64_t measured_ = 0;

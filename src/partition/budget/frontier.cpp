@@ -16,13 +16,13 @@
 namespace antegrad::budget {
 namespace {
 
-/// With more values to decide nothing is proven within such limits.
+/// With more values to decide, a proof cannot finish within the limits.
 constexpr size_t kMostToProve = 64;
-/// Budgets for which a proof is tried.
+/// The number of budgets for which a proof is attempted.
 constexpr int64_t kProofs = 128;
 
-/// How much is tried. Limits of single searches count measurements; those of all of them together
-/// count Simulator::work(), about 30 ns each.
+/// Limits of the search. Those of single searches count measurements. Those of all searches
+/// together count Simulator::work(), in units of about 30 ns.
 struct Recipe {
   int sweep_depth;
   int checkpoint_depth;
@@ -35,7 +35,7 @@ struct Recipe {
   int pushes;
   std::vector<Choice> windows;
   int64_t work;
-  int64_t proofs;  ///< bounds of partial plans, for a graph of a hundred operations
+  int64_t proofs;  ///< bounds of partial plans, for a graph of 100 operations
 };
 
 const Recipe kQuick{
@@ -110,7 +110,7 @@ class Builder {
     return std::move(frontier_);
   }
 
-  /// Large graphs get more, but not in proportion.
+  /// Large graphs get more work, but less than in proportion.
   double work_of(const Recipe& recipe) const {
     const double size = std::clamp(static_cast<double>(problem_.values.size()) / 600, 1.0, 4.0);
     return size * static_cast<double>(recipe.work);
@@ -120,15 +120,15 @@ class Builder {
     if (options_.progress) options_.progress(done);
   }
 
-  /// Recipes may leave work undone, and what comes before them counts too: an estimate that only
+  /// Reports progress. Recipes may skip work, and earlier work counts too, so the estimate only
   /// grows.
   void tell() const { tell(std::min(1.0, static_cast<double>(simulator_.work()) / work_ahead_)); }
 
-  /// Budgets from the floor to the eager peak, each the same factor above the one before.
+  /// Budgets from the floor to the eager peak, in geometric steps.
   void make_ladder() {
     const double low = static_cast<double>(std::max<int64_t>(frontier_.floor, 1));
     const double high = static_cast<double>(frontier_.eager_peak);
-    // Large graphs have fewer rungs: each costs more.
+    // Large graphs have fewer rungs, since each costs more.
     const auto rungs = static_cast<int32_t>(std::clamp<size_t>(
         size_t{600} * recipe_->rungs / std::max<size_t>(problem_.values.size(), 1), 12,
         recipe_->rungs));
@@ -139,7 +139,7 @@ class Builder {
     ladder_.erase(std::unique(ladder_.begin(), ladder_.end()), ladder_.end());
   }
 
-  /// Plans to start from.
+  /// Collects plans to start from.
   void collect(Search& search) {
     PriceCuts cuts(problem_);
     family_ = cuts.sweep(cuts.bytes(), recipe_->sweep_depth);
@@ -160,7 +160,7 @@ class Builder {
     for (const Plan& plan : family_) search.start(plan, frontier_.eager_peak);
   }
 
-  /// Whether plans choose what is packed.
+  /// Whether plans may choose to pack values.
   bool may_pack() const {
     return std::any_of(problem_.values.begin(), problem_.values.end(), [](const Value& value) {
       return value.packing_count > 0 && !value.always_packed;
@@ -174,7 +174,8 @@ class Builder {
     return plain;
   }
 
-  /// Answers are never worse than those of another frontier, with less effort or fewer choices.
+  /// Starts from the plans of another frontier, with less effort or fewer choices, so that answers
+  /// are never worse than its own.
   void start_with(const Frontier& other) {
     for (const PlanPoint& point : other.archive.points()) {
       frontier_.archive.offer({point.peak, point.extra, 0}, *point.plan);
@@ -182,7 +183,7 @@ class Builder {
     frontier_.measured += other.measured;
   }
 
-  /// The same plans with all that they save packed, in each way.
+  /// Adds the same plans with all saved values packed, in each way.
   void add_packed() {
     std::set<Choice> ways;
     for (const int32_t value : candidates_.values()) {
@@ -202,8 +203,8 @@ class Builder {
     }
   }
 
-  /// Greedy descents: one that goes on from rung to rung, and one from the best that is known at
-  /// each.
+  /// Greedy descents: one that continues from rung to rung, and one from the best known plan at
+  /// each rung.
   void climb_down(Search& search) {
     search.start(eager_, frontier_.eager_peak);
     Plan plan = eager_;
@@ -234,7 +235,7 @@ class Builder {
     search.exchange(recipe_->exchange_limit);
   }
 
-  /// From the smallest plan that is known to still smaller ones, until none comes.
+  /// Searches smaller plans from the smallest known one, until none is found.
   void push_floor(Search& search) {
     for (int round = 0; round < recipe_->pushes; ++round) {
       tell();
@@ -250,7 +251,8 @@ class Builder {
     }
   }
 
-  /// Near the smallest peaks: values that ran again do not wait for late uses, but run once more.
+  /// Near the smallest peaks: a recomputed value is dropped and recomputed again instead of waiting
+  /// for a late use.
   void forget(Search& search) {
     for (const Choice window : recipe_->windows) {
       search.set_window(window);
@@ -277,7 +279,7 @@ class Builder {
     search.set_window(0);
   }
 
-  /// Where neighbours on the frontier are far apart in time: looks for plans between them.
+  /// Searches for plans between neighbours on the frontier that are far apart in time.
   void fill_gaps(Search& search) {
     std::set<int64_t> tried;
     while (!search.is_spent()) {
@@ -303,10 +305,10 @@ class Builder {
     }
   }
 
-  /// Small graphs are solved: from the largest peak down, the fastest plan, and where there is none
-  /// faster for still less, on from there.
+  /// Solves small graphs exactly. Starts at the largest peak and finds the fastest plan; then
+  /// continues with smaller peaks.
   void prove() {
-    // Bounds do not know of packings.
+    // Bounds do not support packings.
     if (candidates_.values().size() > kMostToProve || !problem_.packings.empty()) return;
     const auto sides = static_cast<double>(problem_.forward_count) * problem_.backward_count();
     int64_t left =

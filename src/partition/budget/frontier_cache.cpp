@@ -33,7 +33,7 @@ class Cache {
 
  private:
   std::mutex mutex_;
-  std::list<Kept> kept_;  // the last that was asked for first
+  std::list<Kept> kept_;  // most recently used first
 };
 
 Cache& cache() {

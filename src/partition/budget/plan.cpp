@@ -20,8 +20,8 @@ int64_t kept_bytes(const Problem& problem, int32_t value, Choice choice) {
 }
 
 Plan eager_plan(const Problem& problem) {
-  // What no result needs runs in the backward, where it was captured: it is not saved, and what it
-  // reads is.
+  // An operation that no result needs runs in the backward, where it was captured. Its outputs are
+  // not saved, but its inputs are.
   const auto in_forward = [&](int32_t operation) {
     return operation < problem.forward_count && problem.operation(operation).required;
   };

@@ -6,7 +6,7 @@
 namespace antegrad::budget {
 namespace {
 
-constexpr double kLowestPrice = 1e-4;  // picoseconds a byte
+constexpr double kLowestPrice = 1e-4;  // picoseconds per byte
 constexpr double kHighestPrice = 1e10;
 
 }  // namespace
@@ -73,7 +73,7 @@ PriceCuts::Way PriceCuts::best_way(int32_t value, double price,
 }
 
 PriceCuts::Cut PriceCuts::solve(double price, const std::vector<int64_t>& bytes) {
-  // Saving never costs more than computing everything again.
+  // Saving never costs more than recomputing everything.
   const auto most = static_cast<double>(problem_.time + 1);
   for (const auto& [edge, value] : priced_) {
     const double cost = std::min(most, best_way(value, price, bytes).cost);
@@ -108,7 +108,7 @@ Plan PriceCuts::cut(double price, const std::vector<int64_t>& bytes) {
   return solve(price, bytes).plan;
 }
 
-/// Looks where the two plans cost the same: what is cheaper there lies between them.
+/// Searches at the price where both plans cost the same: any cheaper plan there lies between them.
 void PriceCuts::between(const Cut& low, const Cut& high, const std::vector<int64_t>& bytes,
                         int depth, std::vector<Plan>& plans) {
   if (depth == 0 || high.saved >= low.saved || high.time <= low.time) return;

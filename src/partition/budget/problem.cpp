@@ -13,7 +13,7 @@
 namespace antegrad::budget {
 namespace {
 
-/// What of the joint graph has a place in the problem.
+/// Translates the relevant part of the joint graph into a problem.
 class Maker {
  public:
   Maker(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
@@ -38,7 +38,7 @@ class Maker {
  private:
   bool is_token(ValueId id) const { return joint_.value(id).kind == ValueKind::token; }
 
-  /// The value that stands for this one: the base of a view.
+  /// The value that represents this one: the base of a view.
   ValueId base(ValueId id) const {
     const Value& value = joint_.value(id);
     return value.kind == ValueKind::tensor ? ValueId(value.storage) : id;
@@ -104,7 +104,7 @@ class Maker {
     }
   }
 
-  /// Bytes of the states that a node draws from.
+  /// Bytes of the generator states that a node draws from.
   int64_t states(const Node& node) const {
     int64_t sum = 0;
     for (const ValueId token : node.token_inputs()) {
@@ -147,7 +147,7 @@ class Maker {
     }
   }
 
-  /// Those that are smaller; all, where there is no choice.
+  /// Adds the packings that reduce bytes, or all if packing is not a choice.
   void add_packings() {
     for (const Packings::Entry& entry : packings_.entries) {
       if (!of_value_.contains(entry.value)) {
@@ -205,7 +205,7 @@ class Maker {
   const Packings& packings_;
   Problem problem_;
   IdMap<ValueId, int32_t> generator_of_;
-  IdMap<ValueId, bool> depends_;      // on a tangent
+  IdMap<ValueId, bool> depends_;      // depends on a tangent
   std::vector<bool> backward_;        // by node
   IdMap<ValueId, int32_t> of_value_;  // value of the problem; -1: free, or a view
   std::vector<int32_t> read_;

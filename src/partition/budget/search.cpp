@@ -7,7 +7,7 @@
 namespace antegrad::budget {
 namespace {
 
-/// What is dropped for one value more, at most.
+/// The number of values to drop for one additional value, at most.
 constexpr int kMostTries = 12;
 
 bool is_within(const Measure& measure) { return measure.excess <= 0; }
@@ -39,7 +39,7 @@ Measure Search::start(const Plan& plan, int64_t budget) {
   return measure;
 }
 
-/// Other ways than now to pack what is kept.
+/// The other ways to pack a kept value.
 template <class Each>
 void Search::for_each_packing(int32_t value, Each each) const {
   for (const Packing& packing : simulator_.problem().choosable_packings(value)) {
@@ -56,7 +56,7 @@ void Search::for_each_alternative(int32_t value, Each each) const {
   for_each_packing(value, each);
 }
 
-/// Excess that a change takes away, for the time that it takes more. Not above 0: of no use.
+/// The reduction of the excess per added time. A change with a score of 0 or below is useless.
 double Search::score(const Measure& measure) const {
   const Measure now = simulator_.measure();
   const double less = now.excess - measure.excess;
@@ -65,7 +65,7 @@ double Search::score(const Measure& measure) const {
   return more <= 0 ? 1e20 + less : less / (more + 1000);
 }
 
-/// When no single change helps: saves all that is alive at one place of the forward.
+/// Used if no single change helps: saves all values alive at one position of the forward.
 bool Search::save_a_crossing() {
   double best = 0;
   std::vector<Change> chosen;
@@ -103,7 +103,7 @@ bool Search::descend(int64_t limit) {
       if (!save_a_crossing()) return false;
       continue;
     }
-    // Scores are looked at anew only when they come first.
+    // Scores are updated lazily, when a move reaches the front.
     std::priority_queue<Move> queue(std::less<Move>(), std::move(moves));
     while (!queue.empty() && !is_within(simulator_.measure()) && goes_on(end)) {
       Move move = queue.top();
@@ -128,7 +128,7 @@ void Search::use_room(int64_t limit) {
     return is_within(measure) ? simulator_.measure().extra - measure.extra : int64_t{-1};
   };
   for (int round = 0; round < 3 && goes_on(end); ++round) {
-    // What is saved for nothing makes room.
+    // Values saved without need make room.
     for (const int32_t value : candidates_.values()) {
       if (!may_change(value) || !is_kept(choice(value)) || !goes_on(end)) continue;
       if (simulator_.problem().value(value).bytes == 0) continue;
@@ -228,7 +228,7 @@ void Search::exchange(int64_t limit) {
           better = true;
           break;
         }
-        // What helps without sufficing stays, and the next one comes on top.
+        // A change that helps but is not enough stays, and the next one is added.
         if (found.extra < best && found.excess < reached.excess) {
           reached = found;
         } else {
@@ -255,7 +255,7 @@ void Search::search_windows(int64_t limit, uint64_t seed, const std::vector<Plan
   const auto pick = [&](size_t below) { return static_cast<size_t>(random() % below); };
   const Problem& problem = simulator_.problem();
   const auto forward = static_cast<double>(problem.forward_count);
-  // Kept for computed again and the other way round, packed or not.
+  // Swaps kept and recomputed, packed or not.
   const auto other_side = [&](int32_t value) {
     if (is_kept(choice(value))) return kRecompute;
     const auto packings = problem.choosable_packings(value);

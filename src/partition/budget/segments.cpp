@@ -9,21 +9,21 @@ namespace antegrad::budget {
 namespace {
 
 constexpr size_t kMostStates = 60;
-constexpr double kLongestSegment = 0.6;  // of the forward's time
+constexpr double kLongestSegment = 0.6;  // as a share of the forward's time
 
-/// One way to run the forward from one cut point to another.
+/// One way to run the forward between two cut points.
 struct Segment {
-  int64_t peak;   ///< inside, above what was saved before
+  int64_t peak;   ///< inside the segment, above the bytes saved before
   int64_t saved;  ///< bytes
   int64_t time;
-  size_t plan;  ///< of the family
+  size_t plan;  ///< index in the family
 };
 
 struct State {
   int64_t saved;
   int64_t time;
-  size_t from;   ///< cut point before
-  size_t state;  ///< its state
+  size_t from;   ///< previous cut point
+  size_t state;  ///< state there
   size_t plan;
 };
 
@@ -86,8 +86,8 @@ class Composer {
     for (size_t i = 0; i < family.size(); i += stride) family_.push_back(family[i]);
   }
 
-  /// The place with the fewest bytes across it in each of so many parts of equal time. -1 stands
-  /// for the start.
+  /// Divides the forward into parts of equal time and chooses the position with the fewest live
+  /// bytes in each. -1 stands for the start.
   void choose_cut_points() {
     points_ = {-1};
     const int64_t whole = until_.back();
@@ -115,8 +115,8 @@ class Composer {
     return position > points_[from] && position <= points_[to];
   }
 
-  /// Decisions of `plan` for what is made between two cut points; what crosses the later one is
-  /// saved.
+  /// Copies the decisions of `plan` for values produced between two cut points. Values that cross
+  /// the later one are saved.
   void set_inside(Plan& into, size_t from, size_t to, const Plan& plan) const {
     for (const int32_t value : candidates_.values()) {
       if (is_inside(value, from, to)) into[value] = plan[value];
@@ -180,7 +180,7 @@ class Composer {
     }
   }
 
-  /// Leaves states of which none is better in both, and not too many.
+  /// Keeps only states that no other state beats in both respects, up to a limit.
   static void prune(std::vector<State>& states) {
     std::sort(states.begin(), states.end(), [](const State& a, const State& b) {
       return std::pair(a.saved, a.time) < std::pair(b.saved, b.time);
@@ -203,10 +203,10 @@ class Composer {
   const Problem& problem_;
   const Candidates& candidates_;
   SegmentLimits limits_;
-  std::vector<int64_t> until_;  // time of the forward up to there
-  Plan eager_;                  // saves all that the backward reads
+  std::vector<int64_t> until_;  // cumulative time of the forward
+  Plan eager_;                  // saves everything that the backward reads
   std::vector<Plan> family_;
-  std::vector<int32_t> points_;  // places of the forward, from -1 to the last
+  std::vector<int32_t> points_;  // positions in the forward, from -1 to the last
   std::vector<std::vector<std::vector<Segment>>> segments_;  // by cut points
 };
 

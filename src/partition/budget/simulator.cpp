@@ -29,7 +29,7 @@ Simulator::Simulator(const Problem& problem)
   rebuild();
 }
 
-/// What the backward makes lives from when it is made to its last use, whatever the plan.
+/// In any plan, values of the backward live from their producer to their last use.
 void Simulator::add_static_lives() {
   slot_made_.assign(slots_, 0);
   slot_freed_.assign(slots_, 0);
@@ -52,7 +52,7 @@ void Simulator::add_static_lives() {
   }
 }
 
-/// Where a key is among the steps: the first step that is not before it.
+/// The position of a key: the first step that is not before it.
 int32_t Simulator::step_of(Key key) const {
   const Key row = forward_count_ + 1;
   const Key cell = timetable_.cell_of(key);
@@ -152,7 +152,7 @@ void Simulator::compare_runs(int32_t operation) {
   }
 }
 
-/// The measure with the changes that were worked out.
+/// The measure with the prepared changes applied.
 Measure Simulator::evaluate() {
   events_.clear();
   for (const int32_t operation : timetable_.changed()) {
@@ -170,7 +170,7 @@ Measure Simulator::evaluate() {
     const Event& event = events_[i];
     const bool moves = i == 0 || events_[i - 1].pos != event.pos;
     if (moves) {
-      // Steps at the very moment come after what happens to bytes there.
+      // Steps at the same key come after the changes of bytes there.
       const size_t to = step_of((event.pos + 1) / 2);
       if (to > next) profile_.count(next, to, more, load);
       next = std::max(next, to);
@@ -187,7 +187,7 @@ Measure Simulator::evaluate() {
 
 // --- the plan ------------------------------------------------------------------------------------
 
-/// Keys of the forward, and which steps pack.
+/// Lists keys of the forward, and the steps that pack.
 void Simulator::list_forward() {
   packs_.clear();
   unpacks_.clear();
@@ -239,7 +239,7 @@ void Simulator::list_steps() {
   }
 }
 
-/// Works out the steps and what is alive while they run.
+/// Recomputes all steps and the bytes live at each.
 void Simulator::rebuild() {
   list_steps();
   const size_t count = keys_.size();
@@ -295,7 +295,7 @@ Measure Simulator::set(const Plan& plan) {
   return measure_;
 }
 
-/// False when that is hopeless.
+/// Returns false if the plan is hopeless.
 bool Simulator::work_out(std::span<const Change> changes) {
   if (timetable_.change(changes)) return true;
   work_ += static_cast<int64_t>(timetable_.changed().size());

@@ -6,7 +6,7 @@
 namespace antegrad::budget {
 namespace {
 
-/// A plan that runs more than this times all operations again is not looked at further.
+/// A plan that needs more than this many times the operations is not evaluated further.
 constexpr int64_t kMostRuns = 4;
 
 }  // namespace
@@ -50,7 +50,7 @@ bool Timetable::is_saved(int32_t value) const {
   return problem_.value(value).always_saved || is_kept(choice(value));
 }
 
-/// In which it waits for the backward, if it is saved.
+/// The packing in which a saved value waits for the backward.
 int32_t Timetable::packing(int32_t value) const {
   if (problem_.packings.empty()) return -1;
   return packing_of(problem_, value, problem_.value(value).always_saved ? kSave : choice(value));
@@ -101,7 +101,7 @@ Timetable::Key Timetable::last_forward_use(int32_t value) const {
   return last;
 }
 
-/// The pieces of a saved value, whose demands are there.
+/// Adds the live pieces of a saved value, whose demands are known.
 void Timetable::save(int32_t value, size_t k, std::vector<Piece>& pieces) {
   const Key made = key_of(problem_.value(value).maker);
   const auto [first, last] =
@@ -118,7 +118,7 @@ void Timetable::save(int32_t value, size_t k, std::vector<Piece>& pieces) {
   packed_.emplace_back(way, kept);
 }
 
-/// Picoseconds for what the operation makes, by the plan or with the changes.
+/// Picoseconds for packing the outputs of an operation, in the plan or with the changes.
 int64_t Timetable::packing_time(int32_t operation, bool now) const {
   int64_t sum = 0;
   for_each_packing(operation, [&](int32_t packing) {
@@ -128,8 +128,8 @@ int64_t Timetable::packing_time(int32_t operation, bool now) const {
   return sum;
 }
 
-/// When the operation runs, and when its outputs are alive. Whatever reads these has been
-/// scheduled.
+/// Schedules the runs of an operation and the lives of its outputs. All readers of these must have
+/// been scheduled.
 void Timetable::schedule(int32_t operation) {
   const auto makes = problem_.makes[operation];
   if (demands_.size() < makes.size()) {
@@ -187,13 +187,13 @@ void Timetable::schedule(int32_t operation) {
   });
 }
 
-/// Appends to arena_runs_ the slots in which the operation runs again, and to output_pieces_ from
-/// when to when its outputs live then.
+/// Appends the slots in which the operation is recomputed to arena_runs_, and the resulting lives
+/// of its outputs to output_pieces_.
 void Timetable::schedule_backward(int32_t operation, std::span<const int32_t> makes) {
   struct Output {
-    size_t next = 0;     // demand
-    int32_t last = -1;   // slot in which it was last made or used; -1: it is not there
-    bool again = false;  // is computed again where it is not there
+    size_t next = 0;     // index of a demand
+    int32_t last = -1;   // last slot that produced or used it; -1: not in memory
+    bool again = false;  // is recomputed if not in memory
     int32_t window = std::numeric_limits<int32_t>::max();
   };
   constexpr size_t kFew = 8;
@@ -239,7 +239,8 @@ void Timetable::schedule_backward(int32_t operation, std::span<const int32_t> ma
         if (!made.again || made.next == demands_[k].size()) continue;
         const int32_t next_slot = demands_[k][made.next].slot;
         if (is_there(k, next_slot)) {
-          // The one that is there stays; this one dies at once. Uses go on at the end of the list.
+          // The live copy stays and the new one dies at once. Its uses continue at the end of the
+          // list.
           std::swap(output_pieces_[k].back(), output_pieces_[k][output_pieces_[k].size() - 2]);
         } else if (next_slot - demand.slot <= made.window) {
           made.last = demand.slot;

@@ -11,7 +11,7 @@
 namespace antegrad {
 namespace {
 
-/// A copy with strides of one's own, into `to`.
+/// A copy of `from` to `to` with these strides.
 Node copy_node(ValueId from, ValueId to, const Shape& strides, Phase phase, int32_t id) {
   Node node;
   node.op = Op::intern("antegrad::restride.default");
@@ -23,13 +23,13 @@ Node copy_node(ValueId from, ValueId to, const Shape& strides, Phase phase, int3
   return node;
 }
 
-/// After all nodes that read or make what is in the storage of `id`.
+/// The position after all nodes that read or produce values of this storage.
 size_t after_last_use(const Graph& graph, ValueId id) {
   return last_storage_uses(graph, Uses::by_nodes)[graph.value(id).storage] + 1;
 }
 
-/// Where the first node that computes with what is in the storage of `id` stands. Its views that
-/// stand before are moved there; they come from this place on.
+/// The position of the first node that computes with values of this storage. Views of it before
+/// that position are moved there.
 size_t before_first_use(Graph& graph, ValueId id) {
   const auto reads = [&](const Node& node) {
     return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
@@ -44,7 +44,7 @@ size_t before_first_use(Graph& graph, ValueId id) {
   return views - graph.nodes.begin();
 }
 
-/// Enters the hooks' objects into the graph; returns the number of the first.
+/// Adds the hooks' objects to the graph; returns the index of the first.
 int32_t add_objects(Graph& graph, const Hooked& hooked) {
   const auto first = static_cast<int32_t>(graph.opaque_names.size());
   graph.opaque_names.insert(graph.opaque_names.end(), hooked.object_names.begin(),
@@ -52,7 +52,7 @@ int32_t add_objects(Graph& graph, const Hooked& hooked) {
   return first;
 }
 
-/// The values of the part's outputs as values that own their storage and stand once in the list.
+/// Inlines packing. Returns the packed values; each owns its storage and occurs once.
 std::vector<ValueId> pack(Graph& forward, HookedTensor& tensor, int32_t first_object,
                           int32_t& next_node) {
   const size_t position = after_last_use(forward, tensor.value);
@@ -72,8 +72,9 @@ std::vector<ValueId> pack(Graph& forward, HookedTensor& tensor, int32_t first_ob
   return packed;
 }
 
-/// What runs again may read the tensor, so unpacking is of the forward, as that is. The tensor's
-/// value becomes what the last of these nodes computes, or a copy of what they hand through.
+/// Inlines unpacking. Recomputed forward nodes may read the tensor, so the inlined nodes have the
+/// phase forward. The tensor's value becomes the result of the last of these nodes, or a copy of a
+/// value that they return unchanged.
 void unpack(Graph& backward, const HookedTensor& tensor, const std::vector<ValueId>& inputs,
             int32_t first_object, int32_t& next_node) {
   const size_t position = before_first_use(backward, tensor.value);
@@ -106,7 +107,7 @@ TensorMeta packed_meta(const HookedTensor& tensor, size_t i) {
   return meta;
 }
 
-/// A tensor value with the id `wanted`, or a new one when that is below `taken`.
+/// Adds a tensor input with the id `wanted`, or with a new id if `wanted` is below `taken`.
 ValueId add_input(Graph& graph, const TensorMeta& meta, ValueId wanted, ValueId taken) {
   if (wanted < taken) return graph.add_tensor(meta);
   graph.value(wanted) = {ValueKind::tensor, meta, StorageId(wanted), StorageId(wanted)};
@@ -124,7 +125,7 @@ bool can_be_hooked(const Graph& forward, ValueId saved) {
 void pack_saved(Graph& forward, Hooked& hooked) {
   std::unordered_map<ValueId, const HookedTensor*> by_value;
   const int32_t first_object = add_objects(forward, hooked);
-  // The last first: what is packed at the same place stands in order then.
+  // In reverse order, so that values packed at the same position end up in order.
   for (auto tensor = hooked.tensors.rbegin(); tensor != hooked.tensors.rend(); ++tensor) {
     tensor->packed = pack(forward, *tensor, first_object, hooked.next_node);
     by_value.emplace(tensor->value, &*tensor);
@@ -141,7 +142,7 @@ void pack_saved(Graph& forward, Hooked& hooked) {
       outputs.push_back(output);
     }
   }
-  // A value may be packed by several: it is saved once.
+  // Several hooks may return the same packed value, which is saved once.
   IdMap<ValueId, char> there(forward.values.size(), 0);
   std::erase_if(outputs, [&](const Output& output) {
     if (output.kind != OutputKind::saved) return false;
@@ -158,16 +159,16 @@ ForwardValues unpack_saved(Graph& backward, const Hooked& hooked) {
   std::unordered_map<ValueId, ValueId> here;  // packed values of the forward
   std::vector<Input> inputs;
   std::vector<std::pair<const HookedTensor*, std::vector<ValueId>>> read;
-  // New inputs have the ids of the forward where these are free: they are, but in backwards that
-  // were captured later.
+  // New inputs keep their ids of the forward if these are free. They may only be taken in backwards
+  // that were captured later.
   const ValueId taken(backward.values.size());
-  // Others are numbered behind all of these.
+  // The remaining inputs get new ids after all of these.
   for (const HookedTensor& tensor : hooked.tensors) {
     for (const ValueId packed : tensor.packed) {
       backward.values.resize(std::max(backward.values.size(), packed.index() + 1));
     }
   }
-  // Other saved values keep their ids, a packed one that is one of them too.
+  // Other saved values keep their ids, also if they are packed values.
   for (const Input& input : backward.inputs) {
     if (input.kind == InputKind::saved && !by_value.count(input.value)) {
       here.emplace(input.value, input.value);
@@ -204,7 +205,7 @@ ForwardValues unpack_saved(Graph& backward, const Hooked& hooked) {
 
 void apply_hooks(Partition& partition, Hooked& hooked) {
   if (hooked.tensors.empty()) return;
-  // Of one length, so that what is new has the same ids in both.
+  // Same length, so that new values have the same ids in both graphs.
   auto& values = partition.forward.values;
   values.resize(std::max(values.size(), partition.backward.values.size()));
   pack_saved(partition.forward, hooked);

@@ -7,8 +7,7 @@
 namespace antegrad {
 namespace {
 
-/// The most bytes alive while the part runs: what it reads is there from the start and dies after
-/// its last use.
+/// The peak while the part runs: its inputs are live from the start and die after their last use.
 int64_t peak_of(const Graph& part, const ByteRules& rules) {
   const size_t count = part.nodes.size();
   std::vector<int64_t> made(count + 1, 0), dying(count + 1, 0);

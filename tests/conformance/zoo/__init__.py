@@ -1,4 +1,4 @@
-"""Models in plain PyTorch, small but with the structure of what they are named after, and what training them takes."""
+"""Models in plain PyTorch, small but with the structure of the models they are named after, and the means to train them."""
 
 from zoo import decoders, encoders, generative, graphs_and_tables, vision
 from zoo.training import Training, adam_of_gans, momentum

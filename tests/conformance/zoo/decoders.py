@@ -144,9 +144,9 @@ class Llama(nn.Module):
 
 
 class Experts(nn.Module):
-    """Each token goes to its two best experts. An expert takes up to `capacity` tokens, those that come first: all sizes
-    are fixed, and tokens are sent and gathered by products with one-hot tensors. The second result is what keeps the
-    experts equally busy when it is made small."""
+    """Routes each token to its two best experts. An expert takes at most `capacity` tokens, the earliest ones, so that all sizes
+    are fixed; tokens are sent and gathered by products with one-hot tensors. The second result is the loss that balances
+    the load of the experts."""
 
     def __init__(self, width, experts=4, chosen=2, capacity_factor=1.25):
         super().__init__()
@@ -162,7 +162,7 @@ class Experts(nn.Module):
         probabilities = self.router(tokens).softmax(-1)
         weights, indices = probabilities.topk(self.chosen, dim=-1)
         weights = weights / weights.sum(-1, keepdim=True)
-        # The first choices of all tokens are served before the second ones.
+        # The first choices of all tokens have priority over the second ones.
         choices = F.one_hot(indices.T.flatten(), experts)
         place = ((choices.cumsum(0) - 1) * choices).sum(-1)
         slots = F.one_hot(place.clamp(max=capacity), capacity + 1)[:, :capacity]

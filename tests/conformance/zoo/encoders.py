@@ -1,4 +1,4 @@
-"""Models that read all of their input at once: BERT, ViT, and T5-like with a decoder behind it."""
+"""Models with an encoder: BERT, ViT, and a T5-like one with a decoder."""
 
 import math
 
@@ -16,8 +16,8 @@ MASK, NOT_MASKED = TOKENS - 1, -100
 
 
 def masked_sentences():
-    """Tokens of which some are masked, which of two sentences they are of, which of them are there, the masked tokens, and
-    whether the second sentence follows the first."""
+    """Tokens, some of them masked; the sentence of each token; the padding mask; the masked tokens; and whether the second
+    sentence follows the first."""
     original = torch.randint(MASK, (BATCH, LENGTH))
     masked = torch.rand(BATCH, LENGTH) < 0.2
     masked[:, 1] = True
@@ -111,7 +111,7 @@ def source_and_target():
 
 
 class RelativeBias(nn.Module):
-    """A learned bias for each distance; far ones share buckets of logarithmic width."""
+    """A learned bias for each distance. Large distances share buckets of logarithmic width."""
 
     def __init__(self, heads, both_ways, buckets=16, farthest=32):
         super().__init__()
@@ -135,7 +135,7 @@ class RelativeBias(nn.Module):
 
 
 class T5Attention(nn.Module):
-    """Not scaled: the initial weights are."""
+    """Attention without scaling; the initial weights are scaled instead."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -186,7 +186,7 @@ class T5(nn.Module):
         length = target.shape[1]
         future = torch.full((length, length), -math.inf).triu(1)
         bias = self.decoder_bias(length, length) + future
-        y = self.dropout(self.tokens(F.pad(target[:, :-1], (1, 0))))  # token 0 begins
+        y = self.dropout(self.tokens(F.pad(target[:, :-1], (1, 0))))  # token 0 is the start token
         for layer in self.decoder:
             y = layer(y, bias, encoded)
         return self.dropout(self.decoder_norm(y)) * self.width**-0.5 @ self.tokens.weight.T

@@ -1,4 +1,4 @@
-"""Models that make images, from noise that a step draws: a variational autoencoder, DCGAN with its two optimisers."""
+"""Models that generate images from noise drawn in each step: a variational autoencoder, and DCGAN with its two optimisers."""
 
 import torch
 from torch import nn

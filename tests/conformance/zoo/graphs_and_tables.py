@@ -14,7 +14,7 @@ def graph_and_classes():
 
 
 class GraphAttention(nn.Module):
-    """Messages along edges, weighted by a softmax over those that arrive at a node."""
+    """Messages along edges, weighted by a softmax over the incoming edges of each node."""
 
     def __init__(self, inputs, outputs, heads):
         super().__init__()
@@ -56,7 +56,7 @@ SAMPLES, NUMBERS, TABLES, IN_A_BAG = 16, 13, (50, 20, 120, 8), 3
 
 
 def clicks():
-    """Numbers, and for each table the categories of all samples with the place at which each sample's begin."""
+    """Numbers, and for each table the categories of all samples with the offset of each sample."""
     categories = torch.stack([torch.randint(rows, (SAMPLES * IN_A_BAG,)) for rows in TABLES])
     offsets = torch.arange(0, SAMPLES * IN_A_BAG, IN_A_BAG)
     return torch.rand(SAMPLES, NUMBERS), categories, offsets, torch.randint(2, (SAMPLES,)).float()

@@ -1,4 +1,4 @@
-"""Architectures of the `transformers` package, made from tiny configurations with random weights: nothing is downloaded."""
+"""Architectures of the `transformers` package with tiny configurations and random weights: nothing is downloaded."""
 
 import functools
 import importlib
@@ -11,7 +11,7 @@ TOKENS, LENGTH, BATCH = 97, 16, 2
 
 SPECIAL = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
 
-# The words of configurations differ by family.
+# The names of configuration options differ by family.
 LLAMA = dict(hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
 BERT = dict(hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4)
 GPT2 = dict(n_embd=48, n_layer=2, n_head=4, n_positions=LENGTH)
@@ -23,8 +23,8 @@ BART = dict(d_model=48, encoder_layers=2, decoder_layers=2, encoder_attention_he
 
 
 def tokens():
-    """Also what has to be found: a causal model shifts it by one."""
-    drawn = torch.randint(3, TOKENS, (BATCH, LENGTH))  # the first are special in some models
+    """The input is also the target: a causal model shifts it by one."""
+    drawn = torch.randint(3, TOKENS, (BATCH, LENGTH))  # the first three are special in some models
     return drawn, drawn
 
 

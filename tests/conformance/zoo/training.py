@@ -1,4 +1,4 @@
-"""What a model's training consists of."""
+"""The parts of a model's training."""
 
 import dataclasses
 from typing import Callable
@@ -9,7 +9,7 @@ from torch import nn
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """A row of the table of models."""
+    """A row in the table of models."""
 
     name: str
     model: Callable[[], nn.Module]
@@ -20,7 +20,7 @@ class Training:
 
     @property
     def phases(self):
-        """The losses of one step in their order, by the name of a submodule; "" is the model itself."""
+        """The losses of one step in order, by the name of a submodule; "" is the model itself."""
         return self.losses if isinstance(self.losses, dict) else {"": self.losses}
 
 

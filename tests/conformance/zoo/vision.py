@@ -16,7 +16,7 @@ def classification_loss(model, images, labels):
 
 
 def convolution(inputs, outputs, size, stride=1, groups=1, activation=nn.ReLU):
-    """Without a bias, then batch norm and, where there is one, an activation in place."""
+    """A convolution without bias, batch norm and, if given, an in-place activation."""
     layers = [
         nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, groups=groups, bias=False), nn.BatchNorm2d(outputs)
     ]
@@ -93,7 +93,7 @@ class MobileNetV2(nn.Module):
 
 
 class UNet(nn.Module):
-    """Down by max pooling, up by transposed convolutions, each level joined to its counterpart."""
+    """Max pooling down, transposed convolutions up, with skip connections between equal levels."""
 
     def __init__(self, widths=(16, 32, 64, 128), classes=4):
         super().__init__()
@@ -137,7 +137,7 @@ class ConvNextBlock(nn.Module):
     def forward(self, x):
         y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
         y = (self.scale * self.down(F.gelu(self.up(y)))).permute(0, 3, 1, 2)
-        if self.training and self.dropped:  # of whole images
+        if self.training and self.dropped:  # drops whole images
             kept = 1 - self.dropped
             y = y * torch.empty(len(y), 1, 1, 1).bernoulli_(kept) / kept
         return x + y

@@ -1,4 +1,4 @@
-// What reaches tensors without the dispatcher, asks for data, or lives on the host.
+// Code that reaches tensors without the dispatcher, reads data, or keeps state on the host.
 
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/functional/activation.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The table of cases by subject, and short forms that its files use.
+/// The table of cases by subject, and helpers for the files that define them.
 
 #include <ATen/ATen.h>
 
@@ -31,7 +31,7 @@ inline at::Tensor buffer(at::IntArrayRef sizes, at::ScalarType type = at::kFloat
   return at::randn(sizes, type);
 }
 
-/// The case, with what it lets pass: see Case.
+/// The case with the leniency that its name states; see Case.
 inline Case refusing_gradient_of(std::string name, Case c) {
   c.inner.push_back(std::move(name));
   return c;
@@ -47,8 +47,7 @@ inline Case tolerating(std::string words, std::string reason, Case c) {
 
 using Sizes = std::vector<std::vector<int64_t>>;
 
-/// Worlds of leaves that require grad; of tensors that do not; of tensors that are results of
-/// something.
+/// Makers of worlds: of leaves that require grad, of tensors that do not, of non-leaves.
 inline std::function<World()> leaves(Sizes sizes) {
   return [sizes = std::move(sizes)] {
     World world;

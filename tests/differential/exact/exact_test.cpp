@@ -1,4 +1,4 @@
-// Every case of the table: sound in eager, and equal or refused when compiled.
+// Every case of the table must be valid in eager, and equal or refused when compiled.
 
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ std::string test_name(const ::testing::TestParamInfo<size_t>& info) {
   return name;
 }
 
-// What was let pass in each case that was looked at.
+// The leniencies used in each case so far.
 std::vector<std::pair<const Case*, Leniencies>>& passed() {
   static std::vector<std::pair<const Case*, Leniencies>> all;
   return all;
@@ -73,13 +73,15 @@ TEST_P(Exact, CompiledIsAsEager) {
   EXPECT_TRUE(found.empty()) << c.category << ": " << c.name << lines(found);
 }
 
-// Prints at the end what was let pass. Bounds hold for all cases: more must be explained first.
+// Prints the leniencies at the end. The bounds hold for all cases together: explain a case before
+// raising them.
 class Summary final : public ::testing::Environment {
  public:
   void TearDown() override {
     if (passed().empty()) return;
-    // Saving less, or other tensors, moves what a write between forward and backward breaks: eager
-    // saves a conjugate of an argument lazily, with its memory; a program saves the numbers.
+    // A partitioner that saves fewer or other tensors changes which writes between forward and
+    // backward raise errors: eager saves a conjugate of an argument lazily, with the argument's
+    // memory; a program saves the numbers.
     const bool as_written = tested_options().partition == Partitioner::as_written;
     print("gradients of the values of the call, where eager's backward throws",
           &Leniencies::values_of_the_call, as_written ? 24 : 100);
@@ -115,7 +117,7 @@ const auto kEachCase = ::testing::Range<size_t>(0, all_cases().size());
 INSTANTIATE_TEST_SUITE_P(All, ExactInEager, kEachCase, test_name);
 INSTANTIATE_TEST_SUITE_P(All, Exact, kEachCase, test_name);
 
-// What is refused is a closed list: a case that becomes refused has to be added here.
+// The refused cases are a closed list: a new refusal must be added here.
 const std::set<std::string>& refused_names() {
   static const std::set<std::string> names = {
       "a compiled callable inside",

@@ -1,4 +1,4 @@
-// The comparison itself: it finds every kind of difference that it is for, and none where there is
+// Tests of the comparison itself: it detects each kind of difference, and reports none if there is
 // none.
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ struct Throwing {
 struct Same {
   static at::Tensor change(const at::Tensor& g) { return g.clone(); }
 };
-// Reads its result in the backward whatever happened to it.
+// Its backward reads the result even if the result was overwritten.
 struct UnguardedExp : torch::autograd::Function<UnguardedExp> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x) {
     const auto y = x.exp();
@@ -73,7 +73,7 @@ struct UnguardedExp : torch::autograd::Function<UnguardedExp> {
     return {grads[0] * ctx->saved_data["y"].toTensor()};
   }
 };
-// x^3 with the derivative rounded otherwise.
+// x^3 whose derivative is rounded differently.
 struct Cubed : torch::autograd::Function<Cubed> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x) {
     ctx->save_for_backward({x});
@@ -84,7 +84,7 @@ struct Cubed : torch::autograd::Function<Cubed> {
     return {(grads[0] * 3 * x * x).to(at::kFloat)};
   }
 };
-// x * y that keeps a copy of y: the gradient is that of the call's values.
+// x * y that saves a copy of y: the gradient is computed from the values at the call.
 struct CarefulProduct : torch::autograd::Function<CarefulProduct> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
                             const at::Tensor& y) {

@@ -1,5 +1,5 @@
 // antegrad/inside.h: constants from host data, gradients inside, opaque code. Outside of a capture
-// each does the plain thing, which is what eager runs here.
+// each runs directly, which is the eager run here.
 
 #include "differential/exact/cases.h"
 

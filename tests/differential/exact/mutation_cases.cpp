@@ -1,4 +1,5 @@
-// In-place operators on arguments, on views of them, on intermediates; what autograd makes of them.
+// In-place operators on arguments, on views of them and on intermediates, and their effect on
+// autograd.
 
 #include <c10/core/InferenceMode.h>
 
@@ -427,7 +428,7 @@ Cases metadata() {
   };
 }
 
-// Writes that autograd takes part in.
+// Writes that autograd differentiates.
 Cases with_grad() {
   return {
       {"an intermediate is written", leaves({{2, 3}}),

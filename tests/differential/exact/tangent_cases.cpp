@@ -1,5 +1,5 @@
-// Functions whose backward depends on which tangents are defined, how they lie in memory, and which
-// gradients are asked for. The exams give each case all of these.
+// Functions whose backward depends on which tangents are defined, on their strides, and on which
+// gradients are wanted. The exams run all combinations for each case.
 
 #include "differential/exact/cases.h"
 

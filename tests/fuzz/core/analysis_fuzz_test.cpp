@@ -20,7 +20,7 @@ bool is_output(const Graph& graph, ValueId id) {
                      [&](const Output& output) { return output.value == id; });
 }
 
-/// Each answer about one value, by looking at every node.
+/// Checks the results for each value by inspecting every node.
 std::string tells_values_wrongly(const Graph& graph) {
   const IdMap<ValueId, int32_t> producer = producers(graph);
   const IdMap<ValueId, int32_t> by_nodes = last_uses(graph, Uses::by_nodes);
@@ -48,7 +48,7 @@ std::string tells_values_wrongly(const Graph& graph) {
   return storage_uses == of_storage ? "" : "the last use of a storage";
 }
 
-/// Marks and what is computed from or for them, node by node until nothing changes.
+/// Grows the marks along the edges, node by node, until nothing changes.
 template <class Grow>
 IdMap<ValueId, bool> closure(const Graph& graph, IdMap<ValueId, bool> marked, Grow grow) {
   for (IdMap<ValueId, bool> before; before != marked;) {

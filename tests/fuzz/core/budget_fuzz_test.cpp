@@ -23,7 +23,7 @@ using budget::Simulator;
 constexpr int kCases = 1500;
 constexpr int kSize = 24;
 
-/// With scratch memory here and there.
+/// Some nodes have scratch memory.
 ByteRules rules_of(const Graph& graph) {
   ByteRules rules;
   for (const Node& node : graph.nodes) {
@@ -33,7 +33,7 @@ ByteRules rules_of(const Graph& graph) {
   return rules;
 }
 
-/// Nothing is packed, plans choose, or all that is saved is packed.
+/// Nothing is packed, plans may pack, or all saved values are packed.
 constexpr int kForms = 3;
 
 Problem problem_with_scratch(const Graph& graph, int form) {
@@ -65,7 +65,7 @@ Plan random_plan(const Problem& problem, std::mt19937_64& random) {
   return plan;
 }
 
-/// What the plan packs, by value of the graph.
+/// The packing of each packed value, by value of the graph.
 std::map<ValueId, int> packed_by(const Problem& problem, const Plan& plan) {
   std::map<ValueId, int> packed;
   for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {

@@ -1,5 +1,5 @@
 /// \file
-/// Parts of byte budgets against slow and simple accounts of the same on random graphs.
+/// Compares parts of the budget search with slow and simple implementations on random graphs.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ Plan random_plan(const Problem& problem, std::mt19937_64& random, bool windows) 
   return plan;
 }
 
-/// Runs a plan without windows step by step, forward in time, and keeps a set of what is in memory.
+/// Executes a plan without windows step by step and keeps the set of live values.
 class SlowMachine {
  public:
   SlowMachine(const Problem& problem, const Plan& plan) : problem_(problem), plan_(plan) {
@@ -56,7 +56,8 @@ class SlowMachine {
   }
   bool of_forward(int32_t v) const { return problem_.value(v).maker < problem_.forward_count; }
 
-  /// Before each operation of the backward: what it needs and is not there, with what that needs.
+  /// Lists the recomputations before each operation of the backward: its missing inputs, with their
+  /// own missing inputs.
   void list_backward() {
     std::set<int32_t> there;
     const auto need = [&](const std::vector<int32_t>& values) {
@@ -111,7 +112,7 @@ class SlowMachine {
     steps.push_back({-1, false});
     steps.push_back({-1, false});
     steps.insert(steps.end(), backward_.begin(), backward_.end());
-    // Each run of an operation makes new copies; who reads which, and when last?
+    // Each run of an operation makes new copies. Finds the readers and the last read of each copy.
     struct Copy {
       int64_t bytes;
       size_t from, to;
@@ -139,7 +140,7 @@ class SlowMachine {
         }
       }
       if (steps[t].again && problem_.operation(o).state_bytes > 0) {
-        // The state is kept from when the forward drew to when it is drawn from again.
+        // The state is kept from the draw in the forward until it is drawn from again.
         const auto drawn = std::find_if(steps.begin(), steps.end(),
                                         [&](const Todo& step) { return step.operation == o; });
         copies.push_back(
@@ -162,7 +163,7 @@ class SlowMachine {
 
   const Problem& problem_;
   const Plan& plan_;
-  std::set<int32_t> used_;  // of the forward, by the backward, and saved
+  std::set<int32_t> used_;  // values of the forward that the backward reads and that are saved
   std::vector<Todo> forward_, backward_;
 };
 
@@ -212,7 +213,8 @@ TEST(BudgetPartsFuzz, NoPlanIsBelowTheFloor) {
   });
 }
 
-/// What a cut pays: the price of what is saved, and the time of what runs again beside the forward.
+/// The cost of a cut: the price of the saved bytes, and the time of recomputation in addition to
+/// the forward.
 struct Additive {
   int64_t bytes = 0;
   int64_t time = 0;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What the fuzz tests of byte budgets share: problems of random graphs, and all plans of a small
-/// one.
+/// Shared by the fuzz tests of byte budgets: problems from random graphs, and all plans of a small
+/// problem.
 
 #include <cstdint>
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace antegrad::testing {
 
-/// By node: up to a millisecond.
+/// Random times by node, up to a millisecond.
 inline std::vector<double> random_times(const Graph& graph) {
   std::mt19937_64 random(graph.nodes.size());
   std::vector<double> times(graph.nodes.size());
@@ -26,7 +26,7 @@ inline std::vector<double> random_times(const Graph& graph) {
   return times;
 }
 
-/// Of a graph without dead code; counts bytes as they are.
+/// The problem of a graph without dead code. Bytes are not rounded.
 inline budget::Problem problem_of(const Graph& graph, const std::vector<double>& times) {
   ByteRules rules;
   rules.granule = 1;
@@ -41,7 +41,7 @@ inline std::vector<int32_t> choices_of(const budget::Problem& problem) {
   return budget::Candidates(problem).values();
 }
 
-/// Calls `each` with all plans without windows that are like `plan` but for the open values.
+/// Calls `each` with all plans without windows that differ from `plan` only in the open values.
 template <class Each>
 void for_each_plan(const std::vector<int32_t>& open, budget::Plan plan, Each each) {
   for (size_t bits = 0; bits < (size_t{1} << open.size()); ++bits) {
@@ -52,8 +52,8 @@ void for_each_plan(const std::vector<int32_t>& open, budget::Plan plan, Each eac
   }
 }
 
-/// For random graphs, whose backward reads at random, and random networks: that `violation` finds
-/// nothing.
+/// Expects that `violation` finds nothing, on random graphs, whose backward reads random values,
+/// and on random networks.
 inline void hold_for_graphs_and_networks(
     int cases, int size, const std::function<std::string(const Graph&)>& violation) {
   hold_for_random_graphs(cases, size, violation);

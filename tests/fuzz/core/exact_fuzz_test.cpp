@@ -23,7 +23,7 @@ std::string text(const Bound& b) {
   return std::to_string(b.peak) + " B, " + std::to_string(b.extra);
 }
 
-/// Calls `each` with what all plans without windows measure that keep to the decisions.
+/// Calls `each` with the measures of all plans without windows that agree with the decisions.
 template <class Each>
 void for_each_measure(const Problem& problem, const std::vector<int32_t>& open, const Plan& plan,
                       Each each) {
@@ -91,7 +91,7 @@ std::string plan_below_bounds(const Graph& raw) {
 
 TEST(ExactFuzz, NoPlanIsBelowItsBounds) {
   hold_for_graphs_and_networks(kCases, kSize, plan_below_bounds);
-  // What is saved for a reader that runs again dies with its earliest run.
+  // A value saved for a recomputed reader dies with the earliest run of that reader.
   EXPECT_EQ(plan_below_bounds(RandomGraph(11259).joint(1 + 11259 % kSize)), "");
   EXPECT_EQ(plan_below_bounds(RandomNetwork(1277).joint(1 + 1277 % kSize)), "");
 }

@@ -1,5 +1,5 @@
 /// \file
-/// How far the frontier's answers are from the best ones, which partition/budget/exact.h proves.
+/// How far the answers of the frontier are from the optimum, which partition/budget/exact.h proves.
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +29,7 @@ constexpr int kBudgets = 6;
 constexpr double kMost = 0.05;
 constexpr double kUsual = 0.02;  // for 99 of 100 budgets
 
-/// From one to 256 microseconds: products take many times as long as what is pointwise.
+/// From 1 to 256 microseconds: products take many times as long as pointwise operators.
 std::vector<double> random_seconds(const Graph& graph, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<double> seconds(graph.nodes.size());
@@ -37,7 +37,8 @@ std::vector<double> random_seconds(const Graph& graph, uint64_t seed) {
   return seconds;
 }
 
-/// Shares of the step's time that answers lie above the best ones, and of the smallest peak.
+/// The distance of answers from the optimum, as a share of the step's time, and of the smallest
+/// peak.
 struct Gaps {
   std::vector<double> time;
   std::vector<double> peak;
@@ -77,7 +78,7 @@ struct Gaps {
                 << ", 99 of 100 below " << 100 * percentile(0.99) << ", most " << 100 * gaps->back()
                 << "; " << unproven << " not proven\n";
     }
-    // Where nothing is proven nothing is shown.
+    // Graphs without a proven optimum show nothing, so they must be few.
     EXPECT_LE(unproven, static_cast<int>(time.size()) / 20) << name;
   }
 };
@@ -103,7 +104,7 @@ TEST_P(FrontierFuzz, IsNearTheBestForRandomNetworks) {
   gaps.expect_small(name("random networks"));
 }
 
-/// With so many values to decide the frontier proves nothing itself.
+/// With this many values the frontier itself cannot prove optimality.
 TEST_P(FrontierFuzz, IsNearTheBestForLargerNetworks) {
   Gaps gaps;
   for (int seed = 0; seed < (long_run() ? 60 : GetParam() == BudgetEffort::quick ? 4 : 0); ++seed) {
@@ -147,7 +148,7 @@ TEST_P(FrontierFuzz, IsNearTheBestForSmallModels) {
   gaps.expect_small(name("small models"));
 }
 
-/// All that may become of a value, but for windows.
+/// All choices for a value, except windows.
 std::vector<Choice> ways_of(const Problem& problem, int32_t value) {
   std::vector<Choice> ways = {kRecompute, kSave};
   for (const Packing& packing : problem.choosable_packings(value)) {
@@ -185,7 +186,7 @@ void expect_no_worse_than_without_packings(const Problem& problem, const Frontie
   }
 }
 
-/// The solver knows nothing of packings: all plans of small networks are measured.
+/// The exact solver does not support packings, so all plans of small networks are measured.
 TEST_P(FrontierFuzz, IsNearTheBestWherePlansMayPack) {
   int compared = 0;
   for (int seed = 0; seed < graphs(); ++seed) {

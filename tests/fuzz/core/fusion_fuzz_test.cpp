@@ -18,7 +18,7 @@ namespace fusion_fuzz_test {
 constexpr int kCases = 1500;
 constexpr int kSize = 24;
 
-/// By position: which later nodes read, at one or several removes, what it makes. Brute force.
+/// For each position, the later nodes that depend on its results, directly or not. Brute force.
 std::vector<std::vector<bool>> reach(const Graph& graph) {
   const size_t count = graph.nodes.size();
   std::vector<std::vector<bool>> reaches(count, std::vector<bool>(count, false));
@@ -56,7 +56,7 @@ std::string leaves_and_comes_back(const Graph& graph, const FusionGroups& found)
   return "";
 }
 
-/// What a group reads of others comes from groups before it, through nodes of none as well.
+/// All inputs of a group come from earlier groups, also through nodes outside of groups.
 std::string runs_too_early(const Graph& graph, const FusionGroups& found) {
   IdMap<ValueId, int32_t> ready(graph.values.size(), -1);  // the last group that it is made of
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -71,7 +71,7 @@ std::string runs_too_early(const Graph& graph, const FusionGroups& found) {
   return "";
 }
 
-/// Each two nodes of a group of which one reads the other's result are a pair for the partitioners
+/// Expects that two nodes of a group with a producer-reader edge are fusible for the partitioners
 /// too.
 std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
   const StepGraph steps(graph, {});
@@ -94,9 +94,10 @@ std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
   return "";
 }
 
-/// Vanished is what one group makes of which no other node touches the storage, and no output.
+/// A value counts as not materialised if no other node and no output uses its storage outside of
+/// one group.
 std::string counts_wrongly(const Graph& graph, const FusionGroups& found) {
-  IdMap<StorageId, std::optional<int32_t>> only(graph.values.size());  // the group that touches it
+  IdMap<StorageId, std::optional<int32_t>> only(graph.values.size());  // the group that uses it
   IdMap<StorageId, bool> shared(graph.values.size(), false);
   const auto touch = [&](ValueId id, int32_t group) {
     if (id == kNoValue || graph.value(id).kind != ValueKind::tensor) return;

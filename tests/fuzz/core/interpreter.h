@@ -1,12 +1,11 @@
 #pragma once
 
 /// \file
-/// A tiny interpreter of graphs over doubles: the oracle that passes and partitions are held
-/// against.
+/// A small interpreter of graphs over doubles: the oracle for tests of passes and partitions.
 ///
 /// It knows nothing of traits. Tensors live in storages of doubles and are read through the
-/// metadata that the graph records, so that a wrong storage, stride or order of in-place writes
-/// shows as a wrong number. A token's value is how often its generator was asked.
+/// metadata in the graph, so that a wrong storage, stride or order of in-place writes gives a wrong
+/// number. The value of a token is the number of draws from its generator.
 
 #include <cmath>
 #include <functional>
@@ -19,7 +18,7 @@
 
 namespace antegrad::testing {
 
-/// A value outside of the machine: its elements in row-major order, or one number for a token.
+/// The value of an input or output: elements in row-major order, or one number for a token.
 using Data = std::vector<double>;
 
 class Interpreter {

@@ -22,7 +22,7 @@ namespace min_cut_fuzz_test {
 constexpr int kCases = 1500;
 constexpr int kSize = 24;
 
-/// Some primals become parameters, which changes what is free.
+/// Turns some primals into parameters, which changes what is free to save.
 Graph with_parameters(Graph graph, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (Input& input : graph.inputs) {
@@ -43,10 +43,10 @@ MinCutOptions random_options(uint64_t seed) {
   return options;
 }
 
-/// A number that belongs to the graph, so that a shrunken one is tried as it failed.
+/// A number derived from the graph, so that a shrunken graph is tried as it failed.
 uint64_t seed_of(const Graph& graph) { return graph.nodes.size() * 31 + graph.outputs.size(); }
 
-/// Each value that the backward reads or computes again has one decision, the right way round.
+/// Expects exactly one correct decision for each value that the backward reads or recomputes.
 std::string tells_wrongly(const Partition& partition) {
   std::vector<ValueId> saved;
   std::vector<ValueId> computed;
@@ -69,8 +69,8 @@ std::string tells_wrongly(const Partition& partition) {
   return "";
 }
 
-/// Bytes that are held for the backward alone: not those of results, and of primals only where the
-/// call overwrites them.
+/// Bytes held for the backward only: without results, and with primals only if the call overwrites
+/// them.
 int64_t extra_bytes(const Partition& partition) {
   const IdMap<ValueId, int32_t> position = input_positions(partition.forward);
   int64_t sum = 0;
@@ -116,7 +116,7 @@ TEST(MinCutFuzz, SoItDoesUnderBudgets) {
   });
 }
 
-/// Checkpoints around stretches of the forward, nested or not, with all kinds of policies.
+/// Puts checkpoints with all kinds of policies around parts of the forward, nested or not.
 Graph with_blocks(Graph graph, uint64_t seed) {
   std::mt19937_64 random(seed);
   int32_t current = -1;
@@ -137,7 +137,7 @@ Graph with_blocks(Graph graph, uint64_t seed) {
   return graph;
 }
 
-/// What a checkpoint computes again is not saved.
+/// Values that a checkpoint recomputes must not be saved.
 std::string keeps_interior(const Graph& joint, const Partition& partition) {
   const Tags tags(joint);
   for (const SavedSlot& saved : partition.plan.saved) {
@@ -190,8 +190,8 @@ TEST(MinCutFuzz, SavesNoMoreBytesThanTheDefaultPartition) {
 
 // --- against all saved sets ----------------------------------------------------------------------
 
-/// A joint graph for bytes alone: nodes with one or two outputs of any size make what they like of
-/// what is there, and the backward reads a few values.
+/// A joint graph for counting bytes: nodes with one or two outputs of random sizes and random
+/// inputs; the backward reads a few values.
 Graph sized_graph(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto pick = [&](size_t below) { return static_cast<size_t>(random() % below); };
@@ -232,7 +232,8 @@ int64_t all_bytes(const Partition& partition) {
   return sum;
 }
 
-/// Values of the forward that own their storage: what can be saved. Inputs are saved where needed.
+/// Values of the forward that own their storage and can therefore be saved. Inputs are saved where
+/// needed.
 std::vector<ValueId> candidates(const Graph& joint) {
   std::vector<ValueId> ids;
   for (const Node& node : joint.nodes) {
@@ -244,7 +245,7 @@ std::vector<ValueId> candidates(const Graph& joint) {
   return ids;
 }
 
-/// The fewest bytes of all subsets of `ids`, by trying to split at each.
+/// The smallest number of bytes among all subsets of `ids`, by splitting at each.
 int64_t fewest_bytes(const Graph& joint, const std::vector<ValueId>& ids) {
   int64_t fewest = -1;
   for (unsigned bits = 0; bits < 1u << ids.size(); ++bits) {

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What the fuzz tests of partitioners hold against the joint graph: both halves run one after the
-/// other give what the joint graph gives.
+/// Checks of partitions against the joint graph: running forward and backward must give the results
+/// of the joint graph.
 
 #include <map>
 #include <string>
@@ -88,7 +88,7 @@ inline std::string saved_records_differ(const Partition& partition) {
   return in_forward == in_backward && in_forward == reported ? "" : "saved values differ";
 }
 
-/// Says what is wrong with a partition of `graph`, "" when nothing is.
+/// Describes what is wrong with a partition of `graph`; "" if it is correct.
 inline std::string splits_wrongly(const Graph& graph, const Partition& partition) {
   verify(partition.forward);
   verify(partition.backward);

@@ -14,7 +14,7 @@
 namespace antegrad::testing {
 namespace partition_fuzz_test {
 
-/// Saves a pseudo-random choice of what may be saved and recomputes the rest.
+/// Saves a pseudo-random choice of the candidates and recomputes the rest.
 Partition random_partition(Graph joint, uint64_t seed) {
   std::mt19937_64 random(seed);
   IdMap<ValueId, bool> saved(joint.values.size(), true);
@@ -63,8 +63,8 @@ TEST(PartitionFuzz, PassesBeforeAndAfterKeepResults) {
 
 // --- the peak simulator --------------------------------------------------------------------------
 
-/// Runs both graphs and asks, after each node and for each tensor that was allocated, whether
-/// anything to come still needs it. Quadratic, and written without liveness.
+/// Runs both graphs and checks, after each node and for each allocated tensor, whether a later node
+/// still needs it. Quadratic, and written without liveness.
 class BruteForce {
  public:
   explicit BruteForce(const Partition& partition) : partition_(partition) {}

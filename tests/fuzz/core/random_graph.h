@@ -225,7 +225,7 @@ class RandomGraph {
     }
   }
 
-  /// The value itself when nobody outside has its storage yet, else a copy of it.
+  /// The value itself if no output shares its storage yet, otherwise a copy of it.
   ValueId unshared(ValueId id) {
     const StorageId storage = graph_.graph().value(id).storage;
     if (std::find(taken_.begin(), taken_.end(), storage) == taken_.end() &&

@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// Random joint graphs of the shape that training has: a forward of residual chains, fan-outs,
-/// normalisations with several outputs, draws, results on the way and written inputs, and the
-/// backward that belongs to it, in reverse.
+/// Random joint graphs with the structure of training: a forward of residual chains, fan-outs,
+/// normalisations with several outputs, draws, intermediate results and written inputs, and the
+/// matching backward in reverse order.
 ///
-/// More like what people train than RandomGraph, whose backward reads at random; not meant to be
-/// run.
+/// Closer to real training than RandomGraph, whose backward reads random values. These graphs
+/// cannot be run.
 
 #include <map>
 #include <random>
@@ -38,8 +38,8 @@ class RandomNetwork {
   }
 
  private:
-  /// How the gradient of an output comes back: the operator of the backward and what it reads of
-  /// the forward.
+  /// How the gradient of an output is computed: the operator of the backward and the forward values
+  /// that it reads.
   struct Step {
     std::vector<ValueId> inputs;  ///< each gets a gradient
     ValueId output;
@@ -60,7 +60,7 @@ class RandomNetwork {
     }
   }
 
-  /// Deep networks go on from what came last; wide ones from anywhere.
+  /// Deep networks continue from recent values, wide ones from any.
   ValueId any() {
     const auto count = static_cast<int>(alive_.size());
     return alive_[deep_ && chance(0.8) ? count - 1 : pick(count)];

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Ways to pack what random graphs save, to be put into their halves: what plans say of packings is
-/// held against that.
+/// Random packings of saved values in random graphs. Inlined into the halves, they check what plans
+/// predict about packings.
 
 #include <cmath>
 #include <map>
@@ -84,7 +84,8 @@ inline Packings random_packings(const Graph& graph, const ByteRules& rules, bool
   return packings;
 }
 
-/// Puts packings into the halves, where these are saved. Returns the picoseconds that they take.
+/// Inlines packings into the halves for the values saved there. Returns the picoseconds that they
+/// take.
 inline int64_t pack(Partition& partition, const std::map<ValueId, int>& packed) {
   Hooked hooked;
   hooked.next_node = 100'000;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What the fuzz tests share: how many cases to run, data for a graph, and making a failing graph
-/// smaller before it is shown.
+/// Shared by the fuzz tests: the number of cases, data for a graph, and shrinking of failing
+/// graphs.
 
 #include <cstdlib>
 #include <functional>
@@ -36,7 +36,7 @@ inline std::vector<Data> random_inputs(const Graph& graph, uint64_t seed) {
   return inputs;
 }
 
-/// Drops the node at `position` if nothing needs its values; a token goes past it.
+/// Removes the node at `position` if nothing needs its values; a token bypasses it.
 inline bool drop_node(Graph& graph, size_t position) {
   const Node node = graph.nodes[position];
   std::set<ValueId> made(node.outputs.begin(), node.outputs.end() - node.tokens);
@@ -62,7 +62,7 @@ inline bool drop_node(Graph& graph, size_t position) {
   return true;
 }
 
-/// Makes outputs undefined and drops nodes as long as `fails` stays true.
+/// Makes outputs undefined and removes nodes while `fails` stays true.
 inline Graph shrink(Graph graph, const std::function<bool(const Graph&)>& fails) {
   bool smaller = true;
   while (smaller) {
@@ -89,8 +89,8 @@ inline Graph shrink(Graph graph, const std::function<bool(const Graph&)>& fails)
   return graph;
 }
 
-/// Runs `violation` on random joint graphs; it returns what is wrong, or "" when all is well. The
-/// first failing graph is made smaller and shown with its seed.
+/// Runs `violation` on random joint graphs. It returns a description of the failure, or "". The
+/// first failing graph is shrunk and printed with its seed.
 inline void hold_for_random_graphs(int cases, int size,
                                    const std::function<std::string(const Graph&)>& violation) {
   const auto guarded = [&](const Graph& graph) {

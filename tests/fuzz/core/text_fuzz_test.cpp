@@ -14,7 +14,7 @@
 namespace antegrad::testing {
 namespace text_fuzz_test {
 
-/// Throws dice over every kind of argument, however odd.
+/// Random arguments of every kind, including unusual ones.
 class RandomAttr {
  public:
   explicit RandomAttr(uint64_t seed) : random_(seed) {}
@@ -86,7 +86,7 @@ class RandomAttr {
   std::mt19937_64 random_;
 };
 
-// What packing loses or changes; empty when nothing.
+// What packing loses or changes; empty if nothing.
 std::string packing_difference(const Graph& graph) {
   const PackedGraph packed(graph);
   const Graph again = packed.unpack();

@@ -22,8 +22,8 @@ using Kind = Verdict::Kind;
 
 namespace {
 
-// Rules of the partition at random, or a memory budget, the same for a seed; a quarter of the
-// programs has none.
+// Random options of the partition, or a memory budget, determined by the seed. A quarter of the
+// programs uses the defaults.
 Options options_of(uint64_t seed) {
   auto options = Options()
                      .with_name("fuzz" + std::to_string(seed))
@@ -46,8 +46,7 @@ Options options_of(uint64_t seed) {
   return options.with_min_cut(std::move(min_cut));
 }
 
-// Hooks on saved tensors at random, the same for a seed, that keep every bit; null for half of the
-// programs.
+// Random lossless hooks on saved tensors, determined by the seed; null for half of the programs.
 const Hooks* hooks_of(uint64_t seed, Options& options) {
   std::mt19937_64 random(seed ^ 0xd1b54a32d192ed03U);
   if (random() % 2 == 0) return nullptr;
@@ -57,8 +56,8 @@ const Hooks* hooks_of(uint64_t seed, Options& options) {
   return &all[random() % all.size()];
 }
 
-// A compiled callable under hooks. Where these leave no room in a memory budget, it is compiled
-// with the one that the error says is enough.
+// A compiled callable under hooks. If they do not fit into a memory budget, it is compiled with the
+// sufficient budget that the error names.
 class Hooked {
  public:
   Hooked(Callable callable, uint64_t seed)
@@ -100,8 +99,8 @@ Subject compiled(const Program& program, const Callable& callable) {
           [step] { return step->eager_calls(); }};
 }
 
-// What a callable holds. Let go of at the end: a callable that holds a tensor to which it gave
-// history is kept alive by that history (docs/accuracy.md, known limits).
+// Tensors that a callable holds. Released at the end: a callable that holds a tensor to which it
+// gave history is kept alive by that history (docs/accuracy.md, known limits).
 class Held {
  public:
   explicit Held(const World& world) : tensors_(std::make_shared<List>(world.closures())) {}
@@ -114,7 +113,7 @@ class Held {
   std::shared_ptr<List> tensors_;
 };
 
-// `.grad` is a sum over calls: what one of them made inexact stays so.
+// `.grad` is a sum over calls: once a call makes it inexact, it stays so.
 class Accumulated {
  public:
   void carry(Observation& seen) {

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Runs a program eagerly and by what is under test, and says whether that is the same.
+/// Runs a program eagerly and through the code under test, and compares the outcomes.
 
 #include <functional>
 
@@ -12,7 +12,7 @@ namespace antegrad::fuzz {
 
 using Callable = std::function<List(const List& arguments, const std::vector<int64_t>& flags)>;
 
-/// What is under test: stands for a callable.
+/// The code under test, used in place of a callable.
 struct Subject {
   Callable call;
   std::function<int64_t()> eager_calls;  ///< how many calls ran the callable as it is
@@ -24,7 +24,7 @@ Subject compiled(const Program& program, const Callable& callable);
 
 Verdict check(const Program& program, const Compile& compile);
 
-/// The smallest program found by dropping and simplifying whose verdict is of the same kind (and,
+/// The smallest program, found by removing and simplifying, whose verdict is of the same kind (and,
 /// for errors, begins with the same words).
 Program shrink(Program program, const Compile& compile);
 /// The same for any property.

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-// Bits; but a NaN is a NaN.
+// Compares bits, but all NaNs are equal.
 bool same_value(const at::Tensor& a, const at::Tensor& b, Match match) {
   if (testing::same_bits(a, b)) return true;
   if (!a.defined() || !b.defined() || a.scalar_type() != b.scalar_type() ||
@@ -43,7 +43,7 @@ std::string shown(const Fact& fact) {
   return out.str();
 }
 
-// What a refusal expected and found, without the details that differ from program to program.
+// The expected and found parts of a refusal, without details that differ between programs.
 std::string reason(const std::string& error) {
   const auto found = error.find("found ");
   std::string out =
@@ -82,7 +82,7 @@ std::optional<Verdict> first_difference(const Observation& eager, const Observat
     if (a.words == b.words && same_value(a.value, b.value, Match::exact)) continue;
     const auto match = std::max(a.match, b.match);
     if (match == Match::or_at_the_start && b.words == "offset 0") continue;
-    // Another order of a sum gives other last bits, or another layout: that of its first term.
+    // Another order of a sum changes the last bits, or the layout, which is that of the first term.
     const bool layout = a.kind == Kind::gradients && a.words.starts_with("strides");
     if (layout || match == Match::any ||
         (same_value(a.value, b.value, match) && a.words == b.words)) {

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMostElements = 200;
 constexpr double kLargest = 1000;
 
-// How often a statement is of a family.
+// The frequency of each family of statements.
 constexpr std::pair<Family, double> kWeights[] = {
     {Family::unary, 10},    {Family::binary, 12},
     {Family::scalar, 7},    {Family::cast, 4},
@@ -98,7 +98,7 @@ class Generator {
     return input;
   }
 
-  // One that shares with an earlier one, where that can be made.
+  // Makes an input share memory with an earlier one, if possible.
   void relate(Input& input, bool argument) {
     std::vector<Var> earlier;
     for (size_t i = 0; i < program_.closures.size(); ++i) {
@@ -142,7 +142,7 @@ class Generator {
     for (int i = 0; i < 2; ++i) flags_.push_back(integer(0, 2));
   }
 
-  // Runs what there is of the program from the start.
+  // Runs the program so far from the start.
   void rebuild() {
     torch::manual_seed(program_.seed);
     world_ = std::make_unique<World>(program_);
@@ -184,8 +184,8 @@ class Generator {
     return *found[integer(0, static_cast<int64_t>(found.size()) - 1)];
   }
 
-  // Tries one statement; keeps it when it runs and its values are tame. False when the program must
-  // end with it, because it fails.
+  // Tries one statement, and keeps it if it runs and its values stay small. Returns false if it
+  // fails, in which case the program must end with it.
   bool add_statement() {
     const auto& operation = choose_operation();
     const auto closures = program_.closures.size();
@@ -284,7 +284,7 @@ class Generator {
   int next_temporary_ = 0;
 };
 
-// Whose memory each tensor is.
+// The origin of each tensor's memory.
 class Origins {
  public:
   void made(const Statement& s) {

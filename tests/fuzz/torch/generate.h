@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Random programs. Each statement is tried on real tensors when it is added, so programs run
-/// without error (but for a few that are meant to fail at their last statement) and values stay
+/// Random programs. Each statement is tried on real tensors when it is added, so that programs run
+/// without error (except a few that are meant to fail at their last statement) and values stay
 /// small.
 
 #include <set>
@@ -14,7 +14,7 @@ namespace antegrad::fuzz {
 /// The program of a seed; the same on every machine with the same libtorch.
 Program generate(uint64_t seed);
 
-/// What a program exercises.
+/// The families that a program contains.
 std::set<Family> families_of(const Program& program);
 
 }  // namespace antegrad::fuzz

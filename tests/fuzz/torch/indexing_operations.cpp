@@ -5,7 +5,7 @@
 namespace antegrad::fuzz {
 namespace {
 
-// A tensor with a first dimension, and positions in it (taken modulo).
+// A tensor with at least one dimension, and positions in the first (taken modulo its size).
 bool and_positions(Picker& p, Statement& s) {
   if (!p.add(s, [](const at::Tensor& t) { return t.dim() > 0 && t.numel() > 0; })) return false;
   return p.add(s, [](const at::Tensor& t) { return integral(t) && t.dim() == 1; });
@@ -14,7 +14,7 @@ bool float_and_positions(Picker& p, Statement& s) {
   if (!float_of_rank<1>(p, s)) return false;
   return p.add(s, [](const at::Tensor& t) { return integral(t) && t.dim() == 1; });
 }
-// A tensor and one like it.
+// Two tensors with equal metadata.
 bool two_alike(Picker& p, Statement& s) {
   if (!float_of_rank<1>(p, s)) return false;
   const auto first = p.at(s, 0);
@@ -49,7 +49,7 @@ bool list_of_floats(Picker& p, Statement& s) {
   return true;
 }
 
-// Places in the first dimension; how many there are depends on data.
+// Positions in the first dimension; their number depends on data.
 at::Tensor positive_rows(const at::Tensor& t) {
   return at::nonzero(t.reshape({t.size(0), -1}).select(1, 0) > 0).select(1, 0);
 }

@@ -5,8 +5,8 @@
 namespace antegrad::fuzz {
 namespace {
 
-// bf16 convolutions and norms go to other libraries: a rounding mode of their own, and rarely
-// built.
+// Excludes bfloat16: its convolutions and norms use other libraries, with their own rounding modes,
+// and are slow to build.
 bool plain(const at::Tensor& t) {
   return (t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble) && t.numel() > 0;
 }
@@ -128,7 +128,8 @@ std::span<const Operation> layer_operations() {
       AG_VALUE(loss, two_plain, at::kl_div(c.t[0], c.t[1])),
       AG_VALUE(loss, scores, at::cross_entropy_loss(c.t[0], c.t[1].remainder(c.t[0].size(1)))),
       AG_VALUE(loss, scores, at::nll_loss(c.t[0], c.t[1].remainder(c.t[0].size(1)), {}, 0)),
-      // The default eps turns the last bits of a sum into all bits, for a vector of zeros.
+      // The default eps amplifies rounding errors of a sum to the whole result, for a vector of
+      // zeros.
       AG_VALUE(loss, vector_per_row,
                at::cosine_similarity(c.t[0], c.t[0].flip({0}) + 0.5, -1, 0.1)),
   };

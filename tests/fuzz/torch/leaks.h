@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What LeakSanitizer is not asked about.
+/// Memory that LeakSanitizer must ignore.
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -9,9 +9,8 @@
 
 namespace antegrad::fuzz {
 
-/// While it lives, what is allocated on this thread counts as in use. For programs that run in
-/// eager: there x.mul_(x) saves the written tensor for its own history, and each keeps the other
-/// alive.
+/// While this object lives, allocations of this thread count as in use. For programs that run
+/// eagerly: x.mul_(x) saves the written tensor for its own history, and each keeps the other alive.
 #if defined(__SANITIZE_ADDRESS__)
 using NotOurLeaks = __lsan::ScopedDisabler;
 #else

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What a call of a program, its backward and later writes show of themselves.
+/// The observable effects of a call of a program, of its backward, and of later writes.
 
 #include <ATen/core/Tensor.h>
 
@@ -17,17 +17,19 @@ namespace antegrad::fuzz {
 /// How a run ended.
 enum class Raised : uint8_t { nothing, refusal, bug, other };
 
-/// How a fact of one run must be that of the other. That of the two facts which allows more holds.
+/// How closely a fact of one run must match that of the other. The more lenient one of the two
+/// facts applies.
 enum class Match : uint8_t {
   exact,
   or_at_the_start,      ///< an offset: eager's, or 0
-  rounded,              ///< but for the last bits and the layout
-  rounded_to_bfloat16,  ///< the same, where values were of that type on the way
-  /// A gradient through memory that was written behind autograd's back: eager's is of the new data.
+  rounded,              ///< except for the last bits and the layout
+  rounded_to_bfloat16,  ///< the same, if intermediate values were bfloat16
+  /// A gradient through memory that was written without autograd's knowledge: eager uses the new
+  /// data.
   any,
 };
 
-/// One thing to compare: a value or words.
+/// One observation: a value or text.
 struct Fact {
   Verdict::Kind kind;
   std::string what;
@@ -36,18 +38,18 @@ struct Fact {
   Match match = Match::exact;
 };
 
-/// How facts about gradients that are summed up over calls are called.
+/// Prefix of the names of facts about gradients accumulated over calls.
 constexpr const char* kAccumulated = ".grad of leaf ";
 
-/// What a call showed, in an order that is the same for each run of the program. Of a call that
-/// failed: the state before it and, in as many facts, after it.
+/// The observations of a call, in the same order for each run of the program. For a failed call:
+/// the state before it and, as the same number of facts, after it.
 struct Observation {
   std::vector<Fact> facts;
   Raised raised = Raised::nothing;
   std::string moment, error;  ///< when it was raised, and its text
 };
 
-/// Calls it as call number `index` of the program says, and notes what shows.
+/// Makes call number `index` as the program describes it, and records the observations.
 Observation observe(const Program& program, World& world, const Callable& callable, size_t index);
 
 }  // namespace antegrad::fuzz

@@ -17,7 +17,7 @@ namespace {
 using Kind = Verdict::Kind;
 using testing::generator_state;
 
-// Runs something of which an error is part of what is observed. Returns whether it raised one.
+// Runs code whose error is part of the observation. Returns whether it raised one.
 bool raises(Observation& seen, const char* moment, const std::function<void()>& body) {
   try {
     body();
@@ -42,7 +42,7 @@ bool raises(Observation& seen, const char* moment, const std::function<void()>& 
   return true;
 }
 
-// Values as they are now.
+// A snapshot of the current values.
 at::Tensor frozen(const at::Tensor& t) {
   if (!t.defined()) return t;
   return t.detach().resolve_conj().resolve_neg().clone(at::MemoryFormat::Contiguous).to(at::kCPU);
@@ -53,7 +53,7 @@ struct Named {
   at::Tensor tensor;
 };
 
-// Whether nobody outside of the call knows the memory of a result.
+// Whether a result has memory that nothing outside of the call shares.
 bool has_own_memory(const Named& result, const std::vector<Named>& all) {
   return result.name[0] == 'r' && std::none_of(all.begin(), all.end(), [&](const Named& other) {
            return other.name[0] != 'r' && other.tensor.defined() &&
@@ -61,18 +61,18 @@ bool has_own_memory(const Named& result, const std::vector<Named>& all) {
          });
 }
 
-// The words that describe a tensor without its values.
+// The metadata of a tensor as text.
 std::string metadata(const at::Tensor& t) {
   if (!t.defined()) return "undefined";
   try {
-    static_cast<void>(t.grad_fn());  // of a view whose base was written: is_leaf() follows it late
+    static_cast<void>(t.grad_fn());  // for a view of a written base, is_leaf() lags behind
   } catch (const c10::Error&) {
-    // A view that forbids it says so in eager, too.
+    // A view that forbids grad_fn() does so in eager, too.
   }
   std::ostringstream out;
   out << t.scalar_type() << t.sizes();
   if (t.numel() > 0) {
-    for (int64_t d = 0; d < t.dim(); ++d) {  // the stride of a single element says nothing
+    for (int64_t d = 0; d < t.dim(); ++d) {  // a dimension of size 1 has no meaningful stride
       out << (d == 0 ? " strides " : ", ") << (t.size(d) == 1 ? 0 : t.stride(d));
     }
   }
@@ -81,7 +81,7 @@ std::string metadata(const at::Tensor& t) {
   return out.str();
 }
 
-// Numbers things in the order in which they appear.
+// Numbers objects in the order of their first appearance.
 class Classes {
  public:
   int of(const void* thing) {
@@ -105,7 +105,7 @@ std::vector<Named> named(const World& world, const List& results) {
   return all;
 }
 
-// Who is the same tensor, who shares a storage, and whose view is who.
+// Which tensors are the same, share a storage, or are views of each other.
 std::string aliases(const std::vector<Named>& all) {
   Classes tensors, storages;
   std::ostringstream out;
@@ -126,8 +126,8 @@ bool writes_behind_autograd(const Program& program) {
   });
 }
 
-// In a program, a result that has memory of its own and was written starts there, whatever operator
-// made it (docs/accuracy.md).
+// A compiled program returns a written result that has its own memory at storage offset 0,
+// whichever operator made it (docs/accuracy.md).
 void note_metadata(Observation& seen, const std::vector<Named>& all, bool written_unseen) {
   for (const auto& one : all) {
     const auto& [name, t] = one;
@@ -150,15 +150,16 @@ void note_state(Observation& seen, const std::vector<Named>& all, Kind values) {
         {values != Kind::results || result ? values : Kind::inputs, name, "", frozen(t)});
   }
   for (const auto& of : all) {
-    // Eager's composite operators write to what they have just made, so that the version of a
-    // result of its own is an accident; that of memory known outside is not.
+    // Eager's composite operators write to tensors that they have just made, so the version of such
+    // a result is arbitrary. The version of memory known outside is not.
     if (!of.tensor.defined() || has_own_memory(of, all)) continue;
     seen.facts.push_back(
         {Kind::versions, of.name, "version " + std::to_string(of.tensor._version()), {}});
   }
 }
 
-// Whether backward from it starts outside of the callable: then sums may be in another order.
+// Whether a backward from this tensor starts outside of the callable, in which case sums may be in
+// another order.
 bool starts_outside(const at::Tensor& root, const World& world) {
   for (const auto* list : {&world.arguments(), &world.closures()}) {
     for (const auto& t : *list) {
@@ -182,12 +183,12 @@ at::Tensor tangent_for(const at::Tensor& root, const CallPlan& plan, size_t inde
   return make(sizes).transpose(0, -1);
 }
 
-// Formulas of libtorch that look at the data take another way for tensors without data, see
-// docs/accuracy.md: other last bits, or another sign of zero.
+// Formulas of libtorch that read the data take another path for tensors without data
+// (docs/accuracy.md), with other last bits or another sign of zero.
 bool rounds_differently(const Program& program) {
   return std::any_of(program.body.begin(), program.body.end(), [&](const Statement& statement) {
     const std::string_view text = statement.operation->text;
-    // Eager's CUDA kernels depend on the gradients that are asked for; a program computes all.
+    // Eager's CUDA kernels depend on which gradients are wanted; a program computes all.
     if (program.device.is_cuda() && text.starts_with("at::batch_norm(")) return true;
     return text.starts_with("at::prod(") || text.starts_with("at::cumprod(") ||
            text.starts_with("at::max(c.t[0])");
@@ -216,10 +217,10 @@ BackwardPlan plan_backward(const Program& program, const World& world, const Cal
     if (!t.defined() || !t.requires_grad() || t.is_leaf()) continue;
     const bool argument = i >= results.size();
     if ((plan.roots >> std::min<size_t>(index++, 31) & 1U) == 0) continue;
-    if (argument && t._version() == 0) continue;  // nothing to do with the call
+    if (argument && t._version() == 0) continue;  // not affected by the call
     out.roots.push_back(t);
     out.tangents.push_back(tangent_for(t, plan, index, program.seed));
-    // A view's tangent meets the gradients of its base in another order.
+    // The tangent of a view is added to the gradients of its base in another order.
     if (starts_outside(t, world) || t.is_view()) rounds();
   }
   const auto leaves = world.leaves();
@@ -235,7 +236,7 @@ void note_gradients(Observation& seen, const List& gradients, Match match, const
     const auto name = what + std::to_string(i);
     seen.facts.push_back({Kind::gradients, name, g.defined() ? "defined" : "undefined", {}});
     std::ostringstream strides;
-    // The stride of a dimension of size 1 says nothing, nor do those of an empty tensor.
+    // Strides of dimensions of size 1 and of empty tensors have no meaning.
     for (int64_t d = 0; g.defined() && g.numel() > 0 && d < g.dim(); ++d) {
       strides << (d == 0 ? "strides " : ", ") << (g.size(d) == 1 ? 0 : g.stride(d));
     }
@@ -270,7 +271,7 @@ void observe_backward(Observation& seen, const Program& program, const World& wo
   }
 }
 
-// Writes to every result; then who shares its memory and its version shows.
+// Writes to every result, which shows what shares its memory and its version.
 void observe_pokes(Observation& seen, const World& world, const List& results) {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < results.size(); ++i) {

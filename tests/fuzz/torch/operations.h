@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// The table of what a statement can be: how its arguments are picked, how it runs, how it reads.
+/// The table of operations that statements use: how to pick arguments, run the operation, and print
+/// it.
 
 #include <functional>
 #include <random>
@@ -14,8 +15,8 @@
 
 namespace antegrad::fuzz {
 
-/// Each is counted, and a run must have enough of each. The first ones are what operations say of
-/// themselves; the last ones are properties of statements and programs.
+/// Families are counted, and a run must contain enough of each. The first ones are declared by
+/// operations; the last ones are properties of statements and programs.
 enum class Family : uint8_t {
   unary,
   binary,
@@ -50,7 +51,7 @@ enum class Family : uint8_t {
 };
 const char* to_string(Family family);
 
-/// What an operation works on.
+/// The arguments of an operation.
 struct Call {
   List& t;
   const std::vector<int64_t>& i;
@@ -64,9 +65,9 @@ struct Operation {
   Family family;
   /// The C++ expression that `run` evaluates, with `c.t[0]` for the first argument and so on.
   const char* text;
-  /// Fills in arguments, integers and numbers; false when there is nothing to pick from.
+  /// Fills in arguments, integers and numbers; false if no tensor fits.
   bool (*pick)(Picker& from, Statement& statement);
-  /// The values that it makes; none when it only writes.
+  /// Returns the new values; none if the operation only writes.
   List (*run)(const Call& c);
   int writes = -1;  ///< the argument that it writes to
 };
@@ -76,7 +77,7 @@ inline List listed(std::tuple<at::Tensor, at::Tensor> values) {
   return {std::get<0>(values), std::get<1>(values)};
 }
 
-// An operation that makes values, and one that writes to its first argument.
+// Defines an operation that returns values, or one that writes to its first argument.
 #define AG_VALUE(family, pick, ...)                                                               \
   Operation {                                                                                     \
     Family::family, #__VA_ARGS__, pick, [](const Call& c) -> List { return listed(__VA_ARGS__); } \
@@ -91,7 +92,7 @@ inline List listed(std::tuple<at::Tensor, at::Tensor> values) {
         0                               \
   }
 
-/// All operations; parts of the table by subject.
+/// All operations. The other functions return parts of the table, by subject.
 const std::vector<Operation>& operations();
 std::span<const Operation> pointwise_operations();
 std::span<const Operation> reduction_operations();
@@ -101,8 +102,8 @@ std::span<const Operation> indexing_operations();
 std::span<const Operation> writing_operations();
 std::span<const Operation> other_operations();
 
-/// Chooses arguments among the tensors that a program has made so far. They are real, so an
-/// operation can look at their shapes.
+/// Chooses arguments among the tensors of a program so far. These are real tensors, so an operation
+/// can inspect their shapes.
 class Picker {
  public:
   struct Candidate {
@@ -119,12 +120,12 @@ class Picker {
   bool chance(double probability);
   double number();
 
-  /// Adds a tensor that fits to the statement's arguments, recent ones more often. False when there
-  /// is none.
+  /// Adds a tensor that fits to the arguments of the statement, with a preference for recent ones.
+  /// False if there is none.
   bool add(Statement& statement, const Fits& fits);
-  /// The same among temporaries.
+  /// The same for temporaries only.
   bool add_temporary(Statement& statement, const Fits& fits);
-  /// The tensor behind the statement's argument.
+  /// The tensor that an argument of the statement refers to.
   const at::Tensor& at(const Statement& statement, size_t argument) const;
   /// Adds a new closure tensor: a parameter, or a buffer.
   void add_closure(Statement& statement, std::vector<int64_t> sizes, at::ScalarType dtype,
@@ -139,14 +140,14 @@ class Picker {
   std::function<at::Tensor(Var)> make_closure_;
 };
 
-/// What fits.
+/// Predicates for arguments.
 bool floating(const at::Tensor& t);
 bool real_number(const at::Tensor& t);  ///< anything but complex
 bool not_bool(const at::Tensor& t);
 bool integral(const at::Tensor& t);
 bool boolean(const at::Tensor& t);
 
-/// The dtypes that the integers of casts mean.
+/// The number of dtypes that the integer of a cast selects from.
 inline constexpr int64_t kDtypes = 6;
 at::ScalarType dtype_of(int64_t code);
 

@@ -25,13 +25,13 @@ bool pairs(Picker& p, Statement& s) {
 bool one_complex(Picker& p, Statement& s) {
   return p.add(s, [](const at::Tensor& t) { return t.is_complex(); });
 }
-// A flag, and something with a number.
+// A flag, and a tensor with a number.
 bool flag(Picker& p, Statement& s) {
   s.integers = {p.integer(0, 1)};
   return one_float(p, s);
 }
 
-// The same value as of an `if`, as one expression, so that it reads as what runs.
+// An `if` as one expression, so that its text matches the code that runs.
 at::Tensor chosen(bool condition, const std::function<at::Tensor()>& yes,
                   const std::function<at::Tensor()>& no) {
   return condition ? yes() : no();

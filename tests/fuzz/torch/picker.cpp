@@ -79,7 +79,7 @@ bool Picker::add_one_of(Statement& statement, const std::function<bool(const Can
     if (fits(pool_[i])) found.push_back(i);
   }
   if (found.empty()) return false;
-  // The better of two draws, so that chains grow.
+  // The later one of two draws, so that chains grow.
   const auto last = static_cast<int64_t>(found.size()) - 1;
   const auto which = std::max(integer(0, last), chance(0.5) ? integer(0, last) : 0);
   statement.arguments.push_back(pool_[found[which]].var);

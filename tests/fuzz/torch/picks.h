@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Ways of picking arguments that many operations share.
+/// Ways to pick arguments that many operations share.
 
 #include "operations.h"
 
@@ -24,7 +24,7 @@ inline bool number_and_number(Picker& p, Statement& s) {
   return one_number(p, s);
 }
 
-/// The first and others that broadcast to it, of any real dtype.
+/// A tensor and others that broadcast to it, of any real dtype.
 bool two_numbers(Picker& p, Statement& s);
 bool two_floats(Picker& p, Statement& s);
 bool three_floats(Picker& p, Statement& s);
@@ -39,7 +39,7 @@ template <int rank>
 bool any_of_rank(Picker& p, Statement& s) {
   return p.add(s, [](const at::Tensor& t) { return t.dim() >= rank && t.numel() > 0; });
 }
-/// The same, and one of its dimensions.
+/// The same, and one of the dimensions.
 template <int rank>
 bool float_and_dim(Picker& p, Statement& s) {
   if (!float_of_rank<rank>(p, s)) return false;

@@ -28,7 +28,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
   }
 }
 
-// The operation's text with the statement's values in it.
+// The text of the operation with the values of the statement inserted.
 std::string expression(const Statement& s) {
   std::string out = s.operation->text;
   const auto put = [&](const char* list, size_t i, const std::string& value) {

@@ -17,7 +17,7 @@ namespace antegrad::fuzz {
 
 using List = std::vector<at::Tensor>;
 
-/// A tensor of a program: argument, closure tensor, or one that a statement makes.
+/// A tensor of a program: an argument, a closure tensor, or the result of a statement.
 struct Var {
   enum class Kind : uint8_t { argument, closure, temporary };
   Kind kind = Kind::temporary;
@@ -25,11 +25,11 @@ struct Var {
   friend auto operator<=>(const Var&, const Var&) = default;
 };
 
-/// How an argument or closure tensor is made.
+/// How an argument or closure tensor is created.
 struct Input {
   enum class Layout : uint8_t { contiguous, transposed, offset, stepped, expanded };
   enum class Grad : uint8_t { none, leaf, non_leaf };
-  /// What it shares with an earlier one.
+  /// How it shares memory with an earlier input.
   enum class Relation : uint8_t { fresh, same, detached, flat, row, narrowed, turned };
 
   std::vector<int64_t> sizes;
@@ -37,7 +37,7 @@ struct Input {
   Layout layout = Layout::contiguous;
   Grad grad = Grad::none;
   Relation relation = Relation::fresh;
-  Var of;                 ///< whom `relation` means; then nothing of the above counts
+  Var of;                 ///< the other input of `relation`; the fields above are then ignored
   uint64_t seed = 0;      ///< of its values
   bool positive = false;  ///< values in (0.5, 1.5): variances, probabilities
 };
@@ -49,16 +49,16 @@ struct Statement {
   std::vector<Var> arguments;
   std::vector<int64_t> integers;
   std::vector<double> numbers;
-  std::vector<int> makes;  ///< numbers of the temporaries, one for each result
-  bool no_grad = false;    ///< runs in a region of its own without grad
+  std::vector<int> makes;  ///< numbers of the temporaries that it defines, one per result
+  bool no_grad = false;    ///< runs with grad mode disabled
 };
 
-/// One of the calls that are compared, and what happens after it.
+/// One of the compared calls, and the steps after it.
 struct CallPlan {
   std::vector<int64_t> flags;  ///< host values, an argument of the callable
   bool grad_enabled = true;
-  uint32_t roots = ~0U;   ///< bit i: backward starts from the i-th result that it can start from
-  uint32_t leaves = ~0U;  ///< bit i: the gradient of the i-th leaf is asked for
+  uint32_t roots = ~0U;   ///< bit i: the backward starts from the i-th eligible result
+  uint32_t leaves = ~0U;  ///< bit i: the gradient of the i-th leaf is wanted
   enum class Backward : uint8_t {
     none,
     grad,
@@ -67,11 +67,11 @@ struct CallPlan {
     twice_freed
   } backward = Backward::grad;
   bool odd_tangents = false;  ///< tangents that are not contiguous
-  bool poke = true;           ///< then writes to each result, to see who shares its memory
+  bool poke = true;           ///< then writes to each result, to see which tensors share its memory
 };
 
 struct Program {
-  uint64_t seed = 0;  ///< that it was generated from; and of what it draws
+  uint64_t seed = 0;  ///< seed of the generator, and of the program's random draws
   at::Device device = at::kCPU;
   std::vector<Input> arguments, closures;
   std::vector<Statement> body;

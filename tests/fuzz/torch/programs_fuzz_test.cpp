@@ -32,21 +32,21 @@ constexpr uint64_t kFirstSeed = 20260701;
 constexpr uint64_t kPrograms = 300;
 constexpr uint64_t kLongPrograms = 10'000;
 constexpr uint64_t kProgress = 500;
-/// The largest share of programs that may be refused. What is refused is not compared, so it counts
-/// for no family either.
+/// The largest share of programs that may be refused. Refused programs are not compared, so they
+/// count for no family either.
 constexpr double kMostRefused = 0.10;
-/// The largest share whose gradients are the same only within a tolerance: backward started from an
-/// input as well as from a result, so that sums are taken in another order.
+/// The largest share of programs whose gradients are equal only within a tolerance: a backward from
+/// an input as well as from a result adds in another order.
 constexpr double kMostApproximate = 0.02;
-/// The largest share with a second backward that eager refuses without need.
+/// The largest share of programs with a second backward that eager refuses needlessly.
 constexpr double kMostLenient = 0.02;
 constexpr uint64_t kProgramsPerCoarse = 5000;
-/// Failures of one sort that are shown; the others are listed by seed.
+/// The number of failures of one kind that are printed in full; the others are listed by seed.
 constexpr size_t kShownOfASort = 3;
-/// Failures that are shrunk at all.
+/// The number of failures that are shrunk.
 constexpr uint64_t kMostShrunk = 400;
 
-// The least number of programs in a thousand that must have been compared and have this family.
+// The least number of programs per thousand that must have been compared and contain this family.
 int least_of(Family family) {
   switch (family) {
     case Family::complex: return 20;
@@ -70,8 +70,8 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
   return value == nullptr || *value == '\0' ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-// While it lives, a crash says which program ran. The handler has a stack of its own, so that it
-// also runs when recursion was too deep.
+// While this object lives, a crash prints the program that ran. The handler has its own stack, so
+// that it also works after a stack overflow.
 class CrashNote {
  public:
   CrashNote() {
@@ -109,12 +109,12 @@ class CrashNote {
   std::vector<char> stack_ = std::vector<char>(1 << 16);
 };
 
-// What a run of many programs found.
+// The results of a run over many programs.
 struct Tally {
   uint64_t same = 0, refused = 0, approximate = 0, lenient = 0, coarse = 0;
-  std::map<Family, uint64_t> families;                    // among the same
+  std::map<Family, uint64_t> families;                    // families of the compared programs
   std::map<std::string, std::vector<uint64_t>> reasons;   // of refusals, with seeds
-  std::map<std::string, std::vector<uint64_t>> failures;  // by sort
+  std::map<std::string, std::vector<uint64_t>> failures;  // by kind
 
   uint64_t programs() const { return same + refused + failed(); }
   uint64_t failed() const {
@@ -131,7 +131,8 @@ void show(const Program& program, const Verdict& verdict, const Program& small) 
             << std::endl;
 }
 
-// Errors are sorted by their words, numbers aside; other failures by the operations that show them.
+// Errors are grouped by their text without numbers, other failures by the operations that show
+// them.
 std::string sort_of(const Verdict& verdict, const Program& small) {
   std::string sort = to_string(verdict.kind);
   if (verdict.kind == Verdict::Kind::error || verdict.kind == Verdict::Kind::internal_error) {
@@ -145,7 +146,7 @@ std::string sort_of(const Verdict& verdict, const Program& small) {
   return sort;
 }
 
-// Says nothing: programs do what is deprecated, and often.
+// Suppresses warnings: programs often use deprecated functions.
 class NoWarnings : public c10::WarningHandler {
  public:
   void process(const c10::Warning&) override {}
@@ -179,7 +180,7 @@ Tally run_programs(uint64_t first, uint64_t count, bool verbose, at::Device devi
         show(program, verdict, shrink(program, compiled));
       }
     } else {
-      // A run of a broken library ends too.
+      // Limits the time of a run if the library is broken.
       const auto small = tally.failed() < kMostShrunk ? shrink(program, compiled) : program;
       auto& seeds = tally.failures[tally.failed() < kMostShrunk ? sort_of(verdict, small)
                                                                 : "more than are shrunk"];
@@ -274,7 +275,7 @@ Compile wrong(std::function<List(List, const List& arguments)> spoil) {
   };
 }
 
-// Looks for a program that shows the wrongness, and shrinks it.
+// Searches for a program that shows the fault, and shrinks it.
 void expect_caught(const Compile& compile, Verdict::Kind kind) {
   for (uint64_t seed = 1; seed < 200; ++seed) {
     const auto program = generate(seed);
@@ -298,7 +299,7 @@ TEST_F(ProgramsFuzzSelfTest, WrongValuesAreCaughtAndShrunk) {
                 Verdict::Kind::results);
 }
 
-// One operation is wrong, so it has to stay.
+// The faulty operation must remain after shrinking.
 TEST_F(ProgramsFuzzSelfTest, AWrongOperationIsCaughtAndShrunk) {
   const Compile compile = [](const Program& program, const Callable& callable) {
     const bool has = std::any_of(program.body.begin(), program.body.end(), [](const Statement& s) {

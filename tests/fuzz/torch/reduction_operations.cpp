@@ -7,7 +7,7 @@ namespace {
 
 bool fits_matmul(const at::Tensor& t) { return floating(t) && t.dim() >= 1 && t.numel() > 0; }
 
-// Two whose last dimensions agree, of one dtype.
+// Two tensors of one dtype whose last dimensions agree.
 bool same_last(Picker& p, Statement& s) {
   if (!p.add(s, [](const at::Tensor& t) { return fits_matmul(t) && t.dim() <= 3; })) return false;
   const auto first = p.at(s, 0);
@@ -16,7 +16,7 @@ bool same_last(Picker& p, Statement& s) {
            t.scalar_type() == first.scalar_type();
   });
 }
-// A matrix product: the second's rows are the first's columns.
+// The factors of a matrix product: the second has as many rows as the first has columns.
 bool chained(Picker& p, Statement& s) {
   if (!p.add(s, fits_matmul)) return false;
   const auto first = p.at(s, 0);

@@ -9,7 +9,7 @@ bool uses(const Statement& s, Var var) {
   return std::find(s.arguments.begin(), s.arguments.end(), var) != s.arguments.end();
 }
 
-// Without statement `i`, and without what needs its values.
+// Removes statement `i` and everything that needs its values.
 void drop_with_dependents(Program& p, size_t i) {
   const auto statement = p.body[i];
   p.body.erase(p.body.begin() + static_cast<std::ptrdiff_t>(i));
@@ -26,7 +26,7 @@ void drop_with_dependents(Program& p, size_t i) {
   }
 }
 
-// Without statement `i`; its first argument takes the place of its value.
+// Removes statement `i`; its first argument replaces its value.
 bool bypass(Program& p, size_t i) {
   const auto statement = p.body[i];
   if (statement.makes.size() != 1 || statement.arguments.empty()) return false;
@@ -39,7 +39,7 @@ bool bypass(Program& p, size_t i) {
   return true;
 }
 
-// Without an argument or closure tensor that nothing refers to.
+// Removes an argument or closure tensor that nothing refers to.
 bool drop_input(Program& p, Var var) {
   auto& list = var.kind == Var::Kind::argument ? p.arguments : p.closures;
   const auto refers = [&](const Input& in) {
@@ -82,7 +82,7 @@ class Shrinker {
  private:
   static constexpr int kMostTries = 600;
 
-  // Takes the edited program if the edit applies and the property stays.
+  // Keeps the edited program if the edit applies and the property still holds.
   template <class Edit>
   bool attempt(const Edit& edit) {
     if (++tries_ > kMostTries) return false;
@@ -111,7 +111,7 @@ class Shrinker {
     }
   }
 
-  // Sets a member of something, if that is a change.
+  // Sets a member, if that changes it.
   template <class Get, class T>
   void simplify(const Get& get, const T& value) {
     attempt([&](Program& p) { return !(std::exchange(get(p), value) == value); });
@@ -182,7 +182,7 @@ Program shrink(Program program, const std::function<bool(const Program&)>& keeps
                   [&](const Program& candidate) {
                     try {
                       return keeps(candidate);
-                    } catch (const std::exception&) {  // an input that cannot be made any more
+                    } catch (const std::exception&) {  // an input that can no longer be created
                       return false;
                     }
                   })

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What comparing a program with eager comes to.
+/// The result of comparing a program with eager.
 
 #include <cstdint>
 #include <string>
@@ -9,17 +9,17 @@
 namespace antegrad::fuzz {
 
 struct Verdict {
-  /// What differs first, in this order.
+  /// Kinds of differences, in the order in which they are reported.
   enum class Kind : uint8_t {
     same,
-    refused,         ///< a typed refusal, from the call or from backward; everything is as it was
+    refused,         ///< a typed refusal of the call or the backward, with all state unchanged
     internal_error,  ///< an error that only a bug can raise
-    error,           ///< one raises an error where the other does not
-    trace,           ///< a refusal that left something behind
+    error,           ///< only one of the two raises an error
+    trace,           ///< a refusal that changed some state
     results,
     inputs,    ///< values after the call
     metadata,  ///< sizes, strides, requires_grad, is_leaf, ...
-    aliases,   ///< who is whom, who shares memory, who is whose view
+    aliases,   ///< which tensors are the same, share memory, or are views of each other
     versions,
     generator,
     gradients,
@@ -29,9 +29,9 @@ struct Verdict {
   };
   Kind kind = Kind::same;
   std::string detail = {};
-  bool approximate = false;  ///< gradients were the same only within a tolerance
-  bool lenient = false;      ///< a second backward ran that eager refuses
-  bool coarse = false;       ///< a backward was refused that ran in eager, through less
+  bool approximate = false;  ///< gradients were equal only within a tolerance
+  bool lenient = false;      ///< a second backward ran although eager refuses it
+  bool coarse = false;       ///< a backward was refused that eager runs, since eager needs less
 
   bool failed() const { return kind != Kind::same && kind != Kind::refused; }
 };

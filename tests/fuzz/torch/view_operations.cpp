@@ -11,7 +11,7 @@ bool one_any(Picker& p, Statement& s) {
 bool one_contiguous(Picker& p, Statement& s) {
   return p.add(s, [](const at::Tensor& t) { return t.is_contiguous(); });
 }
-// Another shape of as many elements.
+// Another shape with the same number of elements.
 bool other_shape(Picker& p, Statement& s, bool contiguous) {
   if (!p.add(s, [&](const at::Tensor& t) {
         return t.numel() > 1 && (!contiguous || t.is_contiguous());

@@ -14,7 +14,7 @@
 namespace antegrad::fuzz {
 namespace {
 
-// Drawn on the CPU, so that they are the same everywhere.
+// Drawn on the CPU, so that values are the same on all devices.
 at::Tensor cpu_values(const Input& input, at::IntArrayRef sizes, uint64_t seed) {
   auto generator = at::globalContext().defaultGenerator(at::kCPU).clone();
   generator.set_current_seed(seed);
@@ -89,7 +89,7 @@ at::Tensor World::make(const Input& input, size_t call, List& leaves) const {
     const auto& list = input.of.kind == Var::Kind::argument ? arguments_ : closures_;
     return related(input.relation, list.at(static_cast<size_t>(input.of.index)));
   }
-  // A view of nothing that anyone knows, in that layout.
+  // A non-view tensor with this layout.
   auto tensor = laid_out(input, input.seed + 7919 * call, program_.device).detach();
   if (input.grad == Input::Grad::none) return tensor;
   tensor.set_requires_grad(true);
@@ -126,7 +126,7 @@ List Interpreter::run(const Statement& statement) {
 
 namespace {
 
-// A third of the operators otherwise.
+// Changes the policy for a third of the operators.
 CheckpointOptions options_for(Recompute some) {
   CheckpointOptions options;
   options.policy = [some](std::string_view op) {
@@ -136,7 +136,7 @@ CheckpointOptions options_for(Recompute some) {
 }
 
 // Checkpoints that open and close between statements, nested or not; half of the programs have
-// none. Outside of a capture they are nothing.
+// none. They do nothing outside of a capture.
 class RandomBlocks {
  public:
   explicit RandomBlocks(uint64_t seed) : random_(seed * 31 + 7), none_(random_() % 2 == 0) {}
@@ -156,7 +156,7 @@ class RandomBlocks {
   }
 
  private:
-  // Most often all runs again.
+  // Mostly checkpoints that recompute everything.
   static const std::vector<CheckpointOptions>& kinds() {
     static const auto* all =
         new std::vector<CheckpointOptions>{{},

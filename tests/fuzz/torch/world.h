@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Runs programs on real tensors: plain calls of libtorch, so that a run is eager or captured
-/// alike.
+/// Runs programs on real tensors by plain calls of libtorch, so that a run can be eager or
+/// captured.
 
 #include <map>
 
@@ -10,19 +10,19 @@
 
 namespace antegrad::fuzz {
 
-/// The inputs of a program. Two worlds of one program hold equal tensors that share nothing.
+/// The inputs of a program. Two worlds of one program hold equal tensors and share no memory.
 class World {
  public:
   explicit World(const Program& program);
 
-  /// Makes the arguments of that call; those of the call before are dropped.
+  /// Makes the arguments of a call and drops those of the call before.
   void begin_call(size_t call);
-  /// Makes a closure tensor that was added to the program since.
+  /// Makes a closure tensor that was added to the program after construction.
   const at::Tensor& add_closure();
 
   const List& arguments() const { return arguments_; }
   const List& closures() const { return closures_; }
-  /// What gradients can be asked of: leaves behind closure tensors and arguments.
+  /// The tensors that can receive gradients: the leaves behind closure tensors and arguments.
   List leaves() const;
 
  private:
@@ -32,7 +32,7 @@ class World {
   List arguments_, closures_, argument_leaves_, closure_leaves_;
 };
 
-/// Runs statements one by one; the values of temporaries stay.
+/// Runs statements one by one and keeps the values of temporaries.
 class Interpreter {
  public:
   Interpreter(List arguments, List closures, std::vector<int64_t> flags)
@@ -41,7 +41,7 @@ class Interpreter {
         flags_(std::move(flags)) {}
 
   void add_closure(at::Tensor tensor) { closures_.push_back(std::move(tensor)); }
-  /// Returns what the statement makes.
+  /// Returns the values that the statement defines.
   List run(const Statement& statement);
   const at::Tensor& at(Var var) const;
 

@@ -5,8 +5,8 @@
 namespace antegrad::fuzz {
 namespace {
 
-// What is written: a view that the program made, anything that it made, anything. Writing to a
-// tensor that overlaps itself is an error of libtorch for most operators: seldom.
+// Picks the tensor to write: a view made by the program, any value of the program, or any tensor.
+// Rarely one that overlaps itself, which most operators of libtorch reject.
 bool target(Picker& p, Statement& s, bool (*fits)(const at::Tensor&)) {
   const auto dense = [&](const at::Tensor& t) {
     return fits(t) && t.is_non_overlapping_and_dense();
@@ -53,7 +53,7 @@ bool target_positions(Picker& p, Statement& s) {
 
 }  // namespace
 
-// The family of a statement in place depends on what it writes to; see family_of_write().
+// The family of an in-place statement depends on the tensor that it writes; see family_of_write().
 std::span<const Operation> writing_operations() {
   static const Operation kAll[] = {
       AG_WRITE(in_place, target_and_number, c.t[0].mul_(c.x[0])),

@@ -30,7 +30,7 @@ TEST(Rows, TransposedHoldRowsByItem) {
   EXPECT_EQ(lists(Rows().transposed(2)), (Lists{{}, {}}));
 }
 
-/// A view that is read behind its base, a draw that nothing reads, an undefined result.
+/// A view that is read after its base, an unused draw, and an undefined result.
 const Graph& graph() {
   static const Graph graph = graph_of(R"(generators cpu
 inputs
@@ -82,9 +82,9 @@ TEST(Analysis, AnOutputIsAUseBehindAllNodes) {
 
 TEST(Analysis, AStorageIsUsedThroughItsViewsAndWhereItIsMade) {
   const IdMap<StorageId, int32_t> last = last_storage_uses(graph(), Uses::by_nodes);
-  EXPECT_EQ(last[1], -1);  // an input that nothing reads
+  EXPECT_EQ(last[1], -1);  // an unused input
   EXPECT_EQ(last[4], 4);   // by the view %5
-  EXPECT_EQ(last[6], 2);   // read by nothing
+  EXPECT_EQ(last[6], 2);   // unused
   EXPECT_EQ(last_storage_uses(graph(), Uses::by_nodes_and_outputs)[8], 6);
 }
 
@@ -133,11 +133,11 @@ TEST(Analysis, NodesWithSideEffectsOrTokensRunExactlyOnce) {
 TEST(Analysis, WhatMayRunAgainGivesTheSameAsFarAsItWasWritten) {
   EXPECT_TRUE(node_of("aten::mm.default").repeatable());
   EXPECT_FALSE(node_of("aten::index_put.default").repeatable());  // sums in any order
-  // A draw from the state that was saved; not as an operator.
+  // A draw from the saved state. The operator itself is not repeatable.
   EXPECT_TRUE(node_of("aten::bernoulli.p", 1).repeatable());
   EXPECT_TRUE(node_of("aten::bernoulli.p", 1).replayable());
   EXPECT_FALSE(Op::intern("aten::bernoulli.p").traits().repeatable());
-  // An operator that draws nothing by its traits and yet carries a token.
+  // An operator with a token although its traits say that it does not draw.
   EXPECT_FALSE(node_of("aten::mm.default", 1).repeatable());
   for (const char* op : {"aten::empty.memory_format", "aten::empty_like.default"}) {
     EXPECT_TRUE(Op::intern(op).traits().uninitialized()) << op;

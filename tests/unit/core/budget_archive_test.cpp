@@ -30,7 +30,7 @@ Archive archive_of(const std::vector<Offer>& offers) {
   return archive;
 }
 
-/// Of all offers with at most this peak: the least time.
+/// The least time of all offers with at most this peak.
 std::optional<int64_t> fastest(const std::vector<Offer>& offers, int64_t peak) {
   std::optional<int64_t> least;
   for (const Offer& offer : offers) {

@@ -11,8 +11,8 @@ namespace budget_problem_test {
 
 using budget::Problem;
 
-/// A draw with two outputs, a view, a value of the backward that depends on no tangent, a written
-/// input.
+/// A draw with two outputs, a view, a value of the backward that does not depend on a tangent, and
+/// a written input.
 const char* const kGraph = R"(generators cpu
 inputs
   %0: f32[4] primal argument 0 grad mutates_data
@@ -40,7 +40,7 @@ TEST(BudgetProblem, HasStoragesAndWhatComputesThem) {
   rules.granule = 1;
   const Problem problem =
       budget::make_problem(graph, {1e-6, 5e-6, 2e-6, 3e-6, 4e-6, 6e-6, 7e-6}, rules);
-  // The view has vanished, and the sine stays in the backward, where it was captured.
+  // The view is not an operation, and the sine stays in the backward, where it was captured.
   ASSERT_EQ(problem.operations.size(), 6u);
   EXPECT_EQ(problem.forward_count, 3);
   std::vector<ValueId> ids;

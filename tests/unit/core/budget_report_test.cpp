@@ -25,7 +25,7 @@ int32_t index_of(const budget::Problem& problem, ValueId id) {
   return -1;
 }
 
-/// The figures of each value against plans that are measured from nothing.
+/// Compares the figures of each value with newly measured plans.
 void expect_measured(const budget::Planner& planner, const PlanPoint& point,
                      const BudgetReport& report) {
   const budget::Problem& problem = planner.problem();

@@ -30,7 +30,7 @@ outputs
   EXPECT_EQ(bytes(4, {}), 128);
   EXPECT_EQ(bytes(4, {{}, 1}), 68);
   EXPECT_EQ(bytes(5, {{40}, 0}), 192);
-  EXPECT_EQ(bytes(6, {}), 192);  // strides reach over 41 elements
+  EXPECT_EQ(bytes(6, {}), 192);  // strides span 41 elements
 }
 
 TEST(StateBytes, AreMemoryOnTheCpuOnly) {

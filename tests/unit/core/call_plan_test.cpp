@@ -16,7 +16,7 @@ namespace call_plan_test {
 
 using Form = SavedSlot::Form;
 
-// A parameter that is read, an argument that is written, a result, a base of a view that is a
+// A parameter that is read, an argument that is written, a result, and a base of a view that is a
 // result.
 const char* const kStep = R"(inputs
   %0: f32[4, 4] primal argument 0 grad
@@ -58,7 +58,7 @@ TEST(CallPlan, SaysWhoOwnsWhatIsSavedAndInWhichForm) {
   EXPECT_EQ(slot(plan, 1).owner, Owner::held);
   EXPECT_EQ(slot(plan, 1).form, Form::input);
   EXPECT_FALSE(slot(plan, 1).donated());
-  // Read after the call writes it: kept as a copy, which the backward may write over.
+  // Read after the call writes it: saved as a copy, which the backward may overwrite.
   EXPECT_EQ(slot(plan, 2).owner, Owner::argument);
   EXPECT_EQ(slot(plan, 2).form, Form::input_copy);
   EXPECT_TRUE(slot(plan, 2).donated());
@@ -140,7 +140,7 @@ TEST(CallPlan, ItsTextParsesBackAndErrorsSayWhere) {
       [] { parse_call_plan("call_plan primals 1 results 1\nsaved value=1 owner=me\n"); }, "me");
 }
 
-// Each change makes the plan one of other graphs.
+// After each change, the plan does not fit the graphs.
 TEST(CallPlan, TheVerifierNoticesWhatDoesNotFit) {
   const Partition partition = default_partition(graph_of(kStep));
   const auto refused = [&](auto change) {
@@ -163,7 +163,7 @@ TEST(CallPlan, TheVerifierNoticesWhatDoesNotFit) {
   EXPECT_TRUE(refused([](CallPlan& plan) { plan.gradients.pop_back(); }));
   EXPECT_TRUE(
       refused([](CallPlan& plan) { plan.handed_out[0].alias.kind = OutputAlias::Kind::is_input; }));
-  // An input that the call writes, kept without a copy.
+  // An input that the call writes, saved without a copy.
   EXPECT_TRUE(refused([](CallPlan& plan) {
     for (SavedSlot& saved : plan.saved) {
       if (saved.form == Form::input_copy) saved.form = Form::input;

@@ -154,7 +154,7 @@ TEST(CommandLine, ExplainsThatGraphvizIsMissing) {
 
 const std::string kLlama = std::string(ANTEGRAD_TEST_DATA) + "/reference/llama.agraph";
 
-/// A file in a folder of its own.
+/// A file in a temporary folder.
 struct OutputFile {
   explicit OutputFile(const std::string& name) : path(folder / name) {}
   std::string text() const {
@@ -171,7 +171,7 @@ TEST(CommandLine, ExplainShowsThePlanForABudget) {
   expect(outcome, 0, "recomputed_for_budget");
   expect(outcome, 0, "smaller ones of");
   expect(outcome, 0, "The next smaller plan peaks at");
-  EXPECT_EQ(outcome.out.find('\r'), std::string::npos);  // no progress where nobody looks
+  EXPECT_EQ(outcome.out.find('\r'), std::string::npos);  // no progress without a terminal
   const Outcome all = run("explain --all --machine gpu --effort quick --budget 1MiB " + kLlama);
   expect(all, 0, "llama: a plan for 1024 KiB (quick search, times of a gpu)");
   EXPECT_EQ(all.out.find("smaller ones of"), std::string::npos);
@@ -208,7 +208,7 @@ TEST(CommandLine, BudgetsThatCannotBeAreTold) {
   }
 }
 
-// Plans may pack what the record in the file says.
+// Plans may pack as the record in the file says.
 TEST(CommandLine, ExplainsWhatIsPacked) {
   Graph graph = graph_from_file("reference/llama.agraph");
   number_nodes(graph);
@@ -323,8 +323,8 @@ TEST(CommandLine, OptionsAreListedAndExplained) {
   expect(run("options --json --markdown"), 2, "");
 }
 
-// "antegrad pareto -o FILE", "antegrad partition, antegrad explain": each a command, with these
-// flags.
+// Each cell is a command with its flags: "antegrad pareto -o FILE", "antegrad partition, antegrad
+// explain".
 TEST(CommandLine, HasWhatStandsForOptionsOfTheReference) {
   for (const ReferenceOption& option : reference_options()) {
     if (!option.here.starts_with("antegrad ")) continue;

@@ -43,7 +43,7 @@ TEST(ContractedOrder, AnEdgeBackIsAnError) {
   EXPECT_THROW(ContractedOrder(2, {{0, 2}}), InternalError);
 }
 
-/// A contraction done by hand: which groups there are, and edges between them.
+/// A simple contraction: the groups, and the edges between them.
 class BruteForce {
  public:
   BruteForce(int32_t vertices, std::vector<OrderEdge> edges) : edges_(std::move(edges)) {
@@ -67,7 +67,7 @@ class BruteForce {
   bool same(int32_t a, int32_t b) const { return group_[a] == group_[b]; }
 
  private:
-  /// Takes away groups that nothing leads to, until there are none left.
+  /// Removes groups without incoming edges until none are left.
   bool is_acyclic(const std::vector<int32_t>& group) const {
     std::set<int32_t> left(group.begin(), group.end());
     for (;;) {

@@ -15,7 +15,7 @@ TEST(DefaultPartition, AnMlpSavesWhatItsFormulasRead) {
   EXPECT_EQ(saved_text(partition), "%0 primal, %3 primal, %7 intermediate, %10 intermediate");
   EXPECT_EQ(partition.plan.saved[2].bytes, IntExpr(16 * 32 * 4));
   EXPECT_EQ(partition.forward.name, "mlp.forward");
-  // The forward ends with the loss; nothing of the backward is in it.
+  // The forward ends with the loss and contains no node of the backward.
   EXPECT_EQ(partition.forward.nodes.size(), 7u);
   for (const Node& node : partition.forward.nodes) EXPECT_EQ(node.phase, Phase::forward);
   EXPECT_EQ(partition.forward.inputs.size(), 5u);

@@ -23,7 +23,7 @@ Options from(const std::map<std::string, std::string>& variables) {
   });
 }
 
-/// Leaves the defaults as they were.
+/// Restores the defaults at the end.
 class Defaults : public ::testing::Test {
   Options before_ = default_options();
   void TearDown() override { set_default_options(std::move(before_)); }

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What the unit tests of the core share: graphs written as text.
+/// Shared by the unit tests of the core: graphs as text.
 
 #include <fstream>
 #include <sstream>
@@ -18,12 +18,12 @@
 
 namespace antegrad::testing {
 
-/// A graph from the lines behind the header.
+/// A graph from the lines after the header.
 inline Graph graph_of(const std::string& sections) {
   return parse_graph("antegrad.graph 1 \"test\"\n" + sections, "test");
 }
 
-/// A graph of tests/data.
+/// A graph in tests/data.
 inline Graph graph_from_file(const std::string& name) {
   std::ifstream file(std::string(ANTEGRAD_TEST_DATA) + "/" + name);
   EXPECT_TRUE(file) << name;
@@ -41,7 +41,7 @@ inline std::vector<std::vector<int32_t>> lists(const Rows& rows) {
   return result;
 }
 
-/// Expects that two graphs are the same and shows the difference when not.
+/// Expects that two graphs are equal; otherwise shows the difference.
 inline void expect_same(const Graph& found, const Graph& expected) {
   EXPECT_EQ(first_difference(found, expected), "") << to_text(found) << to_text(expected);
 }

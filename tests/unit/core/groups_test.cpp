@@ -31,7 +31,8 @@ std::string groups_text(const std::string& sections) {
   return groups_text(graph, fusion_groups(graph));
 }
 
-/// Inputs %0, %1: f32[8, 8]; %2: f32[8]; these nodes; this result.
+/// The groups of a graph with inputs %0, %1: f32[8, 8] and %2: f32[8], these nodes, and these
+/// results.
 std::string groups_of(const std::string& nodes, const std::string& results) {
   return groups_text(
       "inputs\n  %0: f32[8, 8] primal argument 0\n  %1: f32[8, 8] primal argument 1\n"
@@ -87,7 +88,7 @@ TEST(FusionGroups, ReductionsEndAndBeginAGroup) {
                       "  %6: f32[8, 8] = aten::mul.Tensor(%3, %5)  # 3\n",
                       "  %6 result\n"),
             "0 1 2 3");
-  // Two kinds of rows.
+  // Rows of two different shapes.
   EXPECT_EQ(groups_of("  %3: f32[8, 8] = aten::exp.default(%0)  # 0\n"
                       "  %4: f32[8] = aten::sum.dim_IntList(%3, [1], false, none)  # 1\n"
                       "  %5: f32[] = aten::sum.default(%4, none)  # 2\n",
@@ -125,7 +126,7 @@ TEST(FusionGroups, ViewsStandWithWhatTheyShow) {
                       "  %5: f32[64] = aten::neg.default(%4)  # 2\n",
                       "  %5 result\n"),
             "0 1 2");
-  // A view of an input, and one of what another kernel made, belong to none.
+  // A view of an input, and a view of another kernel's result, belong to no group.
   EXPECT_EQ(groups_of("  %3: f32[8, 8]{1, 8} &0 = aten::t.default(%0)  # 0\n"
                       "  %4: f32[8, 8] = aten::mm.default(%3, %1)  # 1\n"
                       "  %5: f32[64] &4 = aten::view.default(%4, [64])  # 2\n"
@@ -141,13 +142,13 @@ TEST(FusionGroups, WhatIsShownInAnotherOrderIsComputedThereWhenNobodyElseReadsIt
       "  %5: f32[8, 8] = aten::add.Tensor(%4, %1, alpha=scalar(1))  # 2\n";
   EXPECT_EQ(groups_of(nodes, "  %5 result\n"), "0 1 2");
   EXPECT_EQ(groups_of(nodes, "  %5 result\n  %3 result\n"), "0 1 | 2");
-  // Rows that are columns of what was made.
+  // Its rows are columns of the producer's result.
   EXPECT_EQ(groups_of("  %3: f32[8, 8] = aten::exp.default(%0)  # 0\n"
                       "  %4: f32[8, 8]{1, 8} &3 = aten::t.default(%3)  # 1\n"
                       "  %5: f32[8] = aten::sum.dim_IntList(%4, [1], false, none)  # 2\n",
                       "  %5 result\n"),
             "0 1 | 2");
-  // Part of it.
+  // Only a part of the producer's result.
   EXPECT_EQ(groups_of("  %3: f32[8, 8] = aten::exp.default(%0)  # 0\n"
                       "  %4: f32[4, 8] &3 = aten::slice.Tensor(%3, 0, 0, 4, 1)  # 1\n"
                       "  %5: f32[4, 8] = aten::neg.default(%4)  # 2\n",
@@ -193,7 +194,8 @@ TEST(FusionGroups, DrawsJoinWhatReadsThem) {
 }
 
 TEST(FusionGroups, MemoryThatIsWrittenKeepsItsOrder) {
-  // Node 1 writes what node 0 reads; node 2 reads both, so that the two are one only behind it.
+  // Node 1 writes the value that node 0 reads. Node 2 reads the results of both, which are equal
+  // only after the write.
   EXPECT_EQ(groups_text("inputs\n  %0: f32[8] primal argument 0\nnodes\n"
                         "  %3: f32[8] = aten::exp.default(%0)  # 0\n"
                         "  %4: f32[8] = aten::neg.default(%3)  # 1\n"
@@ -218,7 +220,7 @@ TEST(FusionGroups, AreNotEndless) {
 
 // ---- against the best of all ways ---------------------------------------------------------------
 
-/// A graph of square matrices: sums, which fuse, and products, which do not.
+/// A graph of square matrices with sums, which are fusible, and products, which are not.
 Graph random_squares(uint64_t seed, int nodes) {
   std::mt19937_64 random(seed);
   std::string text = "inputs\n  %0: f32[8, 8] primal argument 0\nnodes\n";
@@ -238,7 +240,8 @@ Graph random_squares(uint64_t seed, int nodes) {
   return graph_of(text);
 }
 
-/// Values that need not be written when nodes are grouped so; -1 when the groups cannot run.
+/// The number of values that need not be materialised under these groups; -1 if the groups cannot
+/// run.
 int vanished(const Graph& graph, const std::vector<int>& group) {
   const auto count = static_cast<int>(graph.nodes.size());
   std::vector<std::vector<bool>> reaches(count, std::vector<bool>(count, false));
@@ -246,7 +249,7 @@ int vanished(const Graph& graph, const std::vector<int>& group) {
     const auto& inputs = graph.nodes[user].inputs;
     return std::find(inputs.begin(), inputs.end(), graph.nodes[made].outputs[0]) != inputs.end();
   };
-  // Nodes of a group reach what any of them reaches.
+  // Nodes of a group reach everything that any of them reaches.
   for (int a = 0; a < count; ++a) {
     for (int b = 0; b < count; ++b) reaches[a][b] = group[a] == group[b] || reads(b, a);
   }

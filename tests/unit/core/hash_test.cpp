@@ -99,8 +99,7 @@ TEST(Hash, DependsOnEverythingElse) {
 }
 
 TEST(Hash, IsTheSameInEachProcess) {
-  // A change of this number makes every stored entry unreadable: change the format's version with
-  // it.
+  // If this number changes, stored entries become unreadable: change the format version as well.
   EXPECT_EQ(to_string(structural_hash(sample())), "5c883bd5f7c3f23ed3f7913d70eb56a8");
 }
 

@@ -8,7 +8,7 @@
 namespace antegrad::testing {
 namespace hooks_test {
 
-// The backward reads what exp made, and a slice of it.
+// The backward reads the result of exp, and a slice of it.
 const char* const kJoint = R"(inputs
   %0: f32[4, 4] primal argument 0 grad
   %9: f32[4, 4] tangent 0
@@ -83,8 +83,8 @@ TEST(Hooks, PackAfterTheLastUseAndUnpackBeforeTheFirst) {
   EXPECT_EQ(simulate(halves.partition).saved_bytes, 64 + 64);  // 32 and 4, each rounded up
 }
 
-// What is handed through stays the saved tensor, and is copied where the backward may write over
-// it.
+// A tensor that pack returns unchanged stays the saved tensor. It is copied if the backward may
+// overwrite it.
 TEST(Hooks, ThatDoNothingSaveTheTensorItself) {
   Halves halves;
   const Graph same =
@@ -95,8 +95,8 @@ TEST(Hooks, ThatDoNothingSaveTheTensorItself) {
   EXPECT_EQ(saved_text(halves.partition), "%1 intermediate");
 }
 
-// A view of what is saved would keep all of it: a copy is saved. What comes back in other strides
-// is put into those that the backward was captured for.
+// Saving a view would keep its whole base, so a copy is saved. If unpack returns other strides, the
+// result is copied to those that the backward was captured for.
 TEST(Hooks, ViewsAndOtherStridesAreCopied) {
   Halves halves;
   const Graph transpose = graph_of(
@@ -114,7 +114,7 @@ TEST(Hooks, ViewsAndOtherStridesAreCopied) {
   EXPECT_NE(node_list(halves.partition.backward).find("antegrad::restride"), std::string::npos);
 }
 
-// A backward that was captured later has other values where the forward's packed ones are.
+// In a backward that is captured later, the packed values have other ids than in the forward.
 TEST(Hooks, LaterBackwardsSayWhichValuesTheyMean) {
   Halves halves;
   Graph later = halves.partition.backward;
@@ -130,8 +130,8 @@ TEST(Hooks, LaterBackwardsSayWhichValuesTheyMean) {
   EXPECT_EQ(meant, halves.hooked.tensors[0].packed);
 }
 
-// The ids of the forward's packed values end where those of a later backward do, or beyond: each
-// new input has an id of its own.
+// The ids of the forward's packed values may reach those of a later backward or beyond. Each new
+// input has an id of its own.
 TEST(Hooks, NewInputsOfLaterBackwardsAreApart) {
   for (int more = 0; more < 6; ++more) {
     Halves halves;
@@ -150,7 +150,7 @@ TEST(Hooks, NewInputsOfLaterBackwardsAreApart) {
   }
 }
 
-// A backward of some gradients may read less than the forward saved.
+// The backward of some gradients may read fewer values than the forward saved.
 TEST(Hooks, WhatABackwardDoesNotReadIsNoneOfItsValues) {
   Halves halves;
   halves.hooked.tensors.push_back({1, graph_of(kPack), graph_of(kUnpack)});
@@ -160,7 +160,7 @@ TEST(Hooks, WhatABackwardDoesNotReadIsNoneOfItsValues) {
   EXPECT_TRUE(in_backward(none, halves.hooked.tensors[0].packed, forward_values).empty());
 }
 
-// Numbers of objects in the hooks' graphs count from the first of theirs.
+// Object numbers in the graphs of hooks are relative to the hooks' own list.
 TEST(Hooks, ObjectsStandBehindThoseOfTheGraph) {
   Halves halves;
   const auto with_object = [](int number) {

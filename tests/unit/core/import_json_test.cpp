@@ -45,7 +45,7 @@ TEST(ImportJson, ReadsEveryExportedGraph) {
 }
 
 /// tests/data/reference/exported holds most of the same graphs in our textual form, converted by
-/// another program, and what the reference saves of them.
+/// another program, with the values that AOTAutograd saves.
 TEST(ImportJson, SaysWhatAnotherConverterSays) {
   int compared = 0;
   for (const std::string& name : exported_names()) {
@@ -73,7 +73,7 @@ TEST(ImportJson, SaysWhatAnotherConverterSays) {
   EXPECT_EQ(compared, 13);
 }
 
-/// A draw of which the first output is unused; a view of a tangent; a gradient that is none.
+/// A draw whose first output is unused, a view of a tangent, and an undefined gradient.
 const char* const kTiny = R"({
   "name": "tiny", "params": 1, "storages": [32, 32, 4, 32, 4, 8, 32], "fw_out": [5], "bw_out": [7, -1],
   "nodes": [

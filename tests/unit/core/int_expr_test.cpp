@@ -51,7 +51,7 @@ TEST(IntExpr, EqualExpressionsCompareEqualHoweverTheyWereBuilt) {
 }
 
 TEST(IntExpr, SizesOfAConvolutionAgree) {
-  // Stride 2, padding 1, kernel 3, written in the two usual ways.
+  // The output size for stride 2, padding 1, kernel 3, in its two usual forms.
   EXPECT_EQ(IntExpr::floor_div(s0 + 2 - 3, 2) + 1, IntExpr::floor_div(s0 - 1 + 2, 2));
 }
 
@@ -101,7 +101,7 @@ TEST(IntExpr, ANumberIsAskedOnlyOfConstants) {
   EXPECT_THROW(s0.evaluate({}), InternalError);
 }
 
-/// An expression together with the function that it stands for.
+/// An expression and a function that computes the same.
 struct Twin {
   IntExpr expr;
   std::function<int64_t(const std::vector<int64_t>&)> value;
@@ -126,7 +126,7 @@ Twin random_twin(std::mt19937& random, int depth) {
   }
   const Twin a = random_twin(random, depth - 1);
   const Twin b = random_twin(random, depth - 1);
-  // Divisors are kept away from 0 by shape: a number, or a symbol, which is positive.
+  // Divisors are never 0 by construction: a number, or a symbol, which is positive.
   const int64_t number = 1 + below(6);
   const bool symbolic = below(3) == 0;
   const IntExpr divisor = symbolic ? IntExpr::symbol(0) * number : IntExpr(number);

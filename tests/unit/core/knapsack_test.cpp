@@ -14,7 +14,7 @@
 namespace antegrad::testing {
 namespace knapsack_test {
 
-/// Both sums of what is taken.
+/// The total value and weight of the chosen items.
 struct Sums {
   int64_t weight = 0;
   double value = 0;
@@ -30,7 +30,7 @@ Sums sums(const std::vector<KnapsackItem>& items, const std::vector<bool>& taken
   return found;
 }
 
-/// The most value of all subsets that weigh no more.
+/// The largest value of all subsets within the capacity.
 double most_value(const std::vector<KnapsackItem>& items, double capacity) {
   double most = 0;
   for (uint32_t subset = 0; subset < (1u << items.size()); ++subset) {
@@ -78,7 +78,7 @@ TEST(Knapsack, DynamicProgrammingTakesTheMostByWeightsInUnits) {
     const std::vector<bool> taken = solve_knapsack(knapsack, BudgetSolver::dp);
     std::vector<KnapsackItem> in_units;
     for (const KnapsackItem& item : knapsack.items) {
-      // In long double, which holds these weights.
+      // long double holds these weights exactly.
       const long double units =
           static_cast<long double>(item.weight) * 10000 / static_cast<long double>(knapsack.range);
       in_units.push_back({static_cast<int64_t>(std::nearbyint(units)), item.value});
@@ -88,7 +88,7 @@ TEST(Knapsack, DynamicProgrammingTakesTheMostByWeightsInUnits) {
     const Sums found = sums(in_units, taken);
     ASSERT_LE(static_cast<double>(found.weight), capacity) << "seed " << seed;
     ASSERT_EQ(found.value, most_value(in_units, capacity)) << "seed " << seed;
-    // True weights: half a unit an item, and of the capacity, at most.
+    // True weights: rounding adds at most half a unit per item and for the capacity.
     const double unit = static_cast<double>(knapsack.range) / 10000;
     ASSERT_LE(static_cast<double>(sums(knapsack.items, taken).weight),
               knapsack.capacity + unit * (static_cast<double>(taken.size()) + 1) / 2);
@@ -99,7 +99,7 @@ TEST(Knapsack, GreedyTakesByDensityWhatFits) {
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     const Knapsack knapsack = random_knapsack(seed);
     const std::vector<bool> taken = solve_knapsack(knapsack, BudgetSolver::greedy);
-    // The same by looking through all items again and again; cross products instead of quotients.
+    // The same result by repeated linear scans, with cross products instead of quotients.
     std::vector<bool> expected(knapsack.items.size(), false);
     std::vector<bool> seen(knapsack.items.size(), false);
     double room = knapsack.capacity;
@@ -143,7 +143,7 @@ TEST(Knapsack, WithoutCbcTheIntegerProgramIsAnOptionError) {
 TEST(Knapsack, NothingToTakeIsNothingTaken) {
   for (const BudgetSolver solver : {BudgetSolver::dp, BudgetSolver::greedy}) {
     EXPECT_TRUE(solve_knapsack({}, solver).empty());
-    // No room, but one weighs nothing, and one is worth nothing.
+    // No capacity left, but one item weighs nothing, and one has no value.
     EXPECT_EQ(solve_knapsack({{{5, 1}, {0, 1}, {0, 0}}, 0, 10}, solver),
               (std::vector<bool>{false, true, false}));
   }

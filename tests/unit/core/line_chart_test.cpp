@@ -24,7 +24,7 @@ size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-/// Every element closes itself or is closed, and no number is nan or inf.
+/// Expects that every element is closed and that no number is nan or inf.
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
   for (size_t i = svg.find('<'); i != std::string::npos; i = svg.find('<', i + 1)) {
@@ -101,10 +101,10 @@ TEST(LineChart, GuidesBandsAndTitlesAreDrawn) {
   EXPECT_EQ(count(svg, "class=\"guide\""), 3u);
   EXPECT_EQ(count(svg, "class=\"band\""), 2u);  // and in the legend
   EXPECT_EQ(count(svg, "<title>first &amp; best</title>"),
-            2u);  // the dot, and what is easy to meet
+            2u);  // the dot, and its larger hover target
   EXPECT_EQ(count(svg, "<title>the one</title>"), 1u);
   EXPECT_EQ(count(svg, "r=\"5\" class=\"d1\""), 2u);  // in the chart and in the legend
-  // Labels that would cover one another stand below one another.
+  // Labels that would overlap are placed below one another.
   const auto y_of = [&](const std::string& label) {
     const std::string before = svg.substr(0, svg.find(">" + label + "<"));
     return std::stod(before.substr(before.rfind(" y=\"") + 4));
@@ -155,7 +155,7 @@ TEST(LineChart, LongSeriesKeepTheirHighestPointAndStaySmall) {
   }
   const std::string svg = line_chart({series}, {});
   EXPECT_LT(svg.size(), 120000u);
-  // The spike, and nothing else, reaches the line of the highest tick.
+  // Only the spike reaches the line of the highest tick.
   const std::string grid = svg.substr(svg.rfind("class=\"grid\""));
   const std::string path = svg.substr(svg.find(" d=\"") + 4);
   const std::string top = svg.substr(svg.rfind("y2=\"", svg.size() - grid.size()) + 4);

@@ -39,7 +39,7 @@ TEST(Loops, ReductionsRunOverWhatTheyRead) {
   EXPECT_EQ(sum("f32[]", "[0, 1, 2]"), "1 x 64");
   EXPECT_EQ(loops({"f32[2, 4]"}, {"f32[]"}, "aten::mean.default(%0, none)"), "1 x 8");
   EXPECT_EQ(loops({"f32[2, 4]"}, {"f32[2]", "i64[2]"}, "aten::max.dim(%0, 1, false)"), "2 x 4");
-  // Of one element each.
+  // Reductions over one element each.
   EXPECT_EQ(loops({"f32[2, 1, 8]"}, {"f32[2, 1]"}, "aten::amax.default(%0, [2], false)"), "2 x 8");
   EXPECT_EQ(loops({"f32[1, 8]"}, {"f32[8]"}, "aten::amax.default(%0, [0], false)"), "8 x 1");
 }
@@ -53,7 +53,7 @@ TEST(Loops, OthersHaveNone) {
   EXPECT_EQ(loops({}, {"f32[4]"}, "aten::empty.memory_format([4], f32, none, cpu, none, none)"),
             "none");
   EXPECT_EQ(loops({}, {"i64[4]"}, "aten::randperm.default(4, i64, none, cpu, none)"), "none");
-  // A graph that does not tell which dimensions.
+  // A graph that does not say which dimensions are reduced.
   EXPECT_EQ(loops({"f32[8, 8]"}, {"f32[8]"}, "aten::sum.dim_IntList(%0)"), "none");
 }
 

@@ -24,7 +24,7 @@ struct Network {
   }
 };
 
-/// What a division of the vertices cuts; infinite as soon as one infinite edge is cut.
+/// The capacity of a cut; infinite if it cuts an infinite edge.
 int64_t capacity_of(const Network& net, const std::vector<bool>& on_source_side) {
   int64_t sum = 0;
   for (const FlowEdge& edge : net.edges) {
@@ -50,7 +50,7 @@ TEST(MaxFlow, OfEqualCutsTheOneNearestToTheAskedEndIsTaken) {
 }
 
 TEST(MaxFlow, FlowIsSentBackWhereTheFirstPathWasWrong) {
-  // 0-1-3-5 is found first and has to give way to 0-2-3-5 and 0-1-4-5.
+  // The first path found, 0-1-3-5, must be rerouted to 0-2-3-5 and 0-1-4-5.
   const Network net{6,
                     {{0, 1, 1}, {0, 2, 1}, {1, 3, 1}, {1, 4, 1}, {2, 3, 1}, {3, 5, 1}, {4, 5, 1}}};
   EXPECT_EQ(net.cut().capacity, 2);
@@ -103,7 +103,7 @@ TEST(MaxFlow, ADeepChainNeedsNoStack) {
 
 bool long_run() { return std::getenv("ANTEGRAD_TEST_LONG") != nullptr; }
 
-/// Sparse and dense, with ties, zeros and infinite edges.
+/// Sparse and dense networks, with ties, zeros and infinite edges.
 Network random_network(std::mt19937_64& random, int32_t most_vertices) {
   const auto pick = [&](int64_t from, int64_t to) {
     return std::uniform_int_distribution<int64_t>(from, to)(random);
@@ -123,7 +123,7 @@ Network random_network(std::mt19937_64& random, int32_t most_vertices) {
   return net;
 }
 
-/// The flow by Boost, infinity standing for itself as long as it does not count.
+/// The flow computed by Boost. Infinite capacities count as infinite as long as they do not matter.
 int64_t flow_by_boost(const Network& net) {
   using namespace boost;
   using Traits = adjacency_list_traits<vecS, vecS, directedS>;
@@ -135,7 +135,7 @@ int64_t flow_by_boost(const Network& net) {
   const auto capacity = get(edge_capacity, graph);
   const auto reverse = get(edge_reverse, graph);
   for (const FlowEdge& edge : net.edges) {
-    // Boost adds up all infinite capacities at the source, so infinity is smaller there.
+    // Boost sums infinite capacities at the source, so infinity must be smaller there.
     const auto there =
         add_edge(static_cast<size_t>(edge.from), static_cast<size_t>(edge.to), graph);
     const auto back = add_edge(static_cast<size_t>(edge.to), static_cast<size_t>(edge.from), graph);

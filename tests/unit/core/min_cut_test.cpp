@@ -24,7 +24,7 @@ std::string decisions_of(const std::string& sections, const MinCutOptions& optio
   return text;
 }
 
-/// The default options with a change.
+/// The default options with one change.
 template <class Change>
 MinCutOptions with(Change change) {
   MinCutOptions options;
@@ -183,7 +183,7 @@ outputs
             "save %2 nondeterministic");
 }
 
-/// The backward reads it through `view` in an operator that cannot be fused.
+/// The backward reads the sigmoid through `view`, in an operator that is not fusible.
 std::string product_of_sigmoid(const std::string& view) {
   return R"(inputs
   %0: f32[64, 64] primal parameter "w" grad
@@ -325,7 +325,7 @@ outputs
             computed);
 }
 
-/// A row of negations of a parameter; the backward reads the last.
+/// A chain of negations of a parameter; the backward reads the last one.
 std::string chain_of(int length) {
   std::string nodes;
   for (int i = 1; i <= length; ++i) {
@@ -354,7 +354,7 @@ TEST(MinCut, ALongChainOfFusibleOperatorsIsCut) {
 // --- what saving costs ---------------------------------------------------------------------------
 
 TEST(MinCut, WhatFusionWouldNeverWriteToMemoryCountsTwice) {
-  // The product is written in any case, its sigmoid only if it is saved.
+  // The product is materialised in any case, its sigmoid only if it is saved.
   EXPECT_EQ(decisions_of(kProduct), "save %2 compute_intensive, compute %3 minimum_cut");
   EXPECT_EQ(decisions_of(kProduct, with([](MinCutOptions& options) {
                            options.double_unmaterialized = false;
@@ -466,7 +466,7 @@ outputs
 }
 
 TEST(MinCut, AViewCostsItsBaseAndPlainBytesSetThingsRight) {
-  // Two values are made of one row of a large product.
+  // Two values are computed from one row of a large product.
   const std::string graph = R"(inputs
   %0: f32[64, 64] primal argument 0 grad
   %9: f32[64] tangent 0
@@ -486,7 +486,7 @@ outputs
   %11 gradient 0
 )";
   EXPECT_EQ(decisions_of(graph), "save %4 minimum_cut, save %5 minimum_cut");
-  // As if the view were a copy: its base is saved for it.
+  // As if the view were a copy: it is saved with its base.
   const auto weighed_as_copies = with([](MinCutOptions& options) {
     options.recompute_views = false;
     options.never_more_than_default = false;

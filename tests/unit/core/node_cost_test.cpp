@@ -50,7 +50,7 @@ TEST(NodeCost, GathersReadWhatTheyGive) {
   EXPECT_EQ(cost({"f32[1000, 4]", "i64[3]"}, {"f32[3, 4]"},
                  "aten::embedding.default(%0, %1, -1, false, false)"),
             (NodeCost{0, 3 * 4 * 4 + 3 * 8 + 3 * 4 * 4}));
-  // More rows come out than there are: each is read once.
+  // More rows are gathered than exist; each is read once.
   EXPECT_EQ(cost({"f32[2, 4]", "i64[30]"}, {"f32[30, 4]"}, "aten::index.Tensor(%0, {%1})"),
             (NodeCost{0, 2 * 4 * 4 + 30 * 8 + 30 * 4 * 4}));
 }

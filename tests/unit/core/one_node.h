@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// A graph of one node, for tests that ask about operators.
+/// A graph with one node, for tests of operator properties.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ namespace antegrad::testing {
 using Types = std::vector<std::string>;
 
 /// A graph with inputs %0, %1, ... of these types and one call, whose outputs are %100, %101, ...
-/// of these types ("none": undefined). `header` stands before the inputs ("symbols s0").
+/// of these types ("none": undefined). `header` comes before the inputs ("symbols s0").
 inline Graph graph_of_call(const Types& inputs, const Types& outputs, const std::string& call,
                            const std::string& header = "") {
   std::string text = header + "\ninputs\n";

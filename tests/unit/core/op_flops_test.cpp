@@ -20,7 +20,7 @@ int64_t flops(const Types& inputs, const Types& outputs, const std::string& call
 }
 
 TEST(OpFlops, AMatrixProductIsAMultiplicationAndAnAdditionForEachTerm) {
-  // 2 x 5 elements, each a sum of three products.
+  // 2 x 5 elements, each the sum of three products.
   EXPECT_EQ(flops({"f32[2, 3]", "f32[3, 5]"}, {"f32[2, 5]"}, "aten::mm.default(%0, %1)"),
             2 * 5 * 3 * 2);
   EXPECT_EQ(flops({"f32[5]", "f32[2, 3]", "f32[3, 5]"}, {"f32[2, 5]"},
@@ -39,7 +39,7 @@ TEST(OpFlops, BatchesOfMatrixProducts) {
   EXPECT_EQ(flops({"f32[2, 5]", "f32[7, 2, 3]", "f32[7, 3, 5]"}, {"f32[7, 2, 5]"},
                   "aten::baddbmm.default(%0, %1, %2, beta=scalar(1), alpha=scalar(1))"),
             7 * 60);
-  // The same products, but only one matrix comes out.
+  // The same products, but summed to a single matrix.
   EXPECT_EQ(flops({"f32[2, 5]", "f32[7, 2, 3]", "f32[7, 3, 5]"}, {"f32[2, 5]"},
                   "aten::addbmm.default(%0, %1, %2, beta=scalar(1), alpha=scalar(1))"),
             7 * 60);
@@ -76,11 +76,11 @@ TEST(OpFlops, GroupsOfMatrixProducts) {
   const auto grouped = [](const Types& inputs, const std::string& output) {
     return flops(inputs, {output}, "aten::_grouped_mm.default(%0, %1, offs=%2, none, none)");
   };
-  // Ten rows, parted among four matrices.
+  // Ten rows, divided among four matrices.
   EXPECT_EQ(grouped({"bf16[10, 3]", "bf16[4, 3, 5]", "i32[4]"}, "bf16[10, 5]"), 10 * 3 * 5 * 2);
-  // Ten columns, parted among four stacks of rows.
+  // Ten columns, divided among four stacks of rows.
   EXPECT_EQ(grouped({"bf16[4, 2, 3]", "bf16[3, 10]", "i32[4]"}, "bf16[2, 10]"), 2 * 3 * 10 * 2);
-  // The ten terms of the sums are parted, so that four smaller sums come out.
+  // The ten terms of the sums are divided, which gives four sets of smaller sums.
   EXPECT_EQ(grouped({"bf16[2, 10]", "bf16[10, 5]", "i32[4]"}, "bf16[4, 2, 5]"), 2 * 10 * 5 * 2);
 }
 
@@ -89,7 +89,7 @@ constexpr const char* kConvolution =
     "output_padding=[0, 0], groups=1)";
 
 TEST(OpFlops, AConvolutionAppliesItsWeightAtEachPlaceOfTheOutput) {
-  // 2 pictures, 6 x 6 places; there 4 sums over 3 channels of 3 x 3.
+  // 2 images, 6 x 6 positions, and at each 4 sums over 3 channels of 3 x 3.
   const int64_t expected = 2 * 36 * 4 * (3 * 9) * 2;
   for (const std::string op :
        {"aten::convolution.default", "aten::convolution_overrideable.default"}) {
@@ -103,7 +103,7 @@ TEST(OpFlops, AConvolutionAppliesItsWeightAtEachPlaceOfTheOutput) {
 }
 
 TEST(OpFlops, GroupsOfChannelsMeetTheirOwnWeights) {
-  // 4 outputs channels of two groups, each a sum over 3 of the 6 input channels.
+  // 4 output channels in two groups, each a sum over 3 of the 6 input channels.
   EXPECT_EQ(flops({"f32[2, 6, 8]", "f32[4, 3, 3]"}, {"f32[2, 4, 6]"},
                   "aten::convolution.default(%0, %1, none, [1], [0], [1], false, [0], 2)"),
             2 * 6 * 4 * (3 * 3) * 2);
@@ -157,7 +157,7 @@ TEST(OpFlops, AttentionIsTwoProductsAndItsBackwardFive) {
   const Types gradients = {qkv[0], qkv[1], qkv[2]};
   const Types inputs = {"f32[2, 3, 4, 7]", qkv[0],        qkv[1], qkv[2],
                         "f32[2, 3, 4, 7]", "f32[2, 3, 4]"};
-  // Scores, gradients of queries and keys; gradients of scores and values.
+  // Scores and gradients of queries and keys; gradients of scores and values.
   EXPECT_EQ(
       flops(inputs, gradients,
             "aten::_scaled_dot_product_flash_attention_for_cpu_backward.default(%0, %1, %2, %3, "
@@ -194,7 +194,7 @@ TEST(OpFlops, KernelsOfAttentionTakeTheLengthFirst) {
 }
 
 TEST(OpFlops, SequencesOfDifferentLengthsCountTheLongestRowOfKeys) {
-  // Ten queries in all, none of which meets more than 6 of the 9 keys.
+  // Ten queries in all, each with at most 6 of the 9 keys.
   EXPECT_EQ(flops({"f16[10, 3, 5]", "f16[9, 3, 5]", "f16[9, 3, 7]", "i32[3]", "i32[3]"},
                   {"f16[10, 3, 7]", "f32[3, 10]"},
                   "aten::_flash_attention_forward.default(%0, %1, %2, %3, %4, 8, 6, 0.0, false, "
@@ -268,7 +268,7 @@ TEST(OpFlops, TooFewDimensionsAreAGraphError) {
 }
 
 TEST(OpFlops, EveryComputeIntensiveOperatorHasAFormula) {
-  // Its overloads have their weight in different places.
+  // Its overloads have their weight at different positions.
   const std::set<std::string> without = {"mkldnn::_convolution_pointwise"};
   for (const OpRow& row : other_rows()) {
     if (!row.traits.compute_intensive) continue;

@@ -1,4 +1,4 @@
-// docs/options.md says what the table says.
+// docs/options.md agrees with the table of options.
 
 #include "options/page.h"
 
@@ -17,7 +17,7 @@ std::string page() {
   return text.str();
 }
 
-/// What stands between the lines <!-- NAME:begin --> and <!-- NAME:end -->.
+/// The text between the lines <!-- NAME:begin --> and <!-- NAME:end -->.
 std::string part(const std::string& text, const std::string& name) {
   const std::string begin = "<!-- " + name + ":begin -->\n";
   const size_t from = text.find(begin);

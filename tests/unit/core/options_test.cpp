@@ -1,5 +1,5 @@
-// The table of options: every row through text and JSON, and what it says about names and values
-// that there are not.
+// The table of options: every row through text and JSON, and the errors for unknown names and
+// invalid values.
 
 #include <algorithm>
 #include <cstdio>
@@ -23,7 +23,7 @@
 namespace antegrad::testing {
 namespace options_test {
 
-/// Values as text that the option can have, none of them the default.
+/// Valid values of the option as text, none of them the default.
 std::vector<std::string> other_values(const OptionRow& row) {
   const Domain& domain = row.member.domain;
   const std::string usual = text_of(row.member.get(Options()));
@@ -47,7 +47,7 @@ std::vector<std::string> other_values(const OptionRow& row) {
   return values;
 }
 
-/// All values by name, but for what others choose.
+/// All values by name, except those set by other options.
 std::set<std::string> texts_of(const Options& options) {
   std::set<std::string> texts;
   for (const OptionRow& row : option_rows()) {
@@ -86,7 +86,7 @@ TEST(Options, EveryRowIsWrittenAndReadAsJson) {
       Options options;
       set_option(options, row.name, value);
       EXPECT_EQ(to_json(options_from_json(to_json(options))), to_json(options)) << row.name;
-      // By itself, with the type that it has in JSON.
+      // The option alone, with its JSON type.
       const auto all = nlohmann::json::parse(to_json(options));
       const nlohmann::json one{{std::string(row.name), all.at(std::string(row.name))}};
       EXPECT_EQ(to_json(options_from_json(one.dump())), to_json(options)) << one;
@@ -94,7 +94,7 @@ TEST(Options, EveryRowIsWrittenAndReadAsJson) {
   }
 }
 
-// A member without a row would be an option that only C++ can set.
+// A member without a row could only be set from C++.
 TEST(Options, EveryMemberHasARow) {
   [[maybe_unused]] const auto& [name, max_programs, on_refusal, audit, check_against_eager,
                                 cross_check_shapes, check_aliasing, error_on_aliasing, partition,

@@ -1,4 +1,4 @@
-// Ways to pack what is saved: what they cost, and what plans for a memory budget do with them.
+// Packings of saved values: their cost, and how plans for a memory budget use them.
 
 #include "partition/hooks/packings.h"
 
@@ -44,13 +44,14 @@ outputs
 TEST(Packings, CostWhatTheirGraphsTake) {
   const PackCost cost = pack_cost(cast_after_a_product(), machine(), {});
   EXPECT_EQ(cost.bytes, 16384);
-  // Packing: the tensor and its square; then that and the cast. Unpacking: the cast and the tensor.
+  // Packing: the tensor and its square, then the square and the cast. Unpacking: the cast and the
+  // tensor.
   EXPECT_EQ(cost.pack_scratch, 2 * 65536 - (65536 + 16384));
   EXPECT_EQ(cost.unpack_scratch, 0);
   EXPECT_GT(cost.seconds, 0);
 }
 
-/// A quarter of the bytes of each layer's result, in so many seconds.
+/// Packings that leave a quarter of the bytes of each layer's result and take this many seconds.
 Packings quarters(const Graph& graph, double seconds, bool always = false) {
   Packings packings;
   packings.ways = {"quarter"};
@@ -83,7 +84,7 @@ TEST(Packings, ArePickedWhereTheyTakeLessTimeThanToRunAgain) {
   EXPECT_EQ(dear.planner.pick(budget).extra, none.planner.pick(budget).extra);
   EXPECT_EQ(dear.packed(dear.planner.pick(budget)), 0u);
   const PlanPoint eager = cheap.planner.pick(cheap.planner.frontier().eager_peak);
-  EXPECT_EQ(cheap.packed(eager), 0u);  // nothing is packed for nothing
+  EXPECT_EQ(cheap.packed(eager), 0u);  // nothing is packed without a gain
   EXPECT_EQ(eager.extra, 0);
 }
 
@@ -92,11 +93,11 @@ TEST(Packings, ThatAreDemandedCountForAllThatIsSaved) {
   const Planned none{Packings()}, always(quarters(graph, 1e-6, /*always=*/true));
   EXPECT_LT(always.planner.frontier().eager_peak, none.planner.frontier().eager_peak);
   const PlanPoint eager = always.planner.eager();
-  EXPECT_EQ(eager.extra, 11 * 1'000'000);                       // all but the result
-  EXPECT_TRUE(always.planner.partition(eager).packed.empty());  // the hooks decide that
+  EXPECT_EQ(eager.extra, 11 * 1'000'000);                       // all except the result
+  EXPECT_TRUE(always.planner.partition(eager).packed.empty());  // the hooks decide, not the plan
 }
 
-// A record from elsewhere may say anything.
+// A record from another source may contain anything.
 TEST(Packings, OfTooManyWaysAreRefused) {
   const Graph graph = PlannedGraph::prepared(chain_graph(3));
   Packings packings = quarters(graph, 1e-7);
@@ -117,7 +118,7 @@ TEST(Packings, AreExplained) {
     const bool packed = cheap.planner.partition(point).packed.count(decision.value) != 0;
     EXPECT_EQ(decision.rule == "packed_for_budget", packed);
   }
-  // What the other choice would do is what a plan with it measures.
+  // The predicted effect of the other choice equals the measure of a plan with it.
   Simulator simulator(cheap.planner.problem());
   const Measure now = simulator.set(*point.plan);
   for (const Reason& reason : cheap.planner.reasons(point)) {

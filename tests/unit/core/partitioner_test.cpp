@@ -16,7 +16,7 @@
 namespace antegrad::testing {
 namespace partitioner_test {
 
-/// Saves each tensor of fewer bytes than `memory_budget` that has its own memory.
+/// Saves each tensor smaller than `memory_budget` that has its own memory.
 Partitioned save_small(const Graph& joint, const PartitionChoice& choice) {
   IdMap<ValueId, bool> saved(joint.values.size(), true);
   for (const Node& node : joint.nodes) {
@@ -105,7 +105,7 @@ TEST(Partitioner, RowsAreInTheOrderOfTheEnum) {
 }
 
 TEST(Partitioner, EachOptionOfTheStageIsRead) {
-  // Who partitions, what is done with the graphs before, and what hooks stand for.
+  // Options read before partitioning, or by hooks.
   std::set<std::string_view> read = {"partition",         "verify_graphs",
                                      "dump_dir",          "disabled_passes",
                                      "joint_custom_pass", "saved_tensors_hooks_filtering_mode"};

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What the tests of partitions share: values to save, and partitions as text.
+/// Shared by the tests of partitions: values to save, and partitions as text.
 
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace antegrad::testing {
 
-/// For split_at(): these values alone are saved.
+/// The argument of split_at() that saves only these values.
 inline IdMap<ValueId, bool> saving(const Graph& graph, const std::vector<ValueId>& ids) {
   IdMap<ValueId, bool> saved(graph.values.size(), false);
   for (const ValueId id : ids) saved[id] = true;

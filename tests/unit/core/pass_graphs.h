@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What the tests of passes share: graphs before and after a pass, written as text.
+/// Shared by the tests of passes: graphs before and after a pass, as text.
 
 #include <string>
 
@@ -19,7 +19,7 @@ inputs
 nodes
 )";
 
-/// Expects that `pass` makes `after` of `before`, and leaves `after` as it is.
+/// Expects that `pass` turns `before` into `after`, and leaves `after` unchanged.
 inline void expect_pass(Graph (*pass)(Graph), const std::string& before, const std::string& after) {
   const Graph expected = graph_of(kInputs + after);
   const Graph found = pass(graph_of(kInputs + before));

@@ -66,7 +66,7 @@ TEST(CustomPass, ChangesTheGraphBeforeItIsSimplified) {
   const Graph graph = run_joint_passes(graph_of(kTwice), with_custom("sine"));
   ASSERT_EQ(graph.nodes.size(), 3u);
   EXPECT_EQ(graph.nodes[1].op.name(), "aten::sin.default");
-  EXPECT_EQ(graph.nodes[1].id, 1);  // it stands for the node that it was
+  EXPECT_EQ(graph.nodes[1].id, 1);  // it keeps the id of the node that it replaces
 }
 
 TEST(CustomPass, NewNodesGetIdsOfTheirOwn) {

@@ -148,8 +148,8 @@ TEST(Peak, CountsStatesOfGeneratorsThatAreSaved) {
     bytes.push_back(timeline.saved_bytes);
     return bytes;
   };
-  // A tensor, and a state on the CPU. The backward makes all of the forward again, beginning with
-  // result, tangent and states; each state dies with its draw.
+  // A tensor, and a state on the CPU. The backward recomputes the whole forward, starting with
+  // result, tangent and states live; each state dies with its draw.
   constexpr int64_t t = 8192, s = kGeneratorStateBytes;
   EXPECT_EQ(live("cpu, user:1:cpu"),
             (std::vector<int64_t>{s + t, s + 2 * t, 2 * s + 2 * t, 2 * s + 3 * t, 2 * s + 3 * t,

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// What the tests of reports on budgets share: a chain of layers, and its planner.
+/// Shared by the tests of budget reports: a chain of layers, and its planner.
 
 #include <memory>
 #include <string>
@@ -34,7 +34,7 @@ inline Graph chain_graph(int layers) {
   return graph.finish();
 }
 
-/// A graph that is simplified, and its planner; stays where it is.
+/// A simplified graph and its planner. Not movable.
 struct PlannedGraph {
   explicit PlannedGraph(Graph joint) : graph(prepared(std::move(joint))) {}
   explicit PlannedGraph(const std::string& file) : PlannedGraph(graph_from_file(file)) {}

@@ -15,9 +15,9 @@
 namespace antegrad::testing {
 namespace ratio_budget_test {
 
-// Two products of which the backward reads what they make: one large and quick, one small and slow.
-// Range: what is saved without a budget, 4096 + 1024 bytes and the primals that the backward reads,
-// less all primals.
+// Two products whose results the backward reads: one large and fast, one small and slow. The range
+// of the ratio: the bytes saved without a budget, 4096 + 1024 plus the primals that the backward
+// reads, minus all primals.
 const std::string kTwo = R"(inputs
   %0: f32[32, 8] primal argument 0 grad
   %1: f32[8, 32] primal argument 1
@@ -79,10 +79,10 @@ TEST(RatioBudget, BetweenThemTheMostTimeIsKept) {
   EXPECT_EQ(saved_at(0.9), "%6");
   EXPECT_EQ(saved_at(0.3), "%6");
   EXPECT_EQ(saved_at(0.1), "");
-  // Where each node counts one, either is as good, and one alone fits; of the same value the one
-  // that stands before, which is the larger.
+  // If each node counts one, both have the same value, and only one fits. Of equal items the solver
+  // takes the first, which is the larger one.
   EXPECT_EQ(saved_at(0.9, BudgetSolver::dp, RuntimeEstimator::testing), "%4");
-  // To the byte of the smaller.
+  // Exactly the bytes of the smaller one.
   EXPECT_EQ(saved_at(0.9, BudgetSolver::greedy, RuntimeEstimator::testing), "%6");
   EXPECT_EQ(saved_at(0.2, BudgetSolver::greedy), "%6");
   EXPECT_EQ(saved_at(0.19, BudgetSolver::greedy), "");
@@ -117,8 +117,8 @@ TEST(RatioBudget, DecisionsNameTheBudgetWhereItDecided) {
 }
 
 TEST(RatioBudget, WhatMustNotRunTwiceIsSavedUnderAnyRatio) {
-  // An operator of which nothing is known, a draw that is smaller than a state, and one that is
-  // not.
+  // An operator with unknown cost, a draw that is smaller than a generator state, and one that is
+  // larger.
   const std::string sections = R"(generators cpu
 inputs
   %0: f32[64, 64] primal argument 0 grad
@@ -141,7 +141,7 @@ outputs
 )";
   const Partition partition = min_cut_partition(graph_of(sections), at_ratio(0));
   verify_both(partition);
-  // %4 as the state of the generator, from which %5 is drawn again.
+  // %4 is saved as a generator state, from which %5 is drawn again.
   EXPECT_EQ(saved_text(partition),
             "%0 primal, %2 intermediate, %3 intermediate, %4 generator state");
 }

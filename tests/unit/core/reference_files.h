@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The joint graphs of the reference in tests/data/reference, which tests/tools/fx_to_agraph.py
-/// writes, each beside what the reference's partitioners save of it (docs/graph-format.md).
+/// The joint graphs of AOTAutograd in tests/data/reference, written by tests/tools/fx_to_agraph.py,
+/// with the values that its partitioners save (docs/graph-format.md).
 
 #include <algorithm>
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace antegrad::testing {
 
 inline const std::string kReferenceFolder = "reference";
 
-/// Below tests/data, without ".agraph".
+/// Names relative to tests/data, without ".agraph".
 inline std::vector<std::string> graph_files() {
   const std::filesystem::path data(ANTEGRAD_TEST_DATA);
   std::vector<std::string> files;
@@ -29,7 +29,7 @@ inline std::vector<std::string> graph_files() {
   return files;
 }
 
-/// The text of a file below tests/data.
+/// The text of a file in tests/data.
 inline std::string text_of(const std::string& file) {
   std::ifstream stream(std::string(ANTEGRAD_TEST_DATA) + "/" + file);
   EXPECT_TRUE(stream) << file;

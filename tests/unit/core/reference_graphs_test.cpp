@@ -1,6 +1,6 @@
 /// \file
-/// The joint graphs of the reference in tests/data/reference, which tests/tools/fx_to_agraph.py
-/// writes, and what its partitioners save.
+/// The joint graphs of AOTAutograd in tests/data/reference, written by tests/tools/fx_to_agraph.py,
+/// with the values that its partitioners save.
 
 #include <algorithm>
 #include <cctype>
@@ -23,7 +23,7 @@
 namespace antegrad::testing {
 namespace reference_graphs_test {
 
-/// Comments are names, which are not in the graph, and the ids of nodes, which are.
+/// Removes comments: names, which are not part of the graph, and node ids, which are.
 std::string without_names(const std::string& text) {
   std::string result;
   std::stringstream lines(text);
@@ -46,7 +46,7 @@ class ReferenceGraph : public ::testing::TestWithParam<std::string> {
   const Graph graph = parse_graph(text, GetParam());
   const nlohmann::json saved = nlohmann::json::parse(text_of(GetParam() + ".saved.json"));
 
-  /// Whether the comment behind the definition of a value has this name in it.
+  /// Whether the comment after the definition of a value contains this name.
   bool is_named(ValueId id, const std::string& name) const {
     const size_t definition = text.find("%" + to_string(id) + ": ");
     std::string line = text.substr(definition, text.find('\n', definition) - definition);
@@ -57,7 +57,7 @@ class ReferenceGraph : public ::testing::TestWithParam<std::string> {
     return comment.find(" " + name + " ") != std::string::npos;
   }
 
-  /// Whether a value needs a tangent, so that no forward can save it.
+  /// Whether a value depends on a tangent, so that no forward can save it.
   IdMap<ValueId, bool> depends_on_tangents() const {
     IdMap<ValueId, bool> depends(graph.values.size(), false);
     const auto needs = [&depends](ValueId id) { return bool(depends[id]); };
@@ -117,9 +117,9 @@ TEST_P(ReferenceGraph, TellsTheBytesOfStoragesThatNoPrimalOrResultHolds) {
   }
 }
 
-/// Neither more nor less than what the reference saves is needed for the backward, without drawing
-/// anything again. What the reference moves into the forward and saves there, though it was
-/// captured in the backward, stays in ours.
+/// The backward needs exactly the values that AOTAutograd saves, without repeating any draw.
+/// AOTAutograd moves some values captured in the backward into the forward and saves them; in our
+/// partition they stay in the backward.
 TEST_P(ReferenceGraph, SavesWhatTheBackwardReads) {
   std::set<ValueId> of_forward;
   for (const Input& input : graph.inputs) of_forward.insert(input.value);
@@ -127,7 +127,7 @@ TEST_P(ReferenceGraph, SavesWhatTheBackwardReads) {
     if (node.phase == Phase::forward) of_forward.insert(node.outputs.begin(), node.outputs.end());
   }
   for (const auto& partition : saved["partitions"]) {
-    // Below the full budget the reference draws again what it does not save.
+    // Below the full budget, AOTAutograd repeats draws that it does not save.
     if (partition["options"].contains("activation_memory_budget") && !graph.generators.empty()) {
       continue;
     }

@@ -1,6 +1,6 @@
 /// \file
-/// What our minimum-cut partition saves of the reference's joint graphs, against what the
-/// reference's own saves, by storage.
+/// Compares the values that our minimum-cut partition saves of AOTAutograd's joint graphs with
+/// those that AOTAutograd's own saves, by storage.
 
 #include <map>
 #include <set>
@@ -25,8 +25,8 @@ namespace reference_min_cut_test {
 using Storages = std::set<StorageId>;
 
 struct Difference {
-  Storages ours = {};    ///< that the reference does not save
-  Storages theirs = {};  ///< that ours does not save
+  Storages ours = {};    ///< not saved by AOTAutograd
+  Storages theirs = {};  ///< not saved by ours
   const char* why = "";
   bool more_bytes = false;  ///< ours saves more
 };
@@ -39,8 +39,8 @@ const Difference kDetach = {
     "operator that cannot be fused; to ours it is a view, and gone before."};
 const Difference kSame = {};
 
-/// Where the two differ, by graph and variant (see variant()), or "*" for all other variants. What
-/// is not here must be the same.
+/// The known differences, by graph and variant (see variant()), or "*" for all other variants. All
+/// others must be equal.
 const std::map<std::pair<std::string, std::string>, Difference> kDifferences = {
     {{"lstm", "*"}, kDetach},
     {{"lstm", "aggressive_recomputation"}, kSame},
@@ -88,8 +88,8 @@ const std::map<std::pair<std::string, std::string>, Difference> kDifferences = {
      {{77, 83, 84, 156, 162, 163}, {58, 137}, "The same as in gpt.", /*more_bytes=*/true}},
 };
 
-/// Which options the reference was run with: "" for its defaults, the name of the one that was
-/// changed, or "several".
+/// The options that AOTAutograd was run with: "" for its defaults, the name of a single changed
+/// option, or "several".
 std::string variant(const nlohmann::json& options) {
   if (options.empty()) return "";
   return options.size() > 1 ? "several" : options.begin().key();
@@ -106,8 +106,8 @@ class ReferenceMinCut : public ::testing::TestWithParam<std::string> {
   const Graph graph = parse_graph(text_of(GetParam() + ".agraph"), GetParam());
   const nlohmann::json file = nlohmann::json::parse(text_of(GetParam() + ".saved.json"));
 
-  /// Exported graphs lack arguments, so passes that read them are not for them; the reference had
-  /// simplified them itself.
+  /// Exported graphs lack arguments, so passes that read arguments are skipped. AOTAutograd had
+  /// simplified these graphs itself.
   Graph simplified() const {
     const bool exported = file["reference"] == "exported";
     return exported ? dce(graph) : dce(cse(dce(no_ops(graph))));
@@ -121,7 +121,7 @@ class ReferenceMinCut : public ::testing::TestWithParam<std::string> {
     return storages;
   }
 
-  /// Bytes of what neither a primal nor a result holds.
+  /// Bytes of storages that neither a primal nor a result holds.
   int64_t bytes(const Storages& storages) const {
     Storages held;
     for (const Input& input : graph.inputs) held.insert(graph.value(input.value).storage);
@@ -164,7 +164,7 @@ TEST_P(ReferenceMinCut, SavesTheSameOrLess) {
     EXPECT_EQ(without(ours, theirs), expected.ours) << "only ours";
     EXPECT_EQ(without(theirs, ours), expected.theirs) << "only theirs";
     EXPECT_EQ(bytes(ours) > bytes(theirs), expected.more_bytes);
-    // Our default weighs views otherwise.
+    // Our default weighs views differently.
     options.recompute_views = true;
     EXPECT_LE(bytes(saved_with(options)), bytes(ours));
     ++compared;

@@ -1,6 +1,6 @@
 /// \file
-/// What our partition under a memory budget from 0 to 1 saves of the reference's joint graphs,
-/// against what the reference's saves, by storage.
+/// Compares the values that our partition under a ratio budget from 0 to 1 saves of AOTAutograd's
+/// joint graphs with those that AOTAutograd's saves, by storage.
 
 #include <map>
 #include <set>
@@ -21,8 +21,8 @@
 namespace antegrad::testing {
 namespace reference_ratio_test {
 
-// Why the two differ. Each was verified by doing as the reference does, one after the other: with
-// the first three 115 of the 135 runs save the same.
+// The reasons why the two differ. Each was verified by imitating AOTAutograd, one reason after the
+// other: with the first three, 115 of the 135 runs save the same.
 constexpr const char* kSinglePrecision =
     "The reference adds operations in single precision, where what takes one operation beside a "
     "million "

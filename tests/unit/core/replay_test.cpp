@@ -12,7 +12,7 @@
 namespace antegrad::testing {
 namespace replay_test {
 
-/// A graph with the record of what `choice` leads to.
+/// A graph with the record of the partition that `choice` gives.
 GraphFile recorded(const Graph& graph, const PartitionChoice& choice) {
   return {graph, to_text(make_record(partition_by(graph, choice), choice))};
 }
@@ -32,7 +32,7 @@ TEST(Replay, EveryPartitionerDecidesTheSameAgain) {
        {choice_of(Partitioner::as_written), choice_of(Partitioner::min_cut),
         choice_of(Partitioner::budget, half),
         choice_of(Partitioner::budget, planned.planner.frontier().archive.smallest().peak)}) {
-    // Through the text, as from a file.
+    // Through text, as if read from a file.
     const GraphFile file = parse_graph_file(to_text(recorded(graph, choice)));
     const Replayed replayed = replay(file);
     EXPECT_TRUE(replayed.differences.empty()) << to_text(replayed);
@@ -73,7 +73,7 @@ TEST(Replay, RatiosAndMeasuredTimesAreOfTheRecord) {
   PartitionChoice timed = choice_of(
       Partitioner::budget, PlannedGraph(graph).planner.frontier().archive.smallest().peak * 5 / 4);
   timed.budget.profile = true;
-  // Times unlike those of any machine: later nodes take longer.
+  // Times that no machine has: later nodes take longer.
   for (PartitionChoice* choice : {&ratio, &timed}) {
     for (size_t id = 0; id < graph.nodes.size(); ++id) {
       choice->measured.seconds.push_back(id % 7 == 0 ? -1 : 1e-5 * static_cast<double>(id));

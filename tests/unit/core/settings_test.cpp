@@ -19,7 +19,7 @@ TEST(Settings, EverySettingIsReadAsItIsWritten) {
   MinCutOptions options;
   options.recomputable_ops = {"aten::add", "aten::mul"};
   for (const std::string& setting : settings(options)) {
-    // The other value of a switch, another number, list or word.
+    // The other value of a switch, or another number, list or word.
     std::string changed = setting;
     const std::pair<std::string, std::string> words[] = {
         {"budget=1", "budget=0.25"}, {"=dp", "=ilp"}, {"=flops", "=profile"}};

@@ -94,7 +94,7 @@ TEST(Split, ADrawRunsAgainFromItsSavedState) {
   verify_both(partition);
   EXPECT_EQ(saved_text(partition),
             "%0 primal, %1 generator state, %2 generator state, %4 generator state");
-  // All draws of the forward are there as before, and those of the backward end nowhere.
+  // All draws of the forward are still there, and those of the backward have no final token.
   const auto sections = [](const Graph& graph) {
     const std::string text = to_text(graph);
     return text.substr(text.find("inputs"));
@@ -144,8 +144,8 @@ TEST(Split, OnlyStatesOfDrawsThatRunAgainAreSaved) {
   EXPECT_EQ(saved_text(partition), "%5 intermediate, %4 generator state");
 }
 
-/// The second output of a node is missing, so that the node runs again; the first one is saved, and
-/// what is made of it views the saved one.
+/// The second output of a node is not saved, so the node is recomputed. The first one is saved, and
+/// its views are views of the saved value.
 TEST(Split, AViewIsOfTheSavedValueAndNotOfTheCopyThatIsMadeBesides) {
   const Graph joint = graph_of(R"(inputs
   %0: f32[4] primal argument 0 grad
@@ -168,8 +168,8 @@ outputs
             "%5: f32[4] = aten::addcmul.default(%9, %2, %3, scalar(1))\n");
 }
 
-/// A value that two nodes of the backward read, itself or by the view %2, and that is forgotten
-/// between them.
+/// Two nodes of the backward read a value, directly or through the view %2. It is dropped between
+/// them.
 Partition forgotten_between(const std::string& first, const std::string& second) {
   const Graph joint = graph_of(R"(inputs
   %0: f32[4] primal argument 0 grad

@@ -17,7 +17,7 @@ TEST(Stats, CountNodesAndBytesByOperator) {
   EXPECT_EQ(stats.ops[0].op, "aten::t.default");
   EXPECT_EQ(stats.ops[0].forward, 2);
   EXPECT_EQ(stats.ops[0].backward, 3);
-  EXPECT_EQ(stats.ops[0].bytes, 0);  // views make nothing
+  EXPECT_EQ(stats.ops[0].bytes, 0);  // views allocate nothing
   EXPECT_EQ(stats.ops[1].op, "aten::mm.default");
   EXPECT_EQ(stats.ops[1].bytes, 16 * 32 * 4 + 4 * 32 * 4 + 32 * 8 * 4);
 }

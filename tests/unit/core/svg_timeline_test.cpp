@@ -71,7 +71,7 @@ TEST(SvgTimeline, PartitionsOfOneGraphShareAnAxisOfPositions) {
   const LiveSeries planned{"planned", {1 << 20, 5 << 20, 1 << 20, 5 << 20}, false, {}};
   const std::string svg = timeline_svg({eager, planned}, TimelineOptions{"two", {}, false});
   EXPECT_NE(svg.find("position in the step"), std::string::npos);
-  // Dashes lie over lines.
+  // Dashed lines are drawn on top.
   EXPECT_LT(svg.find("line s1\""), svg.find("line s0 dashed"));
 }
 

@@ -25,7 +25,7 @@ Partition partition_of(const std::string& graph) {
   return partition;
 }
 
-// Two checkpoints in a row: what leaves the first is where the second one starts.
+// Two checkpoints in a row: the output of the first is the input of the second.
 const std::string kInARow = R"(blocks none, none
 inputs
   %0: f32[4] primal argument 0 grad
@@ -77,9 +77,8 @@ TEST(Tags, TheMinimumCutKeepsToThem) {
   EXPECT_EQ(rules, "input leaves_checkpoint must_recompute must_recompute ");
 }
 
-// Three checkpoints inside of one. The backward of the third needs the first two on its way: it
-// computes them for what leaves them, and drops the rest, which is computed once more when their
-// own backward comes.
+// Three checkpoints inside another one. The backward of the third needs the outputs of the first
+// two: it recomputes them, drops their interior, and recomputes that again for their own backward.
 const std::string kNested = R"(blocks none, 0, 0, 0
 inputs
   %0: f32[4] primal argument 0 grad
@@ -176,7 +175,7 @@ outputs
     EXPECT_EQ(saved("prefer_save", min_cut), "%0 primal, %2 intermediate");
     EXPECT_EQ(saved("must_recompute", min_cut), "%0 primal");
   }
-  // The argument is there anyway.
+  // The argument is in memory anyway.
   EXPECT_EQ(saved("prefer_recompute", true), "%0 primal");
 }
 
@@ -199,7 +198,7 @@ outputs
   EXPECT_EQ(saved_text(partition), "%1 view base");
 }
 
-// Mean and deviation are the checkpoint's own, the normalised tensor is what comes out of it.
+// Mean and deviation are internal to the checkpoint; the normalised tensor is its output.
 TEST(Tags, OneOutputOfANodeLeavesAndAnotherIsComputedAgain) {
   const Partition partition = partition_of(R"(blocks none
 inputs
@@ -225,7 +224,7 @@ backward
 )");
 }
 
-// One cast of a weight for two checkpoints would have to be kept.
+// One cast of a weight shared by two checkpoints would have to be saved.
 TEST(Tags, CseDoesNotShareBetweenCheckpoints) {
   const auto nodes = [](const char* second_block) {
     return cse(graph_of(R"(blocks none, none

@@ -9,7 +9,7 @@
 namespace antegrad::testing {
 namespace verify_test {
 
-// One test a rule: the graph is valid but for the one thing that the test's name says.
+// One test per rule: the graph is valid except for what the test's name says.
 
 const char* const kInputs = R"(generators cpu
 inputs
@@ -167,7 +167,7 @@ TEST(Verify, RefusesASavedViewAndASecondSave) {
   expect_violation("  %5: f32[2, 4]{1, 2} &0 = aten::t.default(%0)\noutputs\n  %5 saved\n",
                    "%5 is a view of storage 0");
   expect_violation("outputs\n  %0 saved\n  %0 saved\n", "%0 is saved twice");
-  // What an in-place operator returns is no view.
+  // The result of an in-place operator is not a view.
   EXPECT_NO_THROW(
       verify(graph_of(std::string(kInputs) + "  %5: f32[4, 2] = aten::neg.default(%0)\n"
                                              "  %7: f32[4, 2] &5 = aten::relu_.default(%5)\n"

@@ -1,4 +1,4 @@
-// What data answered, and the operator that checks it.
+// Answers of data to questions, and the operator that checks them.
 
 #include "ops/answer.h"
 

@@ -1,4 +1,4 @@
-// IValues to attributes of a graph and back.
+// Conversion of IValues to graph attributes and back.
 
 #include "ops/attrs.h"
 
@@ -15,7 +15,7 @@ namespace attrs_test {
 
 using ops::ArgKind;
 
-// The value that comes back.
+// The value after conversion to an attribute and back.
 c10::IValue there_and_back(const c10::IValue& value, ArgKind kind) {
   Graph graph;
   ops::AttrTables tables;

@@ -1,4 +1,4 @@
-// What is read from libtorch's autograd graph.
+// Queries on libtorch's autograd graph.
 
 #include "torch_compat/autograd_graph.h"
 
@@ -81,7 +81,7 @@ TEST(AutogradGraph, AViewSeesTheHistoryOfItsBaseUntilTheBaseIsWritten) {
   EXPECT_TRUE(torch_compat::has_history_of_base(view));
   x.mul_(2);
   EXPECT_FALSE(torch_compat::has_history_of_base(view));
-  view.grad_fn();  // makes the history anew
+  view.grad_fn();  // creates the history again
   EXPECT_TRUE(torch_compat::has_history_of_base(view));
 }
 

@@ -1,4 +1,4 @@
-// How tangents arrive: what counts as natural, and what has strides of its own.
+// How tangents arrive: which strides count as natural, and which are recorded.
 
 #include "ops/backward_form.h"
 

@@ -1,4 +1,4 @@
-// Frames that no object holds.
+// Frames outside of all loaded objects.
 
 #include "capture/call_site.h"
 

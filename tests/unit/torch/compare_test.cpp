@@ -1,4 +1,4 @@
-// Descriptions of outputs, compared and in words.
+// Comparison of output descriptions, and the differences as text.
 
 #include "shapes/compare.h"
 

@@ -1,4 +1,4 @@
-// libtorch's names of things and the graph's, there and back.
+// Conversion between libtorch's names and the graph's.
 
 #include "torch_compat/convert.h"
 

@@ -1,4 +1,4 @@
-// Draws of a forward, repeated in its backward.
+// Draws of a forward that its backward repeats.
 
 #include "runtime/draws.h"
 
@@ -11,7 +11,7 @@
 namespace antegrad::testing {
 namespace draws_test {
 
-// With a generator argument, with an overload that has one, and without any.
+// Operators with a generator argument, with an overload that has one, and without.
 TEST(RepeatableDraw, ARepetitionGivesTheSameBitsAndLeavesTheGeneratorAlone) {
   const auto generator = at::globalContext().defaultGenerator(at::kCPU);
   const auto x = at::full({64}, 0.5F);
@@ -27,7 +27,7 @@ TEST(RepeatableDraw, ARepetitionGivesTheSameBitsAndLeavesTheGeneratorAlone) {
     auto first = arguments, second = arguments;
     const auto state = draw.record(first);
     const auto after = torch_compat::state_of(generator);
-    at::rand({3});  // the user goes on drawing
+    at::rand({3});  // the user draws further numbers
     const auto later = torch_compat::state_of(generator);
     EXPECT_FALSE(torch_compat::same_state(after, later));
     draw.repeat(second, state);

@@ -1,4 +1,4 @@
-// What is expected of a custom operator against what it returns.
+// The expected metadata of a custom operator's results, compared with its real results.
 
 #include "runtime/expected_output.h"
 

@@ -1,4 +1,4 @@
-// Errors of a backward pass on their way to a front end.
+// Errors of a backward pass, translated for a front end.
 
 #include "runtime/front_errors.h"
 

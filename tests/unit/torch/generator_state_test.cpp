@@ -10,7 +10,8 @@
 namespace antegrad::testing {
 namespace generator_state_test {
 
-// What the simulated memory counts for a saved state, by the generator's name in a graph.
+// The bytes that the memory simulation counts for a saved state, by the generator's name in a
+// graph.
 TEST(GeneratorState, TakesTheBytesThatTheSimulationCounts) {
   for (const auto device : devices()) {
     SCOPED_TRACE(device.str());

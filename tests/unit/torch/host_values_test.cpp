@@ -1,4 +1,4 @@
-// Host values as guards compare them, and in words.
+// Host values, as guards compare them and as text.
 
 #include "guards/host_values.h"
 

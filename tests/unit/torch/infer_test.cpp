@@ -1,4 +1,4 @@
-// Who describes what an operator returns.
+// The sources of the metadata of an operator's results.
 
 #include "capture/infer.h"
 

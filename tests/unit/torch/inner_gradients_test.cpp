@@ -13,7 +13,7 @@ namespace inner_gradients_test {
 using runtime::InnerGradientCheck;
 using runtime::InnerResult;
 
-// A region whose result `inner` led to the result that has tangent 1.
+// A region whose result `inner` was used to compute the result with tangent 1.
 class InnerGradients : public ::testing::Test {
  protected:
   const at::Tensor x = at::randn({3}).requires_grad_();
@@ -21,7 +21,7 @@ class InnerGradients : public ::testing::Test {
   InnerGradientCheck check{{InnerResult{torch_compat::weak_function_of(inner), 0, 0}}};
   const at::Tensor tangent = at::ones({3});
 
-  // What happens when these gradients arrive while `asked` is asked for.
+  // The outcome if these gradients arrive while that of `asked` is wanted.
   void arrive(const at::Tensor& asked, const torch::autograd::variable_list& tangents) {
     last.register_hook([&](const at::Tensor& gradient) {
       check(tangents);

@@ -1,4 +1,4 @@
-// The part of the autograd graph that a stretch of eager code adds.
+// The part of the autograd graph that a block of eager code adds.
 
 #include "torch_compat/inner_graph.h"
 
@@ -29,7 +29,7 @@ TEST(InnerGraph, AMarkKnowsTheNodesOfItsOwnThread) {
   EXPECT_FALSE(mark.is_before(*torch_compat::gradient_edge(x).function)) << "a leaf's accumulator";
 }
 
-// The stretch computes w * exp(h) of h = x * x, which was made before.
+// The block computes w * exp(h) of h = x * x, which was computed before.
 class Stretch : public ::testing::Test {
  protected:
   const at::Tensor x = at::randn({3}).requires_grad_(), w = at::randn({3}).requires_grad_();

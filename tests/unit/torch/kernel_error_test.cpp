@@ -1,4 +1,4 @@
-// Errors of kernels get a context and keep their type.
+// Kernel errors get a context and keep their type.
 
 #include "runtime/kernel_error.h"
 
@@ -11,7 +11,7 @@
 namespace antegrad::testing {
 namespace kernel_error_test {
 
-// What arrives of `error`; the text ends with the context.
+// The error that arrives for `error`. Its text ends with the context.
 template <class E>
 std::string rethrown(const E& error) {
   try {

@@ -1,4 +1,4 @@
-// What is measured of kernels: seconds and scratch memory, by node.
+// Measurements of kernels: seconds and scratch memory, by node.
 
 #include "measure/measure.h"
 

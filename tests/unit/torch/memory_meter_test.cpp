@@ -1,4 +1,4 @@
-// What a MemoryMeter counts of libtorch's CPU allocations.
+// The CPU allocations of libtorch that a MemoryMeter counts.
 
 #include <ATen/ATen.h>
 #include <antegrad/error.h>
@@ -32,7 +32,7 @@ TEST(MemoryMeter, APeakCanStartAnew) {
 }
 
 TEST(MemoryMeter, WhatWasAliveBeforeCountsWhenItIsFreed) {
-  { const MemoryMeter first; }  // the process counts from its first meter on
+  { const MemoryMeter first; }  // counting in the process starts with the first meter
   auto before = mebibytes(1);
   const MemoryMeter meter;
   EXPECT_EQ(meter.live_bytes(), 0);

@@ -1,4 +1,4 @@
-// The slots of modules, read in place.
+// Direct access to the slots of modules.
 
 #include "torch_compat/module_access.h"
 

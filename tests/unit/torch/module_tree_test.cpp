@@ -1,4 +1,4 @@
-// The slots of a module, and what makes the list of them no longer true.
+// The slots of a module, and the changes that invalidate the list of them.
 
 #include "guards/module_tree.h"
 

@@ -3,7 +3,7 @@
 namespace antegrad::testing {
 namespace {
 
-// Not inlined, and known to the symbol table as this file's.
+// Not inlined, and listed in the symbol table under this file.
 __attribute__((noinline)) int without_line() {
   static volatile int calls = 0;
   calls = calls + 1;

@@ -10,7 +10,7 @@
 namespace antegrad::testing {
 namespace op_observer_test {
 
-// "name(" when a call begins, ")" and the number of results when it ends.
+// Records "name(" at the start of a call, and ")" with the number of results at its end.
 class Notes final : public torch_compat::OpObserver {
  public:
   void before(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> /*arguments*/) override {

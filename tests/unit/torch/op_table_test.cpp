@@ -1,4 +1,4 @@
-// What the table knows of some operators of each sort.
+// Traits of a few operators of each kind.
 
 #include "ops/op_table.h"
 
@@ -56,7 +56,7 @@ TEST(OpTable, WhatGivesDataToTheHostIsToldFromWhatHasSizesOfData) {
   EXPECT_EQ(of("aten::nonzero.default").policy, ops::Policy::dynamic_outputs);
 }
 
-// Batch norm says nothing in its schema of the statistics that it writes.
+// The schema of batch norm does not declare the statistics that it writes.
 TEST(OpTable, AHiddenMutationNamesWhatItWritesInTrainingOnly) {
   const auto& norm = of("aten::native_batch_norm.default");
   EXPECT_EQ(norm.policy, ops::Policy::hidden_mutation);

@@ -65,7 +65,7 @@ TEST(Origin, AnAnswerToAQuestionThatWasNotAskedFitsNot) {
   Call is = was;
   is.answers.push_back({7, {}});
   EXPECT_EQ(misfit(origin_of(was), is), "data were not asked what is now 7");
-  EXPECT_EQ(misfit(origin_of(is), was), "");  // what was not asked yet is not known
+  EXPECT_EQ(misfit(origin_of(is), was), "");  // unknown until it is asked
 }
 
 TEST(Origin, TypesOfTheArgumentsAreGuarded) {

@@ -1,4 +1,5 @@
-// Measurements are what the row of the partitioner asks for, and decide when they are passed in.
+// The row of the partitioner determines what is measured. Measurements that are passed in decide
+// the partition.
 
 #include "compile/plan_partition.h"
 
@@ -28,7 +29,7 @@ Graph joint() {
   return b.finish();
 }
 
-// Saves what takes longer than a second.
+// Saves the results of nodes that take longer than a second.
 Options save_slow() {
   static const Partitioner registered = register_partitioner(
       {.name = "slow",

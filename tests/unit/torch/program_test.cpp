@@ -1,4 +1,4 @@
-// Graphs as lists of ready calls.
+// Graphs as lists of prepared calls.
 
 #include "runtime/program.h"
 
@@ -20,7 +20,7 @@ using runtime::Program;
 
 const ops::AttrTables kNoTables;
 
-// relu(x @ y) with both results handed out.
+// relu(x @ y), with both results as outputs.
 Graph product() {
   JointGraph b("product");
   const auto x = b.primal(dense({2, 3}));

@@ -1,4 +1,4 @@
-// Draws of a block, on record, and their repetition.
+// Recorded draws of a block, and their repetition.
 
 #include "eager/random_record.h"
 

@@ -1,4 +1,4 @@
-// What a capture does for any driver.
+// The part of a capture that is common to all drivers.
 
 #include "capture/session.h"
 
@@ -18,7 +18,7 @@ using capture::Captured;
 using capture::Session;
 using capture::World;
 
-// Runs a function, and keeps the graph as it was recorded.
+// Runs a function and keeps the recorded graph.
 class Toy final : public capture::Driver {
  public:
   using Function = std::function<std::vector<at::Tensor>()>;

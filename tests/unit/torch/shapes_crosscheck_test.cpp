@@ -1,6 +1,5 @@
-// Every shape function against the operator itself: random arguments, both asked, answers compared
-// down to the strides. A shape function that is wrong makes silently wrong programs, so an entry
-// that samples do not reach is a failure too.
+// Compares every shape function with its operator on random arguments, down to the strides. A wrong
+// shape function makes programs silently wrong, so an entry without samples is a failure too.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -47,12 +46,12 @@ struct Tally {
   int lenient = 0;   ///< the operator threw, the function answered
 };
 
-/// Random arguments earn many warnings ("an output was resized", "degrees of freedom is <= 0").
+/// Random arguments cause many warnings ("an output was resized", "degrees of freedom is <= 0").
 class NoWarnings : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-/// Asks the function and the operator about random arguments.
+/// Runs the function and the operator on random arguments.
 class CrossCheck {
  public:
   CrossCheck(const shapes::Entry& entry, const c10::OperatorHandle& op, c10::Device device,
@@ -63,7 +62,7 @@ class CrossCheck {
         kernel_(ops::entry_of(op).handle),
         graph_op_(ops::entry_of(op).op) {}
 
-  /// One sample; the message of a disagreement, or nothing.
+  /// Runs one sample. Returns the message of a disagreement, or "".
   std::string step(Tally& tally) {
     testing::Arguments arguments;
     try {
@@ -104,8 +103,7 @@ class CrossCheck {
   }
 
  private:
-  // Whether a result lies in memory of its own that is larger than it needs: no peak could be
-  // foretold.
+  // Whether a result owns more memory than it needs, which would make predicted peaks wrong.
   static bool returns_too_much(const testing::Arguments& arguments,
                                const std::vector<c10::IValue>& results) {
     std::set<const void*> given;
@@ -136,7 +134,7 @@ class CrossCheck {
   const shapes::Entry& entry_;
   testing::RandomTensors random_;
   const c10::FunctionSchema& schema_;
-  c10::OperatorHandle kernel_;  // the one that programs call
+  c10::OperatorHandle kernel_;  // the kernel that programs call
   Op graph_op_;
 };
 
@@ -155,14 +153,14 @@ bool has_kernel(const c10::OperatorHandle& op, c10::DispatchKey backend) {
 void cross_check(const shapes::Entry& entry, c10::Device device) {
   const bool long_run = std::getenv("ANTEGRAD_TEST_LONG") != nullptr;
   const int wanted = long_run ? 3000 : 150;
-  constexpr int kRequired = 20;           ///< answers without which an entry counts as not reached
+  constexpr int kRequired = 20;           ///< answers below which an entry counts as not reached
   if (!long_run) at::set_num_threads(1);  // starting threads costs more than these samples
   const auto op = find_operator(entry.op);
-  if (!op) GTEST_SKIP() << "no such operator";  // another test's matter
+  if (!op) GTEST_SKIP() << "no such operator";  // another test checks that
   const auto backend = device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
   if (!has_kernel(*op, backend)) GTEST_SKIP() << "no kernel for " << device;
-  // With random arguments its CUDA kernel leaves the whole process unable to use the device (2.11).
-  // The shape function declines on CUDA, so that nothing is left unchecked.
+  // With random arguments, its CUDA kernel makes the device unusable for the process (2.11). The
+  // shape function declines on CUDA, so nothing is left unchecked.
   if (device.is_cuda() && entry.op == "aten::_batch_norm_with_update_functional") return;
 
   NoWarnings quiet;
@@ -174,7 +172,7 @@ void cross_check(const shapes::Entry& entry, c10::Device device) {
   for (int i = 0; i < 4 * wanted && tally.answered < wanted; ++i) {
     ASSERT_EQ(check.step(tally), "");
   }
-  // CUDA may have kernels of its own of which nothing is stated.
+  // CUDA may have its own kernels without a shape function.
   const int reached = tally.answered + (device.is_cuda() ? tally.declined : 0);
   EXPECT_GE(reached, kRequired) << "declined " << tally.declined << ", refused " << tally.refused;
   ::testing::Test::RecordProperty("answered", tally.answered);
@@ -186,8 +184,8 @@ class ShapeFunction : public ::testing::TestWithParam<shapes::Entry> {};
 
 TEST_P(ShapeFunction, AgreesWithTheRealKernels) {
   for (const auto device : antegrad::testing::devices()) {
-    // Some CUDA kernels answer arguments that make no sense by ending the process's use of the
-    // device, and all that follows fails: looked at by hand, in the long form.
+    // Some CUDA kernels make the device unusable for the process if arguments are invalid, and all
+    // later tests fail. Only run in the long form, and inspected by hand.
     if (device.is_cuda() && !antegrad::testing::long_tests()) continue;
     SCOPED_TRACE(device.str());
     cross_check(GetParam(), device);
@@ -210,7 +208,7 @@ TEST(ShapesRegistry, EveryEntryNamesAnOperator) {
   }
 }
 
-// Also those that have no kernel on this machine, which the cross-check passes over.
+// Includes entries without a kernel on this machine, which the cross-check skips.
 TEST(ShapesRegistry, EveryEntryHasSamples) {
   for (const shapes::Entry& entry : shapes::all()) {
     const auto op = find_operator(entry.op);
@@ -225,13 +223,14 @@ TEST(ShapesRegistry, NoEntryForAnOperatorWhoseOutputDependsOnData) {
     const auto op = find_operator(entry.op);
     if (!op) continue;
     EXPECT_FALSE(op->hasTag(at::Tag::data_dependent_output)) << entry.op;
-    // Advanced indexing has the tag because of masks, which its function declines.
+    // Advanced indexing has the tag because of masks, for which its function declines.
     if (entry.op == "aten::index.Tensor" || entry.op == "aten::_unsafe_index.Tensor") continue;
     EXPECT_FALSE(op->hasTag(at::Tag::dynamic_output_shape)) << entry.op;
   }
 }
 
-// An operator that is made of others never arrives below autograd: a line for it would be dead.
+// An operator that decomposes into others never arrives below autograd: an entry for it would be
+// dead.
 TEST(ShapesRegistry, NoEntryForAnOperatorThatDecomposes) {
   for (const shapes::Entry& entry : shapes::all()) {
     const auto op = find_operator(entry.op);

@@ -1,4 +1,4 @@
-// Guards of module slots: the fast path sees what the full guard sees.
+// Guards of module slots: the fast path detects the same changes as the full guard.
 
 #include "guards/slot_guards.h"
 

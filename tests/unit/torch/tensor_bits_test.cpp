@@ -1,4 +1,4 @@
-// What two tensors differ in, in words.
+// The difference of two tensors as text.
 
 #include "check/tensor_bits.h"
 

@@ -1,4 +1,4 @@
-// The guard of one tensor: each property that it watches, changed alone.
+// The guard of one tensor: each property that it checks, changed alone.
 
 #include "guards/tensor_guard.h"
 

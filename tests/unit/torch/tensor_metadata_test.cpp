@@ -1,4 +1,4 @@
-// Metadata of one tensor: where it comes from, and each field that may differ.
+// Metadata of one tensor: its sources, and each field that may differ.
 
 #include "torch_compat/tensor_metadata.h"
 

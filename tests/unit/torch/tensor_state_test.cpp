@@ -1,4 +1,4 @@
-// Cheap reads of a tensor's state against libtorch's own.
+// Fast reads of a tensor's state, compared with libtorch's own functions.
 
 #include "torch_compat/tensor_state.h"
 
@@ -15,7 +15,7 @@ TEST(TensorState, RequiresGradAndLeafAreAsLibtorchSays) {
   const auto result = leaf * 2;
   auto base = at::zeros({4});
   const auto view = base.slice(0, 0, 2);
-  base.mul_(leaf);  // the view owes its history to a write to its base
+  base.mul_(leaf);  // the view gets its history from a write to its base
   for (const auto& tensor : {plain, leaf, result, leaf.detach(), leaf.view({2, 2}), base, view}) {
     const auto& impl = *tensor.unsafeGetTensorImpl();
     EXPECT_EQ(torch_compat::requires_grad(impl), tensor.requires_grad());

@@ -35,7 +35,7 @@ TEST(TwinCall, CopiesHaveTheStridesOfTheOriginals) {
   EXPECT_TRUE(same_bits(written, x * 2));
 }
 
-// axpy_(y, x) computes 2y + x in two steps, the second of which reads x.
+// axpy_(y, x) computes 2y + x in two steps; the second one reads x.
 TEST(TwinCall, AnArgumentThatIsTheWrittenTensorSeesTheWrite) {
   const auto x = at::ones({2});
   torch::jit::Stack stack = {x, x};

@@ -1,4 +1,4 @@
-// What a capture compares and puts back.
+// The state that a capture compares and restores.
 
 #include "capture/untouched.h"
 

@@ -1,4 +1,4 @@
-// Views of a graph, made again on a tensor.
+// Views of a graph, recomputed on a tensor.
 
 #include "runtime/view_steps.h"
 
