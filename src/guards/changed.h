@@ -1,14 +1,14 @@
 #pragma once
 
 /// \file
-/// Text of guards that fail.
+/// Text of guards that fail. That of tensors is in torch_compat/tensor_metadata.h.
 
 #include <sstream>
 #include <string>
 
 namespace antegrad::guards {
 
-/// "sizes was [2, 8], is [4, 8]"
+/// "inference_mode was 0, is 1"
 template <class A, class B>
 std::string changed(const char* what, const A& was, const B& is) {
   std::ostringstream text;
