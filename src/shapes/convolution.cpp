@@ -68,7 +68,7 @@ bool Convolution::read(const Call& call, const at::Tensor& input, const at::Tens
   if (rank == 5) return plain_input && plain_weight && weight.is_contiguous();
   // A 1-D input is made contiguous first.
   const Dims strides = rank == 3 && !input.is_contiguous()
-                           ? shapes::contiguous_strides(input.sizes())
+                           ? Dims(shapes::contiguous_strides(input.sizes()))
                            : Dims(input.strides().begin(), input.strides().end());
   if (!plain_weight || suggested(input.sizes(), strides) == at::MemoryFormat::ChannelsLast) {
     format = at::MemoryFormat::ChannelsLast;
