@@ -10,6 +10,8 @@
 
 #include <vector>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::capture {
 
 /// The data of the wrappers of one capture.
@@ -29,12 +31,10 @@ class WrapperData {
 };
 
 /// Allows access to the data of some wrappers for its lifetime, as libtorch needs it to make views.
-class DataAllowed {
+class DataAllowed : torch_compat::Scope {
  public:
   explicit DataAllowed(const WrapperData& data) : data_(data) {}
   ~DataAllowed();
-  DataAllowed(const DataAllowed&) = delete;
-  DataAllowed& operator=(const DataAllowed&) = delete;
 
   void add(const at::Tensor& wrapper);
 

@@ -9,6 +9,7 @@
 
 #include "graph/ids.h"
 #include "ops/op_table.h"
+#include "torch_compat/scope.h"
 #include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::capture {
@@ -17,14 +18,12 @@ class Tracer;
 
 /// Surrounds a call of an operator above autograd. Does nothing for an operator that does not
 /// write.
-class InPlace {
+class InPlace : torch_compat::Scope {
  public:
   /// Throws MutationError if elements of a written argument share memory: eager refuses most such
   /// writes, and functionalisation would get the others wrong.
   InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args);
   ~InPlace();
-  InPlace(const InPlace&) = delete;
-  InPlace& operator=(const InPlace&) = delete;
 
   /// After the call: restores the strides of written tensors, and counts the write if only eager's
   /// kernel would.

@@ -31,8 +31,6 @@ class TracingScope {
     at::autocast::clear_cache();
     at::autocast::set_autocast_cache_enabled(autocast_cache_);
   }
-  TracingScope(const TracingScope&) = delete;
-  TracingScope& operator=(const TracingScope&) = delete;
 
  private:
   torch_compat::CarriedScope carried_;

@@ -39,8 +39,6 @@ class Tracer final : public torch_compat::CarriedBase {
   /// the tracer.
   explicit Tracer(const SharedMemories& shared);
   ~Tracer() override;
-  Tracer(const Tracer&) = delete;
-  Tracer& operator=(const Tracer&) = delete;
 
   /// The capture on this thread, or on the thread that this one works for; null if there is none.
   static Tracer* current();

@@ -7,6 +7,8 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::capture {
 
 /// The state of a real tensor when a capture first used it.
@@ -49,12 +51,10 @@ class SeedSnapshot {
 
 /// Tests one of the callable's own generators while a capture runs again: it gets another seed, so
 /// that it shows whether the callable seeds it. Restores the generator afterwards.
-class GeneratorUnderTest {
+class GeneratorUnderTest : torch_compat::Scope {
  public:
   explicit GeneratorUnderTest(at::Generator generator);
   ~GeneratorUnderTest();
-  GeneratorUnderTest(const GeneratorUnderTest&) = delete;
-  GeneratorUnderTest& operator=(const GeneratorUnderTest&) = delete;
   /// Throws CaptureError if it was seeded.
   void require_unchanged() const;
 

@@ -13,6 +13,7 @@
 #include "runtime/generator_states.h"
 #include "runtime/program.h"
 #include "torch_compat/autocast.h"
+#include "torch_compat/scope.h"
 
 namespace antegrad::compiler {
 
@@ -34,7 +35,7 @@ std::vector<at::Tensor> evaluate(const Graph& graph, const ops::AttrTables& tabl
 }
 
 // A request to capture the callable. Refers to values that must outlive it.
-struct Asked {
+struct Asked : torch_compat::Scope {
   Asked(const Callable& callable, const Leaves& arguments, const capture::Variation& variation,
         const std::vector<at::Tensor>& held)
       : modules(std::make_shared<const guards::ModuleTree>(callable.module)) {
@@ -62,8 +63,6 @@ struct Asked {
     for (const auto& slot : modules->slots()) request.watched.push_back(*slot.address);
     request.watched.insert(request.watched.end(), held.begin(), held.end());
   }
-  Asked(const Asked&) = delete;
-  Asked& operator=(const Asked&) = delete;
 
   std::shared_ptr<const guards::ModuleTree> modules;
   std::vector<HostValue> result_host;
@@ -123,7 +122,7 @@ class PastArguments {
 
 // Sets the default dtype of a call, which its backward pass may not see any more. Only set if it
 // differs, since it is global to the process.
-class DefaultDtypeScope {
+class DefaultDtypeScope : torch_compat::Scope {
  public:
   explicit DefaultDtypeScope(caffe2::TypeMeta dtype) : before_(c10::get_default_dtype()) {
     if (dtype != before_) c10::set_default_dtype(dtype);
@@ -131,8 +130,6 @@ class DefaultDtypeScope {
   ~DefaultDtypeScope() {
     if (c10::get_default_dtype() != before_) c10::set_default_dtype(before_);
   }
-  DefaultDtypeScope(const DefaultDtypeScope&) = delete;
-  DefaultDtypeScope& operator=(const DefaultDtypeScope&) = delete;
 
  private:
   caffe2::TypeMeta before_;

@@ -21,14 +21,12 @@ namespace {
       "raise min_bytes so that fewer tensors leave"});
 }
 
-class Descriptor {
+class Descriptor : torch_compat::Scope {
  public:
   explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() {
     if (number_ >= 0) close(number_);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
   int number() const { return number_; }
 
  private:

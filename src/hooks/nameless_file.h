@@ -11,16 +11,16 @@
 #include <cstddef>
 #include <string>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::hooks {
 
-class NamelessFile {
+class NamelessFile : torch_compat::Scope {
  public:
   /// Writes `bytes` > 0 bytes. Throws HookError if the directory does not accept files, or not of
   /// this size.
   NamelessFile(const std::string& directory, const void* data, size_t bytes);
   ~NamelessFile();
-  NamelessFile(const NamelessFile&) = delete;
-  NamelessFile& operator=(const NamelessFile&) = delete;
 
   /// Copies all bytes to `to`. May be called on any thread, also concurrently.
   void read(void* to) const;

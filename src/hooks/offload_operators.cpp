@@ -19,6 +19,7 @@
 
 #include "hooks/nameless_file.h"
 #include "hooks/pinned_copy.h"
+#include "torch_compat/scope.h"
 #include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::hooks {
@@ -27,7 +28,7 @@ namespace {
 std::atomic<int64_t> bytes_out{0};
 
 // Bytes that are out, counted as long as this lives.
-class Share {
+class Share : torch_compat::Scope {
  public:
   Share(int64_t bytes, int64_t limit) : bytes_(bytes) {
     auto before = bytes_out.load();
@@ -36,8 +37,6 @@ class Share {
     } while (!bytes_out.compare_exchange_weak(before, before + bytes));
   }
   ~Share() { bytes_out -= bytes_; }
-  Share(const Share&) = delete;
-  Share& operator=(const Share&) = delete;
 
   int64_t bytes() const { return bytes_; }
 

@@ -23,19 +23,19 @@
 #include <cstdint>
 #include <memory>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::hooks {
 
 inline constexpr int64_t kInFlightBytes = int64_t{64} << 20;
 
-class PinnedCopy {
+class PinnedCopy : torch_compat::Scope {
  public:
   /// Copies a tensor that fills one block of memory and is not empty. `alone`: it has no other
   /// owner. Throws HookError if there is no pinned memory, or while the current stream is captured
   /// into a CUDA graph.
   PinnedCopy(at::Tensor source, bool alone);
   ~PinnedCopy();
-  PinnedCopy(const PinnedCopy&) = delete;
-  PinnedCopy& operator=(const PinnedCopy&) = delete;
 
   /// Copies the bytes to a tensor with the same metadata on a GPU, on its current stream. Throws
   /// HookError while that stream is captured. May be called on any thread, also concurrently.

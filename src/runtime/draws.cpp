@@ -64,8 +64,6 @@ class ExchangedState {
     torch_compat::set_state(generator, state);
   }
   ~ExchangedState() { before_.restore(); }
-  ExchangedState(const ExchangedState&) = delete;
-  ExchangedState& operator=(const ExchangedState&) = delete;
 
  private:
   std::lock_guard<std::mutex> lock_;

@@ -10,16 +10,16 @@
 
 #include <mutex>
 
+#include "torch_compat/scope.h"
+
 namespace antegrad::runtime {
 
 /// Delays forks. May be nested; a thread that waits for the end of a fork waits in the outermost
 /// one.
-class ForkGate {
+class ForkGate : torch_compat::Scope {
  public:
   ForkGate();
   ~ForkGate();
-  ForkGate(const ForkGate&) = delete;
-  ForkGate& operator=(const ForkGate&) = delete;
 };
 
 /// A std::lock_guard that delays forks.
