@@ -28,6 +28,13 @@ using Handler = bool (*)(const ops::OpEntry& entry, Stack* stack);
                             what + " inside the compiled callable, at " + call_site(), remedy});
 }
 
+// Replaces the arguments of a call, the last `count` on the stack, by its result.
+bool answer(Stack* stack, size_t count, c10::IValue result) {
+  torch::jit::drop(*stack, count);
+  stack->push_back(std::move(result));
+  return true;
+}
+
 bool refuse_set_data(const ops::OpEntry& entry, Stack* /*stack*/) {
   refuse(entry.op.info().base_name, "change parameters between calls");
 }
@@ -46,19 +53,13 @@ bool equal(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto& a = args[0].toTensor();
   const auto& b = args[1].toTensor();
   if (inside_wrapper(a) == nullptr || inside_wrapper(b) == nullptr) return false;
-  const bool answer = assume_equal(a, b);
-  torch::jit::drop(*stack, 2);
-  stack->emplace_back(answer);
-  return true;
+  return answer(stack, 2, assume_equal(a, b));
 }
 
 bool is_nonzero(const ops::OpEntry& /*entry*/, Stack* stack) {
   const auto self = torch::jit::peek(*stack, 0, 1).toTensor();
   if (inside_wrapper(self) == nullptr || self.numel() != 1) return false;
-  const bool truth = assume_truth(self);
-  torch::jit::drop(*stack, 1);
-  stack->emplace_back(truth);
-  return true;
+  return answer(stack, 1, assume_truth(self));
 }
 
 bool allclose(const ops::OpEntry& /*entry*/, Stack* stack) {
@@ -66,10 +67,7 @@ bool allclose(const ops::OpEntry& /*entry*/, Stack* stack) {
   const at::NoGradGuard no_grad;
   const auto close = at::isclose(args[0].toTensor(), args[1].toTensor(), args[2].toDouble(),
                                  args[3].toDouble(), args[4].toBool());
-  const bool answer = assume_truth(close.all());
-  torch::jit::drop(*stack, 5);
-  stack->emplace_back(answer);
-  return true;
+  return answer(stack, 5, assume_truth(close.all()));
 }
 
 bool local_scalar(const ops::OpEntry& /*entry*/, Stack* stack) {
@@ -80,9 +78,7 @@ bool local_scalar(const ops::OpEntry& /*entry*/, Stack* stack) {
     refuse_question("aten::_local_scalar_dense",
                     "a floating-point number, which is another in each call");
   }
-  torch::jit::drop(*stack, 1);
-  stack->emplace_back(std::move(*number));
-  return true;
+  return answer(stack, 1, std::move(*number));
 }
 
 // Eager reads the data to check the classes before it scatters. Scatter checks them in each call.
@@ -95,9 +91,7 @@ bool one_hot(const ops::OpEntry& /*entry*/, Stack* stack) {
   sizes.push_back(classes);
   auto out = at::zeros(sizes, self.options());
   out.scatter_(-1, self.unsqueeze(-1), 1);
-  torch::jit::drop(*stack, 2);
-  stack->emplace_back(std::move(out));
-  return true;
+  return answer(stack, 2, std::move(out));
 }
 
 // index_put with masks for values that require grad: the derivative would select by the masks.
@@ -142,9 +136,7 @@ bool expand(const ops::OpEntry& /*entry*/, Stack* stack) {
     if (sizes[d] != present) return false;
   }
   auto view = added == 0 ? at::alias(self) : self.view(sizes);
-  torch::jit::drop(*stack, 3);
-  stack->emplace_back(std::move(view));
-  return true;
+  return answer(stack, 3, std::move(view));
 }
 
 // A tensor made from host data just now, for example by torch.tensor in Python. It becomes a
@@ -157,9 +149,7 @@ bool lift_fresh(const ops::OpEntry& /*entry*/, Stack* stack) {
   auto& source = tracer.roots()[index].source;
   if (source.kind != Source::Kind::none) return false;
   source.kind = Source::Kind::constant;
-  torch::jit::drop(*stack, 1);
-  stack->emplace_back(fresh.clone());
-  return true;
+  return answer(stack, 1, fresh.clone());
 }
 
 // Derivatives create zero tensors without memory, for operators that support them.
@@ -168,9 +158,7 @@ bool efficient_zeros(const ops::OpEntry& /*entry*/, Stack* stack) {
   auto zeros = at::zeros(args[0].toIntVector(), at::TensorOptions()
                                                     .dtype(args[1].toOptional<at::ScalarType>())
                                                     .device(args[3].toOptional<c10::Device>()));
-  torch::jit::drop(*stack, 5);
-  stack->emplace_back(std::move(zeros));
-  return true;
+  return answer(stack, 5, std::move(zeros));
 }
 
 // In-place operators that overwrite a tensor with random numbers: see OpEntry::twin. The functional
@@ -185,9 +173,7 @@ bool fill_at_random(const ops::OpEntry& entry, Stack* stack) {
   tracer.record(*entry.twin, &inner);
   const at::Tensor filled = inner.back().toTensorList().get(0);
   self.copy_(at::functionalization::impl::to_functional_tensor(filled));
-  torch::jit::drop(*stack, count);
-  stack->emplace_back(std::move(self));
-  return true;
+  return answer(stack, count, std::move(self));
 }
 
 const std::unordered_map<std::string, Handler>& handlers() {
