@@ -17,35 +17,25 @@ namespace antegrad::runtime {
 
 c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>& registers) const {
   const auto at = [&](int32_t index) -> at::Tensor& { return registers[index]; };
+  const auto filled = [&](auto list) {
+    using Element = typename decltype(list)::value_type;
+    for (const auto& entry : lists_[argument.index]) {
+      if (entry.origin == Origin::constant) {
+        list.push_back(Element());
+      } else if (entry.origin == Origin::move) {
+        list.push_back(Element(std::move(at(entry.index))));
+      } else {
+        list.push_back(Element(at(entry.index)));
+      }
+    }
+    return c10::IValue(std::move(list));
+  };
   switch (argument.origin) {
     case Origin::constant: return constants_[argument.index];
     case Origin::copy: return at(argument.index);
     case Origin::move: return std::move(at(argument.index));
-    case Origin::list: {
-      c10::List<at::Tensor> list;
-      for (const auto& entry : lists_[argument.index]) {
-        if (entry.origin == Origin::constant) {
-          list.push_back(at::Tensor());
-        } else if (entry.origin == Origin::move) {
-          list.push_back(std::move(at(entry.index)));
-        } else {
-          list.push_back(at(entry.index));
-        }
-      }
-      return list;
-    }
-    case Origin::optional_list: {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const auto& entry : lists_[argument.index]) {
-        if (entry.origin == Origin::constant) {
-          list.push_back(std::nullopt);
-        } else {
-          list.push_back(std::optional(entry.origin == Origin::move ? std::move(at(entry.index))
-                                                                    : at(entry.index)));
-        }
-      }
-      return list;
-    }
+    case Origin::list: return filled(c10::List<at::Tensor>());
+    case Origin::optional_list: return filled(c10::List<std::optional<at::Tensor>>());
   }
   throw InternalError("unknown origin of an argument");
 }

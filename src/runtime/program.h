@@ -41,7 +41,6 @@ class Program {
 
   /// Number of graph inputs, tokens included.
   size_t input_count() const { return inputs_.size(); }
-  size_t instruction_count() const { return instructions_.size(); }
 
  private:
   // The source of an argument.
@@ -49,10 +48,6 @@ class Program {
   struct Argument {
     Origin origin;
     int32_t index;  // index into constants_, registers or lists_
-  };
-  struct ListEntry {
-    Origin origin;  // copy, move, or constant for an undefined entry
-    int32_t index;
   };
   // Rarely used parts of an instruction.
   struct Special {
@@ -98,7 +93,8 @@ class Program {
   std::vector<int32_t> results_;  // registers, -1 to drop
   std::vector<Special> specials_;
   std::vector<c10::IValue> constants_;  // without duplicates
-  std::vector<std::vector<ListEntry>> lists_;
+  std::vector<std::vector<Argument>>
+      lists_;                     // entries: copy, move, or constant for an undefined one
   std::vector<int32_t> inputs_;   // register of each graph input, -1 if unused
   std::vector<int32_t> outputs_;  // register of each graph output, -1 for none
   int32_t register_count_ = 0;

@@ -128,14 +128,9 @@ class ProgramBuilder {
       if (arg.is<attr::Input>()) {
         arguments.push_back(take());
       } else if (arg.is<attr::InputList>()) {
-        std::vector<Program::ListEntry> list;
+        std::vector<Program::Argument> list;
         for (const bool present : arg.as<attr::InputList>().present) {
-          if (present) {
-            const auto taken = take();
-            list.push_back({taken.origin, taken.index});
-          } else {
-            list.push_back({Program::Origin::constant, -1});
-          }
+          list.push_back(present ? take() : Program::Argument{Program::Origin::constant, -1});
         }
         program_.lists_.push_back(std::move(list));
         const bool optional = kinds[i] == ops::ArgKind::optional_tensors;
