@@ -138,29 +138,16 @@ void Tracer::take_argument(const c10::IValue& value, ArgKind kind, Recording& re
     node.args.resize(first);
     node.args.emplace_back(std::move(folded));
   };
-  switch (kind) {
-    case ArgKind::tensor:
-      if (value.isNone() || !value.toTensor().defined()) {
-        node.args.emplace_back(attr::None{});
-      } else {
-        take_tensor(value.toTensor(), recording);
-      }
-      return;
-    case ArgKind::tensors:
-      if (value.isNone()) {
-        node.args.emplace_back(attr::None{});
-      } else {
-        take_list(value.toTensorVector());
-      }
-      return;
-    case ArgKind::optional_tensors:
-      if (value.isNone()) {
-        node.args.emplace_back(attr::None{});
-      } else {
-        take_list(value.toOptionalTensorVector());
-      }
-      return;
-    default: node.args.push_back(ops::to_attr(value, kind, graph, tables)); return;
+  if (value.isNone() || (kind == ArgKind::tensor && !value.toTensor().defined())) {
+    node.args.emplace_back(attr::None{});
+  } else if (kind == ArgKind::tensor) {
+    take_tensor(value.toTensor(), recording);
+  } else if (kind == ArgKind::tensors) {
+    take_list(value.toTensorVector());
+  } else if (kind == ArgKind::optional_tensors) {
+    take_list(value.toOptionalTensorVector());
+  } else {
+    node.args.push_back(ops::to_attr(value, kind, graph, tables));
   }
 }
 
