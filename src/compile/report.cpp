@@ -1,6 +1,6 @@
 #include <antegrad/report.h>
+#include <fmt/format.h>
 
-#include <cstdio>
 #include <ostream>
 #include <sstream>
 
@@ -8,15 +8,9 @@ namespace antegrad {
 namespace {
 
 std::string mebibytes(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text;
+  return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
-std::string milliseconds(double ms) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f ms", ms);
-  return text;
-}
+std::string milliseconds(double ms) { return fmt::format("{:.2f} ms", ms); }
 
 int64_t sum(const std::map<std::string, int64_t>& counts) {
   int64_t all = 0;
@@ -27,8 +21,7 @@ int64_t sum(const std::map<std::string, int64_t>& counts) {
 // The outcome of a budget, if there was one.
 void write_budget(std::ostream& out, const ProgramReport& program) {
   if (program.memory_budget_bytes == 0) return;
-  char share[32];
-  std::snprintf(share, sizeof share, "%.2f %%", 100 * program.recompute_share);
+  const auto share = fmt::format("{:.2f} %", 100 * program.recompute_share);
   out << "  memory budget  " << mebibytes(program.memory_budget_bytes) << " of "
       << mebibytes(program.eager_peak_bytes) << " without recomputation; smallest known "
       << mebibytes(program.smallest_budget_bytes) << '\n'
