@@ -27,6 +27,18 @@ bool grad_changed(const at::Tensor& before, const at::Tensor& now) {
   return now.key_set().has(c10::DispatchKey::Functionalize);
 }
 
+[[noreturn]] void refuse_new_seed() {
+  throw CaptureError("manual_seed", {"a callable that leaves the seed as it is",
+                                     "manual_seed() inside the compiled callable",
+                                     "call it before the compiled callable"});
+}
+
+// Whether nothing was drawn from the CPU's default generator since it was seeded.
+bool is_fresh(const at::Generator& generator) {
+  const auto engine = at::check_generator<at::CPUGeneratorImpl>(generator)->engine().data();
+  return engine.left_ == 1 && engine.next_ == 0;
+}
+
 }  // namespace
 
 Snapshot::Snapshot(const at::Tensor& tensor)
@@ -62,22 +74,6 @@ void Snapshot::restore() const {
     impl->shallow_copy_from(data_.getIntrusivePtr());
   }
 }
-
-namespace {
-
-[[noreturn]] void refuse_new_seed() {
-  throw CaptureError("manual_seed", {"a callable that leaves the seed as it is",
-                                     "manual_seed() inside the compiled callable",
-                                     "call it before the compiled callable"});
-}
-
-// Whether nothing was drawn from the CPU's default generator since it was seeded.
-bool is_fresh(const at::Generator& generator) {
-  const auto engine = at::check_generator<at::CPUGeneratorImpl>(generator)->engine().data();
-  return engine.left_ == 1 && engine.next_ == 0;
-}
-
-}  // namespace
 
 SeedSnapshot::SeedSnapshot() : generator_(at::globalContext().defaultGenerator(at::kCPU)) {
   const std::lock_guard lock(generator_.mutex());

@@ -69,22 +69,6 @@ struct Asked : torch_compat::Scope {
   capture::Request request;
 };
 
-}  // namespace
-
-guards::CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
-                                  const capture::Variation& variation,
-                                  const std::vector<at::Tensor>& held) {
-  RECORD_FUNCTION("AntegradCapture:" + callable.name, c10::ArrayRef<const c10::IValue>{});
-  Asked asked(callable, arguments, variation, held);
-  guards::CapturedCall call;
-  call.captured = capture::capture(asked.request);
-  call.result_host = std::move(asked.result_host);
-  call.modules = std::move(asked.modules);
-  return call;
-}
-
-namespace {
-
 // The arguments of a past call. They are represented by doubles, since the caller may use or change
 // its own tensors by now, possibly on another thread. Arguments that the callable holds as well
 // must be recognised there, so weak references to these are kept.
@@ -188,6 +172,18 @@ class PastCall {
 };
 
 }  // namespace
+
+guards::CapturedCall capture_call(const Callable& callable, const Leaves& arguments,
+                                  const capture::Variation& variation,
+                                  const std::vector<at::Tensor>& held) {
+  RECORD_FUNCTION("AntegradCapture:" + callable.name, c10::ArrayRef<const c10::IValue>{});
+  Asked asked(callable, arguments, variation, held);
+  guards::CapturedCall call;
+  call.captured = capture::capture(asked.request);
+  call.result_host = std::move(asked.result_host);
+  call.modules = std::move(asked.modules);
+  return call;
+}
 
 LaterCaptures later_captures(const Callable& callable, const Leaves& arguments,
                              const capture::Captured& captured) {

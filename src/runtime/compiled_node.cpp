@@ -17,6 +17,61 @@ namespace antegrad::runtime {
 
 using torch::autograd::variable_list;
 
+namespace {
+
+[[noreturn]] void refuse_exchanged_data() {
+  throw BackwardError(ErrorText{"arguments and parameters whose data is that of the call",
+                                "one that was given other data since (set_data(), or module.to())",
+                                "run backward before a module is moved"});
+}
+
+// The number of patterns of tangent strides with their own program; tangents with other strides are
+// copied.
+constexpr size_t kMaxForms = 16;
+
+at::Tensor with_strides(const at::Tensor& tangent, at::IntArrayRef strides) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  auto dense = at::empty_strided(tangent.sizes(), strides, tangent.options());
+  dense.copy_(tangent);
+  return dense;
+}
+
+void require_first_order() {
+  if (!at::GradMode::is_enabled()) return;
+  throw BackwardError(ErrorText{"a backward pass of first order",
+                                "create_graph=true through a compiled region",
+                                "compute higher derivatives in eager, or inside the region"});
+}
+
+// Kernels need strided tensors without lazy bits.
+void make_plain(at::Tensor& tangent) {
+  if (!tangent.defined()) return;
+  if (tangent.layout() != at::kStrided) {
+    throw BackwardError(ErrorText{"strided tangents",
+                                  "a tangent of layout " + torch_compat::to_name(tangent.layout()),
+                                  "convert it to a dense tensor"});
+  }
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  tangent = tangent.resolve_conj().resolve_neg();
+}
+
+// The forward checks only those answers of data on which its results depend; the backward checks
+// the others.
+std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs,
+                            const LineFinder& lines) {
+  try {
+    return program.run(std::move(inputs), lines);
+  } catch (const ops::UnexpectedAnswer& unexpected) {
+    throw BackwardError(ErrorText{
+        "data that answer in the backward as they did when the region was captured",
+        "node #" + std::to_string(unexpected.node) + ", on which no result depends, that finds " +
+            ops::to_text(unexpected.found),
+        "leave out of the region, or of the loss, what is computed and then overwritten"});
+  }
+}
+
+}  // namespace
+
 CompiledNode::CompiledNode(std::shared_ptr<const Executable> executable,
                            torch::autograd::edge_list&& next_edges)
     : Node(std::move(next_edges)), executable_(std::move(executable)) {}
@@ -102,16 +157,6 @@ bool BackwardProgram::reads_saved() const {
                      [](const Input& input) { return input.kind == Input::Kind::saved; });
 }
 
-namespace {
-
-[[noreturn]] void refuse_exchanged_data() {
-  throw BackwardError(ErrorText{"arguments and parameters whose data is that of the call",
-                                "one that was given other data since (set_data(), or module.to())",
-                                "run backward before a module is moved"});
-}
-
-}  // namespace
-
 std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
                                              variable_list& tangents) {
   using Kind = BackwardProgram::Input::Kind;
@@ -137,59 +182,6 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
   }
   return inputs;
 }
-
-namespace {
-
-// The number of patterns of tangent strides with their own program; tangents with other strides are
-// copied.
-constexpr size_t kMaxForms = 16;
-
-at::Tensor with_strides(const at::Tensor& tangent, at::IntArrayRef strides) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  auto dense = at::empty_strided(tangent.sizes(), strides, tangent.options());
-  dense.copy_(tangent);
-  return dense;
-}
-
-void require_first_order() {
-  if (!at::GradMode::is_enabled()) return;
-  throw BackwardError(ErrorText{"a backward pass of first order",
-                                "create_graph=true through a compiled region",
-                                "compute higher derivatives in eager, or inside the region"});
-}
-
-// Kernels need strided tensors without lazy bits.
-void make_plain(at::Tensor& tangent) {
-  if (!tangent.defined()) return;
-  if (tangent.layout() != at::kStrided) {
-    throw BackwardError(ErrorText{"strided tangents",
-                                  "a tangent of layout " + torch_compat::to_name(tangent.layout()),
-                                  "convert it to a dense tensor"});
-  }
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  tangent = tangent.resolve_conj().resolve_neg();
-}
-
-}  // namespace
-
-namespace {
-
-// The forward checks only those answers of data on which its results depend; the backward checks
-// the others.
-std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs,
-                            const LineFinder& lines) {
-  try {
-    return program.run(std::move(inputs), lines);
-  } catch (const ops::UnexpectedAnswer& unexpected) {
-    throw BackwardError(ErrorText{
-        "data that answer in the backward as they did when the region was captured",
-        "node #" + std::to_string(unexpected.node) + ", on which no result depends, that finds " +
-            ops::to_text(unexpected.found),
-        "leave out of the region, or of the loss, what is computed and then overwritten"});
-  }
-}
-
-}  // namespace
 
 BackwardKey CompiledNode::key_for(variable_list& tangents, bool releases) const {
   BackwardKey key;
