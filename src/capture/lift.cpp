@@ -7,6 +7,7 @@
 #include <antegrad/error.h>
 
 #include "capture/call_site.h"
+#include "capture/shared_memory.h"
 #include "capture/tracer.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/tensor_state.h"
@@ -148,13 +149,7 @@ at::Tensor Tracer::lift_member(const at::Tensor& tensor, const SharedMemory& sha
     place = known->second;
   }
 
-  if (tensor.scalar_type() != shared.base.scalar_type()) {
-    throw MutationError("", {"tensors that share memory to have one dtype when one is written",
-                             std::string("a write to memory that is seen as ") +
-                                 at::toString(shared.base.scalar_type()) + " and as " +
-                                 at::toString(tensor.scalar_type()),
-                             "pass one of them and make the others inside"});
-  }
+  require_one_dtype(shared.base, tensor);
 
   // A view is found through its base; a tensor of its own is found through a span of the storage.
   const auto parent = torch_compat::base_or_self(tensor);

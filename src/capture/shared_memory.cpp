@@ -66,13 +66,7 @@ SharedMemory shared_memory(const std::vector<Part>& parts) {
   int64_t first = std::numeric_limits<int64_t>::max();
   int64_t end = 0;
   for (const auto& base : bases) {
-    if (base.scalar_type() != bases[0].scalar_type()) {
-      throw MutationError("", {"tensors that share memory to have one dtype when one is written",
-                               std::string("a write to memory that is seen as ") +
-                                   at::toString(bases[0].scalar_type()) + " and as " +
-                                   at::toString(base.scalar_type()),
-                               "pass one of them and make the others inside"});
-    }
+    require_one_dtype(bases[0], base);
     first = std::min(first, base.storage_offset());
     end = std::max(end, end_in_storage(base));
   }
@@ -86,6 +80,15 @@ SharedMemory shared_memory(const std::vector<Part>& parts) {
 }
 
 }  // namespace
+
+void require_one_dtype(const at::Tensor& base, const at::Tensor& member) {
+  if (member.scalar_type() == base.scalar_type()) return;
+  throw MutationError(
+      "", {"tensors that share memory to have one dtype when one is written",
+           std::string("a write to memory that is seen as ") + at::toString(base.scalar_type()) +
+               " and as " + at::toString(member.scalar_type()),
+           "pass one of them and make the others inside"});
+}
 
 bool is_temporary(const Root& root) {
   // Only the root and its snapshot hold it.

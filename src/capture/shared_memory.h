@@ -25,6 +25,8 @@ bool is_temporary(const Root& root);
 bool was_written(const Root& root);
 /// Whether the callable gave the root another history than it had.
 bool has_new_history(const Root& root);
+/// Throws MutationError unless both, which share memory, have one dtype.
+void require_one_dtype(const at::Tensor& base, const at::Tensor& member);
 
 /// Memory to add to `known`: written and shared by several roots; views that got a history, which
 /// belongs to their base; temporaries that share memory with a tensor that has a source. Empty if
