@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -69,9 +70,8 @@ constexpr std::string_view kBuiltIn[] = {"aten::", "prim::", "prims::"};
 constexpr std::string_view kTwinPrefix = "functional__";
 
 bool is_built_in(std::string_view name) {
-  return std::any_of(std::begin(kBuiltIn), std::end(kBuiltIn), [&](std::string_view prefix) {
-    return name.substr(0, prefix.size()) == prefix;
-  });
+  return std::any_of(std::begin(kBuiltIn), std::end(kBuiltIn),
+                     [&](auto prefix) { return name.starts_with(prefix); });
 }
 
 bool is_tensor_kind(ArgKind kind) { return kind <= ArgKind::optional_tensors; }
@@ -111,15 +111,10 @@ class EffectNames {
 };
 
 bool returns_host_values(const c10::FunctionSchema& schema) {
-  for (const auto& ret : schema.returns()) {
-    switch (kind_of(*ret.real_type())) {
-      case ArgKind::tensor:
-      case ArgKind::tensors:
-      case ArgKind::optional_tensors: break;
-      default: return true;
-    }
-  }
-  return false;
+  const auto& returns = schema.returns();
+  return !std::all_of(returns.begin(), returns.end(), [](const c10::Argument& ret) {
+    return is_tensor_kind(kind_of(*ret.real_type()));
+  });
 }
 
 bool hides_mutation(const c10::OperatorName& name) {
@@ -312,16 +307,12 @@ bool needs_functionalize(const c10::OperatorHandle& handle) {
 }
 
 std::vector<size_t> written_arguments(const OpEntry& entry, at::ArrayRef<c10::IValue> args) {
+  const bool hidden = entry.policy == Policy::hidden_mutation;
+  if (hidden && !args[kTraining].toBool()) return {};
   std::vector<size_t> written;
-  const auto defined = [&](size_t i) {
-    return !args[i].isNone() && (!args[i].isTensor() || args[i].toTensor().defined());
-  };
-  if (entry.policy == Policy::hidden_mutation) {
-    if (!args[kTraining].toBool()) return written;
-    std::copy_if(std::begin(kStatistics), std::end(kStatistics), std::back_inserter(written),
-                 defined);
-  } else {
-    std::copy_if(entry.writes.begin(), entry.writes.end(), std::back_inserter(written), defined);
+  for (const auto i : hidden ? std::span<const size_t>(kStatistics) : std::span(entry.writes)) {
+    const bool undefined = args[i].isTensor() && !args[i].toTensor().defined();
+    if (!args[i].isNone() && !undefined) written.push_back(i);
   }
   return written;
 }
