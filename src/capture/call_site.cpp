@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,9 +37,7 @@ bool is_one_of(std::span<const std::string_view> names, std::string_view path) {
 // binutils. Empty if it is not installed or the object has no debug information.
 std::string source_lines(const std::string& object, uintptr_t offset) {
   if (object.find('\'') != std::string::npos) return "";
-  std::array<char, 64> address{};
-  std::snprintf(address.data(), address.size(), "0x%zx", static_cast<size_t>(offset));
-  const auto command = "addr2line -i -s -e '" + object + "' " + address.data() + " 2>/dev/null";
+  const auto command = fmt::format("addr2line -i -s -e '{}' {:#x} 2>/dev/null", object, offset);
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   std::string out;
   std::array<char, 512> line{};
@@ -78,9 +77,7 @@ std::string call_site(std::span<void* const> frames) {
     if (line.ends_with(":?")) return line.substr(0, line.size() - 2) + kNoLine;
     if (!line.empty()) return line;
     if (found) continue;
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "+0x%zx", static_cast<size_t>(offset));
-    fallback = std::string(info.dli_fname) + text.data() + (lines.empty() ? "" : kNoLine);
+    fallback = fmt::format("{}+{:#x}{}", info.dli_fname, offset, lines.empty() ? "" : kNoLine);
     found = true;
   }
   return fallback;
