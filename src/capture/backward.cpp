@@ -110,11 +110,10 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     if (!tangent_form.defined) continue;
     auto [tangent, value] = tracer.make_input(tangent_of(tracer, outputs[i], tangent_form));
     owned.add_tangent(value);
-    Input input;
+    auto& input = backward.tangents.emplace_back();
     input.value = value;
     input.kind = InputKind::tangent;
     input.index = static_cast<int32_t>(i);
-    backward.tangents.push_back(std::move(input));
     starts.push_back(torch_compat::gradient_edge(tensors[i]));
     tangents.push_back(std::move(tangent));
   }

@@ -35,9 +35,7 @@ void WrapperData::let_devices_be_asked() {
 
 DataAllowed::~DataAllowed() {
   if (!data_.forbids_) return;
-  for (const auto& storage : storages_) {
-    torch_compat::forbid_data(*storage.unsafeGetStorageImpl());
-  }
+  for (const auto& storage : storages_) torch_compat::forbid_data(*storage.unsafeGetStorageImpl());
 }
 
 void DataAllowed::add(const at::Tensor& wrapper) {

@@ -37,22 +37,21 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
 // The graph of all nodes on which `wanted` depends, and its inputs. Contains less than passes/dce
 // would keep: nodes with effects on which `wanted` does not depend (collectives, writes) must not
 // run here.
-class Part {
- public:
-  Part(const Tracer& tracer, const std::vector<ValueId>& wanted, const std::string& op)
-      : needed_(tracer.graph.values.size(), false) {
+struct Part {
+  Part(const Tracer& tracer, const std::vector<ValueId>& wanted, const std::string& op) {
     const auto& whole = tracer.graph;
-    graph_.name = whole.name;
-    graph_.generators = whole.generators;
-    graph_.opaque_names = whole.opaque_names;
-    graph_.values = whole.values;
+    IdMap<ValueId, bool> needed(whole.values.size(), false);
+    graph.name = whole.name;
+    graph.generators = whole.generators;
+    graph.opaque_names = whole.opaque_names;
+    graph.values = whole.values;
     for (const auto value : wanted) {
-      needed_[value] = true;
-      graph_.outputs.emplace_back().value = value;
+      needed[value] = true;
+      graph.outputs.emplace_back().value = value;
     }
-    const auto leading = needed_nodes(whole, needed_, [&](int32_t i) {
+    const auto leading = needed_nodes(whole, needed, [&](int32_t i) {
       const auto& node = whole.nodes[i];
-      const bool leads = any_marked(node.outputs, needed_);
+      const bool leads = any_marked(node.outputs, needed);
       if (leads && node.op.traits().effect) {
         refuse_question(op, "about what " + node.op.name() + " gives, which has effects");
       }
@@ -60,44 +59,40 @@ class Part {
     });
     for (size_t i = 0; i < leading.size(); ++i) {
       if (!leading[i]) continue;
-      graph_.nodes.push_back(whole.nodes[i]);
+      graph.nodes.push_back(whole.nodes[i]);
       for (const auto output : whole.nodes[i].outputs) {
-        if (output != kNoValue) needed_[output] = false;
+        if (output != kNoValue) needed[output] = false;
       }
     }
     for (const auto& root : tracer.roots()) {
-      if (root.base >= 0 || !needed_[root.value]) continue;
-      graph_.inputs.emplace_back().value = root.value;
-      inputs_.push_back(root.real);
-      needed_[root.value] = false;
+      if (root.base >= 0 || !needed[root.value]) continue;
+      graph.inputs.emplace_back().value = root.value;
+      inputs.push_back(root.real);
+      needed[root.value] = false;
     }
     for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
       const auto token = tracer.generator_tokens[g].first;
-      if (token == kNoValue || !needed_[token]) continue;
-      auto& input = graph_.inputs.emplace_back();
+      if (token == kNoValue || !needed[token]) continue;
+      auto& input = graph.inputs.emplace_back();
       input.value = token;
       input.kind = InputKind::generator_token;
       input.index = static_cast<int32_t>(g);
-      inputs_.emplace_back();
-      needed_[token] = false;
+      inputs.emplace_back();
+      needed[token] = false;
     }
-    AG_CHECK(std::find(needed_.begin(), needed_.end(), true) == needed_.end(),
+    AG_CHECK(std::find(needed.begin(), needed.end(), true) == needed.end(),
              "a question about what no node computes");
   }
-  const Graph& graph() const { return graph_; }
-  const std::vector<at::Tensor>& inputs() const { return inputs_; }
 
- private:
-  Graph graph_;
-  std::vector<at::Tensor> inputs_;
-  IdMap<ValueId, bool> needed_;
+  Graph graph;
+  std::vector<at::Tensor> inputs;
 };
 
 std::vector<at::Tensor> data_of(Tracer& tracer, const std::vector<ValueId>& values,
                                 const std::string& op) {
   const Part part(tracer, values, op);
   const OutsideCapture outside;
-  return tracer.data_questions.evaluate(part.graph(), tracer.tables, part.inputs());
+  return tracer.data_questions.evaluate(part.graph, tracer.tables, part.inputs);
 }
 
 // The answer to the next question: a given one, or the result of `look` on the data.

@@ -73,12 +73,12 @@ std::vector<Mutation> find_mutations(Tracer& tracer) {
     const auto value = tracer.value_of(root.wrapper);
     const bool data = written && value != root.value;
     if (!data && !metadata && !history) continue;
-    Mutation mutation{static_cast<int32_t>(i), data, metadata, {}};
-    mutation.output.value = value;
-    mutation.output.kind = OutputKind::mutated_input;
-    mutation.output.index = static_cast<int32_t>(i);
-    mutation.output.requires_grad = history;
-    mutations.push_back(std::move(mutation));
+    auto& output =
+        mutations.emplace_back(Mutation{static_cast<int32_t>(i), data, metadata, {}}).output;
+    output.value = value;
+    output.kind = OutputKind::mutated_input;
+    output.index = static_cast<int32_t>(i);
+    output.requires_grad = history;
   }
   return mutations;
 }
@@ -138,7 +138,7 @@ void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
   auto& graph = tracer.graph;
   std::unordered_map<const void*, StorageId> alias_class;
   for (auto& root : tracer.roots()) {
-    Input input;
+    auto& input = graph.inputs.emplace_back();
     input.value = root.value;
     input.kind = InputKind::primal;
     input.source = root.source;
@@ -149,7 +149,6 @@ void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
       const auto [it, _] = alias_class.emplace(storage, StorageId(root.value));
       graph.value(root.value).alias_class = it->second;
     }
-    graph.inputs.push_back(std::move(input));
   }
   for (const auto& mutation : mutations) {
     auto& input = graph.inputs[mutation.root];
@@ -163,16 +162,14 @@ void write_tokens(Tracer& tracer) {
   const auto write = [&](std::pair<ValueId, ValueId> chain, InputKind in, OutputKind out,
                          int32_t index) {
     if (chain.first == kNoValue) return;
-    Input input;
+    auto& input = graph.inputs.emplace_back();
     input.value = chain.first;
     input.kind = in;
     input.index = index;
-    graph.inputs.push_back(std::move(input));
-    Output output;
+    auto& output = graph.outputs.emplace_back();
     output.value = chain.second;
     output.kind = out;
     output.index = index;
-    graph.outputs.push_back(output);
   };
   for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
     write(tracer.generator_tokens[g], InputKind::generator_token, OutputKind::generator_token,

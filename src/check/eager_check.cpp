@@ -53,10 +53,8 @@ struct Outcome {
 at::Tensor tangent_of(const at::Tensor& result, at::Generator generator) {
   const auto wide = result.is_complex() ? at::kComplexDouble : at::kDouble;
   const auto random = at::randn(result.sizes(), std::move(generator), at::dtype(wide));
-  auto tangent = result.is_non_overlapping_and_dense()
-                     ? at::empty_strided(result.sizes(), result.strides(), result.options())
-                     : at::empty_strided(result.sizes(), random.strides(), result.options());
-  return tangent.copy_(random);
+  const auto& like = result.is_non_overlapping_and_dense() ? result : random;
+  return at::empty_strided(result.sizes(), like.strides(), result.options()).copy_(random);
 }
 
 void add_gradients(const std::vector<at::Tensor>& results, const std::vector<NamedTensor>& targets,

@@ -18,14 +18,13 @@ TrialState::TrialState(const std::vector<NamedTensor>& tensors,
   std::unordered_set<const c10::StorageImpl*> seen_storages;
   for (const auto& [name, tensor] : tensors) {
     if (!seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
-    SavedTensor saved;
+    auto& saved = tensors_.emplace_back();
     saved.tensor = tensor;
     saved.metadata = torch_compat::TensorMetadata::of(tensor);
     if (!tensor.is_inference()) saved.version = tensor._version();
     saved.requires_grad = tensor.is_leaf() && tensor.requires_grad();
     saved.grad_fn = tensor.grad_fn();
     saved.output_nr = tensor.output_nr();
-    tensors_.push_back(std::move(saved));
     if (!seen_storages.insert(tensor.storage().unsafeGetStorageImpl()).second) continue;
     auto bytes = torch_compat::bytes_of(tensor.storage());
     auto copy = bytes.clone();

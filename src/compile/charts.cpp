@@ -36,12 +36,11 @@ std::string line_chart_svg(const std::vector<ChartSeries>& series, const ChartTe
           "as many x as y in the series '" + given.name + "'",
           std::to_string(given.x.size()) + " x and " + std::to_string(given.y.size()) + " y", ""});
     }
-    Series line;
+    auto& line = lines.emplace_back();
     line.name = given.name;
     line.x = given.x;
     line.y = given.y;
     line.dashed = given.dashed;
-    lines.push_back(std::move(line));
   }
   ChartOptions options;
   options.title = text.title;

@@ -264,9 +264,7 @@ Report CompiledFunction::report() const {
   report.checked_calls = state_->checked_calls;
   report.eager_reasons = state_->eager_reasons;
   report.recompiles = state_->programs.misses();
-  for (const auto& entry : *state_->programs.entries()) {
-    report.programs.push_back(entry->report);
-  }
+  for (const auto& entry : *state_->programs.entries()) report.programs.push_back(entry->report);
   return report;
 }
 

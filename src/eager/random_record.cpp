@@ -35,9 +35,7 @@ RandomReplay::RandomReplay(const RandomRecord& record) : record_(record) {
 }
 
 RandomReplay::~RandomReplay() {
-  for (size_t i = 0; i < present_.size(); ++i) {
-    put_back(record_.drawn_[i].generator, present_[i]);
-  }
+  for (size_t i = 0; i < present_.size(); ++i) put_back(record_.drawn_[i].generator, present_[i]);
 }
 
 void RandomReplay::check() const {

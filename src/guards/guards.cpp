@@ -163,9 +163,7 @@ bool GuardSet::memory_holds(const Leaves& arguments, std::string* why) const {
 }
 
 bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* why) const {
-  if (types != types_) {
-    return misfit(why, [&] { return "the types of the arguments differ"; });
-  }
+  if (types != types_) return misfit(why, [&] { return "the types of the arguments differ"; });
   if (const auto now = Ambient::now(); !(now == ambient_)) {
     return misfit(why, [&] { return ambient_.difference(now); });
   }
@@ -182,15 +180,9 @@ std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
     if (leaf_inputs_[i] >= 0) primals[leaf_inputs_[i]] = arguments.tensors[i];
   }
   slots_.collect(primals);
-  for (const auto& guard : anonymous_) {
-    primals[guard.primal] = at::Tensor(guard.tensor.lock());
-  }
-  for (const auto& constant : constants_) {
-    primals[constant.primal] = constant.tensor;
-  }
-  for (const auto& found : found_) {
-    primals[found.primal] = found.find(arguments);
-  }
+  for (const auto& guard : anonymous_) primals[guard.primal] = at::Tensor(guard.tensor.lock());
+  for (const auto& constant : constants_) primals[constant.primal] = constant.tensor;
+  for (const auto& found : found_) primals[found.primal] = found.find(arguments);
   return primals;
 }
 

@@ -57,9 +57,7 @@ bool ModuleTree::holds(std::string* why) const {
                              std::all_of(child_.begin(), child_.end(), [](const Child& child) {
                                return child.slot->get() == child.expected;
                              });
-  if (!same_children) {
-    return misfit(why, [&] { return "a submodule was added or replaced"; });
-  }
+  if (!same_children) return misfit(why, [&] { return "a submodule was added or replaced"; });
   if (!std::all_of(dictionaries_.begin(), dictionaries_.end(), as_before)) {
     return misfit(why, [&] { return "a parameter or buffer was registered"; });
   }

@@ -38,13 +38,9 @@ class ModuleTree {
   bool holds(std::string* why = nullptr) const;
 
  private:
+  template <class Slots>
   struct Dictionary {  // detects slots that were added or moved
-    const torch_compat::TensorSlots* slots;
-    const void* first;
-    size_t size;
-  };
-  struct Children {  // detects added or moved children, listed in `child_`
-    const torch_compat::ChildSlots* slots;
+    const Slots* slots;
     const void* first;
     size_t size;
   };
@@ -65,8 +61,8 @@ class ModuleTree {
   std::vector<std::string> paths_;
   std::vector<Slot> slots_;
   std::unordered_map<const c10::TensorImpl*, size_t> by_tensor_;
-  std::vector<Dictionary> dictionaries_;
-  std::vector<Children> children_;
+  std::vector<Dictionary<torch_compat::TensorSlots>> dictionaries_;
+  std::vector<Dictionary<torch_compat::ChildSlots>> children_;  // listed in `child_`
   std::vector<Child> child_;
   std::vector<Training> training_;
 };

@@ -8,7 +8,7 @@ namespace antegrad::guards {
 
 void SlotGuards::add(const at::Tensor* slot, int32_t primal, std::string name) {
   const auto& tensor = *slot;
-  Check check{};
+  auto& check = checks_.emplace_back();
   check.slot = slot;
   check.impl = tensor.unsafeGetTensorImpl();
   check.autograd = torch_compat::autograd_meta(*check.impl);
@@ -24,7 +24,6 @@ void SlotGuards::add(const at::Tensor* slot, int32_t primal, std::string name) {
     check.strides[0] = tensor.strides().front();
     check.strides[1] = tensor.strides().back();
   }
-  checks_.push_back(check);
   details_.push_back({TensorGuard(tensor), primal, std::move(name)});
 }
 
@@ -87,9 +86,7 @@ bool SlotGuards::hold(std::string* why) const {
 }
 
 void SlotGuards::collect(std::vector<at::Tensor>& primals) const {
-  for (size_t i = 0; i < checks_.size(); ++i) {
-    primals[details_[i].primal] = *checks_[i].slot;
-  }
+  for (size_t i = 0; i < checks_.size(); ++i) primals[details_[i].primal] = *checks_[i].slot;
 }
 
 }  // namespace antegrad::guards

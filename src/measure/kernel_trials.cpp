@@ -74,10 +74,7 @@ Graph single(const Graph& graph, const Node& node) {
     if (id == kNoValue) continue;
     const bool token = graph.value(id).kind == ValueKind::token;
     id = token ? alone.add_token() : alone.add_tensor(graph.value(id).meta);
-    if (token) continue;
-    Output output;
-    output.value = id;
-    alone.outputs.push_back(output);
+    if (!token) alone.outputs.emplace_back().value = id;
   }
   alone.nodes.push_back(std::move(copy));
   return alone;
@@ -136,9 +133,7 @@ int64_t KernelTrials::look(const Graph& alone, const ops::AttrTables& tables,
 
 std::vector<int64_t> KernelTrials::of(const Graph& graph, const ops::AttrTables& tables,
                                       bool (*skip)(const Graph& graph, const Node& node)) {
-  int32_t last = -1;
-  for (const auto& node : graph.nodes) last = std::max(last, node.id);
-  std::vector<int64_t> numbers(last + 1, -1);
+  std::vector<int64_t> numbers(next_node_id(graph), -1);
   if (is_captured(graph)) return numbers;
   const runtime::GeneratorStates states(runtime::generators_of(graph, tables));
   for (const auto& node : graph.nodes) {

@@ -119,9 +119,7 @@ void Executable::write_back(const std::vector<at::Tensor>& outputs,
       target.copy_(value);
     }
   }
-  for (const auto& bumps : plan_.version_bumps) {
-    bump_version(primals[bumps.primal], bumps.count);
-  }
+  for (const auto& bumps : plan_.version_bumps) bump_version(primals[bumps.primal], bumps.count);
 }
 
 // All results except views recorded by autograd: new tensors, inputs, raw aliases.

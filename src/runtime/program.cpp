@@ -139,9 +139,7 @@ std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Ten
   }
   std::vector<at::Tensor> outputs;
   outputs.reserve(outputs_.size());
-  for (const auto reg : outputs_) {
-    outputs.push_back(reg < 0 ? at::Tensor() : registers[reg]);
-  }
+  for (const auto reg : outputs_) outputs.push_back(reg < 0 ? at::Tensor() : registers[reg]);
   return outputs;
 }
 

@@ -92,11 +92,10 @@ class Program {
   std::vector<Argument> arguments_;
   std::vector<int32_t> results_;  // registers, -1 to drop
   std::vector<Special> specials_;
-  std::vector<c10::IValue> constants_;  // without duplicates
-  std::vector<std::vector<Argument>>
-      lists_;                     // entries: copy, move, or constant for an undefined one
-  std::vector<int32_t> inputs_;   // register of each graph input, -1 if unused
-  std::vector<int32_t> outputs_;  // register of each graph output, -1 for none
+  std::vector<c10::IValue> constants_;        // without duplicates
+  std::vector<std::vector<Argument>> lists_;  // copies, moves, constants for undefined entries
+  std::vector<int32_t> inputs_;               // register of each graph input, -1 if unused
+  std::vector<int32_t> outputs_;              // register of each graph output, -1 for none
   int32_t register_count_ = 0;
 
   friend class ProgramBuilder;
