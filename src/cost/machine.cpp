@@ -22,7 +22,7 @@ double seconds(const NodeCost& cost, const Machine& machine) {
 }
 
 std::string_view machine_of(const Graph& graph) {
-  const bool on_gpu = std::any_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
+  const bool on_gpu = std::ranges::any_of(graph.values, [](const Value& value) {
     return value.kind == ValueKind::tensor && value.meta.device.kind == DeviceKind::cuda;
   });
   return on_gpu ? "gpu" : "cpu";

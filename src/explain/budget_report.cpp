@@ -68,8 +68,8 @@ class Rules {
   explicit Rules(const budget::Problem& problem) : problem_(problem) {}
 
   void add(const BudgetValue& value, const Reason& reason) {
-    const auto it = std::find_if(rules_.begin(), rules_.end(),
-                                 [&](const BudgetRule& rule) { return rule.rule == value.rule; });
+    const auto it = std::ranges::find_if(
+        rules_, [&](const BudgetRule& rule) { return rule.rule == value.rule; });
     BudgetRule& rule = it == rules_.end() ? rules_.emplace_back() : *it;
     rule.rule = value.rule;
     const budget::Value& in_problem = problem_.value(reason.value);
@@ -283,8 +283,8 @@ BudgetReport budget_report(const budget::Planner& planner, const PlanPoint& poin
     rules.add(report.values.back(), reason);
   }
   report.rules = rules.take();
-  std::stable_sort(report.values.begin(), report.values.end(),
-                   [](const BudgetValue& a, const BudgetValue& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(
+      report.values, [](const BudgetValue& a, const BudgetValue& b) { return a.bytes > b.bytes; });
   add_neighbours(report, frontier.archive.points());
   return report;
 }

@@ -43,7 +43,7 @@ class Importer {
     sort_nodes();
     const json& gradients = exported_.at("bw_out");
     for (size_t i = 0; i < primals_.size(); ++i) add_primal(i, gradients.at(i).get<int>() >= 0);
-    if (std::any_of(calls_.begin(), calls_.end(), [&](size_t i) { return draws(nodes_[i]); })) {
+    if (std::ranges::any_of(calls_, [&](size_t i) { return draws(nodes_[i]); })) {
       graph_.generators = {kGenerator};
       add_input(token_ = graph_.add_token(), InputKind::generator_token, 0);
     }

@@ -253,7 +253,7 @@ class Chart {
       return from < box.x + box.width && box.x < from + width && std::abs(y - box.y) < kLabelRow;
     };
     for (size_t tries = 0; tries < labels_.size(); ++tries) {
-      const auto covered = std::find_if(labels_.begin(), labels_.end(), covers);
+      const auto covered = std::ranges::find_if(labels_, covers);
       if (covered == labels_.end()) break;
       if (covered->content == content) return;
       y = covered->y + kLabelRow;

@@ -52,7 +52,7 @@ std::string title_of(const Pareto& pareto, const ParetoPoint& point) {
 std::vector<ParetoMark> merged(const std::vector<ParetoMark>& marks) {
   std::vector<ParetoMark> result;
   for (const ParetoMark& mark : marks) {
-    const auto same = std::find_if(result.begin(), result.end(), [&](const ParetoMark& other) {
+    const auto same = std::ranges::find_if(result, [&](const ParetoMark& other) {
       return other.point.peak == mark.point.peak && other.point.extra == mark.point.extra;
     });
     if (same == result.end()) {

@@ -69,8 +69,8 @@ PartitionReport partition_report(const Partition& partition, std::string name,
       const bool owns = made.kind == ValueKind::tensor && backward.owns_storage(decision.value);
       value.bytes = owns ? storage_bytes(made.meta, rules) : 0;
     }
-    auto count = std::find_if(report.rules.begin(), report.rules.end(),
-                              [&](const RuleCount& rule) { return rule.rule == value.rule; });
+    auto count = std::ranges::find_if(
+        report.rules, [&](const RuleCount& rule) { return rule.rule == value.rule; });
     if (count == report.rules.end()) {
       count = report.rules.insert(report.rules.end(), RuleCount{value.rule, 0, 0, 0});
     }

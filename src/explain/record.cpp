@@ -25,8 +25,8 @@ constexpr const char* kFields[] = {"antegrad", "partitioner", "settings",  "budg
 void count_runs(const Graph& half, std::map<int32_t, std::pair<ValueId, int64_t>>& runs) {
   for (const Node& node : half.nodes) {
     if (node.op.traits().view) continue;
-    const auto output = std::find_if(node.outputs.begin(), node.outputs.end(),
-                                     [](ValueId id) { return id != kNoValue; });
+    const auto output =
+        std::ranges::find_if(node.outputs, [](ValueId id) { return id != kNoValue; });
     if (output == node.outputs.end()) continue;
     // The first run has the values of the joint graph, later ones may have values of their own.
     ++runs.emplace(node.id, std::pair(*output, int64_t{0})).first->second.second;

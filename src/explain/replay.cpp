@@ -69,9 +69,8 @@ void compare_packed(const Graph& graph, Replayed& replayed) {
 }  // namespace
 
 Partition partition_by(Graph joint, const PartitionChoice& choice) {
-  const bool primals =
-      std::any_of(joint.inputs.begin(), joint.inputs.end(),
-                  [](const Input& input) { return input.kind == InputKind::primal; });
+  const bool primals = std::ranges::any_of(
+      joint.inputs, [](const Input& input) { return input.kind == InputKind::primal; });
   if (!primals || !has_backward(joint)) {
     throw GraphError(ErrorText{"a joint graph, with primals and gradients", joint.name, ""});
   }

@@ -51,7 +51,7 @@ std::vector<OpCount> count_ops(const Graph& graph, const ByteRules& rules) {
     ++(node.phase == Phase::forward ? count.forward : count.backward);
     for (const ValueId output : node.outputs) count.bytes += owned_bytes(graph, output, rules);
   }
-  std::stable_sort(ops.begin(), ops.end(), [](const OpCount& a, const OpCount& b) {
+  std::ranges::stable_sort(ops, [](const OpCount& a, const OpCount& b) {
     return a.forward + a.backward > b.forward + b.backward;
   });
   return ops;
@@ -149,10 +149,9 @@ FusionStats fusion_stats(const Graph& graph, const std::vector<int64_t>& symbols
     stats.largest.push_back({ops_text(graph, group), static_cast<int64_t>(group.nodes.size()),
                              group.bytes_read, group.bytes_written, group.bytes_vanished});
   }
-  std::stable_sort(
-      stats.largest.begin(), stats.largest.end(), [](const GroupStats& a, const GroupStats& b) {
-        return std::pair(a.bytes_vanished, a.nodes) > std::pair(b.bytes_vanished, b.nodes);
-      });
+  std::ranges::stable_sort(stats.largest, [](const GroupStats& a, const GroupStats& b) {
+    return std::pair(a.bytes_vanished, a.nodes) > std::pair(b.bytes_vanished, b.nodes);
+  });
   stats.largest.resize(std::min(stats.largest.size(), kLargestGroups));
   return stats;
 }
@@ -162,9 +161,8 @@ PartitionStats partition_stats(const Partition& partition, const ByteRules& rule
   PartitionStats stats;
   stats.forward_nodes = static_cast<int64_t>(forward.nodes.size());
   stats.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
-  stats.recomputed_nodes =
-      std::count_if(partition.backward.nodes.begin(), partition.backward.nodes.end(),
-                    [](const Node& node) { return node.phase == Phase::forward; });
+  stats.recomputed_nodes = std::ranges::count_if(
+      partition.backward.nodes, [](const Node& node) { return node.phase == Phase::forward; });
   const Timeline timeline = simulate(partition, rules);
   stats.saved_bytes = timeline.saved_bytes;
   stats.peak_bytes = timeline.peak_bytes;
@@ -186,8 +184,8 @@ PartitionStats partition_stats(const Partition& partition, const ByteRules& rule
     }
     stats.saved.push_back(std::move(tensor));
   }
-  std::stable_sort(stats.saved.begin(), stats.saved.end(),
-                   [](const SavedTensor& a, const SavedTensor& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(
+      stats.saved, [](const SavedTensor& a, const SavedTensor& b) { return a.bytes > b.bytes; });
   return stats;
 }
 

@@ -38,9 +38,8 @@ LiveSeries live_series(std::string name, const Timeline& timeline) {
 }
 
 std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOptions& timeline) {
-  const bool one_length = std::all_of(series.begin(), series.end(), [&](const LiveSeries& s) {
-    return s.live.size() == series.front().live.size();
-  });
+  const bool one_length = std::ranges::all_of(
+      series, [&](const LiveSeries& s) { return s.live.size() == series.front().live.size(); });
   const bool stretched = timeline.stretched && !one_length;
   ChartOptions options;
   options.title = timeline.title;

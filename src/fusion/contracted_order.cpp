@@ -38,9 +38,8 @@ bool ContractedOrder::kept_apart(int32_t from, int32_t to) {
   const bool fewer_after = after_[from].size() < before_[to].size();
   const int32_t other = fewer_after ? to : from;
   const auto& edges = fewer_after ? after_[from] : before_[to];
-  return std::any_of(edges.begin(), edges.end(), [&](const Neighbour& next) {
-    return next.between && find(next.vertex) == other;
-  });
+  return std::ranges::any_of(
+      edges, [&](const Neighbour& next) { return next.between && find(next.vertex) == other; });
 }
 
 /// Collects the vertices that `start` reaches between the two positions, without `start`. Returns
@@ -57,9 +56,7 @@ bool ContractedOrder::search(int32_t start, int32_t other, bool forward,
       const int32_t met = find(next.vertex);
       if (met == other && vertex != start) return false;
       const int32_t place = position_[met];
-      if (met == other || seen_[met] == mark || (forward ? place > bound : place < bound)) {
-        continue;
-      }
+      if (met == other || seen_[met] == mark || (forward ? place > bound : place < bound)) continue;
       seen_[met] = mark;
       found.push_back(met);
     }
@@ -86,8 +83,8 @@ bool ContractedOrder::contract(int32_t a, int32_t b) {
   // Vertices that lead to `to` move before the two, and those that `from` leads to move after them,
   // each set in its old order. Together they use the same positions.
   const auto by_position = [&](int32_t x, int32_t y) { return position_[x] < position_[y]; };
-  std::sort(later.begin(), later.end(), by_position);
-  std::sort(earlier.begin(), earlier.end(), by_position);
+  std::ranges::sort(later, by_position);
+  std::ranges::sort(earlier, by_position);
   std::vector<int32_t> places = {position_[from], position_[to]};
   for (const int32_t vertex : later) places.push_back(position_[vertex]);
   for (const int32_t vertex : earlier) places.push_back(position_[vertex]);

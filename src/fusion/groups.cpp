@@ -67,8 +67,8 @@ class Grouping {
 
   FusionGroups run() {
     ContractedOrder order(static_cast<int32_t>(graph_.nodes.size()), dependences());
-    std::stable_sort(pairs_.begin(), pairs_.end(),
-                     [](const Pair& a, const Pair& b) { return a.bytes > b.bytes; });
+    std::ranges::stable_sort(pairs_,
+                             [](const Pair& a, const Pair& b) { return a.bytes > b.bytes; });
     members_.resize(graph_.nodes.size());
     for (size_t i = 0; i < members_.size(); ++i) members_[i] = {static_cast<int32_t>(i)};
     for (const Pair& pair : pairs_) join(order, pair);
@@ -89,7 +89,7 @@ class Grouping {
     const OpTraits& traits = node.op.traits();
     if (!traits.view || !traits.no_op_when_same_meta || node.inputs.size() != 1) return false;
     const Value& base = graph_.value(node.inputs[0]);
-    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+    return std::ranges::all_of(node.outputs, [&](ValueId id) {
       return id == kNoValue || (graph_.value(id).kind == ValueKind::tensor &&
                                 graph_.value(id).meta.dtype == base.meta.dtype);
     });
@@ -142,9 +142,7 @@ class Grouping {
   /// The device of the first tensor output.
   Device device_of(const Node& node) const {
     for (const ValueId id : node.outputs) {
-      if (graph_.is_tensor(id)) {
-        return graph_.value(id).meta.device;
-      }
+      if (graph_.is_tensor(id)) return graph_.value(id).meta.device;
     }
     return {};
   }
@@ -289,8 +287,7 @@ class Grouping {
         const int64_t bytes = moved_bytes(graph_.value(id), symbols_);
         made_here += bytes;
         const auto& readers = readers_[id];
-        const bool written =
-            !group.generated || kept_[id] || std::any_of(readers.begin(), readers.end(), outside);
+        const bool written = !group.generated || kept_[id] || std::ranges::any_of(readers, outside);
         (written ? group.bytes_written : group.bytes_vanished) += bytes;
       }
       const OpTraits& traits = node(member).op.traits();

@@ -81,7 +81,7 @@ std::optional<Loops> reduction_loops(const Graph& graph, const Node& node, int64
 }
 
 bool makes_whole_numbers(const Graph& graph, const Node& node) {
-  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+  return std::ranges::any_of(node.outputs, [&](ValueId id) {
     return graph.is_tensor(id) && !is_floating(graph.value(id).meta.dtype);
   });
 }

@@ -70,7 +70,7 @@ IdMap<StorageId, int32_t> last_storage_uses(const Graph& graph, Uses uses);
 /// Whether any of these values is marked. kNoValue is not.
 template <class Ids, class Marks>
 bool any_marked(const Ids& ids, const Marks& marked) {
-  return std::any_of(ids.begin(), ids.end(), [&](auto id) { return id >= 0 && marked[id]; });
+  return std::ranges::any_of(ids, [&](auto id) { return id >= 0 && marked[id]; });
 }
 
 /// Backward reachability over the first `count` readers: `reads[i]` are the values that reader i

@@ -185,8 +185,8 @@ std::string_view name(const SavedSlot& slot) {
 }
 
 int32_t CallPlan::slot_of(ValueId value) const {
-  const auto it = std::find_if(saved.begin(), saved.end(),
-                               [&](const SavedSlot& slot) { return slot.value == value; });
+  const auto it =
+      std::ranges::find_if(saved, [&](const SavedSlot& slot) { return slot.value == value; });
   return it == saved.end() ? -1 : static_cast<int32_t>(it - saved.begin());
 }
 
@@ -205,8 +205,8 @@ std::vector<ValueId> CallPlan::donated() const {
 
 bool CallPlan::has_inner() const {
   const auto inner = [](const auto& entry) { return entry.inner; };
-  return !inner_views.empty() || std::any_of(handed_out.begin(), handed_out.end(), inner) ||
-         std::any_of(mutations.begin(), mutations.end(), inner);
+  return !inner_views.empty() || std::ranges::any_of(handed_out, inner) ||
+         std::ranges::any_of(mutations, inner);
 }
 
 CallPlan plan_call(const Graph& forward, const Graph& backward) {

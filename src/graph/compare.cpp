@@ -22,8 +22,7 @@ bool same_value(const Graph& a, const Graph& b, ValueId id) {
 
 bool same_node(const Graph& a, const Graph& b, const Node& x, const Node& y) {
   const auto same = [&](ValueId id) { return same_value(a, b, id); };
-  return x == y && std::all_of(x.outputs.begin(), x.outputs.end(), same) &&
-         std::all_of(x.inputs.begin(), x.inputs.end(), same);
+  return x == y && std::ranges::all_of(x.outputs, same) && std::ranges::all_of(x.inputs, same);
 }
 
 std::string count_difference(const char* what, size_t a, size_t b) {

@@ -86,9 +86,8 @@ int32_t next_node_id(const Graph& graph) {
 
 void number_nodes(Graph& graph) {
   std::unordered_set<int32_t> ids;
-  const bool unique = std::all_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    return node.id >= 0 && ids.insert(node.id).second;
-  });
+  const bool unique = std::ranges::all_of(
+      graph.nodes, [&](const Node& node) { return node.id >= 0 && ids.insert(node.id).second; });
   if (unique) return;
   for (size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].id = static_cast<int32_t>(i);
 }

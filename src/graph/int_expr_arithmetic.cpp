@@ -64,8 +64,8 @@ bool comes_first(const Atoms& a, const Atoms& b) {
 }
 
 Polynomial collected(Polynomial terms) {
-  std::sort(terms.begin(), terms.end(),
-            [](const auto& a, const auto& b) { return comes_first(a.atoms, b.atoms); });
+  std::ranges::sort(terms,
+                    [](const auto& a, const auto& b) { return comes_first(a.atoms, b.atoms); });
   Polynomial result;
   for (auto& term : terms) {
     if (!result.empty() && result.back().atoms == term.atoms) {
@@ -299,7 +299,7 @@ IntExpr IntExpr::Term::extremum(Kind kind, const IntExpr& a, const IntExpr& b) {
   }
   if (kept.size() == 1) return kept.front();
   // Constants come last, as is usual in text.
-  std::sort(kept.begin(), kept.end(), [](const IntExpr& x, const IntExpr& y) {
+  std::ranges::sort(kept, [](const IntExpr& x, const IntExpr& y) {
     return x.is_constant() == y.is_constant() ? x < y : y.is_constant();
   });
   return make(kind, std::move(kept));

@@ -15,7 +15,7 @@ namespace antegrad {
 namespace {
 
 bool is_word(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), text::is_name_character);
+  return !text.empty() && std::ranges::all_of(text, text::is_name_character);
 }
 
 /// The base of "namespace::base.overload". Throws GraphError for a name of another form.

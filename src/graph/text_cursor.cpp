@@ -47,7 +47,7 @@ void TextCursor::expect(std::string_view word) {
 std::string_view TextCursor::peek_word() {
   const std::string_view line = rest();
   if (line.empty() || !is_letter(line.front())) return {};
-  const auto end = std::find_if_not(line.begin(), line.end(), is_word_character);
+  const auto end = std::ranges::find_if_not(line, is_word_character);
   return line.substr(0, end - line.begin());
 }
 

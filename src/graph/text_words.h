@@ -79,14 +79,12 @@ constexpr bool is_word_character(char c) {
 
 /// A word that needs no quotes: letters, digits and _ . : - after a letter.
 constexpr bool is_bare_word(std::string_view text) {
-  return !text.empty() && is_letter(text[0]) &&
-         std::all_of(text.begin(), text.end(), is_word_character);
+  return !text.empty() && is_letter(text[0]) && std::ranges::all_of(text, is_word_character);
 }
 
 /// A name as C and schemas have them.
 constexpr bool is_identifier(std::string_view text) {
-  return !text.empty() && is_letter(text[0]) &&
-         std::all_of(text.begin(), text.end(), is_name_character);
+  return !text.empty() && is_letter(text[0]) && std::ranges::all_of(text, is_name_character);
 }
 
 }  // namespace antegrad::text

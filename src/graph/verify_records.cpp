@@ -22,8 +22,8 @@ constexpr int kOutputPlace[] = {
 bool below(int32_t index, size_t size) { return index >= 0 && std::cmp_less(index, size); }
 
 bool has_primals(const Graph& graph) {
-  return std::any_of(graph.inputs.begin(), graph.inputs.end(),
-                     [](const Input& input) { return input.kind == InputKind::primal; });
+  return std::ranges::any_of(graph.inputs,
+                             [](const Input& input) { return input.kind == InputKind::primal; });
 }
 
 bool is_primal(const Graph& graph, int32_t index) {
@@ -93,9 +93,7 @@ void inputs_refer_to_what_exists(Facts& facts) {
     if (input.kind != InputKind::tangent || !joint) continue;
     const bool valid =
         below(input.index, graph.outputs.size()) && of_forward(graph.outputs[input.index].kind);
-    if (!valid) {
-      fail(fmt::format("the tangent %{} belongs to output {}", input.value, input.index));
-    }
+    if (!valid) fail(fmt::format("the tangent %{} belongs to output {}", input.value, input.index));
   }
 }
 

@@ -79,9 +79,7 @@ void saved_values_own_their_storage(Facts& facts) {
       fail(fmt::format("%{} is a view of storage {}", output.value,
                        facts.graph.value(output.value).storage));
     }
-    if (saved[output.value]) {
-      fail(fmt::format("%{} is saved twice", output.value));
-    }
+    if (saved[output.value]) fail(fmt::format("%{} is saved twice", output.value));
     saved[output.value] = true;
   }
 }

@@ -46,9 +46,8 @@ class Network {
         continue;
       }
       const auto users = steps_.users(step);
-      const bool needed =
-          steps_[step].needed_at_end ||
-          std::any_of(users.begin(), users.end(), [&](int32_t u) { return run_[u] == kSink; });
+      const bool needed = steps_[step].needed_at_end ||
+                          std::ranges::any_of(users, [&](int32_t u) { return run_[u] == kSink; });
       have_[step] = needed ? kSink : vertices_++;
       if (!bans[step].empty()) {
         run_[step] = kSource;
@@ -70,9 +69,7 @@ class Network {
       const double weight = weights_[step];
       add(run_[step], have_[step],
           std::isinf(weight) ? kInfiniteCapacity : static_cast<int64_t>(weight * scale));
-      for (const int32_t user : steps_.users(step)) {
-        add(have_[step], run_[user], kInfiniteCapacity);
-      }
+      for (const int32_t user : steps_.users(step)) add(have_[step], run_[user], kInfiniteCapacity);
     }
   }
 
@@ -141,9 +138,9 @@ IdMap<ValueId, bool> read_by_backward(const StepGraph& steps) {
   for (int32_t step = 0; step < steps.size(); ++step) {
     if (steps[step].place == Place::backward || steps[step].value == kNoValue) continue;
     const auto users = steps.users(step);
-    read[step] = steps[step].needed_at_end ||
-                 std::any_of(users.begin(), users.end(),
-                             [&](int32_t user) { return steps[user].place == Place::backward; });
+    read[step] = steps[step].needed_at_end || std::ranges::any_of(users, [&](int32_t user) {
+                   return steps[user].place == Place::backward;
+                 });
   }
   return storages(steps, read);
 }

@@ -22,15 +22,11 @@ std::vector<bool> bound_to_backward(const Graph& joint, IdMap<ValueId, bool>* va
 IdMap<ValueId, int32_t> generators_of_tokens(const Graph& joint) {
   IdMap<ValueId, int32_t> generator_of(joint.values.size(), -1);
   for (const Input& input : joint.inputs) {
-    if (input.kind == InputKind::generator_token) {
-      generator_of[input.value] = input.index;
-    }
+    if (input.kind == InputKind::generator_token) generator_of[input.value] = input.index;
   }
   for (const Node& node : joint.nodes) {
     auto output = node.outputs.end() - node.tokens;
-    for (const ValueId token : node.token_inputs()) {
-      generator_of[*output++] = generator_of[token];
-    }
+    for (const ValueId token : node.token_inputs()) generator_of[*output++] = generator_of[token];
   }
   return generator_of;
 }

@@ -56,8 +56,7 @@ std::vector<bool> by_density(const Knapsack& knapsack) {
     return knapsack.items[i].value / static_cast<double>(knapsack.items[i].weight);
   };
   std::erase_if(order, [&](size_t i) { return !(knapsack.items[i].value > 0); });
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return density(a) > density(b); });
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return density(a) > density(b); });
   std::vector<bool> taken(knapsack.items.size(), false);
   int64_t weight = 0;
   for (const size_t i : order) {

@@ -89,7 +89,7 @@ class Dinic {
   /// Computes distances to the sink by breadth-first search. Returns false if the source cannot
   /// reach it.
   bool measure() {
-    std::fill(distance_.begin(), distance_.end(), -1);
+    std::ranges::fill(distance_, -1);
     distance_[sink_] = 0;
     queue_.assign(1, sink_);
     for (size_t i = 0; i < queue_.size() && distance_[source_] < 0; ++i) {
@@ -141,8 +141,8 @@ class Dinic {
     int64_t flow = kInfiniteCapacity;
     for (const int32_t arc : path_) flow = std::min(flow, net_.capacity(arc));
     for (const int32_t arc : path_) net_.push(arc, flow);
-    const auto full = std::find_if(path_.begin(), path_.end(),
-                                   [&](int32_t arc) { return net_.capacity(arc) == 0; });
+    const auto full =
+        std::ranges::find_if(path_, [&](int32_t arc) { return net_.capacity(arc) == 0; });
     path_.erase(full, path_.end());
     return flow;
   }

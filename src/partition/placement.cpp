@@ -107,12 +107,11 @@ class Placer {
   bool must_recompute(int32_t i) const {
     const Node& node = joint_.nodes[i];
     const auto made = node.results(), tokens = node.token_inputs();
-    const bool missing = std::any_of(made.begin(), made.end(), [&](ValueId id) {
-      return id != kNoValue && needed_backward_[id] && !saved_[id];
-    });
+    const bool missing = std::ranges::any_of(
+        made, [&](ValueId id) { return id != kNoValue && needed_backward_[id] && !saved_[id]; });
     if (!missing) return false;
-    const bool has_tokens = std::all_of(tokens.begin(), tokens.end(),
-                                        [&](ValueId token) { return bool(saved_[token]); });
+    const bool has_tokens =
+        std::ranges::all_of(tokens, [&](ValueId token) { return bool(saved_[token]); });
     if (!has_tokens || (node.tokens != 0 && !node.replayable())) {
       throw GraphError(ErrorText{
           "what effects give to be saved, and what random draws give or the states they began with",

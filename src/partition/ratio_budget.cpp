@@ -111,8 +111,8 @@ class RatioChoice {
       const bool is_banned = !solution.bans()[step].empty() && may_lift_ban(steps_, options, step);
       if (is_banned && steps_[step].distance < kNeverRead) steps_of_items_.push_back(step);
     }
-    std::stable_sort(steps_of_items_.begin(), steps_of_items_.end(),
-                     [&](int32_t a, int32_t b) { return bytes_made(a) > bytes_made(b); });
+    std::ranges::stable_sort(steps_of_items_,
+                             [&](int32_t a, int32_t b) { return bytes_made(a) > bytes_made(b); });
     for (const int32_t step : steps_of_items_)
       items_.items.push_back({bytes_made(step), time(step)});
     items_.range = range_;

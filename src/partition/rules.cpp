@@ -80,8 +80,7 @@ bool is_much_smaller_than_inputs(Steps steps, int32_t step) {
 bool is_materialized(Steps steps, int32_t step) {
   if (steps.input(step) || steps[step].graph_output) return true;
   const auto users = steps.users(step);
-  return !std::all_of(users.begin(), users.end(),
-                      [&](int32_t user) { return steps.fusible(step, user); });
+  return !std::ranges::all_of(users, [&](int32_t user) { return steps.fusible(step, user); });
 }
 
 bool runs_again_by_tag(const Node& node) {
@@ -93,8 +92,9 @@ bool runs_again_by_tag(const Node& node) {
 bool leaves_checkpoint(Steps steps, Options, int32_t step) {
   const Node& node = *steps.node(step);
   return node.recompute == Recompute::must_recompute &&
-         std::none_of(node.outputs.begin(), node.outputs.end(),
-                      [&](ValueId id) { return id != kNoValue && steps.tags().is_interior(id); });
+         std::ranges::none_of(node.outputs, [&](ValueId id) {
+           return id != kNoValue && steps.tags().is_interior(id);
+         });
 }
 
 /// A draw whose result is smaller than the generator state that repeating it requires.
@@ -245,9 +245,7 @@ void ban_long_fusible_chains(Steps steps, Options options, std::string_view name
       if (visited[current]) continue;
       visited[current] = true;
       if (steps[current].order > steps[start].order + kLongChain && chain.empty()) {
-        if (bans[current].empty() && !is_exempt(steps, options, current)) {
-          bans[current] = name;
-        }
+        if (bans[current].empty() && !is_exempt(steps, options, current)) bans[current] = name;
         break;
       }
       for (const int32_t user : steps.users(current)) {
@@ -349,7 +347,7 @@ Bans ban_recomputation(const StepGraph& steps, const MinCutOptions& options) {
 bool may_lift_ban(const StepGraph& steps, const MinCutOptions& options, int32_t step) {
   if (!steps.in_forward(step) || steps.input(step)) return false;
   const auto is_held = [&](std::span<const StepBan> bans) {
-    return std::any_of(bans.begin(), bans.end(), [&](const StepBan& ban) {
+    return std::ranges::any_of(bans, [&](const StepBan& ban) {
       return !ban.lifted_by_budget && ban.is_on(options) && ban.applies(steps, options, step);
     });
   };

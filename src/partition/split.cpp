@@ -62,9 +62,7 @@ class Splitter {
       if (input.kind != InputKind::tangent) forward.inputs.push_back(input);
     }
     for (const Output& output : joint_.outputs) {
-      if (of_forward(output.kind)) {
-        forward.outputs.push_back(output);
-      }
+      if (of_forward(output.kind)) forward.outputs.push_back(output);
     }
     for (const Placement::Thread& thread : placement_.threads) {
       Output output = thread.end;
@@ -230,7 +228,7 @@ class Splitter {
   static ValueId start_thread(Graph& backward, ValueId boundary) {
     const ValueId fresh = backward.add_token();
     for (Node& node : backward.nodes) {
-      if (node.tokens > 0) std::replace(node.inputs.begin(), node.inputs.end(), boundary, fresh);
+      if (node.tokens > 0) std::ranges::replace(node.inputs, boundary, fresh);
     }
     return fresh;
   }
@@ -275,8 +273,8 @@ void PassResult<Partition>::check(const Partition& partition) {
 }
 
 bool has_backward(const Graph& joint) {
-  return std::any_of(joint.outputs.begin(), joint.outputs.end(),
-                     [](const Output& output) { return output.kind == OutputKind::gradient; });
+  return std::ranges::any_of(
+      joint.outputs, [](const Output& output) { return output.kind == OutputKind::gradient; });
 }
 
 Partition split_at(Graph joint, const IdMap<ValueId, bool>& saved, const Schedule& schedule) {

@@ -5,8 +5,8 @@
 namespace antegrad {
 Tags::Tags(const Graph& joint)
     : around_(joint.blocks), home_(joint.values.size(), -1), interior_(joint.values.size(), false) {
-  any_ = std::any_of(joint.nodes.begin(), joint.nodes.end(),
-                     [](const Node& node) { return node.recompute != Recompute::as_decided; });
+  any_ = std::ranges::any_of(
+      joint.nodes, [](const Node& node) { return node.recompute != Recompute::as_decided; });
   if (!any_) return;
   for (const Node& node : joint.nodes) {
     for (const ValueId id : node.outputs) {
@@ -55,8 +55,8 @@ int32_t Tags::common(int32_t a, int32_t b) const {
 int32_t Tags::outermost_apart(int32_t block, const std::vector<int32_t>& others) const {
   int32_t apart = -1;
   for (; block >= 0; block = around_[block]) {
-    const bool holds = std::any_of(others.begin(), others.end(),
-                                   [&](int32_t other) { return is_within(other, block); });
+    const bool holds =
+        std::ranges::any_of(others, [&](int32_t other) { return is_within(other, block); });
     if (holds) break;
     apart = block;
   }

@@ -47,7 +47,7 @@ bool phases_allow(const Node& kept, const Node& dropped) {
 /// value must keep doing so, as in eager.
 bool stays_ours(const ValueReplacer& replacer, const Node& kept, const Node& dropped) {
   if (kept.phase == dropped.phase) return true;
-  return std::none_of(kept.outputs.begin(), kept.outputs.end(), [&](ValueId id) {
+  return std::ranges::none_of(kept.outputs, [&](ValueId id) {
     return id != kNoValue && replacer.held_by_output(replacer.storage(id));
   });
 }

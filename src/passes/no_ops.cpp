@@ -146,7 +146,7 @@ class NoOps {
     if (graph_.value(input).kind != ValueKind::tensor || reinterpreted_[input] ||
         graph_.value(input).meta != graph_.value(output).meta || is_written(input) ||
         is_written(output) || replacer_.held_by_output(replacer_.storage(output)) ||
-        keeps_a_copy(node) || std::any_of(node.args.begin(), node.args.end(), asks_for_more)) {
+        keeps_a_copy(node) || std::ranges::any_of(node.args, asks_for_more)) {
       return false;
     }
     const TensorMeta& base = graph_.value(ValueId(replacer_.storage(input))).meta;

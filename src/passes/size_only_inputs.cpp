@@ -24,7 +24,7 @@ bool has_factory(const Graph& graph, const Node& node) {
   }
   const TensorMeta& meta = graph.value(node.outputs[0]).meta;
   return (factory.takes_strides || meta.strides == contiguous_strides(meta.sizes)) &&
-         std::none_of(node.args.begin(), node.args.end(), asks_for_more);
+         std::ranges::none_of(node.args, asks_for_more);
 }
 
 void to_factory(const Graph& graph, Node& node) {

@@ -77,9 +77,7 @@ Bounds::Bounds(const Problem& problem)
     need.last_sure = last;
     needed[v] = need.first_sure < kNever ? 1 : 0;
   }
-  for (Slot slot = 0; slot + 1 < slots_; ++slot) {
-    fixed_steps_[key_of(slot, forward_count_)] = 1;
-  }
+  for (Slot slot = 0; slot + 1 < slots_; ++slot) fixed_steps_[key_of(slot, forward_count_)] = 1;
   fixed_live_.swap(live_);
   for (int32_t o = forward_count_; o-- > 0;) {
     const auto makes = problem.makes[o];
@@ -97,8 +95,8 @@ Bounds::Bounds(const Problem& problem)
       by_price_.push_back(v);
     }
   }
-  std::stable_sort(by_price_.begin(), by_price_.end(),
-                   [&](int32_t a, int32_t b) { return prices_[a] < prices_[b]; });
+  std::ranges::stable_sort(by_price_,
+                           [&](int32_t a, int32_t b) { return prices_[a] < prices_[b]; });
 }
 
 /// Requires that all readers of the value were visited.

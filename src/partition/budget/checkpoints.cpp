@@ -57,7 +57,7 @@ class Places {
     std::vector<int32_t> values;
     for (const int32_t value : candidates_.crossing(place)) {
       const auto readers = problem_.readers[value];
-      const bool soon = std::any_of(readers.begin(), readers.end(), [&](int32_t reader) {
+      const bool soon = std::ranges::any_of(readers, [&](int32_t reader) {
         return reader > place && reader <= place + length + length / 2 + 1 &&
                reader < problem_.forward_count;
       });

@@ -30,7 +30,7 @@ class Solver {
         bounds_(problem),
         simulator_(problem) {
     choices_ = Candidates(problem).values();
-    std::stable_sort(choices_.begin(), choices_.end(), [&](int32_t a, int32_t b) {
+    std::ranges::stable_sort(choices_, [&](int32_t a, int32_t b) {
       return problem.value(a).bytes > problem.value(b).bytes;
     });
     plan_.assign(problem.values.size(), kRecompute);
@@ -122,7 +122,7 @@ class Solver {
   /// No operation needs the values that are still open.
   void finish() {
     Plan plan = plan_;
-    std::replace(plan.begin(), plan.end(), kOpen, kRecompute);
+    std::ranges::replace(plan, kOpen, kRecompute);
     const Measure measure = simulator_.set(plan);
     if (is_hopeless({measure.peak, measure.extra})) return;
     take({measure.peak, measure.extra, std::make_shared<const Plan>(std::move(plan))});

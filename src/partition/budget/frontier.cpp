@@ -162,7 +162,7 @@ class Builder {
 
   /// Whether plans may choose to pack values.
   bool may_pack() const {
-    return std::any_of(problem_.values.begin(), problem_.values.end(), [](const Value& value) {
+    return std::ranges::any_of(problem_.values, [](const Value& value) {
       return value.packing_count > 0 && !value.always_packed;
     });
   }
@@ -257,9 +257,8 @@ class Builder {
     for (const Choice window : recipe_->windows) {
       search.set_window(window);
       for (int32_t back = 0; back < 8; back += 2) {
-        const auto first = std::find_if(ladder_.begin(), ladder_.end(), [&](int64_t rung) {
-          return rung < frontier_.archive.smallest().peak;
-        });
+        const auto first = std::ranges::find_if(
+            ladder_, [&](int64_t rung) { return rung < frontier_.archive.smallest().peak; });
         const auto from = first - std::min<std::ptrdiff_t>(back, first - ladder_.begin());
         const std::optional<PlanPoint> known =
             from == ladder_.end() ? std::nullopt : frontier_.archive.at_most(*from);

@@ -17,9 +17,8 @@ class Cache {
  public:
   std::shared_ptr<const Frontier> find(const Problem& problem, BudgetEffort effort) {
     const std::lock_guard lock(mutex_);
-    const auto it = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
-      return kept.effort == effort && kept.problem == problem;
-    });
+    const auto it = std::ranges::find_if(
+        kept_, [&](const Kept& kept) { return kept.effort == effort && kept.problem == problem; });
     if (it == kept_.end()) return nullptr;
     kept_.splice(kept_.begin(), kept_, it);
     return it->frontier;

@@ -28,8 +28,7 @@ Plan eager_plan(const Problem& problem) {
   Plan plan(problem.values.size(), kRecompute);
   for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
     const auto readers = problem.readers[v];
-    const bool read =
-        problem.value(v).gradient || !std::all_of(readers.begin(), readers.end(), in_forward);
+    const bool read = problem.value(v).gradient || !std::ranges::all_of(readers, in_forward);
     if (read && in_forward(problem.value(v).maker)) plan[v] = kSave;
   }
   return plan;

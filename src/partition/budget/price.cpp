@@ -46,7 +46,7 @@ void PriceCuts::drop_useless(Plan& plan) const {
   std::vector<bool> used = demanded_;
   needed_items(problem_.forward_count, problem_.reads, used, [&](int32_t o) {
     const auto makes = problem_.makes[o];
-    const bool runs = std::any_of(makes.begin(), makes.end(), [&](int32_t v) {
+    const bool runs = std::ranges::any_of(makes, [&](int32_t v) {
       return used[v] && !is_kept(plan[v]) && !problem_.value(v).result;
     });
     for (const int32_t v : makes) {

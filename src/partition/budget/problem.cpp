@@ -66,7 +66,7 @@ class Maker {
   using Value = antegrad::Value;
 
   bool makes_something(const Node& node) const {
-    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+    return std::ranges::any_of(node.outputs, [&](ValueId id) {
       return id != kNoValue && !is_token(id) && base(id) == id;
     });
   }
@@ -115,7 +115,7 @@ class Maker {
   }
 
   bool reads_forward(const Node& node) const {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+    return std::ranges::any_of(node.inputs, [&](ValueId id) {
       return !is_token(id) && !depends_[id] && of_value_[base(id)] >= 0;
     });
   }

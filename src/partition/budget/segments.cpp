@@ -62,8 +62,8 @@ class Composer {
       }
     }
     if (states.back().empty()) return std::nullopt;
-    State state = *std::min_element(states.back().begin(), states.back().end(),
-                                    [](const State& a, const State& b) { return a.time < b.time; });
+    State state = *std::ranges::min_element(
+        states.back(), [](const State& a, const State& b) { return a.time < b.time; });
     Plan plan(problem_.values.size(), kRecompute);
     for (size_t j = points_.size() - 1; j > 0;) {
       set_inside(plan, state.from, j, family_[state.plan]);
@@ -182,7 +182,7 @@ class Composer {
 
   /// Keeps only states that no other state beats in both respects, up to a limit.
   static void prune(std::vector<State>& states) {
-    std::sort(states.begin(), states.end(), [](const State& a, const State& b) {
+    std::ranges::sort(states, [](const State& a, const State& b) {
       return std::pair(a.saved, a.time) < std::pair(b.saved, b.time);
     });
     std::vector<State> kept;

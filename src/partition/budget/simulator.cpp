@@ -160,7 +160,7 @@ Measure Simulator::evaluate() {
     compare_runs(operation);
   }
   work_ += static_cast<int64_t>(timetable_.changed().size() + events_.size()) + 8;
-  std::sort(events_.begin(), events_.end(), [](const Event& a, const Event& b) {
+  std::ranges::sort(events_, [](const Event& a, const Event& b) {
     return a.pos != b.pos ? a.pos < b.pos : a.kind < b.kind;
   });
   LiveProfile::Load load;

@@ -72,8 +72,7 @@ void Timetable::collect_demands(int32_t value, std::vector<Demand>& demands) con
 bool Timetable::is_used(int32_t value) const {
   const auto readers = problem_.readers[value];
   return problem_.is_needed_in_backward(value) ||
-         std::any_of(readers.begin(), readers.end(),
-                     [&](int32_t reader) { return !runs(reader).empty(); });
+         std::ranges::any_of(readers, [&](int32_t reader) { return !runs(reader).empty(); });
 }
 
 std::vector<int32_t> Timetable::uses(int32_t value) const {
@@ -104,9 +103,8 @@ Timetable::Key Timetable::last_forward_use(int32_t value) const {
 /// Adds the live pieces of a saved value, whose demands are known.
 void Timetable::save(int32_t value, size_t k, std::vector<Piece>& pieces) {
   const Key made = key_of(problem_.value(value).maker);
-  const auto [first, last] =
-      std::minmax_element(demands_[k].begin(), demands_[k].end(),
-                          [](const Demand& a, const Demand& b) { return a.key < b.key; });
+  const auto [first, last] = std::ranges::minmax_element(
+      demands_[k], [](const Demand& a, const Demand& b) { return a.key < b.key; });
   const int32_t way = packing(value);
   if (way < 0) {
     pieces.push_back({made, last->key});
@@ -180,8 +178,8 @@ void Timetable::schedule(int32_t operation) {
     store(state, {&held, again.empty() ? size_t{0} : size_t{1}});
   }
   for_each_packing(operation, [&](int32_t packing) {
-    const auto it = std::find_if(packed_.begin(), packed_.end(),
-                                 [&](const auto& kept) { return kept.first == packing; });
+    const auto it =
+        std::ranges::find_if(packed_, [&](const auto& kept) { return kept.first == packing; });
     store(held_of(packing), {it == packed_.end() ? nullptr : &it->second,
                              it == packed_.end() ? size_t{0} : size_t{1}});
   });
@@ -211,8 +209,8 @@ void Timetable::schedule_backward(int32_t operation, std::span<const int32_t> ma
     if (!outputs[k].again) {
       demands_[k].clear();
     } else if (demands_[k].size() > 1) {
-      std::sort(demands_[k].begin(), demands_[k].end(),
-                [](const Demand& a, const Demand& b) { return a.key < b.key; });
+      std::ranges::sort(demands_[k],
+                        [](const Demand& a, const Demand& b) { return a.key < b.key; });
     }
   }
   const auto is_there = [&](size_t k, int32_t slot) {

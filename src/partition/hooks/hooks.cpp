@@ -32,13 +32,12 @@ size_t after_last_use(const Graph& graph, ValueId id) {
 /// that position are moved there.
 size_t before_first_use(Graph& graph, ValueId id) {
   const auto reads = [&](const Node& node) {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
+    return std::ranges::any_of(node.inputs, [&](ValueId input) {
       return input != kNoValue && graph.value(input).storage == StorageId(id);
     });
   };
-  const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    return !node.op.traits().view && reads(node);
-  });
+  const auto first = std::ranges::find_if(
+      graph.nodes, [&](const Node& node) { return !node.op.traits().view && reads(node); });
   const auto views = std::stable_partition(graph.nodes.begin(), first,
                                            [&](const Node& node) { return !reads(node); });
   return views - graph.nodes.begin();
@@ -92,8 +91,8 @@ void unpack(Graph& backward, const HookedTensor& tensor, const std::vector<Value
     return;
   }
   for (auto node = begin; node != end; ++node) {
-    std::replace(node->inputs.begin(), node->inputs.end(), found, tensor.value);
-    std::replace(node->outputs.begin(), node->outputs.end(), found, tensor.value);
+    std::ranges::replace(node->inputs, found, tensor.value);
+    std::ranges::replace(node->outputs, found, tensor.value);
   }
   for (Value& value : backward.values) {
     if (value.storage == StorageId(found)) value.storage = StorageId(tensor.value);

@@ -27,9 +27,7 @@ int64_t peak_of(const Graph& part, const ByteRules& rules) {
 
 double seconds_of(const Graph& part, const Machine& machine, const ByteRules& rules) {
   double sum = 0;
-  for (const Node& node : part.nodes) {
-    sum += seconds(node_cost(part, node, rules.symbols), machine);
-  }
+  for (const Node& node : part.nodes) sum += seconds(node_cost(part, node, rules.symbols), machine);
   return sum;
 }
 
