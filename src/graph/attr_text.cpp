@@ -65,24 +65,9 @@ class AttrPrinter {
     return fmt::format("wrapped({} : {})", std::visit(*this, number.value.value),
                        name(number.dtype));
   }
-  std::string operator()(const Shape& list) { return list_text(list, ""); }
-  std::string operator()(const std::vector<double>& list) {
-    return list_text(list, text::kEmptyFloats);
-  }
-  std::string operator()(const std::vector<bool>& list) {
-    return list_text(list, text::kEmptyBools);
-  }
-  std::string operator()(const std::vector<std::string>& list) {
-    return list_text(list, text::kEmptyStrings);
-  }
-  std::string operator()(const std::vector<attr::Scalar>& list) {
-    return list_text(list, text::kEmptyScalars);
-  }
-
- private:
   template <class T>
-  std::string list_text(const std::vector<T>& list, std::string_view empty_kind) {
-    if (list.empty()) return std::string(empty_kind) + "[]";
+  std::string operator()(const std::vector<T>& list) {
+    if (list.empty()) return std::string(text::kEmptyList<T>) + "[]";
     std::string text = "[";
     for (size_t i = 0; i < list.size(); ++i) {
       if (i > 0) text += ", ";
@@ -91,6 +76,7 @@ class AttrPrinter {
     return text + "]";
   }
 
+ private:
   const ValueId* inputs_;
 };
 

@@ -61,13 +61,6 @@ attr::Scalar parse_scalar_value(TextCursor& cursor) {
   return {cursor.int_expr()};
 }
 
-Attr parse_scalar(TextCursor& cursor) {
-  cursor.expect("(");
-  attr::Scalar scalar = parse_scalar_value(cursor);
-  cursor.expect(")");
-  return scalar;
-}
-
 DType parse_dtype(TextCursor& cursor) {
   const size_t start = cursor.position();
   const std::string_view word = cursor.word("a dtype such as f32");
@@ -76,57 +69,48 @@ DType parse_dtype(TextCursor& cursor) {
 }
 
 Attr parse_wrapped(TextCursor& cursor) {
-  cursor.expect("(");
   attr::WrappedNumber number{parse_scalar_value(cursor), DType::f64};
   cursor.expect(":");
   number.dtype = parse_dtype(cursor);
-  cursor.expect(")");
   return number;
 }
 
 template <class Kind>
 Attr parse_named(TextCursor& cursor) {
-  cursor.expect("(");
-  Kind kind{cursor.name("a name")};
-  cursor.expect(")");
-  return kind;
+  return Kind{cursor.name("a name")};
 }
 
 template <class Kind>
 Attr parse_indexed(TextCursor& cursor) {
-  cursor.expect("(");
-  Kind kind{cursor.number<int32_t>("an index")};
-  cursor.expect(")");
-  return kind;
+  return Kind{cursor.number<int32_t>("an index")};
 }
 
 template <class T>
-Attr parse_empty_list(TextCursor& cursor) {
-  cursor.expect("[");
-  cursor.expect("]");
+Attr empty_list(TextCursor&) {
   return std::vector<T>();
 }
 
 struct WordRow {
   std::string_view word;
-  Attr (*parse)(TextCursor& cursor);  // parses the text after the word
+  std::string_view brackets;          // around the rest; "" if there is no rest
+  Attr (*parse)(TextCursor& cursor);  // parses what is in the brackets
 };
 
 constexpr WordRow kWords[] = {
-    {"none", [](TextCursor&) { return Attr(attr::None{}); }},
-    {"true", [](TextCursor&) { return Attr(true); }},
-    {"false", [](TextCursor&) { return Attr(false); }},
-    {"complex", [](TextCursor& cursor) { return Attr(parse_complex(cursor)); }},
-    {"scalar", parse_scalar},
-    {"wrapped", parse_wrapped},
-    {"layout", parse_named<attr::Layout>},
-    {"format", parse_named<attr::MemoryFormat>},
-    {"generator", parse_indexed<attr::Generator>},
-    {"opaque", parse_indexed<attr::Opaque>},
-    {kEmptyFloats, parse_empty_list<double>},
-    {kEmptyBools, parse_empty_list<bool>},
-    {kEmptyStrings, parse_empty_list<std::string>},
-    {kEmptyScalars, parse_empty_list<attr::Scalar>},
+    {"none", "", [](TextCursor&) { return Attr(attr::None{}); }},
+    {"true", "", [](TextCursor&) { return Attr(true); }},
+    {"false", "", [](TextCursor&) { return Attr(false); }},
+    {"complex", "", [](TextCursor& cursor) { return Attr(parse_complex(cursor)); }},
+    {"scalar", "()", [](TextCursor& cursor) { return Attr(parse_scalar_value(cursor)); }},
+    {"wrapped", "()", parse_wrapped},
+    {"layout", "()", parse_named<attr::Layout>},
+    {"format", "()", parse_named<attr::MemoryFormat>},
+    {"generator", "()", parse_indexed<attr::Generator>},
+    {"opaque", "()", parse_indexed<attr::Opaque>},
+    {kEmptyList<double>, "[]", empty_list<double>},
+    {kEmptyList<bool>, "[]", empty_list<bool>},
+    {kEmptyList<std::string>, "[]", empty_list<std::string>},
+    {kEmptyList<attr::Scalar>, "[]", empty_list<attr::Scalar>},
 };
 
 Attr parse_input_list(TextCursor& cursor, const std::function<void()>& read_value) {
@@ -195,7 +179,11 @@ Attr parse_attr(TextCursor& cursor, const std::function<void()>& read_value) {
   for (const WordRow& row : kWords) {
     if (row.word != word) continue;
     cursor.take(word);
-    return row.parse(cursor);
+    if (row.brackets.empty()) return row.parse(cursor);
+    cursor.expect(row.brackets.substr(0, 1));
+    Attr attr = row.parse(cursor);
+    cursor.expect(row.brackets.substr(1));
+    return attr;
   }
   if (const auto dtype = dtype_from_name(word)) {
     cursor.take(word);

@@ -61,10 +61,16 @@ constexpr std::optional<Enum> from_word(const std::array<std::string_view, N>& t
 
 /// Lists whose kind an empty pair of brackets does not show: printed "floats[]" if empty. An empty
 /// list of integers is "[]".
-inline constexpr std::string_view kEmptyFloats = "floats";
-inline constexpr std::string_view kEmptyBools = "bools";
-inline constexpr std::string_view kEmptyStrings = "strings";
-inline constexpr std::string_view kEmptyScalars = "scalars";
+template <class T>
+inline constexpr std::string_view kEmptyList = "";
+template <>
+inline constexpr std::string_view kEmptyList<double> = "floats";
+template <>
+inline constexpr std::string_view kEmptyList<bool> = "bools";
+template <>
+inline constexpr std::string_view kEmptyList<std::string> = "strings";
+template <>
+inline constexpr std::string_view kEmptyList<attr::Scalar> = "scalars";
 
 constexpr bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

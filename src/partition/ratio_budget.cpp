@@ -111,18 +111,12 @@ class RatioChoice {
       const bool is_banned = !solution.bans()[step].empty() && may_lift_ban(steps_, options, step);
       if (is_banned && steps_[step].distance < kNeverRead) steps_of_items_.push_back(step);
     }
-    std::ranges::stable_sort(steps_of_items_,
-                             [&](int32_t a, int32_t b) { return bytes_made(a) > bytes_made(b); });
+    std::ranges::stable_sort(steps_of_items_, [&](int32_t a, int32_t b) {
+      return steps_.bytes_made(a) > steps_.bytes_made(b);
+    });
     for (const int32_t step : steps_of_items_)
-      items_.items.push_back({bytes_made(step), time(step)});
+      items_.items.push_back({steps_.bytes_made(step), time(step)});
     items_.range = range_;
-  }
-
-  int64_t bytes_made(int32_t step) const {
-    int64_t sum = 0;
-    for (const ValueId id : steps_.node(step)->outputs)
-      sum += id == kNoValue ? 0 : steps_.bytes(id);
-    return sum;
   }
 
   double time(int32_t step) const {

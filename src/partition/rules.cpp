@@ -23,8 +23,16 @@ constexpr int32_t kMostSteps = 100;
 using Steps = const StepGraph&;
 using Options = const MinCutOptions&;
 
-bool always(Options) { return true; }
-bool unless_aggressive(Options options) { return !options.aggressive_recomputation; }
+/// Turns a rule on: an option, or always; possibly not with aggressive recomputation.
+struct Switch {
+  bool MinCutOptions::*option = nullptr;
+  bool unless_aggressive = false;
+
+  bool is_on(Options options) const {
+    return (!option || options.*option) && !(unless_aggressive && options.aggressive_recomputation);
+  }
+};
+constexpr Switch kAlways;
 
 // --- what a step is -----------------------------------------------------------------------------
 
@@ -69,11 +77,9 @@ bool is_materialized_in_backward(Steps steps, int32_t step) {
 
 bool is_much_smaller_than_inputs(Steps steps, int32_t step) {
   const Node& node = *steps.node(step);
-  int64_t made = 0;
   int64_t read = 0;
-  for (const ValueId id : node.outputs) made += id == kNoValue ? 0 : steps.bytes(id);
   for (const ValueId id : node.inputs) read += steps.bytes(id);
-  return made * kMuchSmaller < read;
+  return steps.bytes_made(step) * kMuchSmaller < read;
 }
 
 /// Materialised in the forward, saved or not.
@@ -99,80 +105,75 @@ bool leaves_checkpoint(Steps steps, Options, int32_t step) {
 
 /// A draw whose result is smaller than the generator state that repeating it requires.
 bool is_smaller_than_state(Steps steps, Options, int32_t step) {
-  const Node& node = *steps.node(step);
-  if (!node.op.traits().random) return false;
-  int64_t made = 0;
-  for (const ValueId id : node.outputs) made += id == kNoValue ? 0 : steps.bytes(id);
-  return made < kGeneratorStateBytes;
+  return steps.traits(step).random && steps.bytes_made(step) < kGeneratorStateBytes;
 }
 
 // --- bans of single steps -----------------------------------------------------------------------
 
 struct StepBan {
   std::string_view name;
-  bool (*is_on)(Options);
+  Switch on;
   bool (*applies)(Steps, Options, int32_t step);
   bool lifted_by_budget = false;
 };
 
 /// Recomputation would give other results or repeat an effect, or a checkpoint forbids it.
 constexpr StepBan kFirmBans[] = {
-    {"effect", always,
+    {"effect", kAlways,
      [](Steps steps, Options, int32_t step) {
        const Node& node = *steps.node(step);
        const OpTraits& traits = node.op.traits();
        return traits.effect || traits.mutates || (node.tokens > 0 && !node.replayable());
      }},
-    {"collective", always,
+    {"collective", kAlways,
      [](Steps steps, Options, int32_t step) { return steps.traits(step).collective; }},
-    {"nondeterministic", always,
+    {"nondeterministic", kAlways,
      [](Steps steps, Options, int32_t step) { return !steps.node(step)->repeatable(); }},
-    {"must_save", always,
+    {"must_save", kAlways,
      [](Steps steps, Options, int32_t step) {
        return steps.node(step)->recompute == Recompute::must_save;
      }},
-    {"prefer_save", always,
+    {"prefer_save", kAlways,
      [](Steps steps, Options, int32_t step) {
        return steps.node(step)->recompute == Recompute::prefer_save;
      },
      /*lifted_by_budget=*/true},
-    {"leaves_checkpoint", always, leaves_checkpoint},
+    {"leaves_checkpoint", kAlways, leaves_checkpoint},
 };
 
 /// Recomputation would cost time or memory. Only for nodes about which no checkpoint decides.
 constexpr StepBan kWeighedBans[] = {
-    {"unknown_operator", always,
+    {"unknown_operator", kAlways,
      [](Steps steps, Options, int32_t step) {
        return !steps.traits(step).known && !steps[step].recomputable;
      }},
-    {"random", [](Options options) { return options.ban_recompute_random; },
+    {"random",
+     {&MinCutOptions::ban_recompute_random},
      [](Steps steps, Options, int32_t step) { return steps.traits(step).random; },
      /*lifted_by_budget=*/true},
-    {"small_random", always, is_smaller_than_state},
-    {"compute_intensive", [](Options options) { return options.ban_recompute_compute_intensive; },
+    {"small_random", kAlways, is_smaller_than_state},
+    {"compute_intensive",
+     {&MinCutOptions::ban_recompute_compute_intensive},
      [](Steps steps, Options, int32_t step) { return steps.traits(step).compute_intensive; },
      /*lifted_by_budget=*/true},
     {"not_in_allowlist",
-     [](Options options) {
-       return options.ban_recompute_not_in_allowlist && unless_aggressive(options);
-     },
+     {&MinCutOptions::ban_recompute_not_in_allowlist, /*unless_aggressive=*/true},
      [](Steps steps, Options, int32_t step) { return !steps[step].recomputable; },
      /*lifted_by_budget=*/true},
     {"materialized_backward",
-     [](Options options) {
-       return options.ban_recompute_materialized_backward && unless_aggressive(options);
-     },
+     {&MinCutOptions::ban_recompute_materialized_backward, /*unless_aggressive=*/true},
      [](Steps steps, Options, int32_t step) { return is_materialized_in_backward(steps, step); },
      /*lifted_by_budget=*/true},
     // With checkpoints neither of the next two applies, as in AOTAutograd.
-    {"max_dist_from_bw", always,
+    {"max_dist_from_bw", kAlways,
      [](Steps steps, Options options, int32_t step) {
        // Beyond a thousand steps there is no ban, as in AOTAutograd.
        return !steps.tags().any() && steps[step].distance < 1000 &&
               steps[step].distance > options.max_dist_from_bw;
      },
      /*lifted_by_budget=*/true},
-    {"reductions", [](Options options) { return options.ban_recompute_reductions; },
+    {"reductions",
+     {&MinCutOptions::ban_recompute_reductions},
      [](Steps steps, Options, int32_t step) {
        return !steps.tags().any() && is_much_smaller_than_inputs(steps, step);
      },
@@ -192,7 +193,7 @@ std::string_view ban_of(Steps steps, Options options, int32_t step) {
   if (!steps.in_forward(step) || steps[step].picks || steps.is_view(step)) return "";
   const auto name_of = [&](std::span<const StepBan> bans) -> std::string_view {
     for (const StepBan& ban : bans) {
-      if (ban.is_on(options) && ban.applies(steps, options, step)) return ban.name;
+      if (ban.on.is_on(options) && ban.applies(steps, options, step)) return ban.name;
     }
     return "";
   };
@@ -259,20 +260,16 @@ void ban_long_fusible_chains(Steps steps, Options options, std::string_view name
 
 struct ForwardBan {
   std::string_view name;
-  bool (*is_on)(Options);
+  Switch on;
   void (*apply)(Steps, Options, std::string_view name, Bans&);
 };
 
 constexpr ForwardBan kForwardBans[] = {
     {"used_far_apart",
-     [](Options options) {
-       return options.ban_recompute_used_far_apart && unless_aggressive(options);
-     },
+     {&MinCutOptions::ban_recompute_used_far_apart, /*unless_aggressive=*/true},
      ban_used_far_apart},
     {"long_fusible_chains",
-     [](Options options) {
-       return options.ban_recompute_long_fusible_chains && unless_aggressive(options);
-     },
+     {&MinCutOptions::ban_recompute_long_fusible_chains, /*unless_aggressive=*/true},
      ban_long_fusible_chains},
 };
 
@@ -339,7 +336,7 @@ Bans ban_recomputation(const StepGraph& steps, const MinCutOptions& options) {
   Bans bans(steps.size());
   for (int32_t step = 0; step < steps.size(); ++step) bans[step] = ban_of(steps, options, step);
   for (const ForwardBan& ban : kForwardBans) {
-    if (ban.is_on(options)) ban.apply(steps, options, ban.name, bans);
+    if (ban.on.is_on(options)) ban.apply(steps, options, ban.name, bans);
   }
   return bans;
 }
@@ -348,7 +345,7 @@ bool may_lift_ban(const StepGraph& steps, const MinCutOptions& options, int32_t 
   if (!steps.in_forward(step) || steps.input(step)) return false;
   const auto is_held = [&](std::span<const StepBan> bans) {
     return std::ranges::any_of(bans, [&](const StepBan& ban) {
-      return !ban.lifted_by_budget && ban.is_on(options) && ban.applies(steps, options, step);
+      return !ban.lifted_by_budget && ban.on.is_on(options) && ban.applies(steps, options, step);
     });
   };
   return !is_held(kFirmBans) && !is_held(kWeighedBans);

@@ -166,6 +166,12 @@ int64_t StepGraph::bytes(ValueId id) const {
   return numel(value.meta).evaluate(symbols_) * byte_size(value.meta.dtype);
 }
 
+int64_t StepGraph::bytes_made(int32_t step) const {
+  int64_t sum = 0;
+  for (const ValueId id : node(step)->outputs) sum += id == kNoValue ? 0 : bytes(id);
+  return sum;
+}
+
 int64_t StepGraph::storage_bytes(ValueId id) const {
   const Value& value = graph_.value(id);
   if (value.kind != ValueKind::tensor) return 0;

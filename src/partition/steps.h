@@ -80,6 +80,8 @@ class StepGraph {
 
   /// Bytes of the elements of a tensor value; 0 for other values.
   int64_t bytes(ValueId id) const;
+  /// Bytes of all tensors that the node of a step returns.
+  int64_t bytes_made(int32_t step) const;
   /// Bytes of the storage of a tensor value; 0 for other values.
   int64_t storage_bytes(ValueId id) const;
 
