@@ -97,10 +97,10 @@ void add_neighbours(BudgetReport& report, const std::vector<PlanPoint>& points) 
   // Points are sorted by falling peak, and thus by growing time.
   for (const PlanPoint& point : points) {
     if (point.peak > report.peak && point.extra < report.extra) {
-      report.faster = BudgetPoint{point.peak, point.extra};
+      report.faster = ParetoPoint{point.peak, point.extra};
     }
     if (point.peak < report.peak && !report.smaller) {
-      report.smaller = BudgetPoint{point.peak, point.extra};
+      report.smaller = ParetoPoint{point.peak, point.extra};
     }
   }
 }
@@ -242,7 +242,7 @@ std::string in_words(const BudgetReport& report) {
   return text;
 }
 
-nlohmann::json json_of(const std::optional<BudgetPoint>& point) {
+nlohmann::json json_of(const std::optional<ParetoPoint>& point) {
   if (!point) return nullptr;
   return {{"peak_bytes", point->peak}, {"recompute_us", microseconds(point->extra)}};
 }

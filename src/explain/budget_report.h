@@ -13,6 +13,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "explain/pareto.h"
 #include "partition/budget/planner.h"
 
 namespace antegrad {
@@ -45,11 +46,6 @@ struct BudgetRule {
 };
 
 /// A plan on the frontier.
-struct BudgetPoint {
-  int64_t peak = 0;
-  int64_t extra = 0;  ///< picoseconds of recomputation
-};
-
 struct BudgetReport {
   std::string name;  ///< of the graph
   std::string how;   ///< of the search, for the title: "quick search, times of a gpu"; may be empty
@@ -64,8 +60,8 @@ struct BudgetReport {
   int64_t measured = 0;               ///< plans
   std::vector<BudgetValue> values;    ///< the largest first
   std::vector<BudgetRule> rules;      ///< in the order in which they occur among the values
-  std::optional<BudgetPoint> faster;  ///< the next plan that takes less time and more memory
-  std::optional<BudgetPoint> smaller;  ///< the next plan that takes less memory and more time
+  std::optional<ParetoPoint> faster;  ///< the next plan that takes less time and more memory
+  std::optional<ParetoPoint> smaller;  ///< the next plan that takes less memory and more time
 };
 
 /// The report on a plan of this planner. `budget`: the budget it was chosen for.

@@ -76,15 +76,11 @@ json json_of(const PartitionRecord& record) {
   object.update(json(choice.measured));
   if (!choice.packings.entries.empty()) {
     object["packings"] = json_of(choice.packings);
-    object["packed"] = json::array();
-    for (const auto& [value, way] : record.packed) object["packed"].push_back({value, way});
+    object["packed"] = record.packed;
   }
   object["simplify"] = choice.simplify;
   object["saved"] = record.saved;
-  object["recomputed"] = json::array();
-  for (const auto& [value, count] : record.recomputed) {
-    object["recomputed"].push_back({value, count});
-  }
+  object["recomputed"] = record.recomputed;
   object["peak_bytes"] = record.peak;
   return object;
 }
@@ -148,9 +144,7 @@ PartitionRecord parse_record(std::string_view text) {
     choice.simplify = object.at("simplify").get<bool>();
     record.saved = object.at("saved").get<std::vector<ValueId>>();
     std::sort(record.saved.begin(), record.saved.end());
-    for (const json& pair : object.at("recomputed")) {
-      record.recomputed[pair.at(0).get<ValueId>()] = pair.at(1).get<int64_t>();
-    }
+    object.at("recomputed").get_to(record.recomputed);
     record.peak = object.at("peak_bytes").get<int64_t>();
     for (const char* field : kFields) object.erase(field);
     record.more = std::move(object);

@@ -18,10 +18,8 @@ namespace antegrad {
 namespace {
 
 int64_t owned_bytes(const Graph& graph, ValueId id, const ByteRules& rules) {
-  if (id == kNoValue) return 0;
-  const Value& value = graph.value(id);
-  const bool owns = value.kind == ValueKind::tensor && graph.owns_storage(id);
-  return owns ? storage_bytes(value.meta, rules) : 0;
+  const bool owns = graph.is_tensor(id) && graph.owns_storage(id);
+  return owns ? storage_bytes(graph.value(id).meta, rules) : 0;
 }
 
 /// Bytes that a saved slot takes.

@@ -64,6 +64,12 @@ IdMap<ValueId, int32_t> last_uses(const Graph& graph, Uses uses) {
                                  [](ValueId id) { return id; });
 }
 
+void mark_storage(const Graph& graph, ValueId id, IdMap<StorageId, bool>& marks) {
+  if (id == kNoValue) return;
+  const StorageId storage = graph.value(id).storage;
+  if (storage.valid()) marks[storage] = true;
+}
+
 IdMap<StorageId, int32_t> last_storage_uses(const Graph& graph, Uses uses) {
   return last_positions<StorageId>(graph, uses, /*making_counts=*/true,
                                    [&](ValueId id) { return graph.value(id).storage; });

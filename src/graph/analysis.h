@@ -65,6 +65,9 @@ IdMap<ValueId, int32_t> last_uses(const Graph& graph, Uses uses);
 /// if that is later; -1 for unused inputs.
 IdMap<StorageId, int32_t> last_storage_uses(const Graph& graph, Uses uses);
 
+/// Marks the storage of a value, if it has one.
+void mark_storage(const Graph& graph, ValueId id, IdMap<StorageId, bool>& marks);
+
 // --- reachability -------------------------------------------------------------------------------
 
 /// Whether any of these values is marked. kNoValue is not.

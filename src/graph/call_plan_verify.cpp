@@ -12,10 +12,6 @@ namespace {
 
 using Form = SavedSlot::Form;
 
-[[noreturn]] void fail_plan(std::string_view rule, const std::string& what) {
-  throw InternalError("the call plan breaks the rule that " + std::string(rule) + ": " + what);
-}
-
 template <class T>
 bool is_index(int32_t index, const std::vector<T>& of) {
   return index >= 0 && std::cmp_less(index, of.size());
@@ -41,7 +37,8 @@ class PlanVerifier {
 
  private:
   void require(bool holds, std::string_view rule, const std::string& what) const {
-    if (!holds) fail_plan(rule, what);
+    if (holds) return;
+    throw InternalError("the call plan breaks the rule that " + std::string(rule) + ": " + what);
   }
   static std::string value_name(ValueId id) { return "%" + to_string(id); }
   bool is_primal(int32_t input) const {

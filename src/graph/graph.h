@@ -249,6 +249,10 @@ struct Graph {
     const StorageId storage = value(id).storage;
     return storage.valid() ? ValueId(storage) : id;
   }
+  /// A graph without values and nodes that has the same symbols, generators, objects and blocks.
+  Graph skeleton(std::string new_name) const {
+    return {std::move(new_name), symbols, generators, opaque_names, blocks, {}, {}, {}, {}};
+  }
 };
 
 /// Bytes of the state of a generator on the CPU, which is the largest one.

@@ -94,8 +94,7 @@ class GraphParser {
   // --- values -----------------------------------------------------------------------------------
 
   ValueId parse_id() {
-    cursor_.peek();
-    const size_t start = cursor_.position();
+    const size_t start = cursor_.next_position();
     cursor_.expect("%");
     const auto id = ValueId::from(cursor_.number<int32_t>("the number of a value"));
     if (!id.valid() || id >= text::kMaxValueId) {
@@ -107,8 +106,7 @@ class GraphParser {
 
   /// A value defined elsewhere; checked at the end.
   ValueId parse_mention() {
-    cursor_.peek();
-    const size_t start = cursor_.position();
+    const size_t start = cursor_.next_position();
     const ValueId id = parse_id();
     mentions_.push_back({id, start});
     return id;
@@ -175,8 +173,7 @@ class GraphParser {
 
   /// "%3: f32[8] &1 ~0"
   ValueId parse_definition() {
-    cursor_.peek();
-    const size_t start = cursor_.position();
+    const size_t start = cursor_.next_position();
     const ValueId id = parse_id();
     if (!defined_.contains(id)) {
       graph_.values.resize(id.index() + 1);
@@ -214,8 +211,7 @@ class GraphParser {
 
   template <class Enum, size_t N>
   Enum parse_kind(const std::array<std::string_view, N>& table, std::string_view expected) {
-    cursor_.peek();
-    const size_t start = cursor_.position();
+    const size_t start = cursor_.next_position();
     const std::string_view word = cursor_.word(expected);
     if (const auto kind = text::from_word<Enum>(table, word)) return *kind;
     cursor_.fail_at(start, expected, fmt::format("\"{}\"", word));
@@ -315,8 +311,7 @@ class GraphParser {
   }
 
   void parse_call(Node& node) {
-    cursor_.peek();
-    const size_t start = cursor_.position();
+    const size_t start = cursor_.next_position();
     const std::string_view name = cursor_.word("an operator such as aten::add.Tensor");
     try {
       node.op = Op::intern(name);

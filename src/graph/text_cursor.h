@@ -56,6 +56,8 @@ class TextCursor {
   std::string_view rest();
 
   size_t position() const { return text_.size() - rest_.size(); }
+  /// The position after spaces.
+  size_t next_position() { return rest(), position(); }
   [[noreturn]] void fail(std::string_view expected);
   [[noreturn]] void fail_at(size_t position, std::string_view expected, std::string_view found);
 

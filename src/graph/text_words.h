@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "graph/graph.h"
@@ -20,30 +21,24 @@ inline constexpr int kVersion = 1;
 inline constexpr ValueId kMaxValueId = 1 << 20;
 
 // Each table is indexed by its enum.
-inline constexpr std::array<std::string_view, 4> kValueKinds = {"", "int", "float", "token"};
-inline constexpr std::array<std::string_view, 2> kPhases = {"forward", "backward"};
-inline constexpr std::array<std::string_view, 5> kRecompute = {
-    "", "must_save", "prefer_save", "prefer_recompute", "must_recompute"};
-inline constexpr std::array<std::string_view, 5> kInputKinds = {"primal", "tangent", "saved",
-                                                                "generator", "effect"};
-inline constexpr std::array<std::string_view, 7> kSourceKinds = {
-    "argument", "parameter", "buffer", "gradient_of", "anonymous", "constant", "sourceless"};
-inline constexpr std::array<std::string_view, 3> kSourceVias = {"", "base", "span"};
-inline constexpr std::array<std::string_view, 7> kOutputKinds = {
-    "result", "base", "mutated", "generator", "effect", "saved", "gradient"};
-inline constexpr std::array<std::string_view, 11> kAliasKinds = {"unaliased",
-                                                                 "is_input",
-                                                                 "view_of_input",
-                                                                 "no_grad_view_of_input",
-                                                                 "detached_from_input",
-                                                                 "data_of_input",
-                                                                 "same_as_output",
-                                                                 "view_of_output",
-                                                                 "no_grad_view_of_output",
-                                                                 "detached_from_output",
-                                                                 "data_of_output"};
+inline constexpr auto kValueKinds = std::to_array<std::string_view>({"", "int", "float", "token"});
+inline constexpr auto kPhases = std::to_array<std::string_view>({"forward", "backward"});
+inline constexpr auto kRecompute = std::to_array<std::string_view>(
+    {"", "must_save", "prefer_save", "prefer_recompute", "must_recompute"});
+inline constexpr auto kInputKinds =
+    std::to_array<std::string_view>({"primal", "tangent", "saved", "generator", "effect"});
+inline constexpr auto kSourceKinds = std::to_array<std::string_view>(
+    {"argument", "parameter", "buffer", "gradient_of", "anonymous", "constant", "sourceless"});
+inline constexpr auto kSourceVias = std::to_array<std::string_view>({"", "base", "span"});
+inline constexpr auto kOutputKinds = std::to_array<std::string_view>(
+    {"result", "base", "mutated", "generator", "effect", "saved", "gradient"});
+inline constexpr auto kAliasKinds = std::to_array<std::string_view>(
+    {"unaliased", "is_input", "view_of_input", "no_grad_view_of_input", "detached_from_input",
+     "data_of_input", "same_as_output", "view_of_output", "no_grad_view_of_output",
+     "detached_from_output", "data_of_output"});
 
-inline constexpr std::array<std::string_view, 3> kOwnViews = {"", "in_function", "without_grad"};
+inline constexpr auto kOwnViews =
+    std::to_array<std::string_view>({"", "in_function", "without_grad"});
 
 template <class Enum, size_t N>
 constexpr std::string_view word(const std::array<std::string_view, N>& table, Enum value) {

@@ -52,7 +52,7 @@ class Simulation {
   int64_t live_ = 0;
 };
 
-void mark_storage(const Graph& graph, ValueId id, IdMap<StorageId, bool>& storages) {
+void mark_tensor(const Graph& graph, ValueId id, IdMap<StorageId, bool>& storages) {
   if (graph.is_tensor(id)) storages[graph.value(id).storage] = true;
 }
 
@@ -94,9 +94,9 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   IdMap<StorageId, bool> of_caller = inputs_of(forward, InputKind::primal);
   IdMap<StorageId, bool> saved(forward.values.size(), false);
   for (size_t i = 0; i < plan.handed_out.size(); ++i) {
-    mark_storage(forward, forward.outputs[i].value, of_caller);
+    mark_tensor(forward, forward.outputs[i].value, of_caller);
   }
-  for (const SavedSlot& slot : plan.saved) mark_storage(forward, slot.value, saved);
+  for (const SavedSlot& slot : plan.saved) mark_tensor(forward, slot.value, saved);
   std::vector<StorageLife> forward_lives = liveness(forward, rules);
   for (StorageLife state : states_of(forward, forward.outputs, OutputKind::saved, rules)) {
     state.first = state.last;  // allocated when the draw begins
@@ -122,9 +122,8 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   }
   const IdMap<StorageId, bool> tangents = inputs_of(backward, InputKind::tangent);
   std::vector<StorageLife> backward_lives = liveness(backward, rules);
-  for (const StorageLife& state : states_of(backward, backward.inputs, InputKind::saved, rules)) {
-    backward_lives.push_back(state);
-  }
+  const auto states = states_of(backward, backward.inputs, InputKind::saved, rules);
+  backward_lives.insert(backward_lives.end(), states.begin(), states.end());
   for (const StorageLife& life : backward_lives) {
     if (tangents[life.storage]) simulation.allocate(life.bytes);
   }

@@ -6,6 +6,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/analysis.h"
 #include "partition/max_flow.h"
 
 namespace antegrad {
@@ -98,9 +99,7 @@ class SavedBytes {
     for (const Input& input : steps.graph().inputs)
       held_[StorageId(input.value)] = !input.mutates_data;
     for (const Output& output : steps.graph().outputs) {
-      if (!handed_out(output.kind) || output.value == kNoValue) continue;
-      const StorageId storage = steps.graph().value(output.value).storage;
-      if (storage.valid()) held_[storage] = true;
+      if (handed_out(output.kind)) mark_storage(steps.graph(), output.value, held_);
     }
   }
 

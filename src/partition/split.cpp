@@ -31,9 +31,9 @@ class Splitter {
 
   Partition split() {
     Partition partition;
-    partition.forward = skeleton(".forward");
+    partition.forward = joint_.skeleton(joint_.name + ".forward");
     partition.forward.values = joint_.values;
-    partition.backward = skeleton(".backward");
+    partition.backward = joint_.skeleton(joint_.name + ".backward");
     emit_backward_nodes(partition.backward);
     emit_forward(partition.forward);
     emit_backward_interface(partition.backward);
@@ -43,16 +43,6 @@ class Splitter {
 
  private:
   bool is_token(ValueId id) const { return joint_.value(id).kind == ValueKind::token; }
-
-  Graph skeleton(const char* suffix) const {
-    Graph graph;
-    graph.name = joint_.name + suffix;
-    graph.symbols = joint_.symbols;
-    graph.generators = joint_.generators;
-    graph.opaque_names = joint_.opaque_names;
-    graph.blocks = joint_.blocks;
-    return graph;
-  }
 
   void emit_forward(Graph& forward) {
     for (size_t i = 0; i < joint_.nodes.size(); ++i) {
@@ -251,11 +241,7 @@ class Splitter {
 /// Without gradients, the whole graph is the forward.
 Partition inference(Graph joint) {
   Partition partition;
-  partition.backward.name = joint.name + ".backward";
-  partition.backward.symbols = joint.symbols;
-  partition.backward.generators = joint.generators;
-  partition.backward.opaque_names = joint.opaque_names;
-  partition.backward.blocks = joint.blocks;
+  partition.backward = joint.skeleton(joint.name + ".backward");
   partition.forward = std::move(joint);
   partition.forward.name += ".forward";
   std::erase_if(partition.forward.inputs,

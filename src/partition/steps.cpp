@@ -64,8 +64,7 @@ void StepGraph::make_steps() {
 
 void StepGraph::classify(const std::optional<std::vector<std::string>>& recomputable_ops) {
   const auto is_named = [&](const std::string& name) {
-    return std::find(recomputable_ops->begin(), recomputable_ops->end(), name) !=
-           recomputable_ops->end();
+    return std::ranges::find(*recomputable_ops, name) != recomputable_ops->end();
   };
   for (Step& step : steps_) {
     if (step.node < 0) continue;

@@ -38,11 +38,8 @@ JointPass find_custom_pass(const std::string& name) {
 
 /// The graph without its nodes: the part that a pass must not change.
 Graph border_of(const Graph& graph) {
-  Graph border;
-  border.name = graph.name;
-  border.symbols = graph.symbols;
-  border.generators = graph.generators;
-  border.opaque_names = graph.opaque_names;
+  Graph border = graph.skeleton(graph.name);
+  border.blocks.clear();  // of nodes
   const auto keep = [&](ValueId& id) {
     if (id == kNoValue) return;
     id = border.values.add(graph.value(id));

@@ -33,14 +33,11 @@ class NoOps {
 
   void run() {
     for (const Node& node : graph_.nodes) {
-      if (node.op.traits().mutates && !node.inputs.empty()) mark_written(node.inputs[0]);
-    }
-    for (const Node& node : graph_.nodes) {
-      if (node.phase == Phase::forward) continue;
-      for (const ValueId input : node.inputs) {
-        const StorageId storage = graph_.value(input).storage;
-        if (storage.valid()) read_by_backward_[storage] = true;
+      if (node.op.traits().mutates && !node.inputs.empty()) {
+        mark_storage(graph_, node.inputs[0], written_);
       }
+      if (node.phase == Phase::forward) continue;
+      for (const ValueId id : node.inputs) mark_storage(graph_, id, read_by_backward_);
     }
     for (const Input& input : graph_.inputs) {
       if (input.kind == InputKind::primal) primal_[StorageId(input.value)] = true;
@@ -51,11 +48,6 @@ class NoOps {
   }
 
  private:
-  void mark_written(ValueId id) {
-    const StorageId storage = graph_.value(id).storage;
-    if (storage.valid()) written_[storage] = true;
-  }
-
   void visit(size_t i) {
     Node& node = graph_.nodes[i];
     replacer_.update_inputs(node);
@@ -74,18 +66,15 @@ class NoOps {
       return;
     }
     if (candidate) skip_middle_view(node);
-    for (const ValueId output : node.outputs) {
-      if (output != kNoValue) remember(output);
-    }
+    for (const ValueId output : node.outputs) remember(output);
   }
 
   // --- views ------------------------------------------------------------------------------------
 
   /// Records a value, so that later views that show the same elements can be replaced by it.
   void remember(ValueId id) {
-    const Value& value = graph_.value(id);
-    if (value.kind != ValueKind::tensor || reinterpreted_[id]) return;
-    shown_.emplace(hash_of(value.meta, replacer_.storage(id)), id);
+    if (!graph_.is_tensor(id) || reinterpreted_[id]) return;
+    shown_.emplace(hash_of(graph_.value(id).meta, replacer_.storage(id)), id);
   }
 
   ValueId shown_before(ValueId id, Phase phase) const {

@@ -36,7 +36,7 @@ class Reinplacer {
       if (may_write(node, static_cast<int32_t>(i))) {
         write(node);
       } else {
-        note_definitions(node);
+        for (const ValueId output : node.outputs) note_memory(output);
       }
     }
     if (!changed_) return;
@@ -54,15 +54,9 @@ class Reinplacer {
     return storage.valid() ? root_[storage] : storage;
   }
 
-  void note_definitions(const Node& node) {
-    for (const ValueId output : node.outputs) {
-      if (output != kNoValue) note_memory(output);
-    }
-  }
-
   void note_memory(ValueId id) {
+    if (!graph_.is_tensor(id) || !graph_.owns_storage(id)) return;
     const Value& value = graph_.value(id);
-    if (value.kind != ValueKind::tensor || !graph_.owns_storage(id)) return;
     if (fills_its_span(value.meta)) root_holder_[value.storage] = id;
   }
 

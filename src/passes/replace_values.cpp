@@ -14,11 +14,7 @@ ValueReplacer::ValueReplacer(Graph& graph)
       held_(graph.values.size(), false) {
   std::iota(value_.begin(), value_.end(), ValueId(0));
   std::iota(storage_.begin(), storage_.end(), StorageId(0));
-  for (const Output& output : graph.outputs) {
-    if (output.value == kNoValue) continue;
-    const StorageId storage = graph.value(output.value).storage;
-    if (storage.valid()) held_[storage] = true;
-  }
+  for (const Output& output : graph.outputs) mark_storage(graph, output.value, held_);
 }
 
 StorageId ValueReplacer::storage(ValueId value) const {

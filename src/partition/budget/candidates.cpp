@@ -14,20 +14,19 @@ Candidates::Candidates(const Problem& problem) {
   for (size_t v = 0; v < problem.values.size(); ++v) {
     if (problem.values[v].gradient) matters[v] = true;
   }
-  std::vector<std::vector<int32_t>> crossing(problem.forward_count);
+  Rows crossed;  // by value: positions of the forward
   for (int32_t v = 0; v < static_cast<int32_t>(problem.values.size()); ++v) {
-    if (!matters[v] || !problem.is_choice(v)) continue;
-    values_.push_back(v);
-    int32_t last = -1;
-    for (const int32_t reader : problem.readers[v]) {
-      if (reader < problem.forward_count) last = std::max(last, reader);
+    if (matters[v] && problem.is_choice(v)) {
+      values_.push_back(v);
+      int32_t last = -1;
+      for (const int32_t reader : problem.readers[v]) {
+        if (reader < problem.forward_count) last = std::max(last, reader);
+      }
+      for (int32_t p = problem.value(v).maker; p < last; ++p) crossed.add(p);
     }
-    for (int32_t p = problem.value(v).maker; p < last; ++p) crossing[p].push_back(v);
+    crossed.end_row();
   }
-  for (const auto& row : crossing) {
-    for (const int32_t value : row) crossing_.add(value);
-    crossing_.end_row();
-  }
+  crossing_ = crossed.transposed(problem.forward_count);
 }
 
 }  // namespace antegrad::budget

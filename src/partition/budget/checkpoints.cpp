@@ -10,13 +10,10 @@ namespace {
 class Places {
  public:
   Places(const Problem& problem, const Candidates& candidates, Crossing crossing)
-      : problem_(problem), candidates_(candidates), crossing_(crossing) {
-    int64_t time = 0;
-    for (int32_t p = 0; p < problem.forward_count; ++p) {
-      time += problem.operation(p).time;
-      until_.push_back(time);
-    }
-  }
+      : problem_(problem),
+        candidates_(candidates),
+        crossing_(crossing),
+        until_(problem.forward_times()) {}
 
   /// The values kept with this number of segments.
   std::vector<int32_t> kept(int32_t segments) const {
@@ -69,7 +66,7 @@ class Places {
   const Problem& problem_;
   const Candidates& candidates_;
   Crossing crossing_;
-  std::vector<int64_t> until_;  // cumulative time of the forward
+  std::vector<int64_t> until_;  // Problem::forward_times()
 };
 
 }  // namespace

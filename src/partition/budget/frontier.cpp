@@ -207,21 +207,16 @@ class Builder {
   /// each rung.
   void climb_down(Search& search) {
     search.start(eager_, frontier_.eager_peak);
-    Plan plan = eager_;
-    for (const int64_t rung : ladder_) {
-      if (search.is_spent()) return;
-      tell();
-      search.start(plan, rung);
-      if (!search.descend(recipe_->descent_limit)) break;
-      plan = simulator_.plan();
-      search.use_room(recipe_->descent_limit);
-    }
-    for (const int64_t rung : ladder_) {
-      if (search.is_spent()) return;
-      tell();
-      search.start(eager_, rung);
-      if (!search.descend(recipe_->descent_limit)) break;
-      search.use_room(recipe_->descent_limit);
+    for (const bool continues : {true, false}) {
+      Plan plan = eager_;
+      for (const int64_t rung : ladder_) {
+        if (search.is_spent()) return;
+        tell();
+        search.start(plan, rung);
+        if (!search.descend(recipe_->descent_limit)) break;
+        if (continues) plan = simulator_.plan();
+        search.use_room(recipe_->descent_limit);
+      }
     }
     for (const int64_t rung : ladder_) improve(search, rung);
   }

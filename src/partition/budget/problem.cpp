@@ -59,8 +59,7 @@ class Maker {
   }
 
   int64_t bytes(ValueId id) const {
-    const antegrad::Value& value = joint_.value(id);
-    return value.kind == ValueKind::tensor ? storage_bytes(value.meta, rules_) : 0;
+    return joint_.is_tensor(id) ? storage_bytes(joint_.value(id).meta, rules_) : 0;
   }
 
   using Value = antegrad::Value;
@@ -231,6 +230,14 @@ bool Problem::is_read_in_backward(int32_t index) const {
 
 bool Problem::is_needed_in_backward(int32_t index) const {
   return value(index).gradient || is_read_in_backward(index);
+}
+
+std::vector<int64_t> Problem::forward_times() const {
+  std::vector<int64_t> times;
+  for (int32_t o = 0; o < forward_count; ++o) {
+    times.push_back(operation(o).time + (o == 0 ? 0 : times.back()));
+  }
+  return times;
 }
 
 Problem make_problem(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,

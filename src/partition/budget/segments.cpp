@@ -34,12 +34,8 @@ class Composer {
       : simulator_(simulator),
         problem_(simulator.problem()),
         candidates_(candidates),
-        limits_(limits) {
-    int64_t time = 0;
-    for (int32_t p = 0; p < problem_.forward_count; ++p) {
-      time += problem_.operation(p).time;
-      until_.push_back(time);
-    }
+        limits_(limits),
+        until_(problem_.forward_times()) {
     choose_plans(family);
     choose_cut_points();
     simulate_segments();
@@ -203,7 +199,7 @@ class Composer {
   const Problem& problem_;
   const Candidates& candidates_;
   SegmentLimits limits_;
-  std::vector<int64_t> until_;  // cumulative time of the forward
+  std::vector<int64_t> until_;  // Problem::forward_times()
   Plan eager_;                  // saves everything that the backward reads
   std::vector<Plan> family_;
   std::vector<int32_t> points_;  // positions in the forward, from -1 to the last
