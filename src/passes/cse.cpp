@@ -1,5 +1,6 @@
 #include "passes/cse.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "graph/hash_bits.h"
