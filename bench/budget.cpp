@@ -172,22 +172,22 @@ class BudgetBench {
 
   /// Compares each of AOTAutograd's budgets with our fastest point that uses no more memory.
   void beside_reference() {
-    note(subject_.name + ": the reference's budgets");
+    note(subject_.name + ": AOTAutograd's budgets");
     std::vector<std::string> words = {std::to_string(bench_.quick() ? 5 : 21),
                                       std::to_string(subject_.peer_seconds)};
     words.insert(words.end(), subject_.peer_words.begin(), subject_.peer_words.end());
     const auto found = run_peer("budget.py", words);
     if (!found) return;
     if (const auto& missing = found->at("not_measured"); !missing.empty()) {
-      note(fmt::format("{}: the reference's budgets {} took too long", subject_.name,
-                       missing.dump()));
+      note(
+          fmt::format("{}: AOTAutograd's budgets {} took too long", subject_.name, missing.dump()));
     }
     for (const auto& theirs : found->at("points")) {
       const auto budget = theirs.at("budget").get<double>();
       const auto peak = theirs.at("peak_mib").get<double>();
       const auto* ours = fastest_within(peak);
       if (ours == nullptr) {
-        note(fmt::format("{}: the reference's budget {} takes {:.1f} MiB, less than any of ours",
+        note(fmt::format("{}: AOTAutograd's budget {} takes {:.1f} MiB, less than any of ours",
                          subject_.name, budget, peak));
         continue;
       }

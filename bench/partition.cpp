@@ -91,7 +91,7 @@ void measure_budget(Bench& bench, const std::string& name, const Graph& joint, i
 void run(Bench& bench) {
   const auto gpt = [&](const char* name, const examples::GptConfig& config, int rounds,
                        double limit) {
-    note(std::string(name) + ": the reference's partitioner");
+    note(std::string(name) + ": AOTAutograd's partitioner");
     const auto theirs = run_peer("partition.py", peer_arguments(config));
     const Graph joint = run_joint_passes(capture_gpt(config).captured.joint, {});
     measure(bench, name, joint, bench.rounds(rounds), limit, theirs);

@@ -92,7 +92,7 @@ int main() {
       {"compiled, with checkpoints that keep matrix products",
        run_compiled(blocks, loss_with_policy(blocks), x)},
   };
-  std::cout << "Peak of a step, gradients equal to the bit:\n";
+  std::cout << "Peak of a step; gradients are equal bit for bit:\n";
   for (const auto& [name, step] : steps) {
     for (size_t i = 0; i < plain.gradients.size(); ++i) {
       if (torch::equal(plain.gradients[i], step.gradients[i])) continue;

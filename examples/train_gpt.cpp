@@ -125,7 +125,8 @@ Comparison compare(const TrainingRun& eager, const TrainingRun& compiled) {
 std::string verdict_on(const Runs& runs, const Comparison& compiled, const Comparison& budgeted) {
   if (compiled.equal() && budgeted.equal()) {
     return fmt::format(
-        "Equal to the bit, eager, compiled and compiled within {}: every loss, all parameters, the "
+        "Equal bit for bit, eager, compiled and compiled within {}: all losses, all parameters, "
+        "the "
         "generator's state.\n",
         budget_text(runs));
   }

@@ -131,10 +131,10 @@ def report_of(eager, compiled):
     ]
     lines = [f"{name:<16}{a:>14}{b:>14}" for name, a, b in rows]
     lines += ["", f"parameters that differ: {differing} of {len(list(eager.model.parameters()))}",
-              f"graphs of Dynamo's: {len(reports)}; calls that ran eagerly: {eager_calls}"]
-    lines += [f"our part of the first call: {sum(p.capture_ms + p.compile_ms for r in reports for p in r.programs):.0f} ms"]
-    lines += ["", "Equal to the bit: every loss, all parameters, the generator's state." if same and not eager_calls else
-              "DIFFERENT: the compiled run is not what eager does."]
+              f"Dynamo graphs: {len(reports)}; calls that ran eagerly: {eager_calls}"]
+    lines += [f"antegrad's part of the first call: {sum(p.capture_ms + p.compile_ms for r in reports for p in r.programs):.0f} ms"]
+    lines += ["", "Equal bit for bit: all losses, all parameters, the generator's state." if same and not eager_calls else
+              "DIFFERENT: the compiled run differs from eager."]
     return lines, same and not eager_calls
 
 

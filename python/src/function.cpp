@@ -37,7 +37,7 @@ Leaves leaves_of(const py::args& args, const py::kwargs& kwargs, Containers& see
 std::vector<HostValue> guarded(const py::object& state) {
   const auto fail = [](const std::string& found) {
     throw InputError(ErrorText{"numbers, strings and structures of these from a guard", found,
-                               "return what the function reads of it"});
+                               "return the parts of it that the function reads"});
   };
   Containers seen;
   Leaves leaves;

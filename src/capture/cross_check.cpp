@@ -73,7 +73,7 @@ void cross_check(CrossCheckShapes mode, const ops::OpEntry& entry, at::ArrayRef<
     throw ShapeMismatchError(
         entry.op.name(),
         {std::string(by_function ? "a shape function" : "a Meta kernel") +
-             " that describes what the kernel returns",
+             " that agrees with the kernel",
          text,
          std::string(by_function ? "report this as a bug" : "correct the Meta kernel") +
              ", or set cross_check_shapes to use_kernel"});

@@ -176,7 +176,7 @@ class Describer {
       return;
     if (target_of(output).requires_grad() == t.requires_grad()) return;
     throw CaptureError(
-        "", {"views that require grad when what they are views of does",
+        "", {"views with the requires_grad of their base",
              "a view whose base was detached, or that got requires_grad, after it was made",
              "detach() before making views, or return a clone()"});
   }

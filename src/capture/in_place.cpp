@@ -150,9 +150,9 @@ void refuse_overlap(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
                               read.storage_offset() == written.storage_offset();
       if (same_place || !share_elements(written, read)) continue;
       throw MutationError(entry.op.name(),
-                          {"arguments that share no element with the one that is written",
+                          {"arguments that share no element with the written one",
                            "one that shows some of the written elements, at " + call_site(),
-                           "pass a clone() of what is read"});
+                           "pass a clone() of the argument that is read"});
     }
   }
 }
@@ -177,7 +177,7 @@ void refuse_out_lists(const ops::OpEntry& entry) {
     throw CaptureError(entry.op.name(),
                        {"operators that return new tensors, or that write their arguments",
                         "one that writes an `out` that is a list, at " + call_site(),
-                        "use the form without `out`, and copy_() what it returns"});
+                        "use the form without `out`, and copy_() its results"});
   }
 }
 

@@ -50,8 +50,9 @@ Inferred infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args, c10::D
     return {std::move(specs), ShapeSource::real_kernel};
   } catch (c10::Error& error) {
     if (entry.custom) {
-      error.add_context("while antegrad ran " + entry.op.name() +
-                        " on zeros to learn what it returns; a Meta kernel makes that unnecessary");
+      error.add_context(
+          "while antegrad ran " + entry.op.name() +
+          " on zeros to find the metadata of its results; with a Meta kernel this is not needed");
     }
     throw;
   }

@@ -104,7 +104,7 @@ at::Tensor Tracer::lift_constant(const at::Tensor& tensor) {
   };
   if (!tensor.defined()) return tensor;
   if (tensor.key_set().has(c10::DispatchKey::Functionalize) || as_stand_in(tensor) != nullptr) {
-    refuse("a tensor that the callable computed", "use that tensor as it is");
+    refuse("a tensor that the callable computed", "use that tensor directly");
   }
   require_plain(tensor);
   if (tensor.requires_grad()) refuse("one that requires grad", "make it an argument of the call");

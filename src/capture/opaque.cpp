@@ -72,7 +72,7 @@ auto named(const std::string& name, const char* part, const Call& call) {
 [[noreturn]] void broken(const std::string& name, const std::string& expected,
                          const std::string& found) {
   throw InputError(ErrorText{expected + " from ag::opaque \"" + name + "\"", found,
-                             "see antegrad/inside.h for what its functions promise"});
+                             "see antegrad/inside.h for the requirements on its functions"});
 }
 
 Tensors compute(at::TensorList inputs, std::string name) {

@@ -169,7 +169,7 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
   if (phase == Phase::backward && at::GradMode::is_enabled()) {
     throw CaptureError(
         entry.op.name(),
-        {"a forward pass that is not computed again in the backward, or draws nothing then",
+        {"a forward pass that is not recomputed in the backward, or draws nothing there",
          "one that draws there: a checkpoint gives generators the state that they had, which a "
          "capture does not see",
          "draw outside of the checkpoint"});

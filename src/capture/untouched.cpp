@@ -28,7 +28,7 @@ bool grad_changed(const at::Tensor& before, const at::Tensor& now) {
 }
 
 [[noreturn]] void refuse_new_seed() {
-  throw CaptureError("manual_seed", {"a callable that leaves the seed as it is",
+  throw CaptureError("manual_seed", {"a callable that does not change the seed",
                                      "manual_seed() inside the compiled callable",
                                      "call it before the compiled callable"});
 }

@@ -36,7 +36,7 @@ void refuse_overlap(const ops::OpEntry& entry, const std::vector<c10::IValue>& a
         throw MutationError(entry.op.name(),
                             {"written arguments that share no memory with other arguments",
                              "one that is another view of the same memory, at " + call_site(),
-                             "pass one of the two, or a clone() of what is only read"});
+                             "pass one of the two, or a clone() of the one that is only read"});
       });
     }
   }

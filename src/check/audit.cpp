@@ -89,14 +89,14 @@ std::string difference(const guards::Origin& origin, const Leaves& arguments,
 }
 
 [[noreturn]] void fail(const std::string& name, int64_t call, const std::string& found) {
-  throw HostStateError(
-      ErrorText{fmt::format("the callable to do at call {} what the program of '{}' was captured "
-                            "from",
-                            call, name),
-                found,
-                "it reads host state that changes between calls: pass it as an argument (a number "
-                "as ag::dynamic(x) where its value may vary freely), or declare it with "
-                ".guard(fn); the program was dropped"});
+  throw HostStateError(ErrorText{
+      fmt::format("the callable to do the same at call {} as when the program of '{}' was "
+                  "captured",
+                  call, name),
+      found,
+      "it reads host state that changes between calls: pass it as an argument (a number "
+      "as ag::dynamic(x) where its value may vary freely), or declare it with "
+      ".guard(fn); the program was dropped"});
 }
 
 }  // namespace

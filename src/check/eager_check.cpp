@@ -88,11 +88,11 @@ void add_gradients(const std::vector<at::Tensor>& results, const std::vector<Nam
 }
 
 [[noreturn]] void fail(const std::string& name, const std::string& found) {
-  throw MismatchError(ErrorText{
-      "the program of '" + name + "' to do to the bit what the callable does eagerly", found,
-      "operators that are not deterministic differ by themselves (see "
-      "at::globalContext().setDeterministicAlgorithms); otherwise please report this "
-      "with the graph (Options::dump_dir)"});
+  throw MismatchError(
+      ErrorText{"the program of '" + name + "' to give the bits of the eager callable", found,
+                "operators that are not deterministic differ by themselves (see "
+                "at::globalContext().setDeterministicAlgorithms); otherwise please report this "
+                "with the graph (Options::dump_dir)"});
 }
 
 void compare(const std::string& name, const Observed& eager, const Observed& program) {

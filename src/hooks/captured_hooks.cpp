@@ -79,7 +79,7 @@ CapturedHooks capture_hooks(HookCaptures& hooks, const Partition& partition, Hoo
     auto tensor = hooks.on(value.meta);
     if (change_nothing(tensor)) {
       captured.not_hooked_texts.push_back(
-          fmt::format("%{}: {}: the hooks leave it as it is", saved.value, value_text(value)));
+          fmt::format("%{}: {}: the hooks do not change it", saved.value, value_text(value)));
       continue;
     }
     tensor.value = saved.value;

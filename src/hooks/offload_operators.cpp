@@ -80,7 +80,7 @@ const Offloaded& offloaded_of(const at::Tensor& handle) {
   throw HookError(ErrorText{
       "a handle that antegrad::offload returned",
       plain ? to_text(torch_compat::TensorMetadata::of(handle)) : "a tensor without memory",
-      "hand what the pack hook returned to the unpack hook as it is"});
+      "pass the result of the pack hook to the unpack hook unchanged"});
 }
 
 bool is_one_block(const at::Tensor& tensor) {

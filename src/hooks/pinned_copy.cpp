@@ -132,11 +132,11 @@ at::Tensor pinned(size_t bytes) {
     return at::empty({static_cast<int64_t>(bytes)},
                      at::TensorOptions().dtype(at::kByte).pinned_memory(true));
   } catch (const c10::Error& error) {
-    throw HookError(ErrorText{
-        std::to_string(bytes) + " bytes of pinned memory of the host for a saved tensor",
-        error.what_without_backtrace(),
-        "raise min_bytes of offload_to_host so that fewer tensors leave, or lower what is out at "
-        "once"});
+    throw HookError(
+        ErrorText{std::to_string(bytes) + " bytes of pinned memory of the host for a saved tensor",
+                  error.what_without_backtrace(),
+                  "raise min_bytes of offload_to_host so that fewer tensors are offloaded, or "
+                  "lower max_bytes"});
   }
 }
 

@@ -63,10 +63,10 @@ std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inpu
     return program.run(std::move(inputs), lines);
   } catch (const ops::UnexpectedAnswer& unexpected) {
     throw BackwardError(ErrorText{
-        "data that answer in the backward as they did when the region was captured",
+        "data that give the same answer in the backward as when the region was captured",
         "node #" + std::to_string(unexpected.node) + ", on which no result depends, that finds " +
             ops::to_text(unexpected.found),
-        "leave out of the region, or of the loss, what is computed and then overwritten"});
+        "remove values that are computed and then overwritten from the region, or from the loss"});
   }
 }
 

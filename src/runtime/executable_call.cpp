@@ -102,7 +102,7 @@ OtherAnswer Executable::other_answer(const ops::UnexpectedAnswer& unexpected) co
     other.answers.push_back(question.assumed);
   }
   throw InternalError("node #" + std::to_string(unexpected.node) + " of '" + name_ +
-                      "' asks what the capture did not");
+                      "' asks a question that the capture did not");
 }
 
 void Executable::write_back(const std::vector<at::Tensor>& outputs,
