@@ -185,7 +185,7 @@ TEST(BadUse, SparseArgument) {
   auto step = antegrad::compile([](const at::Tensor& x) { return x.sum(); });
   EXPECT_THROW(step(at::eye(3).to_sparse()), TensorKindError);
   EXPECT_NO_THROW(step(at::eye(3)));
-  EXPECT_THROW(step(at::eye(3).to_sparse()), TensorKindError);  // now there are guards
+  EXPECT_THROW(step(at::eye(3).to_sparse()), TensorKindError);  // guards exist now
 }
 
 TEST(BadUse, AWrongNumberOrKindOfArgumentsDoesNotCompile) {

@@ -105,7 +105,7 @@ TEST(Partitioner, RowsAreInTheOrderOfTheEnum) {
 }
 
 TEST(Partitioner, EachOptionOfTheStageIsRead) {
-  // Options read before partitioning, or by hooks.
+  // Options that no row reads: the partitioner itself, passes before it, and the filter of hooks.
   std::set<std::string_view> read = {"partition",         "verify_graphs",
                                      "dump_dir",          "disabled_passes",
                                      "joint_custom_pass", "saved_tensors_hooks_filtering_mode"};
