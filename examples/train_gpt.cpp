@@ -126,8 +126,7 @@ std::string verdict_on(const Runs& runs, const Comparison& compiled, const Compa
   if (compiled.equal() && budgeted.equal()) {
     return fmt::format(
         "Equal bit for bit, eager, compiled and compiled within {}: all losses, all parameters, "
-        "the "
-        "generator's state.\n",
+        "the generator's state.\n",
         budget_text(runs));
   }
   std::string text;

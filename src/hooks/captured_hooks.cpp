@@ -17,7 +17,7 @@
 namespace antegrad::hooks {
 namespace {
 
-// Why the filter leaves a saved tensor as it is; "" where the hooks stand for it.
+// Why the filter excludes a saved tensor; "" if the hooks replace it.
 class Filter {
  public:
   Filter(const Graph& graph, HookFilter mode)

@@ -18,7 +18,7 @@ bool is_ours_alone(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }
 
-// The tensor's elements in memory of these strides, of which several may be one element.
+// A copy of the tensor with these strides, under which several elements may share memory.
 at::Tensor copy_with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
   auto copy = at::empty_strided(tensor.sizes(), strides, tensor.options());
   if (at::has_internal_overlap(copy) == at::MemOverlap::No) {

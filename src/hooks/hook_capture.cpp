@@ -25,7 +25,7 @@ namespace {
 struct Part {
   Graph graph;
   std::vector<c10::IValue> objects;  // by Graph::opaque_names
-  std::vector<HostValue> host;       // what it returns beside tensors
+  std::vector<HostValue> host;       // what it returns besides tensors
 };
 
 [[noreturn]] void refuse(const detail::HookPair& hooks, const char* what, const std::string& found,
@@ -46,7 +46,7 @@ struct Part {
       "eagerly: HookOptions{.inlineable = false}"});
 }
 
-// What a hook returns becomes values of the program.
+// The results of a hook become values of the program.
 void require_plain(const detail::HookPair& hooks, const char* what,
                    std::vector<at::Tensor>& tensors) {
   for (auto& tensor : tensors) {
@@ -105,7 +105,7 @@ Part capture_part(const detail::HookPair& hooks, const char* what,
   return part;
 }
 
-// The graph's inputs in the order of `count` arguments, each an argument of its own.
+// Orders the graph's inputs like the `count` arguments, with one input per argument.
 void order_inputs(Part& part, size_t count) {
   auto& inputs = part.graph.inputs;
   std::sort(inputs.begin(), inputs.end(),
@@ -127,7 +127,7 @@ void require_same(const detail::HookPair& hooks, const TensorMeta& saved, const 
                 "return a tensor of the sizes, dtype and device of the one that was packed"});
 }
 
-// The objects of a part become some of all hooks'.
+// Adds the objects of a part to those that all hooks share.
 Graph with_shared_objects(Part part, HookObjects& objects) {
   renumber_objects(part.graph.nodes, static_cast<int32_t>(objects.names.size()));
   const auto& names = part.graph.opaque_names;

@@ -33,8 +33,8 @@ class Descriptor : torch_compat::Scope {
   int number_;
 };
 
-// A descriptor, or what went wrong, negated. Not every file system makes files without a name;
-// there it has one for a moment.
+// A descriptor, or a negated error number. Some file systems cannot create unnamed files; there the
+// file has a name for a moment.
 int open_nameless(const std::string& directory) {
   const int file = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file >= 0) return file;
@@ -47,7 +47,7 @@ int open_nameless(const std::string& directory) {
   return -error;
 }
 
-// 0, or what went wrong.
+// 0, or an error number.
 int reserve(int file, size_t bytes) {
   while (fallocate(file, 0, 0, static_cast<off_t>(bytes)) != 0) {
     if (errno == EOPNOTSUPP || errno == ENOSYS) return 0;  // writing will tell
@@ -90,7 +90,7 @@ NamelessFile::~NamelessFile() { munmap(mapping_, bytes_); }
 void NamelessFile::read(void* to) const {
   madvise(mapping_, bytes_, MADV_SEQUENTIAL);
   std::memcpy(to, mapping_, bytes_);
-  madvise(mapping_, bytes_, MADV_DONTNEED);  // the pages are the page cache's again
+  madvise(mapping_, bytes_, MADV_DONTNEED);  // returns the pages to the page cache
 }
 
 }  // namespace antegrad::hooks

@@ -1,8 +1,8 @@
-// antegrad::offload and antegrad::fetch: what hooks that offload are captured as
+// antegrad::offload and antegrad::fetch: the operators in captured hooks that offload
 // (src/hooks/offload.cpp).
 //
-// What offload returns is a handle: a few bytes on the CPU whose memory owns the copy, so that the
-// copy lives as long as whoever holds the handle and no list of copies has to be kept.
+// The result of offload is a handle: a few bytes on the CPU whose memory owns the copy. The copy
+// thus lives as long as the handle, without a list of copies.
 
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
@@ -27,7 +27,7 @@ namespace {
 
 std::atomic<int64_t> bytes_out{0};
 
-// Bytes that are out, counted as long as this lives.
+// Counts offloaded bytes for its lifetime.
 class Share : torch_compat::Scope {
  public:
   Share(int64_t bytes, int64_t limit) : bytes_(bytes) {
@@ -56,7 +56,7 @@ struct Offloaded {
       : share(bytes, limit), shown(bytes), device(from) {}
 
   const Share share;
-  int64_t shown;  // what the handle has for data
+  int64_t shown;  // the data of the handle
   const c10::Device device;
   std::optional<NamelessFile> file;  // of a tensor on the CPU
   std::optional<PinnedCopy> pinned;  // of one on a GPU
@@ -67,7 +67,7 @@ void delete_offloaded(void* offloaded) { delete static_cast<Offloaded*>(offloade
 at::Tensor handle_of(std::unique_ptr<Offloaded> offloaded) {
   return at::for_blob(&offloaded->shown, {sizeof(int64_t)})
       .options(at::TensorOptions(at::kByte))
-      .context(offloaded.release(), &delete_offloaded)  // the deleter says what it is
+      .context(offloaded.release(), &delete_offloaded)  // the deleter identifies a handle
       .make_tensor();
 }
 
@@ -109,7 +109,7 @@ at::Tensor offload(at::Tensor tensor, int64_t max_bytes, const std::string& dire
   return handle_of(std::move(offloaded));
 }
 
-// Boxed, because only then the argument is ours alone where the caller gave it away.
+// Boxed, because only then can the kernel be the sole owner of an argument that the caller moved.
 void offload_kernel(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   const auto directory = torch::jit::pop(*stack).toStringRef();
   const auto max_bytes = torch::jit::pop(*stack).toInt();

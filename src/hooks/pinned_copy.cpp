@@ -18,15 +18,15 @@
 
 namespace antegrad::hooks {
 
-/// A copy that may not be done. The mutex of all guards `source`.
+/// A copy that may still be running. The common mutex guards `source`.
 struct PinnedCopy::Outgoing {
   Outgoing(at::Tensor tensor, c10::Stream side)
       : source(std::move(tensor)), bytes(source.nbytes()), stream(side), done(side.device_type()) {}
 
-  at::Tensor source;  // undefined once its memory may be taken
+  at::Tensor source;  // undefined once its memory may be reused
   const size_t bytes;
-  const c10::Stream stream;  // where it is copied
-  c10::Event done;           // recorded once, before anybody else sees it
+  const c10::Stream stream;  // the stream of the copy
+  c10::Event done;           // recorded once, before other threads see it
 };
 
 namespace {
@@ -42,7 +42,7 @@ c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
-// Everything that is on its way, by the stream that made it.
+// All running copies, by the stream that produced the tensor.
 class InFlight {
  public:
   static InFlight& instance() {
@@ -50,7 +50,7 @@ class InFlight {
     return *all;
   }
 
-  // Copies on the side stream of the source's device are in the order of calls.
+  // Copies on the side stream of the source's device run in the order of calls.
   std::shared_ptr<Outgoing> start(at::Tensor source, const at::Tensor& host, bool alone) {
     const auto device = source.device();
     const auto stream = current_stream(device);
@@ -74,8 +74,7 @@ class InFlight {
     return outgoing;
   }
 
-  // Lets the stream wait for a copy. Those of the same stream that began before are then done as
-  // well.
+  // Makes the stream wait for a copy, and thereby for earlier copies of the same stream.
   void arrive(const c10::Stream& stream, const std::shared_ptr<Outgoing>& outgoing) {
     outgoing->done.block(stream);
     const std::lock_guard lock(mutex_);
@@ -86,8 +85,8 @@ class InFlight {
     queue.erase(queue.begin(), here + 1);
   }
 
-  // Nobody will read the copy. The stream that made it may be anybody's by now, so it is not this
-  // one that waits: the allocator does before it reuses the memory.
+  // Nothing will read the copy. The stream that produced the tensor may belong to other work by
+  // now, so the allocator waits before it reuses the memory, not the stream.
   void drop(Outgoing& outgoing) {
     const std::lock_guard lock(mutex_);
     if (!outgoing.source.defined()) return;
@@ -108,7 +107,7 @@ class InFlight {
     return it->second;
   }
 
-  // Lets the stream wait for the oldest copies where they are too many.
+  // Makes the stream wait for the oldest copies if there are too many.
   void make_room(const c10::Stream& stream) {
     auto& queue = queues_[stream];
     std::erase_if(queue, [](const auto& each) { return !each->source.defined(); });
