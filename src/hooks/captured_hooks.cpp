@@ -142,7 +142,7 @@ Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, Ho
         packings.entries.push_back(
             {id, static_cast<int32_t>(way), pack_cost(tensor, machine, rules)});
       } catch (const std::exception&) {
-        refused.push_back(key);  // it may never be saved: if it is, capture_hooks() says why not
+        refused.push_back(key);  // if it is saved, capture_hooks() reports the error
       }
     }
   }

@@ -50,7 +50,7 @@ int open_nameless(const std::string& directory) {
 // 0, or an error number.
 int reserve(int file, size_t bytes) {
   while (fallocate(file, 0, 0, static_cast<off_t>(bytes)) != 0) {
-    if (errno == EOPNOTSUPP || errno == ENOSYS) return 0;  // writing will tell
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return 0;  // the write reports it
     if (errno != EINTR) return errno;
   }
   return 0;
