@@ -84,7 +84,7 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form,
   const auto refuse = [](const std::string& found) {
     throw BackwardError(ErrorText{
         "a callable that can be captured again for a backward pass from other tangents", found,
-        "run backward from the results that are usual, or pass what changed as an argument"});
+        "run the backward from all results, or pass the changed state as an argument"});
   };
   capture::Captured captured;
   try {
@@ -137,15 +137,15 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
                         usual_.saved, schedule)
                    .backward;
   } catch (const GraphError& error) {
-    throw BackwardError(ErrorText{"a backward that needs what the forward saved", error.what(),
-                                  "run backward from the results that are usual"});
+    throw BackwardError(ErrorText{"a backward that only needs values saved by the forward",
+                                  error.what(), "run the backward from all results"});
   }
   for (const auto& input : backward.inputs) {
     if (input.kind != InputKind::saved || usual_.saved[input.value]) continue;
-    throw BackwardError(ErrorText{"a backward that needs what the forward saved",
+    throw BackwardError(ErrorText{"a backward that only needs values saved by the forward",
                                   "one that needs a tensor which the backward from all results "
-                                  "does not (eager refuses that one, or takes another way)",
-                                  "run backward from the results that are usual"});
+                                  "does not need (eager refuses it, or takes another path)",
+                                  "run the backward from all results"});
   }
   const auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
   backward =

@@ -76,7 +76,7 @@ class PlanVerifier {
       require(found.alias == entry.alias && entry.undefined == (found.value == kNoValue), kRule,
               "output " + std::to_string(i));
       require(!entry.alias.of_output() || is_index(entry.alias.index, plan_.handed_out),
-              "an alias is of what is handed out", "output " + std::to_string(i));
+              "the target of an alias is handed out", "output " + std::to_string(i));
       require(!entry.alias.of_input() || is_primal(entry.alias.index), "an alias is of a primal",
               "output " + std::to_string(i));
     }
@@ -84,7 +84,7 @@ class PlanVerifier {
       const Output& found = output(mutation.output, kRule);
       require(found.kind == OutputKind::mutated_input && found.index == mutation.primal &&
                   is_primal(mutation.primal),
-              "what is written is a primal", "output " + std::to_string(mutation.output));
+              "a mutation writes a primal", "output " + std::to_string(mutation.output));
     }
   }
 
@@ -109,7 +109,7 @@ class PlanVerifier {
   }
 
   void form_fits(const SavedSlot& slot) const {
-    constexpr std::string_view kRule = "a slot names the tensor that it keeps";
+    constexpr std::string_view kRule = "a slot names the tensor that it saves";
     const std::string what = value_name(slot.value);
     const Value& value = forward_.value(slot.value);
     const bool raw =
@@ -129,7 +129,7 @@ class PlanVerifier {
       const ValueId primal = forward_.inputs[slot.index].value;
       require((slot.value == primal) == (slot.form != Form::written_input), kRule, what);
       require((slot.form == Form::input) != overwritten(slot.index),
-              "an input that is written is copied first, or kept as it is afterwards", what);
+              "a written input is saved as a copy, or after the write", what);
     }
     require(raw || value.kind == ValueKind::tensor, "numbers and states are kept raw", what);
   }
@@ -138,7 +138,8 @@ class PlanVerifier {
   void nobody_sees_what_is_donated(const SavedSlot& slot) const {
     const Value& value = forward_.value(slot.value);
     if (!slot.donated() || slot.form != Form::raw || value.kind != ValueKind::tensor) return;
-    constexpr std::string_view kRule = "what is donated is seen by nobody else";
+    constexpr std::string_view kRule =
+        "a donated value shares memory with no result, input or other slot";
     for (const Output& found : forward_.outputs) {
       if (found.value == kNoValue || found.value == slot.value || !handed_out(found.kind)) continue;
       if (found.alias.kind != OutputAlias::Kind::none) continue;
@@ -155,7 +156,7 @@ class PlanVerifier {
       if (input.kind != InputKind::saved) continue;
       const auto other = forward_values_.find(input.value);
       const ValueId value = other == forward_values_.end() ? input.value : other->second;
-      require(plan_.slot_of(value) >= 0, "the backward reads what is saved", value_name(value));
+      require(plan_.slot_of(value) >= 0, "the backward reads saved values only", value_name(value));
     }
   }
 

@@ -29,7 +29,8 @@ class Network {
   /// By step: whether its result is saved.
   std::vector<bool> cut() const {
     const FlowCut cut = minimum_cut(vertices_, edges_, kSource, kSink, NearestTo::sink);
-    AG_CHECK(cut.capacity < kInfiniteCapacity, "what cannot be saved cannot be run again either");
+    AG_CHECK(cut.capacity < kInfiniteCapacity,
+             "a value that cannot be saved cannot be recomputed either");
     std::vector<bool> saved(run_.size());
     for (size_t i = 0; i < run_.size(); ++i) {
       saved[i] = cut.on_source_side[run_[i]] && !cut.on_source_side[have_[i]];
