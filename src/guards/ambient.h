@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <string>
 
-// Type, name and current value of each switch, the latter from Ambient::now(). The names appear in
-// messages.
+// Type and name of each switch, and the expression by which Ambient::now() reads it. The names
+// appear in messages.
 #define AG_AMBIENT(X)                                                                              \
   X(bool, grad_mode, autograd.get_grad_mode())                                                     \
   X(bool, inference_mode, autograd.get_inference_mode())                                           \
