@@ -1,8 +1,11 @@
 #include "graph/hash.h"
 
+#include <array>
 #include <cstring>
+#include <memory>
 #include <type_traits>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -12,10 +15,11 @@
 namespace antegrad {
 namespace {
 
-/// Writes the graph as bytes to hash. Each item has a fixed length or is preceded by its length, so
-/// that different graphs give different bytes.
+/// Feeds the graph to the hash as bytes. Each item has a fixed length or is preceded by its length,
+/// so that different graphs give different bytes.
 class Serialiser {
  public:
+  Serialiser() { XXH3_128bits_reset(state_.get()); }
   void graph(const Graph& graph) {
     (*this)(graph.symbols);
     (*this)(graph.generators);
@@ -51,8 +55,9 @@ class Serialiser {
     }
   }
 
-  Hash128 digest() const {
-    const XXH128_hash_t hash = XXH3_128bits(bytes_.data(), bytes_.size());
+  Hash128 digest() {
+    flush();
+    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
     return {hash.high64, hash.low64};
   }
 
@@ -61,7 +66,7 @@ class Serialiser {
   void operator()(const std::complex<double>& value) { raw(value); }
   void operator()(const std::string& text) {
     number(text.size());
-    bytes_.append(text);
+    append(text.data(), text.size());
   }
   template <class Number>
   requires std::is_enum_v<Number> || std::is_integral_v<Number>
@@ -89,41 +94,58 @@ class Serialiser {
   }
 
  private:
-  template <class T>
-  void raw(const T& value) {
-    char buffer[sizeof(T)];
-    std::memcpy(buffer, &value, sizeof(T));
-    bytes_.append(buffer, sizeof(T));
+  void raw(const auto& value) { append(&value, sizeof value); }
+  void append(const void* bytes, size_t size) {
+    if (size_ + size > bytes_.size()) flush();
+    if (size > bytes_.size()) return update(bytes, size);
+    std::memcpy(bytes_.data() + size_, bytes, size);
+    size_ += size;
   }
+  void update(const void* bytes, size_t size) { XXH3_128bits_update(state_.get(), bytes, size); }
+  void flush() { update(bytes_.data(), std::exchange(size_, 0)); }
   template <class T>
   void number(T value) {
     raw(static_cast<int64_t>(value));
   }
   void numbers(auto... values) { (number(values), ...); }
 
-  /// Numbers by first occurrence.
-  using Numbering = std::unordered_map<int32_t, int32_t>;
-  static int32_t renumbered(Numbering& numbers, int32_t id) {
-    return numbers.emplace(id, static_cast<int32_t>(numbers.size())).first->second;
-  }
+  /// Numbers ids, "none" included, by first occurrence.
+  class Numbering {
+   public:
+    /// The number of an id, and whether it is new.
+    std::pair<int32_t, bool> of(auto id) {
+      const auto place = static_cast<size_t>(id.number() + 1);
+      if (place >= numbers_.size()) numbers_.resize(place + 1, -1);
+      const bool is_new = numbers_[place] < 0;
+      if (is_new) numbers_[place] = next_++;
+      return {numbers_[place], is_new};
+    }
+
+   private:
+    std::vector<int32_t> numbers_;
+    int32_t next_ = 0;
+  };
 
   void value(const Graph& graph, ValueId id) {
     if (id == kNoValue) return number(-1);
-    const auto [entry, first] = values_.emplace(id.number(), static_cast<int32_t>(values_.size()));
-    number(entry->second);
-    if (!first) return;
+    const auto [position, is_new] = values_.of(id);
+    number(position);
+    if (!is_new) return;
     const Value& described = graph.value(id);
     number(described.kind);
-    number(renumbered(storages_, described.storage.number()));
-    number(renumbered(classes_, described.alias_class.number()));
+    number(storages_.of(described.storage).first);
+    number(classes_.of(described.alias_class).first);
     if (described.kind != ValueKind::tensor) return;
     (*this)(described.meta);
   }
 
-  std::string bytes_;
-  Numbering values_;
-  Numbering storages_;
-  Numbering classes_;
+  struct FreeState {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  const std::unique_ptr<XXH3_state_t, FreeState> state_{XXH3_createState()};
+  std::array<char, 4096> bytes_;  // not yet in `state_`
+  size_t size_ = 0;
+  Numbering values_, storages_, classes_;
 };
 
 }  // namespace
