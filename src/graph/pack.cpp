@@ -36,10 +36,12 @@ class Writer {
   }
   template <class T, class Content>
   void once(T& value, std::vector<T>& /*known*/, const Content& content) {
-    Writer inner;
-    content(inner, value);
+    const size_t start = bytes.size();
+    content(*this, value);
+    std::string written = bytes.substr(start);
+    bytes.resize(start);
     auto& seen = seen_[std::is_same_v<T, std::string>];
-    const auto [it, added] = seen.try_emplace(std::move(inner.bytes), seen.size());
+    const auto [it, added] = seen.try_emplace(std::move(written), seen.size());
     number(it->second);
     if (added) bytes += it->first;
   }
