@@ -24,9 +24,12 @@ class Writer {
   static constexpr bool kReads = false;
 
   void number(uint64_t& n) {
+    char digits[10];
+    size_t count = 0;
     auto rest = n;
-    for (; rest >= 0x80; rest >>= 7) bytes += static_cast<char>(rest | 0x80);
-    bytes += static_cast<char>(rest);
+    for (; rest >= 0x80; rest >>= 7) digits[count++] = static_cast<char>(rest | 0x80);
+    digits[count++] = static_cast<char>(rest);
+    bytes.append(digits, count);
   }
   void characters(std::string& text) { bytes += text; }
   void op(Op& op) {
