@@ -37,7 +37,7 @@ const char* to_string(Family family) {
                                            "aliased result",
                                            "partial backward"};
   static_assert(std::size(kNames) == static_cast<size_t>(Family::count));
-  return kNames[family];
+  return kNames[static_cast<size_t>(family)];
 }
 
 const std::vector<Operation>& operations() {
