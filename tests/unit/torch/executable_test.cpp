@@ -72,7 +72,7 @@ TEST(Executable, AGraphIsRetainedOnDemandOnly) {
   const auto tangent = at::ones({kSize});
   const auto first = torch::autograd::grad({y}, {x, w}, {tangent}, /*retain_graph=*/true);
   EXPECT_TRUE(same_bits(torch::autograd::grad({y}, {x, w}, {tangent}), first));
-  EXPECT_THROW(torch::autograd::grad({y}, {x, w}, {tangent}), c10::Error);
+  EXPECT_THROW(torch::autograd::grad({y}, {x, w}, {tangent}), BackwardError);
 }
 
 TEST(BackwardPrograms, TheUsualOneIsThereAndOthersAreMadeOnce) {
