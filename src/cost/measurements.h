@@ -30,8 +30,8 @@ struct Needs {
 
 /// {"scratch": [[id, bytes], ...], "seconds": [[id, seconds], ...]}. Unknown values and empty
 /// fields are left out.
-void to_json(nlohmann::json& json, const Measurements& measured);
+void to_json(nlohmann::json& object, const Measurements& measured);
 /// Ignores other fields. Throws GraphError for an invalid id, and json::exception for another form.
-void from_json(const nlohmann::json& json, Measurements& measured);
+void from_json(const nlohmann::json& object, Measurements& measured);
 
 }  // namespace antegrad

@@ -114,7 +114,7 @@ class Serialiser {
    public:
     /// The number of an id, and whether it is new.
     std::pair<int32_t, bool> of(auto id) {
-      const auto place = static_cast<size_t>(id.number() + 1);
+      const auto place = static_cast<size_t>(id.number()) + 1;
       if (place >= numbers_.size()) numbers_.resize(place + 1, -1);
       const bool is_new = numbers_[place] < 0;
       if (is_new) numbers_[place] = next_++;
