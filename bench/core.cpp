@@ -104,7 +104,7 @@ void run(Bench& bench) {
   stages.read("executable", [&] {
     const auto& tables = gpt.captured.tables;
     runtime::ExecutableParts of{"gpt12", parts.plan, parts.forward, tables};
-    of.backward = runtime::BackwardGraph{parts.backward, tables};
+    of.backward = &parts.backward;
     return std::make_shared<runtime::Executable>(std::move(of))->backwards().count();
   });
   // Release builds do not verify while compiling.

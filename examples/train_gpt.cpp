@@ -209,7 +209,7 @@ Table program_table(const Runs& runs) {
   row("nodes: joint", [&](const Program& p) { return number(p.joint_nodes); });
   row("nodes: forward", [&](const Program& p) { return number(p.forward_nodes); });
   row("nodes: backward", [&](const Program& p) { return number(p.backward_nodes); });
-  row("nodes: computed again", [&](const Program& p) {
+  row("nodes: recomputed", [&](const Program& p) {
     int64_t nodes = 0;
     for (const auto& [op, count] : p.recomputed) nodes += count;
     return number(nodes);

@@ -58,7 +58,7 @@ void add_timeline(CLI::App& app) {
       "timeline", "Draw the memory alive over forward and backward of a partition");
   auto options = std::make_shared<TimelineCommand>();
   command->footer(
-      "What runs again is shaded. With --budget or min_cut the partition as written is drawn "
+      "What is recomputed is shaded. With --budget or min_cut the partition as written is drawn "
       "beside.\n\nExamples:\n  antegrad timeline step.agraph -o step.svg\n"
       "  antegrad timeline step.agraph --budget 200MiB -o step.svg\n"
       "  antegrad timeline step.agraph --partition min_cut -o step.svg");

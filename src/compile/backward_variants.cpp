@@ -72,6 +72,22 @@ BackwardVariants::BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint
   joints_.emplace_back(ops::BackwardForm(), std::make_unique<const Joint>(std::move(first)));
 }
 
+BackwardVariants::Joint BackwardVariants::keep(std::shared_ptr<const PackedGraph> raw,
+                                               const Graph& simplified,
+                                               const capture::Captured& captured,
+                                               const PassContext& context) {
+  Joint joint{std::move(raw), !context.custom_pass.empty(), captured.tables,
+              captured.backward_error};
+  if (joint.simplified) joint.graph = std::make_shared<PackedGraph>(simplified);
+  return joint;
+}
+
+Graph BackwardVariants::simplified(const Joint& joint) const {
+  auto graph = joint.graph->unpack();
+  if (joint.simplified) return graph;
+  return run_joint_passes(std::move(graph), {.disabled = context_.disabled});
+}
+
 PassContext BackwardVariants::next_context() {
   auto context = context_;
   context.log = std::make_shared<std::vector<PassRecord>>();
@@ -96,10 +112,9 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form,
       first_difference(forward_part(raw_->unpack()), forward_part(captured.joint));
   if (!difference.empty()) refuse("another forward than at the call: " + difference);
   log(Artifact::graph, [&] { return captured.joint.name + ": captured another backward"; });
-  if (captured.backward_error) return {{}, {}, captured.backward_error};
-  return {PackedGraph(run_joint_passes(std::move(captured.joint), context)),
-          std::move(captured.tables),
-          {}};
+  if (captured.backward_error) return {.error = captured.backward_error};
+  return {std::make_shared<PackedGraph>(run_joint_passes(std::move(captured.joint), context)),
+          /*simplified=*/true, std::move(captured.tables)};
 }
 
 const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form,
@@ -133,7 +148,7 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
     const auto schedule = is_usual(key.form)
                               ? usual_.schedule
                               : Schedule{.planned = usual_.schedule.planned, .forget = {}};
-    backward = split_at(for_wanted(joint.graph.unpack(), usual_.plan.gradients, key.wanted),
+    backward = split_at(for_wanted(simplified(joint), usual_.plan.gradients, key.wanted),
                         usual_.saved, schedule)
                    .backward;
   } catch (const GraphError& error) {

@@ -34,9 +34,10 @@ using Recapture = std::function<capture::Captured(const ops::BackwardForm&)>;
 class BackwardVariants {
  public:
   struct Joint {
-    PackedGraph graph;  ///< simplified
-    ops::AttrTables tables;
-    std::exception_ptr error;  ///< why there is no backward
+    std::shared_ptr<const PackedGraph> graph = nullptr;
+    bool simplified = false;  ///< otherwise as captured
+    ops::AttrTables tables = {};
+    std::exception_ptr error = nullptr;  ///< why there is no backward
   };
 
   /// Parts of the usual backward that later backwards share.
@@ -46,6 +47,12 @@ class BackwardVariants {
     hooks::CapturedHooks hooks;  ///< values that the forward packs and each backward unpacks
     CallPlan plan;               ///< after hooks were applied
   };
+
+  /// The joint graph of the usual form, to be kept. The graph as captured serves, since it is kept
+  /// anyway, and simplifying it again gives the same graph; except if a user-defined pass ran, which
+  /// need not repeat itself.
+  static Joint keep(std::shared_ptr<const PackedGraph> raw, const Graph& simplified,
+                    const capture::Captured& captured, const PassContext& context);
 
   /// `first` is the joint graph of the usual form; `raw` is the same graph as captured.
   BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first, Usual usual,
@@ -59,6 +66,7 @@ class BackwardVariants {
   const Joint& joint_for(const ops::BackwardForm& form, const PassContext& context);
   const Joint* find(const ops::BackwardForm& form);
   Joint capture(const ops::BackwardForm& form, const PassContext& context) const;
+  Graph simplified(const Joint& joint) const;
   /// A context with its own log and dump folder.
   PassContext next_context();
 

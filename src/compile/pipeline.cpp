@@ -67,6 +67,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   auto hash = to_string(structural_hash(joint));
   const auto joint_nodes = joint.nodes.size();
   const auto first_hook = std::max(captured_end, next_node_id(joint));
+  auto kept = BackwardVariants::keep(raw, joint, captured, passes);
 
   // Plan and split.
   auto measured = measure_for(joint, captured.tables, options);
@@ -87,13 +88,13 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
 
   // Build.
   const auto variants = std::make_shared<BackwardVariants>(
-      std::move(raw),
-      BackwardVariants::Joint{PackedGraph(joint), captured.tables, captured.backward_error},
+      std::move(raw), std::move(kept),
       BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, partition.plan},
       std::move(later.recapture), passes);
   runtime::ExecutableParts parts{options.name, partition.plan, partition.forward, tables};
   if (!captured.backward_error) {
-    parts.backward = runtime::BackwardGraph{partition.backward, tables, partition.forward_values};
+    parts.backward = &partition.backward;
+    parts.forward_values = partition.forward_values;
   }
   parts.source = [variants](const runtime::BackwardKey& key) { return variants->make(key); };
   parts.lines = std::move(later.line_of);

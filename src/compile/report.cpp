@@ -75,7 +75,7 @@ std::ostream& operator<<(std::ostream& out, const ProgramReport& program) {
   out << "graph " << program.graph_hash << '\n'
       << "  nodes          " << program.joint_nodes << " joint, " << program.forward_nodes
       << " forward, " << program.backward_nodes << " backward, of these " << sum(program.recomputed)
-      << " computed again\n"
+      << " recomputed\n"
       << "  lifted         " << program.lifted_tensors << " tensors\n"
       << "  saved          " << program.saved_tensors << " intermediates, "
       << mebibytes(program.saved_bytes) << ", " << program.donated.size()

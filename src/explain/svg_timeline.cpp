@@ -47,7 +47,7 @@ std::string timeline_svg(const std::vector<LiveSeries>& series, const TimelineOp
   options.y_unit = AxisUnit::bytes;
   options.x_label = stretched ? "course of the step" : "position in the step";
   options.x_unit = stretched ? AxisUnit::percent : AxisUnit::plain;
-  options.bands_label = "runs again";
+  options.bands_label = "recomputed";
   if (timeline.budget) {
     const auto bytes = static_cast<double>(*timeline.budget);
     options.guides.push_back({false, bytes, "budget " + precise_bytes_text(bytes)});

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include <antegrad/options.h>
@@ -38,9 +39,15 @@ constexpr auto words_of(OptionalPass) {
 template <class Enum>
 inline constexpr auto kWords = words_of(Enum());
 
+/// Throws OptionError: a number that is no value of an enum with these words.
+[[noreturn]] void refuse_enum_value(size_t number, std::span<const std::string_view> words);
+
+/// Throws OptionError for a number that is no value of the enum.
 template <class Enum>
 constexpr std::string_view word_of(Enum value) {
-  return kWords<Enum>[static_cast<size_t>(value)];
+  const auto number = static_cast<size_t>(value);
+  if (number >= kWords<Enum>.size()) refuse_enum_value(number, kWords<Enum>);
+  return kWords<Enum>[number];
 }
 
 /// Nothing for a text that is not one of the enum's words.

@@ -3,6 +3,7 @@
 /// \file
 /// A backward program, and the key of the backward form that it is for.
 
+#include <memory>
 #include <vector>
 
 #include "graph/call_plan.h"
@@ -43,5 +44,11 @@ struct BackwardProgram {
   std::vector<Input> inputs;
   std::vector<int32_t> gradients;  ///< by gradient: the output of the program, -1 if undefined
 };
+
+/// Prepares a backward graph of a call to run. `plan` must save the saved inputs of the graph.
+std::shared_ptr<const BackwardProgram> backward_program(const CallPlan& plan, const Graph& graph,
+                                                        const ops::AttrTables& tables,
+                                                        const ForwardValues& forward_values,
+                                                        AliasCheck aliases);
 
 }  // namespace antegrad::runtime

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,9 +23,9 @@ BackwardKey usual_key(const CallPlan& plan);
 /// Makes programs on demand and keeps them. Thread-safe.
 class BackwardPrograms {
  public:
-  /// `plan` must outlive this object. `usual` is the graph for usual_key(), if it could be
-  /// captured; `source` makes all others. The plan must save the saved inputs of all graphs.
-  BackwardPrograms(const CallPlan& plan, const std::optional<BackwardGraph>& usual,
+  /// `plan` must outlive this object. `usual` is the program for usual_key(), null if it could not
+  /// be captured; `source` makes the graphs of all others.
+  BackwardPrograms(const CallPlan& plan, std::shared_ptr<const BackwardProgram> usual,
                    BackwardSource source, AliasCheck aliases);
 
   /// The program for a key, made now if it does not exist. Throws the exceptions of the source.
@@ -38,7 +37,6 @@ class BackwardPrograms {
 
  private:
   std::shared_ptr<const BackwardProgram> find(const BackwardKey& key) const;
-  std::shared_ptr<const BackwardProgram> prepare(const BackwardGraph& backward) const;
 
   const CallPlan& plan_;
   BackwardSource source_;

@@ -33,18 +33,24 @@ std::vector<ViewSteps> view_steps_of(const CallPlan& plan, const Graph& forward,
   return all;
 }
 
+std::shared_ptr<const BackwardProgram> usual_backward(const ExecutableParts& parts) {
+  if (parts.backward == nullptr) return nullptr;
+  return backward_program(parts.plan, *parts.backward, parts.tables, parts.forward_values,
+                          parts.aliases);
+}
+
 }  // namespace
 
 Executable::Executable(ExecutableParts parts)
     : name_(std::move(parts.name)),
-      plan_(std::move(parts.plan)),
+      plan_(parts.plan),
       has_inner_(plan_.has_inner()),
       generators_(generators_of(parts.forward, parts.tables)),
       forward_(parts.forward, parts.tables, parts.aliases),
       view_steps_(view_steps_of(plan_, parts.forward, parts.tables)),
       questions_(std::move(parts.questions)),
       lines_(std::move(parts.lines)),
-      backwards_(plan_, parts.backward, std::move(parts.source), parts.aliases) {
+      backwards_(plan_, usual_backward(parts), std::move(parts.source), parts.aliases) {
   for (const auto output : plan_.tangents) {
     const auto value = parts.forward.outputs[output].value;
     tangents_.push_back(ops::natural_tangent(parts.forward.value(value).meta));

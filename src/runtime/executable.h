@@ -35,14 +35,15 @@ struct OtherAnswer {
   std::vector<ops::Answer> answers;  ///< the true answers, up to the first difference
 };
 
-/// The parts of an executable.
+/// The parts of an executable. Graphs, tables and plan are the caller's: the constructor reads them.
 struct ExecutableParts {
-  std::string name;        ///< of the callable, shown by profilers
-  CallPlan plan;           ///< plan of `forward`
-  Graph forward;           ///< finished: it may contain in-place nodes
-  ops::AttrTables tables;  ///< the tables of `forward`'s attributes
-  /// The backward for usual_key(); none if it could not be captured.
-  std::optional<BackwardGraph> backward = {};
+  std::string name;               ///< of the callable, shown by profilers
+  const CallPlan& plan;           ///< plan of `forward`
+  const Graph& forward;           ///< finished: it may contain in-place nodes
+  const ops::AttrTables& tables;  ///< the tables of attributes of `forward` and `backward`
+  /// The backward for usual_key(); null if it could not be captured.
+  const Graph* backward = nullptr;
+  ForwardValues forward_values = {};  ///< of `backward`
   BackwardSource source = {};                 ///< makes the backwards of other forms
   LineFinder lines = {};                      ///< called if a kernel fails, on the failing thread
   std::vector<ops::Question> questions = {};  ///< questions about data in the forward, in order

@@ -3,9 +3,12 @@
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cstdlib>
+#include <stdexcept>
 
+#include "support/bits.h"
 #include "support/folder.h"
 
 namespace antegrad::testing {
@@ -50,6 +53,27 @@ TEST(OptionsOfCallables, WrittenInCodeLeaveDumpsToTheEnvironment) {
 TEST(OptionsOfCallables, OutOfRangeAreRefused) {
   EXPECT_THROW(compile(body, Options().with_check_against_eager(-1)), OptionError);
   EXPECT_THROW(compile(body, Options().with_memory_share(-0.5)), OptionError);
+}
+
+// A pass need not give the same graph twice, and may be replaced.
+TEST(JointCustomPass, RunsOnceForAllBackwardsOfAProgram) {
+  int runs = 0;
+  register_joint_pass("once", [&runs](std::string text) {
+    if (runs++ > 0) throw std::runtime_error("ran twice");
+    return text;
+  });
+  const auto product = [](const at::Tensor& x, const at::Tensor& y) { return x.sin() * y.exp(); };
+  auto step = compile(product, Options().with_joint_custom_pass("once"));
+  const auto x = at::randn({8}).requires_grad_(), y = at::randn({8}).requires_grad_();
+  const auto tangent = at::randn({8});
+  const auto result = step(x, y);
+  const auto expected = torch::autograd::grad({product(x, y)}, {x, y}, {tangent});
+  EXPECT_TRUE(same_bits(torch::autograd::grad({result}, {x}, {tangent}, /*retain_graph=*/true),
+                        {expected[0]}));
+  EXPECT_TRUE(same_bits(torch::autograd::grad({result}, {x, y}, {tangent}), expected));
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(step.report().eager_calls, 0);
+  register_joint_pass("once", [](std::string text) { return text; });  // without `runs`
 }
 
 }  // namespace options_test

@@ -264,7 +264,7 @@ TEST(CommandLine, TimelineDrawsPartitionsOverOneAnother) {
   EXPECT_NE(svg.text().find("minimum cut, peak 1449 KiB"), std::string::npos);
   expect(run("timeline --budget 1MiB " + kLlama + to), 0, "");
   for (const char* part :
-       {"without a budget, peak", "planned, peak", "budget 1024 KiB", "runs again"}) {
+       {"without a budget, peak", "planned, peak", "budget 1024 KiB", "recomputed"}) {
     EXPECT_NE(svg.text().find(part), std::string::npos) << part;
   }
   expect(run("timeline --budget 1MiB --partition min_cut " + kLlama + to), 2, "excludes");

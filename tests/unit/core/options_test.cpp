@@ -125,6 +125,12 @@ TEST(Options, TheTableStatesTheDefaultsOfTheStruct) {
   EXPECT_EQ(text_of(options_from_json("{}")), text_of(Options()));
 }
 
+TEST(Options, AnEnumValueWithoutANameIsRefused) {
+  Options options;
+  options.partition = static_cast<Partitioner>(200);
+  expect_error<OptionError>([&] { text_of(options); }, "one of as_written, min_cut, budget");
+}
+
 TEST(Options, WrongValuesSayWhatIsRight) {
   Options options;
   const auto set = [&](const char* name, const char* value) {

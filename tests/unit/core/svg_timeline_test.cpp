@@ -57,7 +57,7 @@ outputs
   EXPECT_EQ(series.ops[from], "aten::exp.default");
   EXPECT_GE(from, series.backward_start.value());
   const std::string svg = timeline_svg({series}, TimelineOptions{"t", 40000, false});
-  EXPECT_NE(svg.find(">runs again<"), std::string::npos);
+  EXPECT_NE(svg.find(">recomputed<"), std::string::npos);
   EXPECT_NE(svg.find("class=\"band\""), std::string::npos);
   EXPECT_NE(svg.find(">budget 39.06 KiB<"), std::string::npos);
   const auto peak = std::max_element(series.live.begin(), series.live.end()) - series.live.begin();

@@ -14,6 +14,7 @@
 namespace antegrad::testing {
 namespace executable_test {
 
+using runtime::AliasCheck;
 using runtime::BackwardGraph;
 using runtime::BackwardKey;
 using runtime::BackwardPrograms;
@@ -41,7 +42,7 @@ std::shared_ptr<const Executable> executable() {
   const auto partition = default_partition(joint());
   runtime::ExecutableParts parts{"test", partition.plan, partition.forward, kNoTables};
   const BackwardGraph backward{partition.backward, kNoTables, partition.forward_values};
-  parts.backward = backward;
+  parts.backward = &partition.backward;
   parts.source = [backward](const BackwardKey&) { return backward; };  // it writes nothing in place
   return std::make_shared<const Executable>(std::move(parts));
 }
@@ -80,12 +81,13 @@ TEST(BackwardPrograms, TheUsualOneIsThereAndOthersAreMadeOnce) {
   const BackwardGraph graph{partition.backward, kNoTables, partition.forward_values};
   int made = 0;
   const BackwardPrograms programs(
-      partition.plan, graph,
+      partition.plan,
+      runtime::backward_program(partition.plan, graph.graph, kNoTables, {}, AliasCheck::off),
       [&](const BackwardKey&) {
         ++made;
         return graph;
       },
-      runtime::AliasCheck::off);
+      AliasCheck::off);
   const auto usual = runtime::usual_key(partition.plan);
   EXPECT_TRUE(programs.has(usual));
   EXPECT_EQ(programs.count(), 1U);
@@ -101,11 +103,11 @@ TEST(BackwardPrograms, TheUsualOneIsThereAndOthersAreMadeOnce) {
 TEST(BackwardPrograms, AnErrorOfTheSourceLeavesNothingBehind) {
   const auto partition = default_partition(joint());
   const BackwardPrograms programs(
-      partition.plan, std::nullopt,
+      partition.plan, nullptr,
       [](const BackwardKey&) -> BackwardGraph {
         throw BackwardError(ErrorText{"a backward", "none", ""});
       },
-      runtime::AliasCheck::off);
+      AliasCheck::off);
   const auto usual = runtime::usual_key(partition.plan);
   EXPECT_FALSE(programs.has(usual));
   EXPECT_THROW(programs.get(usual), BackwardError);

@@ -1,0 +1,40 @@
+#include "runtime/backward_program.h"
+
+#include <antegrad/error.h>
+
+#include <algorithm>
+
+namespace antegrad::runtime {
+
+std::shared_ptr<const BackwardProgram> backward_program(const CallPlan& plan, const Graph& graph,
+                                                        const ops::AttrTables& tables,
+                                                        const ForwardValues& forward_values,
+                                                        AliasCheck aliases) {
+  using Kind = BackwardProgram::Input::Kind;
+  BackwardProgram program{Program(graph, tables, aliases), {}, {}};
+  for (const auto& input : graph.inputs) {
+    if (input.kind == InputKind::tangent) {
+      program.inputs.push_back({Kind::tangent, plan.tangent_of(input.index)});
+    } else if (input.kind == InputKind::saved) {
+      const auto other = forward_values.find(input.value);
+      const auto value = other == forward_values.end() ? input.value : other->second;
+      const auto slot = plan.slot_of(value);
+      AG_CHECK(slot >= 0, "a value that the forward does not save");
+      program.inputs.push_back({Kind::saved, slot});
+    } else {
+      program.inputs.push_back({Kind::token, -1});
+    }
+  }
+  const auto& receivers = plan.gradients;
+  program.gradients.assign(receivers.size(), -1);
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const auto& output = graph.outputs[i];
+    if (output.kind != OutputKind::gradient || output.value == kNoValue) continue;
+    const auto receiver = std::find(receivers.begin(), receivers.end(), output.index);
+    AG_CHECK(receiver != receivers.end(), "a gradient that nobody receives");
+    program.gradients[receiver - receivers.begin()] = static_cast<int32_t>(i);
+  }
+  return std::make_shared<const BackwardProgram>(std::move(program));
+}
+
+}  // namespace antegrad::runtime
