@@ -28,8 +28,9 @@ struct PassRecord {
 };
 
 struct PassContext {
-  bool verify = false;                   ///< verify the result of each pass
-  std::filesystem::path dump_dir = {};  ///< directory for dumps, created if missing; empty: no dumps
+  bool verify = false;  ///< verify the result of each pass
+  std::filesystem::path dump_dir =
+      {};  ///< directory for dumps, created if missing; empty: no dumps
   /// Receives a record per pass. Dumps are numbered by its length and therefore require it. One log
   /// per compilation, used by one thread at a time.
   std::shared_ptr<std::vector<PassRecord>> log = {};

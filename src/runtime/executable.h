@@ -43,7 +43,7 @@ struct ExecutableParts {
   const ops::AttrTables& tables;  ///< the tables of attributes of `forward` and `backward`
   /// The backward for usual_key(); null if it could not be captured.
   const Graph* backward = nullptr;
-  ForwardValues forward_values = {};  ///< of `backward`
+  ForwardValues forward_values = {};          ///< of `backward`
   BackwardSource source = {};                 ///< makes the backwards of other forms
   LineFinder lines = {};                      ///< called if a kernel fails, on the failing thread
   std::vector<ops::Question> questions = {};  ///< questions about data in the forward, in order
