@@ -49,8 +49,8 @@ class BackwardVariants {
   };
 
   /// The joint graph of the usual form, to be kept. The graph as captured serves, since it is kept
-  /// anyway, and simplifying it again gives the same graph; except if a user-defined pass ran, which
-  /// need not repeat itself.
+  /// anyway, and simplifying it again gives the same graph; except if a user-defined pass ran,
+  /// which need not repeat itself.
   static Joint keep(std::shared_ptr<const PackedGraph> raw, const Graph& simplified,
                     const capture::Captured& captured, const PassContext& context);
 

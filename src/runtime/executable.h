@@ -35,7 +35,8 @@ struct OtherAnswer {
   std::vector<ops::Answer> answers;  ///< the true answers, up to the first difference
 };
 
-/// The parts of an executable. Graphs, tables and plan are the caller's: the constructor reads them.
+/// The parts of an executable. Graphs, tables and plan are the caller's: the constructor reads
+/// them.
 struct ExecutableParts {
   std::string name;               ///< of the callable, shown by profilers
   const CallPlan& plan;           ///< plan of `forward`
