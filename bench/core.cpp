@@ -3,7 +3,6 @@
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <antegrad/compile.h>
 
@@ -55,11 +54,6 @@ class Stages {
   int rounds_;
 };
 
-int64_t heap_bytes() {
-  const auto info = mallinfo2();
-  return static_cast<int64_t>(info.uordblks + info.hblkhd);
-}
-
 // Heap bytes that a compiled program keeps per node of its joint graph. The first program fills
 // tables of the process.
 void measure_kept(Bench& bench, examples::Gpt model) {
@@ -103,7 +97,8 @@ void run(Bench& bench) {
   stages.read("simulate", [&] { return simulate(parts).peak_bytes; });
   stages.read("executable", [&] {
     const auto& tables = gpt.captured.tables;
-    runtime::ExecutableParts of{"gpt12", parts.plan, parts.forward, tables};
+    runtime::ExecutableParts of{"gpt12", std::make_shared<const CallPlan>(parts.plan),
+                                parts.forward, tables};
     of.backward = &parts.backward;
     return std::make_shared<runtime::Executable>(std::move(of))->backwards().count();
   });

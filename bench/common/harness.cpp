@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <antegrad/error.h>
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -74,6 +75,11 @@ void Bench::add(const Result& result) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
   if (file_.is_open()) file_ << row.dump() << std::endl;
+}
+
+int64_t heap_bytes() {
+  const auto info = mallinfo2();
+  return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
 void note(const std::string& text) { fmt::print(stderr, "{}\n", text); }

@@ -53,6 +53,9 @@ class Bench {
   std::ofstream file_;
 };
 
+/// The bytes that this process holds on the heap.
+int64_t heap_bytes();
+
 /// Prints a remark to stderr.
 void note(const std::string& text);
 

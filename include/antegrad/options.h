@@ -52,9 +52,12 @@ enum class OptionalPass : uint8_t { no_ops, size_only_inputs, cse, reinplace };
 struct Options {
   /// Name in reports, logs and graph files.
   std::string name = "step";
-  /// Programs kept per callable, one for each set of guards (shapes, flags, host values). A call
-  /// that needs one more runs eagerly, counted in the report with its reason. At least 1.
-  int64_t max_programs = 8;
+  /// Programs kept per callable, one for each set of guards (shapes, flags, host values). If there
+  /// are more, the one that was used least recently goes, unless its backward may still come. At
+  /// least 1.
+  int64_t max_programs = 256;
+  /// The memory that these programs may take, in bytes. Above 0.
+  int64_t max_program_bytes = int64_t{256} << 20;
   OnRefusal on_refusal = OnRefusal::error;
   Audit audit = Audit::pow2;
   /// How many calls also run eagerly, on copies, and are compared bit for bit: results, gradients,
@@ -95,6 +98,10 @@ struct Options {
   }
   Options& with_max_programs(int64_t value) {
     max_programs = value;
+    return *this;
+  }
+  Options& with_max_program_bytes(int64_t value) {
+    max_program_bytes = value;
     return *this;
   }
   Options& with_on_refusal(OnRefusal value) {

@@ -79,7 +79,10 @@ struct Report {
   int64_t audits = 0;  ///< calls that captured the callable again and compared the graphs
   int64_t checked_calls =
       0;  ///< calls that were compared with eager (Options::check_against_eager)
-  std::vector<std::string> recompiles;  ///< which guard failed, and the two values
+  /// Why programs were made after the first: which guard failed, and the two values. The last 256.
+  std::vector<std::string> recompiles;
+  /// Programs that were given up for others (Options::max_programs, Options::max_program_bytes).
+  int64_t evictions = 0;
   std::vector<ProgramReport> programs;  ///< oldest first
 };
 

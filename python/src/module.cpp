@@ -94,6 +94,7 @@ void add_reports(py::module_& module) {
       .def_readonly("compiled_calls", &Report::compiled_calls)
       .def_readonly("eager_calls", &Report::eager_calls, "Calls that ran the function eagerly.")
       .def_readonly("eager_reasons", &Report::eager_reasons, "Counts by reason.")
+      .def_readonly("evictions", &Report::evictions, "Programs given up for others.")
       .def_readonly("audits", &Report::audits,
                     "Calls that captured the function again and compared the graphs.")
       .def_readonly("checked_calls", &Report::checked_calls, "Calls compared with eager.")

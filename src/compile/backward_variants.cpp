@@ -148,7 +148,7 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
     const auto schedule = is_usual(key.form)
                               ? usual_.schedule
                               : Schedule{.planned = usual_.schedule.planned, .forget = {}};
-    backward = split_at(for_wanted(simplified(joint), usual_.plan.gradients, key.wanted),
+    backward = split_at(for_wanted(simplified(joint), usual_.plan->gradients, key.wanted),
                         usual_.saved, schedule)
                    .backward;
   } catch (const GraphError& error) {
@@ -164,7 +164,7 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
   }
   const auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
   backward =
-      finish_backward(std::move(backward), usual_.plan, forward_values, key.releases, context);
+      finish_backward(std::move(backward), *usual_.plan, forward_values, key.releases, context);
   return {std::move(backward), hooks::with_objects(joint.tables, usual_.hooks.objects),
           forward_values};
 }

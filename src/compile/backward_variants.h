@@ -45,7 +45,7 @@ class BackwardVariants {
     IdMap<ValueId, bool> saved;  ///< saved by the forward, before hooks pack it
     Schedule schedule;
     hooks::CapturedHooks hooks;  ///< values that the forward packs and each backward unpacks
-    CallPlan plan;               ///< after hooks were applied
+    std::shared_ptr<const CallPlan> plan;  ///< after hooks were applied
   };
 
   /// The joint graph of the usual form, to be kept. The graph as captured serves, since it is kept

@@ -1,9 +1,13 @@
 #include <antegrad/compile.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <mutex>
+#include <utility>
 
 #include "capture/capture.h"
 #include "check/audit.h"
@@ -62,6 +66,7 @@ struct CompiledFunction::State {
   std::vector<HostGuard> guards;  // declared host state; constant while calls run
   guards::ProgramCache<Entry> programs;
   std::atomic<int64_t> compiled_calls{0};
+  guards::OneOffs one_offs;             // guarded by `mutex`
   std::atomic<int64_t> checks_left{0};  // Options::check_against_eager
   // Held during captures of the callable.
   const std::shared_ptr<std::mutex> alone = std::make_shared<std::mutex>();
@@ -70,6 +75,7 @@ struct CompiledFunction::State {
   int64_t audits = 0;
   int64_t checked_calls = 0;
   std::map<std::string, int64_t> eager_reasons;
+  bool warned_of_one_offs = false;
 
   /// Makes a program for a call that fits none; null if the call must run eagerly.
   std::shared_ptr<const Entry> make_program(const Call& call, bool& captured_now);
@@ -81,7 +87,13 @@ struct CompiledFunction::State {
                                const std::vector<at::Tensor>& held = {}) const {
     return compiler::capture_call(callable_of(call), call.arguments, {{}, answers}, held);
   }
-  std::shared_ptr<const Entry> compile(const Call& call) const;
+  /// `like` is a program for other sizes, or null.
+  std::shared_ptr<Entry> compile(const Call& call, const Entry* like) const;
+  std::shared_ptr<Entry> compile_if_worth_it(const Call& call, const std::string& why);
+  void forget_programs() {
+    programs.clear();
+    one_offs.clear();
+  }
   void audit(const Entry& entry, int64_t number, const Call& call);
   void check(const Entry& entry, const Call& call);
   void note_eager(const std::string& reason) {
@@ -95,10 +107,13 @@ struct CompiledFunction::State {
   }
 };
 
-std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) const {
+std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const Entry* like) const {
   auto [captured, result_host, modules] = capture(call, call.answers);
   const auto raw = std::make_shared<const PackedGraph>(captured.joint);
-  guards::Origin origin{{captured, call.arguments, call.types, modules},
+  // A tree that still holds is equal to the new one.
+  const auto* like_guards = like == nullptr ? nullptr : &like->guards;
+  if (like != nullptr && like_guards->module()->holds()) modules = like_guards->module();
+  guards::Origin origin{{captured, call.arguments, call.types, modules, like_guards},
                         call.declared,
                         call.hooks,
                         captured.questions,
@@ -108,32 +123,55 @@ std::shared_ptr<const Entry> CompiledFunction::State::compile(const Call& call) 
   const auto lifted = static_cast<int64_t>(origin.guards.lifted_count());
   auto later = compiler::later_captures(callable_of(call), call.arguments, captured);
   auto compiled =
-      compiler::compile_joint(std::move(captured), raw, options, std::move(later), call.hooks);
+      compiler::compile_joint(std::move(captured), raw, options, std::move(later), call.hooks,
+                              like == nullptr ? nullptr : like->executable.get());
   compiled.report.lifted_tensors = lifted;
   log(Artifact::guards, [&] {
     return options.name + ": " + std::to_string(call.arguments.tensors.size()) + " arguments, " +
            std::to_string(lifted) + " lifted tensors, " + std::to_string(call.declared.size()) +
            " declared guards";
   });
-  return std::shared_ptr<const Entry>(new Entry{std::move(origin), std::move(compiled.executable),
-                                                std::move(compiled.report),
-                                                std::move(compiled.record)});
+  return std::shared_ptr<Entry>(new Entry{std::move(origin),
+                                          {},
+                                          std::move(compiled.executable),
+                                          std::move(compiled.report),
+                                          std::move(compiled.record)});
+}
+
+// Sizes may be as many as they like. Anything else must pay.
+std::shared_ptr<Entry> CompiledFunction::State::compile_if_worth_it(const Call& call,
+                                                                    const std::string& why) {
+  const auto known = programs.entries();
+  const auto like = std::find_if(known->rbegin(), known->rend(), [&](const auto& entry) {
+    return entry->fits_but_for_sizes(call);
+  });
+  const bool new_sizes = like != known->rend();
+  if (!new_sizes && !one_offs.worth_making()) {
+    note_eager(fmt::format("the last {} programs ran once each", guards::OneOffs::kWatched));
+    if (!std::exchange(warned_of_one_offs, true)) {
+      TORCH_WARN("antegrad: ", options.name, " needs another program for each call, since ", why,
+                 ". The last ", guards::OneOffs::kWatched,
+                 " programs ran once each; calls that need a new one run eagerly from now on, and "
+                 "every ",
+                 guards::OneOffs::kRetry, "th of them is compiled.");
+    }
+    return nullptr;
+  }
+  if (!why.empty()) log(Artifact::recompile, [&] { return options.name + ": " + why; });
+  auto entry = compile(call, new_sizes ? like->get() : nullptr);
+  if (!new_sizes) one_offs.made(entry->calls);
+  return entry;
 }
 
 std::shared_ptr<const Entry> CompiledFunction::State::make_program(const Call& call,
                                                                    bool& captured_now) {
   const runtime::ForkSafeLock lock(mutex);
   try {
-    auto entry = programs.find_or_make(call, options.max_programs, [&](const std::string& why) {
-      if (!why.empty()) log(Artifact::recompile, [&] { return options.name + ": " + why; });
+    const guards::CacheBounds bounds{options.max_programs, options.max_program_bytes};
+    return programs.find_or_make(call, bounds, [&](const std::string& why) {
       captured_now = true;
-      return compile(call);
+      return compile_if_worth_it(call, why);
     });
-    if (!entry) {
-      note_eager("more than " + std::to_string(options.max_programs) +
-                 " programs (Options::max_programs)");
-    }
-    return entry;
   } catch (const CaptureError& error) {
     refuse(error);
     return nullptr;
@@ -226,7 +264,7 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
     if (!entry) return std::nullopt;
     if (!run) return Leaves{};
 
-    const auto number = entry->calls.fetch_add(1, std::memory_order_relaxed) + 1;
+    const auto number = entry->calls->fetch_add(1, std::memory_order_relaxed) + 1;
     if (check::audit_due(state.options.audit, number, captured_now)) {
       state.audit(*entry, number, call);
     }
@@ -251,7 +289,7 @@ void CompiledFunction::refuse(const CaptureError& error) {
 void CompiledFunction::add_guard(HostGuard guard) {
   const runtime::ForkSafeLock lock(state_->mutex);
   state_->guards.push_back(std::move(guard));
-  state_->programs.clear();
+  state_->forget_programs();
 }
 
 Report CompiledFunction::report() const {
@@ -263,14 +301,16 @@ Report CompiledFunction::report() const {
   report.audits = state_->audits;
   report.checked_calls = state_->checked_calls;
   report.eager_reasons = state_->eager_reasons;
-  report.recompiles = state_->programs.misses();
+  const auto& misses = state_->programs.misses();
+  report.recompiles.assign(misses.begin(), misses.end());
+  report.evictions = state_->programs.evictions();
   for (const auto& entry : *state_->programs.entries()) report.programs.push_back(entry->report);
   return report;
 }
 
 void CompiledFunction::reset() {
   const runtime::ForkSafeLock lock(state_->mutex);
-  state_->programs.clear();
+  state_->forget_programs();
 }
 
 }  // namespace antegrad::detail

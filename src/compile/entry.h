@@ -8,16 +8,26 @@
 
 #include "antegrad/report.h"
 #include "explain/record.h"
+#include "guards/one_offs.h"
 #include "guards/origin.h"
+#include "guards/program_cache.h"
 #include "runtime/executable.h"
 
 namespace antegrad::compiler {
 
-struct Entry : guards::Origin {
+struct Entry : guards::Origin, guards::Cached {
   std::shared_ptr<const runtime::Executable> executable;
   ProgramReport report;
-  PartitionRecord record;                  ///< how `raw` was partitioned
-  mutable std::atomic<int64_t> calls = 0;  ///< number of calls that ran this program
+  PartitionRecord record;  ///< how `raw` was partitioned
+  /// The number of calls that ran this program.
+  guards::CallCount calls = std::make_shared<std::atomic<int64_t>>(0);
+
+  /// The memory that it keeps; an estimate.
+  int64_t bytes() const {
+    return executable->bytes() + static_cast<int64_t>(raw->bytes() + sizeof(Entry));
+  }
+  /// Whether a backward pass of it may still come.
+  bool in_use() const { return executable.use_count() > 1; }
 };
 
 }  // namespace antegrad::compiler

@@ -55,7 +55,8 @@ PassContext pass_context(const Options& options) {
 
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const PackedGraph> raw,
                               const Options& options, LaterCaptures later,
-                              const std::shared_ptr<const detail::HookPair>& hooks) {
+                              const std::shared_ptr<const detail::HookPair>& hooks,
+                              const runtime::Executable* like) {
   const auto start = std::chrono::steady_clock::now();
   const auto passes = pass_context(options);
 
@@ -87,11 +88,12 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   }
 
   // Build.
+  const auto plan = std::make_shared<const CallPlan>(partition.plan);
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw), std::move(kept),
-      BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, partition.plan},
+      BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, plan},
       std::move(later.recapture), passes);
-  runtime::ExecutableParts parts{options.name, partition.plan, partition.forward, tables};
+  runtime::ExecutableParts parts{options.name, plan, partition.forward, tables};
   if (!captured.backward_error) {
     parts.backward = &partition.backward;
     parts.forward_values = partition.forward_values;
@@ -99,6 +101,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   parts.source = [variants](const runtime::BackwardKey& key) { return variants->make(key); };
   parts.lines = std::move(later.line_of);
   parts.questions = std::move(captured.questions);
+  parts.like = like;
   if (options.check_custom_op_aliasing) {
     parts.aliases = options.error_on_custom_op_aliasing ? runtime::AliasCheck::error
                                                         : runtime::AliasCheck::warn;

@@ -34,9 +34,10 @@ PassContext pass_context(const Options& options);
 /// Consumes the captured graph; `raw` is a copy of it. `later` captures the callable again for
 /// another backward form, and when a kernel fails. Throws InternalError if a pass breaks an
 /// invariant (with Options::verify_graphs), and for `hooks`, which are inlined, the errors of
-/// hooks::capture_hooks().
+/// hooks::capture_hooks(). The program shares memory with `like`, if it is one of other sizes.
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const PackedGraph> raw,
                               const Options& options, LaterCaptures later,
-                              const std::shared_ptr<const detail::HookPair>& hooks = nullptr);
+                              const std::shared_ptr<const detail::HookPair>& hooks = nullptr,
+                              const runtime::Executable* like = nullptr);
 
 }  // namespace antegrad::compiler

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <ostream>
+#include <span>
 #include <sstream>
 
 namespace antegrad {
@@ -92,6 +93,20 @@ std::ostream& operator<<(std::ostream& out, const ProgramReport& program) {
   return out;
 }
 
+namespace {
+
+constexpr size_t kShown = 8;
+
+// The newest entries of a list; says how many older ones are left out.
+template <class T>
+std::span<const T> newest(std::ostream& out, const std::vector<T>& list, const char* what) {
+  if (list.size() <= kShown) return list;
+  out << "  " << list.size() - kShown << " older " << what << " are left out\n";
+  return std::span(list).last(kShown);
+}
+
+}  // namespace
+
 std::ostream& operator<<(std::ostream& out, const Report& report) {
   out << "antegrad '" << report.name << "': " << report.compiled_calls << " compiled calls, "
       << report.eager_calls << " eager calls, " << report.programs.size() << " program(s)\n";
@@ -100,8 +115,11 @@ std::ostream& operator<<(std::ostream& out, const Report& report) {
   }
   if (report.audits > 0) out << "  audits         " << report.audits << '\n';
   if (report.checked_calls > 0) out << "  checked        " << report.checked_calls << " calls\n";
-  for (const auto& why : report.recompiles) out << "  captured again: " << why << '\n';
-  for (const auto& program : report.programs) {
+  if (report.evictions > 0) out << "  given up       " << report.evictions << " programs\n";
+  for (const auto& why : newest(out, report.recompiles, "reasons to capture again")) {
+    out << "  captured again: " << why << '\n';
+  }
+  for (const auto& program : newest(out, report.programs, "programs")) {
     std::ostringstream text;
     text << program;
     out << indented(text.str());

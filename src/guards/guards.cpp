@@ -33,7 +33,7 @@ bool writes(const Graph& joint) {
 }  // namespace
 
 GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, const void* types,
-                   std::shared_ptr<const ModuleTree> module)
+                   std::shared_ptr<const ModuleTree> module, const GuardSet* like)
     : ambient_(Ambient::now()),
       types_(types),
       host_(arguments.host),
@@ -42,6 +42,7 @@ GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, c
       primal_count_(captured.primals.size()) {
   for (const auto& tensor : arguments.tensors) arguments_.emplace_back(tensor);
   const auto& primals = captured.primals;
+  SlotGuards slots;
   for (size_t i = 0; i < primals.size(); ++i) {
     const auto primal = static_cast<int32_t>(i);
     const auto& source = captured.joint.inputs[i].source;
@@ -62,7 +63,7 @@ GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, c
         // Other slots with the same tensor must keep it as well.
         for (const auto& slot : module_->slots()) {
           if (!slot.address->is_same(primals[i])) continue;
-          slots_.add(slot.address, primal, slot.source.name);
+          slots.add(slot.address, primal, slot.source.name);
         }
         break;
       }
@@ -73,6 +74,8 @@ GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, c
              TensorGuard(primals[i]), primal});
     }
   }
+  const bool shared = like != nullptr && *like->slots_ == slots;
+  slots_ = shared ? like->slots_ : std::make_shared<const SlotGuards>(std::move(slots));
   if (writes(captured.joint) || !found_.empty()) memory_ = memory_of(primals);
   for (size_t i = 0; i < captured.follows.size(); ++i) {
     if (captured.follows[i] >= 0) views_.emplace_back(static_cast<int32_t>(i), captured.follows[i]);
@@ -121,7 +124,7 @@ bool GuardSet::arguments_hold(const Leaves& arguments, std::string* why) const {
 
 bool GuardSet::lifted_hold(std::string* why) const {
   if (module_ && !module_->holds(why)) return false;
-  if (!slots_.hold(why)) return false;
+  if (!slots_->hold(why)) return false;
   for (const auto& guard : anonymous_) {
     const auto impl = guard.tensor.lock();
     if (!impl) {
@@ -162,7 +165,7 @@ bool GuardSet::memory_holds(const Leaves& arguments, std::string* why) const {
   return misfit(why, [&] { return "which tensors share memory, of which some is written"; });
 }
 
-bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* why) const {
+bool GuardSet::state_holds(const Leaves& arguments, const void* types, std::string* why) const {
   if (types != types_) return misfit(why, [&] { return "the types of the arguments differ"; });
   if (const auto now = Ambient::now(); !(now == ambient_)) {
     return misfit(why, [&] { return ambient_.difference(now); });
@@ -170,8 +173,21 @@ bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* wh
   if (!same_host(arguments.host, host_)) {
     return misfit(why, [&] { return host_difference("the arguments", host_, arguments.host); });
   }
-  return arguments_hold(arguments, why) && lifted_hold(why) && found_hold(arguments, why) &&
-         memory_holds(arguments, why);
+  return true;
+}
+
+bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* why) const {
+  return state_holds(arguments, types, why) && arguments_hold(arguments, why) && lifted_hold(why) &&
+         found_hold(arguments, why) && memory_holds(arguments, why);
+}
+
+bool GuardSet::holds_but_for_sizes(const Leaves& arguments, const void* types) const {
+  return state_holds(arguments, types, nullptr) &&
+         std::ranges::equal(arguments_, arguments.tensors,
+                            [](const TensorGuard& guard, const at::Tensor& tensor) {
+                              return guard.matches(tensor, torch_compat::Match::kind);
+                            }) &&
+         lifted_hold(nullptr);
 }
 
 std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
@@ -179,7 +195,7 @@ std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
   for (size_t i = 0; i < leaf_inputs_.size(); ++i) {
     if (leaf_inputs_[i] >= 0) primals[leaf_inputs_[i]] = arguments.tensors[i];
   }
-  slots_.collect(primals);
+  slots_->collect(primals);
   for (const auto& guard : anonymous_) primals[guard.primal] = at::Tensor(guard.tensor.lock());
   for (const auto& constant : constants_) primals[constant.primal] = constant.tensor;
   for (const auto& found : found_) primals[found.primal] = found.find(arguments);

@@ -26,17 +26,20 @@ namespace antegrad::guards {
 /// The source of each primal of a program at run time, and the conditions on it.
 class GuardSet {
  public:
+  /// Shares the guards of the module's slots with `like`, if they are equal.
   GuardSet(const capture::Captured& captured, const Leaves& arguments, const void* types,
-           std::shared_ptr<const ModuleTree> module);
+           std::shared_ptr<const ModuleTree> module, const GuardSet* like = nullptr);
 
   /// Whether the program fits. If not, and `why` is given, names the guard and both values.
   bool holds(const Leaves& arguments, const void* types, std::string* why = nullptr) const;
+  /// Whether the program would fit if the argument tensors had other sizes, strides and offsets.
+  bool holds_but_for_sizes(const Leaves& arguments, const void* types) const;
   /// The primals of a call. Requires that the guards hold.
   std::vector<at::Tensor> primals(const Leaves& arguments) const;
 
   /// Not null for guards of a compiled callable.
   const std::shared_ptr<const ModuleTree>& module() const { return module_; }
-  size_t lifted_count() const { return slots_.size() + anonymous_.size() + constants_.size(); }
+  size_t lifted_count() const { return slots_->size() + anonymous_.size() + constants_.size(); }
 
  private:
   struct AnonymousGuard {
@@ -59,6 +62,7 @@ class GuardSet {
     at::Tensor find(const Leaves& arguments) const;
   };
 
+  bool state_holds(const Leaves& arguments, const void* types, std::string* why) const;
   bool arguments_hold(const Leaves& arguments, std::string* why) const;
   bool lifted_hold(std::string* why) const;
   bool found_hold(const Leaves& arguments, std::string* why) const;
@@ -70,7 +74,7 @@ class GuardSet {
   std::vector<TensorGuard> arguments_;
   std::vector<int32_t> leaf_inputs_;
   std::shared_ptr<const ModuleTree> module_;
-  SlotGuards slots_;
+  std::shared_ptr<const SlotGuards> slots_;
   std::vector<AnonymousGuard> anonymous_;
   std::vector<Constant> constants_;
   std::vector<Found> found_;

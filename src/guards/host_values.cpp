@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <type_traits>
 
 #include "guards/changed.h"
 
@@ -19,6 +21,18 @@ bool same_host(const HostValue& a, const HostValue& b) {
 bool same_host(const std::vector<HostValue>& a, const std::vector<HostValue>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const HostValue& x, const HostValue& y) { return same_host(x, y); });
+}
+
+uint64_t hash_value(const HostValue& value) {
+  return std::visit(
+      [](const auto& held) {
+        if constexpr (std::is_same_v<decltype(held), const double&>) {
+          return std::bit_cast<uint64_t>(held);
+        } else {
+          return static_cast<uint64_t>(std::hash<std::decay_t<decltype(held)>>()(held));
+        }
+      },
+      value);
 }
 
 std::string host_text(const HostValue& value) {

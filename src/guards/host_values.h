@@ -13,6 +13,8 @@ namespace antegrad::guards {
 
 bool same_host(const HostValue& a, const HostValue& b);
 bool same_host(const std::vector<HostValue>& a, const std::vector<HostValue>& b);
+/// Agrees with same_host().
+uint64_t hash_value(const HostValue& value);
 
 /// "true", "3", "0.1", "\"mean\""; any number of values other than one in brackets: "[1, 2]".
 std::string host_text(const HostValue& value);

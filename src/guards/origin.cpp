@@ -1,8 +1,10 @@
 #include "guards/origin.h"
 
+#include "graph/hash_bits.h"
 #include "graph/text.h"
 #include "guards/changed.h"
 #include "guards/host_values.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::guards {
 namespace {
@@ -22,9 +24,25 @@ std::string other_answer(const Origin& origin, size_t number, const ops::Answer&
          ", is " + is;
 }
 
+uint64_t mix(uint64_t state, const std::vector<HostValue>& values) {
+  for (const auto& value : values) state = mix_bits(state, hash_value(value));
+  return state;
+}
+
 }  // namespace
 
-bool Origin::fits(const Call& call, std::string* why) const {
+uint64_t Call::hash() const {
+  uint64_t state = 0;
+  for (const auto& tensor : arguments.tensors) {
+    if (!tensor.defined() || torch_compat::why_not_strided(tensor) != nullptr) continue;
+    for (const auto size : tensor.sizes()) state = mix_bits(state, size);
+  }
+  state = mix(state, arguments.host);
+  for (const auto& values : declared) state = mix(state, values);
+  return state;
+}
+
+bool Origin::fits_beside_guards(const Call& call, std::string* why) const {
   if (!same_hooks(call.hooks.get(), hooks.get())) {
     return misfit(why, [&] { return "hooks on saved tensors are others"; });
   }
@@ -39,7 +57,16 @@ bool Origin::fits(const Call& call, std::string* why) const {
     if (i < questions.size() && questions[i].assumed == call.answers[i]) continue;
     return misfit(why, [&] { return other_answer(*this, i, call.answers[i]); });
   }
-  return guards.holds(call.arguments, call.types, why);
+  return true;
+}
+
+bool Origin::fits(const Call& call, std::string* why) const {
+  return fits_beside_guards(call, why) && guards.holds(call.arguments, call.types, why);
+}
+
+bool Origin::fits_but_for_sizes(const Call& call) const {
+  return fits_beside_guards(call, nullptr) &&
+         guards.holds_but_for_sizes(call.arguments, call.types);
 }
 
 }  // namespace antegrad::guards

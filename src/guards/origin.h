@@ -31,6 +31,10 @@ struct Call {
   std::vector<DeclaredValues> declared;                ///< one per guard
   std::shared_ptr<const detail::HookPair> hooks = {};  ///< to be inlined; null for none
   std::vector<ops::Answer> answers = {};  ///< the answers to questions about data known so far
+
+  /// Of what differs most often: sizes, host values, declared values. Calls that fit one program
+  /// have the same hash.
+  uint64_t hash() const;
 };
 
 /// The call that a program was captured from.
@@ -46,6 +50,11 @@ struct Origin {
   /// Whether the call may use the program. If not, and `why` is given, names the guard and both
   /// values.
   bool fits(const Call& call, std::string* why = nullptr) const;
+  /// Whether the call differs in nothing but the sizes, strides and offsets of argument tensors.
+  bool fits_but_for_sizes(const Call& call) const;
+
+ private:
+  bool fits_beside_guards(const Call& call, std::string* why) const;
 };
 
 }  // namespace antegrad::guards

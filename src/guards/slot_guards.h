@@ -27,25 +27,28 @@ class SlotGuards {
   /// Writes the tensor of each slot to the position of its primal.
   void collect(std::vector<at::Tensor>& primals) const;
   size_t size() const { return checks_.size(); }
+  friend bool operator==(const SlotGuards&, const SlotGuards&) = default;
 
  private:
   struct Check {
-    const at::Tensor* slot;
-    const c10::TensorImpl* impl;
-    const torch::autograd::AutogradMeta* autograd;  // its last address, for prefetching only
-    uint64_t keys;
-    int64_t offset;
-    int64_t sizes[2];  // of the first and the last dimension
-    int64_t strides[2];
+    const at::Tensor* slot = nullptr;
+    const c10::TensorImpl* impl = nullptr;
+    const torch::autograd::AutogradMeta* autograd = nullptr;  // only for prefetching; may be old
+    uint64_t keys = 0;
+    int64_t offset = 0;
+    int64_t sizes[2] = {};  // of the first and the last dimension
+    int64_t strides[2] = {};
     caffe2::TypeMeta dtype;
-    uint8_t dims;
-    bool requires_grad;
-    bool simple;  // one or two dimensions, on the CPU; otherwise the full guard is used
+    uint8_t dims = 0;
+    bool requires_grad = false;
+    bool simple = false;  // one or two dimensions, on the CPU; otherwise the full guard is used
+    friend bool operator==(const Check&, const Check&) = default;
   };
   struct Details {
     TensorGuard guard;
     int32_t primal;
     std::string name;
+    friend bool operator==(const Details&, const Details&) = default;
   };
 
   static bool holds(const Check& check);

@@ -14,10 +14,10 @@ TensorGuard::TensorGuard(const at::Tensor& tensor)
   keys_ = tensor.key_set();
 }
 
-bool TensorGuard::matches(const at::Tensor& tensor) const {
+bool TensorGuard::matches(const at::Tensor& tensor, torch_compat::Match match) const {
   if (!tensor.defined()) return !metadata_.defined;
   const auto& impl = *tensor.unsafeGetTensorImpl();
-  return impl.key_set() == keys_ && metadata_.matches(tensor) &&
+  return impl.key_set() == keys_ && metadata_.matches(tensor, match) &&
          torch_compat::requires_grad(impl) == requires_grad_ &&
          (!requires_grad_ || torch_compat::is_leaf(impl) == leaf_) &&
          !torch_compat::has_forward_gradient(impl);

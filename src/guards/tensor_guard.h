@@ -14,7 +14,9 @@ namespace antegrad::guards {
 class TensorGuard {
  public:
   explicit TensorGuard(const at::Tensor& tensor);
-  bool matches(const at::Tensor& tensor) const;
+  bool matches(const at::Tensor& tensor,
+               torch_compat::Match match = torch_compat::Match::exact) const;
+  friend bool operator==(const TensorGuard&, const TensorGuard&) = default;
   at::IntArrayRef sizes() const { return metadata_.sizes; }
   int64_t offset() const { return metadata_.offset; }
   /// "sizes [2, 8] instead of [4, 8]"; empty if it matches.

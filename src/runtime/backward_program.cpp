@@ -6,12 +6,19 @@
 
 namespace antegrad::runtime {
 
+int64_t BackwardProgram::bytes() const {
+  return program.bytes() +
+         static_cast<int64_t>(inputs.size() * sizeof(Input) + gradients.size() * sizeof(int32_t));
+}
+
 std::shared_ptr<const BackwardProgram> backward_program(const CallPlan& plan, const Graph& graph,
                                                         const ops::AttrTables& tables,
                                                         const ForwardValues& forward_values,
-                                                        AliasCheck aliases) {
+                                                        AliasCheck aliases,
+                                                        const BackwardProgram* like) {
   using Kind = BackwardProgram::Input::Kind;
-  BackwardProgram program{Program(graph, tables, aliases), {}, {}};
+  BackwardProgram program{
+      Program(graph, tables, aliases, like == nullptr ? nullptr : &like->program), {}, {}};
   for (const auto& input : graph.inputs) {
     if (input.kind == InputKind::tangent) {
       program.inputs.push_back({Kind::tangent, plan.tangent_of(input.index)});

@@ -39,16 +39,20 @@ struct BackwardProgram {
   };
 
   bool reads_saved() const;
+  /// The memory that it keeps, see Program::bytes().
+  int64_t bytes() const;
 
   Program program;
   std::vector<Input> inputs;
   std::vector<int32_t> gradients;  ///< by gradient: the output of the program, -1 if undefined
 };
 
-/// Prepares a backward graph of a call to run. `plan` must save the saved inputs of the graph.
+/// Prepares a backward graph of a call to run. `plan` must save the saved inputs of the graph. For
+/// `like` see Program.
 std::shared_ptr<const BackwardProgram> backward_program(const CallPlan& plan, const Graph& graph,
                                                         const ops::AttrTables& tables,
                                                         const ForwardValues& forward_values,
-                                                        AliasCheck aliases);
+                                                        AliasCheck aliases,
+                                                        const BackwardProgram* like = nullptr);
 
 }  // namespace antegrad::runtime

@@ -23,6 +23,13 @@ size_t BackwardPrograms::count() const {
   return programs_.size();
 }
 
+int64_t BackwardPrograms::bytes() const {
+  const ForkSafeLock lock(mutex_);
+  int64_t bytes = 0;
+  for (const auto& [key, program] : programs_) bytes += program->bytes();
+  return bytes;
+}
+
 bool BackwardPrograms::has(const BackwardKey& key) const { return find(key) != nullptr; }
 
 std::shared_ptr<const BackwardProgram> BackwardPrograms::find(const BackwardKey& key) const {

@@ -33,28 +33,40 @@ std::vector<ViewSteps> view_steps_of(const CallPlan& plan, const Graph& forward,
   return all;
 }
 
-std::shared_ptr<const BackwardProgram> usual_backward(const ExecutableParts& parts) {
+std::shared_ptr<const BackwardProgram> usual_backward(const CallPlan& plan,
+                                                      const ExecutableParts& parts,
+                                                      const BackwardProgram* like) {
   if (parts.backward == nullptr) return nullptr;
-  return backward_program(parts.plan, *parts.backward, parts.tables, parts.forward_values,
-                          parts.aliases);
+  return backward_program(plan, *parts.backward, parts.tables, parts.forward_values, parts.aliases,
+                          like);
 }
 
 }  // namespace
 
 Executable::Executable(ExecutableParts parts)
     : name_(std::move(parts.name)),
-      plan_(parts.plan),
+      held_plan_(std::move(parts.plan)),
+      plan_(*held_plan_),
       has_inner_(plan_.has_inner()),
       generators_(generators_of(parts.forward, parts.tables)),
-      forward_(parts.forward, parts.tables, parts.aliases),
+      forward_(parts.forward, parts.tables, parts.aliases,
+               parts.like == nullptr ? nullptr : &parts.like->forward_),
+      usual_backward_(usual_backward(
+          plan_, parts, parts.like == nullptr ? nullptr : parts.like->usual_backward_.get())),
       view_steps_(view_steps_of(plan_, parts.forward, parts.tables)),
       questions_(std::move(parts.questions)),
       lines_(std::move(parts.lines)),
-      backwards_(plan_, usual_backward(parts), std::move(parts.source), parts.aliases) {
+      backwards_(plan_, usual_backward_, std::move(parts.source), parts.aliases) {
   for (const auto output : plan_.tangents) {
     const auto value = parts.forward.outputs[output].value;
     tangents_.push_back(ops::natural_tangent(parts.forward.value(value).meta));
   }
+}
+
+bool Executable::shares_with(const Executable& other) const {
+  const bool backward = usual_backward_ != nullptr && other.usual_backward_ != nullptr;
+  return forward_.shares_with(other.forward_) &&
+         (!backward || usual_backward_->program.shares_with(other.usual_backward_->program));
 }
 
 }  // namespace antegrad::runtime

@@ -35,13 +35,15 @@ struct OtherAnswer {
   std::vector<ops::Answer> answers;  ///< the true answers, up to the first difference
 };
 
+class Executable;
+
 /// The parts of an executable. Graphs, tables and plan are the caller's: the constructor reads
 /// them.
 struct ExecutableParts {
-  std::string name;               ///< of the callable, shown by profilers
-  const CallPlan& plan;           ///< plan of `forward`
-  const Graph& forward;           ///< finished: it may contain in-place nodes
-  const ops::AttrTables& tables;  ///< the tables of attributes of `forward` and `backward`
+  std::string name;                      ///< of the callable, shown by profilers
+  std::shared_ptr<const CallPlan> plan;  ///< plan of `forward`
+  const Graph& forward;                  ///< finished: it may contain in-place nodes
+  const ops::AttrTables& tables;         ///< the tables of attributes of `forward` and `backward`
   /// The backward for usual_key(); null if it could not be captured.
   const Graph* backward = nullptr;
   ForwardValues forward_values = {};          ///< of `backward`
@@ -49,6 +51,7 @@ struct ExecutableParts {
   LineFinder lines = {};                      ///< called if a kernel fails, on the failing thread
   std::vector<ops::Question> questions = {};  ///< questions about data in the forward, in order
   AliasCheck aliases = AliasCheck::off;       ///< for all programs
+  const Executable* like = nullptr;           ///< one of other sizes, to share memory with
 };
 
 class Executable : public std::enable_shared_from_this<Executable> {
@@ -62,12 +65,16 @@ class Executable : public std::enable_shared_from_this<Executable> {
       std::vector<at::Tensor> primals,
       const std::shared_ptr<const detail::HookPair>& hooks = nullptr) const;
 
+  /// The memory that the programs keep, see Program::bytes().
+  int64_t bytes() const { return forward_.bytes() + backwards_.bytes(); }
   const CallPlan& plan() const { return plan_; }
   const BackwardPrograms& backwards() const { return backwards_; }
   /// One per tangent of the plan, in order.
   const std::vector<torch_compat::TensorMetadata>& tangents() const { return tangents_; }
   const LineFinder& lines() const { return lines_; }
   const std::string& name() const { return name_; }
+  /// Whether the forward programs share memory, and the usual backward programs.
+  bool shares_with(const Executable& other) const;
 
  private:
   std::vector<at::Tensor> copy_overwritten(const std::vector<at::Tensor>& primals) const;
@@ -91,11 +98,13 @@ class Executable : public std::enable_shared_from_this<Executable> {
       const std::shared_ptr<const detail::HookPair>& hooks) const;
 
   const std::string name_;
-  const CallPlan plan_;
+  const std::shared_ptr<const CallPlan> held_plan_;
+  const CallPlan& plan_;
   const bool has_inner_;
   const std::vector<at::Generator> generators_;  // that the forward draws from
   const Program forward_;
-  std::vector<ViewSteps> view_steps_;  // by entry of CallPlan::handed_out
+  const std::shared_ptr<const BackwardProgram> usual_backward_;  // null if there is none
+  std::vector<ViewSteps> view_steps_;                            // by entry of CallPlan::handed_out
   std::vector<torch_compat::TensorMetadata> tangents_;
   const std::vector<ops::Question> questions_;
   const LineFinder lines_;

@@ -19,7 +19,7 @@ c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>&
   const auto at = [&](int32_t index) -> at::Tensor& { return registers[index]; };
   const auto filled = [&](auto list) {
     using Element = typename decltype(list)::value_type;
-    for (const auto& entry : lists_[argument.index]) {
+    for (const auto& entry : code_->lists[argument.index]) {
       if (entry.origin == Origin::constant) {
         list.push_back(Element());
       } else if (entry.origin == Origin::move) {
@@ -87,8 +87,8 @@ at::Tensor in_own_memory(at::Tensor tensor) {
 
 void Program::call(const Instruction& instruction, std::vector<at::Tensor>& registers,
                    torch::jit::Stack& stack) const {
-  const auto arguments =
-      std::span(arguments_).subspan(instruction.first_argument, instruction.entry->args.size());
+  const auto arguments = std::span(code_->arguments)
+                             .subspan(instruction.first_argument, instruction.entry->args.size());
   for (const auto& arg : arguments) stack.push_back(argument(arg, registers));
   const auto* special = instruction.special < 0 ? nullptr : &specials_[instruction.special];
   const bool checks = special != nullptr && special->aliases != AliasCheck::off;
@@ -103,7 +103,7 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   }
   if (checks) check_aliases(*instruction.entry, special->aliases, std::move(seen), stack);
   const auto results =
-      std::span(results_).subspan(instruction.first_result, instruction.result_count);
+      std::span(code_->results).subspan(instruction.first_result, instruction.result_count);
   size_t next = 0;
   const auto store = [&](at::Tensor tensor) {
     AG_CHECK(next < results.size(), "no more tensors than the graph has");
@@ -127,19 +127,21 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
 std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Tensor> inputs) const {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  std::vector<at::Tensor> registers(register_count_);
+  std::vector<at::Tensor> registers(code_->register_count);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs_[i] >= 0) registers[inputs_[i]] = std::move(inputs[i]);
+    const auto reg = code_->inputs[i];
+    if (reg >= 0) registers[reg] = std::move(inputs[i]);
   }
   inputs.clear();
   torch::jit::Stack stack;
   stack.reserve(16);
-  for (position = 0; position < instructions_.size(); ++position) {
-    call(instructions_[position], registers, stack);
+  const auto& instructions = code_->instructions;
+  for (position = 0; position < instructions.size(); ++position) {
+    call(instructions[position], registers, stack);
   }
   std::vector<at::Tensor> outputs;
-  outputs.reserve(outputs_.size());
-  for (const auto reg : outputs_) outputs.push_back(reg < 0 ? at::Tensor() : registers[reg]);
+  outputs.reserve(code_->outputs.size());
+  for (const auto reg : code_->outputs) outputs.push_back(reg < 0 ? at::Tensor() : registers[reg]);
   return outputs;
 }
 
@@ -152,18 +154,19 @@ std::string Program::place_of(const Instruction& instruction, const LineFinder& 
 
 std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs,
                                      const LineFinder& line_of) const {
-  AG_CHECK(inputs.size() == inputs_.size(), "number of program inputs");
+  AG_CHECK(inputs.size() == code_->inputs.size(), "number of program inputs");
+  const auto& instructions = code_->instructions;
   size_t position = 0;
   try {
     return run_up_to(position, std::move(inputs));
   } catch (ops::UnexpectedAnswer& other) {
-    other.node = instructions_[position].node_id;
+    other.node = instructions[position].node_id;
     throw;
   } catch (...) {
     // Outside of the guards, so that the dispatcher's state is the caller's: a search for the line
     // runs the callable.
-    if (position == instructions_.size()) throw;
-    rethrow_with(place_of(instructions_[position], line_of));
+    if (position == instructions.size()) throw;
+    rethrow_with(place_of(instructions[position], line_of));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -27,9 +28,11 @@ namespace antegrad::runtime {
 
 class Program {
  public:
-  /// `tables` hold the objects that the graph's attributes refer to. Throws GraphError for an
-  /// operator unknown to this libtorch.
-  Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases = AliasCheck::off);
+  /// `tables` hold the objects that the graph's attributes refer to. Programs whose graphs differ
+  /// in numbers only share most of their memory: `like` is another one, or null. Throws GraphError
+  /// for an operator unknown to this libtorch.
+  Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases = AliasCheck::off,
+          const Program* like = nullptr);
 
   /// Runs below autograd and autocast. `inputs` has one tensor per graph input, in order: undefined
   /// for tokens, except that a saved token has the state of its generator. It is consumed, so that
@@ -39,15 +42,21 @@ class Program {
   /// Throws ops::UnexpectedAnswer if data differ from what the graph assumes.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, const LineFinder& line_of = {}) const;
 
+  /// The memory that it keeps, without constant tensors and objects, and without what it shares
+  /// with `like`; an estimate.
+  int64_t bytes() const;
+  /// Whether the two share memory.
+  bool shares_with(const Program& other) const { return code_ == other.code_; }
   /// Number of graph inputs, tokens included.
-  size_t input_count() const { return inputs_.size(); }
+  size_t input_count() const { return code_->inputs.size(); }
 
  private:
   // The source of an argument.
   enum class Origin : uint8_t { constant, copy, move, list, optional_list };
   struct Argument {
     Origin origin;
-    int32_t index;  // index into constants_, registers or lists_
+    int32_t index;  // index into constants_, registers or Code::lists
+    friend bool operator==(const Argument&, const Argument&) = default;
   };
   // Rarely used parts of an instruction.
   struct Special {
@@ -66,14 +75,26 @@ class Program {
   struct Instruction {
     const ops::OpEntry* entry;  // determines the number of arguments
     int32_t node_id;
-    uint32_t first_argument;  // index into arguments_
-    uint32_t first_result;    // index into results_
+    uint32_t first_argument;  // index into Code::arguments
+    uint32_t first_result;    // index into Code::results
     uint32_t result_count = 0;
     int32_t special = -1;    // index into specials_, -1 for none
     bool oversized = false;  // OpTraits::oversized
     // A forward node in a backward: some kernels (LSTM of oneDNN) take another path without grad
     // mode.
     bool runs_again = false;
+    friend bool operator==(const Instruction&, const Instruction&) = default;
+  };
+  // What programs of other sizes share.
+  struct Code {
+    std::vector<Instruction> instructions;
+    std::vector<Argument> arguments;
+    std::vector<int32_t> results;              // registers, -1 to drop
+    std::vector<std::vector<Argument>> lists;  // copies, moves, constants for undefined entries
+    std::vector<int32_t> inputs;               // register of each graph input, -1 if unused
+    std::vector<int32_t> outputs;              // register of each graph output, -1 for none
+    int32_t register_count = 0;
+    friend bool operator==(const Code&, const Code&) = default;
   };
 
   std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor> inputs) const;
@@ -88,15 +109,10 @@ class Program {
   c10::IValue argument(const Argument& argument, std::vector<at::Tensor>& registers) const;
 
   std::string name_;
-  std::vector<Instruction> instructions_;
-  std::vector<Argument> arguments_;
-  std::vector<int32_t> results_;  // registers, -1 to drop
+  std::shared_ptr<const Code> code_;
+  bool owns_code_ = true;
   std::vector<Special> specials_;
-  std::vector<c10::IValue> constants_;        // without duplicates
-  std::vector<std::vector<Argument>> lists_;  // copies, moves, constants for undefined entries
-  std::vector<int32_t> inputs_;               // register of each graph input, -1 if unused
-  std::vector<int32_t> outputs_;              // register of each graph output, -1 for none
-  int32_t register_count_ = 0;
+  std::vector<c10::IValue> constants_;  // without duplicates
 
   friend class ProgramBuilder;
 };

@@ -24,23 +24,26 @@ class ProgramBuilder {
                                  [](const Output& o) { return o.kind == OutputKind::gradient; })),
         last_use_(last_uses(graph, Uses::by_nodes_and_outputs)) {}
 
-  void build() {
+  void build(const Program* like) {
     find_states();
     for (const auto& input : graph_.inputs) {
       const bool used = has_register(input.value) && last_use_[input.value] >= 0;
-      program_.inputs_.push_back(used ? register_of(input.value) : -1);
+      code_.inputs.push_back(used ? register_of(input.value) : -1);
     }
     for (size_t i = 0; i < graph_.nodes.size(); ++i) add(graph_.nodes[i], static_cast<int32_t>(i));
     for (const auto& output : graph_.outputs) {
       const bool present = output.value != kNoValue && has_register(output.value) &&
                            (is_tensor(output.value) || output.kind == OutputKind::saved);
-      program_.outputs_.push_back(present ? register_of(output.value) : -1);
+      code_.outputs.push_back(present ? register_of(output.value) : -1);
     }
-    program_.register_count_ = next_register_;
-    program_.instructions_.shrink_to_fit();
-    program_.arguments_.shrink_to_fit();
-    program_.results_.shrink_to_fit();
+    code_.register_count = next_register_;
+    code_.instructions.shrink_to_fit();
+    code_.arguments.shrink_to_fit();
+    code_.results.shrink_to_fit();
     program_.constants_.shrink_to_fit();
+    program_.owns_code_ = like == nullptr || !(*like->code_ == code_);
+    program_.code_ =
+        program_.owns_code_ ? std::make_shared<const Program::Code>(std::move(code_)) : like->code_;
   }
 
  private:
@@ -105,9 +108,9 @@ class ProgramBuilder {
 
   void add(const Node& node, int32_t node_index) {
     Program::Instruction instruction{&ops::entry_of(node.op), node.id,
-                                     static_cast<uint32_t>(program_.arguments_.size()),
-                                     static_cast<uint32_t>(program_.results_.size())};
-    auto& arguments = program_.arguments_;
+                                     static_cast<uint32_t>(code_.arguments.size()),
+                                     static_cast<uint32_t>(code_.results.size())};
+    auto& arguments = code_.arguments;
     instruction.runs_again = is_backward_ && node.phase == Phase::forward;
     instruction.oversized = node.op.traits().oversized;
     const auto& kinds = instruction.entry->args;
@@ -132,10 +135,10 @@ class ProgramBuilder {
         for (const bool present : arg.as<attr::InputList>().present) {
           list.push_back(present ? take() : Program::Argument{Program::Origin::constant, -1});
         }
-        program_.lists_.push_back(std::move(list));
+        code_.lists.push_back(std::move(list));
         const bool optional = kinds[i] == ops::ArgKind::optional_tensors;
         arguments.push_back({optional ? Program::Origin::optional_list : Program::Origin::list,
-                             static_cast<int32_t>(program_.lists_.size() - 1)});
+                             static_cast<int32_t>(code_.lists.size() - 1)});
       } else if (arg.is<attr::None>() && kinds[i] == ops::ArgKind::tensor &&
                  !instruction.entry->optional[i]) {
         if (undefined_ < 0) {
@@ -150,7 +153,7 @@ class ProgramBuilder {
     Program::Special special;
     for (const auto output : node.results()) {
       const bool used = output != kNoValue && last_use_[output] >= 0;
-      program_.results_.push_back(used ? register_of(output) : -1);
+      code_.results.push_back(used ? register_of(output) : -1);
       if (instruction.entry->custom || instruction.entry->policy == ops::Policy::dynamic_outputs) {
         using torch_compat::TensorMetadata;
         special.expected.push_back(output == kNoValue
@@ -165,13 +168,14 @@ class ProgramBuilder {
       instruction.special = static_cast<int32_t>(program_.specials_.size());
       program_.specials_.push_back(std::move(special));
     }
-    program_.instructions_.push_back(std::move(instruction));
+    code_.instructions.push_back(std::move(instruction));
   }
 
   const Graph& graph_;
   const ops::AttrTables& tables_;
   const AliasCheck aliases_;
   Program& program_;
+  Program::Code code_;
   IdMap<ValueId, int32_t> registers_;
   IdMap<ValueId, int32_t> state_generator_;  // of a saved token
   bool is_backward_;
@@ -184,9 +188,26 @@ class ProgramBuilder {
   int32_t undefined_ = -1;                                 // the constant for an undefined tensor
 };
 
-Program::Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases)
+Program::Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases,
+                 const Program* like)
     : name_(graph.name) {
-  ProgramBuilder(graph, tables, aliases, *this).build();
+  ProgramBuilder(graph, tables, aliases, *this).build(like);
+}
+
+int64_t Program::bytes() const {
+  const auto held = [](const auto&... lists) {
+    return (... + static_cast<int64_t>(lists.capacity() * sizeof(lists[0])));
+  };
+  int64_t bytes = held(specials_, constants_);
+  for (const auto& constant : constants_) {
+    if (constant.isIntList()) bytes += constant.toIntList().size() * sizeof(int64_t);
+  }
+  if (!owns_code_) return bytes;
+  const auto& code = *code_;
+  bytes +=
+      held(code.instructions, code.arguments, code.results, code.lists, code.inputs, code.outputs);
+  for (const auto& list : code.lists) bytes += held(list);
+  return bytes;
 }
 
 }  // namespace antegrad::runtime

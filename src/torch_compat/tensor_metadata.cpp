@@ -20,11 +20,11 @@ View view_of(const TensorMetadata& m) {
   return {m.defined, m.dtype, m.device, m.sizes, m.strides, m.offset};
 }
 
-// For Match::values no strides are needed: the tensor may be sparse.
+// Up to Match::values no strides are needed: the tensor may be sparse.
 View view_of(const at::Tensor& t, Match match) {
   if (!t.defined()) return {};
   View view{true, t.scalar_type(), t.device(), t.sizes(), {}, 0};
-  if (match != Match::values) {
+  if (match > Match::values) {
     view.strides = t.strides();
     view.offset = t.storage_offset();
   }
@@ -47,6 +47,9 @@ Field first_difference(const View& a, const View& b, Match match) {
   if (!a.defined) return Field::none;
   if (a.dtype != b.dtype) return Field::dtype;
   if (a.device != b.device) return Field::device;
+  if (match == Match::kind) {
+    return a.sizes.size() == b.sizes.size() ? Field::none : Field::sizes;
+  }
   if (!a.sizes.equals(b.sizes)) return Field::sizes;
   if (match == Match::values) return Field::none;
   const bool exact = match == Match::exact;

@@ -19,6 +19,7 @@ using Dims = c10::SmallVector<int64_t, 6>;
 
 /// How much of the metadata of two tensors must agree.
 enum class Match : uint8_t {
+  kind,    ///< dtype, device and number of dimensions
   values,  ///< dtype, device and sizes
   layout,  ///< and strides of dimensions of size above 1, if the tensor is not empty
   exact,   ///< and all strides, and the storage offset

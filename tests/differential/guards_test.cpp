@@ -118,13 +118,72 @@ TEST_F(Guards, GradMode) {
   EXPECT_NE(step.report().recompiles.at(0).find("grad_mode"), std::string::npos);
 }
 
-TEST_F(Guards, ProgramsAreBounded) {
+TEST_F(Guards, NewSizesAreAlwaysCompiled) {
+  auto step = compile();
+  for (int64_t n = 1; n <= 40; ++n) expect_equal(step, at::randn({n, 4}));
+  for (int64_t n = 40; n >= 1; --n) expect_equal(step, at::randn({n, 4}));
+  const auto report = step.report();
+  EXPECT_EQ(report.programs.size(), 40U);
+  EXPECT_EQ(report.eager_calls, 0);
+  EXPECT_EQ(report.evictions, 0);
+}
+
+TEST_F(Guards, TheProgramUsedLeastRecentlyGoes) {
   auto step = compile(Options().with_max_programs(2));
+  for (const int64_t n : {2, 3, 2, 4, 2}) expect_equal(step, at::randn({n, 4}));
+  auto report = step.report();
+  EXPECT_EQ(report.programs.size(), 2U);
+  EXPECT_EQ(report.recompiles.size(), 2U);  // 2 stayed
+  EXPECT_EQ(report.evictions, 1);
+  EXPECT_EQ(report.eager_calls, 0);
+  report = expect_equal(step, at::randn({3, 4}));
+  EXPECT_EQ(report.recompiles.size(), 3U);  // 3 had gone
+}
+
+TEST_F(Guards, ProgramsAreBoundedInBytes) {
+  auto step = compile(Options().with_max_program_bytes(1));
   for (int64_t n = 2; n < 6; ++n) expect_equal(step, at::randn({n, 4}));
   const auto report = step.report();
-  EXPECT_EQ(report.programs.size(), 2U);
-  EXPECT_EQ(report.eager_calls, 2);
-  EXPECT_NE(report.eager_reasons.begin()->first.find("max_programs"), std::string::npos);
+  EXPECT_EQ(report.programs.size(), 1U);
+  EXPECT_EQ(report.evictions, 3);
+  EXPECT_EQ(report.eager_calls, 0);
+}
+
+TEST_F(Guards, AProgramWithAPendingBackwardStays) {
+  auto step = compile(Options().with_max_programs(1));
+  std::vector<at::Tensor> pending;
+  for (int64_t n = 2; n < 5; ++n) pending.push_back(step(at::randn({n, 4})).sum());
+  EXPECT_EQ(step.report().programs.size(), 3U);
+  for (auto& loss : pending) loss.backward();
+  pending.clear();
+  step(at::randn({8, 4}));
+  EXPECT_EQ(step.report().programs.size(), 1U);
+}
+
+// A value that decides something and differs in each call.
+TEST(OneOffs, RunEagerlyAfterSixteenAndAreTriedAgain) {
+  auto step = antegrad::compile([](const at::Tensor& x, double power) { return x.pow(power); });
+  const auto x = at::rand({4});
+  const auto call = [&](int i) {
+    EXPECT_TRUE(same_bits(step(x, 1.5 + i), x.pow(1.5 + i))) << i;
+    return step.report();
+  };
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(call(i).eager_calls, 0);
+  for (int i = 16; i < 79; ++i) EXPECT_EQ(call(i).programs.size(), 16U);
+  const auto report = call(79);
+  EXPECT_EQ(report.programs.size(), 17U);
+  EXPECT_EQ(report.eager_calls, 63);
+  EXPECT_NE(report.eager_reasons.begin()->first.find("ran once each"), std::string::npos);
+  EXPECT_EQ(call(79).eager_calls, 63);       // has its program now
+  EXPECT_EQ(call(80).programs.size(), 18U);  // and paid for it
+}
+
+TEST(OneOffs, AreNoMatterOfSizes) {
+  auto step = antegrad::compile([](const at::Tensor& x, double power) { return x.pow(power); });
+  for (int i = 0; i < 20; ++i) step(at::rand({4}), 1.5 + i);
+  const auto before = step.report().eager_calls;
+  for (int i = 5; i < 10; ++i) step(at::rand({i}), 1.5);
+  EXPECT_EQ(step.report().eager_calls, before);
 }
 
 TEST_F(Guards, ResetForgetsProgramsAndWarmupMakesThem) {

@@ -359,11 +359,19 @@ std::vector<Effect> calls() {
        {},
        [=](const Options& options) {
          const auto report = report_of(compile(sine, options), two_sizes);
-         return fmt::format("{} programs, {} eager calls", report.programs.size(),
-                            report.eager_calls);
+         return fmt::format("{} programs, {} given up", report.programs.size(), report.evictions);
        },
-       "2 programs, 0 eager calls",
-       "1 programs, 2 eager calls"},
+       "2 programs, 0 given up",
+       "1 programs, 1 given up"},
+      {"max_program_bytes",
+       "1",
+       {},
+       [=](const Options& options) {
+         const auto report = report_of(compile(sine, options), two_sizes);
+         return fmt::format("{} programs, {} given up", report.programs.size(), report.evictions);
+       },
+       "2 programs, 0 given up",
+       "1 programs, 1 given up"},
       {"on_refusal",
        "eager",
        {},

@@ -232,15 +232,16 @@ TEST(Questions, BackwardFromOtherTangents) {
   EXPECT_EQ(step.report().programs.size(), 2U);
 }
 
-TEST(Questions, MoreAnswersThanProgramsRunEagerly) {
+TEST(Questions, MoreAnswersThanProgramsReplaceOneAnother) {
   auto step = antegrad::compile([](const at::Tensor& x) { return x.index({x > 0}) * 2; },
                                 Options().with_max_programs(2));
-  for (const auto& data : {kOne, kTwo, kAll}) {
+  for (const auto& data : {kOne, kTwo, kAll, kOne}) {
     EXPECT_TRUE(same_bits(step(data), data.index({data > 0}) * 2));
   }
   const auto report = step.report();
   EXPECT_EQ(report.programs.size(), 2U);
-  EXPECT_EQ(report.eager_calls, 1);
+  EXPECT_EQ(report.evictions, 2);
+  EXPECT_EQ(report.eager_calls, 0);
 }
 
 template <class Function>

@@ -37,7 +37,7 @@ def programs_of(step):
 
 
 def test_attributes_get_and_set_defaults():
-    assert config.max_programs == 8 and config.audit == "pow2" and config.verify_graphs is False
+    assert config.max_programs == 256 and config.audit == "pow2" and config.verify_graphs is False
     assert config.memory_budget is None and config.recomputable_ops is None
     assert config.activation_memory_budget == 1.0
     config.max_programs = 3
@@ -97,7 +97,7 @@ def test_patches_nest_and_end():
         with config.patch({"audit": "every"}):
             assert config.audit == "every" and config.partition == "min_cut"
             config.max_programs = 2
-        assert config.audit == "off" and config.max_programs == 8
+        assert config.audit == "off" and config.max_programs == 256
     assert config.audit == "pow2" and config.partition == "as_written"
     with pytest.raises(ZeroDivisionError):
         with config.patch(audit="off"):

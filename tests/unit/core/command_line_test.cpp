@@ -313,11 +313,11 @@ TEST(CommandLine, ImportedGraphsCanBePlanned) {
 TEST(CommandLine, OptionsAreListedAndExplained) {
   expect(run("options"), 0, "off, pow2, every");
   expect(run("options memory_budget"), 0, "environment  ANTEGRAD_MEMORY_BUDGET");
-  expect(run("options --markdown"), 0, "| `max_programs` | integer from 1 | 8 |");
+  expect(run("options --markdown"), 0, "| `max_programs` | integer from 1 | 256 |");
   expect(run("options --reference"), 0, "| `debug_assert` | `verify_graphs` |");
   const auto list = nlohmann::json::parse(run("options --json").out);
   EXPECT_EQ(list.at(0).at("name"), "name");
-  EXPECT_EQ(list.at(1).at("default"), 8);
+  EXPECT_EQ(list.at(1).at("default"), 256);
   expect(run("options max_program"), 2, "did you mean max_programs?");
   expect(run("options debug_assert"), 2, "here it is verify_graphs");
   expect(run("options --json --markdown"), 2, "");

@@ -76,7 +76,7 @@ TEST_F(Defaults, AChangeThatFailsChangesNothing) {
     throw std::logic_error("no");
   };
   EXPECT_THROW(update_default_options(change), std::logic_error);
-  EXPECT_EQ(default_options().max_programs, 8);
+  EXPECT_EQ(default_options().max_programs, 256);
 }
 
 TEST_F(Defaults, PatchesNestAndEnd) {
@@ -115,7 +115,7 @@ TEST_F(Defaults, APatchThatIsRefusedChangesNothing) {
   expect_error<OptionError>([] { OptionsPatch{"audit"}; }, "NAME=VALUE");
   expect_error<OptionError>([] { OptionsPatch{"audits=off"}; }, "did you mean audit?");
   EXPECT_EQ(default_options().audit, Audit::off);
-  EXPECT_EQ(default_options().max_programs, 8);
+  EXPECT_EQ(default_options().max_programs, 256);
 }
 
 TEST_F(Defaults, WhatIsSetInAPatchEndsWithIt) {
@@ -125,7 +125,7 @@ TEST_F(Defaults, WhatIsSetInAPatchEndsWithIt) {
     EXPECT_EQ(default_options().max_programs, 2);
     EXPECT_EQ(default_options().audit, Audit::off);
   }
-  EXPECT_EQ(default_options().max_programs, 8);
+  EXPECT_EQ(default_options().max_programs, 256);
 }
 
 TEST_F(Defaults, APatchIsItsThreads) {

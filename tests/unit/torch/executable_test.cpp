@@ -40,7 +40,8 @@ Graph joint() {
 
 std::shared_ptr<const Executable> executable() {
   const auto partition = default_partition(joint());
-  runtime::ExecutableParts parts{"test", partition.plan, partition.forward, kNoTables};
+  runtime::ExecutableParts parts{"test", std::make_shared<const CallPlan>(partition.plan),
+                                 partition.forward, kNoTables};
   const BackwardGraph backward{partition.backward, kNoTables, partition.forward_values};
   parts.backward = &partition.backward;
   parts.source = [backward](const BackwardKey&) { return backward; };  // it writes nothing in place

@@ -1,0 +1,156 @@
+// Calls with many sizes: the cost of a new size, the memory that its program keeps, the time to
+// find a program among many, and the total time of steps with random sizes. Peers: eager, and
+// torch.compile with dynamic shapes.
+
+#include <antegrad/antegrad.h>
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "common/child.h"
+#include "common/gpt12.h"
+#include "common/harness.h"
+
+namespace antegrad::bench {
+namespace {
+
+using examples::GptConfig;
+using Sizes = std::pair<int64_t, int64_t>;  // batch and length
+
+Tokens tokens_of(const GptConfig& config, const Sizes& sizes) {
+  auto shorter = config;
+  shorter.context = sizes.second;
+  return random_tokens(shorter, sizes.first);
+}
+
+auto compile_loss(const examples::Gpt& model) {
+  const auto gpt = model.ptr();
+  return compile(gpt, [gpt](const at::Tensor& inputs, const at::Tensor& targets) {
+    return gpt->loss(inputs, targets);
+  });
+}
+
+// Sizes after the first two, whose programs fill tables and have no other to share with.
+void measure_new_sizes(Bench& bench) {
+  const auto config = gpt12();
+  torch::manual_seed(0);
+  auto step = compile_loss(examples::Gpt(config));
+  const auto warm_up = [&](int64_t length) {
+    const auto tokens = tokens_of(config, {kBatch, length});
+    const examples::Stopwatch watch;
+    step.warmup(tokens.inputs, tokens.targets);
+    return watch.milliseconds();
+  };
+  warm_up(128);
+  warm_up(127);
+  const auto before = heap_bytes();
+  const int count = bench.rounds(50);
+  std::vector<double> total, ratio;
+  for (int i = 0; i < count; ++i) {
+    const auto ms = warm_up(126 - i);
+    total.push_back(ms);
+    ratio.push_back(ms / step.report().programs.back().capture_ms);
+  }
+  const auto kept = static_cast<double>(heap_bytes() - before) / count / 1024;
+  AG_CHECK(step.report().eager_calls == 0, "a call ran eagerly");
+  bench.add({"gpt12", "new_size_ms", examples::median(total), "ms", {}, {}});
+  bench.add({"gpt12", "new_size_to_capture", examples::median(ratio), "", {}, 1.3});
+  bench.add({"gpt12", "kept_kib_per_size", kept, "KiB", {}, 200});
+}
+
+// A warm-up with sizes that have a program does nothing but find it.
+void measure_find(Bench& bench) {
+  const auto config = gpt12();
+  torch::manual_seed(0);
+  const examples::Gpt model(config);
+  auto one = compile_loss(model), many = compile_loss(model);
+  const auto tokens = tokens_of(config, {kBatch, 64});
+  one.warmup(tokens.inputs, tokens.targets);
+  for (int64_t i = 0; i < 256; ++i) {
+    const auto other = tokens_of(config, {1 + i / 64, 1 + i % 64});
+    many.warmup(other.inputs, other.targets);
+  }
+  AG_CHECK(many.report().programs.size() == 256, "a program for each size");
+  const auto finds = [&](auto& step) {
+    for (int i = 0; i < 1000; ++i) step.warmup(tokens.inputs, tokens.targets);
+  };
+  const auto pair = time_pairs(
+      "one among 256 programs", bench.rounds(200), [&] { finds(many); }, [&] { finds(one); });
+  bench.add({"find_256", "us", pair.first_ms, "us", {}, {}});
+  bench.add({"find_256", "ratio", pair.ratio, "", {}, 1.5});
+}
+
+std::vector<Sizes> random_sizes(int64_t batch, int64_t length, int count) {
+  std::mt19937 random(0);
+  std::vector<Sizes> sizes;
+  for (int i = 0; i < count; ++i) {
+    const auto from_one = [&](int64_t most) { return 1 + static_cast<int64_t>(random() % most); };
+    const auto rows = from_one(batch);
+    sizes.emplace_back(rows, from_one(length));
+  }
+  return sizes;
+}
+
+// The first steps of a training loop in which each batch has its own size. Eager runs in turns.
+void measure_steps(Bench& bench) {
+  constexpr int64_t kMostRows = 8;
+  const GptConfig config{.vocabulary = 1000, .layers = 4, .width = 256, .heads = 4, .context = 256};
+  torch::manual_seed(0);
+  examples::Gpt model(config);
+  auto step = compile_loss(model);
+  const auto sizes = random_sizes(kMostRows, config.context, bench.rounds(200));
+  double compiled_s = 0, eager_s = 0;
+  for (const auto& each : sizes) {
+    const auto tokens = tokens_of(config, each);
+    const auto seconds = [&](const auto& loss) {
+      examples::clear_gradients(*model);
+      const examples::Stopwatch watch;
+      loss().backward();
+      return watch.milliseconds() / 1e3;
+    };
+    eager_s += seconds([&] { return model->loss(tokens.inputs, tokens.targets); });
+    compiled_s += seconds([&] { return step(tokens.inputs, tokens.targets); });
+  }
+  const auto report = step.report();
+  bench.add({"gpt", "total_s", compiled_s, "s", Peer{"eager", eager_s}, {}});
+  bench.add({"gpt", "eager_calls", static_cast<double>(report.eager_calls), "", {}, 0});
+  bench.add({"gpt", "programs", static_cast<double>(report.programs.size()), "", {}, {}});
+
+  auto arguments = peer_arguments(config, kMostRows);
+  for (const auto& [rows, length] : sizes) arguments.push_back(fmt::format("{}x{}", rows, length));
+  for (const char* backend : {"aot_eager", "inductor"}) {
+    note(fmt::format("torch.compile, {}, dynamic: minutes", backend));
+    auto with_backend = arguments;
+    with_backend.insert(with_backend.begin(), backend);
+    const auto theirs = run_peer("shapes.py", with_backend);
+    if (!theirs) continue;
+    // Both processes run eager too, so that what is compared is relative to it.
+    const auto ratio = theirs->at("total_s").get<double>() / theirs->at("eager_s").get<double>();
+    bench.add({"gpt",
+               fmt::format("total_to_eager_and_{}", backend),
+               compiled_s / eager_s,
+               "",
+               Peer{fmt::format("torch.compile {} dynamic", backend), ratio},
+               {}});
+  }
+}
+
+void run(Bench& bench) {
+  measure_new_sizes(bench);
+  measure_find(bench);
+  measure_steps(bench);
+}
+
+}  // namespace
+}  // namespace antegrad::bench
+
+int main(int argc, char** argv) {
+  using namespace antegrad::bench;
+  return run_bench([&] {
+    Bench bench("shapes", argc, argv);
+    run(bench);
+  });
+}

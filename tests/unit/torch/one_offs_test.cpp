@@ -1,0 +1,41 @@
+#include "guards/one_offs.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace antegrad::testing::one_offs_test {
+namespace {
+
+using guards::OneOffs;
+
+guards::CallCount calls(int64_t count) { return std::make_shared<std::atomic<int64_t>>(count); }
+
+OneOffs after(size_t programs) {
+  OneOffs one_offs;
+  for (size_t i = 0; i < programs; ++i) one_offs.made(calls(1));
+  return one_offs;
+}
+
+TEST(OneOffsOfPrograms, AreTriedOnceInAWhile) {
+  EXPECT_TRUE(after(OneOffs::kWatched - 1).worth_making());
+  auto one_offs = after(OneOffs::kWatched);
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t i = 1; i < OneOffs::kRetry; ++i) EXPECT_FALSE(one_offs.worth_making()) << i;
+    EXPECT_TRUE(one_offs.worth_making());
+  }
+}
+
+TEST(OneOffsOfPrograms, EndWhenOneIsUsedAgain) {
+  auto one_offs = after(OneOffs::kWatched);
+  const auto newest = calls(1);
+  one_offs.made(newest);
+  EXPECT_FALSE(one_offs.worth_making());
+  ++*newest;
+  EXPECT_TRUE(one_offs.worth_making());
+  for (size_t i = 0; i < OneOffs::kWatched; ++i) one_offs.made(calls(1));
+  EXPECT_FALSE(one_offs.worth_making());
+}
+
+}  // namespace
+}  // namespace antegrad::testing::one_offs_test
