@@ -35,13 +35,13 @@ def tag_checkpoints(graph_module):
             continue
         found = [node for node in module.graph.nodes if node.target is _tag]
         for node in found:
-            node.target = _run_tagged
+            node.target = run_tagged
         if found:
             module.recompile()
     return graph_module
 
 
-def _run_tagged(body, *args, **kwargs):
+def run_tagged(body, *args, **kwargs):
     _, own = _tag.divide_kwargs(kwargs)
     policy = None
     if context_fn := body.meta.get("_checkpoint_context_fn"):

@@ -7,6 +7,7 @@ import torch
 
 from antegrad._C import Function
 from antegrad._checkpoint import tag_checkpoints
+from antegrad._numbers import CallWithNumbers, take_numbers
 
 # The compiled functions of the graphs of each callable given to torch.compile, oldest first, by the callable and by its code.
 # Dynamo owns them.
@@ -22,11 +23,15 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     """
     if mode is not None and mode != "default":
         raise TypeError(f"expected mode=None: antegrad has options of its own; found {mode!r}")
+    graph_module = tag_checkpoints(graph_module)
+    numbers = take_numbers(graph_module)
+    if numbers is not None:
+        graph_module, *numbers = numbers
     # Dynamo must not compile the frames of this function while antegrad captures it.
-    function = Function(torch._dynamo.disable(tag_checkpoints(graph_module).forward), dict(options or {}), "graph")
+    function = Function(torch._dynamo.disable(graph_module.forward), dict(options or {}), "graph")
     for key in _keys_of(_called()):
         _functions.setdefault(key, []).append(weakref.ref(function))
-    return function
+    return function if numbers is None else CallWithNumbers(function, *numbers)
 
 
 def functions_of(compiled):
