@@ -75,20 +75,33 @@ def take_numbers(graph_module):
     prepare.eliminate_dead_code()
     for node in placeholders:
         node.meta.pop("grapharg", None)  # it holds the first call's argument
-    graph_module.recompile()
+    for module in graph_module.modules():
+        if isinstance(module, GraphModule):
+            module.recompile()
     return graph_module, GraphModule({}, prepare).forward, places
 
 
 def _roots(graph):
-    """The placeholders that are changing numbers: wrapped floats, and ints that are not sizes of arguments."""
+    """The placeholders that are changing numbers, or tensors that the graph reads such a number from: wrapped floats, ints that
+    are not sizes of arguments, and floating-point tensors without dimensions that are read by item()."""
     placeholders = graph.find_nodes(op="placeholder")
-    examples = [node.meta.get("example_value") for node in placeholders]
-    sizes = set().union(*(free_symbols(value) for value in examples if isinstance(value, torch.Tensor)))
-    return {
-        node
-        for node, value in zip(placeholders, examples)
-        if _is_wrapped_float(node) or _is_number(node) and not free_symbols(value) <= sizes
-    }
+    examples = {node: node.meta.get("example_value") for node in placeholders}
+    roots = {node for node in placeholders if _is_wrapped_float(node)} | _read_tensors(graph, examples)
+    if ints := {node for node in placeholders if _is_number(node)}:
+        sizes = set().union(*(free_symbols(value) for value in examples.values() if isinstance(value, torch.Tensor)))
+        roots |= {node for node in ints if not free_symbols(examples[node]) <= sizes}
+    return roots
+
+
+def _read_tensors(graph, examples):
+    """The arguments that are read by item() and have the same value throughout the call."""
+    if any(isinstance(value, torch.Tensor) and value._version > 0 for value in examples.values()):
+        return set()
+    if graph.find_nodes(op="call_function", target=torch._C._autograd._get_data_attr):  # x.data writes without a new version
+        return set()
+    reads = graph.find_nodes(op="call_method", target="item")
+    found = {read.args[0] for read in reads if isinstance(read.meta.get("example_value"), torch.SymFloat)}
+    return {node for node in found if isinstance(examples.get(node), FakeTensor) and examples[node].dim() == 0}
 
 
 def _is_wrapped_float(placeholder):
@@ -152,7 +165,7 @@ def _make_argument(number, value, changing, graph_module):
     number.replace_all_uses_with(argument, delete_user_cb=lambda user: user not in changing)
     if not as_tensor:
         return value
-    if number.op == "call_method":
+    if number.op == "call_method" and _is_wrapped_float(number.args[0]):
         return value.args[0]  # Dynamo's own tensor
     return value.graph.call_function(torch.scalar_tensor, (value,), {"dtype": dtype, "device": "cpu"})
 
@@ -160,8 +173,7 @@ def _make_argument(number, value, changing, graph_module):
 def _uses(number, graph_module, changing=()):
     """The nodes that use a number, also in checkpoints, each with the node that is the number in its graph."""
     for user in number.users:
-        if user.target is run_tagged:
-            body = graph_module.get_submodule(user.args[0].target)
+        if body := _checkpointed(user, graph_module):
             for placeholder, given in zip(body.graph.find_nodes(op="placeholder"), user.args[1:]):
                 if given is number:
                     yield from _uses(placeholder, body)
@@ -209,7 +221,10 @@ def _give_tensor(user, number):
 
 def _operand(number, tensor):
     """A number as the operand beside a tensor. Without dimensions, both would be promoted to the wider dtype."""
-    return number if tensor.dim() > 0 else number.to(tensor.dtype)
+    if tensor.dim() > 0:
+        return number
+    # Half precision would lose bits of the number. Only a tensor that loses its dimensions in place gets here; it is refused.
+    return number.to(tensor.dtype) if tensor.dtype in (torch.float32, torch.float64) else number.item()
 
 
 def _keep(placeholder, value, graph_module):
@@ -248,17 +263,23 @@ def _number(value):
     return value.item() if isinstance(value, torch.Tensor) else value
 
 
+def _checkpointed(node, graph_module):
+    """The body of a checkpoint that no other checkpoint has, or None."""
+    if node.target is not run_tagged:
+        return None
+    name = node.args[0].target
+    calls = [user for source in node.graph.find_nodes(op="get_attr", target=name) for user in source.users]
+    return graph_module.get_submodule(name) if len(calls) == 1 else None
+
+
 def _hoist(graph_module, wrapped):
     """Moves what is computed from numbers alone out of the checkpoints in a graph."""
     for call in graph_module.graph.find_nodes(op="call_function", target=run_tagged):
-        if len(call.args[0].users) != 1:
-            continue
-        body = graph_module.get_submodule(call.args[0].target)
-        given = dict(zip(body.graph.find_nodes(op="placeholder"), call.args[1:]))
-        inside = {node for node, value in given.items() if value in wrapped}
-        _hoist(body, inside)
-        _hoist_numbers(body, call, given, inside)
-        body.recompile()
+        if body := _checkpointed(call, graph_module):
+            given = dict(zip(body.graph.find_nodes(op="placeholder"), call.args[1:]))
+            inside = {node for node, value in given.items() if value in wrapped}
+            _hoist(body, inside)
+            _hoist_numbers(body, call, given, inside)
 
 
 def _hoist_numbers(body, call, given, wrapped):
