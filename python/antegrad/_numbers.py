@@ -210,13 +210,11 @@ def _give_tensor(user, number):
     tensor = second if first is number else first
     with user.graph.inserting_before(user):
         operand = user.graph.call_function(_operand, (number, tensor))
-        if first is not number:
-            user.args = (tensor, operand)
-        elif user.target is operator.truediv:  # what torch.Tensor.__rtruediv__ does
-            user.args = (user.graph.call_method("reciprocal", (tensor,)), operand)
+        if first is number and user.target is operator.truediv:  # torch.Tensor.__rtruediv__
+            tensor = user.graph.call_method("reciprocal", (tensor,))
             user.target = operator.mul
-        else:
-            user.args = (operand, tensor)
+    # A tensor comes first wherever eager has it first: half precision rounds a number that comes first.
+    user.args = (operand, tensor) if first is number and user.target is operator.sub else (tensor, operand)
 
 
 def _operand(number, tensor):

@@ -385,7 +385,7 @@ def test_a_tensor_that_the_graph_changes_and_reads_is_refused(change):
 
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
         compiled = torch.compile(function, backend=antegrad.backend)
-        with pytest.raises(Exception, match="needs the data of a tensor"):
+        with pytest.raises(Exception, match="needs the data of a tensor|data_ptr"):
             compiled(leaf(3), torch.tensor(0.5))
 
 
