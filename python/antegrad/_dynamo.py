@@ -18,20 +18,17 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
     """Compiles one Dynamo graph: torch.compile(model, backend="antegrad", options={...}).
 
     The graph is captured on its first call, and again for inputs that pass Dynamo's guards but not antegrad's (other sizes of
-    a dynamic dimension). Calls of torch.utils.checkpoint become tags (antegrad.checkpoint). The options are those of
-    antegrad.compile.
+    a dynamic dimension). Floats and ints that change from call to call are inputs where they can be (_numbers.py). Calls of
+    torch.utils.checkpoint become tags (antegrad.checkpoint). The options are those of antegrad.compile.
     """
     if mode is not None and mode != "default":
         raise TypeError(f"expected mode=None: antegrad has options of its own; found {mode!r}")
-    graph_module = tag_checkpoints(graph_module)
-    numbers = take_numbers(graph_module)
-    if numbers is not None:
-        graph_module, *numbers = numbers
+    graph_module, *numbers = take_numbers(tag_checkpoints(graph_module))
     # Dynamo must not compile the frames of this function while antegrad captures it.
     function = Function(torch._dynamo.disable(graph_module.forward), dict(options or {}), "graph")
     for key in _keys_of(_called()):
         _functions.setdefault(key, []).append(weakref.ref(function))
-    return function if numbers is None else CallWithNumbers(function, *numbers)
+    return CallWithNumbers(function, *numbers) if numbers else function
 
 
 def functions_of(compiled):

@@ -47,11 +47,11 @@ class CallWithNumbers:
 def take_numbers(graph_module):
     """Takes what is computed from changing numbers out of a Dynamo graph.
 
-    Returns None if no number changes. Otherwise returns the graph without them, a function that makes, from Dynamo's arguments,
-    those of this graph and the numbers that are results themselves, and the places of these among the results.
+    Returns the graph alone if no number changes. Otherwise returns a graph without them, a function that makes, from Dynamo's
+    arguments, those of this graph and the numbers that are results themselves, and the places of these among the results.
     """
     if not _roots(graph_module.graph):
-        return None
+        return (graph_module,)
     graph_module = GraphModule(graph_module, copy.deepcopy(graph_module.graph))  # Dynamo still reads its own
     graph = graph_module.graph
     placeholders = graph.find_nodes(op="placeholder")
@@ -95,13 +95,17 @@ def _roots(graph):
 
 def _read_tensors(graph, examples):
     """The arguments that are read by item() and have the same value throughout the call."""
-    if any(isinstance(value, torch.Tensor) and value._version > 0 for value in examples.values()):
-        return set()
-    if graph.find_nodes(op="call_function", target=torch._C._autograd._get_data_attr):  # x.data writes without a new version
-        return set()
     reads = graph.find_nodes(op="call_method", target="item")
-    found = {read.args[0] for read in reads if isinstance(read.meta.get("example_value"), torch.SymFloat)}
-    return {node for node in found if isinstance(examples.get(node), FakeTensor) and examples[node].dim() == 0}
+    sources = {read.args[0] for read in reads if isinstance(read.meta.get("example_value"), torch.SymFloat)}
+    found = {node for node in sources if isinstance(examples.get(node), FakeTensor) and examples[node].dim() == 0}
+    return found if found and not _may_write(graph, examples) else set()
+
+
+def _may_write(graph, examples):
+    """Whether the graph may write to an argument. Dynamo has run it on the examples. Writes through x.data do not count there."""
+    tensors = [value for value in examples.values() if isinstance(value, torch.Tensor)]
+    written = any(value.is_inference() or value._version > 0 for value in tensors)
+    return written or bool(graph.find_nodes(op="call_function", target=torch._C._autograd._get_data_attr))
 
 
 def _is_wrapped_float(placeholder):
@@ -202,6 +206,7 @@ def _is_result(user, number):
 
 
 def _give_tensor(user, number):
+    """Changes a node for a number that is now a tensor."""
     if _is_result(user, number):
         user.replace_all_uses_with(number)
         user.graph.erase_node(user)
@@ -281,6 +286,7 @@ def _hoist(graph_module, wrapped):
 
 
 def _hoist_numbers(body, call, given, wrapped):
+    """`given` has the arguments of `call` by the placeholders of the body. `wrapped` are those that are wrapped floats."""
     outside = {node: value for node, value in given.items() if isinstance(value, Node) and _is_number(node)}
     outside |= {node: given[node] for node in wrapped}
     moved = []
@@ -303,6 +309,7 @@ def _hoist_numbers(body, call, given, wrapped):
 
 
 def _add_placeholder(number, graph):
+    """A new last placeholder for a number."""
     with graph.inserting_after(graph.find_nodes(op="placeholder")[-1]):
         placeholder = graph.placeholder(number.name)
     placeholder.meta["example_value"] = number.meta["example_value"]
