@@ -164,7 +164,7 @@ void Tracer::thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> 
     thread(effect_tokens);
     data_questions.acted |= !entry.op.traits().question;
   }
-  if (!entry.random) return;
+  if (!entry.random || recording.node.draws_nothing()) return;
   seed.require_unchanged();  // now, since the callable may restore the seed later
   if (phase == Phase::backward && at::GradMode::is_enabled()) {
     throw CaptureError(

@@ -63,6 +63,15 @@ ValueId Graph::add(Value value) {
   return values.add(std::move(value));
 }
 
+bool Node::draws_nothing() const {
+  if (!op.traits().random) return false;
+  const auto is = [&](int32_t position, const auto& value) {
+    return position >= 0 && std::cmp_less(position, args.size()) && args[position] == Attr(value);
+  };
+  const DrawsNothing& when = op.info().row->draws_nothing;
+  return is(when.if_zero, 0.0) || is(when.if_false, false);
+}
+
 bool Node::replayable() const {
   const OpTraits& traits = op.traits();
   return tokens > 0 && traits.random && !traits.has_side_effects();
@@ -70,7 +79,9 @@ bool Node::replayable() const {
 
 bool Node::repeatable() const {
   if (tokens > 0) return replayable();
-  return op.traits().repeatable() || op.traits().uninitialized();
+  const OpTraits& traits = op.traits();
+  return traits.repeatable() || traits.uninitialized() ||
+         (draws_nothing() && !traits.has_side_effects());
 }
 
 void erase_nodes(Graph& graph, const std::vector<bool>& dead) {

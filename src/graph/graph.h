@@ -101,6 +101,9 @@ struct Node {
   /// Whether a second run changes nothing and gives the same bits, as far as the first run wrote
   /// them: OpTraits::repeatable(), uninitialised memory, and replayable().
   bool repeatable() const;
+  /// Whether it is a call of a random operator whose arguments say that it draws nothing
+  /// (OpRow::draws_nothing). Such a node needs no token.
+  bool draws_nothing() const;
   /// Whether it is a draw that gives the same bits again from the saved states of its generators.
   bool replayable() const;
 

@@ -126,6 +126,23 @@ struct InexactWrite {
   std::string_view part = {};  ///< the written part: "windows that" unfold() shows
 };
 
+/// Data on which an operator's kernels may be tried, where only the metadata of the results, or the
+/// time and memory that they take, matter. On other data a kernel may fail, and a CUDA kernel that
+/// fails on an assertion makes the device unusable for the process.
+enum class TrialData : uint8_t {
+  zeros,     ///< indices, classes, probabilities, offsets
+  ones,      ///< weights that must not add up to 0, positive parameters
+  identity,  ///< matrices are the identity, integers (pivots, which count from 1) are ones
+  unknown,   ///< which data are valid depends on other arguments: not tried
+};
+
+/// Arguments by which a random operator can be told to draw nothing: it then leaves its generator
+/// as it is, and returns the same bits again. Positions in the schema, -1 if there is none.
+struct DrawsNothing {
+  int32_t if_zero = -1;   ///< a probability
+  int32_t if_false = -1;  ///< a flag
+};
+
 /// A row of the table of operators (op_traits_table.h). Most rows need only the first two columns.
 struct OpRow {
   /// Base name: without namespace for aten, otherwise "namespace::name".
@@ -143,6 +160,10 @@ struct OpRow {
   /// Set if functionalisation calls it to write a view's value back, and the result would be
   /// rounded. Capture refuses such a write.
   InexactWrite inexact_write = {};
+  /// On which data capture and measurement try its kernels.
+  TrialData trial = TrialData::zeros;
+  /// When a call of this random operator is no draw, and needs no token.
+  DrawsNothing draws_nothing = {};
 };
 
 /// Immortal description of one operator overload.

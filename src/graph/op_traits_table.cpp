@@ -7,6 +7,15 @@ constexpr Factory kZeros{"aten::zeros.default"};
 constexpr Factory kOnes{"aten::ones.default"};
 constexpr Factory kEmpty{.name = "aten::empty_strided.default", .takes_strides = true};
 
+// Attention that draws nothing if its probability of dropout, that argument, is 0.
+constexpr OpRow attention(std::string_view name, int32_t dropout) {
+  return {.name = name, .traits = kCompute | kRandom, .draws_nothing = {.if_zero = dropout}};
+}
+
+constexpr OpRow on_identity(std::string_view name, const OpTraits& traits = {}) {
+  return {.name = name, .traits = traits, .trial = TrialData::identity};
+}
+
 // All operators except pointwise ones.
 constexpr OpRow kOpRows[] = {
     // Matrix products, convolutions, recurrent cells.
@@ -60,17 +69,17 @@ constexpr OpRow kOpRows[] = {
     // Attention. Kernels with dropout draw from the generator; their backward reuses the seed.
     {"_scaled_dot_product_flash_attention_for_cpu", kCompute},
     {"_scaled_dot_product_flash_attention_for_cpu_backward", kCompute},
-    {"_scaled_dot_product_flash_attention", kCompute | kRandom},
+    attention("_scaled_dot_product_flash_attention", 3),
     {"_scaled_dot_product_flash_attention_backward", kCompute | kNotSame},
-    {"_scaled_dot_product_efficient_attention", kCompute | kRandom},
+    attention("_scaled_dot_product_efficient_attention", 5),
     {"_scaled_dot_product_efficient_attention_backward", kCompute | kNotSame},
-    {"_scaled_dot_product_cudnn_attention", kCompute | kRandom},
+    attention("_scaled_dot_product_cudnn_attention", 5),
     {"_scaled_dot_product_cudnn_attention_backward", kCompute | kNotSame},
     {"_scaled_dot_product_fused_attention_overrideable", kCompute | kRandom},
     {"_scaled_dot_product_fused_attention_overrideable_backward", kCompute | kNotSame},
-    {"_flash_attention_forward", kCompute | kRandom},
+    attention("_flash_attention_forward", 7),
     {"_flash_attention_backward", kCompute | kNotSame},
-    {"_efficient_attention_forward", kCompute | kRandom},
+    attention("_efficient_attention_forward", 8),
     {"_efficient_attention_backward", kCompute | kNotSame},
 
     // antegrad's own operators.
@@ -162,8 +171,8 @@ constexpr OpRow kOpRows[] = {
     {"multi_margin_loss_backward"},
     {"multilabel_margin_loss_forward", kReduction},
     {"multilabel_margin_loss_backward"},
-    {"_ctc_loss", kReduction},
-    {"_ctc_loss_backward", kNotSame},
+    {.name = "_ctc_loss", .traits = kReduction, .trial = TrialData::unknown},
+    {.name = "_ctc_loss_backward", .traits = kNotSame, .trial = TrialData::unknown},
     {"glu"},
     {"glu_backward"},
 
@@ -239,10 +248,10 @@ constexpr OpRow kOpRows[] = {
     {"rand_like", kMetaOnly | kRandom},
     {"randn_like", kMetaOnly | kRandom},
     {"randint_like", kMetaOnly | kRandom},
-    {"native_dropout", kRandom | kFuses},
+    {.name = "native_dropout", .traits = kRandom | kFuses, .draws_nothing = {.if_false = 2}},
     {"_fused_dropout", kRandom},
     {"bernoulli", kRandom},
-    {"multinomial", kRandom},
+    {.name = "multinomial", .traits = kRandom, .trial = TrialData::ones},
     {"poisson", kRandom},
     {"binomial", kRandom},
     {"normal", kRandom},
@@ -257,9 +266,9 @@ constexpr OpRow kOpRows[] = {
     {.name = "rrelu_with_noise_functional",
      .traits = kRandom,
      .kernel = "antegrad::rrelu_with_noise_functional"},
-    {"_standard_gamma", kRandom},
-    {"_sample_dirichlet", kRandom},
-    {"_standard_gamma_grad"},
+    {.name = "_standard_gamma", .traits = kRandom, .trial = TrialData::ones},
+    {.name = "_sample_dirichlet", .traits = kRandom, .trial = TrialData::ones},
+    {.name = "_standard_gamma_grad", .trial = TrialData::ones},
 
     // Indexing. On CUDA, accumulation into shared elements runs in no fixed order.
     {"embedding", kGathers},
@@ -306,7 +315,7 @@ constexpr OpRow kOpRows[] = {
     {"cat", kFusesInputs},
     {"stack"},
     {"repeat"},
-    {"repeat_interleave"},
+    {.name = "repeat_interleave", .trial = TrialData::unknown},
     {"flip"},
     {"roll"},
     {"tril"},
@@ -361,19 +370,29 @@ constexpr OpRow kOpRows[] = {
     {"grid_sampler_2d_backward", kNotSame},
 
     // Linear algebra and transforms that losses use.
-    {"linalg_cholesky_ex"},
-    {"linalg_inv_ex"},
-    {"linalg_solve_triangular"},
-    {"linalg_lu_factor_ex"},
-    {"linalg_lu_solve"},
-    {"_linalg_det"},
-    {"_linalg_slogdet"},
-    {"_linalg_svd", kWrongMeta},
-    {"_linalg_eigh"},
-    {"linalg_qr"},
-    {"linalg_eig", kWrongMeta},
+    on_identity("linalg_cholesky_ex"),
+    on_identity("linalg_inv_ex"),
+    on_identity("linalg_solve_triangular"),
+    on_identity("linalg_lu_factor_ex"),
+    on_identity("linalg_lu"),
+    on_identity("lu_unpack"),
+    on_identity("_linalg_solve_ex"),
+    on_identity("cholesky"),
+    on_identity("cholesky_inverse"),
+    on_identity("cholesky_solve"),
+    on_identity("linalg_ldl_factor_ex"),
+    on_identity("linalg_ldl_solve"),
+    on_identity("linalg_matrix_exp"),
+    on_identity("linalg_householder_product"),
+    on_identity("linalg_lu_solve"),
+    on_identity("_linalg_det"),
+    on_identity("_linalg_slogdet"),
+    on_identity("_linalg_svd", kWrongMeta),
+    on_identity("_linalg_eigh"),
+    on_identity("linalg_qr"),
+    on_identity("linalg_eig", kWrongMeta),
     {"linalg_cross"},
-    {"triangular_solve"},
+    on_identity("triangular_solve"),
     {"_fft_r2c", kWrongMeta},
     {"_fft_c2r", kWrongMeta},
     {"_fft_c2c"},

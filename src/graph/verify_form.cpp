@@ -140,7 +140,8 @@ void tokens_form_threads(Facts& facts) {
 void draws_and_effects_carry_tokens(Facts& facts) {
   for (const Node& node : facts.graph.nodes) {
     const OpTraits& traits = node.op.traits();
-    if ((traits.random || traits.effect) && node.tokens == 0) {
+    const bool draws = traits.random && !node.draws_nothing();
+    if ((draws || traits.effect) && node.tokens == 0) {
       fail(facts.graph, node, "a random draw or an effect without a token may be moved or lost");
     }
   }

@@ -103,9 +103,14 @@ bool leaves_checkpoint(Steps steps, Options, int32_t step) {
          });
 }
 
+/// A random operator without a token draws nothing (Node::draws_nothing).
+bool draws(Steps steps, Options, int32_t step) {
+  return steps.traits(step).random && steps.node(step)->tokens > 0;
+}
+
 /// A draw whose result is smaller than the generator state that repeating it requires.
-bool is_smaller_than_state(Steps steps, Options, int32_t step) {
-  return steps.traits(step).random && steps.bytes_made(step) < kGeneratorStateBytes;
+bool is_smaller_than_state(Steps steps, Options options, int32_t step) {
+  return draws(steps, options, step) && steps.bytes_made(step) < kGeneratorStateBytes;
 }
 
 // --- bans of single steps -----------------------------------------------------------------------
@@ -149,7 +154,7 @@ constexpr StepBan kWeighedBans[] = {
      }},
     {"random",
      {&MinCutOptions::ban_recompute_random},
-     [](Steps steps, Options, int32_t step) { return steps.traits(step).random; },
+     draws,
      /*lifted_by_budget=*/true},
     {"small_random", kAlways, is_smaller_than_state},
     {"compute_intensive",

@@ -260,6 +260,29 @@ TEST_P(RandomPartition, RunsAgainToTheBit) {
 INSTANTIATE_TEST_SUITE_P(Operators, RandomPartition, ::testing::ValuesIn(random_cases()),
                          [](const auto& info) { return info.param.name; });
 
+// Dropout outside of training: no state is saved, and the draw is none of the graph's.
+TEST(Partition, ACallThatDrawsNothingRunsAgainWithoutAState) {
+  for (const auto device : devices()) {
+    SCOPED_TRACE(device.str());
+    const auto body = [](const at::Tensor& x) {
+      return std::get<0>(at::native_dropout(x.sin(), 0.4, /*train=*/false)).sin();
+    };
+    auto step = compile(body, Options().with_verify_graphs(true).with_min_cut(without_bans()));
+    const auto x = at::randn({64, 64}).to(device).requires_grad_();
+    const auto before = generator_state(device);
+    const auto run = [&](auto& call) {
+      const auto y = call(x);
+      return List{y.detach(), torch::autograd::grad({y.sum()}, {x})[0]};
+    };
+    EXPECT_TRUE(same_bits(run(body), run(step)));
+    EXPECT_TRUE(same_bits(generator_state(device), before));
+    const auto program = step.report().programs.at(0);
+    EXPECT_TRUE(program.recomputed.contains("aten::native_dropout.default"));
+    EXPECT_EQ(program.saved_tensors, 0);
+    EXPECT_EQ(program.saved_bytes, 0) << "states of generators";
+  }
+}
+
 // Generator states take memory like tensors. The chain saves nothing else, and each draw is hardly
 // larger than its state.
 TEST(Partition, ThePredictedPeakCountsStatesOfGenerators) {

@@ -303,5 +303,48 @@ TEST_F(CudaGraphs, SavedDrawsMayBeReadInAnotherGraph) {
   }
 }
 
+class SdpBackends {
+ public:
+  SdpBackends(bool flash, bool efficient, bool cudnn) { set(flash, efficient, cudnn); }
+  ~SdpBackends() { set(true, true, true); }
+
+ private:
+  static void set(bool flash, bool efficient, bool cudnn) {
+    at::globalContext().setSDPUseFlash(flash);
+    at::globalContext().setSDPUseMemEfficient(efficient);
+    at::globalContext().setSDPUseCuDNN(cudnn);
+  }
+};
+
+// Without dropout attention draws nothing: the capture of make_graphed_callables may recompute it.
+TEST_F(CudaGraphs, AttentionWithoutDropoutRunsAgainInAnotherGraph) {
+  const Deterministic deterministic;
+  const auto fn = [](const at::Tensor& x) {
+    return at::scaled_dot_product_attention(x.sin(), x.cos(), x.exp(), std::nullopt, 0.0, true)
+        .to(at::kFloat)
+        .sin();
+  };
+  const auto x = leaf({2, 4, 64, 64}).detach().to(at::kBFloat16).requires_grad_();
+  for (const int backend : {0, 1, 2}) {
+    SCOPED_TRACE(backend);
+    const SdpBackends only(backend == 0, backend == 1, backend == 2);
+    for (const auto& options : {everything_runs_again(), Options().with_memory_share(0)}) {
+      auto step = compile(fn, options);
+      const auto state = default_generator().get_state();
+      const auto expected = run(fn, x, {x});
+      on_side_stream(3, [&] { run(step, x, {x}); });
+      EXPECT_TRUE(same_bits(default_generator().get_state(), state)) << "the kernel draws";
+      at::Tensor y, gradient;
+      CudaGraph forward([&] { y = step(x); });
+      CudaGraph backward([&] { gradient = torch::autograd::grad({y.sum()}, {x})[0]; },
+                         {.memory_of = &forward});
+      forward.replay();
+      backward.replay();
+      EXPECT_TRUE(same_bits(expected, {y.detach(), gradient}));
+      EXPECT_EQ(step.report().eager_calls, 0);
+    }
+  }
+}
+
 }  // namespace cuda_graph_test
 }  // namespace antegrad::testing

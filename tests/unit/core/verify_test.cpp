@@ -111,6 +111,28 @@ TEST(Verify, RefusesADrawWithoutAToken) {
   expect_violation("  aten::_print.default(\"x\")\noutputs\n", "without a token");
 }
 
+// OpRow::draws_nothing: the probability of dropout is 0, or the flag `train` is false.
+TEST(Verify, ACallThatDrawsNothingNeedsNoToken) {
+  const auto dropout = [](const std::string& train) {
+    return "  %5: f32[4, 2], %6: bool[4, 2] = aten::native_dropout.default(%0, 0.5, " + train +
+           ")\noutputs\n";
+  };
+  const auto attention = [](const std::string& probability) {
+    return "  %5: f32[4, 2] = aten::_scaled_dot_product_flash_attention.default(%0, %0, %0, " +
+           probability + ", false)\noutputs\n";
+  };
+  for (const auto& draws : {dropout("true"), dropout("none"), attention("0.5")}) {
+    expect_violation(draws, "without a token");
+  }
+  for (const auto& draws_nothing : {dropout("false"), attention("0.0")}) {
+    const Graph graph =
+        graph_of("inputs\n  %0: f32[4, 2] primal argument 0\nnodes\n" + draws_nothing);
+    EXPECT_NO_THROW(verify(graph));
+    EXPECT_TRUE(graph.nodes[0].repeatable());
+    EXPECT_FALSE(graph.nodes[0].must_run_once());
+  }
+}
+
 TEST(Verify, RefusesATensorWithoutAStrideForEachSize) {
   Graph graph = graph_of(std::string(kInputs) + "outputs\n");
   graph.value(0).meta.strides.pop_back();
