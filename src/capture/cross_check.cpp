@@ -4,10 +4,12 @@
 #include <c10/util/Exception.h>
 
 #include <optional>
+#include <vector>
 
 #include "capture/call_site.h"
 #include "capture/kernel_call.h"
 #include "log/log.h"
+#include "ops/trial_data.h"
 #include "shapes/compare.h"
 
 namespace antegrad::capture {
@@ -35,11 +37,13 @@ std::optional<std::vector<shapes::Spec>> kernel_answer(const ops::OpEntry& entry
   NoWarnings quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   bool memoised = false;
-  // Zeros are valid indices and seeds. Elementwise operators may divide by their inputs, so they
-  // are tried with ones as well.
-  for (int fill = 0; fill <= (entry.op.traits().pointwise ? 1 : 0); ++fill) {
+  std::vector trials{ops::trial_data_of(entry, device)};
+  if (trials.front() == TrialData::unknown) return std::nullopt;
+  // Elementwise operators may divide by their inputs.
+  if (entry.op.traits().pointwise) trials.push_back(TrialData::ones);
+  for (const auto data : trials) {
     try {
-      return ask_kernel(entry, args, device, fill, memoised);
+      return ask_kernel(entry, args, device, data, memoised);
     } catch (const std::exception& error) {
       log(Artifact::shape, [&] {
         return entry.op.name() + ": not cross-checked, its kernel said: " + error.what();

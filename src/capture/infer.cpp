@@ -5,6 +5,7 @@
 #include "capture/call_site.h"
 #include "capture/kernel_call.h"
 #include "log/log.h"
+#include "ops/trial_data.h"
 
 namespace antegrad::capture {
 
@@ -42,10 +43,10 @@ Inferred infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args, c10::D
                             call_site(),
                         "register one for the dispatch key Meta"});
   }
-  log(Artifact::shape, [&] { return entry.op.name() + ": real kernel on zeros"; });
+  log(Artifact::shape, [&] { return entry.op.name() + ": real kernel on made-up data"; });
   try {
     bool memoised = false;
-    auto specs = ask_kernel(entry, args, device, 0, memoised);
+    auto specs = ask_kernel(entry, args, device, ops::trial_data_of(entry, device), memoised);
     ++(memoised ? counts.memoised : counts.real_kernels);
     return {std::move(specs), ShapeSource::real_kernel};
   } catch (c10::Error& error) {

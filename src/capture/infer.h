@@ -2,8 +2,8 @@
 
 /// \file
 /// Infers an operator's results from metadata: by shape function, otherwise by the C++ Meta kernel,
-/// otherwise by the real kernel on zeros under private generators (memoised, counted, logged as
-/// `shape`).
+/// otherwise by the real kernel on made-up data (ops/trial_data.h) under private generators
+/// (memoised, counted, logged as `shape`).
 
 #include <ATen/core/ivalue.h>
 #include <antegrad/report.h>

@@ -19,6 +19,7 @@
 #include "capture/stand_in.h"
 #include "capture/storage.h"
 #include "ops/tensors_in.h"
+#include "ops/trial_data.h"
 #include "torch_compat/generator_state.h"
 #include "torch_compat/keys.h"
 #include "torch_compat/tensor_state.h"
@@ -161,7 +162,7 @@ std::vector<shapes::Spec> ask_meta(const ops::OpEntry& entry, at::ArrayRef<c10::
 }
 
 std::vector<shapes::Spec> ask_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
-                                     c10::Device device, int fill, bool& memoised) {
+                                     c10::Device device, TrialData data, bool& memoised) {
   static std::mutex mutex;
   static auto* memo = new std::unordered_map<std::string, std::vector<shapes::Spec>>();
   const auto key = memo_key(entry, args, device);
@@ -178,7 +179,10 @@ std::vector<shapes::Spec> ask_kernel(const ops::OpEntry& entry, at::ArrayRef<c10
   if (entry.random || entry.custom) generators.emplace(device);
   auto specs =
       call_kernel(entry, with_own_generator(entry, args), device, [&](const at::Tensor& t) {
-        return in_storage(t, [&](int64_t n) { return at::full({n}, fill, t.options()); });
+        const auto fill = ops::trial_fill(data, t.scalar_type());
+        auto made = in_storage(t, [&](int64_t n) { return at::full({n}, fill, t.options()); });
+        ops::finish_trial(data, made);
+        return made;
       });
   const std::lock_guard lock(mutex);
   memo->emplace(key, specs);

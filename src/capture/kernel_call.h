@@ -19,11 +19,11 @@ namespace antegrad::capture {
 std::vector<shapes::Spec> ask_meta(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                                    c10::Device device);
 
-/// The results of the real kernel for tensors with this metadata whose elements are all `fill`.
+/// The results of the real kernel for tensors with this metadata and that data (ops/trial_data.h).
 /// Generators do not change. Results are kept for the process; `memoised` tells whether this one
 /// was. Throws the kernel's errors. Thread-safe.
 std::vector<shapes::Spec> ask_kernel(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
-                                     c10::Device device, int fill, bool& memoised);
+                                     c10::Device device, TrialData data, bool& memoised);
 
 /// The results of the operator on data: the kernel runs on `data` (by the value of a stand-in) in
 /// place of the stand-ins in `args`. Throws the kernel's errors.

@@ -1,6 +1,5 @@
 #include "measure/kernel_trials.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
@@ -12,6 +11,7 @@
 #include "graph/text.h"
 #include "log/log.h"
 #include "ops/op_table.h"
+#include "ops/trial_data.h"
 #include "runtime/generator_states.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/stream_capture.h"
@@ -26,9 +26,28 @@ bool all_static(const TensorMeta& meta) {
          std::all_of(meta.strides.begin(), meta.strides.end(), constant);
 }
 
+c10::Device device_of(const Graph& graph, const Node& node) {
+  for (const auto* list : {&node.inputs, &node.outputs}) {
+    for (const auto id : *list) {
+      if (!graph.is_tensor(id)) continue;
+      const auto& meta = graph.value(id).meta;
+      if (meta.device.kind == DeviceKind::cuda) return torch_compat::to_c10_device(meta.device);
+    }
+  }
+  return c10::kCPU;
+}
+
+// An index of zero into an empty tensor makes a CUDA device unusable for the process.
+bool is_empty(const TensorMeta& meta) {
+  return std::any_of(meta.sizes.begin(), meta.sizes.end(),
+                     [](const IntExpr& size) { return size == IntExpr(0); });
+}
+
 bool may_run(const Graph& graph, const Node& node) {
   if (node.op.traits().has_side_effects()) return false;
   const auto& entry = ops::entry_of(node.op);
+  const auto device = device_of(graph, node);
+  if (ops::trial_data_of(entry, device) == TrialData::unknown) return false;
   // Its result depends on data, or it is not an operator of libtorch.
   if (entry.custom || entry.is_twin || entry.policy == ops::Policy::dynamic_outputs) return false;
   for (const auto* list : {&node.inputs, &node.outputs}) {
@@ -36,7 +55,8 @@ bool may_run(const Graph& graph, const Node& node) {
       if (id == kNoValue) continue;
       const auto& value = graph.value(id);
       if (value.kind != ValueKind::tensor && value.kind != ValueKind::token) return false;
-      if (value.kind == ValueKind::tensor && !all_static(value.meta)) return false;
+      if (value.kind != ValueKind::tensor) continue;
+      if (!all_static(value.meta) || (!device.is_cpu() && is_empty(value.meta))) return false;
     }
   }
   return true;
@@ -80,33 +100,27 @@ Graph single(const Graph& graph, const Node& node) {
   return alone;
 }
 
-std::vector<at::Tensor> zeros_for(const Graph& alone) {
+std::vector<at::Tensor> inputs_for(const Graph& alone, TrialData data) {
   std::vector<at::Tensor> inputs;
   for (const auto& input : alone.inputs) {
     if (!alone.is_tensor(input.value)) {
       inputs.emplace_back();
       continue;
     }
-    const auto zeros = torch_compat::TensorMetadata::of(alone.value(input.value).meta);
-    inputs.push_back(at::empty_strided(zeros.sizes, zeros.strides, zeros.options()).zero_());
+    const auto meta = torch_compat::TensorMetadata::of(alone.value(input.value).meta);
+    auto made = at::empty_strided(meta.sizes, meta.strides, meta.options());
+    made.fill_(ops::trial_fill(data, meta.dtype));
+    ops::finish_trial(data, made);
+    inputs.push_back(std::move(made));
   }
   return inputs;
 }
 
-c10::Device device_of(const Graph& graph) {
-  for (const auto& value : graph.values) {
-    if (value.kind == ValueKind::tensor && value.meta.device.kind == DeviceKind::cuda) {
-      return torch_compat::to_c10_device(value.meta.device);
-    }
-  }
-  return c10::kCPU;
-}
-
 // A kernel that runs now would be recorded into the user's CUDA graph.
 bool is_captured(const Graph& graph) {
-  const auto device = device_of(graph);
-  return device.is_cuda() &&
-         torch_compat::in_stream_capture(at::globalContext().defaultGenerator(device));
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return torch_compat::in_stream_capture(device_of(graph, node));
+  });
 }
 
 }  // namespace
@@ -121,7 +135,10 @@ int64_t KernelTrials::look(const Graph& alone, const ops::AttrTables& tables,
   int64_t number = -1;
   try {
     const at::AutoDispatchBelowADInplaceOrView below;
-    number = trial_(runtime::Program(alone, tables), zeros_for(alone), device_of(alone));
+    const auto& node = alone.nodes.front();
+    const auto device = device_of(alone, node);
+    const auto data = ops::trial_data_of(ops::entry_of(node.op), device);
+    number = trial_(runtime::Program(alone, tables), inputs_for(alone, data), device);
   } catch (const std::exception& error) {
     log(Artifact::memory,
         [&] { return name_ + " of " + operator_name + " is not known: " + error.what(); });

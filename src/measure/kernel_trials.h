@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Properties that only running a kernel shows: each kind of call of a graph is tried on zeros,
-/// once per process.
+/// Properties that only running a kernel shows: each kind of call of a graph is tried once per
+/// process, on data of the operator's domain (ops/trial_data.h).
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -32,9 +32,10 @@ class KernelTrials {
   KernelTrials(std::string name, KernelTrial trial)
       : name_(std::move(name)), trial_(std::move(trial)) {}
 
-  /// Results by Node::id; -1 if unknown. Not tried are nodes that `skip` selects; nodes that cannot
-  /// run on zeros, have effects, or are not operators of libtorch; and all nodes while a CUDA graph
-  /// is captured. Generator states are restored.
+  /// Results by Node::id; -1 if unknown. Not tried are nodes that `skip` selects; nodes whose
+  /// operators are not libtorch's, have effects, or take data that cannot be made up; on CUDA,
+  /// nodes with empty tensors; and all nodes while a CUDA graph is captured. Generator states are
+  /// restored.
   std::vector<int64_t> of(const Graph& graph, const ops::AttrTables& tables,
                           bool (*skip)(const Graph& graph, const Node& node));
 

@@ -15,7 +15,7 @@
 
 namespace antegrad::measuring {
 
-/// Runs each kind of call (operator, arguments, sizes, strides) on zeros, once per process,
+/// Runs each kind of call (operator, arguments, sizes, strides) on made-up data, once per process,
 /// including dispatch. Views take no time. Nodes that cannot be tried (KernelTrials::of) have
 /// unknown time and count as without scratch memory. Generator states are restored. Thread-safe.
 Measurements measure(const Graph& graph, const ops::AttrTables& tables, Needs needs);

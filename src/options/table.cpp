@@ -131,7 +131,7 @@ constexpr OptionRow kRows[] = {
      "how long the planner searches for a plan for a memory budget, in steps of the search", "budget.md"},
     {"budget_profile", OptionGroup::partition, member<&Options::budget, &BudgetOptions::profile>(), kPartition, kInKey,
      "whether plans for `memory_budget` and `memory_share` use measured times: each kind of operator call is run and timed once "
-     "per process, on zeros. Without it times come from a roofline of the machine, and plans are the same on every run",
+     "per process, on made-up data. Without it times come from a roofline of the machine, and plans are the same on every run",
      "budget.md"},
     {"memory_budget_compressors", OptionGroup::partition, member<&Options::budget, &BudgetOptions::compressors>(), kPartition,
      kInKey,

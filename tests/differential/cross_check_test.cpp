@@ -171,6 +171,40 @@ TEST(CrossCheck, IntegersAreDividedByOnes) {
   EXPECT_EQ(check.skipped, 0);
 }
 
+TEST(CrossCheck, KernelsThatRefuseZerosAreTriedOnDataOfTheirDomain) {
+  using Function = at::Tensor (*)(const at::Tensor&);
+  const std::pair<const char*, Function> cases[] = {
+      {"aten::multinomial.default",
+       [](const at::Tensor& x) { return at::multinomial(x.softmax(1), 2, true); }},
+      {"aten::cholesky.default",
+       [](const at::Tensor& x) { return at::cholesky(x.mm(x.t()) + at::eye(4)); }},
+      {"aten::lu_unpack.default",
+       [](const at::Tensor& x) {
+         const auto [lu, pivots] = at::linalg_lu_factor(x);
+         return std::get<2>(at::lu_unpack(lu, pivots));
+       }},
+      {"aten::linalg_lu_solve.default",
+       [](const at::Tensor& x) {
+         const auto [lu, pivots] = at::linalg_lu_factor(x);
+         return at::linalg_lu_solve(lu, pivots, x);
+       }},
+  };
+  const auto x = at::randn({4, 4});
+  for (const auto& [op, function] : cases) {
+    SCOPED_TRACE(op);
+    auto step =
+        antegrad::compile([function = function](const at::Tensor& t) { return function(t); },
+                          checking(CrossCheckShapes::error));
+    at::manual_seed(3);
+    const auto expected = function(x);
+    at::manual_seed(3);
+    EXPECT_TRUE(same_bits(step(x), expected));
+    const auto check = step.report().programs.at(0).shape_checks.at(op);
+    EXPECT_EQ(check.checked, 1);
+    EXPECT_EQ(check.skipped, 0);
+  }
+}
+
 // Calls that differ in the place of a None are different calls.
 TEST(CrossCheck, IndicesOfSeveralDimensionsAreToldApart) {
   auto step = antegrad::compile(
