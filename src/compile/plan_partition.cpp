@@ -11,6 +11,8 @@
 #include "memory/peak.h"
 #include "partition/hooks/hooks.h"
 #include "partition/split.h"
+#include "torch_compat/allocation_watch.h"
+#include "torch_compat/convert.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -36,6 +38,25 @@ std::vector<hooks::HookCaptures> ways_to_pack(
                                                     smallest),
                                         fmt::format("a budget of {} bytes", budget),
                                         "raise the budget, or leave out the hooks"});
+}
+
+// Without reports the memory that kernels take is not known, and the step would exceed the budget.
+void require_reports(const Graph& joint) {
+  std::vector<Device> seen;
+  for (const auto& value : joint.values) {
+    if (value.kind != ValueKind::tensor || value.meta.device.kind == DeviceKind::meta) continue;
+    if (std::find(seen.begin(), seen.end(), value.meta.device) != seen.end()) continue;
+    seen.push_back(value.meta.device);
+    const auto device = torch_compat::to_c10_device(value.meta.device);
+    if (torch_compat::reports_allocations(device)) continue;
+    throw OptionError(ErrorText{
+        "an allocator that reports what it hands out, since a budget in bytes counts the memory "
+        "that kernels take",
+        "an allocator of " + device.str() +
+            " that reports nothing, like the backend cudaMallocAsync",
+        "set PYTORCH_CUDA_ALLOC_CONF=backend:native, or use memory_share, which promises no number "
+        "of bytes"});
+  }
 }
 
 int64_t peak_with(Partition partition, Hooked hooked, const ByteRules& rules) {
@@ -64,7 +85,10 @@ PartitionChoice choice_of(const Options& options) {
 Measurements measure_for(const Graph& joint, const ops::AttrTables& tables,
                          const Options& options) {
   if (!has_backward(joint)) return {};
-  return measuring::measure(joint, tables, row_of(options.partition).needs(choice_of(options)));
+  const auto needs = row_of(options.partition).needs(choice_of(options));
+  const bool in_bytes = options.budget.bytes > 0 && !options.budget.share;
+  if (needs.scratch && in_bytes) require_reports(joint);
+  return measuring::measure(joint, tables, needs);
 }
 
 PlannedPartition plan_partition(const Graph& joint, Measurements measured, const Options& options,

@@ -1,5 +1,6 @@
 #include "torch_compat/allocation_watch.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
@@ -36,6 +37,12 @@ AllocationWatch::AllocationWatch(c10::DeviceType device)
       guard_(std::make_unique<c10::DebugInfoGuard>(c10::DebugInfoKind::PROFILER_STATE, counter_)) {}
 
 AllocationWatch::~AllocationWatch() = default;
+
+bool reports_allocations(c10::Device device) {
+  const AllocationWatch watch(device.type());
+  const auto probe = at::empty({1}, at::dtype(at::kByte).device(device));
+  return watch.peak_bytes() > 0;
+}
 
 int64_t AllocationWatch::live_bytes() const { return counter_->live(); }
 int64_t AllocationWatch::peak_bytes() const { return counter_->peak(); }

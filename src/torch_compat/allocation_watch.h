@@ -19,6 +19,10 @@ class DebugInfoGuard;
 
 namespace antegrad::torch_compat {
 
+/// Whether a watch sees what the device's allocator hands out. Those of PyTorch do, except the
+/// backend cudaMallocAsync and CUDA without caching. Allocates a few bytes there.
+bool reports_allocations(c10::Device device);
+
 class AllocationWatch : Scope {
  public:
   explicit AllocationWatch(c10::DeviceType device);

@@ -17,6 +17,7 @@
 #include "common/measure.h"
 #include "common/models.h"
 #include "support/bits.h"
+#include "support/silent_memory.h"
 
 namespace antegrad::testing {
 namespace budget_test {
@@ -219,6 +220,26 @@ TEST(BudgetOptions, RefuseWhatIsNoBudget) {
   EXPECT_THROW(compile(body, Options().with_memory_share(1.5)), OptionError);
   EXPECT_THROW(compile(body, Options().with_activation_memory_budget(-0.5)), OptionError);
   EXPECT_THROW(compile(body, Options().with_activation_memory_budget(std::nan(""))), OptionError);
+}
+
+// Kernels take memory that such an allocator does not show, so the step would exceed the budget.
+TEST(BudgetOptions, AByteBudgetNeedsAnAllocatorThatReports) {
+  const auto x = at::randn({64, 64}).requires_grad_();
+  const auto body = [](const at::Tensor& in) { return in.exp().logsumexp(1).sum(); };
+  const SilentMemory silent;
+  auto function = compile(body, Options().with_memory_budget(1_MiB));
+  try {
+    function(x);
+    ADD_FAILURE() << "no error";
+  } catch (const OptionError& error) {
+    const std::string text = error.what();
+    for (const char* part : {"allocator of cpu", "backend:native", "memory_share"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+  }
+  EXPECT_FALSE(x.grad().defined());
+  auto shared = compile(body, Options().with_memory_share(0));
+  EXPECT_TRUE(same_bits(body(x).detach(), shared(x).detach()));
 }
 
 // Without gradients, nothing is saved for a backward, so there is no budget to miss.

@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "support/silent_memory.h"
+
 namespace antegrad::testing {
 namespace allocation_watch_test {
 
@@ -35,6 +37,12 @@ TEST(AllocationWatch, OtherThreadsDoNotCount) {
   at::Tensor theirs;
   std::thread([&] { theirs = megabyte(); }).join();
   EXPECT_EQ(watch.live_bytes(), 0);
+}
+
+TEST(AllocationWatch, WhetherAnAllocatorReports) {
+  EXPECT_TRUE(torch_compat::reports_allocations(at::kCPU));
+  const SilentMemory silent;
+  EXPECT_FALSE(torch_compat::reports_allocations(at::kCPU));
 }
 
 }  // namespace allocation_watch_test
