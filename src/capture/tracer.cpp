@@ -377,7 +377,12 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     }
     return;
   }
-  if (device_arg != nullptr && device_arg->isDevice()) recording.device = device_arg->toDevice();
+  if (device_arg != nullptr && device_arg->isDevice()) {
+    recording.device = torch_compat::with_index(device_arg->toDevice());
+    // The results have an index. The node keeps what the callable said: its kernel creates them on
+    // the device that is current then, as in eager mode.
+    torch::jit::peek(*stack, entry.device_arg, count) = *recording.device;
+  }
   if (!recording.device) recording.device = c10::Device(c10::kCPU);
 
   const auto specs = find_outputs(entry, args, recording);

@@ -1,6 +1,7 @@
 #include "torch_compat/convert.h"
 
 #include <antegrad/error.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <utility>
 
@@ -83,6 +84,13 @@ Device to_device(c10::Device device) {
       throw CaptureError("", {"tensors on cpu or cuda", "a tensor on " + device.str(),
                               "move the computation to a covered device, or keep it outside"});
   }
+}
+
+c10::Device with_index(c10::Device device) {
+  if (device.has_index() || !device.is_cuda() || !c10::impl::hasDeviceGuardImpl(device.type())) {
+    return device;
+  }
+  return c10::impl::VirtualGuardImpl(device.type()).getDevice();
 }
 
 c10::Device to_c10_device(Device device) {

@@ -21,6 +21,9 @@ DType to_dtype(at::ScalarType type);
 at::ScalarType to_scalar_type(DType dtype);
 Device to_device(c10::Device device);
 c10::Device to_c10_device(Device device);
+/// The current device of its kind for one without an index ("cuda"), as factories do. Without
+/// CUDA in libtorch there is none, and the factory says so.
+c10::Device with_index(c10::Device device);
 
 /// "aten::mm.default", "aten::add.Tensor".
 std::string to_op_name(const c10::OperatorName& name);

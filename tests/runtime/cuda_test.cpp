@@ -9,6 +9,8 @@
 #include <torch/utils.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "runtime/at_once.h"
@@ -194,6 +196,81 @@ TEST_F(Cuda, TensorsOfTwoDevicesAreRefusedAndTheNextCallWorks) {
     EXPECT_NE(std::string(error.what()).find("device"), std::string::npos) << error.what();
   }
   EXPECT_EQ(step(randn({2, 3}), randn({3, 2})).sizes(), at::IntArrayRef({2, 2}));
+}
+
+// Zeros as weights or pivots fail on an assertion of the device, which no process survives.
+TEST_F(Cuda, TryingKernelsLeavesTheDeviceUsable) {
+  const auto fn = [](const at::Tensor& x) {
+    const auto drawn = at::multinomial(x.softmax(1), 4, /*replacement=*/true);
+    const auto [lu, pivots] = at::linalg_lu_factor(x);
+    const auto [p, l, u] = at::lu_unpack(lu, pivots);
+    const auto solved = at::linalg_lu_solve(lu, pivots, x.sin());
+    const auto factor = at::linalg_cholesky(x.mm(x.t()) + 8 * at::eye(8, x.options()));
+    return (p.mm(l).mm(u) * solved * factor.exp()).gather(1, drawn).sin();
+  };
+  const auto x = leaf({8, 8});
+  const auto run = [&](auto& callable) {
+    torch::manual_seed(3);
+    const auto result = callable(x);
+    return List{result.detach(), torch::autograd::grad({result.sum()}, {x})[0]};
+  };
+  const auto expected = run(fn);
+  for (const auto& options : {Options().with_memory_share(0.5).with_budget_profile(),
+                              Options().with_cross_check_shapes(CrossCheckShapes::use_kernel)}) {
+    auto step = antegrad::compile(fn, options);
+    EXPECT_TRUE(same_bits(run(step), expected));
+    EXPECT_EQ(step.report().eager_calls, 0);
+    EXPECT_NO_THROW(wait_for_all());
+    EXPECT_EQ(at::ones({3}, x.options()).sum().item<float>(), 3);
+  }
+  const auto checks = [&] {
+    auto step =
+        antegrad::compile(fn, Options().with_cross_check_shapes(CrossCheckShapes::use_kernel));
+    run(step);
+    return step.report().programs.at(0).shape_checks;
+  }();
+  for (const char* op : {"aten::multinomial.default", "aten::lu_unpack.default"}) {
+    EXPECT_GE(checks.at(op).checked, 1) << op;
+    EXPECT_EQ(checks.at(op).skipped, 0) << op;
+  }
+}
+
+// Run it with PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync too.
+TEST_F(Cuda, AByteBudgetNeedsAnAllocatorThatReports) {
+  const char* configuration = std::getenv("PYTORCH_CUDA_ALLOC_CONF");
+  const bool reports = configuration == nullptr || std::strstr(configuration, "Async") == nullptr;
+  const auto w = leaf({64, 64});
+  const auto fn = [&](const at::Tensor& in) { return network(in, w).logsumexp(1); };
+  const auto x = randn({64, 64});
+  auto in_bytes = antegrad::compile(fn, Options().with_memory_budget(64_MiB));
+  if (reports) {
+    EXPECT_TRUE(same_bits(in_bytes(x).detach(), fn(x).detach()));
+  } else {
+    EXPECT_THROW(in_bytes(x), OptionError);
+  }
+  auto by_share = antegrad::compile(fn, Options().with_memory_share(0));
+  EXPECT_TRUE(same_bits(by_share(x).detach(), fn(x).detach()));
+}
+
+// "cuda" is the current device: shape functions and kernels agree on its index.
+TEST_F(Cuda, ADeviceWithoutAnIndexIsTheCurrentOne) {
+  const auto cuda = at::device(at::kCUDA);
+  const auto fn = [&](const at::Tensor& x) {
+    return x * at::ones({3}, cuda) + at::arange(3, cuda) + at::zeros_like(x, cuda) +
+           at::rand({3}, cuda) + at::full({}, 2, cuda);
+  };
+  const auto x = leaf({3});
+  auto step = antegrad::compile(
+      fn, Options().with_cross_check_shapes(CrossCheckShapes::error).with_verify_graphs(true));
+  const auto run = [&](auto& callable) {
+    torch::manual_seed(3);
+    const auto result = callable(x);
+    return List{result.detach(), torch::autograd::grad({result.sum()}, {x})[0]};
+  };
+  EXPECT_TRUE(same_bits(run(step), run(fn)));
+  const auto checks = step.report().programs.at(0).shape_checks;
+  EXPECT_EQ(checks.at("aten::ones.default").shape_functions, 1);
+  EXPECT_EQ(checks.at("aten::ones.default").checked, 1);
 }
 
 }  // namespace cuda_test
