@@ -2,40 +2,21 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <type_traits>
 
 #include "graph/hash_bits.h"
+#include "graph/lockstep.h"
 #include "graph/members.h"
 
 namespace antegrad {
 namespace {
 
-// Compares floats by their bits: NaN equals itself, and -0 differs from 0.
-bool same_bits(double a, double b) {
-  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
-}
-
-bool same(double a, double b) { return same_bits(a, b); }
-bool same(const std::complex<double>& a, const std::complex<double>& b) {
-  return same_bits(a.real(), b.real()) && same_bits(a.imag(), b.imag());
-}
-bool same(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_bits);
-}
+// The members of attributes are equal, floats by their bits.
 template <class T>
 bool same(const T& a, const T& b) {
-  return a == b;
-}
-
-template <class Variant>
-bool same_variant(const Variant& a, const Variant& b) {
-  if (a.index() != b.index()) return false;
-  return std::visit(
-      [&b](const auto& left) {
-        using T = std::decay_t<decltype(left)>;
-        return same(left, std::get<T>(b));
-      },
-      a);
+  const std::equal_to<IntExpr> same_integer;
+  return in_step(a, b, same_integer);
 }
 
 struct Hasher {
@@ -72,14 +53,12 @@ struct Hasher {
 
 namespace attr {
 
-bool operator==(const Scalar& a, const Scalar& b) { return same_variant(a.value, b.value); }
-bool operator==(const WrappedNumber& a, const WrappedNumber& b) {
-  return a.dtype == b.dtype && a.value == b.value;
-}
+bool operator==(const Scalar& a, const Scalar& b) { return same(a, b); }
+bool operator==(const WrappedNumber& a, const WrappedNumber& b) { return same(a, b); }
 
 }  // namespace attr
 
-bool operator==(const Attr& a, const Attr& b) { return same_variant(a.value, b.value); }
+bool operator==(const Attr& a, const Attr& b) { return same(a, b); }
 
 int Attr::input_count() const {
   if (is<attr::Input>()) return 1;

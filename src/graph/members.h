@@ -2,7 +2,7 @@
 
 /// \file
 /// Lists the members of the records that make up graphs and attributes, in one order, for code that
-/// visits all of them: hashes and the packed form.
+/// visits all of them: hashes, comparisons and the packed form.
 
 #include <tuple>
 
@@ -23,6 +23,7 @@ constexpr auto members_of(const attr::MemoryFormat*) {
 }
 constexpr auto members_of(const attr::Generator*) { return std::tuple(&attr::Generator::index); }
 constexpr auto members_of(const attr::Opaque*) { return std::tuple(&attr::Opaque::index); }
+constexpr auto members_of(const Attr*) { return std::tuple(&Attr::value); }
 constexpr auto members_of(const Device*) { return std::tuple(&Device::kind, &Device::index); }
 constexpr auto members_of(const TensorMeta*) {
   return std::tuple(&TensorMeta::dtype, &TensorMeta::device, &TensorMeta::sizes,
@@ -33,6 +34,20 @@ constexpr auto members_of(const Source*) {
 }
 constexpr auto members_of(const OutputAlias*) {
   return std::tuple(&OutputAlias::kind, &OutputAlias::index);
+}
+constexpr auto members_of(const Node*) {
+  return std::tuple(&Node::op, &Node::inputs, &Node::args, &Node::outputs, &Node::tokens,
+                    &Node::phase, &Node::id, &Node::block, &Node::recompute);
+}
+constexpr auto members_of(const Input*) {
+  return std::tuple(&Input::value, &Input::kind, &Input::source, &Input::requires_grad,
+                    &Input::mutates_data, &Input::mutates_metadata, &Input::inner,
+                    &Input::version_bumps, &Input::index);
+}
+constexpr auto members_of(const Output*) {
+  return std::tuple(&Output::value, &Output::kind, &Output::index, &Output::alias,
+                    &Output::requires_grad, &Output::leaf, &Output::inner, &Output::version,
+                    &Output::own_view);
 }
 
 template <class T>

@@ -212,20 +212,10 @@ void pass(Io& io, std::vector<bool>& list) {
   }
 }
 template <class Io>
-void pass(Io& io, Attr& attr) {
-  pass(io, attr.value);
-}
-
-template <class Io>
 void pass(Io& io, TensorMeta& meta) {
   io.once(meta, io.metas, [](auto& inner, TensorMeta& content) {
     each_member(content, [&](auto& member) { pass(inner, member); });
   });
-}
-
-template <class Io>
-void pass_all(Io& io, auto&... members) {
-  (pass(io, members), ...);
 }
 
 // Most values own their storage.
@@ -254,20 +244,6 @@ void pass(Io& io, Node& node, int32_t position, ValueId& newest) {
   pass_near(io, node.id, position);
   pass(io, node.block);
   pass(io, node.recompute);
-}
-
-template <class Io>
-void pass(Io& io, Input& input) {
-  pass(io, input.value);
-  pass_all(io, input.kind, input.source, input.requires_grad, input.mutates_data,
-           input.mutates_metadata, input.inner, input.version_bumps, input.index);
-}
-
-template <class Io>
-void pass(Io& io, Output& output) {
-  pass(io, output.value);
-  pass_all(io, output.kind, output.index, output.alias, output.requires_grad, output.leaf,
-           output.inner, output.version, output.own_view);
 }
 
 template <class Io>
