@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include <antegrad/error.h>
@@ -14,9 +15,15 @@ namespace antegrad {
 namespace {
 
 constexpr size_t kMaxKnown = 512;
-constexpr size_t kMaxProducts = 1 << 14;
+constexpr size_t kMaxProducts = 1 << 13;
 constexpr int64_t kLargest = int64_t{1} << 61;  // sums and differences of four such numbers fit
-constexpr int kFar = 4;                         // added for a symbol that does not occur nearby
+// Lengths of expressions, in about bits.
+constexpr int kSymbolLength = 4;
+constexpr int kSumLength = 2;
+constexpr int kQuotientLength = 5;  // and extremes
+// Added to them:
+constexpr int kFar = 4;      // for a symbol that does not occur nearby
+constexpr int kUnusual = 6;  // for 3*s0 + 2, unlike 3*(s0 + 2)
 
 bool too_large(int64_t value) { return value > kLargest || value < -kLargest; }
 
@@ -58,7 +65,6 @@ std::optional<Column> product(const Column& a, const Column& b) {
   return result;
 }
 
-// A description length in about bits.
 int length(const IntExpr& expr) {
   if (const auto number = expr.maybe_constant()) {
     const auto size = static_cast<uint64_t>(*number < 0 ? -(*number + 1) : *number);
@@ -67,10 +73,10 @@ int length(const IntExpr& expr) {
   int result = 0;
   for (const IntExpr& operand : expr.operands()) result += length(operand);
   switch (expr.kind()) {
-    case IntExpr::Kind::symbol: return 4;
+    case IntExpr::Kind::symbol: return kSymbolLength;
     case IntExpr::Kind::mul: return result + 1;
-    case IntExpr::Kind::add: return result + 2;
-    default: return result + 5;
+    case IntExpr::Kind::add: return result + kSumLength;
+    default: return result + kQuotientLength;
   }
 }
 
@@ -97,26 +103,34 @@ size_t SizeFit::ColumnHash::operator()(const Column& column) const {
   return hash;
 }
 
-// Offers candidates for one column and keeps the shortest one.
+// Offers candidates for one column and keeps the one of the least size: its length, where an
+// expression that occurs nearby counts as a symbol.
 class SizeFit::Search {
  public:
   Search(const SizeFit& fit, const Column& column, const std::vector<IntExpr>& nearby)
       : fit_(fit), column_(column), divisor_(divisor_of(column)) {
+    for (const Known& known : fit.known_) sizes_.push_back(known.length);
     for (const IntExpr& expr : nearby) {
       if (expr.is_constant()) continue;
-      near_ |= symbols_of(expr);
-      if (std::ranges::find(nearby_, expr) == nearby_.end()) nearby_.push_back(expr);
+      near_symbols_ |= symbols_of(expr);
+      const auto it = fit.by_column_.find(fit.column(expr));
+      if (it == fit.by_column_.end()) continue;
+      if (std::ranges::find(nearby_, it->second) == nearby_.end()) nearby_.push_back(it->second);
+      sizes_[it->second] = kSymbolLength;
     }
-    if (nearby_.empty()) near_ = ~uint64_t{0};
+    if (near_symbols_ == 0) near_symbols_ = ~uint64_t{0};
     reduced_ = changed(column, [this](int64_t value) { return value / divisor_; });
   }
 
   std::optional<IntExpr> run() {
     multiples();
-    offsets();
-    sums();
-    quotients();
-    extremes();
+    if (!best_) {
+      fractions();
+      offsets();
+      sums();
+      quotients();
+      extremes();
+    }
     return std::exchange(best_, {});
   }
 
@@ -132,11 +146,20 @@ class SizeFit::Search {
     }
   }
 
-  void offer(const IntExpr& expr) {
-    const int size = length(expr) + kFar * std::popcount(symbols_of(expr) & ~near_);
-    if ((best_ && size >= best_size_) || !holds(expr)) return;
+  // `build` makes the expression.
+  void offer(int size, const auto& build) {
+    if (size >= best_size_) return;
+    const IntExpr expr = build();
+    size += kFar * std::popcount(symbols_of(expr) & ~near_symbols_);
+    if (size >= best_size_ || !holds(expr)) return;
     best_ = expr;
     best_size_ = size;
+  }
+
+  int size_of(const Product& product) const {
+    int size = product.degree;
+    for (int32_t i = 0; i < product.degree; ++i) size += sizes_[product.factors[i]];
+    return size;
   }
 
   // Calls `found(product, p, q)` for products P with column = P * p / q.
@@ -154,9 +177,18 @@ class SizeFit::Search {
     }
   }
 
+  // These exclude the others, so that strides are products of sizes wherever they can be.
   void multiples() {
     with_ratio(column_, [&](const Product& product, int64_t p, int64_t q) {
-      offer(IntExpr::floor_div(fit_.expression(product) * p, q));
+      if (q != 1) return;
+      offer(size_of(product) + length(p), [&] { return fit_.expression(product) * p; });
+    });
+  }
+
+  void fractions() {
+    with_ratio(column_, [&](const Product& product, int64_t p, int64_t q) {
+      offer(size_of(product) + length(p) + length(q) + kQuotientLength,
+            [&] { return IntExpr::floor_div(fit_.expression(product) * p, q); });
     });
   }
 
@@ -172,28 +204,34 @@ class SizeFit::Search {
           __builtin_sub_overflow(column_[0], scaled, &offset)) {
         continue;
       }
-      const auto same = [&](size_t j) {
-        return __int128{factor} * x[j] + offset == __int128{column_[j]};
-      };
-      bool all = true;
-      for (size_t j = 0; j < x.size() && all; ++j) all = same(j);
-      if (all) offer(fit_.expression(product) * factor + offset);
+      const int unusual = offset % factor == 0 ? 0 : kUnusual;
+      offer(size_of(product) + length(factor) + length(offset) + kSumLength + unusual,
+            [&] { return fit_.expression(product) * factor + offset; });
     }
   }
 
   void sums() {
-    const auto with_rest = [this](const IntExpr& part, const Column& rest) {
-      if (rest == Column{}) offer(part);
+    const auto with_rest = [this](const IntExpr& part, int size, const Column& rest) {
+      if (rest == Column{}) offer(size, [&] { return part; });
       with_ratio(rest, [&](const Product& product, int64_t p, int64_t q) {
-        if (q == 1) offer(part + fit_.expression(product) * p);
+        if (q != 1) return;
+        offer(size + kSumLength + length(p) + size_of(product),
+              [&] { return part + fit_.expression(product) * p; });
       });
     };
-    for (const Known& known : fit_.known_) with_rest(known.expr, difference(column_, known.column));
+    for (size_t i = 0; i < fit_.known_.size(); ++i) {
+      const Known& part = fit_.known_[i];
+      with_rest(part.expr, sizes_[i], difference(column_, part.column));
+    }
     // Three parts only among what is nearby.
-    for (size_t i = 0; i < nearby_.size() && i < 16; ++i) {
-      const Column rest = difference(column_, fit_.column(nearby_[i]));
-      for (size_t j = i; j < nearby_.size() && j < 16; ++j) {
-        with_rest(nearby_[i] + nearby_[j], difference(rest, fit_.column(nearby_[j])));
+    constexpr size_t kMany = 16;
+    const auto near = std::span(nearby_).first(std::min(nearby_.size(), kMany));
+    for (const size_t i : near) {
+      const Column rest = difference(column_, fit_.known_[i].column);
+      for (const size_t j : near) {
+        if (j < i) continue;
+        with_rest(fit_.known_[i].expr + fit_.known_[j].expr, sizes_[i] + sizes_[j] + kSumLength,
+                  difference(rest, fit_.known_[j].column));
       }
     }
   }
@@ -224,36 +262,41 @@ class SizeFit::Search {
     if (least > most) return;
     // Rounding down, up, and the length of a strided slice without its last element come first.
     const __int128 nearest = std::clamp<__int128>(0, least, most);
-    for (const __int128 p : {__int128{0}, __int128{q} - 1, __int128{-1}, nearest}) {
-      if (p < least || p > most) continue;
-      const IntExpr numerator = fit_.expression(product) + IntExpr(static_cast<int64_t>(p));
-      return offer(IntExpr::floor_div(numerator, q) * divisor_);
+    for (const __int128 candidate : {__int128{0}, __int128{q} - 1, __int128{-1}, nearest}) {
+      if (candidate < least || candidate > most) continue;
+      const auto p = static_cast<int64_t>(candidate);
+      const int size = size_of(product) + length(p) + length(q) + length(divisor_);
+      return offer(size + kSumLength + kQuotientLength,
+                   [&] { return IntExpr::floor_div(fit_.expression(product) + p, q) * divisor_; });
     }
   }
 
   // divisor_ * min(a, b) and divisor_ * max(a, b) of known expressions and numbers.
   void extremes() {
     for (const bool is_min : {true, false}) {
-      const auto extreme = [&](const IntExpr& a, const IntExpr& b) {
-        return (is_min ? IntExpr::min(a, b) : IntExpr::max(a, b)) * divisor_;
+      const auto extreme = [&](size_t a, const IntExpr& b, int size_of_b) {
+        const IntExpr& x = fit_.known_[a].expr;
+        offer(sizes_[a] + size_of_b + length(divisor_) + kQuotientLength,
+              [&] { return (is_min ? IntExpr::min(x, b) : IntExpr::max(x, b)) * divisor_; });
       };
-      std::vector<const Known*> sides;
-      for (const Known& known : fit_.known_) {
-        bool touches = false, bounds = true;
-        std::optional<int64_t> number;  // the value where it is not this side
-        bool one_number = true;
+      std::vector<size_t> sides;
+      for (size_t i = 0; i < fit_.known_.size(); ++i) {
+        bool touches = false, bounds = true, one_number = true;
+        int64_t number = 0;  // the value where it is not this side
+        bool has_number = false;
         for (size_t j = 0; j < reduced_.size(); ++j) {
-          const int64_t x = known.column[j], y = reduced_[j];
+          const int64_t x = fit_.known_[i].column[j], y = reduced_[j];
           bounds = bounds && (is_min ? y <= x : y >= x);
           touches = touches || x == y;
           if (x == y) continue;
-          one_number = one_number && number.value_or(y) == y;
+          one_number = one_number && (!has_number || number == y);
           number = y;
+          has_number = true;
         }
         if (!bounds || !touches) continue;
-        if (one_number && number) offer(extreme(known.expr, *number));
-        for (const Known* other : sides) offer(extreme(other->expr, known.expr));
-        sides.push_back(&known);
+        if (one_number && has_number) extreme(i, number, length(number));
+        for (const size_t other : sides) extreme(i, fit_.known_[other].expr, sizes_[other]);
+        sides.push_back(i);
       }
     }
   }
@@ -261,9 +304,10 @@ class SizeFit::Search {
   const SizeFit& fit_;
   const Column& column_;
   int64_t divisor_;
-  Column reduced_;  // column_ / divisor_
-  std::vector<IntExpr> nearby_;
-  uint64_t near_ = 0;
+  Column reduced_;              // column_ / divisor_
+  std::vector<int> sizes_;      // of known expressions
+  std::vector<size_t> nearby_;  // of these, what occurs nearby
+  uint64_t near_symbols_ = 0;
   std::optional<IntExpr> best_;
   int best_size_ = std::numeric_limits<int>::max();
 };
@@ -296,16 +340,19 @@ void SizeFit::learn(const IntExpr& expr, const Column& column) {
     return;
   }
   if (!by_column_.try_emplace(column, known_.size()).second) return;
-  known_.push_back({expr, column});
+  known_.push_back({expr, column, length(expr)});
   if (!is_product_of_symbols(expr)) add_factor(known_.size() - 1);
 }
 
 void SizeFit::add_factor(size_t known) {
-  // Products that are added here are visited as well, for the powers of the factor.
-  for (size_t i = 0; i < products_.size() && products_.size() < kMaxProducts; ++i) {
+  // Products that are added here are visited as well, for the powers of the factor. Where there are
+  // many factors, later ones are in products of fewer; each is one by itself.
+  for (size_t i = 0; i < products_.size(); ++i) {
     Product next = products_[i];
+    const int32_t fullness = static_cast<int32_t>(4 * products_.size() / kMaxProducts);
+    if (next.degree > 0 && next.degree >= 4 - fullness) continue;
     const auto column = product(next.column, known_[known].column);
-    if (next.degree == 4 || !column) continue;
+    if (!column) continue;
     next.column = *column;
     next.factors[next.degree++] = static_cast<uint16_t>(known);
     by_direction_[direction(*column)].push_back(products_.size());
