@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -108,7 +109,7 @@ size_t SizeFit::ColumnHash::operator()(const Column& column) const {
 class SizeFit::Search {
  public:
   Search(const SizeFit& fit, const Column& column, const std::vector<IntExpr>& nearby)
-      : fit_(fit), column_(column), divisor_(divisor_of(column)) {
+      : fit_(fit), column_(column) {
     for (const Known& known : fit.known_) sizes_.push_back(known.length);
     for (const IntExpr& expr : nearby) {
       if (expr.is_constant()) continue;
@@ -119,7 +120,6 @@ class SizeFit::Search {
       sizes_[it->second] = kSymbolLength;
     }
     if (near_symbols_ == 0) near_symbols_ = ~uint64_t{0};
-    reduced_ = changed(column, [this](int64_t value) { return value / divisor_; });
   }
 
   std::optional<IntExpr> run() {
@@ -128,8 +128,12 @@ class SizeFit::Search {
       fractions();
       offsets();
       sums();
-      quotients();
-      extremes();
+      for (const int64_t divisor : std::set{int64_t{1}, divisor_of(column_)}) {
+        divisor_ = divisor;
+        reduced_ = changed(column_, [divisor](int64_t value) { return value / divisor; });
+        quotients();
+        extremes();
+      }
     }
     return std::exchange(best_, {});
   }
@@ -303,7 +307,7 @@ class SizeFit::Search {
 
   const SizeFit& fit_;
   const Column& column_;
-  int64_t divisor_;
+  int64_t divisor_ = 1;
   Column reduced_;              // column_ / divisor_
   std::vector<int> sizes_;      // of known expressions
   std::vector<size_t> nearby_;  // of these, what occurs nearby
