@@ -11,8 +11,8 @@
 ///     quotients     (s0 + 1) // 2
 ///     extremes      min(s0, 128), max(e, f) for expressions found before
 /// where products have up to four factors, each a symbol or an expression of the last four forms
-/// that was found before. Of the multiples, or else of the others, the shortest one that explains all
-/// samples is taken. What occurs nearby counts as short, other symbols as long.
+/// that was found before. Of the multiples, or else of the others, the shortest one that explains
+/// all samples is taken. What occurs nearby counts as short, other symbols as long.
 
 #include <array>
 #include <cstddef>

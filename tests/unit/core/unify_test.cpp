@@ -313,7 +313,7 @@ TEST(Unify, RandomGraphsOfRandomSizes) {
   EXPECT_LT(late, static_cast<int>(seeds) / 5);
 }
 
-// --- expressions ----------------------------------------------------------------------------------
+// --- expressions --------------------------------------------------------------------------------
 
 std::string fitted(const std::vector<std::vector<int64_t>>& samples,
                    const std::function<int64_t(const std::vector<int64_t>&)>& value) {
