@@ -55,6 +55,21 @@ std::string symbols_text(const Graph& graph, const std::vector<std::vector<int64
   return text.empty() ? "no size of an argument varies" : text;
 }
 
+// A difference that is not one in integers. Another node gives other numbers to values after it, and
+// so to inputs like tangents; then the node is named.
+std::string other_structure(const Graph& a, const Graph& b, const Place& place) {
+  const auto i = static_cast<size_t>(place.entry);
+  if (place.list == Place::List::inputs && i < std::min(a.inputs.size(), b.inputs.size())) {
+    Input renumbered = a.inputs[i];
+    renumbered.value = b.inputs[i].value;
+    const auto [x, y] = std::ranges::mismatch(a.nodes, b.nodes, {}, &Node::op, &Node::op);
+    if (renumbered == b.inputs[i] && x != a.nodes.end() && y != b.nodes.end()) {
+      return difference_text(a, b, {Place::List::nodes, static_cast<int32_t>(x - a.nodes.begin())});
+    }
+  }
+  return difference_text(a, b, place);
+}
+
 // Finds the new expressions of a family's graph, given one more captured graph.
 class Refit {
  public:
@@ -74,7 +89,7 @@ class Refit {
       return false;
     });
     const bool done = walk.graphs(graph_, captured);
-    if (!done && reason.empty()) return difference_text(graph_, captured, walk.place());
+    if (!done && reason.empty()) return other_structure(graph_, captured, walk.place());
     for (const auto& sample : samples_) {
       if (std::string empty = empty_argument(graph_, sample); !empty.empty()) return empty;
     }
@@ -190,7 +205,7 @@ std::string first_difference(const Graph& symbolic, const std::vector<int64_t>& 
   });
   if (!captured.symbols.empty()) return "symbols";
   if (walk.graphs(symbolic, captured)) return empty_argument(symbolic, symbols);
-  return reason.empty() ? difference_text(symbolic, captured, walk.place()) : reason;
+  return reason.empty() ? other_structure(symbolic, captured, walk.place()) : reason;
 }
 
 Graph substitute(const Graph& symbolic, const std::vector<int64_t>& symbols) {

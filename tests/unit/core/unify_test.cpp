@@ -209,6 +209,16 @@ TEST(Unify, OnlyIntegersMayDiffer) {
   }
 }
 
+TEST(Unify, NamesTheNodeThatMakesOthersDiffer) {
+  // One more node before the tangent gives that another number.
+  ShapeFamily family(sized_graph({Step::linear, Step::pad}, {2, 16, 5}));
+  const Graph other = sized_graph({Step::linear, Step::linear, Step::pad}, {3, 21, 5});
+  const std::string reason = family.unify(other);
+  EXPECT_EQ(reason.rfind("node 3: ", 0), 0) << reason;
+  EXPECT_NE(reason.find("aten::constant_pad_nd.default"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("aten::view.default"), std::string::npos) << reason;
+}
+
 TEST(Unify, NamesTheIntegerThatNothingExplains) {
   const std::vector<Step> steps = {Step::linear};
   ShapeFamily family = family_of(steps, {{2, 16, 5}, {3, 21, 5}, {4, 30, 5}});
