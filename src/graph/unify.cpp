@@ -55,8 +55,8 @@ std::string symbols_text(const Graph& graph, const std::vector<std::vector<int64
   return text.empty() ? "no size of an argument varies" : text;
 }
 
-// A difference that is not one in integers. Another node gives other numbers to values after it, and
-// so to inputs like tangents; then the node is named.
+// A difference that is not one in integers. Another node gives other numbers to values after it,
+// and so to inputs like tangents; then the node is named.
 std::string other_structure(const Graph& a, const Graph& b, const Place& place) {
   const auto i = static_cast<size_t>(place.entry);
   if (place.list == Place::List::inputs && i < std::min(a.inputs.size(), b.inputs.size())) {

@@ -242,6 +242,16 @@ TEST(Unify, WithoutVaryingArgumentsNothingVaries) {
             "arguments; found 0, 3 where no size of an argument varies");
 }
 
+// Captures of a network of convolutions, pooling, padding and interpolation (tests/data/sizes).
+TEST(Unify, CapturesOfConvolutionsNeedFourSamples) {
+  const auto capture = [](int i) {
+    return graph_from_file("sizes/convolutions_" + std::to_string(i) + ".agraph");
+  };
+  ShapeFamily family(capture(0));
+  for (const int i : {1, 2, 3}) EXPECT_EQ(family.unify(capture(i)), "");
+  for (const int i : {0, 1, 2, 3, 5}) expect_serves(family, capture(i));
+}
+
 // --- random graphs ------------------------------------------------------------------------------
 
 // Calls `change` with each integer of what inputs and nodes define, one after the other.
