@@ -240,7 +240,7 @@ TEST(Questions, MoreAnswersThanProgramsReplaceOneAnother) {
   }
   const auto report = step.report();
   EXPECT_EQ(report.programs.size(), 2U);
-  EXPECT_EQ(report.evictions, 2);
+  EXPECT_EQ(report.evictions, 1);
   EXPECT_EQ(report.eager_calls, 0);
 }
 
