@@ -36,8 +36,9 @@ bool same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
 int main() {
   torch::manual_seed(0);
   Model model;
-  auto loss = antegrad::compile(model.ptr(), [&](const at::Tensor& x) { return model(x); },
-                                antegrad::Options().with_max_programs(100));
+  auto loss = antegrad::compile(
+      model.ptr(), [&](const at::Tensor& x) { return model(x); },
+      antegrad::Options().with_max_programs(100));
   bool equal = true;
   const auto gradients = [&](const at::Tensor& result) {
     return torch::autograd::grad({result}, model->parameters());
@@ -54,9 +55,8 @@ int main() {
             << '\n';
   if (!equal || report.eager_calls > 0) return 1;
 
-  auto power = antegrad::compile([](const at::Tensor& x, double exponent) {
-    return x.pow(exponent);
-  });
+  auto power =
+      antegrad::compile([](const at::Tensor& x, double exponent) { return x.pow(exponent); });
   const auto x = torch::rand({8});
   for (int step = 0; step < 100; ++step) {
     const double exponent = 1.5 + step;  // a constant of the program
