@@ -116,9 +116,5 @@ void run(Bench& bench) {
 }  // namespace antegrad::bench
 
 int main(int argc, char** argv) {
-  using namespace antegrad::bench;
-  return run_bench([&] {
-    Bench bench("core", argc, argv);
-    run(bench);
-  });
+  return antegrad::bench::run_bench("core", argc, argv, antegrad::bench::run);
 }

@@ -227,9 +227,5 @@ void run(Bench& bench) {
 }  // namespace antegrad::bench
 
 int main(int argc, char** argv) {
-  using namespace antegrad::bench;
-  return run_bench([&] {
-    Bench bench("frontier", argc, argv);
-    run(bench);
-  });
+  return antegrad::bench::run_bench("frontier", argc, argv, antegrad::bench::run);
 }

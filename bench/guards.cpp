@@ -34,9 +34,5 @@ void run(Bench& bench) {
 }  // namespace antegrad::bench
 
 int main(int argc, char** argv) {
-  using namespace antegrad::bench;
-  return run_bench([&] {
-    Bench bench("guards", argc, argv);
-    run(bench);
-  });
+  return antegrad::bench::run_bench("guards", argc, argv, antegrad::bench::run);
 }

@@ -359,9 +359,5 @@ void run(Bench& bench) {
 }  // namespace antegrad::bench
 
 int main(int argc, char** argv) {
-  using namespace antegrad::bench;
-  return run_bench([&] {
-    Bench bench("hooks", argc, argv);
-    run(bench);
-  });
+  return antegrad::bench::run_bench("hooks", argc, argv, antegrad::bench::run);
 }

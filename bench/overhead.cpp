@@ -73,9 +73,5 @@ void run(Bench& bench) {
 }  // namespace antegrad::bench
 
 int main(int argc, char** argv) {
-  using namespace antegrad::bench;
-  return run_bench([&] {
-    Bench bench("overhead", argc, argv);
-    run(bench);
-  });
+  return antegrad::bench::run_bench("overhead", argc, argv, antegrad::bench::run);
 }

@@ -117,9 +117,5 @@ void run(Bench& bench) {
 }  // namespace antegrad::bench
 
 int main(int argc, char** argv) {
-  using namespace antegrad::bench;
-  return run_bench([&] {
-    Bench bench("partition", argc, argv);
-    run(bench);
-  });
+  return antegrad::bench::run_bench("partition", argc, argv, antegrad::bench::run);
 }

@@ -148,9 +148,5 @@ void run(Bench& bench) {
 }  // namespace antegrad::bench
 
 int main(int argc, char** argv) {
-  using namespace antegrad::bench;
-  return run_bench([&] {
-    Bench bench("shapes", argc, argv);
-    run(bench);
-  });
+  return antegrad::bench::run_bench("shapes", argc, argv, antegrad::bench::run);
 }

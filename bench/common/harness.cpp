@@ -94,6 +94,13 @@ int run_bench(const std::function<void()>& body) {
   }
 }
 
+int run_bench(const std::string& name, int argc, char** argv, void (*run)(Bench& bench)) {
+  return run_bench([&] {
+    Bench bench(name, argc, argv);
+    run(bench);
+  });
+}
+
 Pair time_pairs(const std::string& label, int rounds, const std::function<void()>& first,
                 const std::function<void()>& second) {
   const auto time = [](const std::function<void()>& closure) {

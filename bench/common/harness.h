@@ -61,6 +61,8 @@ void note(const std::string& text);
 
 /// Runs `body`, prints any exception to stderr, and returns the exit status for main().
 int run_bench(const std::function<void()>& body);
+/// The same for a program that is one bench.
+int run_bench(const std::string& name, int argc, char** argv, void (*run)(Bench& bench));
 
 /// Medians of two closures that run in turns, so that disturbances on the machine affect both. The
 /// order within a pair alternates.

@@ -138,7 +138,7 @@ std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const 
                                           std::move(compiled.record)});
 }
 
-// Sizes may be as many as they like. Anything else must pay.
+// New sizes always get a program. Other calls get one only if such programs are used again.
 std::shared_ptr<Entry> CompiledFunction::State::compile_if_worth_it(const Call& call,
                                                                     const std::string& why) {
   const auto known = programs.entries();

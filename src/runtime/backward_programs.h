@@ -31,6 +31,8 @@ class BackwardPrograms {
   /// The program for a key, made now if it does not exist. Throws the exceptions of the source.
   std::shared_ptr<const BackwardProgram> get(const BackwardKey& key) const;
 
+  /// The program for usual_key(); null if there is none.
+  std::shared_ptr<const BackwardProgram> usual() const { return find(usual_key(plan_)); }
   /// The memory that the programs keep, see Program::bytes().
   int64_t bytes() const;
   /// The number of programs, and whether there is one for a key.

@@ -33,12 +33,12 @@ std::vector<ViewSteps> view_steps_of(const CallPlan& plan, const Graph& forward,
   return all;
 }
 
-std::shared_ptr<const BackwardProgram> usual_backward(const CallPlan& plan,
-                                                      const ExecutableParts& parts,
-                                                      const BackwardProgram* like) {
+std::shared_ptr<const BackwardProgram> usual_backward(const ExecutableParts& parts,
+                                                      const CallPlan& plan) {
   if (parts.backward == nullptr) return nullptr;
+  const auto like = parts.like == nullptr ? nullptr : parts.like->backwards().usual();
   return backward_program(plan, *parts.backward, parts.tables, parts.forward_values, parts.aliases,
-                          like);
+                          like.get());
 }
 
 }  // namespace
@@ -51,12 +51,10 @@ Executable::Executable(ExecutableParts parts)
       generators_(generators_of(parts.forward, parts.tables)),
       forward_(parts.forward, parts.tables, parts.aliases,
                parts.like == nullptr ? nullptr : &parts.like->forward_),
-      usual_backward_(usual_backward(
-          plan_, parts, parts.like == nullptr ? nullptr : parts.like->usual_backward_.get())),
       view_steps_(view_steps_of(plan_, parts.forward, parts.tables)),
       questions_(std::move(parts.questions)),
       lines_(std::move(parts.lines)),
-      backwards_(plan_, usual_backward_, std::move(parts.source), parts.aliases) {
+      backwards_(plan_, usual_backward(parts, plan_), std::move(parts.source), parts.aliases) {
   for (const auto output : plan_.tangents) {
     const auto value = parts.forward.outputs[output].value;
     tangents_.push_back(ops::natural_tangent(parts.forward.value(value).meta));
@@ -64,9 +62,9 @@ Executable::Executable(ExecutableParts parts)
 }
 
 bool Executable::shares_with(const Executable& other) const {
-  const bool backward = usual_backward_ != nullptr && other.usual_backward_ != nullptr;
+  const auto mine = backwards_.usual(), others = other.backwards_.usual();
   return forward_.shares_with(other.forward_) &&
-         (!backward || usual_backward_->program.shares_with(other.usual_backward_->program));
+         (!mine || !others || mine->program.shares_with(others->program));
 }
 
 }  // namespace antegrad::runtime

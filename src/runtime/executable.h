@@ -103,8 +103,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const bool has_inner_;
   const std::vector<at::Generator> generators_;  // that the forward draws from
   const Program forward_;
-  const std::shared_ptr<const BackwardProgram> usual_backward_;  // null if there is none
-  std::vector<ViewSteps> view_steps_;                            // by entry of CallPlan::handed_out
+  std::vector<ViewSteps> view_steps_;  // by entry of CallPlan::handed_out
   std::vector<torch_compat::TensorMetadata> tangents_;
   const std::vector<ops::Question> questions_;
   const LineFinder lines_;

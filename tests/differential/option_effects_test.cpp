@@ -347,6 +347,10 @@ std::vector<Effect> calls() {
   const List four(4, at::ones({3}));
   const auto dumps = std::make_shared<TemporaryFolder>();
   const List two_sizes = {at::ones({3}), at::ones({4}), at::ones({4})};
+  const auto programs_of_two_sizes = [=](const Options& options) {
+    const auto report = report_of(compile(sine, options), two_sizes);
+    return fmt::format("{} programs, {} given up", report.programs.size(), report.evictions);
+  };
   return {
       {"name",
        "forecast",
@@ -357,19 +361,13 @@ std::vector<Effect> calls() {
       {"max_programs",
        "1",
        {},
-       [=](const Options& options) {
-         const auto report = report_of(compile(sine, options), two_sizes);
-         return fmt::format("{} programs, {} given up", report.programs.size(), report.evictions);
-       },
+       programs_of_two_sizes,
        "2 programs, 0 given up",
        "1 programs, 1 given up"},
       {"max_program_bytes",
        "1",
        {},
-       [=](const Options& options) {
-         const auto report = report_of(compile(sine, options), two_sizes);
-         return fmt::format("{} programs, {} given up", report.programs.size(), report.evictions);
-       },
+       programs_of_two_sizes,
        "2 programs, 0 given up",
        "1 programs, 1 given up"},
       {"on_refusal",

@@ -24,8 +24,8 @@ const ops::AttrTables kNoTables;
 constexpr int64_t kSize = 4;
 
 // y = w * exp(x), and its gradients.
-Graph joint() {
-  const auto meta = dense({kSize});
+Graph joint(int64_t size = kSize) {
+  const auto meta = dense({size});
   JointGraph b("joint");
   const auto x = b.primal(meta), w = b.primal(meta);
   const auto tangent = b.tangent(0, meta);
@@ -38,12 +38,14 @@ Graph joint() {
   return b.finish();
 }
 
-std::shared_ptr<const Executable> executable() {
-  const auto partition = default_partition(joint());
+std::shared_ptr<const Executable> executable(int64_t size = kSize,
+                                             const Executable* like = nullptr) {
+  const auto partition = default_partition(joint(size));
   runtime::ExecutableParts parts{"test", std::make_shared<const CallPlan>(partition.plan),
                                  partition.forward, kNoTables};
   const BackwardGraph backward{partition.backward, kNoTables, partition.forward_values};
   parts.backward = &partition.backward;
+  parts.like = like;
   parts.source = [backward](const BackwardKey&) { return backward; };  // it writes nothing in place
   return std::make_shared<const Executable>(std::move(parts));
 }
@@ -56,6 +58,20 @@ TEST(Executable, ForwardAndGradientsAreEagers) {
   EXPECT_TRUE(same_bits(y.detach(), (w * x.exp()).detach()));
   const auto gradients = torch::autograd::grad({y}, {x, w}, {tangent});
   EXPECT_TRUE(same_bits(gradients, torch::autograd::grad({w * x.exp()}, {x, w}, {tangent})));
+}
+
+TEST(Executable, SharesMemoryWithOneOfOtherSizes) {
+  auto first = executable();
+  const auto second = executable(kSize + 1, first.get());
+  EXPECT_TRUE(second->shares_with(*first));
+  EXPECT_FALSE(executable()->shares_with(*first));
+  EXPECT_LT(second->bytes(), first->bytes());
+  first.reset();
+  const auto x = at::randn({kSize + 1}).requires_grad_(), w = at::randn({kSize + 1});
+  const auto y = second->call({x, w}).at(0);
+  EXPECT_TRUE(same_bits(y.detach(), (w * x.exp()).detach()));
+  EXPECT_TRUE(same_bits(torch::autograd::grad({y.sum()}, {x}),
+                        torch::autograd::grad({(w * x.exp()).sum()}, {x})));
 }
 
 TEST(Executable, ASavedArgumentThatIsWrittenIsEagersError) {
