@@ -116,6 +116,11 @@ class BudgetBench {
     planning_ms_ = program.planning_ms;
     least_ = program.smallest_budget_bytes;
     most_ = program.eager_peak_bytes;
+    for (int64_t less = 1; less <= 3; ++less) {
+      const auto rows = subject_.x.size(0) - less;
+      function.warmup(subject_.x.narrow(0, 0, rows), subject_.y.narrow(0, 0, rows));
+      planning_other_size_ms_.push_back(function.report().programs.back().planning_ms);
+    }
   }
 
   void within(int64_t budget) {
@@ -148,6 +153,7 @@ class BudgetBench {
     add("", "peaks_that_rise", rises_, "", {}, 0);
     add("", "planning_ms", planning_ms_, "ms");
     add("", "planning_again_ms", examples::median(planning_again_ms_), "ms");
+    add("", "planning_other_size_ms", examples::median(planning_other_size_ms_), "ms");
   }
 
   /// With the peak of eager under a checkpoint around every block as the budget.
@@ -220,6 +226,7 @@ class BudgetBench {
   double worst_of_budget_ = 0, worst_error_ = 0;
   double planning_ms_ = 0;                 // for the first budget
   std::vector<double> planning_again_ms_;  // for the other budgets
+  std::vector<double> planning_other_size_ms_;
 };
 
 template <class Model>

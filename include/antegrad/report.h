@@ -58,6 +58,7 @@ struct ProgramReport {
   int64_t smallest_budget_bytes = 0;
   double recompute_share = 0;
   double planning_ms = 0;            ///< part of compile_ms
+  bool plan_carried_over = false;    ///< the plan was made for other sizes, and suits these
   int64_t predicted_peak_bytes = 0;  ///< of one forward and backward, see docs/architecture.md
   double capture_ms = 0;             ///< running the callable on stand-ins
   double compile_ms = 0;             ///< all later stages: passes, partition, programs

@@ -75,6 +75,8 @@ void add_reports(py::module_& module) {
       .def_readonly("recompute_share", &ProgramReport::recompute_share,
                     "With a budget: the estimated increase of a step's time, as a share.")
       .def_readonly("planning_ms", &ProgramReport::planning_ms, "Part of compile_ms.")
+      .def_readonly("plan_carried_over", &ProgramReport::plan_carried_over,
+                    "Whether the plan was made for other sizes, and suits these.")
       .def_readonly("predicted_peak_bytes", &ProgramReport::predicted_peak_bytes,
                     "Predicted peak of one forward and backward.")
       .def_readonly("capture_ms", &ProgramReport::capture_ms)

@@ -69,8 +69,10 @@ void split(const Graph& joint, const PassContext& passes, PlannedPartition& plan
   planned.partition = run_pass(
       "split", joint.nodes.size(),
       [&] {
+        planned.choice.carried.clear();
         auto [partition, budget] = partition_for(joint, planned.choice);
-        if (!planned.budget) planned.budget = budget;
+        if (budget) planned.choice.carried = std::move(budget->carried);
+        if (!planned.budget) planned.budget = std::move(budget);
         return std::move(partition);
       },
       passes);
@@ -97,6 +99,7 @@ PlannedPartition plan_partition(const Graph& joint, Measurements measured, const
   PlannedPartition planned;
   auto& choice = planned.choice;
   choice = choice_of(options);
+  choice.carry = true;
   choice.measured = std::move(measured);
   const auto rules = choice.rules();
   auto ways = ways_to_pack(choice, hooks);
@@ -120,8 +123,14 @@ PlannedPartition plan_partition(const Graph& joint, Measurements measured, const
                         : hooks::capture_packed(ways, planned.partition, first_node);
     if (!planned.budget) return planned;
     const auto peak = peak_with(planned.partition, planned.hooks.hooked, rules);
-    auto& [budget, eager_peak, smallest, share] = *planned.budget;
+    auto& [budget, eager_peak, smallest, share, carried] = *planned.budget;
     if (peak <= budget) return planned;
+    if (!choice.carried.empty()) {  // plans made for these sizes may be smaller
+      choice.carry = false;
+      planned.budget.reset();
+      split(joint, passes, planned);
+      continue;
+    }
     if (choice.budget.bytes <= smallest) {
       if (!options.budget.share) refuse_budget(peak, budget);
       budget = peak;  // the smallest known peak with these hooks

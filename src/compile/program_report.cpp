@@ -28,6 +28,7 @@ void report_budget(const PlannedPartition& planned, ProgramReport& report) {
   report.smallest_budget_bytes = planned.budget->smallest;
   report.recompute_share = planned.budget->recompute_share;
   report.planning_ms = planned.milliseconds;
+  report.plan_carried_over = !planned.choice.carried.empty();
 }
 
 void report_donated(const Partition& partition, ProgramReport& report) {

@@ -26,7 +26,8 @@ void write_budget(std::ostream& out, const ProgramReport& program) {
   out << "  memory budget  " << mebibytes(program.memory_budget_bytes) << " of "
       << mebibytes(program.eager_peak_bytes) << " without recomputation; smallest known "
       << mebibytes(program.smallest_budget_bytes) << '\n'
-      << "  recomputation  " << share << " of the step, by estimate; planned in "
+      << "  recomputation  " << share << " of the step, by estimate; "
+      << (program.plan_carried_over ? "plan of other sizes, checked in " : "planned in ")
       << milliseconds(program.planning_ms) << '\n';
 }
 

@@ -1,6 +1,7 @@
 #include "partition/budget_partition.h"
 
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include <fmt/format.h>
@@ -11,6 +12,8 @@
 
 #include "cost/machine.h"
 #include "options/words.h"
+#include "partition/budget/carry.h"
+#include "partition/budget/frontier_cache.h"
 #include "partition/budget/planner.h"
 
 namespace antegrad {
@@ -18,9 +21,27 @@ namespace {
 
 Partitioned plan(const Graph& joint, const PartitionChoice& choice) {
   const BudgetOptions& options = choice.budget;
+  bool carried = !choice.carried.empty();
+  const auto frontier_of = [&](const budget::Problem& problem) {
+    if (carried) {
+      const budget::Plan plan = plan_of(problem, choice.carried);
+      return std::make_shared<const budget::Frontier>(frontier_of_plans(problem, {&plan, 1}));
+    }
+    if (choice.carry) {
+      auto known = known_frontier(problem, options.effort);
+      const auto suits = [&](const budget::Frontier& frontier) {
+        return options.share || frontier.archive.at_most(options.bytes);
+      };
+      if (known.frontier != nullptr && suits(*known.frontier)) {
+        carried = known.carried;
+        return known.frontier;
+      }
+    }
+    return budget::frontier_of(problem, {options.effort, {}});
+  };
   const budget::Planner planner(
       joint, node_seconds(joint, choice.symbols, choice.machine, choice.measured), choice.rules(),
-      {options.effort, {}}, choice.packings);
+      choice.packings, frontier_of);
   PlannedBudget planned;
   planned.eager_peak = planner.frontier().eager_peak;
   planned.smallest = planner.frontier().archive.smallest().peak;
@@ -30,6 +51,7 @@ Partitioned plan(const Graph& joint, const PartitionChoice& choice) {
   const budget::PlanPoint point = planner.pick(planned.bytes);
   planned.recompute_share =
       static_cast<double>(point.extra) / static_cast<double>(planner.problem().time);
+  if (carried) planned.carried = decisions_of(planner.problem(), *point.plan);
   return {planner.partition(point), planned};
 }
 
@@ -43,6 +65,7 @@ void write_budget(const PartitionChoice& choice, nlohmann::json& record) {
   record["budget_bytes"] = choice.budget.bytes;
   record["effort"] = word_of(choice.budget.effort);
   if (!choice.machine.empty()) record["machine"] = choice.machine;
+  if (!choice.carried.empty()) record["carried"] = choice.carried;
 }
 
 void read_budget(const nlohmann::json& record, PartitionChoice& choice) {
@@ -56,6 +79,7 @@ void read_budget(const nlohmann::json& record, PartitionChoice& choice) {
   }
   choice.budget.effort = *effort;
   choice.machine = record.value("machine", "");
+  choice.carried = record.value("carried", budget::Decisions());
   choice.budget.profile = !choice.measured.seconds.empty();
 }
 

@@ -17,6 +17,7 @@
 #include "cost/measurements.h"
 #include "graph/graph.h"
 #include "memory/byte_rules.h"
+#include "partition/budget/carry.h"
 #include "partition/hooks/packings.h"
 #include "partition/partition.h"
 
@@ -33,6 +34,10 @@ struct PartitionChoice {
   std::vector<int64_t> symbols = {};  ///< values of the graph's symbols, by SymbolId
   Measurements measured = {};         ///< as PartitionerRow::needs requests
   Packings packings = {};             ///< if PartitionerRow::packs
+  /// Whether plans that this process made for other sizes of the graph may serve (budget/carry.h).
+  bool carry = false;
+  /// The plan that was carried over. If not empty, it is taken, and nothing is planned.
+  budget::Decisions carried = {};
   /// True: the graph in the file is as captured, and run_joint_passes() precede the partition.
   /// False: only dce().
   bool simplify = true;
@@ -46,6 +51,7 @@ struct PlannedBudget {
   int64_t eager_peak = 0;      ///< the peak if all that the backward reads is saved
   int64_t smallest = 0;        ///< the smallest peak of a known plan
   double recompute_share = 0;  ///< of the time of forward and backward without recomputation
+  budget::Decisions carried = {};  ///< the plan, if it was carried over from other sizes
 };
 
 struct Partitioned {

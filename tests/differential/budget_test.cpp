@@ -135,6 +135,52 @@ TEST_P(Budget, HoldsFromTheSmallestToTheLargest) {
   }
 }
 
+// The first size is planned. Its plans serve the others, and are checked for each.
+TEST_P(Budget, HoldsForEachSize) {
+  auto function = compiled(Options().with_memory_share(0.3));
+  const Loss call = [&](at::Tensor a, at::Tensor b) { return function(a, b); };
+  const auto x = subject_.x, y = subject_.y;
+  const auto rows = x.size(0);
+  for (const auto count : {rows, rows / 2, rows - 1, rows}) {
+    SCOPED_TRACE(count);
+    subject_.x = x.narrow(0, 0, count).contiguous();
+    subject_.y = y.narrow(0, 0, count).contiguous();
+    EXPECT_TRUE(same_bits(step(subject_.loss), step(call)));
+    const auto measured = static_cast<double>(peak(call));
+    const auto report = function.report();
+    ASSERT_EQ(report.eager_calls, 0);
+    const auto& program = report.programs.back();
+    EXPECT_LE(program.predicted_peak_bytes, program.memory_budget_bytes);
+    if (count != rows) {
+      EXPECT_LE(measured, 1.02 * static_cast<double>(program.memory_budget_bytes));
+      EXPECT_TRUE(program.plan_carried_over);
+      EXPECT_LT(program.recompute_share, 1.5 * report.programs[0].recompute_share);
+    }
+  }
+  EXPECT_EQ(function.report().programs.size(), 3u);
+}
+
+// A budget that no plan of other sizes keeps is planned anew, and refused if there is no plan.
+TEST_P(Budget, IsPlannedAnewWhereOtherPlansDoNotServe) {
+  const auto smallest = [&](const at::Tensor& a, const at::Tensor& b) {
+    auto function = compiled(Options().with_memory_share(0));
+    function(a, b);
+    return function.report().programs.at(0).smallest_budget_bytes;
+  };
+  const auto half = subject_.x.size(0) / 2;
+  const auto x = subject_.x.narrow(0, 0, half).contiguous();
+  const auto y = subject_.y.narrow(0, 0, half).contiguous();
+  const auto budget = smallest(x, y) * 5 / 4;
+  auto function = compiled(Options().with_memory_budget(budget));
+  function(x, y);
+  const auto needed = smallest(subject_.x, subject_.y);
+  if (needed <= budget) return;
+  EXPECT_THROW(function(subject_.x, subject_.y), BudgetError);
+  function(x, y);
+  EXPECT_EQ(function.report().programs.size(), 1u);
+  EXPECT_EQ(function.report().eager_calls, 0);
+}
+
 TEST_P(Budget, HoldsByMeasuredTimesToo) {
   const auto wanted = step(subject_.loss);
   for (const double share : {0.0, 0.5}) {

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <list>
 #include <mutex>
+#include <utility>
+#include <vector>
+
+#include "partition/budget/carry.h"
 
 namespace antegrad::budget {
 namespace {
@@ -22,6 +26,19 @@ class Cache {
     if (it == kept_.end()) return nullptr;
     kept_.splice(kept_.begin(), kept_, it);
     return it->frontier;
+  }
+
+  /// Those of other sizes, most recently used first.
+  std::vector<std::shared_ptr<const Frontier>> find_like(const Problem& problem,
+                                                         BudgetEffort effort) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<const Frontier>> found;
+    for (const Kept& kept : kept_) {
+      if (kept.effort == effort && same_structure(kept.problem, problem)) {
+        found.push_back(kept.frontier);
+      }
+    }
+    return found;
   }
 
   void add(Kept kept) {
@@ -48,6 +65,16 @@ std::shared_ptr<const Frontier> frontier_of(const Problem& problem,
   auto frontier = std::make_shared<const Frontier>(build_frontier(problem, options));
   cache().add({options.effort, problem, frontier});
   return frontier;
+}
+
+KnownFrontier known_frontier(const Problem& problem, BudgetEffort effort) {
+  if (auto known = cache().find(problem, effort)) return {std::move(known)};
+  for (const auto& other : cache().find_like(problem, effort)) {
+    if (auto carried = carried_frontier(problem, *other)) {
+      return {std::make_shared<const Frontier>(*std::move(carried)), true};
+    }
+  }
+  return {};
 }
 
 }  // namespace antegrad::budget

@@ -20,4 +20,12 @@ inline constexpr size_t kKeptFrontiers = 16;
 /// each build it.
 std::shared_ptr<const Frontier> frontier_of(const Problem& problem, const FrontierOptions& options);
 
+/// A frontier of this cache that was built for the problem, or one that is carried over from other
+/// sizes of the graph (carry.h); null if there is none. Thread-safe.
+struct KnownFrontier {
+  std::shared_ptr<const Frontier> frontier;
+  bool carried = false;
+};
+KnownFrontier known_frontier(const Problem& problem, BudgetEffort effort);
+
 }  // namespace antegrad::budget

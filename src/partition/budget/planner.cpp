@@ -38,10 +38,15 @@ std::string in_words(int64_t bytes) {
 
 Planner::Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
                  const FrontierOptions& options, const Packings& packings)
+    : Planner(joint, seconds, rules, packings,
+              [&](const Problem& problem) { return frontier_of(problem, options); }) {}
+
+Planner::Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
+                 const Packings& packings, const FrontierOf& frontier_of)
     : joint_(joint),
       problem_(make_problem(joint, seconds, rules, packings)),
       ways_(packings.ways),
-      frontier_(frontier_of(problem_, options)) {}
+      frontier_(frontier_of(problem_)) {}
 
 PlanPoint Planner::pick(int64_t budget) const {
   if (std::optional<PlanPoint> point = frontier_->archive.at_most(budget)) return *std::move(point);

@@ -5,6 +5,7 @@
 /// the reason for each saved or recomputed value.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,9 +38,14 @@ struct Reason {
 /// Immutable after construction. Its members may be called on any thread.
 class Planner {
  public:
+  using FrontierOf = std::function<std::shared_ptr<const Frontier>(const Problem&)>;
+
   /// `joint`: verified, simplified, with gradients; must outlive the planner. `seconds`: by node.
   Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules = {},
           const FrontierOptions& options = {}, const Packings& packings = {});
+  /// The caller decides which plans to choose from.
+  Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
+          const Packings& packings, const FrontierOf& frontier_of);
 
   const Graph& joint() const { return joint_; }
   const Problem& problem() const { return problem_; }

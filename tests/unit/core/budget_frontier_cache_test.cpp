@@ -12,8 +12,8 @@ namespace budget_frontier_cache_test {
 
 using namespace budget;
 
-Problem problem_of(int layers) {
-  const Graph graph = PlannedGraph::prepared(chain_graph(layers));
+Problem problem_of(int layers, int64_t size = 4096) {
+  const Graph graph = PlannedGraph::prepared(chain_graph(layers, size));
   return make_problem(graph, node_seconds(graph));
 }
 
@@ -37,6 +37,19 @@ TEST(FrontierCache, ForgetsWhatNobodyAskedForLately) {
   frontier_of(problem_of(10 + static_cast<int>(kKeptFrontiers)), {});
   EXPECT_EQ(frontier_of(problem_of(10), {}), first);
   EXPECT_NE(frontier_of(problem_of(11), {}), second);
+}
+
+TEST(FrontierCache, KnowsFrontiersOfOtherSizes) {
+  EXPECT_EQ(known_frontier(problem_of(40), BudgetEffort::quick).frontier, nullptr);
+  const auto built = frontier_of(problem_of(40), {});
+  const auto same = known_frontier(problem_of(40), BudgetEffort::quick);
+  EXPECT_EQ(same.frontier, built);
+  EXPECT_FALSE(same.carried);
+  const auto other = known_frontier(problem_of(40, 9000), BudgetEffort::quick);
+  ASSERT_NE(other.frontier, nullptr);
+  EXPECT_TRUE(other.carried);
+  EXPECT_EQ(other.frontier->eager_peak, build_frontier(problem_of(40, 9000)).eager_peak);
+  EXPECT_EQ(known_frontier(problem_of(40, 9000), BudgetEffort::thorough).frontier, nullptr);
 }
 
 TEST(FrontierCache, ServesManyThreads) {

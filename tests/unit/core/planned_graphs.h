@@ -16,19 +16,20 @@
 
 namespace antegrad::testing {
 
-/// exp, sin, exp, sin, ... of 16 KiB each, all of which the backward reads.
-inline Graph chain_graph(int layers) {
+/// exp, sin, exp, sin, ... of so many elements each (16 KiB by default), all of which the backward
+/// reads.
+inline Graph chain_graph(int layers, int64_t size = 4096) {
   JointGraph graph("chain");
-  std::vector<ValueId> row = {graph.primal(dense({4096}))};
+  std::vector<ValueId> row = {graph.primal(dense({size}))};
   for (int i = 0; i < layers; ++i) {
     const char* op = i % 2 == 0 ? "aten::exp.default" : "aten::sin.default";
-    row.push_back(graph.call(op, {row.back()}, dense({4096})));
+    row.push_back(graph.call(op, {row.back()}, dense({size})));
   }
   graph.result(row.back());
-  ValueId gradient = graph.tangent(0, dense({4096}));
+  ValueId gradient = graph.tangent(0, dense({size}));
   graph.begin_backward();
   for (; row.size() > 1; row.pop_back()) {
-    gradient = graph.call("aten::mul.Tensor", {gradient, row.back()}, dense({4096}));
+    gradient = graph.call("aten::mul.Tensor", {gradient, row.back()}, dense({size}));
   }
   graph.gradient(0, gradient);
   return graph.finish();

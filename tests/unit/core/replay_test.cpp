@@ -41,6 +41,24 @@ TEST(Replay, EveryPartitionerDecidesTheSameAgain) {
   }
 }
 
+TEST(Replay, APlanOfOtherSizesIsInTheRecord) {
+  const Graph first = chain_graph(20), graph = chain_graph(20, 5000);
+  PartitionChoice choice = choice_of(Partitioner::budget, 14 * 20480);
+  choice.carry = true;
+  partition_by(first, choice_of(Partitioner::budget, 14 * 16384));
+  choice.carried = partition_for(PlannedGraph::prepared(graph), choice).planned->carried;
+  EXPECT_FALSE(choice.carried.empty());
+  const GraphFile file = parse_graph_file(to_text(recorded(graph, choice)));
+  EXPECT_EQ(parse_record(file.record).choice.carried, choice.carried);
+  const Replayed replayed = replay(file);
+  EXPECT_TRUE(replayed.differences.empty()) << to_text(replayed);
+  EXPECT_LE(replayed.now.peak, choice.budget.bytes);
+  // Another plan gives another partition, so the record's plan is the one that is taken.
+  PartitionRecord other = parse_record(file.record);
+  other.choice.carried.pop_back();
+  EXPECT_FALSE(replay({graph, to_text(other)}).differences.empty());
+}
+
 TEST(Replay, PackingsAreOfTheRecord) {
   Graph graph = graph_from_file("reference/llama.agraph");
   number_nodes(graph);
