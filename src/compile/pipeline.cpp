@@ -72,7 +72,10 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
 
   // Plan and split.
   auto measured = measure_for(joint, captured.tables, options);
-  auto planned = plan_partition(joint, std::move(measured), options, hooks, first_hook, passes);
+  // Other callables do not change the plan of this one.
+  const bool carry = like != nullptr;
+  auto planned = plan_partition(std::move(joint), std::move(measured), options, hooks, first_hook,
+                                carry, passes);
   auto record = make_record(planned.partition, planned.choice);
   auto saved = saved_by(planned.partition);
 

@@ -65,12 +65,13 @@ int64_t peak_with(Partition partition, Hooked hooked, const ByteRules& rules) {
 }
 
 // The partition for this choice.
-void split(const Graph& joint, const PassContext& passes, PlannedPartition& planned) {
+void split(Graph joint, const PassContext& passes, PlannedPartition& planned) {
+  const auto nodes = joint.nodes.size();
   planned.partition = run_pass(
-      "split", joint.nodes.size(),
+      "split", nodes,
       [&] {
         planned.choice.carried.clear();
-        auto [partition, budget] = partition_for(joint, planned.choice);
+        auto [partition, budget] = partition_for(std::move(joint), planned.choice);
         if (budget) planned.choice.carried = std::move(budget->carried);
         if (!planned.budget) planned.budget = std::move(budget);
         return std::move(partition);
@@ -93,13 +94,13 @@ Measurements measure_for(const Graph& joint, const ops::AttrTables& tables,
   return measuring::measure(joint, tables, needs);
 }
 
-PlannedPartition plan_partition(const Graph& joint, Measurements measured, const Options& options,
+PlannedPartition plan_partition(Graph joint, Measurements measured, const Options& options,
                                 const std::shared_ptr<const detail::HookPair>& hooks,
-                                int32_t first_node, const PassContext& passes) {
+                                int32_t first_node, bool carry, const PassContext& passes) {
   PlannedPartition planned;
   auto& choice = planned.choice;
   choice = choice_of(options);
-  choice.carry = true;
+  choice.carry = carry;
   choice.measured = std::move(measured);
   const auto rules = choice.rules();
   auto ways = ways_to_pack(choice, hooks);
@@ -107,7 +108,7 @@ PlannedPartition plan_partition(const Graph& joint, Measurements measured, const
   if (row_of(choice.partitioner).packs && has_backward(joint) && !ways.empty()) {
     choice.packings = hooks::weigh(ways, hooks != nullptr, joint, filter, rules);
   }
-  split(joint, passes, planned);
+  split(ways.empty() ? std::move(joint) : Graph(joint), passes, planned);
   if (planned.budget) {
     planned.milliseconds = passes.log->back().seconds * 1e3;
     choice.budget.bytes = planned.budget->bytes;  // a share of memory has been converted to bytes

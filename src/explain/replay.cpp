@@ -76,7 +76,7 @@ Partition partition_by(Graph joint, const PartitionChoice& choice) {
   }
   number_nodes(joint);
   joint = choice.simplify ? run_joint_passes(std::move(joint), {}) : dce(std::move(joint));
-  return partition_for(joint, choice).partition;
+  return partition_for(std::move(joint), choice).partition;
 }
 
 Replayed replay(const GraphFile& file) {

@@ -5,6 +5,8 @@
 #include <bit>
 #include <concepts>
 #include <cstring>
+#include <functional>
+#include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -41,10 +43,12 @@ class Writer {
   void once(T& value, std::vector<T>& /*known*/, const Content& content) {
     const size_t start = bytes.size();
     content(*this, value);
-    std::string written = bytes.substr(start);
-    bytes.resize(start);
+    const auto written = std::string_view(bytes).substr(start);
     auto& seen = seen_[std::is_same_v<T, std::string>];
-    const auto [it, added] = seen.try_emplace(std::move(written), seen.size());
+    auto it = seen.find(written);
+    const bool added = it == seen.end();
+    if (added) it = seen.emplace(written, seen.size()).first;
+    bytes.resize(start);
     number(it->second);
     if (added) bytes += it->first;
   }
@@ -59,7 +63,10 @@ class Writer {
     size_t operator()(Op op) const { return op.hash(); }
   };
   std::unordered_map<Op, uint64_t, OpHash> op_numbers_;
-  std::unordered_map<std::string, uint64_t> seen_[2];
+  struct TextHash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, uint64_t, TextHash, std::equal_to<>> seen_[2];
 };
 
 class Reader {

@@ -19,7 +19,7 @@
 namespace antegrad {
 namespace {
 
-Partitioned plan(const Graph& joint, const PartitionChoice& choice) {
+Partitioned plan(Graph joint, const PartitionChoice& choice) {
   const BudgetOptions& options = choice.budget;
   bool carried = !choice.carried.empty();
   const auto frontier_of = [&](const budget::Problem& problem) {

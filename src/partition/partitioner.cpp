@@ -30,20 +30,20 @@ Needs needs_of_min_cut(const PartitionChoice& choice) {
               options.activation_memory_budget_runtime_estimator == RuntimeEstimator::profile};
 }
 
-Partitioned cut(const Graph& joint, const PartitionChoice& choice) {
+Partitioned cut(Graph joint, const PartitionChoice& choice) {
   std::vector<double> seconds;
   if (needs_of_min_cut(choice).seconds) {
     seconds = node_seconds(joint, choice.symbols, choice.machine, choice.measured);
   }
-  return {min_cut_partition(joint, choice.min_cut, choice.symbols, seconds), {}};
+  return {min_cut_partition(std::move(joint), choice.min_cut, choice.symbols, seconds), {}};
 }
 
 /// In the order of the enum.
 std::deque<PartitionerRow>& rows() {
   static auto* all = new std::deque<PartitionerRow>{
       {.name = word_of(Partitioner::as_written),
-       .partition = [](const Graph& joint, const PartitionChoice&) -> Partitioned {
-         return {default_partition(joint), {}};
+       .partition = [](Graph joint, const PartitionChoice&) -> Partitioned {
+         return {default_partition(std::move(joint)), {}};
        }},
       {.name = word_of(Partitioner::min_cut),
        .reads = names_of(OptionGroup::min_cut),
@@ -105,9 +105,9 @@ Partitioner register_partitioner(PartitionerRow row) {
   return static_cast<Partitioner>(rows().size() - 1);
 }
 
-Partitioned partition_for(const Graph& joint, const PartitionChoice& choice) {
-  if (!has_backward(joint)) return {default_partition(joint), {}};
-  return row_of(choice.partitioner).partition(joint, choice);
+Partitioned partition_for(Graph joint, const PartitionChoice& choice) {
+  if (!has_backward(joint)) return {default_partition(std::move(joint)), {}};
+  return row_of(choice.partitioner).partition(std::move(joint), choice);
 }
 
 }  // namespace antegrad

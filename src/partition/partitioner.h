@@ -47,10 +47,10 @@ struct PartitionChoice {
 
 /// The frontier data from which a plan for a budget was chosen.
 struct PlannedBudget {
-  int64_t bytes = 0;           ///< the budget; a share is converted to bytes
-  int64_t eager_peak = 0;      ///< the peak if all that the backward reads is saved
-  int64_t smallest = 0;        ///< the smallest peak of a known plan
-  double recompute_share = 0;  ///< of the time of forward and backward without recomputation
+  int64_t bytes = 0;               ///< the budget; a share is converted to bytes
+  int64_t eager_peak = 0;          ///< the peak if all that the backward reads is saved
+  int64_t smallest = 0;            ///< the smallest peak of a known plan
+  double recompute_share = 0;      ///< of the time of forward and backward without recomputation
   budget::Decisions carried = {};  ///< the plan, if it was carried over from other sizes
 };
 
@@ -73,7 +73,7 @@ struct PartitionerRow {
   /// The measurements needed on this machine.
   Needs (*needs)(const PartitionChoice& choice) = [](const PartitionChoice&) { return Needs(); };
   /// The joint graph is verified, simplified and has a backward.
-  Partitioned (*partition)(const Graph& joint, const PartitionChoice& choice) = nullptr;
+  Partitioned (*partition)(Graph joint, const PartitionChoice& choice) = nullptr;
   /// The partitioner's own fields in a record (docs/graph-format.md). `read` runs last and throws
   /// json::exception for a damaged record.
   void (*write)(const PartitionChoice& choice, nlohmann::json& record) = write_settings;
@@ -89,6 +89,6 @@ Partitioner register_partitioner(PartitionerRow row);
 
 /// A graph without gradients gets default_partition(). Throws BudgetError if no plan fits,
 /// OptionError for an unknown machine, and the errors of ratio_cut().
-Partitioned partition_for(const Graph& joint, const PartitionChoice& choice);
+Partitioned partition_for(Graph joint, const PartitionChoice& choice);
 
 }  // namespace antegrad

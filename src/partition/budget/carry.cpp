@@ -34,8 +34,8 @@ Packing structure(Packing packing) { return {.way = packing.way}; }
 
 template <class T>
 bool same_structures(const std::vector<T>& a, const std::vector<T>& b) {
-  return std::ranges::equal(
-      a, b, [](const T& x, const T& y) { return structure(x) == structure(y); });
+  return std::ranges::equal(a, b,
+                            [](const T& x, const T& y) { return structure(x) == structure(y); });
 }
 
 /// Whether a plan may decide so about a value.

@@ -14,8 +14,7 @@ namespace budget_carry_test {
 using namespace budget;
 
 TEST(CarriedPlans, SizesChangeBytesAndTimesOnly) {
-  const PlannedGraph chain(chain_graph(12)), larger(chain_graph(12, 8192)),
-      longer(chain_graph(13));
+  const PlannedGraph chain(chain_graph(12)), larger(chain_graph(12, 8192)), longer(chain_graph(13));
   EXPECT_TRUE(same_structure(chain.planner.problem(), larger.planner.problem()));
   EXPECT_FALSE(same_structure(chain.planner.problem(), longer.planner.problem()));
   Problem other = chain.planner.problem();

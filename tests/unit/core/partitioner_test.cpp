@@ -17,7 +17,7 @@ namespace antegrad::testing {
 namespace partitioner_test {
 
 /// Saves each tensor smaller than `memory_budget` that has its own memory.
-Partitioned save_small(const Graph& joint, const PartitionChoice& choice) {
+Partitioned save_small(Graph joint, const PartitionChoice& choice) {
   IdMap<ValueId, bool> saved(joint.values.size(), true);
   for (const Node& node : joint.nodes) {
     for (const ValueId id : node.outputs) {
@@ -27,7 +27,7 @@ Partitioned save_small(const Graph& joint, const PartitionChoice& choice) {
           !view && storage_bytes(joint.value(id).meta, choice.rules()) < choice.budget.bytes;
     }
   }
-  return {split_at(joint, saved), {}};
+  return {split_at(std::move(joint), saved), {}};
 }
 
 Partitioner small() {
