@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "capture/stand_in.h"
+#include "shapes/shape_call.h"
 
 namespace antegrad::capture {
 namespace capture_life_test {

@@ -34,13 +34,13 @@ Options save_slow() {
   static const Partitioner registered = register_partitioner(
       {.name = "slow",
        .needs = [](const PartitionChoice&) -> Needs { return {.seconds = true}; },
-       .partition = [](const Graph& graph, const PartitionChoice& choice) -> Partitioned {
+       .partition = [](Graph graph, const PartitionChoice& choice) -> Partitioned {
          IdMap<ValueId, bool> saved(graph.values.size(), true);
          for (const auto& node : graph.nodes) {
            const bool slow = choice.measured.seconds.at(node.id) > 1;
            for (const auto id : node.outputs) saved[id] = slow;
          }
-         return {split_at(graph, saved), {}};
+         return {split_at(std::move(graph), saved), {}};
        }});
   return Options().with_partition(registered);
 }
@@ -50,7 +50,7 @@ std::vector<ValueId> saved_with(Measurements measured) {
   const auto graph = joint();
   const auto planned =
       compiler::plan_partition(graph, std::move(measured), options, nullptr, next_node_id(graph),
-                               compiler::pass_context(options));
+                               /*carry=*/false, compiler::pass_context(options));
   std::vector<ValueId> saved;
   for (const auto& slot : planned.partition.plan.saved) saved.push_back(slot.value);
   return saved;
