@@ -8,6 +8,7 @@ import torch
 from antegrad._C import Function
 from antegrad._checkpoint import tag_checkpoints
 from antegrad._numbers import CallWithNumbers, take_numbers
+from antegrad._triton import take_kernels
 
 # The compiled functions of the graphs of each callable given to torch.compile, oldest first, by the callable and by its code.
 # Dynamo owns them.
@@ -19,11 +20,11 @@ def backend(graph_module, example_inputs, *, options=None, mode=None):
 
     The graph is captured on its first call, and again for inputs that pass Dynamo's guards but not antegrad's (other sizes of
     a dynamic dimension). Floats and ints that change from call to call are inputs where they can be (_numbers.py). Calls of
-    torch.utils.checkpoint become tags (antegrad.checkpoint). The options are those of antegrad.compile.
+    torch.utils.checkpoint become tags (antegrad.checkpoint), launches of Triton kernels operators (_triton.py). The options are those of antegrad.compile.
     """
     if mode is not None and mode != "default":
         raise TypeError(f"expected mode=None: antegrad has options of its own; found {mode!r}")
-    graph_module, *numbers = take_numbers(tag_checkpoints(graph_module))
+    graph_module, *numbers = take_numbers(take_kernels(tag_checkpoints(graph_module)))
     # Dynamo must not compile the frames of this function while antegrad captures it.
     function = Function(torch._dynamo.disable(graph_module.forward), dict(options or {}), "graph")
     for key in _keys_of(_called()):
