@@ -31,6 +31,7 @@ class CallPlanner {
   CallPlan plan() {
     read_inputs();
     read_outputs();
+    stage_statistics();
     read_saved();
     for (const Output& output : backward_.outputs) {
       if (output.kind == OutputKind::gradient) plan_.gradients.push_back(output.index);
@@ -74,6 +75,25 @@ class CallPlanner {
     mutation_of_.emplace(output.index, number);
     const bool same_meta = forward_.value(output.value).meta == forward_.value(input.value).meta;
     if (input.mutates_data && same_meta) written_of_.emplace(output.value, number);
+  }
+
+  /// The running statistics of a batch norm, whose operator writes them in place, so that no other
+  /// copy is made. The old ones must not be read afterwards.
+  void stage_statistics() {
+    if (written_of_.empty()) return;
+    const auto last_use = last_storage_uses(forward_, Uses::by_nodes_and_outputs);
+    for (size_t i = 0; i < forward_.nodes.size(); ++i) {
+      if (!forward_.nodes[i].op.traits().hides_writes) continue;
+      for (const ValueId output : forward_.nodes[i].outputs) {
+        const auto written = written_of_.find(output);
+        if (written == written_of_.end()) continue;
+        CallPlan::Mutation& mutation = plan_.mutations[written->second];
+        const Value& old = forward_.value(forward_.inputs[mutation.primal].value);
+        mutation.staged = !mutation.metadata && old.meta.offset == IntExpr(0) &&
+                          is_contiguous(old.meta) &&
+                          last_use[old.storage] == static_cast<int32_t>(i);
+      }
+    }
   }
 
   void add_handed_out(int32_t position, const Output& output) {

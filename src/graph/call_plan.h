@@ -95,6 +95,8 @@ struct CallPlan {
     bool metadata = false;
     bool history = false;  ///< the call gives it a history
     bool inner = false;    ///< others were computed from the new value
+    /// The forward program gets a copy of the primal and writes the new value over it.
+    bool staged = false;
     friend bool operator==(const Mutation&, const Mutation&) = default;
   };
   struct VersionBump {

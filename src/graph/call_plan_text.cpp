@@ -81,7 +81,8 @@ constexpr auto fields_of(const OutputAlias*) {
 }
 constexpr auto fields_of(const Mutation*) {
   return std::tuple(Field{"output", &Mutation::output}, Field{"primal", &Mutation::primal}, Field{"data", &Mutation::data},
-                    Field{"metadata", &Mutation::metadata}, Field{"history", &Mutation::history}, Field{"inner", &Mutation::inner});
+                    Field{"metadata", &Mutation::metadata}, Field{"history", &Mutation::history}, Field{"inner", &Mutation::inner},
+                    Field{"staged", &Mutation::staged});
 }
 constexpr auto fields_of(const VersionBump*) {
   return std::tuple(Field{"primal", &VersionBump::primal}, Field{"count", &VersionBump::count});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
@@ -85,7 +86,27 @@ class PlanVerifier {
       require(found.kind == OutputKind::mutated_input && found.index == mutation.primal &&
                   is_primal(mutation.primal),
               "a mutation writes a primal", "output " + std::to_string(mutation.output));
+      if (mutation.staged) nobody_reads_what_is_staged(mutation);
     }
+  }
+
+  /// No node behind the one that makes the new value, and no output, reads the old one.
+  void nobody_reads_what_is_staged(const CallPlan::Mutation& mutation) const {
+    constexpr std::string_view kRule = "a staged input is not read after it was written";
+    const ValueId written = forward_.outputs[mutation.output].value;
+    const StorageId old = forward_.value(forward_.inputs[mutation.primal].value).storage;
+    const auto is_old = [&](ValueId id) {
+      return forward_.is_tensor(id) && forward_.value(id).storage == old;
+    };
+    bool made = false;
+    for (const Node& node : forward_.nodes) {
+      require(!made || std::ranges::none_of(node.inputs, is_old), kRule, value_name(written));
+      made |= std::ranges::count(node.outputs, written) != 0;
+    }
+    for (const Output& found : forward_.outputs) {
+      require(found.value == kNoValue || !is_old(found.value), kRule, value_name(written));
+    }
+    require(made && mutation.data && !mutation.metadata, kRule, value_name(written));
   }
 
   void slots_stand_for_saved_outputs() const {

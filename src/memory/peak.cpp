@@ -93,6 +93,7 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   // owner of a value owns its storage.
   IdMap<StorageId, bool> of_caller = inputs_of(forward, InputKind::primal);
   IdMap<StorageId, bool> saved(forward.values.size(), false);
+  IdMap<StorageId, bool> staged(forward.values.size(), false);
   for (size_t i = 0; i < plan.handed_out.size(); ++i) {
     mark_tensor(forward, forward.outputs[i].value, of_caller);
   }
@@ -102,6 +103,13 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
     state.first = state.last;  // allocated when the draw begins
     saved[state.storage] = true;
     forward_lives.push_back(state);
+  }
+  for (const CallPlan::Mutation& mutation : plan.mutations) {
+    if (!mutation.staged) continue;
+    staged[forward.value(forward.outputs[mutation.output].value).storage] = true;
+  }
+  for (StorageLife& life : forward_lives) {
+    if (staged[life.storage]) life.first = 0;  // the copy is made before the forward
   }
   simulation.run(forward, Phase::forward, forward_lives, rules, [&](const StorageLife& life) {
     return !of_caller[life.storage] && !saved[life.storage];

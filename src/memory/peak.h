@@ -7,7 +7,8 @@
 /// of the call and end of the backward, minus those live at entry.
 ///  - Primals are live at entry and count nothing, saved or not.
 ///  - Results stay until the end of the backward: the caller holds them.
-///  - Values that are written back to inputs live until the end of the forward.
+///  - Values that are written back to inputs live until the end of the forward, staged ones from
+///    its start.
 ///  - A saved value lives until its last use in the backward, and so does a saved generator state.
 ///  - Tangents count from the start to the end of the backward: its caller holds them.
 ///  - Gradients count until the end, as if `.grad` were undefined before.

@@ -33,6 +33,14 @@ std::vector<ViewSteps> view_steps_of(const CallPlan& plan, const Graph& forward,
   return all;
 }
 
+std::vector<int32_t> staged_primals(const CallPlan& plan) {
+  std::vector<int32_t> primals;
+  for (const auto& mutation : plan.mutations) {
+    if (mutation.staged) primals.push_back(mutation.primal);
+  }
+  return primals;
+}
+
 std::shared_ptr<const BackwardProgram> usual_backward(const ExecutableParts& parts,
                                                       const CallPlan& plan) {
   if (parts.backward == nullptr) return nullptr;
@@ -49,8 +57,9 @@ Executable::Executable(ExecutableParts parts)
       plan_(*held_plan_),
       has_inner_(plan_.has_inner()),
       generators_(generators_of(parts.forward, parts.tables)),
+      staged_(staged_primals(plan_)),
       forward_(parts.forward, parts.tables, parts.aliases,
-               parts.like == nullptr ? nullptr : &parts.like->forward_),
+               parts.like == nullptr ? nullptr : &parts.like->forward_, staged_),
       view_steps_(view_steps_of(plan_, parts.forward, parts.tables)),
       questions_(std::move(parts.questions)),
       lines_(std::move(parts.lines)),

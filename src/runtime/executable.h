@@ -78,6 +78,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
  private:
   std::vector<at::Tensor> copy_overwritten(const std::vector<at::Tensor>& primals) const;
+  void stage(std::vector<at::Tensor>& inputs) const;
   std::vector<at::Tensor> run_forward(const std::vector<at::Tensor>& primals) const;
   OtherAnswer other_answer(const ops::UnexpectedAnswer& unexpected) const;
   void write_back(const std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& primals) const;
@@ -102,6 +103,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const CallPlan& plan_;
   const bool has_inner_;
   const std::vector<at::Generator> generators_;  // that the forward draws from
+  const std::vector<int32_t> staged_;            // primals: CallPlan::Mutation::staged
   const Program forward_;
   std::vector<ViewSteps> view_steps_;  // by entry of CallPlan::handed_out
   std::vector<torch_compat::TensorMetadata> tangents_;

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
 #include <antegrad/error.h>
 #include <c10/core/InferenceMode.h>
@@ -16,6 +17,7 @@
 #include <utility>
 
 #include "runtime/compiled_node.h"
+#include "runtime/copy_together.h"
 #include "runtime/generator_states.h"
 #include "runtime/inner_gradients.h"
 #include "torch_compat/autograd_graph.h"
@@ -77,8 +79,21 @@ std::vector<at::Tensor> Executable::copy_overwritten(const std::vector<at::Tenso
   return copies;
 }
 
+// Replaces the inputs that the program writes over by copies.
+void Executable::stage(std::vector<at::Tensor>& inputs) const {
+  if (staged_.empty()) return;
+  std::vector<at::Tensor> copies, originals;
+  for (const auto primal : staged_) {
+    auto& input = inputs[primal];
+    copies.push_back(at::empty_strided(input.sizes(), input.strides(), input.options()));
+    originals.push_back(std::exchange(input, copies.back()));
+  }
+  copy_together(copies, originals);
+}
+
 std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& primals) const {
   auto inputs = primals;
+  stage(inputs);
   inputs.resize(forward_.input_count());  // tokens
   const GeneratorStates before(generators_);
   try {
@@ -107,6 +122,7 @@ OtherAnswer Executable::other_answer(const ops::UnexpectedAnswer& unexpected) co
 
 void Executable::write_back(const std::vector<at::Tensor>& outputs,
                             std::vector<at::Tensor>& primals) const {
+  std::vector<at::Tensor> targets, values;
   for (const auto& mutation : plan_.mutations) {
     auto& target = primals[mutation.primal];
     const auto& value = outputs[mutation.output];
@@ -114,11 +130,11 @@ void Executable::write_back(const std::vector<at::Tensor>& outputs,
       target.unsafeGetTensorImpl()->set_sizes_and_strides(value.sizes(), value.strides(),
                                                           target.storage_offset());
     }
-    if (mutation.data) {
-      const at::AutoDispatchBelowADInplaceOrView below_autograd;
-      target.copy_(value);
-    }
+    if (!mutation.data) continue;
+    targets.push_back(target);
+    values.push_back(value);
   }
+  copy_together(targets, values);
   for (const auto& bumps : plan_.version_bumps) bump_version(primals[bumps.primal], bumps.count);
 }
 

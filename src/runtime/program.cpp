@@ -63,8 +63,9 @@ void Program::check(const ops::OpEntry& entry,
   AG_CHECK(next == expected.size(), "as many tensors as were expected");
 }
 
-void Program::call_kernel(const ops::OpEntry& entry, const Special* special,
+void Program::call_kernel(const Instruction& instruction, const Special* special,
                           std::vector<at::Tensor>& registers, torch::jit::Stack& stack) {
+  const auto& entry = *instruction.entry;
   if (special != nullptr && special->draw) {
     auto& state = registers[special->state];
     if (special->repeats) {
@@ -73,7 +74,7 @@ void Program::call_kernel(const ops::OpEntry& entry, const Special* special,
       state = special->draw->record(stack);
     }
   } else if (entry.is_twin) {
-    call_twin(entry, stack);
+    call_twin(entry, stack, instruction.overwrites);
   } else {
     entry.handle.callBoxed(stack);
   }
@@ -96,7 +97,7 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   {
     std::optional<at::AutoGradMode> as_in_forward;
     if (instruction.runs_again) as_in_forward.emplace(true);
-    call_kernel(*instruction.entry, special, registers, stack);
+    call_kernel(instruction, special, registers, stack);
   }
   if (special != nullptr && !special->expected.empty()) {
     check(*instruction.entry, special->expected, stack);

@@ -29,10 +29,11 @@ namespace antegrad::runtime {
 class Program {
  public:
   /// `tables` hold the objects that the graph's attributes refer to. Programs whose graphs differ
-  /// in numbers only share most of their memory: `like` is another one, or null. Throws GraphError
-  /// for an operator unknown to this libtorch.
+  /// in numbers only share most of their memory: `like` is another one, or null. `own` are
+  /// positions of inputs that nobody else sees: a twin may write over one at its last use. Throws
+  /// GraphError for an operator unknown to this libtorch.
   Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases = AliasCheck::off,
-          const Program* like = nullptr);
+          const Program* like = nullptr, const std::vector<int32_t>& own = {});
 
   /// Runs below autograd and autocast. `inputs` has one tensor per graph input, in order: undefined
   /// for tokens, except that a saved token has the state of its generator. It is consumed, so that
@@ -83,6 +84,7 @@ class Program {
     // A forward node in a backward: some kernels (LSTM of oneDNN) take another path without grad
     // mode.
     bool runs_again = false;
+    uint16_t overwrites = 0;  // a bit for each argument that a twin may write over
     friend bool operator==(const Instruction&, const Instruction&) = default;
   };
   // What programs of other sizes share.
@@ -101,7 +103,7 @@ class Program {
   std::string place_of(const Instruction& instruction, const LineFinder& line_of) const;
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
             torch::jit::Stack& stack) const;
-  static void call_kernel(const ops::OpEntry& entry, const Special* special,
+  static void call_kernel(const Instruction& instruction, const Special* special,
                           std::vector<at::Tensor>& registers, torch::jit::Stack& stack);
   static void check(const ops::OpEntry& entry,
                     const std::vector<torch_compat::TensorMetadata>& expected,

@@ -9,11 +9,14 @@
 
 namespace antegrad::runtime {
 
+// Bits of Instruction::overwrites.
+constexpr size_t kMaskBits = 16;
+
 // Turns nodes into instructions. Registers are numbered by first use.
 class ProgramBuilder {
  public:
   ProgramBuilder(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases,
-                 Program& program)
+                 const std::vector<int32_t>& own, Program& program)
       : graph_(graph),
         tables_(tables),
         aliases_(aliases),
@@ -22,7 +25,10 @@ class ProgramBuilder {
         state_generator_(graph.values.size(), -1),
         is_backward_(std::any_of(graph.outputs.begin(), graph.outputs.end(),
                                  [](const Output& o) { return o.kind == OutputKind::gradient; })),
-        last_use_(last_uses(graph, Uses::by_nodes_and_outputs)) {}
+        last_use_(last_uses(graph, Uses::by_nodes_and_outputs)),
+        own_(graph.values.size(), false) {
+    for (const auto input : own) own_[graph.inputs[input].value] = true;
+  }
 
   void build(const Program* like) {
     find_states();
@@ -129,6 +135,10 @@ class ProgramBuilder {
     for (size_t i = 0; i < node.args.size(); ++i) {
       const auto& arg = node.args[i];
       if (arg.is<attr::Input>()) {
+        if (instruction.entry->is_twin && i < kMaskBits && own_[node.inputs[next]] &&
+            dies_here(node, node_index, next)) {
+          instruction.overwrites |= 1U << i;
+        }
         arguments.push_back(take());
       } else if (arg.is<attr::InputList>()) {
         std::vector<Program::Argument> list;
@@ -180,6 +190,7 @@ class ProgramBuilder {
   IdMap<ValueId, int32_t> state_generator_;  // of a saved token
   bool is_backward_;
   IdMap<ValueId, int32_t> last_use_;
+  IdMap<ValueId, bool> own_;  // inputs that a twin may write over
   int32_t next_register_ = 0;
   struct AttrHash {
     size_t operator()(const Attr& attr) const { return hash_value(attr); }
@@ -189,9 +200,9 @@ class ProgramBuilder {
 };
 
 Program::Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases,
-                 const Program* like)
+                 const Program* like, const std::vector<int32_t>& own)
     : name_(graph.name) {
-  ProgramBuilder(graph, tables, aliases, *this).build(like);
+  ProgramBuilder(graph, tables, aliases, own, *this).build(like);
 }
 
 int64_t Program::bytes() const {

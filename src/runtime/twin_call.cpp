@@ -51,11 +51,12 @@ class Copies {
 
 }  // namespace
 
-void call_twin(const ops::OpEntry& twin, torch::jit::Stack& stack) {
+void call_twin(const ops::OpEntry& twin, torch::jit::Stack& stack, uint16_t overwrites) {
   Copies copies;
   std::vector<at::Tensor> written;
-  ops::for_each_written(twin, stack,
-                        [&](const at::Tensor& t, size_t) { written.push_back(copies.of(t)); });
+  ops::for_each_written(twin, stack, [&](const at::Tensor& t, size_t argument) {
+    written.push_back((overwrites >> argument & 1) != 0 ? t : copies.of(t));
+  });
   for (auto& value : stack) {
     value = ops::map_tensors(value, [&](const at::Tensor& t) { return copies.replaced(t); });
   }

@@ -36,10 +36,13 @@ constexpr std::string_view kSuites[] = {
     "HiddenWrites",
     "Hooks",
     "Indexing",
+    "LibraryKernels",
     "ListWrites",
     "Opaque",
     "Training",
     "Writing",
+    // runtime
+    "RunningStatistics",
 };
 
 // "Exact" of "All/Exact".

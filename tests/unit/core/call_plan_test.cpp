@@ -111,6 +111,28 @@ outputs
   EXPECT_EQ(written.index, 1);
 }
 
+// The old mean is read no more once the norm has written it, the old variance is.
+TEST(CallPlan, RunningStatisticsAreStagedUnlessTheyAreReadLater) {
+  const Partition partition = default_partition(graph_of(R"(inputs
+  %0: f32[4, 3] primal argument 0
+  %1: f32[3] primal buffer "mean" mutates_data
+  %2: f32[3] primal buffer "variance" mutates_data
+nodes
+  %3: f32[3] = aten::exp.default(%1)
+  %4: f32[4, 3], %5: f32[3], %6: f32[3], %7: f32[3], %8: f32[3] = aten::native_batch_norm.default(%0, none, none, %1, %2, true, 0.1, 1e-05)
+  %9: f32[3] = aten::exp.default(%2)
+outputs
+  %4 result
+  %3 result
+  %9 result
+  %7 mutated 1
+  %8 mutated 2
+)"));
+  verify_both(partition);
+  EXPECT_TRUE(partition.plan.mutations.at(0).staged);
+  EXPECT_FALSE(partition.plan.mutations.at(1).staged);
+}
+
 TEST(CallPlan, AResultOwnsBeforeTheInputThatIsWrittenAndAnInputBeforeBoth) {
   const auto owners = storage_owners(graph_of(R"(inputs
   %0: f32[4] primal argument 0
@@ -163,6 +185,8 @@ TEST(CallPlan, TheVerifierNoticesWhatDoesNotFit) {
   EXPECT_TRUE(refused([](CallPlan& plan) { plan.gradients.pop_back(); }));
   EXPECT_TRUE(
       refused([](CallPlan& plan) { plan.handed_out[0].alias.kind = OutputAlias::Kind::is_input; }));
+  // The backward reads what the call wrote over.
+  EXPECT_TRUE(refused([](CallPlan& plan) { plan.mutations[0].staged = true; }));
   // An input that the call writes, saved without a copy.
   EXPECT_TRUE(refused([](CallPlan& plan) {
     for (SavedSlot& saved : plan.saved) {
