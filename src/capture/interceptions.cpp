@@ -2,17 +2,22 @@
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/List.h>
+#include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/alias.h>
+#include <ATen/ops/ctc_loss.h>
 #include <ATen/ops/isclose.h>
 #include <ATen/ops/nonzero.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <antegrad/error.h>
+#include <antegrad/inside.h>
 
 #include <string>
 #include <unordered_map>
 
+#include "capture/cudnn.h"
 #include "capture/data_questions.h"
 #include "capture/tracer.h"
 #include "capture/writing.h"
@@ -79,6 +84,25 @@ bool local_scalar(const ops::OpEntry& /*entry*/, Stack* stack) {
                     "a floating-point number, which is another in each call");
   }
   return answer(stack, 1, std::move(*number));
+}
+
+// nn.TransformerEncoder asks whether a mask is set in the leading elements of each row only.
+bool is_left_aligned(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto mask = torch::jit::peek(*stack, 1, 2).toTensor();
+  if (mask.scalar_type() != at::kBool || mask.dim() != 2 || mask.size(1) == 0) return false;
+  return answer(stack, 2, assume_truth(mask.slice(1, 0, -1).ge(mask.slice(1, 1)).all()));
+}
+
+// The mean divides by the lengths of the targets, of which libtorch makes a tensor.
+bool ctc_loss(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 7);
+  if (args[5].toInt() != at::Reduction::Mean) return false;
+  const auto lengths = args[3].toIntVector();
+  const auto losses = at::ctc_loss(args[0].toTensor(), args[1].toTensor(), args[2].toIntVector(),
+                                   lengths, args[4].toInt(), at::Reduction::None, args[6].toBool());
+  const auto options = at::TensorOptions().dtype(losses.scalar_type()).device(losses.device());
+  const auto divisors = constant([&] { return at::tensor(lengths, options).clamp_min_(1); });
+  return answer(stack, 7, losses.div(divisors).mean());
 }
 
 // Eager reads the data to check the classes before it scatters. Scatter checks them in each call.
@@ -190,6 +214,14 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::is_nonzero.default", is_nonzero},
       {"aten::_local_scalar_dense.default", local_scalar},
       {"aten::one_hot.default", one_hot},
+      {"aten::_nested_tensor_from_mask_left_aligned.default", is_left_aligned},
+      {"aten::ctc_loss.IntList", ctc_loss},
+      {"aten::gru.input", cudnn_rnn},
+      {"aten::lstm.input", cudnn_rnn},
+      {"aten::rnn_relu.input", cudnn_rnn},
+      {"aten::rnn_tanh.input", cudnn_rnn},
+      {"aten::_use_cudnn_ctc_loss.default", use_cudnn_ctc_loss},
+      {"aten::_use_cudnn_ctc_loss.Tensor", use_cudnn_ctc_loss},
   };
   return *table;
 }

@@ -9,7 +9,7 @@ const OpRow& op_row(std::string_view base_name) {
   static const OpRow none{};
   static const auto* const rows = [] {
     auto* result = new std::unordered_map<std::string_view, const OpRow*>;
-    for (const auto table : {pointwise_rows(), other_rows()}) {
+    for (const auto table : {pointwise_rows(), compute_rows(), other_rows()}) {
       for (const OpRow& row : table) result->emplace(row.name, &row);
     }
     return result;

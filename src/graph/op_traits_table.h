@@ -3,7 +3,7 @@
 /// \file
 /// The table of operators: one row per operator, by functional base name. It has the special
 /// properties of each operator and needs no libtorch. OpRow and OpTraits (op.h) describe its
-/// columns. Rows are in op_traits_pointwise.cpp and, for all other operators, in
+/// columns. Rows are in op_traits_pointwise.cpp, op_traits_compute.cpp and, for all others, in
 /// op_traits_table.cpp. op_traits.cpp looks them up. CONTRIBUTING.md lists what else an operator
 /// needs.
 
@@ -59,6 +59,7 @@ constexpr OpTraits operator|(const OpTraits& a, const OpTraits& b) {
 }
 
 std::span<const OpRow> pointwise_rows();
+std::span<const OpRow> compute_rows();
 std::span<const OpRow> other_rows();
 
 /// The in-place form of an overload, or "".

@@ -49,15 +49,20 @@ bool flash_for_cpu_backward(Call& call) {
 
 // ---- CUDA --------------------------------------------------------------------------------------
 
-/// Whether query, key and value, from argument `first` on, are on one CUDA device and have the same
-/// number of heads.
+/// Whether query, key and value, from argument `first` on, are on one CUDA device, and key and
+/// value have the same number of heads, which divides the query's.
 bool is_plain_cuda(const Call& call, size_t first) {
-  const at::Tensor& query = call.tensor(first);
+  const int64_t heads = call.tensor(first).dim() == 4 ? call.tensor(first).size(1) : 0;
   for (size_t i = first; i < first + 3; ++i) {
     const at::Tensor& t = call.tensor(i);
-    if (t.dim() != 4 || !t.is_cuda() || t.size(1) != query.size(1)) return false;
+    if (t.dim() != 4 || !t.is_cuda() || t.size(1) == 0 || heads % t.size(1) != 0) return false;
   }
-  return true;
+  return call.tensor(first + 1).size(1) == call.tensor(first + 2).size(1);
+}
+
+/// Whether each head of the query has a key of its own.
+bool same_heads(const Call& call, size_t first) {
+  return call.tensor(first).size(1) == call.tensor(first + 1).size(1);
 }
 
 /// Other sizes with the dimensions in the order of the strides of `model`.
@@ -80,7 +85,9 @@ bool flash(Call& call) {
   const at::Tensor& key = call.tensor(1);
   if (!is_plain_cuda(call, 0) || call.boolean(5) || query.size(3) % 8 != 0) return false;
   const c10::Device device = query.device();
-  return call.returns(like(query),
+  // One position of a query whose heads share keys: the heads of a key take the place of positions.
+  const bool swaps = query.size(2) == 1 && !same_heads(call, 0) && call.arg(3).toDouble() == 0;
+  return call.returns(swaps ? heads_outside(query) : like(query),
                       fresh({query.size(0), query.size(1), query.size(2)}, at::kFloat, device),
                       undefined(), undefined(), integer(query.size(2)), integer(key.size(2)),
                       fresh({2}, at::kUInt64, device), fresh({}, at::kUInt64, device),
@@ -97,7 +104,7 @@ bool gradients_like(Call& call) {
 bool efficient(Call& call) {
   const at::Tensor& query = call.tensor(0);
   const at::Tensor& value = call.tensor(2);
-  if (!is_plain_cuda(call, 0)) return false;
+  if (!is_plain_cuda(call, 0) || !same_heads(call, 0)) return false;
   const int64_t rows = call.boolean(4) ? (query.size(2) + 31) / 32 * 32 : 0;
   const Spec seed = fresh({}, at::kLong, at::kCPU), offset = seed;
   return call.returns(heads_outside({query.size(0), query.size(1), query.size(2), value.size(3)},
@@ -107,7 +114,7 @@ bool efficient(Call& call) {
 }
 
 bool efficient_backward(Call& call) {
-  if (!is_plain_cuda(call, 1)) return false;
+  if (!is_plain_cuda(call, 1) || !same_heads(call, 1)) return false;
   const auto mask = call.arg(10).toListRef();
   if (!call.is_none(4) && mask[3].toBool()) return false;  // a gradient of the bias
   for (const size_t i : {1, 2, 3}) call.returns(heads_outside(call.tensor(i)));

@@ -162,6 +162,26 @@ bool binary_cross_entropy_with_logits(Call& call) {
   return like_of<1>(call);
 }
 
+/// log_probs (time, batch, class), …: losses (batch), and the logarithms of alpha, which have as
+/// many columns as the longest target and the blanks around it need.
+bool ctc_loss(Call& call) {
+  const at::Tensor& log_probs = call.tensor(0);
+  if (log_probs.dim() != 3) return false;
+  int64_t longest = 0;
+  for (const int64_t length : call.arg(3).toIntVector()) longest = std::max(longest, length);
+  const int64_t batch = log_probs.size(1);
+  return call.returns(contiguous(log_probs, {batch}),
+                      contiguous(log_probs, {batch, log_probs.size(0), 2 * longest + 1}));
+}
+
+/// Losses, and gradients of a sum of them.
+bool cudnn_ctc_loss(Call& call) {
+  const at::Tensor& log_probs = call.tensor(0);
+  if (log_probs.dim() != 3) return false;
+  return call.returns(contiguous(log_probs, {log_probs.size(1)}),
+                      contiguous(log_probs, log_probs.sizes()));
+}
+
 }  // namespace
 
 constexpr Family embedding_loss_family = {
@@ -174,6 +194,11 @@ constexpr Family embedding_loss_family = {
     {"aten::binary_cross_entropy", reduced<like_of_equals<0, 1>, 3>},
     {"aten::binary_cross_entropy_backward", like_of_equals<1, 2>},
     {"aten::binary_cross_entropy_with_logits", reduced<binary_cross_entropy_with_logits, 4>},
+    {"aten::_ctc_loss", ctc_loss},
+    {"aten::_ctc_loss_backward", contiguous_second},
+    {"aten::_ctc_loss_backward.Tensor", contiguous_second},
+    {"aten::_cudnn_ctc_loss", cudnn_ctc_loss},
+    {"aten::_cudnn_ctc_loss.Tensor", cudnn_ctc_loss},
     {"aten::huber_loss", reduced<huber_loss, 2>},
     {"aten::huber_loss_backward", binary_loss_backward},
     {"aten::mse_loss", reduced<binary, 2>},

@@ -369,3 +369,26 @@ def test_errors_of_backward_passes_keep_their_types():
     x = leaf(2)
     with pytest.raises(antegrad.BackwardError, match="create_graph"):
         torch.autograd.grad(compiled(x), x, create_graph=True)
+
+
+def test_an_encoder_with_a_padding_mask():
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2).eval()
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    gaps = torch.tensor([[False] * 5, [False, True, False, True, True]])
+    x = torch.randn(2, 5, 8)
+
+    def function(mask):
+        return model(x, src_key_padding_mask=mask)
+
+    compiled = antegrad.compile(function)
+    for mask in (padding, gaps, padding):  # the model asks whether a mask has gaps
+        assert_as_eager(compiled, function, (mask,), list(model.parameters()))
+    assert compiled.report().eager_calls == 0 and len(compiled.report().programs) == 2
+    with torch.no_grad():  # without gaps its fast path makes nested tensors
+        assert_as_eager(compiled, function, (gaps,))
+        with pytest.raises(antegrad.TensorKindError, match="nested"):
+            compiled(padding)
+        eagerly = antegrad.compile(function, on_refusal="eager")
+        assert_as_eager(eagerly, function, (padding,))
+        assert eagerly.report().eager_calls == 1

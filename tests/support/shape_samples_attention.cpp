@@ -38,12 +38,13 @@ Arguments attention_backward(R& r) {
 struct CudaAttention {
   explicit CudaAttention(R& r) {
     const at::ScalarType dtype = r.pick({at::kHalf, at::kBFloat16});
-    const int64_t batch = r.integer(1, 3), heads = r.integer(1, 3);
+    const int64_t batch = r.integer(1, 3), shared = r.integer(1, 3);
+    const int64_t heads = r.chance(0.3) ? shared * r.integer(2, 3) : shared;  // of the query
     const int64_t width = r.pick<int64_t>({8, 16, 64});
-    const int64_t from = r.pick<int64_t>({2, 5, 32, 40});
+    const int64_t from = heads != shared && r.chance(0.3) ? 1 : r.pick<int64_t>({2, 5, 32, 40});
     const int64_t to = r.chance(0.5) ? from : r.integer(2, 40);
     const int layout = static_cast<int>(r.integer(0, 3));
-    const auto make = [&](int64_t length) -> at::Tensor {
+    const auto make = [&](int64_t length, int64_t heads) -> at::Tensor {
       const auto options = at::TensorOptions().device(r.device()).dtype(dtype);
       switch (layout) {
         case 0: return at::rand({batch, heads, length, width}, options);
@@ -55,9 +56,9 @@ struct CudaAttention {
         default: return at::rand({length, batch, heads, width}, options).permute({1, 2, 0, 3});
       }
     };
-    query = make(from);
-    key = make(to);
-    value = make(to);
+    query = make(from, heads);
+    key = make(to, shared);
+    value = make(to, shared);
     causal = from == to && r.chance(0.5);
     if (r.chance(0.3)) dropout = 0.1;
   }

@@ -1,6 +1,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/Reduction.h>
 
+#include <algorithm>
+
 #include "support/shape_sample_parts.h"
 #include "support/shape_samples.h"
 
@@ -208,6 +210,60 @@ Arguments glu_backward(R& r) {
   return {grad, r.tensor(shape, dtype), dim};
 }
 
+/// log_probs (time, batch, class), targets in rows or one after another, and lengths that fit.
+struct CtcLoss {
+  explicit CtcLoss(R& r) {
+    const int64_t time = r.integer(1, 6), batch = r.integer(1, 3), classes = r.integer(2, 4);
+    log_probs = r.tensor({time, batch, classes}, r.pick({at::kFloat, at::kDouble}));
+    int64_t all = 0;
+    for (int64_t i = 0; i < batch; ++i) {
+      input_lengths.push_back(r.integer(1, time));
+      target_lengths.push_back(r.integer(0, input_lengths.back()));
+      all += target_lengths.back();
+    }
+    const bool rows = r.chance(0.5);
+    targets = r.indices(rows ? Shape{batch, time} : Shape{all}, classes - 1) + 1;
+  }
+  Arguments forward() const {
+    return {log_probs, targets, input_lengths, target_lengths, int64_t{0}, false};
+  }
+  at::Tensor log_probs, targets;
+  Shape input_lengths, target_lengths;
+};
+
+Arguments ctc_loss(R& r) { return CtcLoss(r).forward(); }
+
+Arguments ctc_loss_backward(R& r, bool tensors) {
+  const CtcLoss a(r);
+  const auto [loss, alpha] =
+      at::_ctc_loss(a.log_probs, a.targets, a.input_lengths, a.target_lengths);
+  Arguments all = joined({gradient(r, loss)}, a.forward());
+  if (tensors) {
+    for (const size_t i : {3, 4}) all[i] = at::tensor(all[i].toIntVector(), at::kLong);
+  }
+  all.insert(all.begin() + 5, {loss, alpha});
+  return all;
+}
+
+/// Only on CUDA. cuDNN wants all of the time.
+Arguments cudnn_ctc_loss(R& r, bool tensors) {
+  CtcLoss a(r);
+  std::fill(a.input_lengths.begin(), a.input_lengths.end(), a.log_probs.size(0));
+  a.log_probs = a.log_probs.to(at::kFloat);
+  int64_t all = 0;
+  for (const auto length : a.target_lengths) all += length;
+  a.targets = at::ones({all}, at::kInt);
+  Arguments arguments = a.forward();
+  if (tensors) {
+    arguments[1] = a.targets.to(r.device());
+    for (const size_t i : {2, 3}) {
+      arguments[i] = at::tensor(arguments[i].toIntVector(), at::kInt).to(r.device());
+    }
+  }
+  arguments.insert(arguments.begin() + 5, c10::IValue(false));
+  return arguments;
+}
+
 }  // namespace
 
 const ArgumentsTable& loss_samples() {
@@ -230,6 +286,11 @@ const ArgumentsTable& loss_samples() {
       {"aten::multilabel_margin_loss_backward",
        [](R& r) { return multilabel_margin_loss(r, true); }},
       {"aten::soft_margin_loss_backward", [](R& r) { return loss_backward(r, {}); }},
+      {"aten::_ctc_loss", ctc_loss},
+      {"aten::_ctc_loss_backward", [](R& r) { return ctc_loss_backward(r, false); }},
+      {"aten::_ctc_loss_backward.Tensor", [](R& r) { return ctc_loss_backward(r, true); }},
+      {"aten::_cudnn_ctc_loss", [](R& r) { return cudnn_ctc_loss(r, false); }},
+      {"aten::_cudnn_ctc_loss.Tensor", [](R& r) { return cudnn_ctc_loss(r, true); }},
       {"aten::embedding", embedding},
       {"aten::embedding_dense_backward", embedding_backward},
       {"aten::nll_loss_forward", [](R& r) { return nll_loss(r, false); }},
