@@ -15,6 +15,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from antegrad._checkpoint import run_tagged
+from antegrad._triton import run_kernel
 
 # Operators that give the same bits with a number and with that number as a tensor without dimensions.
 _operators = {
@@ -102,10 +103,12 @@ def _read_tensors(graph, examples):
 
 
 def _may_write(graph, examples):
-    """Whether the graph may write to an argument. Dynamo has run it on the examples. Writes through x.data do not count there."""
+    """Whether the graph may write to an argument. Dynamo has run it on the examples. Writes through x.data and by Triton kernels
+    do not count there."""
     tensors = [value for value in examples.values() if isinstance(value, torch.Tensor)]
     written = any(value.is_inference() or value._version > 0 for value in tensors)
-    return written or bool(graph.find_nodes(op="call_function", target=torch._C._autograd._get_data_attr))
+    uncounted = (torch._C._autograd._get_data_attr, run_kernel)
+    return written or any(graph.find_nodes(op="call_function", target=target) for target in uncounted)
 
 
 def _is_wrapped_float(placeholder):
