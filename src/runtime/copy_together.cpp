@@ -4,6 +4,7 @@
 #include <ATen/ops/_foreach_copy.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace antegrad::runtime {
 namespace {
@@ -23,6 +24,17 @@ struct Batch {
            targets[0].device() == target.device();
   }
 };
+
+// On a GPU the operator counts the write, even below autograd.
+void copy_without_versions(const Batch& batch) {
+  std::vector<std::pair<c10::VariableVersion, uint32_t>> versions;
+  for (const auto& target : batch.targets) {
+    const auto& counter = target.unsafeGetTensorImpl()->version_counter();
+    if (counter.enabled()) versions.emplace_back(counter, counter.current_version());
+  }
+  at::_foreach_copy_(batch.targets, batch.sources);
+  for (auto& [counter, version] : versions) counter.set_version(version);
+}
 
 }  // namespace
 
@@ -44,7 +56,7 @@ void copy_together(const std::vector<at::Tensor>& targets, const std::vector<at:
     if (batch.targets.size() == 1) {
       batch.targets[0].copy_(batch.sources[0]);
     } else {
-      at::_foreach_copy_(batch.targets, batch.sources);
+      copy_without_versions(batch);
     }
   }
 }

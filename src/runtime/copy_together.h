@@ -10,7 +10,8 @@
 
 namespace antegrad::runtime {
 
-/// Copies each source into the target at its position, below autograd. Targets share no memory.
+/// Copies each source into the target at its position, below autograd: versions stay. Targets share
+/// no memory.
 void copy_together(const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& sources);
 
 }  // namespace antegrad::runtime
