@@ -1,11 +1,15 @@
 // Training steps within memory budgets: peak memory and time, compared with eager, with eager and a
-// checkpoint around every block, and with AOTAutograd's activation_memory_budget.
+// checkpoint around every block, and with AOTAutograd's activation_memory_budget. The extra time
+// that plans predict, beside what it is; on a GPU only this, and offloading, with larger models in
+// bfloat16.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <antegrad/antegrad.h>
 #include <fmt/format.h>
+#include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -29,8 +33,9 @@ namespace {
 using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 
 /// The limit of a measured peak as a share of its budget, and of the relative error of a predicted
-/// peak.
-constexpr double kMostOfBudget = 1.02, kPredictionError = 0.05;
+/// peak. Of measured extra time on a GPU, how far it may be from the predicted one, both as shares
+/// of a step.
+constexpr double kMostOfBudget = 1.02, kPredictionError = 0.05, kExtraError = 0.05;
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -67,6 +72,7 @@ template <class Function>
 void step(const Subject& subject, Function& function) {
   examples::clear_gradients(*subject.module);
   function(subject.x, subject.y).backward();
+  if (subject.x.is_cuda()) torch::cuda::synchronize();
 }
 
 template <class Function>
@@ -81,8 +87,10 @@ class BudgetBench {
       : bench_(bench), subject_(std::move(subject)), plain_(compiled(subject_, Options())) {}
 
   void run() {
-    without_budget();
     find_range();
+    for (const double share : {0.75, 0.5, 0.35, 0.0}) extra_time(share);
+    if (subject_.x.is_cuda()) return offload();
+    without_budget();
     const int budgets = bench_.quick() ? 5 : 12;
     for (int i = budgets - 1; i >= 0; --i) {
       within(least_ + (most_ - least_) * i / (budgets - 1));
@@ -121,6 +129,55 @@ class BudgetBench {
       function.warmup(subject_.x.narrow(0, 0, rows), subject_.y.narrow(0, 0, rows));
       planning_other_size_ms_.push_back(function.report().programs.back().planning_ms);
     }
+  }
+
+  /// Predicted and measured, with a budget of a share of the peak without recomputation, or the
+  /// smallest one.
+  void extra_time(double share) {
+    const auto budget = std::max<int64_t>(least_, std::llround(share * static_cast<double>(most_)));
+    auto function = compiled(subject_, Options().with_memory_budget(budget));
+    const auto where =
+        budget == least_ ? std::string("@smallest") : fmt::format("@{:.0f}%", 100 * share);
+    const auto pair = time_pairs(
+        subject_.name + where, bench_.rounds(3 * subject_.rounds),
+        [&] { step(subject_, function); }, [&] { step(subject_, plain_); });
+    const auto predicted = report_of(function).recompute_share, measured = pair.ratio - 1;
+    add(where, "predicted_extra", predicted, "");
+    add(where, "measured_extra", measured, "", Peer{"predicted", predicted});
+    add(where, "extra_error", std::abs(measured - predicted), "", {},
+        subject_.x.is_cuda() ? std::optional(kExtraError) : std::nullopt);
+  }
+
+  /// All that is saved goes to the host and comes back, compared with the longer of computing and
+  /// copying.
+  void offload() {
+    auto function = compiled(subject_, Options());
+    const auto hooks = compress::offload_to_host();
+    int64_t bytes = 0;
+    const auto offloading = [&](const at::Tensor& x, const at::Tensor& y) {
+      const SavedTensorHooks scope(hooks);
+      const auto loss = function(x, y);
+      bytes = compress::offloaded_bytes();
+      return loss;
+    };
+    const auto pair = time_pairs(
+        subject_.name + "@offload", bench_.rounds(subject_.rounds),
+        [&] { step(subject_, offloading); }, [&] { step(subject_, plain_); });
+    const auto longer = std::max(pair.second_ms, there_and_back_ms(bytes));
+    add("@offload", "step_ms", pair.first_ms, "ms",
+        Peer{"the longer of computing and copying", longer}, 1.15 * longer);
+  }
+
+  static double there_and_back_ms(int64_t bytes) {
+    constexpr int64_t kBlock = int64_t{256} << 20;
+    const auto device = at::zeros({kBlock}, at::device(at::kCUDA).dtype(at::kByte));
+    const auto host = at::zeros({kBlock}, at::device(at::kCPU).dtype(at::kByte)).pin_memory();
+    const auto both = time_us(5, 1, [&] {
+      host.copy_(device, /*non_blocking=*/true);
+      device.copy_(host, /*non_blocking=*/true);
+      torch::cuda::synchronize();
+    });
+    return both / 1e3 * static_cast<double>(bytes) / kBlock;
   }
 
   void within(int64_t budget) {
@@ -252,6 +309,40 @@ std::vector<std::string> words(std::string model, const std::vector<int64_t>& nu
   return all;
 }
 
+Subject on_gpu(Subject subject) {
+  subject.module->to(at::kCUDA, at::kBFloat16);
+  const auto moved = [](const at::Tensor& x) {
+    return x.is_floating_point() ? x.to(at::kCUDA, at::kBFloat16) : x.to(at::kCUDA);
+  };
+  subject.x = moved(subject.x);
+  subject.y = moved(subject.y);
+  subject.rounds = 10;
+  return subject;
+}
+
+/// GPT-2 small.
+Subject large_gpt() {
+  torch::manual_seed(0);
+  const examples::GptConfig config{
+      .vocabulary = 50304, .layers = 12, .width = 768, .heads = 12, .context = 1024};
+  const auto tokens = random_tokens(config, 8);
+  return on_gpu(subject_of("gpt2", examples::Gpt(config), tokens.inputs, tokens.targets));
+}
+
+Subject large_resnet() {
+  torch::manual_seed(0);
+  const examples::ResNetConfig config{.widths = {64, 128, 256, 512}, .blocks = 4, .classes = 1000};
+  return on_gpu(subject_of("resnet", examples::ResNet(config), at::randn({64, 3, 64, 64}),
+                           at::randint(config.classes, {64}, at::kLong)));
+}
+
+Subject large_mlp() {
+  torch::manual_seed(0);
+  const examples::MlpConfig config{.layers = 24, .width = 2048};
+  return on_gpu(subject_of("mlp", examples::Mlp(config), at::randn({8192, config.width}),
+                           at::randn({8192, config.width})));
+}
+
 /// The GPT and the MLP of bench_step.
 Subject gpt() {
   torch::manual_seed(0);
@@ -301,6 +392,10 @@ int main(int argc, char** argv) {
   using namespace antegrad::bench;
   return run_bench([&] {
     Bench bench("budget", argc, argv);
-    for (const auto& make : {gpt, resnet, mlp}) BudgetBench(bench, make()).run();
+    const bool gpu = torch::cuda::is_available();
+    for (const auto& make :
+         {gpu ? large_gpt : gpt, gpu ? large_resnet : resnet, gpu ? large_mlp : mlp}) {
+      BudgetBench(bench, make()).run();
+    }
   });
 }

@@ -76,6 +76,9 @@ struct Options {
   BudgetOptions budget;   ///< for Partitioner::budget
   /// Which saved tensors inlined hooks pack.
   HookFilter saved_tensors_hooks_filtering_mode = HookFilter::donated;
+  /// How many offloaded tensors the backward fetches to a GPU ahead of their first use, so that
+  /// copies overlap with computation; fewer where a memory budget has no room. At least 0.
+  int64_t activation_reload_prefetch = 2;
   /// Whether all invariants of the graph are checked after every pass. Costs compile time. On in
   /// debug builds.
   bool verify_graphs =
@@ -86,6 +89,9 @@ struct Options {
 #endif
   /// Directory for the graph after each pass, as text. Empty for none. Environment: ANTEGRAD_DUMP.
   std::string dump_dir;
+  /// Directory for what is measured once per machine (BudgetProfile::calibrated). Empty:
+  /// $XDG_CACHE_HOME/antegrad, or else $HOME/.cache/antegrad.
+  std::string cache_dir;
   /// Passes that do not run. Results keep their bits; programs get larger and take more memory.
   std::vector<OptionalPass> disabled_passes;
   /// Name of a pass of one's own over the joint graph (antegrad/passes.h); empty for none.
@@ -165,8 +171,8 @@ struct Options {
     budget.share = share;
     return *this;
   }
-  /// Plans for a memory budget use measured times (BudgetOptions::profile).
-  Options& with_budget_profile(bool value = true) {
+  /// The times by which plans for a memory budget decide (BudgetOptions::profile).
+  Options& with_budget_profile(BudgetProfile value) {
     budget.profile = value;
     return *this;
   }
@@ -179,12 +185,20 @@ struct Options {
     saved_tensors_hooks_filtering_mode = value;
     return *this;
   }
+  Options& with_activation_reload_prefetch(int64_t value) {
+    activation_reload_prefetch = value;
+    return *this;
+  }
   Options& with_verify_graphs(bool value) {
     verify_graphs = value;
     return *this;
   }
   Options& with_dump_dir(std::string value) {
     dump_dir = std::move(value);
+    return *this;
+  }
+  Options& with_cache_dir(std::string value) {
+    cache_dir = std::move(value);
     return *this;
   }
   Options& with_disabled_passes(std::vector<OptionalPass> value) {

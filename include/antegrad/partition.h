@@ -37,6 +37,13 @@ enum class BudgetEffort : uint8_t {
 /// may use for a tensor.
 enum class Compressor : uint8_t { bf16, fp8_e4m3, fp8_e5m2, int8_rowwise, offload_to_host };
 
+/// Where plans for a memory budget get the times of operations from. See docs/budget.md#times.
+enum class BudgetProfile : uint8_t {
+  off,         ///< a built-in roofline: plans are the same everywhere
+  calibrated,  ///< curves measured once per machine and kept in a file (default)
+  measured,    ///< each kind of operator call is run and timed once per process
+};
+
 /// A limit on the memory of one forward and backward. See docs/budget.md. A value.
 struct BudgetOptions {
   /// Limit on the peak: the largest number of bytes alive in the device's allocator between entry
@@ -48,10 +55,8 @@ struct BudgetOptions {
   /// Instead of bytes: a position between the smallest peak of a known plan (0) and the peak
   /// without recomputation (1).
   std::optional<double> share = {};
-  /// Uses measured times: at compile time each kind of operator call is run and timed once per
-  /// process. Otherwise times come from a roofline of the machine. With it, plans vary from run to
-  /// run as times do.
-  bool profile = false;
+  /// With `measured`, plans vary from run to run as times do.
+  BudgetProfile profile = BudgetProfile::calibrated;
   /// For each tensor a plan may save it, recompute it, or keep it packed by one of these,
   /// whichever takes least time. Gradients have the errors of compressors that lose bits. If
   /// empty, nothing is packed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "compile/backward_variants.h"
@@ -14,19 +15,25 @@
 #include "log/log.h"
 #include "options/words.h"
 #include "partition/hooks/hooks.h"
+#include "partition/hooks/prefetch.h"
 #include "passes/pass_list.h"
 
 namespace antegrad::compiler {
 namespace {
 
-// Inlines the hooks into both graphs.
-Partition with_hooks(Partition partition, hooks::CapturedHooks& hooks, const PassContext& passes) {
-  if (hooks.hooked.tensors.empty()) return partition;
+// Inlines the hooks into both graphs, with fetches ahead as far as a budget has room.
+Partition with_hooks(PlannedPartition& planned, const Options& options, const PassContext& passes) {
+  auto& partition = planned.partition;
+  auto& hooked = planned.hooks.hooked;
+  if (hooked.tensors.empty()) return std::move(partition);
   const auto nodes = partition.forward.nodes.size() + partition.backward.nodes.size();
   return run_pass(
       "hooks", nodes,
       [&] {
-        apply_hooks(partition, hooks.hooked);
+        apply_hooks(partition, hooked);
+        const auto most_bytes =
+            planned.budget ? std::optional(planned.budget->bytes) : std::nullopt;
+        prefetch(partition, options.activation_reload_prefetch, most_bytes, planned.choice.rules());
         return std::move(partition);
       },
       passes);
@@ -80,7 +87,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   auto saved = saved_by(planned.partition);
 
   // Hooks.
-  auto partition = with_hooks(std::move(planned.partition), planned.hooks, passes);
+  auto partition = with_hooks(planned, options, passes);
   const auto tables = hooks::with_objects(captured.tables, planned.hooks.objects);
 
   // Finish.

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cost/machine.h"
+#include "measure/calibration.h"
 #include "measure/measure.h"
 #include "memory/peak.h"
 #include "partition/hooks/hooks.h"
@@ -79,6 +81,14 @@ void split(Graph joint, const PassContext& passes, PlannedPartition& planned) {
       passes);
 }
 
+// With measured rates, if the partitioner uses them.
+Machine machine_for(const Graph& joint, const Options& options) {
+  if (row_of(options.partition).needs(choice_of(options)).rates) {
+    return measuring::calibrated_machine(joint, options.cache_dir);
+  }
+  return machine_named(machine_of(joint));
+}
+
 }  // namespace
 
 PartitionChoice choice_of(const Options& options) {
@@ -91,7 +101,12 @@ Measurements measure_for(const Graph& joint, const ops::AttrTables& tables,
   const auto needs = row_of(options.partition).needs(choice_of(options));
   const bool in_bytes = options.budget.bytes > 0 && !options.budget.share;
   if (needs.scratch && in_bytes) require_reports(joint);
-  return measuring::measure(joint, tables, needs);
+  auto measured = measuring::measure(joint, tables, needs);
+  if (!needs.rates) return measured;
+  const auto seconds = node_seconds(joint, {}, machine_for(joint, options), measured);
+  measured.seconds.assign(next_node_id(joint), -1);
+  for (size_t i = 0; i < seconds.size(); ++i) measured.seconds[joint.nodes[i].id] = seconds[i];
+  return measured;
 }
 
 PlannedPartition plan_partition(Graph joint, Measurements measured, const Options& options,
@@ -106,7 +121,8 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
   auto ways = ways_to_pack(choice, hooks);
   const auto filter = options.saved_tensors_hooks_filtering_mode;
   if (row_of(choice.partitioner).packs && has_backward(joint) && !ways.empty()) {
-    choice.packings = hooks::weigh(ways, hooks != nullptr, joint, filter, rules);
+    choice.packings =
+        hooks::weigh(ways, hooks != nullptr, joint, filter, machine_for(joint, options), rules);
   }
   split(ways.empty() ? std::move(joint) : Graph(joint), passes, planned);
   if (planned.budget) {

@@ -21,6 +21,31 @@ double seconds(const NodeCost& cost, const Machine& machine) {
          machine.seconds_per_node;
 }
 
+std::vector<double> node_seconds(const Graph& graph, const std::vector<int64_t>& symbols,
+                                 const Machine& machine, const Measurements& measured) {
+  std::vector<KernelTime> times;
+  times.reserve(graph.nodes.size());
+  KernelTime sum;
+  for (const Node& node : graph.nodes) {
+    auto time = kernel_time(graph, node, symbols, machine.rates);
+    if (!time) time = KernelTime{seconds(node_cost(graph, node, symbols), machine)};
+    sum.seconds += time->seconds;
+    sum.call_seconds += time->call_seconds;
+    times.push_back(*time);
+  }
+  const bool host_bound = sum.call_seconds > sum.seconds;
+  std::vector<double> all;
+  all.reserve(times.size());
+  for (const KernelTime& time : times) {
+    all.push_back(host_bound ? std::max(time.seconds, time.call_seconds) : time.seconds);
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto id = static_cast<size_t>(graph.nodes[i].id);  // -1 in graphs without ids
+    if (id < measured.seconds.size() && measured.seconds[id] >= 0) all[i] = measured.seconds[id];
+  }
+  return all;
+}
+
 std::string_view machine_of(const Graph& graph) {
   const bool on_gpu = std::ranges::any_of(graph.values, [](const Value& value) {
     return value.kind == ValueKind::tensor && value.meta.device.kind == DeviceKind::cuda;
@@ -30,15 +55,8 @@ std::string_view machine_of(const Graph& graph) {
 
 std::vector<double> node_seconds(const Graph& graph, const std::vector<int64_t>& symbols,
                                  std::string_view machine, const Measurements& measured) {
-  const Machine& known = machine_named(machine.empty() ? machine_of(graph) : machine);
-  std::vector<double> all;
-  all.reserve(graph.nodes.size());
-  for (const Node& node : graph.nodes) {
-    const auto id = static_cast<size_t>(node.id);  // -1 in graphs without ids
-    const bool timed = id < measured.seconds.size() && measured.seconds[id] >= 0;
-    all.push_back(timed ? measured.seconds[id] : seconds(node_cost(graph, node, symbols), known));
-  }
-  return all;
+  return node_seconds(graph, symbols, machine_named(machine.empty() ? machine_of(graph) : machine),
+                      measured);
 }
 
 }  // namespace antegrad

@@ -1,9 +1,10 @@
 #pragma once
 
 /// \file
-/// The time of nodes on a machine: by a roofline, or as measured.
+/// The time of nodes on a machine: by a roofline, by curves that were measured on it, or as each
+/// node was measured.
 ///
-/// Estimates rank decisions; they do not predict times.
+/// Times by a roofline rank decisions; they do not predict times.
 
 #include <cstdint>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "cost/measurements.h"
 #include "cost/node_cost.h"
+#include "cost/rates.h"
 #include "graph/graph.h"
 
 namespace antegrad {
@@ -20,30 +22,37 @@ struct Machine {
   double bytes_per_second = 0;
   double seconds_per_node = 0;  ///< for each node that computes anything
   double host_bytes_per_second = 0;
+  Rates rates = {};  ///< measured; replace the above for the classes of kernels that they have
 };
 
 /// A data-centre GPU as models use it: 100 TFLOP/s in half-precision matrix products, a third of
 /// the peak; 3 TB/s of memory; 2 microseconds per kernel; 25 GB/s from and to pinned memory.
-inline constexpr Machine kGpu{100e12, 3e12, 2e-6, 25e9};
+inline const Machine kGpu{100e12, 3e12, 2e-6, 25e9};
 /// Ten cores of a server. Each reaches 100 GFLOP/s in f32 products (measured on an EPYC: 206 with
 /// two). Together they reach 100 GB/s of memory (42 measured with two). A call of a small kernel
 /// takes 0.8 microseconds there. A file takes 1 GB/s.
-inline constexpr Machine kCpu{1e12, 100e9, 1e-6, 1e9};
+inline const Machine kCpu{1e12, 100e9, 1e-6, 1e9};
 
 /// "gpu", "cpu". Throws OptionError for other names.
 const Machine& machine_named(std::string_view name);
 
-/// Seconds of a node with this cost: the longest of computing and moving memory, plus the time per
-/// node. A node that does neither takes none.
+/// Seconds of a node with this cost by the roofline: the longest of computing and moving memory,
+/// plus the time per node. A node that does neither takes none.
 double seconds(const NodeCost& cost, const Machine& machine);
 
 /// The machine that runs a graph, for machine_named(): "gpu" if a tensor is on a CUDA device,
 /// otherwise "cpu".
 std::string_view machine_of(const Graph& graph);
 
-/// By position in Graph::nodes: measured seconds, otherwise those of the roofline of the named
-/// machine, or of machine_of(graph) if the name is empty. `symbols` are the values of the graph's
-/// symbols, by SymbolId.
+/// Seconds by position in Graph::nodes: as measured, otherwise by the curves of the machine,
+/// otherwise by its roofline. `symbols` are the values of the graph's symbols, by SymbolId.
+///
+/// On a device that computes while the host goes on, a step takes the longer of both: if all calls
+/// together take the host longer than all kernels the device, each node takes at least its call.
+std::vector<double> node_seconds(const Graph& graph, const std::vector<int64_t>& symbols,
+                                 const Machine& machine, const Measurements& measured = {});
+
+/// The same on the named machine, or on machine_of(graph) if the name is empty.
 std::vector<double> node_seconds(const Graph& graph, const std::vector<int64_t>& symbols = {},
                                  std::string_view machine = {}, const Measurements& measured = {});
 

@@ -23,7 +23,8 @@ struct Measurements {
 
 /// The measurements that a partitioner needs.
 struct Needs {
-  bool seconds = false;
+  bool seconds = false;  ///< of each node
+  bool rates = false;    ///< curves of the machine (cost/rates.h), for nodes without seconds
   bool scratch = false;
   friend bool operator==(const Needs&, const Needs&) = default;
 };

@@ -16,6 +16,8 @@ constexpr OpRow kOpRows[] = {
     // antegrad's own operators.
     {"antegrad::offload", kLeavesDevice},
     {"antegrad::fetch", kLeavesDevice},
+    {"antegrad::fetch_start", kLeavesDevice},
+    {"antegrad::fetch_wait", kView},
     {"antegrad::opaque", kNamesCode},
     {"antegrad::opaque_backward", kNamesCode},
     {"antegrad::assume", kEffect | kQuestion},

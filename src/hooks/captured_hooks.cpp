@@ -116,11 +116,10 @@ CapturedHooks capture_packed(std::span<HookCaptures> ways, const Partition& part
 }
 
 Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, HookFilter filter,
-               const ByteRules& rules) {
+               const Machine& machine, const ByteRules& rules) {
   Packings packings;
   packings.always = always;
   for (const auto& way : ways) packings.ways.push_back(way.pair().options.name);
-  const auto& machine = machine_named(machine_of(joint));
   const Filter names(joint, filter);
   std::vector<ValueId> candidates;
   for (const auto& node : joint.nodes) {

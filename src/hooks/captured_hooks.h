@@ -40,8 +40,9 @@ CapturedHooks capture_packed(std::span<HookCaptures> ways, const Partition& part
 ops::AttrTables with_objects(ops::AttrTables tables, const std::vector<c10::IValue>& objects);
 
 /// The effect of each packing on the values that a plan may save. Tensors that the filter excludes,
-/// or for which a packing cannot be captured, are left out. `always`: Packings::always.
+/// or for which a packing cannot be captured, are left out. `always`: Packings::always. Times are
+/// those on the machine.
 Packings weigh(std::span<HookCaptures> ways, bool always, const Graph& joint, HookFilter filter,
-               const ByteRules& rules);
+               const Machine& machine, const ByteRules& rules);
 
 }  // namespace antegrad::hooks

@@ -1,5 +1,6 @@
 // antegrad::offload and antegrad::fetch: the operators in captured hooks that offload
-// (src/hooks/offload.cpp).
+// (src/hooks/offload.cpp). antegrad::fetch_start and antegrad::fetch_wait: the latter in two parts,
+// for copies ahead (partition/hooks/prefetch.h).
 //
 // The result of offload is a handle: a few bytes on the CPU whose memory owns the copy. The copy
 // thus lives as long as the handle, without a list of copies.
@@ -117,9 +118,9 @@ void offload_kernel(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   torch::jit::push(*stack, offload(std::move(tensor), max_bytes, directory));
 }
 
-at::Tensor fetch(const at::Tensor& handle, at::IntArrayRef size, at::IntArrayRef stride,
-                 at::ScalarType dtype, at::Device device) {
-  const auto& offloaded = offloaded_of(handle);
+// Memory for the tensor of a handle.
+at::Tensor room_for(const Offloaded& offloaded, at::IntArrayRef size, at::IntArrayRef stride,
+                    at::ScalarType dtype, at::Device device) {
   auto tensor = at::empty_strided(size, stride, at::TensorOptions(device).dtype(dtype));
   const bool fits = is_one_block(tensor) && tensor.device().type() == offloaded.device.type() &&
                     static_cast<int64_t>(tensor.nbytes()) == offloaded.share.bytes();
@@ -129,12 +130,35 @@ at::Tensor fetch(const at::Tensor& handle, at::IntArrayRef size, at::IntArrayRef
                               to_text(torch_compat::TensorMetadata::of(tensor)),
                               "fetch a tensor as it was when it was offloaded"});
   }
+  return tensor;
+}
+
+at::Tensor fetch(const at::Tensor& handle, at::IntArrayRef size, at::IntArrayRef stride,
+                 at::ScalarType dtype, at::Device device) {
+  const auto& offloaded = offloaded_of(handle);
+  auto tensor = room_for(offloaded, size, stride, dtype, device);
   if (offloaded.file) {
     offloaded.file->read(tensor.data_ptr());
   } else {
     offloaded.pinned->read(tensor);
   }
   return tensor;
+}
+
+// fetch() in two parts, between which nothing may use the result. A file is read by the first.
+at::Tensor fetch_start(const at::Tensor& handle, at::IntArrayRef size, at::IntArrayRef stride,
+                       at::ScalarType dtype, at::Device device) {
+  const auto& offloaded = offloaded_of(handle);
+  if (offloaded.file) return fetch(handle, size, stride, dtype, device);
+  auto tensor = room_for(offloaded, size, stride, dtype, device);
+  offloaded.pinned->start(tensor);
+  return tensor;
+}
+
+at::Tensor fetch_wait(const at::Tensor& self, const at::Tensor& handle) {
+  const auto& offloaded = offloaded_of(handle);
+  if (offloaded.pinned) offloaded.pinned->wait(self);
+  return self;
 }
 
 TORCH_LIBRARY_FRAGMENT(antegrad, library) {
@@ -144,6 +168,12 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
   library.def(
       "fetch(Tensor handle, int[] size, int[] stride, ScalarType dtype, Device device) -> Tensor");
   library.impl("fetch", c10::DispatchKey::CompositeExplicitAutograd, fetch);
+  library.def(
+      "fetch_start(Tensor handle, int[] size, int[] stride, ScalarType dtype, Device device) -> "
+      "Tensor");
+  library.impl("fetch_start", c10::DispatchKey::CompositeExplicitAutograd, fetch_start);
+  library.def("fetch_wait(Tensor(a) self, Tensor handle) -> Tensor(a)");
+  library.impl("fetch_wait", c10::DispatchKey::CompositeExplicitAutograd, fetch_wait);
 }
 
 }  // namespace

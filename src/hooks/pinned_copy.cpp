@@ -42,6 +42,12 @@ c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
+// The allocator reuses the memory only after the work of the stream.
+void release_after(const c10::Stream& stream, const at::Tensor& tensor) {
+  const c10::impl::VirtualGuardImpl guard(stream.device_type());
+  guard.recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
+}
+
 // All running copies, by the stream that produced the tensor.
 class InFlight {
  public:
@@ -55,7 +61,7 @@ class InFlight {
     const auto device = source.device();
     const auto stream = current_stream(device);
     const std::lock_guard lock(mutex_);
-    auto outgoing = std::make_shared<Outgoing>(std::move(source), side_stream(device));
+    auto outgoing = std::make_shared<Outgoing>(std::move(source), side_stream(out_, device));
     c10::Event made(device.type());
     made.record(stream);
     made.block(outgoing->stream);
@@ -85,24 +91,36 @@ class InFlight {
     queue.erase(queue.begin(), here + 1);
   }
 
+  // The stream on which copies back to this device run ahead, after all that the current stream did
+  // so far and after the copy to the host.
+  c10::Stream stream_back(c10::Device device, const Outgoing& outgoing) {
+    const std::lock_guard lock(mutex_);
+    const auto stream = side_stream(back_, device);
+    c10::Event free(device.type());
+    free.record(current_stream(device));
+    free.block(stream);
+    outgoing.done.block(stream);
+    return stream;
+  }
+
   // Nothing will read the copy. The stream that produced the tensor may belong to other work by
   // now, so the allocator waits before it reuses the memory, not the stream.
   void drop(Outgoing& outgoing) {
     const std::lock_guard lock(mutex_);
     if (!outgoing.source.defined()) return;
-    const c10::impl::VirtualGuardImpl guard(outgoing.stream.device_type());
-    guard.recordDataPtrOnStream(outgoing.source.storage().data_ptr(), outgoing.stream);
+    release_after(outgoing.stream, outgoing.source);
     outgoing.source.reset();
   }
 
  private:
   using Queue = std::deque<std::shared_ptr<Outgoing>>;
+  using Streams = std::unordered_map<c10::Device, c10::Stream>;
 
-  c10::Stream side_stream(c10::Device device) {
-    auto it = side_.find(device);
-    if (it == side_.end()) {
+  static c10::Stream side_stream(Streams& streams, c10::Device device) {
+    auto it = streams.find(device);
+    if (it == streams.end()) {
       const c10::impl::VirtualGuardImpl guard(device.type());
-      it = side_.emplace(device, guard.getStreamFromGlobalPool(device)).first;
+      it = streams.emplace(device, guard.getStreamFromGlobalPool(device)).first;
     }
     return it->second;
   }
@@ -123,7 +141,7 @@ class InFlight {
 
   std::mutex mutex_;
   std::unordered_map<c10::Stream, Queue> queues_;
-  std::unordered_map<c10::Device, c10::Stream> side_;
+  Streams out_, back_;
 };
 
 at::Tensor pinned(size_t bytes) {
@@ -156,13 +174,43 @@ PinnedCopy::PinnedCopy(at::Tensor source, bool alone) {
   outgoing_ = InFlight::instance().start(std::move(source), host_, alone);
 }
 
-PinnedCopy::~PinnedCopy() { InFlight::instance().drop(*outgoing_); }
+PinnedCopy::~PinnedCopy() {
+  for (const auto& incoming : incoming_) release_after(incoming.stream, incoming.to);
+  InFlight::instance().drop(*outgoing_);
+}
 
 void PinnedCopy::read(const at::Tensor& to) const {
   const c10::DeviceGuard guard(to.device());
   require_no_capture(to.device());
   InFlight::instance().arrive(current_stream(to.device()), outgoing_);
   bytes_of(to).copy_(host_, /*non_blocking=*/true);
+}
+
+void PinnedCopy::start(const at::Tensor& to) const {
+  const c10::DeviceGuard guard(to.device());
+  require_no_capture(to.device());
+  const auto stream = InFlight::instance().stream_back(to.device(), *outgoing_);
+  Incoming incoming{to, stream, c10::Event(to.device().type())};
+  {
+    const c10::StreamGuard on_side(stream);
+    bytes_of(to).copy_(host_, /*non_blocking=*/true);
+  }
+  incoming.done.record(stream);
+  const std::lock_guard lock(mutex_);
+  incoming_.push_back(std::move(incoming));
+}
+
+void PinnedCopy::wait(const at::Tensor& to) const {
+  const c10::DeviceGuard guard(to.device());
+  require_no_capture(to.device());
+  const auto stream = current_stream(to.device());
+  const std::lock_guard lock(mutex_);
+  const auto here = std::ranges::find_if(
+      incoming_, [&](const Incoming& incoming) { return incoming.to.is_same(to); });
+  AG_CHECK(here != incoming_.end(), "a copy that was started");
+  here->done.block(stream);
+  InFlight::instance().arrive(stream, outgoing_);
+  incoming_.erase(here);
 }
 
 }  // namespace antegrad::hooks

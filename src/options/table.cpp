@@ -130,15 +130,21 @@ constexpr OptionRow kRows[] = {
     {"budget_effort", OptionGroup::partition, member<&Options::budget, &BudgetOptions::effort>(), kPartition, kInKey,
      "how long the planner searches for a plan for a memory budget, in steps of the search", "budget.md"},
     {"budget_profile", OptionGroup::partition, member<&Options::budget, &BudgetOptions::profile>(), kPartition, kInKey,
-     "whether plans for `memory_budget` and `memory_share` use measured times: each kind of operator call is run and timed once "
-     "per process, on made-up data. Without it times come from a roofline of the machine, and plans are the same on every run",
-     "budget.md"},
+     "where plans for `memory_budget` and `memory_share` get times from: a built-in roofline; curves that are measured once per "
+     "machine and kept in `cache_dir`; or a run of each kind of operator call, once per process, with which plans vary",
+     "budget.md#times"},
+    {"cache_dir", OptionGroup::partition, as(OptionKind::path, member<&Options::cache_dir>()), kPartition, kNotInKey,
+     "directory for what is measured once per machine; if empty, `$XDG_CACHE_HOME/antegrad` or `~/.cache/antegrad`",
+     "budget.md#times"},
     {"memory_budget_compressors", OptionGroup::partition, member<&Options::budget, &BudgetOptions::compressors>(), kPartition,
      kInKey,
      "compressors with which plans for `memory_budget` and `memory_share` may pack saved tensors, if that takes less time than "
      "recomputation. Gradients have the errors of compressors that lose bits", "budget.md#compressors"},
     {"saved_tensors_hooks_filtering_mode", OptionGroup::partition, member<&Options::saved_tensors_hooks_filtering_mode>(),
      kPartition, kInKey, "which saved tensors inlined hooks pack", "saved-tensor-hooks.md"},
+    {"activation_reload_prefetch", OptionGroup::partition, member<&Options::activation_reload_prefetch>(), kPartition, kInKey,
+     "how many tensors that `offload_to_host` moved the backward fetches to a GPU ahead of their first use; fewer where a memory "
+     "budget has no room", "saved-tensor-hooks.md#out-of-memory-and-back"},
 
     // ---- rules of partition=min_cut
     {"ban_recompute_used_far_apart", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_used_far_apart>(), kPartition,

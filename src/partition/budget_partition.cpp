@@ -64,35 +64,40 @@ void check_budget(const PartitionChoice& choice) {
 void write_budget(const PartitionChoice& choice, nlohmann::json& record) {
   record["budget_bytes"] = choice.budget.bytes;
   record["effort"] = word_of(choice.budget.effort);
+  record["profile"] = word_of(choice.budget.profile);
   if (!choice.machine.empty()) record["machine"] = choice.machine;
   if (!choice.carried.empty()) record["carried"] = choice.carried;
 }
 
+template <class Enum>
+Enum recorded_word(const std::string& word) {
+  if (const auto value = from_word<Enum>(word)) return *value;
+  throw GraphError(
+      ErrorText{fmt::format("one of the words {} in the record", fmt::join(kWords<Enum>, ", ")),
+                word, "was it written by a newer version?"});
+}
+
 void read_budget(const nlohmann::json& record, PartitionChoice& choice) {
   choice.budget.bytes = record.at("budget_bytes").get<int64_t>();
-  const auto word = record.at("effort").get<std::string>();
-  const auto effort = from_word<BudgetEffort>(word);
-  if (!effort) {
-    throw GraphError(ErrorText{
-        fmt::format("one of the words {} in the record", fmt::join(kWords<BudgetEffort>, ", ")),
-        word, "was it written by a newer version?"});
-  }
-  choice.budget.effort = *effort;
+  choice.budget.effort = recorded_word<BudgetEffort>(record.at("effort").get<std::string>());
+  choice.budget.profile = recorded_word<BudgetProfile>(record.value("profile", "off"));
   choice.machine = record.value("machine", "");
   choice.carried = record.value("carried", budget::Decisions());
-  choice.budget.profile = !choice.measured.seconds.empty();
 }
 
 }  // namespace
 
 PartitionerRow budget_partitioner() {
   return {.name = word_of(Partitioner::budget),
-          .reads = {"memory_budget", "memory_share", "budget_effort", "budget_profile",
+          .reads = {"memory_budget", "memory_share", "budget_effort", "budget_profile", "cache_dir",
                     "memory_budget_compressors"},
           .packs = true,
           .check = check_budget,
           .needs = [](const PartitionChoice& choice) -> Needs {
-            return {.seconds = choice.budget.profile, .scratch = true};
+            const BudgetProfile profile = choice.budget.profile;
+            return {.seconds = profile == BudgetProfile::measured,
+                    .rates = profile != BudgetProfile::off,
+                    .scratch = true};
           },
           .partition = plan,
           .write = write_budget,

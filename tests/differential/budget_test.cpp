@@ -105,8 +105,9 @@ class Budget : public ::testing::TestWithParam<Case> {
     return examples::measure_memory([&] { return function(subject_.x, subject_.y); }).peak_bytes;
   }
 
-  auto compiled(const Options& options) const {
-    return compile(subject_.module, subject_.loss, Options(options).with_verify_graphs(true));
+  auto compiled(const Options& options, BudgetProfile profile = BudgetProfile::off) const {
+    return compile(subject_.module, subject_.loss,
+                   Options(options).with_verify_graphs(true).with_budget_profile(profile));
   }
 
   Subject subject_;
@@ -181,10 +182,10 @@ TEST_P(Budget, IsPlannedAnewWhereOtherPlansDoNotServe) {
   EXPECT_EQ(function.report().eager_calls, 0);
 }
 
-TEST_P(Budget, HoldsByMeasuredTimesToo) {
+TEST_P(Budget, HoldsByTimesOfThisMachineToo) {
   const auto wanted = step(subject_.loss);
-  for (const double share : {0.0, 0.5}) {
-    auto function = compiled(Options().with_memory_share(share).with_budget_profile());
+  for (const auto profile : {BudgetProfile::calibrated, BudgetProfile::measured}) {
+    auto function = compiled(Options().with_memory_share(0.5), profile);
     const Loss call = [&](at::Tensor a, at::Tensor b) { return function(a, b); };
     EXPECT_TRUE(same_bits(wanted, step(call)));
     const auto report = function.report();

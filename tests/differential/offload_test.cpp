@@ -328,7 +328,8 @@ TEST_F(SmallGpt, ABudgetIsKept) {
   const auto wanted = run(plain);
   const auto budget = plain.report().programs.at(0).predicted_peak_bytes * 8 / 10;
   auto step = compile(
-      model.ptr(), [&] { return loss(); }, options().with_memory_budget(budget));
+      model.ptr(), [&] { return loss(); },
+      options().with_memory_budget(budget).with_budget_profile(BudgetProfile::off));
   const SavedTensorHooks scope(
       offload_to_host({.min_bytes = 4 << 10, .directory = directory.path()}));
   EXPECT_TRUE(same_bits(wanted, run(step)));
@@ -442,6 +443,24 @@ TEST_F(Offload, AHandleOwnsTheCopy) {
   EXPECT_EQ(offloaded_bytes(), 60);
   same.reset();
   EXPECT_EQ(offloaded_bytes(), 0);
+}
+
+// On a GPU the copy runs in between.
+TEST_F(Offload, AFetchInTwoPartsIsTheSame) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  const auto start = dispatcher.findSchemaOrThrow("antegrad::fetch_start", "")
+                         .typed<at::Tensor(const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
+                                           at::ScalarType, at::Device)>();
+  const auto wait = dispatcher.findSchemaOrThrow("antegrad::fetch_wait", "")
+                        .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
+  const auto x = at::randn({5, 7}).t();
+  const auto handle = call_offload(x, 0, directory.path());
+  const auto started =
+      start.call(handle, x.sizes(), x.strides(), x.scalar_type(), at::Device(at::kCPU));
+  const auto found = wait.call(started, handle);
+  EXPECT_TRUE(same_bits(found, x));
+  EXPECT_EQ(found.strides(), x.strides());
+  EXPECT_TRUE(found.is_alias_of(started));
 }
 
 TEST_F(Offload, OnlyHandlesAreFetchedAndAsTheyWere) {

@@ -256,6 +256,7 @@ int64_t smallest_budget(const Options& options) {
 }
 
 std::vector<Effect> budgets() {
+  const auto rates = std::make_shared<TemporaryFolder>();
   const auto budget = [](const Options& options) {
     const auto program = program_of_gpt(options);
     return fmt::format("budget {} kept: {}", program.memory_budget_bytes,
@@ -275,11 +276,21 @@ std::vector<Effect> budgets() {
        partition([](const List& in) { return (in[0].exp().sin() * in[0]).sum(); }, {{64, 32}}),
        "saved 16384; again",
        "saved 0; again exp sin"},
-      {"memory_budget", "1500KiB", {}, budget, "budget 0 kept: true", "budget 1536000 kept: true"},
-      {"memory_share", "0.25", {}, share, "0 percent of the way", "25 percent of the way"},
+      {"memory_budget",
+       "1500KiB",
+       {"budget_profile=off"},
+       budget,
+       "budget 0 kept: true",
+       "budget 1536000 kept: true"},
+      {"memory_share",
+       "0.25",
+       {"budget_profile=off"},
+       share,
+       "0 percent of the way",
+       "25 percent of the way"},
       {"budget_effort",
        "thorough",
-       {"memory_share=0.1"},
+       {"memory_share=0.1", "budget_profile=off"},
        [](const Options& options) {
          auto quick = options;
          quick.budget.effort = BudgetEffort::quick;
@@ -289,19 +300,28 @@ std::vector<Effect> budgets() {
        "the same",
        "smaller"},
       {"budget_profile",
-       "true",
+       "off",
        {"memory_share=0.25"},
        [](const Options& options) {
-         // Measured times never equal those of the roofline.
-         const auto roofline = program_of_gpt(Options(options).with_budget_profile(false));
-         const bool same = program_of_gpt(options).recompute_share == roofline.recompute_share;
-         return std::string(same ? "by a roofline" : "by times");
+         const TemporaryFolder folder;
+         program_of_gpt(Options(options).with_cache_dir(folder.path()));
+         return std::string(folder.is_empty() ? "by a roofline" : "by measured rates");
        },
-       "by a roofline",
-       "by times"},
+       "by measured rates",
+       "by a roofline"},
+      {"cache_dir",
+       rates->path(),
+       {"memory_share=0.25"},
+       [=](const Options& options) {
+         if (options.cache_dir.empty()) return std::string("elsewhere");
+         program_of_gpt(options);
+         return std::string(rates->is_empty() ? "nothing" : "rates");
+       },
+       "elsewhere",
+       "rates"},
       {"memory_budget_compressors",
        "bf16",
-       {"memory_share=0.1"},
+       {"memory_share=0.1", "budget_profile=off"},
        [](const Options& options) {
          return std::string(program_of_gpt(options).hooked.empty() ? "nothing packed" : "packed");
        },

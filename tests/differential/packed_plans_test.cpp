@@ -34,7 +34,9 @@ class PackedPlans : public ::testing::Test {
   }
 
   auto compiled(const Options& options) const {
-    return compile(model_.ptr(), loss_, Options(options).with_verify_graphs(true));
+    return compile(
+        model_.ptr(), loss_,
+        Options(options).with_verify_graphs(true).with_budget_profile(BudgetProfile::off));
   }
 
   // The loss, and all gradients.

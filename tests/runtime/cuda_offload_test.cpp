@@ -65,6 +65,21 @@ class CudaOffload : public ::testing::Test {
   }
 };
 
+// fetch() in two parts.
+at::Tensor fetch_start(const at::Tensor& handle, const at::Tensor& like) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("antegrad::fetch_start", "")
+                             .typed<at::Tensor(const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
+                                               at::ScalarType, at::Device)>();
+  return op.call(handle, like.sizes(), like.strides(), like.scalar_type(), like.device());
+}
+at::Tensor fetch_wait(const at::Tensor& started, const at::Tensor& handle) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("antegrad::fetch_wait", "")
+                             .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
+  return op.call(started, handle);
+}
+
 at::Tensor network(const at::Tensor& x, const at::Tensor& w) {
   auto h = x;
   for (int i = 0; i < 6; ++i) h = (h.matmul(w) * 0.03).tanh();
@@ -157,6 +172,74 @@ TEST_F(CudaOffload, HandlesMayDieAtOnce) {
     at::full({elements}, -1.0, kept_value.options());
     EXPECT_TRUE(same_bits(fetch(kept, kept_value), kept_value));
   }
+}
+
+TEST_F(CudaOffload, CopiesAheadKeepTheirBits) {
+  const auto w = leaf({1024, 1024});
+  const auto x = randn({4096, 1024});
+  const auto fn = [&](const at::Tensor& in) { return network(in, w); };
+  const auto expected = torch::autograd::grad(List{fn(x).sum()}, List{w})[0];
+  for (const int64_t ahead : {0, 1, 2, 20}) {
+    SCOPED_TRACE(ahead);
+    auto step = antegrad::compile(
+        fn, Options().with_verify_graphs(true).with_activation_reload_prefetch(ahead));
+    const SavedTensorHooks scope(offload_to_host());
+    for (int n = 0; n < 5; ++n) {
+      auto loss = step(x).sum();
+      EXPECT_TRUE(same_bits(
+          torch::autograd::grad(List{loss}, List{w}, {}, /*retain_graph=*/true)[0], expected));
+      EXPECT_TRUE(same_bits(torch::autograd::grad(List{loss}, List{w})[0], expected));
+    }
+    EXPECT_EQ(offloaded_bytes(), 0);
+    EXPECT_EQ(step.report().eager_calls, 0);
+  }
+}
+
+TEST_F(CudaOffload, ABudgetHoldsWithCopiesAhead) {
+  const auto w = leaf({1024, 1024});
+  const auto x = randn({16 * 1024, 1024});  // 64 MiB
+  const auto fn = [&](const at::Tensor& in) { return network(in, w).sum(); };
+  for (const double share : {0.0, 0.3, 0.6}) {
+    auto step = antegrad::compile(fn, Options().with_memory_share(share).with_budget_compressors(
+                                          {Compressor::offload_to_host}));
+    torch::autograd::grad(List{step(x)}, List{w});
+    torch::cuda::synchronize();
+    const torch_compat::AllocationWatch watch(at::kCUDA);
+    torch::autograd::grad(List{step(x)}, List{w});
+    const auto program = step.report().programs.at(0);
+    EXPECT_LE(program.predicted_peak_bytes, program.memory_budget_bytes);
+    EXPECT_LE(watch.peak_bytes(), program.memory_budget_bytes + hooks::kInFlightBytes + 64 * kMiB);
+  }
+}
+
+// The memory of a copy back may still be used by earlier kernels, and by later ones only after it.
+TEST_F(CudaOffload, CopiesAheadKeepOutOfOtherKernels) {
+  const int64_t elements = 48 * kMiB / 4;
+  const auto value = randn({elements});
+  const auto handle = offload(value.clone());
+  for (int n = 0; n < 5; ++n) {
+    auto before = value + 1;
+    const auto sum = before.clone();
+    before.reset();  // its memory is the copy's
+    const auto started = fetch_start(handle, value);
+    const auto other = value * 2;
+    EXPECT_TRUE(same_bits(fetch_wait(started, handle), value));
+    EXPECT_TRUE(same_bits(sum, value + 1));
+    EXPECT_TRUE(same_bits(other, value * 2));
+  }
+}
+
+// A call that fails in between drops the tensor and the handle.
+TEST_F(CudaOffload, ACopyAheadThatNobodyReadsKeepsItsMemory) {
+  const int64_t elements = 256 * kMiB / 4;
+  const auto value = randn({elements});
+  for (int n = 0; n < 5; ++n) {
+    const auto handle = offload(value.clone());
+    fetch_start(handle, value);
+  }
+  const auto full = at::full({elements}, 3.0, value.options());
+  torch::cuda::synchronize();
+  EXPECT_TRUE(same_bits(full, at::full({elements}, 3.0, value.options())));
 }
 
 TEST_F(CudaOffload, LittleMoreThanTheWindowIsHeldOnTheDevice) {

@@ -54,7 +54,7 @@ Options tested_options() {
     apply_settings({{"saved_tensors_hooks_filtering_mode", hooks.filter}}, options);
   }
   if (const char* share = std::getenv("ANTEGRAD_TEST_BUDGET")) {
-    return options.with_memory_share(std::atof(share));
+    return options.with_memory_share(std::atof(share)).with_budget_profile(BudgetProfile::off);
   }
   const char* settings = std::getenv("ANTEGRAD_TEST_MIN_CUT");
   if (settings == nullptr) return options;

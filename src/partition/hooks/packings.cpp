@@ -1,6 +1,7 @@
 #include "partition/hooks/packings.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "memory/liveness.h"
 
@@ -26,9 +27,8 @@ int64_t peak_of(const Graph& part, const ByteRules& rules) {
 }
 
 double seconds_of(const Graph& part, const Machine& machine, const ByteRules& rules) {
-  double sum = 0;
-  for (const Node& node : part.nodes) sum += seconds(node_cost(part, node, rules.symbols), machine);
-  return sum;
+  const std::vector<double> all = node_seconds(part, rules.symbols, machine);
+  return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ struct Packings {
   std::vector<Entry> entries;  ///< by value, then by way; other values stay as they are
 };
 
-/// For a tensor with those hooks, with times from a roofline of the machine.
+/// For a tensor with those hooks, with times on that machine.
 PackCost pack_cost(const HookedTensor& hooked, const Machine& machine, const ByteRules& rules);
 
 }  // namespace antegrad

@@ -31,7 +31,10 @@ Options options_of(uint64_t seed) {
                      .with_max_programs(32);
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15U);
   if (random() % 4 == 0) return options;
-  if (random() % 3 == 0) return options.with_memory_share(static_cast<double>(random() % 5) / 4);
+  if (random() % 3 == 0) {
+    return options.with_memory_share(static_cast<double>(random() % 5) / 4)
+        .with_budget_profile(BudgetProfile::off);
+  }
   // From all as they are by default to a coin for each.
   const auto changed = random() % 3;
   MinCutOptions min_cut;

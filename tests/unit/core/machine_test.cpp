@@ -41,9 +41,9 @@ outputs
   number_nodes(graph);
   Measurements measured;
   measured.seconds = {-1, 0.5};
-  EXPECT_EQ(node_seconds(graph, {}, {}, measured), (std::vector{roofline, 0.5}));
+  EXPECT_EQ(node_seconds(graph, {}, "", measured), (std::vector{roofline, 0.5}));
   measured.seconds = {0.25};  // fewer nodes than the graph has
-  EXPECT_EQ(node_seconds(graph, {}, {}, measured), (std::vector{0.25, roofline}));
+  EXPECT_EQ(node_seconds(graph, {}, "", measured), (std::vector{0.25, roofline}));
 }
 
 }  // namespace machine_test

@@ -105,10 +105,14 @@ TEST(Partitioner, RowsAreInTheOrderOfTheEnum) {
 }
 
 TEST(Partitioner, EachOptionOfTheStageIsRead) {
-  // Options that no row reads: the partitioner itself, passes before it, and the filter of hooks.
-  std::set<std::string_view> read = {"partition",         "verify_graphs",
-                                     "dump_dir",          "disabled_passes",
-                                     "joint_custom_pass", "saved_tensors_hooks_filtering_mode"};
+  // Options that no row reads: the partitioner itself, passes before it, and what hooks do.
+  std::set<std::string_view> read = {"partition",
+                                     "verify_graphs",
+                                     "dump_dir",
+                                     "disabled_passes",
+                                     "joint_custom_pass",
+                                     "saved_tensors_hooks_filtering_mode",
+                                     "activation_reload_prefetch"};
   for (const Partitioner partitioner :
        {Partitioner::as_written, Partitioner::min_cut, Partitioner::budget}) {
     for (const std::string_view name : row_of(partitioner).reads) {
@@ -125,12 +129,15 @@ TEST(Partitioner, AsksForWhatItsOptionsNeed) {
   PartitionChoice choice;
   EXPECT_EQ(row_of(Partitioner::as_written).needs(choice), Needs());
   EXPECT_EQ(row_of(Partitioner::min_cut).needs(choice), Needs());
+  EXPECT_EQ(row_of(Partitioner::budget).needs(choice), (Needs{.rates = true, .scratch = true}));
+  choice.budget.profile = BudgetProfile::off;
   EXPECT_EQ(row_of(Partitioner::budget).needs(choice), (Needs{.scratch = true}));
-  choice.budget.profile = true;
+  choice.budget.profile = BudgetProfile::measured;
   choice.min_cut.activation_memory_budget = 0.5;
   choice.min_cut.activation_memory_budget_runtime_estimator = RuntimeEstimator::profile;
   EXPECT_EQ(row_of(Partitioner::min_cut).needs(choice), (Needs{.seconds = true}));
-  EXPECT_EQ(row_of(Partitioner::budget).needs(choice), (Needs{.seconds = true, .scratch = true}));
+  EXPECT_EQ(row_of(Partitioner::budget).needs(choice),
+            (Needs{.seconds = true, .rates = true, .scratch = true}));
 }
 
 }  // namespace partitioner_test

@@ -16,7 +16,7 @@ PartitionChoice budget_choice() {
   choice.budget = {1 << 20, BudgetEffort::thorough};
   choice.machine = "gpu";
   choice.symbols = {8, 16};
-  choice.budget.profile = true;
+  choice.budget.profile = BudgetProfile::measured;
   choice.measured.scratch = {0, 0, 512};
   choice.measured.seconds = {-1, 0.25, 0};
   choice.simplify = false;

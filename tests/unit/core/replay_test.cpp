@@ -90,7 +90,7 @@ TEST(Replay, RatiosAndMeasuredTimesAreOfTheRecord) {
   ratio.min_cut.activation_memory_budget_runtime_estimator = RuntimeEstimator::profile;
   PartitionChoice timed = choice_of(
       Partitioner::budget, PlannedGraph(graph).planner.frontier().archive.smallest().peak * 5 / 4);
-  timed.budget.profile = true;
+  timed.budget.profile = BudgetProfile::measured;
   // Times that no machine has: later nodes take longer.
   for (PartitionChoice* choice : {&ratio, &timed}) {
     for (size_t id = 0; id < graph.nodes.size(); ++id) {

@@ -1,0 +1,20 @@
+#pragma once
+
+/// \file
+/// What determines how long kernels take on a device, as a text: two devices with the same text
+/// are alike.
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace antegrad::torch_compat {
+
+/// The model of a device. For the CPU also its instruction set and the number of threads. Always
+/// the version of libtorch and the precision of float32 products.
+std::string device_model(c10::Device device);
+
+/// The name of a CUDA device and its number of multiprocessors.
+std::string cuda_model(c10::Device device);
+
+}  // namespace antegrad::torch_compat
