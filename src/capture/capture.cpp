@@ -4,6 +4,9 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
+#include <thread>
 
 #include "capture/results.h"
 #include "capture/tracer.h"
@@ -121,14 +124,18 @@ void find_leaf_inputs(const Request& request, Captured& captured) {
 // Runs the callable, then its backward.
 class ForwardCapture final : public Driver {
  public:
-  explicit ForwardCapture(const Request& request) : request_(request) {}
+  ForwardCapture(const Request& request, const std::vector<bool>& fixed_numbers)
+      : request_(request), fixed_numbers_(fixed_numbers) {}
 
   std::vector<at::Tensor> run(Tracer& tracer) override {
     tracer.data_questions.given = request_.variation.answers;
     start_ = torch_compat::next_sequence_number();
+    numbers_ = std::make_shared<Numbers>(request_.arguments, fixed_numbers_);
+    tracer.numbers = numbers_;
     std::vector<at::Tensor> lifted;
     for (const auto& argument : request_.arguments) {
-      lifted.push_back(tracer.lift_argument(argument, static_cast<int32_t>(lifted.size())));
+      const auto leaf = static_cast<int32_t>(lifted.size());
+      lifted.push_back(ops::is_number(argument) ? argument : tracer.lift_argument(argument, leaf));
     }
     return request_.body(lifted);
   }
@@ -144,23 +151,63 @@ class ForwardCapture final : public Driver {
     find_held_arguments(tracer, request_, captured);
     finish_joint(tracer, std::move(results), request_.variation.backward, captured);
     find_leaf_inputs(request_, captured);
+    captured.numbers.primals = tracer.number_primals;
+  }
+
+  /// After a capture or an error: the use of numbers in the last run. All are fixed if the run does
+  /// not show how it uses them.
+  ops::NumberUse numbers(bool failed) const {
+    if (numbers_ == nullptr) return {};
+    auto use = numbers_->use();
+    // The engine's thread of a device releases its nodes shortly after the backward.
+    for (int left = 20; left > 0 && numbers_.use_count() > 1; --left) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    const bool kept = numbers_.use_count() > 1;
+    return (failed && use.fixed == fixed_numbers_) || kept ? numbers_->use(/*all=*/true) : use;
   }
 
  private:
   const Request& request_;
+  const std::vector<bool>& fixed_numbers_;
+  std::shared_ptr<Numbers> numbers_;  // of the last run
   uint64_t start_ = 0;
 };
 
 }  // namespace
 
+// Numbers that decide something become constants, and the callable is captured again.
 Captured capture(const Request& request) {
-  ForwardCapture driver(request);
-  return Session(request, driver).capture();
+  auto fixed = request.variation.fixed_numbers;
+  fixed.resize(request.arguments.size());
+  for (size_t i = 0; i < fixed.size(); ++i) {
+    fixed[i] = fixed[i] && ops::is_number(request.arguments[i]);
+  }
+  while (true) {
+    ForwardCapture driver(request, fixed);
+    std::optional<Captured> captured;
+    std::exception_ptr error;
+    try {
+      captured = Session(request, driver).capture();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const bool failed = !captured || captured->backward_error;
+    auto use = driver.numbers(failed);
+    use.fixed.resize(fixed.size());
+    if (use.fixed == fixed) {
+      if (!captured) std::rethrow_exception(error);
+      captured->numbers.conditions = std::move(use.conditions);
+      captured->numbers.fixed = std::move(use.fixed);
+      return std::move(*captured);
+    }
+    fixed = std::move(use.fixed);
+  }
 }
 
 std::string find_line(const Request& request, int32_t node) {
   try {
-    ForwardCapture driver(request);
+    ForwardCapture driver(request, request.variation.fixed_numbers);
     Session session(request, driver);
     session.capture();
     return session.line_of(node);

@@ -29,10 +29,14 @@ struct Variation {
   /// Assumed answers to the first questions about data. Request::evaluate answers the others.
   std::vector<ops::Answer> answers;
   bool has_data = true;  ///< false if doubles replace the arguments
+  /// By argument leaf: whether it is a number that must be a constant of the graph. May be shorter.
+  std::vector<bool> fixed_numbers = {};
 };
 
 struct Request : World {
-  std::vector<at::Tensor> arguments;  ///< tensors among the arguments of the call
+  /// Tensors among the arguments of the call. Those that are numbers (ops/number.h) reach the body
+  /// as they are, and number_in_leaf() reads them.
+  std::vector<at::Tensor> arguments;
   Body body;
   Variation variation;
 };

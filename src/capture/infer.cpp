@@ -4,6 +4,7 @@
 
 #include "capture/call_site.h"
 #include "capture/kernel_call.h"
+#include "capture/numbers.h"
 #include "log/log.h"
 #include "ops/trial_data.h"
 
@@ -25,6 +26,8 @@ Inferred infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args, c10::D
     return {std::move(*specs), ShapeSource::shape_function};
   }
   ++counts.slow[entry.op.name()];
+  const auto values = with_values(args, /*decides=*/true);  // kernels read them
+  args = values;
   if (entry.meta_kernel) {
     try {
       auto specs = ask_meta(entry, args, device);

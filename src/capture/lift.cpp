@@ -6,6 +6,8 @@
 #include <ATen/ops/as_strided.h>
 #include <antegrad/error.h>
 
+#include <algorithm>
+
 #include "capture/call_site.h"
 #include "capture/shared_memory.h"
 #include "capture/tracer.h"
@@ -75,6 +77,29 @@ Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
   root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());
   roots_.push_back(std::move(root));
   return roots_.back();
+}
+
+// The root of a number. Its tensor does not share memory with the leaf.
+size_t Tracer::lift_number(const SymbolicNumber& number) {
+  const auto name = number.expression->text();
+  for (const auto& [known, root] : number_primals) {
+    if (roots_[root].source.name == name) return root;
+  }
+  std::vector<bool> leaves(numbers->leaf_count());
+  number.expression->mark_leaves(leaves);
+  // A constant, which arithmetic may return, belongs to no leaf.
+  const auto found = std::find(leaves.begin(), leaves.end(), true);
+  const auto leaf = found == leaves.end() ? -1 : found - leaves.begin();
+  const auto root = roots_.size();
+  number_primals.push_back({number.expression, static_cast<int32_t>(root)});
+  add_root(ops::wrapped_number(number.value),
+           Source{Source::Kind::argument, static_cast<int32_t>(leaf), name});
+  return root;
+}
+
+at::Tensor Tracer::lifted_number(const SymbolicNumber& number) {
+  const std::lock_guard lock(mutex_);
+  return roots_[lift_number(number)].wrapper;
 }
 
 at::Tensor Tracer::lift(const at::Tensor& tensor) {

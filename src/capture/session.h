@@ -24,6 +24,7 @@
 #include "graph/graph.h"
 #include "ops/answer.h"
 #include "ops/attrs.h"
+#include "ops/number.h"
 
 namespace antegrad::capture {
 
@@ -62,6 +63,7 @@ struct Captured {
   std::vector<int32_t> leaf_inputs;
   /// By argument leaf: whether the callable also holds it, or a tensor that shares its memory.
   std::vector<bool> held_arguments;
+  ops::NumberUse numbers;  ///< of the call, on which the graph depends
   InferCounts counts;
   /// Why there is no backward although results require grad; thrown when a backward is requested.
   std::exception_ptr backward_error;

@@ -103,6 +103,7 @@ void Tracer::take_tensor(const at::Tensor& tensor, Recording& recording) {
   }
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    if (const auto number = symbolic_number_behind(tensor)) return take_number(*number, recording);
     node.args.emplace_back(attr::WrappedNumber{ops::from_scalar(tensor.item()),
                                                torch_compat::to_dtype(tensor.scalar_type())});
     return;
@@ -118,6 +119,11 @@ void Tracer::take_tensor(const at::Tensor& tensor, Recording& recording) {
   auto& root = add_root(tensor.clone(), Source{Source::Kind::constant, -1, node.op.name()});
   node.inputs.push_back(root.value);
   node.args.emplace_back(attr::Input{});
+}
+
+void Tracer::take_number(const SymbolicNumber& number, Recording& recording) {
+  recording.node.inputs.push_back(roots_[lift_number(number)].value);
+  recording.node.args.emplace_back(attr::Input{});
 }
 
 void Tracer::take_argument(const c10::IValue& value, ArgKind kind, Recording& recording) {
@@ -146,6 +152,8 @@ void Tracer::take_argument(const c10::IValue& value, ArgKind kind, Recording& re
     take_list(value.toTensorVector());
   } else if (kind == ArgKind::optional_tensors) {
     take_list(value.toOptionalTensorVector());
+  } else if (const auto number = symbolic_number(value); number && kind == ArgKind::scalar) {
+    take_number(*number, recording);
   } else {
     node.args.push_back(ops::to_attr(value, kind, graph, tables));
   }
@@ -360,6 +368,8 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     const bool returns_written =
         entry.writes.size() == 1 && entry.returned_arg.size() == 1 && entry.returned_arg[0] >= 0;
     const auto written = returns_written ? args[entry.writes[0]] : c10::IValue();
+    const auto values = with_values(args, /*decides=*/false);
+    std::copy(values.begin(), values.end(), stack->end() - static_cast<std::ptrdiff_t>(count));
     // Without a check, an in-place operator returns its written arguments, or nothing.
     const auto unchecked = [&] {
       if (!returns_written && !entry.handle.schema().returns().empty()) throw;

@@ -22,6 +22,7 @@
 #include "capture/data_access.h"
 #include "capture/data_questions.h"
 #include "capture/infer.h"
+#include "capture/numbers.h"
 #include "capture/roots.h"
 #include "capture/stand_in.h"
 #include "graph/graph.h"
@@ -55,6 +56,9 @@ class Tracer final : public torch_compat::CarriedBase {
   /// The same for an argument of the compiled call. Must be called before anything else is
   /// recorded.
   at::Tensor lift_argument(const at::Tensor& tensor, int32_t leaf);
+
+  /// The wrapper for a number of the call, as a result.
+  at::Tensor lifted_number(const SymbolicNumber& number);
 
   /// A copy of a real tensor that the program will own; see antegrad::constant. Throws CaptureError
   /// for a tensor that belongs to the callable or takes part in autograd.
@@ -103,6 +107,8 @@ class Tracer final : public torch_compat::CarriedBase {
   InferCounts counts;
   DataQuestions data_questions;
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
+  std::shared_ptr<Numbers> numbers;                    ///< of the call; null for none
+  std::vector<ops::NumberUse::Primal> number_primals;  ///< by first use; index in roots()
   Phase phase = Phase::forward;
   SeedSnapshot seed;  ///< state before the capture
   WrapperData data;
@@ -129,6 +135,7 @@ class Tracer final : public torch_compat::CarriedBase {
  private:
   struct Recording;
   void take_tensor(const at::Tensor& tensor, Recording& recording);
+  void take_number(const SymbolicNumber& number, Recording& recording);
   void take_argument(const c10::IValue& value, ops::ArgKind kind, Recording& recording);
   void thread_tokens(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args,
                      Recording& recording);
@@ -140,6 +147,7 @@ class Tracer final : public torch_compat::CarriedBase {
   ValueId add_value(const torch_compat::TensorMetadata& metadata, StorageId storage);
 
   // in lift.cpp
+  size_t lift_number(const SymbolicNumber& number);
   Root& add_root(const at::Tensor& tensor, Source source);
   at::Tensor lift_new(const at::Tensor& tensor, Source source);
   at::Tensor lift_member(const at::Tensor& tensor, const SharedMemory& shared, Source source);

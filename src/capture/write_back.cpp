@@ -28,6 +28,7 @@ void round_factor(const ops::OpEntry& entry, Stack& stack) {
   const auto& self = torch::jit::peek(stack, 0, entry.args.size()).toTensor();
   auto& factor = torch::jit::peek(stack, 1, entry.args.size());
   if (!self.device().is_cpu() || !at::isReducedFloatingType(self.scalar_type())) return;
+  if (factor.isSymFloat()) factor = factor.toDouble();  // the rounded number is a constant
   if (!factor.isDouble()) return;
   const double exact = factor.toDouble();
   factor = self.scalar_type() == at::kHalf

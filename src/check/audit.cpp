@@ -12,6 +12,7 @@
 #include "graph/hash.h"
 #include "graph/text.h"
 #include "guards/host_values.h"
+#include "ops/number.h"
 
 namespace antegrad::check {
 namespace {
@@ -50,10 +51,11 @@ std::string name_of(const Graph& graph, size_t primal) {
 std::string primal_difference(const Graph& graph, const std::vector<at::Tensor>& was,
                               const std::vector<at::Tensor>& is) {
   for (size_t i = 0; i < was.size(); ++i) {
-    if (graph.inputs[i].source.kind != Source::Kind::constant) {
+    const auto& input = graph.inputs[i];
+    if (input.source.kind != Source::Kind::constant && !ops::is_number(input)) {
       // The elements of a storage are represented by a new tensor each time.
-      const bool same = graph.inputs[i].source.via == Source::Via::span ? was[i].is_alias_of(is[i])
-                                                                        : was[i].is_same(is[i]);
+      const bool same =
+          input.source.via == Source::Via::span ? was[i].is_alias_of(is[i]) : was[i].is_same(is[i]);
       if (same) continue;
       return fmt::format("input {} of the program ({}) is another tensor", i, name_of(graph, i));
     }

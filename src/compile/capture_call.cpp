@@ -77,6 +77,7 @@ class PastArguments {
   PastArguments(const std::vector<at::Tensor>& tensors, const std::vector<bool>& held)
       : doubles_(capture::doubles_of(tensors)) {
     for (size_t i = 0; i < tensors.size(); ++i) {
+      if (ops::is_number(tensors[i])) doubles_[i] = tensors[i];  // nobody writes it
       if (held[i])
         held_.push_back(
             Held{i, guards::TensorGuard(tensors[i]), Weak(tensors[i].getIntrusivePtr())});
@@ -127,12 +128,19 @@ class PastCall {
         arguments_(arguments.tensors, captured.held_arguments),
         host_(arguments.host),
         answers_(ops::answers_of(captured.questions)),
+        numbers_(captured.numbers),
         autocast_(torch_compat::Autocast::now()) {}
 
   capture::Captured recapture(const ops::BackwardForm& form) const {
     const auto arguments = leaves();
     const Ambient ambient(*this);
-    return capture_call(callable_, arguments, {form, answers_, /*has_data=*/false}).captured;
+    auto captured = capture_call(callable_, arguments, variation(form)).captured;
+    if (captured.numbers.fixed != numbers_.fixed ||
+        captured.numbers.conditions.size() > numbers_.conditions.size()) {
+      throw CaptureError("", {"a backward that asks as much about numbers as the first one",
+                              "one that asks more", "pass the number as a constant"});
+    }
+    return captured;
   }
 
   std::string line_of(int32_t node) {
@@ -142,7 +150,8 @@ class PastCall {
     }
     const auto arguments = leaves();
     const Ambient ambient(*this);
-    const Asked asked(callable_, arguments, {{}, answers_, /*has_data=*/false}, {});
+    const auto same = variation({});
+    const Asked asked(callable_, arguments, same, {});
     auto line = capture::find_line(asked.request, node);
     const runtime::ForkSafeLock lock(mutex_);
     return lines_[node] = std::move(line);
@@ -158,12 +167,16 @@ class PastCall {
     DefaultDtypeScope dtype;
   };
 
+  capture::Variation variation(const ops::BackwardForm& form) const {
+    return {form, answers_, /*has_data=*/false, numbers_.fixed};
+  }
   Leaves leaves() const { return {arguments_.tensors(), host_}; }
 
   const Callable callable_;
   const PastArguments arguments_;
   const std::vector<HostValue> host_;
   const std::vector<ops::Answer> answers_;
+  const ops::NumberUse numbers_;
   const bool grad_mode_ = at::GradMode::is_enabled();
   const torch_compat::Autocast autocast_;
   const caffe2::TypeMeta dtype_ = c10::get_default_dtype();

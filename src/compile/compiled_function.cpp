@@ -14,11 +14,13 @@
 #include "check/eager_check.h"
 #include "compile/capture_call.h"
 #include "compile/entry.h"
+#include "compile/number_check.h"
 #include "compile/pipeline.h"
 #include "compile/plan_partition.h"
 #include "graph/text.h"
 #include "guards/program_cache.h"
 #include "log/log.h"
+#include "ops/number.h"
 #include "options/defaults.h"
 #include "options/table.h"
 #include "partition/split.h"
@@ -84,9 +86,19 @@ struct CompiledFunction::State {
     return {options.name, callable, call.body, module, alone, options.cross_check_shapes};
   }
   guards::CapturedCall capture(const Call& call, const std::vector<ops::Answer>& answers,
+                               const std::vector<bool>& fixed_numbers,
                                const std::vector<at::Tensor>& held = {}) const {
-    return compiler::capture_call(callable_of(call), call.arguments, {{}, answers}, held);
+    return compiler::capture_call(callable_of(call), call.arguments,
+                                  {{}, answers, /*has_data=*/true, fixed_numbers}, held);
   }
+  /// Numbers that decided something in the newest program: they are likely to do so again.
+  std::vector<bool> likely_fixed(const Call& call) const {
+    const auto known = programs.entries();
+    if (known->empty() || known->back()->guards.types() != call.types) return {};
+    const auto& fixed = known->back()->guards.fixed_numbers();
+    return fixed.size() == call.arguments.tensors.size() ? fixed : std::vector<bool>();
+  }
+  guards::CapturedCall capture_first(const Call& call, const Entry* like) const;
   /// `like` is a program for other sizes, or null.
   std::shared_ptr<Entry> compile(const Call& call, const Entry* like) const;
   std::shared_ptr<Entry> compile_if_worth_it(const Call& call, const std::string& why);
@@ -107,8 +119,22 @@ struct CompiledFunction::State {
   }
 };
 
+// Captures a call for a new program. Code of another language may look at the type of a number;
+// then the capture differs from one with constants, which is used instead.
+guards::CapturedCall CompiledFunction::State::capture_first(const Call& call,
+                                                            const Entry* like) const {
+  auto found = capture(call, call.answers, likely_fixed(call));
+  if (call.body.collect == nullptr || like != nullptr) return found;
+  const auto& tensors = call.arguments.tensors;
+  std::vector<bool> numbers;
+  for (const auto& tensor : tensors) numbers.push_back(ops::is_number(tensor));
+  if (found.captured.numbers.fixed == numbers) return found;
+  auto constants = capture(call, call.answers, numbers);
+  return compiler::same_but_for_numbers(found.captured, constants.captured) ? found : constants;
+}
+
 std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const Entry* like) const {
-  auto [captured, result_host, modules] = capture(call, call.answers);
+  auto [captured, result_host, modules] = capture_first(call, like);
   const auto raw = std::make_shared<const PackedGraph>(captured.joint);
   // A tree that still holds is equal to the new one.
   const auto* like_guards = like == nullptr ? nullptr : &like->guards;
@@ -183,8 +209,9 @@ void CompiledFunction::State::audit(const Entry& entry, int64_t number, const Ca
   ++audits;
   try {
     const auto held = entry.guards.primals(call.arguments);
-    check::audit(options.name, entry, number, call.arguments,
-                 [&] { return capture(call, ops::answers_of(entry.questions), held); });
+    check::audit(options.name, entry, number, call.arguments, [&] {
+      return capture(call, ops::answers_of(entry.questions), entry.guards.fixed_numbers(), held);
+    });
   } catch (const HostStateError&) {
     programs.drop(entry);
     throw;

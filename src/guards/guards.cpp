@@ -38,9 +38,14 @@ GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, c
       types_(types),
       host_(arguments.host),
       leaf_inputs_(captured.leaf_inputs),
+      numbers_(captured.numbers),
+      fixed_values_(numbers_.fixed.size()),
       module_(std::move(module)),
       primal_count_(captured.primals.size()) {
   for (const auto& tensor : arguments.tensors) arguments_.emplace_back(tensor);
+  for (size_t i = 0; i < fixed_values_.size(); ++i) {
+    if (numbers_.fixed[i]) fixed_values_[i] = ops::read_number(arguments.tensors[i]);
+  }
   const auto& primals = captured.primals;
   SlotGuards slots;
   for (size_t i = 0; i < primals.size(); ++i) {
@@ -122,6 +127,11 @@ bool GuardSet::arguments_hold(const Leaves& arguments, std::string* why) const {
   return true;
 }
 
+bool GuardSet::numbers_hold(const Leaves& arguments, std::string* why) const {
+  auto found = numbers_.misfit(fixed_values_, arguments.tensors);
+  return found.empty() || misfit(why, [&] { return std::move(found); });
+}
+
 bool GuardSet::lifted_hold(std::string* why) const {
   if (module_ && !module_->holds(why)) return false;
   if (!slots_->hold(why)) return false;
@@ -178,7 +188,7 @@ bool GuardSet::state_holds(const Leaves& arguments, const void* types, std::stri
 
 bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* why) const {
   return state_holds(arguments, types, why) && arguments_hold(arguments, why) && lifted_hold(why) &&
-         found_hold(arguments, why) && memory_holds(arguments, why);
+         numbers_hold(arguments, why) && found_hold(arguments, why) && memory_holds(arguments, why);
 }
 
 bool GuardSet::holds_but_for_sizes(const Leaves& arguments, const void* types) const {
@@ -187,7 +197,7 @@ bool GuardSet::holds_but_for_sizes(const Leaves& arguments, const void* types) c
                             [](const TensorGuard& guard, const at::Tensor& tensor) {
                               return guard.matches(tensor, torch_compat::Match::kind);
                             }) &&
-         lifted_hold(nullptr);
+         numbers_hold(arguments, nullptr) && lifted_hold(nullptr);
 }
 
 std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
@@ -198,6 +208,9 @@ std::vector<at::Tensor> GuardSet::primals(const Leaves& arguments) const {
   slots_->collect(primals);
   for (const auto& guard : anonymous_) primals[guard.primal] = at::Tensor(guard.tensor.lock());
   for (const auto& constant : constants_) primals[constant.primal] = constant.tensor;
+  for (const auto& [number, index] : numbers_.primals) {
+    primals[index] = ops::wrapped_number(*number->evaluate(arguments.tensors));
+  }
   for (const auto& found : found_) primals[found.primal] = found.find(arguments);
   return primals;
 }

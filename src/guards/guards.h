@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ class GuardSet {
 
   /// Not null for guards of a compiled callable.
   const std::shared_ptr<const ModuleTree>& module() const { return module_; }
+  const void* types() const { return types_; }
+  /// By tensor leaf: whether it is a number that is a constant of the program.
+  const std::vector<bool>& fixed_numbers() const { return numbers_.fixed; }
   size_t lifted_count() const { return slots_->size() + anonymous_.size() + constants_.size(); }
 
  private:
@@ -65,6 +69,7 @@ class GuardSet {
   bool state_holds(const Leaves& arguments, const void* types, std::string* why) const;
   bool arguments_hold(const Leaves& arguments, std::string* why) const;
   bool lifted_hold(std::string* why) const;
+  bool numbers_hold(const Leaves& arguments, std::string* why) const;
   bool found_hold(const Leaves& arguments, std::string* why) const;
   bool memory_holds(const Leaves& arguments, std::string* why) const;
 
@@ -73,6 +78,8 @@ class GuardSet {
   std::vector<HostValue> host_;
   std::vector<TensorGuard> arguments_;
   std::vector<int32_t> leaf_inputs_;
+  ops::NumberUse numbers_;
+  std::vector<std::optional<ops::Number>> fixed_values_;  // by leaf
   std::shared_ptr<const ModuleTree> module_;
   std::shared_ptr<const SlotGuards> slots_;
   std::vector<AnonymousGuard> anonymous_;

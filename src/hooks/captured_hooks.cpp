@@ -13,6 +13,7 @@
 #include "cost/machine.h"
 #include "graph/call_plan.h"
 #include "graph/text.h"
+#include "ops/number.h"
 
 namespace antegrad::hooks {
 namespace {
@@ -21,9 +22,14 @@ namespace {
 class Filter {
  public:
   Filter(const Graph& graph, HookFilter mode)
-      : graph_(graph), mode_(mode), owners_(storage_owners(graph)) {}
+      : graph_(graph), mode_(mode), owners_(storage_owners(graph)) {
+    for (const auto& input : graph.inputs) {
+      if (ops::is_number(input)) numbers_.insert(input.value);
+    }
+  }
 
   std::string why_not(ValueId id) const {
+    if (numbers_.contains(id)) return "it is a number, not a tensor";
     if (!can_be_hooked(graph_, id)) return "it does not fill its memory";
     if (mode_ == HookFilter::all) return "";
     const auto owner = owners_[graph_.value(id).storage];
@@ -36,6 +42,7 @@ class Filter {
   const Graph& graph_;
   const HookFilter mode_;
   const IdMap<StorageId, Owner> owners_;
+  std::set<ValueId> numbers_;
 };
 
 bool change_nothing(const HookedTensor& tensor) {

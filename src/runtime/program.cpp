@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "ops/number.h"
 #include "runtime/expected_output.h"
 #include "runtime/twin_call.h"
 
@@ -34,6 +35,7 @@ c10::IValue Program::argument(const Argument& argument, std::vector<at::Tensor>&
     case Origin::constant: return constants_[argument.index];
     case Origin::copy: return at(argument.index);
     case Origin::move: return std::move(at(argument.index));
+    case Origin::number: return ops::to_scalar(ops::read_number(at(argument.index)));
     case Origin::list: return filled(c10::List<at::Tensor>());
     case Origin::optional_list: return filled(c10::List<std::optional<at::Tensor>>());
   }

@@ -53,10 +53,10 @@ class Program {
 
  private:
   // The source of an argument.
-  enum class Origin : uint8_t { constant, copy, move, list, optional_list };
+  enum class Origin : uint8_t { constant, copy, move, number, list, optional_list };
   struct Argument {
     Origin origin;
-    int32_t index;  // index into constants_, registers or Code::lists
+    int32_t index;  // index into constants_, registers (number: read as a Scalar) or Code::lists
     friend bool operator==(const Argument&, const Argument&) = default;
   };
   // Rarely used parts of an instruction.

@@ -134,7 +134,9 @@ class ProgramBuilder {
     };
     for (size_t i = 0; i < node.args.size(); ++i) {
       const auto& arg = node.args[i];
-      if (arg.is<attr::Input>()) {
+      if (arg.is<attr::Input>() && kinds[i] == ops::ArgKind::scalar) {
+        arguments.push_back({Program::Origin::number, register_of(node.inputs[next++])});
+      } else if (arg.is<attr::Input>()) {
         if (instruction.entry->is_twin && i < kMaskBits && own_[node.inputs[next]] &&
             dies_here(node, node_index, next)) {
           instruction.overwrites |= 1U << i;

@@ -253,6 +253,24 @@ TEST_F(Cuda, AByteBudgetNeedsAnAllocatorThatReports) {
   EXPECT_TRUE(same_bits(by_share(x).detach(), fn(x).detach()));
 }
 
+TEST_F(Cuda, NumbersThatChangeAreInputsOfOneProgram) {
+  const auto fn = [](const at::Tensor& x, const auto& v) {
+    return at::add((x * v).sin() / v, x, 1 - v).clamp(-4 * v, v).mul(x.sum() * v) +
+           at::full({3}, v, x.options());
+  };
+  auto step = antegrad::compile(fn);
+  const auto x = leaf({5, 3});
+  for (const double v : {0.3, 0.5, -2.0, 7.0}) {
+    const auto run = [&](auto& callable, const auto& number) {
+      const auto result = callable(x, number);
+      return List{result.detach(), torch::autograd::grad({result.sum()}, {x})[0]};
+    };
+    EXPECT_TRUE(same_bits(run(step, antegrad::dynamic(v)), run(fn, v))) << v;
+  }
+  EXPECT_EQ(step.report().programs.size(), 1U);
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
 // "cuda" is the current device: shape functions and kernels agree on its index.
 TEST_F(Cuda, ADeviceWithoutAnIndexIsTheCurrentOne) {
   const auto cuda = at::device(at::kCUDA);
