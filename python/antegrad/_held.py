@@ -13,6 +13,8 @@ _MOST = 20_000  # containers and objects searched at most
 _LONG = 1_000  # elements of one container
 _LEAVES = frozenset((type(None), bool, int, float, complex, str, bytes, torch.Tensor, torch.nn.Parameter, torch.dtype, torch.device))
 _CONTAINERS = (list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
+_SHOWN = 5  # changes that an error names
+_PLAIN = frozenset((bool, int, float, complex, str))
 _NONE = object()
 _MODULE_ATTRIBUTES = frozenset(vars(torch.nn.Module())) - {"_parameters", "_buffers"}
 
@@ -26,6 +28,7 @@ class Held:
 
     def __init__(self, function):
         self._kept = {}  # by id: container, its name, what was in it
+        self._attributes = set()  # ids of those that are the attributes of an object
         self._functions = set()
         self._find(function, getattr(function, "__name__", type(function).__name__), 0)
 
@@ -40,10 +43,21 @@ class Held:
             changed.append(name)
         return changed
 
-    def _keep(self, container, name):
+    def values(self):
+        """The plain values (numbers and strings) in the containers, by their names."""
+        return {
+            name: value
+            for key, (container, owner, parts) in self._kept.items()
+            for name, value in _named_parts(container, owner, parts, key in self._attributes)
+            if type(value) in _PLAIN
+        }
+
+    def _keep(self, container, name, attributes=False):
         """Records a container. Returns whether it is new."""
         if id(container) in self._kept or len(self._kept) >= _MOST:
             return False
+        if attributes:
+            self._attributes.add(id(container))
         self._kept[id(container)] = (container, name, _parts(container))
         return True
 
@@ -69,13 +83,13 @@ class Held:
         if isinstance(value, functools.partial):
             return [(value.func, name), (value.args, "arguments of a partial"), (value.keywords, "arguments of a partial")]
         own = getattr(value, "__dict__", None)
-        if not isinstance(own, dict) or not self._keep(own, name):
+        if not isinstance(own, dict) or not self._keep(own, name, attributes=True):
             return ()
         return [(v, f"{name}.{k}") for k, v in own.items()] + [(getattr(type(value), "__call__", None), name)]
 
     def _module(self, module, name):
         for path, part in module.named_modules(prefix=name):
-            if self._keep(vars(part), path):
+            if self._keep(vars(part), path, attributes=True):
                 for key, value in vars(part).items():
                     if type(value) not in _LEAVES and key not in _MODULE_ATTRIBUTES:
                         yield value, f"{path}.{key}"
@@ -94,6 +108,28 @@ class Held:
         if self._keep(names, f"globals of {function.__name__}"):
             for key, value in zip(names.names, _parts(names)):
                 yield value, key
+
+
+def changes(before, now):
+    """A line that names the values that differ, or ""."""
+    changed = [f"'{name}' was {before[name]!r}, is {value!r}" for name, value in now.items() if not _same(before.get(name, value), value)]
+    return "since the first capture " + "; ".join(changed[:_SHOWN]) if changed else ""
+
+
+def _same(a, b):
+    return type(a) is type(b) and (a == b or a != a and b != b)
+
+
+def _named_parts(container, name, parts, attributes):
+    if isinstance(container, dict):
+        keys = parts[::2]
+        names = [f"{name}.{key}" if attributes else f"{name}[{key_text(key)}]" for key in keys]
+        return zip(names, parts[1::2])
+    if isinstance(container, _Globals):
+        return zip(container.names, parts)
+    if isinstance(container, types.CellType):
+        return [(name, part) for part in parts]
+    return [(f"{name}[{i}]", part) for i, part in enumerate(parts)]
 
 
 class _Globals:

@@ -3,7 +3,8 @@
 Dynamo passes a float that changes as a float64 tensor without dimensions, and the graph reads it with item(). It passes an int
 as an int. What the graph computes from such numbers alone, such as 1 - scale, Python computes before each call, as in eager. A
 number that is only added to, subtracted from, multiplied with or divided by floating-point tensors becomes a tensor argument of
-the compiled function: one program serves all its values. Any other number stays a number: each value has its own program.
+the compiled function: one program serves all its values. Any other number stays a number, which the compiled function makes an
+input from its second value on, if it can.
 """
 
 import copy

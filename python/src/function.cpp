@@ -23,15 +23,19 @@ CaptureError refusal(const Unsupported& unsupported, const py::tuple& args, cons
            "let the function hold it"}};
 }
 
-Leaves leaves_of(const py::args& args, const py::kwargs& kwargs, Containers& seen) {
+Leaves leaves_of(const py::args& args, const py::kwargs& kwargs, Containers& seen,
+                 Numbers& numbers) {
   Leaves leaves;
+  numbers.start();
   try {
-    flatten(args, seen, leaves);
-    flatten_contents(kwargs, seen, leaves);
+    flatten(args, seen, leaves, &numbers);
+    flatten_contents(kwargs, seen, leaves, &numbers);
   } catch (const Unsupported& unsupported) {
     throw refusal(unsupported, args, kwargs, py::none());
   }
-  return leaves;
+  if (!numbers.finish()) return leaves;
+  seen.shrink(0);
+  return leaves_of(args, kwargs, seen, numbers);
 }
 
 std::vector<HostValue> guarded(const py::object& state) {
@@ -88,7 +92,7 @@ std::optional<Leaves> Function::call(const py::args& args, const py::kwargs& kwa
                                      Containers& seen, bool run) {
   Leaves arguments;
   try {
-    arguments = leaves_of(args, kwargs, seen);
+    arguments = leaves_of(args, kwargs, seen, numbers_);
   } catch (const CaptureError& error) {
     const py::gil_scoped_release no_gil;
     function_.refuse(error);
@@ -101,8 +105,15 @@ std::optional<Leaves> Function::call(const py::args& args, const py::kwargs& kwa
       const py::gil_scoped_release no_gil;
       return function_.call(arguments, body(), run);
     }();
+    if (first_values_.is_none()) first_values_ = held.values();
     if (!results) held.restore();
     return results;
+  } catch (HostStateError& error) {
+    for (const auto& line :
+         {HeldContainers::changes(first_values_, held.values()), held.restore()}) {
+      if (!line.empty()) error.add_context(line);
+    }
+    throw;
   } catch (Error& error) {
     if (const auto changed = held.restore(); !changed.empty()) error.add_context(changed);
     throw;

@@ -46,6 +46,8 @@ class Function {
 
   std::shared_ptr<HeldObject> callable_;
   detail::CompiledFunction function_;
+  Numbers numbers_;
+  py::object first_values_ = py::none();  // that the function held at its first capture
 };
 
 }  // namespace antegrad::python

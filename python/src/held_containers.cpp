@@ -12,6 +12,15 @@ void HeldContainers::remember() {
   current_->before_ = py::module_::import("antegrad._held").attr("Held")(current_->function_);
 }
 
+py::object HeldContainers::values() const {
+  return before_ ? py::object(before_.attr("values")()) : py::none();
+}
+
+std::string HeldContainers::changes(const py::object& before, const py::object& now) {
+  if (before.is_none() || now.is_none()) return "";
+  return py::module_::import("antegrad._held").attr("changes")(before, now).cast<std::string>();
+}
+
 std::string HeldContainers::restore() {
   const auto before = std::exchange(before_, py::object());
   if (!before) return "";

@@ -22,6 +22,10 @@ class HeldContainers {
 
   /// Records the contents of the containers before the function is captured, once per call.
   static void remember();
+  /// The plain values in them, as `changes` below takes them; None if the function was not run.
+  py::object values() const;
+  /// A line of text that names the values that differ, or "". Values of two calls.
+  static std::string changes(const py::object& before, const py::object& now);
   /// Restores the contents. Returns a line of text that names the containers that had changed, or
   /// "".
   std::string restore();

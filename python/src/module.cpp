@@ -9,6 +9,7 @@
 #include "errors.h"
 #include "function.h"
 #include "hooks.h"
+#include "numbers.h"
 #include "options.h"
 #include "passes.h"
 
@@ -108,6 +109,7 @@ void add_reports(py::module_& module) {
 }  // namespace
 
 PYBIND11_MODULE(_C, module) {
+  register_numbers();
   add_errors(module);
   add_reports(module);
   add_checkpoints(module);

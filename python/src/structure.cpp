@@ -1,6 +1,7 @@
 #include "structure.h"
 
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/python_symnode.h>
 
 #include <utility>
 
@@ -27,6 +28,7 @@ enum class Kind : int64_t {
   ordered_dict,  // a length, then keys and values
   dataclass,     // a type, a length, then names and values
   node,          // a type, a length, then children, then a context (torch.utils._pytree)
+  number,        // a tensor; see Numbers
 };
 
 // Immutable objects by number, so that host values can represent them. Equal objects of one type
@@ -105,7 +107,8 @@ class Recursion {
 
 class Writer {
  public:
-  Writer(Containers& seen, Leaves& leaves) : seen_(seen), leaves_(leaves) {}
+  Writer(Containers& seen, Leaves& leaves, Numbers* numbers)
+      : seen_(seen), leaves_(leaves), numbers_(numbers) {}
 
   void value(py::handle value);
   void contents(py::handle container) { write_container(container, /*numbered=*/false); }
@@ -119,6 +122,7 @@ class Writer {
     number(Constants::instance().number_of(object));
   }
   void integer(py::handle value);
+  void number(Kind kind, const HostValue& value);
   bool hashable_constant(py::handle value);
   void elements(py::handle sequence);
   void items(const py::dict& dict);
@@ -126,8 +130,20 @@ class Writer {
   void write_container(py::handle value, bool numbered);
   void write_node(py::handle value, const py::object& node);
 
+  // While it lives, numbers are constants of a program.
+  struct WithoutNumbers {
+    explicit WithoutNumbers(Writer& writer)
+        : writer(writer), before(std::exchange(writer.numbers_, nullptr)) {}
+    ~WithoutNumbers() { writer.numbers_ = before; }
+    WithoutNumbers(const WithoutNumbers&) = delete;
+    WithoutNumbers& operator=(const WithoutNumbers&) = delete;
+    Writer& writer;
+    Numbers* before;
+  };
+
   Containers& seen_;
   Leaves& leaves_;
+  Numbers* numbers_;         // null: all are constants
   bool in_context_ = false;  // inside the context of a registered type
 };
 
@@ -136,8 +152,17 @@ void Writer::integer(py::handle value) {
   const auto integer = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
   if (overflow != 0) return constant(value);
   if (integer == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  kind(Kind::integer);
-  number(static_cast<int64_t>(integer));
+  number(Kind::integer, static_cast<int64_t>(integer));
+}
+
+void Writer::number(Kind kind, const HostValue& value) {
+  if (numbers_ != nullptr && numbers_->next(value)) {
+    this->kind(Kind::number);
+    leaves_.tensors.push_back(number_leaf(value));
+  } else {
+    this->kind(kind);
+    leaves_.host.push_back(value);
+  }
 }
 
 // Writes the elements of a list or a tuple.
@@ -159,7 +184,10 @@ void Writer::items(const py::dict& dict) {
   const Recursion deeper;
   number(static_cast<int64_t>(dict.size()));
   for (const auto& [key, mapped] : dict) {
-    value(key);
+    {
+      const WithoutNumbers constant(*this);
+      value(key);
+    }
     value(mapped);
   }
 }
@@ -187,8 +215,7 @@ void Writer::value(py::handle value) {
   } else if (PyLong_CheckExact(object)) {
     integer(value);
   } else if (PyFloat_CheckExact(object)) {
-    kind(Kind::real);
-    leaves_.host.emplace_back(PyFloat_AS_DOUBLE(object));
+    number(Kind::real, PyFloat_AS_DOUBLE(object));
   } else if (PyComplex_CheckExact(object)) {  // not a constant: 0.0 and -0.0 compare equal
     kind(Kind::complex);
     leaves_.host.emplace_back(PyComplex_RealAsDouble(object));
@@ -203,7 +230,12 @@ void Writer::value(py::handle value) {
     container(value);
   } else if (py::isinstance(value, constant_types())) {
     constant(value);
+  } else if (torch::is_symfloat(value)) {  // a result: the number becomes a constant
+    number(Kind::real, value.attr("__float__")().cast<double>());
+  } else if (torch::is_symint(value)) {
+    number(Kind::integer, value.attr("__int__")().cast<int64_t>());
   } else if (PySlice_Check(object)) {
+    const WithoutNumbers constant(*this);
     kind(Kind::slice);
     for (const char* part : {"start", "stop", "step"}) this->value(value.attr(part));
   } else if (!in_context_ || !hashable_constant(value)) {
@@ -268,6 +300,7 @@ void Writer::write_node(py::handle value, const py::object& node) {
   kind(Kind::node);
   type_of(value);
   elements(children);
+  const WithoutNumbers constant(*this);
   const bool was = std::exchange(in_context_, true);
   this->value(parts[1]);
   in_context_ = was;
@@ -365,6 +398,7 @@ py::object Reader::value() {
     case Kind::text: return py::str(leaves_.host<std::string>());
     case Kind::tensor: return py::reinterpret_steal<py::object>(THPVariable_Wrap(leaves_.tensor()));
     case Kind::constant: return constant();
+    case Kind::number: return number_in(leaves_.tensor());
     case Kind::tuple: return tuple();
     case Kind::tuple_of: return tuple_of();
     case Kind::slice: return slice();
@@ -381,14 +415,14 @@ std::string type_text(py::handle object) {
          py::str(type.attr("__qualname__")).cast<std::string>();
 }
 
-void flatten(py::handle value, Containers& seen, Leaves& leaves) {
-  Writer(seen, leaves).value(value);
+void flatten(py::handle value, Containers& seen, Leaves& leaves, Numbers* numbers) {
+  Writer(seen, leaves, numbers).value(value);
 }
 
 py::object unflatten(LeafReader& reader, Containers& seen) { return Reader(reader, seen).value(); }
 
-void flatten_contents(py::handle container, Containers& seen, Leaves& leaves) {
-  Writer(seen, leaves).contents(container);
+void flatten_contents(py::handle container, Containers& seen, Leaves& leaves, Numbers* numbers) {
+  Writer(seen, leaves, numbers).contents(container);
 }
 
 py::object unflatten_contents(LeafReader& reader, Containers& seen) {

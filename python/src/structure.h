@@ -15,6 +15,7 @@
 #include <string>
 
 #include "containers.h"
+#include "numbers.h"
 
 namespace antegrad::python {
 
@@ -28,13 +29,15 @@ struct Unsupported {
 
 /// Appends the leaves of `value`. Needs the GIL. Throws Unsupported, and the exceptions of a
 /// registered type's function.
-void flatten(py::handle value, Containers& seen, Leaves& leaves);
+/// Numbers that change, as `numbers` knows, are leaves like tensors.
+void flatten(py::handle value, Containers& seen, Leaves& leaves, Numbers* numbers = nullptr);
 /// Reads the next structure. Needs the GIL.
 py::object unflatten(LeafReader& reader, Containers& seen);
 
 /// The same for the contents of a container, which gets no number itself. A new object of its type
 /// is read.
-void flatten_contents(py::handle container, Containers& seen, Leaves& leaves);
+void flatten_contents(py::handle container, Containers& seen, Leaves& leaves,
+                      Numbers* numbers = nullptr);
 py::object unflatten_contents(LeafReader& reader, Containers& seen);
 
 }  // namespace antegrad::python

@@ -265,7 +265,7 @@ def test_host_state():
     x = leaf(2)
     compiled(x)
     state["scale"] = 3.0
-    with pytest.raises(antegrad.HostStateError):
+    with pytest.raises(antegrad.HostStateError, match=r"'state\[scale\]' was 2.0, is 3.0|'state\['scale'\]' was 2.0, is 3.0"):
         compiled(x)
     guarded = antegrad.compile(lambda x: x * state["scale"])
     guarded.guard(lambda: state["scale"])
@@ -273,6 +273,27 @@ def test_host_state():
         state["scale"] = scale
         assert torch.equal(guarded(x), x * scale)
     assert len(guarded.report().programs) == 2
+
+
+def test_an_attribute_of_a_module_that_changes_is_named():
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(3, 3)
+            self.inner.scale = 2.0
+            self.mode = "mul"
+
+        def forward(self, x):
+            return self.inner(x) * self.inner.scale
+
+    model = Scaled()
+    compiled = antegrad.compile(model)
+    x = leaf(2, 3)
+    compiled(x)
+    model.inner.scale = 3.0
+    with pytest.raises(antegrad.HostStateError, match=r"since the first capture 'Scaled.inner.scale' was 2.0, is 3.0"):
+        compiled(x)
+    assert torch.equal(compiled(x), model(x))
 
 
 def test_warmup_and_reset():
