@@ -35,8 +35,8 @@ Measurements measure_for(const Graph& joint, const ops::AttrTables& tables, cons
 
 /// `measured` comes from this machine, or from the one on which the same partition was made.
 /// `hooks` are the inlined hooks of the call; null for none. Node ids from `first_node` on are
-/// free. `carry`: PartitionChoice::carry. Throws BudgetError if no plan keeps the budget with these hooks, and the errors of
-/// hooks::capture_hooks().
+/// free. `carry`: PartitionChoice::carry. Throws BudgetError if no plan keeps the budget with these
+/// hooks, and the errors of hooks::capture_hooks().
 PlannedPartition plan_partition(Graph joint, Measurements measured, const Options& options,
                                 const std::shared_ptr<const detail::HookPair>& hooks,
                                 int32_t first_node, bool carry, const PassContext& passes);
