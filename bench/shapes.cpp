@@ -2,23 +2,26 @@
 // find a program among many, and the total time of steps with random sizes. Peers: eager, and
 // torch.compile with dynamic shapes.
 
+#include <ATen/Parallel.h>
 #include <antegrad/antegrad.h>
 #include <fmt/format.h>
 #include <torch/utils.h>
 
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "common/child.h"
 #include "common/gpt12.h"
 #include "common/harness.h"
+#include "common/varied.h"
 
 namespace antegrad::bench {
 namespace {
 
 using examples::GptConfig;
-using Sizes = std::pair<int64_t, int64_t>;  // batch and length
+using Sizes = std::pair<int64_t, int64_t>;  // of a batch: of a text, rows and length
 
 Tokens tokens_of(const GptConfig& config, const Sizes& sizes) {
   auto shorter = config;
@@ -83,53 +86,51 @@ void measure_find(Bench& bench) {
   bench.add({"find_256", "ratio", pair.ratio, "", {}, 1.5});
 }
 
-std::vector<Sizes> random_sizes(int64_t batch, int64_t length, int count) {
+std::vector<Sizes> random_sizes(const Sizes& most, int count) {
   std::mt19937 random(0);
   std::vector<Sizes> sizes;
   for (int i = 0; i < count; ++i) {
     const auto from_one = [&](int64_t most) { return 1 + static_cast<int64_t>(random() % most); };
-    const auto rows = from_one(batch);
-    sizes.emplace_back(rows, from_one(length));
+    const auto first = from_one(most.first);
+    sizes.emplace_back(first, from_one(most.second));
   }
   return sizes;
 }
 
-// The first steps of a training loop in which each batch has its own size. Eager runs in turns.
-void measure_steps(Bench& bench) {
-  constexpr int64_t kMostRows = 8;
-  const GptConfig config{.vocabulary = 1000, .layers = 4, .width = 256, .heads = 4, .context = 256};
-  torch::manual_seed(0);
-  examples::Gpt model(config);
-  auto step = compile_loss(model);
-  const auto sizes = random_sizes(kMostRows, config.context, bench.rounds(200));
+// The first steps of a training loop whose batches have these sizes. Eager runs in turns.
+template <class Model, class Loss, class MakeBatch>
+void measure_steps(Bench& bench, const char* name, Model model, const std::vector<Sizes>& sizes,
+                   double limit, const Loss& loss, const MakeBatch& make_batch) {
+  auto step =
+      compile(model.ptr(), [model, loss](const Batch& batch) { return loss(model, batch); });
   double compiled_s = 0, eager_s = 0;
-  for (const auto& each : sizes) {
-    const auto tokens = tokens_of(config, each);
-    const auto seconds = [&](const auto& loss) {
+  for (const auto& [first, second] : sizes) {
+    const auto batch = make_batch(first, second);
+    const auto seconds = [&](auto&& call) {
       examples::clear_gradients(*model);
       const examples::Stopwatch watch;
-      loss().backward();
+      call(batch).backward();
       return watch.milliseconds() / 1e3;
     };
-    eager_s += seconds([&] { return model->loss(tokens.inputs, tokens.targets); });
-    compiled_s += seconds([&] { return step(tokens.inputs, tokens.targets); });
+    eager_s += seconds([&](const Batch& batch) { return loss(model, batch); });
+    compiled_s += seconds(step);
   }
   const auto report = step.report();
-  bench.add({"gpt", "total_s", compiled_s, "s", Peer{"eager", eager_s}, {}});
-  bench.add({"gpt", "eager_calls", static_cast<double>(report.eager_calls), "", {}, 0});
-  bench.add({"gpt", "programs", static_cast<double>(report.programs.size()), "", {}, {}});
+  bench.add({name, "total_s", compiled_s, "s", Peer{"eager", eager_s}, limit * eager_s});
+  bench.add({name, "eager_calls", static_cast<double>(report.eager_calls), "", {}, 0});
+  bench.add({name, "programs", static_cast<double>(report.programs.size()), "", {}, {}});
 
-  auto arguments = peer_arguments(config, kMostRows);
-  for (const auto& [rows, length] : sizes) arguments.push_back(fmt::format("{}x{}", rows, length));
   for (const char* backend : {"aot_eager", "inductor"}) {
-    note(fmt::format("torch.compile, {}, dynamic: minutes", backend));
-    auto with_backend = arguments;
-    with_backend.insert(with_backend.begin(), backend);
-    const auto theirs = run_peer("shapes.py", with_backend);
+    note(fmt::format("{}: torch.compile, {}, dynamic: minutes", name, backend));
+    std::vector<std::string> arguments = {backend, name, std::to_string(at::get_num_threads())};
+    for (const auto& [first, second] : sizes) {
+      arguments.push_back(fmt::format("{}x{}", first, second));
+    }
+    const auto theirs = run_peer("shapes.py", arguments);
     if (!theirs) continue;
     // Both processes run eager too, so that what is compared is relative to it.
     const auto ratio = theirs->at("total_s").get<double>() / theirs->at("eager_s").get<double>();
-    bench.add({"gpt",
+    bench.add({name,
                fmt::format("total_to_eager_and_{}", backend),
                compiled_s / eager_s,
                "",
@@ -138,10 +139,36 @@ void measure_steps(Bench& bench) {
   }
 }
 
+void measure_gpt(Bench& bench, int steps) {
+  const GptConfig config{.vocabulary = 1000, .layers = 4, .width = 256, .heads = 4, .context = 256};
+  torch::manual_seed(0);
+  measure_steps(
+      bench, "gpt", examples::Gpt(config), random_sizes({8, config.context}, steps), 1.15,
+      [](examples::Gpt model, const Batch& batch) { return model->loss(batch[0], batch[1]); },
+      [&](int64_t rows, int64_t length) {
+        const auto tokens = tokens_of(config, {rows, length});
+        return Batch{tokens.inputs, tokens.targets};
+      });
+}
+
+template <class Model>
+void measure_varied(Bench& bench, const char* name, const std::vector<Sizes>& sizes, double limit) {
+  torch::manual_seed(0);
+  Model model;
+  measure_steps(
+      bench, name, model, sizes, limit,
+      [](Model model, const Batch& batch) { return model->loss(batch); },
+      [&](int64_t first, int64_t second) { return model->batch(first, second); });
+}
+
 void run(Bench& bench) {
   measure_new_sizes(bench);
   measure_find(bench);
-  measure_steps(bench);
+  const auto steps = bench.rounds(200);
+  measure_gpt(bench, steps);
+  measure_varied<Classifier>(bench, "classifier", random_sizes({8, 256}, steps), 1.15);
+  measure_varied<Boxes>(bench, "boxes", std::vector<Sizes>(steps, {4, 96}), 1.5);
+  measure_varied<Gnn>(bench, "gnn", random_sizes({500, 2000}, steps), 1.5);
 }
 
 }  // namespace

@@ -25,15 +25,15 @@ class Block(nn.Module):
         self.mlp_in = nn.Linear(width, 4 * width)
         self.mlp_out = nn.Linear(4 * width, width)
 
-    def attention(self, x):
+    def attention(self, x, mask):
         batch, time, width = x.shape
         split = lambda t: t.view(batch, time, self.heads, width // self.heads).transpose(1, 2)
         q, k, v = self.qkv(x).chunk(3, -1)
-        mixed = F.scaled_dot_product_attention(split(q), split(k), split(v), is_causal=self.causal)
+        mixed = F.scaled_dot_product_attention(split(q), split(k), split(v), mask, is_causal=self.causal)
         return self.attention_out(mixed.transpose(1, 2).reshape(batch, time, width))
 
-    def forward(self, x):
-        h = x + self.attention(self.attention_norm(x))
+    def forward(self, x, mask=None):
+        h = x + self.attention(self.attention_norm(x), mask)
         return h + self.mlp_out(F.gelu(self.mlp_in(self.mlp_norm(h)), approximate="tanh"))
 
 

@@ -3,6 +3,7 @@
 #include <antegrad/error.h>
 #include <torch/nn/functional/activation.h>
 
+#include <optional>
 #include <string>
 
 namespace antegrad::examples {
@@ -27,20 +28,21 @@ TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockConfig& config)
   drop_ = register_module("drop", nn::Dropout(config.dropout));
 }
 
-at::Tensor TransformerBlockImpl::attention(const at::Tensor& x) {
+at::Tensor TransformerBlockImpl::attention(const at::Tensor& x, const at::Tensor& mask) {
   const auto batch = x.size(0), time = x.size(1), width = x.size(2);
   const auto split = [&](const at::Tensor& t) {
     return t.view({batch, time, config_.heads, width / config_.heads}).transpose(1, 2);
   };
   const auto qkv = qkv_->forward(x).chunk(3, /*dim=*/-1);
-  const auto mixed = at::scaled_dot_product_attention(
-      split(qkv[0]), split(qkv[1]), split(qkv[2]),
-      /*attn_mask=*/{}, is_training() ? config_.dropout : 0.0, config_.causal);
+  const auto mixed =
+      at::scaled_dot_product_attention(split(qkv[0]), split(qkv[1]), split(qkv[2]),
+                                       mask.defined() ? std::optional(mask) : std::nullopt,
+                                       is_training() ? config_.dropout : 0.0, config_.causal);
   return attention_out_->forward(mixed.transpose(1, 2).reshape({batch, time, width}));
 }
 
-at::Tensor TransformerBlockImpl::forward(const at::Tensor& x) {
-  const auto h = x + drop_->forward(attention(attention_norm_->forward(x)));
+at::Tensor TransformerBlockImpl::forward(const at::Tensor& x, const at::Tensor& mask) {
+  const auto h = x + drop_->forward(attention(attention_norm_->forward(x), mask));
   const auto inner =
       F::gelu(mlp_in_->forward(mlp_norm_->forward(h)), F::GELUFuncOptions().approximate("tanh"));
   return h + drop_->forward(mlp_out_->forward(inner));

@@ -25,10 +25,12 @@ struct TransformerBlockConfig {
 class TransformerBlockImpl : public torch::nn::Module {
  public:
   explicit TransformerBlockImpl(const TransformerBlockConfig& config);
-  at::Tensor forward(const at::Tensor& x);
+  /// `mask`, if defined, broadcasts to [batch, heads, time, time]: true where a position attends to
+  /// another.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& mask = {});
 
  private:
-  at::Tensor attention(const at::Tensor& x);
+  at::Tensor attention(const at::Tensor& x, const at::Tensor& mask);
 
   TransformerBlockConfig config_;
   torch::nn::LayerNorm attention_norm_ = nullptr, mlp_norm_ = nullptr;
