@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "leaks.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr int64_t kMostElements = 200;
 constexpr double kLargest = 1000;
+constexpr int kSizedCalls = 5;
+constexpr int64_t kMostElementsOfSized = 5000;
 
 // The frequency of each family of statements.
 constexpr std::pair<Family, double> kWeights[] = {
@@ -38,7 +41,7 @@ bool tame(const at::Tensor& t) {
 
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : random_(seed) { program_.seed = seed; }
+  Generator(uint64_t seed, bool sized) : random_(seed), sized_(sized) { program_.seed = seed; }
 
   Program make() {
     make_inputs();
@@ -50,7 +53,11 @@ class Generator {
       if (!add_statement()) break;
     }
     choose_results();
-    choose_calls();
+    if (sized_) {
+      choose_sized_calls();
+    } else {
+      choose_calls();
+    }
     return std::move(program_);
   }
 
@@ -169,6 +176,10 @@ class Generator {
   }
 
   const Operation& choose_operation() {
+    if (sized_ && chance(0.15)) {
+      const auto all = size_operations();
+      return all[integer(0, static_cast<int64_t>(all.size()) - 1)];
+    }
     double total = 0;
     for (const auto& [_, weight] : kWeights) total += weight;
     auto at = std::uniform_real_distribution<double>(0, total)(random_);
@@ -262,20 +273,71 @@ class Generator {
       if (host && i == 2) {
         for (auto& flag : call.flags) flag = integer(0, 2);
       }
-      call.grad_enabled = !chance(0.04);
-      if (chance(0.35)) call.roots = static_cast<uint32_t>(integer(1, 15));
-      if (chance(0.25)) call.leaves = static_cast<uint32_t>(integer(1, 31));
-      call.backward =
-          std::array{CallPlan::Backward::grad,        CallPlan::Backward::grad,
-                     CallPlan::Backward::accumulate,  CallPlan::Backward::twice,
-                     CallPlan::Backward::twice_freed, CallPlan::Backward::none}[integer(0, 5)];
-      call.odd_tangents = chance(0.2);
-      call.poke = chance(0.6);
+      choose_backward(call);
       program_.calls.push_back(call);
+    }
+  }
+  void choose_backward(CallPlan& call) {
+    call.grad_enabled = !chance(0.04);
+    if (chance(0.35)) call.roots = static_cast<uint32_t>(integer(1, 15));
+    if (chance(0.25)) call.leaves = static_cast<uint32_t>(integer(1, 31));
+    call.backward =
+        std::array{CallPlan::Backward::grad,        CallPlan::Backward::grad,
+                   CallPlan::Backward::accumulate,  CallPlan::Backward::twice,
+                   CallPlan::Backward::twice_freed, CallPlan::Backward::none}[integer(0, 5)];
+    call.odd_tangents = chance(0.2);
+    call.poke = chance(0.6);
+  }
+
+  // Each call has sizes with which the program runs; some have the declared ones, and the last one
+  // may fail in eager.
+  void choose_sized_calls() {
+    std::set<int64_t> declared;
+    for (const auto& input : program_.arguments) {
+      if (input.relation == Input::Relation::fresh) {
+        declared.insert(input.sizes.begin(), input.sizes.end());
+      }
+    }
+    for (int i = 0; i < kSizedCalls; ++i) {
+      CallPlan call;
+      call.flags = flags_;
+      choose_backward(call);
+      program_.calls.push_back(call);
+      constexpr int kTries = 12;
+      for (int tries = 0; tries < kTries; ++tries) {
+        program_.calls.back().sizes = some_sizes(declared, 1 - tries / (2.0 * kTries));
+        if (last_call_runs()) break;
+        if (i + 1 == kSizedCalls && chance(0.01)) break;
+        program_.calls.back().sizes.clear();
+      }
+    }
+  }
+  std::map<int64_t, int64_t> some_sizes(const std::set<int64_t>& declared, double share) {
+    std::map<int64_t, int64_t> sizes;
+    for (const auto size : declared) {
+      if (!chance(size == 1 ? share / 8 : share)) continue;
+      sizes[size] = chance(0.05) ? 0 : chance(0.15) ? 1 : integer(2, 9);
+    }
+    return sizes;
+  }
+  bool last_call_runs() {
+    try {
+      torch::manual_seed(program_.seed);
+      World world(program_);
+      world.begin_call(program_.calls.size() - 1);
+      Interpreter interpreter(world.arguments(), world.closures(), flags_);
+      return std::ranges::all_of(program_.body, [&](const Statement& statement) {
+        return std::ranges::all_of(interpreter.run(statement), [](const at::Tensor& made) {
+          return made.numel() <= kMostElementsOfSized;
+        });
+      });
+    } catch (const c10::Error&) {
+      return false;
     }
   }
 
   std::mt19937_64 random_;
+  bool sized_;
   Program program_;
   std::vector<int64_t> shape_, flags_;
   std::unique_ptr<World> world_;
@@ -321,7 +383,12 @@ Family family_of_write(const Statement& s, const Origins& origins) {
 
 Program generate(uint64_t seed) {
   [[maybe_unused]] const NotOurLeaks in_eager;
-  return Generator(seed).make();
+  return Generator(seed, /*sized=*/false).make();
+}
+
+Program generate_sized(uint64_t seed) {
+  [[maybe_unused]] const NotOurLeaks in_eager;
+  return Generator(seed, /*sized=*/true).make();
 }
 
 std::set<Family> families_of(const Program& program) {

@@ -101,6 +101,8 @@ std::span<const Operation> view_operations();
 std::span<const Operation> indexing_operations();
 std::span<const Operation> writing_operations();
 std::span<const Operation> other_operations();
+/// Operations whose integers are sizes. Not among operations(): generate_sized() adds them.
+std::span<const Operation> size_operations();
 
 /// Chooses arguments among the tensors of a program so far. These are real tensors, so an operation
 /// can inspect their shapes.

@@ -94,6 +94,9 @@ std::string to_text(const CallPlan& call) {
     out << std::hex << ", roots 0x" << call.roots << ", leaves 0x" << call.leaves << std::dec
         << (call.odd_tangents ? ", odd tangents" : "");
   }
+  for (const auto& [declared, size] : call.sizes) {
+    out << ", size " << declared << " is " << size;
+  }
   if (call.poke) out << ", then each result is written to";
   return out.str();
 }

@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ struct CallPlan {
     twice,
     twice_freed
   } backward = Backward::grad;
+  /// Other sizes of the arguments: by size as declared, the one in this call.
+  std::map<int64_t, int64_t> sizes = {};
   bool odd_tangents = false;  ///< tangents that are not contiguous
   bool poke = true;           ///< then writes to each result, to see which tensors share its memory
 };

@@ -1,7 +1,8 @@
 // Random programs, compiled against eager.
 //
 //   ANTEGRAD_FUZZ_SEED=n     the first seed (each program has the next one)
-//   ANTEGRAD_FUZZ_COUNT=n    how many programs; without it 300, with ANTEGRAD_TEST_LONG=1 10,000
+//   ANTEGRAD_FUZZ_COUNT=n    how many programs; without it 300 (40 with many sizes), with
+//                            ANTEGRAD_TEST_LONG=1 10,000
 //   ANTEGRAD_FUZZ_VERBOSE=1  prints each seed and program before it runs; shrinks refusals too
 //
 // One program again: ANTEGRAD_FUZZ_SEED=<its seed> ANTEGRAD_FUZZ_COUNT=1. A crash prints the seed.
@@ -31,6 +32,7 @@ namespace programs_fuzz_test {
 constexpr uint64_t kFirstSeed = 20260701;
 constexpr uint64_t kPrograms = 300;
 constexpr uint64_t kLongPrograms = 10'000;
+constexpr uint64_t kSizedPrograms = 40;
 constexpr uint64_t kProgress = 500;
 /// The largest share of programs that may be refused. Refused programs are not compared, so they
 /// count for no family either.
@@ -112,7 +114,8 @@ class CrashNote {
 // The results of a run over many programs.
 struct Tally {
   uint64_t same = 0, refused = 0, approximate = 0, lenient = 0, coarse = 0;
-  std::map<Family, uint64_t> families;                    // families of the compared programs
+  uint64_t sizes = 0;                   // different ones of the arguments, of compared programs
+  std::map<Family, uint64_t> families;  // families of the compared programs
   std::map<std::string, std::vector<uint64_t>> reasons;   // of refusals, with seeds
   std::map<std::string, std::vector<uint64_t>> failures;  // by kind
 
@@ -152,7 +155,11 @@ class NoWarnings : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-Tally run_programs(uint64_t first, uint64_t count, bool verbose, at::Device device) {
+using Generate = Program (*)(uint64_t seed);
+
+Tally run_programs(Generate make, uint64_t count, at::Device device) {
+  const auto first = number_from("ANTEGRAD_FUZZ_SEED", kFirstSeed);
+  const bool verbose = number_from("ANTEGRAD_FUZZ_VERBOSE", 0) != 0;
   Tally tally;
   CrashNote note;
   NoWarnings no_warnings;
@@ -160,7 +167,7 @@ Tally run_programs(uint64_t first, uint64_t count, bool verbose, at::Device devi
   const auto start = std::chrono::steady_clock::now();
   for (uint64_t seed = first; seed < first + count; ++seed) {
     note.at(seed);
-    auto program = generate(seed);
+    auto program = make(seed);
     program.device = device;
     if (verbose) std::cerr << "seed " << seed << "\n" << to_text(program) << std::flush;
     const auto verdict = check(program, compiled);
@@ -172,6 +179,9 @@ Tally run_programs(uint64_t first, uint64_t count, bool verbose, at::Device devi
       tally.lenient += verdict.lenient;
       tally.coarse += verdict.coarse;
       for (const auto family : families_of(program)) ++tally.families[family];
+      std::set<std::map<int64_t, int64_t>> sizes;
+      for (const auto& call : program.calls) sizes.insert(call.sizes);
+      tally.sizes += sizes.size();
     } else if (verdict.kind == Verdict::Kind::refused) {
       ++tally.refused;
       auto& seeds = tally.reasons[verdict.detail];
@@ -204,11 +214,11 @@ std::string list_of(const std::vector<uint64_t>& seeds) {
   return seeds.size() > 10 ? text + " ..." : text;
 }
 
-void expect_as_in_eager(at::Device device) {
-  const auto count =
-      number_from("ANTEGRAD_FUZZ_COUNT", testing::long_tests() ? kLongPrograms : kPrograms);
-  const auto tally = run_programs(number_from("ANTEGRAD_FUZZ_SEED", kFirstSeed), count,
-                                  number_from("ANTEGRAD_FUZZ_VERBOSE", 0) != 0, device);
+uint64_t count_of(uint64_t otherwise) {
+  return number_from("ANTEGRAD_FUZZ_COUNT", testing::long_tests() ? kLongPrograms : otherwise);
+}
+
+void expect_no_failure(const Tally& tally) {
   for (const auto& [sort, seeds] : tally.failures) {
     ADD_FAILURE() << seeds.size() << " programs differ in " << sort << ", seeds" << list_of(seeds);
   }
@@ -219,6 +229,12 @@ void expect_as_in_eager(at::Device device) {
   std::cerr << tally.approximate << " with gradients that are the same only within a tolerance, "
             << tally.lenient << " with a second backward that eager refuses, " << tally.coarse
             << " with one that is refused and ran in eager, through less\n";
+}
+
+void expect_as_in_eager(at::Device device) {
+  const auto count = count_of(kPrograms);
+  const auto tally = run_programs(generate, count, device);
+  expect_no_failure(tally);
   if (count < kPrograms) return;
   EXPECT_LE(tally.refused, kMostRefused * static_cast<double>(count));
   EXPECT_LE(tally.approximate, kMostApproximate * static_cast<double>(count));
@@ -235,6 +251,16 @@ void expect_as_in_eager(at::Device device) {
 }
 
 TEST(ProgramsFuzz, BehaveAsInEager) { expect_as_in_eager(at::kCPU); }
+
+TEST(ProgramsFuzz, BehaveAsInEagerWithManySizes) {
+  const auto count = count_of(kSizedPrograms);
+  const auto tally = run_programs(generate_sized, count, at::kCPU);
+  expect_no_failure(tally);
+  std::cerr << tally.sizes << " sizes of " << tally.same << " programs\n";
+  if (count < kSizedPrograms) return;
+  EXPECT_LE(tally.refused, kMostRefused * static_cast<double>(count));
+  EXPECT_GE(tally.sizes, 3 * tally.same);
+}
 
 TEST(ProgramsFuzz, BehaveAsInEagerOnCuda) {
   const auto devices = testing::devices();

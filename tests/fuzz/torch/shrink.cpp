@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "check.h"
 
@@ -124,6 +125,9 @@ class Shrinker {
                              return true;
                            });
       if (dropped) continue;
+      for (const auto& [declared, size] : std::map(program_.calls[i].sizes)) {
+        attempt([&](Program& p) { return p.calls[i].sizes.erase(declared) > 0; });
+      }
       simplify(
           [&](Program & p) -> auto& { return p.calls[i].poke; }, false);
       simplify(

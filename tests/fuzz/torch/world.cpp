@@ -79,7 +79,13 @@ const at::Tensor& World::add_closure() {
 void World::begin_call(size_t call) {
   arguments_.clear();
   argument_leaves_.clear();
-  for (const auto& input : program_.arguments) {
+  for (auto input : program_.arguments) {
+    if (call < program_.calls.size()) {
+      const auto& others = program_.calls[call].sizes;
+      for (auto& size : input.sizes) {
+        if (const auto it = others.find(size); it != others.end()) size = it->second;
+      }
+    }
     arguments_.push_back(make(input, call, argument_leaves_));
   }
 }
