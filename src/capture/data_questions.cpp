@@ -34,12 +34,13 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
   library.impl("equal", c10::DispatchKey::Meta, equal_on_meta);
 }
 
-// The graph of all nodes on which `wanted` depends, and its inputs. Contains less than passes/dce
-// would keep: nodes with effects on which `wanted` does not depend (collectives, writes) must not
-// run here.
+// The graph of all nodes on which `wanted` depends, from values that are known, and its inputs.
+// Contains less than passes/dce would keep: nodes with effects on which `wanted` does not depend
+// (collectives, writes) must not run here.
 struct Part {
   Part(const Tracer& tracer, const std::vector<ValueId>& wanted, const std::string& op) {
     const auto& whole = tracer.graph;
+    const auto& known = tracer.data_questions.known;
     IdMap<ValueId, bool> needed(whole.values.size(), false);
     graph.name = whole.name;
     graph.generators = whole.generators;
@@ -51,7 +52,9 @@ struct Part {
     }
     const auto leading = needed_nodes(whole, needed, [&](int32_t i) {
       const auto& node = whole.nodes[i];
-      const bool leads = any_marked(node.outputs, needed);
+      const bool leads = std::ranges::any_of(node.outputs, [&](ValueId id) {
+        return id != kNoValue && needed[id] && !known.contains(id);
+      });
       if (leads && node.op.traits().effect) {
         refuse_question(op, "about what " + node.op.name() + " gives, which has effects");
       }
@@ -64,11 +67,15 @@ struct Part {
         if (output != kNoValue) needed[output] = false;
       }
     }
+    const auto take = [&](ValueId value, const at::Tensor& data) {
+      if (!needed[value]) return;
+      graph.inputs.emplace_back().value = value;
+      inputs.push_back(data);
+      needed[value] = false;
+    };
+    for (const auto& [value, data] : known) take(value, data);
     for (const auto& root : tracer.roots()) {
-      if (root.base >= 0 || !needed[root.value]) continue;
-      graph.inputs.emplace_back().value = root.value;
-      inputs.push_back(root.real);
-      needed[root.value] = false;
+      if (root.base < 0) take(root.value, root.real);
     }
     for (size_t g = 0; g < tracer.generator_tokens.size(); ++g) {
       const auto token = tracer.generator_tokens[g].first;
@@ -92,7 +99,9 @@ std::vector<at::Tensor> data_of(Tracer& tracer, const std::vector<ValueId>& valu
                                 const std::string& op) {
   const Part part(tracer, values, op);
   const OutsideCapture outside;
-  return tracer.data_questions.evaluate(part.graph, tracer.tables, part.inputs);
+  auto data = tracer.data_questions.evaluate(part.graph, tracer.tables, part.inputs);
+  for (size_t i = 0; i < values.size(); ++i) tracer.data_questions.known[values[i]] = data[i];
+  return data;
 }
 
 // The answer to the next question: a given one, or the result of `look` on the data.
@@ -117,7 +126,7 @@ int64_t ask(Tracer& tracer, const at::Tensor& question, const std::string& op) {
   const auto answer = next_answer(tracer, op, [&] {
     const auto data = data_of(tracer, {value}, op);
     const OutsideCapture outside;
-    return ops::Answer{ops::number_in(data.front()), {}};
+    return ops::answer_in(data.front());
   });
   assume.call(question, answer.number);
   tracer.data_questions.asked.push_back({tracer.graph.nodes.back().id, answer});
@@ -175,7 +184,7 @@ std::vector<shapes::Spec> assume_outputs(Tracer& tracer, const ops::OpEntry& ent
     const OutsideCapture outside;
     std::unordered_map<ValueId, at::Tensor> by_value;
     for (size_t i = 0; i < inputs.size(); ++i) by_value.emplace(inputs[i], data[i]);
-    return ops::Answer{0, run_on_data(entry, args, by_value)};
+    return ops::Answer{.outputs = run_on_data(entry, args, by_value)};
   });
   tracer.data_questions.asked.push_back({static_cast<int32_t>(tracer.graph.nodes.size()), answer});
   return answer.outputs;

@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -34,6 +35,8 @@ struct DataQuestions {
   std::vector<ops::Answer> given;  ///< answers to the first questions
   Evaluate evaluate;               ///< answers further ones; null if the call's data are gone
   std::vector<ops::Question> asked;
+  /// The values that these were about, which further ones need not compute again.
+  std::unordered_map<ValueId, at::Tensor> known = {};
   bool acted = false;  ///< an operator with effects was recorded
 };
 

@@ -35,8 +35,10 @@ using compiler::Entry;
 namespace {
 
 Leaves run_program(const Entry& entry, const Leaves& arguments,
-                   const std::shared_ptr<const HookPair>& eager_hooks) {
-  return {entry.executable->call(entry.guards.primals(arguments), eager_hooks), entry.result_host};
+                   const std::shared_ptr<const HookPair>& eager_hooks,
+                   std::shared_ptr<runtime::StoppedCall> stopped = nullptr) {
+  return {entry.executable->call(entry.guards.primals(arguments), eager_hooks, std::move(stopped)),
+          entry.result_host};
 }
 
 std::vector<guards::DeclaredValues> evaluate(const std::vector<HostGuard>& guards) {
@@ -164,7 +166,8 @@ std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const 
                                           std::move(compiled.record)});
 }
 
-// New sizes always get a program. Other calls get one only if such programs are used again.
+// New sizes always get a program, also sizes that data answer. Other calls get one only if such
+// programs are used again.
 std::shared_ptr<Entry> CompiledFunction::State::compile_if_worth_it(const Call& call,
                                                                     const std::string& why) {
   const auto known = programs.entries();
@@ -185,7 +188,7 @@ std::shared_ptr<Entry> CompiledFunction::State::compile_if_worth_it(const Call& 
   }
   if (!why.empty()) log(Artifact::recompile, [&] { return options.name + ": " + why; });
   auto entry = compile(call, new_sizes ? like->get() : nullptr);
-  if (!new_sizes) one_offs.made(entry->calls);
+  if (!new_sizes) one_offs.made(entry->runs);
   return entry;
 }
 
@@ -284,14 +287,18 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
              "compile the outer one only"});
   }
   Call call(arguments, body, state.guards);
+  std::shared_ptr<runtime::StoppedCall> stopped;
   while (true) {
     bool captured_now = false;
     auto entry = state.programs.find(call);
     if (!entry) entry = state.make_program(call, captured_now);
     if (!entry) return std::nullopt;
-    if (!run) return Leaves{};
+    if (!run) {
+      state.programs.note_use(*entry);
+      return Leaves{};
+    }
 
-    const auto number = entry->calls->fetch_add(1, std::memory_order_relaxed) + 1;
+    const auto number = entry->runs->started.fetch_add(1, std::memory_order_relaxed) + 1;
     if (check::audit_due(state.options.audit, number, captured_now)) {
       state.audit(*entry, number, call);
     }
@@ -299,11 +306,14 @@ std::optional<Leaves> CompiledFunction::call(const Leaves& arguments, const Body
       if (state.checks_left.load(std::memory_order_relaxed) > 0 && state.checks_left-- > 0) {
         state.check(*entry, call);
       }
-      auto leaves = run_program(*entry, arguments, call.eager_hooks);
+      auto leaves = run_program(*entry, arguments, call.eager_hooks, std::move(stopped));
       state.compiled_calls.fetch_add(1, std::memory_order_relaxed);
+      state.programs.note_use(*entry);
       return leaves;
     } catch (runtime::OtherAnswer& other) {
+      entry->runs->stopped.fetch_add(1, std::memory_order_relaxed);
       call.answers = std::move(other.answers);  // more are known each time
+      stopped = std::move(other.stopped);
     }
   }
 }

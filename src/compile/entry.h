@@ -3,7 +3,6 @@
 /// \file
 /// One program of a compiled callable, with everything that calls, audits and checks need.
 
-#include <atomic>
 #include <memory>
 
 #include "antegrad/report.h"
@@ -19,8 +18,7 @@ struct Entry : guards::Origin, guards::Cached {
   std::shared_ptr<const runtime::Executable> executable;
   ProgramReport report;
   PartitionRecord record;  ///< how `raw` was partitioned
-  /// The number of calls that ran this program.
-  guards::CallCount calls = std::make_shared<std::atomic<int64_t>>(0);
+  std::shared_ptr<guards::RunCount> runs = std::make_shared<guards::RunCount>();
 
   /// The memory that it keeps; an estimate.
   int64_t bytes() const {

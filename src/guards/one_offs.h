@@ -3,15 +3,23 @@
 /// \file
 /// Notices when programs are made for nothing: each call needs another one.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 
 namespace antegrad::guards {
 
-/// The number of calls that ran a program.
-using CallCount = std::shared_ptr<std::atomic<int64_t>>;
+/// How often a program ran.
+struct RunCount {
+  std::atomic<int64_t> started{0};
+  std::atomic<int64_t> stopped{0};  ///< of these, because data gave another answer
+  int64_t completed() const {
+    return started.load(std::memory_order_relaxed) - stopped.load(std::memory_order_relaxed);
+  }
+};
 
 /// Watches the programs that were made for another reason than sizes: a value that decides a
 /// branch, a string, another tensor in a closure. If the last kWatched of them ran at most once
@@ -29,8 +37,8 @@ class OneOffs {
     }
     return ++refused_ % kRetry == 0;
   }
-  void made(CallCount calls) {
-    watched_.push_back(std::move(calls));
+  void made(std::shared_ptr<const RunCount> runs) {
+    watched_.push_back(std::move(runs));
     if (watched_.size() > kWatched) watched_.pop_front();
   }
   void clear() { *this = OneOffs(); }
@@ -38,13 +46,10 @@ class OneOffs {
  private:
   bool all_ran_once() const {
     if (watched_.size() < kWatched) return false;
-    for (const auto& calls : watched_) {
-      if (calls->load(std::memory_order_relaxed) > 1) return false;
-    }
-    return true;
+    return std::ranges::all_of(watched_, [](const auto& runs) { return runs->completed() <= 1; });
   }
 
-  std::deque<CallCount> watched_;
+  std::deque<std::shared_ptr<const RunCount>> watched_;
   int64_t refused_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "guards/origin.h"
 
+#include <algorithm>
+
 #include "graph/hash_bits.h"
 #include "graph/text.h"
 #include "guards/changed.h"
@@ -42,7 +44,7 @@ uint64_t Call::hash() const {
   return state;
 }
 
-bool Origin::fits_beside_guards(const Call& call, std::string* why) const {
+bool Origin::fits_beside_data(const Call& call, std::string* why) const {
   if (!same_hooks(call.hooks.get(), hooks.get())) {
     return misfit(why, [&] { return "hooks on saved tensors are others"; });
   }
@@ -53,19 +55,24 @@ bool Origin::fits_beside_guards(const Call& call, std::string* why) const {
              host_text(call.declared[i]);
     });
   }
-  for (size_t i = 0; i < call.answers.size(); ++i) {
-    if (i < questions.size() && questions[i].assumed == call.answers[i]) continue;
-    return misfit(why, [&] { return other_answer(*this, i, call.answers[i]); });
-  }
   return true;
 }
 
 bool Origin::fits(const Call& call, std::string* why) const {
-  return fits_beside_guards(call, why) && guards.holds(call.arguments, call.types, why);
+  if (!fits_beside_data(call, why)) return false;
+  for (size_t i = 0; i < call.answers.size(); ++i) {
+    if (i < questions.size() && questions[i].assumed == call.answers[i]) continue;
+    return misfit(why, [&] { return other_answer(*this, i, call.answers[i]); });
+  }
+  return guards.holds(call.arguments, call.types, why);
 }
 
 bool Origin::fits_but_for_sizes(const Call& call) const {
-  return fits_beside_guards(call, nullptr) &&
+  return fits_beside_data(call, nullptr) && call.answers.size() <= questions.size() &&
+         std::equal(call.answers.begin(), call.answers.end(), questions.begin(),
+                    [](const auto& answer, const auto& question) {
+                      return ops::equal_but_for_sizes(question.assumed, answer);
+                    }) &&
          guards.holds_but_for_sizes(call.arguments, call.types);
 }
 

@@ -50,11 +50,12 @@ struct Origin {
   /// Whether the call may use the program. If not, and `why` is given, names the guard and both
   /// values.
   bool fits(const Call& call, std::string* why = nullptr) const;
-  /// Whether the call differs in nothing but the sizes, strides and offsets of argument tensors.
+  /// Whether the call differs in nothing but the sizes, strides and offsets of argument tensors and
+  /// the sizes that data answer.
   bool fits_but_for_sizes(const Call& call) const;
 
  private:
-  bool fits_beside_guards(const Call& call, std::string* why) const;
+  bool fits_beside_data(const Call& call, std::string* why) const;
 };
 
 }  // namespace antegrad::guards

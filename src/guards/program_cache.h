@@ -55,12 +55,13 @@ class ProgramCache {
     for (auto at = std::lower_bound(table->places.begin(), table->places.end(), Place{hash, 0});
          at != table->places.end() && at->first == hash; ++at) {
       const auto& entry = table->entries[at->second];
-      if (!entry->fits(key, nullptr)) continue;
-      entry->last_use.store(clock_.fetch_add(1, std::memory_order_relaxed),
-                            std::memory_order_relaxed);
-      return entry;
+      if (entry->fits(key, nullptr)) return entry;
     }
     return nullptr;
+  }
+
+  void note_use(const Entry& entry) const {
+    entry.last_use.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   }
 
   /// The same. If none fits, adds and returns the result of `make(why)`, unless that is null. `why`
@@ -77,7 +78,7 @@ class ProgramCache {
     std::shared_ptr<Entry> made = make(why);
     if (!made) return nullptr;
     made->hash = key.hash();
-    made->last_use = clock_.fetch_add(1, std::memory_order_relaxed);
+    note_use(*made);
     if (!changed.empty()) note_miss(std::move(why));
     changed.push_back(made);
     evict(changed, bounds);

@@ -3,11 +3,16 @@
 #include <fmt/ranges.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace antegrad::ops {
 namespace {
 
 void assume(const at::Tensor& question, int64_t answer) {
-  if (const auto found = number_in(question); found != answer) throw UnexpectedAnswer{{found, {}}};
+  if (auto found = answer_in(question); found.number != answer) {
+    throw UnexpectedAnswer{std::move(found)};
+  }
 }
 
 TORCH_LIBRARY_FRAGMENT(antegrad, library) {
@@ -33,7 +38,17 @@ std::string to_text(const Answer& answer) {
   return fmt::format("{}", fmt::join(outputs, " "));
 }
 
-int64_t number_in(const at::Tensor& tensor) { return tensor.item().toLong(); }
+Answer answer_in(const at::Tensor& question) {
+  return {.number = question.item().toLong(), .decides = question.scalar_type() == at::kBool};
+}
+
+bool equal_but_for_sizes(const Answer& a, const Answer& b) {
+  if (a.decides || b.decides) return a == b;
+  return std::ranges::equal(a.outputs, b.outputs, [](const auto& x, const auto& y) {
+    return x.defined == y.defined && x.integer.has_value() == y.integer.has_value() &&
+           x.dtype == y.dtype && x.device == y.device && x.sizes.size() == y.sizes.size();
+  });
+}
 
 const c10::OperatorHandle& assume_operator() {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::assume", "");

@@ -19,8 +19,9 @@ namespace antegrad::ops {
 
 /// The answer of data to one question.
 struct Answer {
-  int64_t number = 0;                 ///< for antegrad::assume: a bool as 0 or 1
-  std::vector<shapes::Spec> outputs;  ///< for another operator: the metadata of its results
+  int64_t number = 0;                      ///< for antegrad::assume: a bool as 0 or 1
+  std::vector<shapes::Spec> outputs = {};  ///< for another operator: the metadata of its results
+  bool decides = false;                    ///< `number` is that of a bool, which is no size
   friend bool operator==(const Answer&, const Answer&) = default;
 };
 
@@ -29,6 +30,10 @@ struct Question {
   int32_t node;
   Answer assumed;
 };
+
+/// Whether the answers can differ in nothing but sizes: of an operator's results, or integers,
+/// which usually are counts. Bools choose branches.
+bool equal_but_for_sizes(const Answer& a, const Answer& b);
 
 /// The assumed answers, in order.
 std::vector<Answer> answers_of(const std::vector<Question>& questions);
@@ -42,11 +47,11 @@ struct UnexpectedAnswer {
 /// "1", "[5, 2] [5]" (sizes of outputs).
 std::string to_text(const Answer& answer);
 
-/// The only element of a bool or integer tensor.
-int64_t number_in(const at::Tensor& tensor);
+/// The only element of a bool or integer tensor, as an answer.
+Answer answer_in(const at::Tensor& question);
 
 /// antegrad::assume(Tensor question, int answer) -> (): throws UnexpectedAnswer if
-/// number_in(question) differs.
+/// answer_in(question) differs.
 const c10::OperatorHandle& assume_operator();
 
 }  // namespace antegrad::ops

@@ -29,10 +29,19 @@
 
 namespace antegrad::runtime {
 
+/// A call that data stopped. It has computed what precedes the question.
+struct StoppedCall {
+  std::vector<at::Tensor> primals;
+  std::vector<int32_t> staged;  ///< primals that the run may have replaced by copies
+  Program::StoppedRun run;
+};
+
 /// Thrown by call() before the commit point: the data answer a question differently than capture
 /// assumed.
 struct OtherAnswer {
   std::vector<ops::Answer> answers;  ///< the true answers, up to the first difference
+  /// The call, which the program that assumes them may continue; null if numbers were drawn.
+  std::shared_ptr<StoppedCall> stopped = nullptr;
 };
 
 class Executable;
@@ -60,10 +69,11 @@ class Executable : public std::enable_shared_from_this<Executable> {
 
   /// Takes `primals` in the order of the graph's primal inputs; returns one tensor per result.
   /// `hooks`, if given, run eagerly on saved values. If a kernel or a hook throws, inputs and
-  /// generators are as before. Throws OtherAnswer.
-  std::vector<at::Tensor> call(
-      std::vector<at::Tensor> primals,
-      const std::shared_ptr<const detail::HookPair>& hooks = nullptr) const;
+  /// generators are as before. Throws OtherAnswer. `stopped` is this call as far as another
+  /// executable came, or null: where both do the same, it is continued.
+  std::vector<at::Tensor> call(std::vector<at::Tensor> primals,
+                               const std::shared_ptr<const detail::HookPair>& hooks = nullptr,
+                               std::shared_ptr<StoppedCall> stopped = nullptr) const;
 
   /// The memory that the programs keep, see Program::bytes().
   int64_t bytes() const { return forward_.bytes() + backwards_.bytes(); }
@@ -79,7 +89,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
  private:
   std::vector<at::Tensor> copy_overwritten(const std::vector<at::Tensor>& primals) const;
   void stage(std::vector<at::Tensor>& inputs) const;
-  std::vector<at::Tensor> run_forward(const std::vector<at::Tensor>& primals) const;
+  std::vector<at::Tensor> run_forward(const std::vector<at::Tensor>& primals,
+                                      std::shared_ptr<StoppedCall> stopped) const;
   OtherAnswer other_answer(const ops::UnexpectedAnswer& unexpected) const;
   void write_back(const std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> make_memory(const std::vector<at::Tensor>& outputs,

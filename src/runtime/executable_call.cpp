@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -61,6 +62,8 @@ at::Tensor copy_in_place(const at::Tensor& tensor) {
   return copy;
 }
 
+bool same_tensor(const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); }
+
 // The tensor that an alias refers to.
 const at::Tensor& target_of(const OutputAlias& alias, const std::vector<at::Tensor>& primals,
                             const std::vector<at::Tensor>& handed) {
@@ -91,16 +94,27 @@ void Executable::stage(std::vector<at::Tensor>& inputs) const {
   copy_together(copies, originals);
 }
 
-std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& primals) const {
-  auto inputs = primals;
-  stage(inputs);
-  inputs.resize(forward_.input_count());  // tokens
+std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& primals,
+                                                std::shared_ptr<StoppedCall> stopped) const {
   const GeneratorStates before(generators_);
+  Program::StoppedRun run;
   try {
-    return forward_.run(std::move(inputs), lines_);
+    if (stopped && stopped->staged == staged_ && forward_.can_continue(stopped->run) &&
+        std::ranges::equal(stopped->primals, primals, same_tensor)) {
+      return forward_.continue_run(std::move(std::exchange(stopped, nullptr)->run), lines_, &run);
+    }
+    stopped.reset();
+    auto inputs = primals;
+    stage(inputs);
+    inputs.resize(forward_.input_count());  // tokens
+    return forward_.run(std::move(inputs), lines_, questions_.empty() ? nullptr : &run);
   } catch (const ops::UnexpectedAnswer& unexpected) {
     before.restore();
-    throw other_answer(unexpected);
+    auto other = other_answer(unexpected);
+    if (generators_.empty()) {
+      other.stopped = std::make_shared<StoppedCall>(StoppedCall{primals, staged_, std::move(run)});
+    }
+    throw other;
   } catch (...) {
     before.restore();
     throw;
@@ -223,8 +237,9 @@ std::vector<std::optional<hooks::PackedTensor>> Executable::pack_saved(
   return packed;
 }
 
-std::vector<at::Tensor> Executable::call(
-    std::vector<at::Tensor> primals, const std::shared_ptr<const detail::HookPair>& hooks) const {
+std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals,
+                                         const std::shared_ptr<const detail::HookPair>& hooks,
+                                         std::shared_ptr<StoppedCall> stopped) const {
   const ForwardRange range(name_);
   AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");
   // Grad mode is guarded. Even if it is off, the callable may have enabled it inside.
@@ -233,7 +248,7 @@ std::vector<at::Tensor> Executable::call(
   if (differentiate) copies = copy_overwritten(primals);
   const bool packs = differentiate && hooks != nullptr;
   const GeneratorStates before(packs ? generators_ : std::vector<at::Generator>());
-  const auto outputs = run_forward(primals);
+  const auto outputs = run_forward(primals, std::move(stopped));
   std::vector<std::optional<hooks::PackedTensor>> packed;
   if (packs) {
     try {

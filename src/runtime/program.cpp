@@ -7,6 +7,8 @@
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+#include <bit>
 #include <span>
 #include <utility>
 
@@ -82,6 +84,18 @@ void Program::call_kernel(const Instruction& instruction, const Special* special
   }
 }
 
+namespace {
+
+// Bit for bit; tensors and other objects by identity.
+bool same_constant(const c10::IValue& a, const c10::IValue& b) {
+  if (a.isDouble() && b.isDouble()) {
+    return std::bit_cast<uint64_t>(a.toDouble()) == std::bit_cast<uint64_t>(b.toDouble());
+  }
+  return a.isTensor() || b.isTensor() ? a.is(b) : a == b;
+}
+
+}  // namespace
+
 // A copy in memory of its own size. Some kernels return a view of a large intermediate.
 at::Tensor in_own_memory(at::Tensor tensor) {
   if (!tensor.defined() || tensor.storage().nbytes() <= tensor.nbytes()) return tensor;
@@ -105,6 +119,11 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
     check(*instruction.entry, special->expected, stack);
   }
   if (checks) check_aliases(*instruction.entry, special->aliases, std::move(seen), stack);
+  store_results(instruction, registers, stack);
+}
+
+void Program::store_results(const Instruction& instruction, std::vector<at::Tensor>& registers,
+                            torch::jit::Stack& stack) const {
   const auto results =
       std::span(code_->results).subspan(instruction.first_result, instruction.result_count);
   size_t next = 0;
@@ -126,20 +145,14 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   stack.clear();
 }
 
-// Runs all instructions; `position` is the current one.
-std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Tensor> inputs) const {
+// Runs all instructions from `position`, which is the current one.
+std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Tensor>& registers,
+                                           torch::jit::Stack& stack) const {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  std::vector<at::Tensor> registers(code_->register_count);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto reg = code_->inputs[i];
-    if (reg >= 0) registers[reg] = std::move(inputs[i]);
-  }
-  inputs.clear();
-  torch::jit::Stack stack;
   stack.reserve(16);
   const auto& instructions = code_->instructions;
-  for (position = 0; position < instructions.size(); ++position) {
+  for (; position < instructions.size(); ++position) {
     call(instructions[position], registers, stack);
   }
   std::vector<at::Tensor> outputs;
@@ -155,17 +168,52 @@ std::string Program::place_of(const Instruction& instruction, const LineFinder& 
          (line.empty() ? "" : ", from " + line);
 }
 
-std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs,
-                                     const LineFinder& line_of) const {
+std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs, const LineFinder& line_of,
+                                     StoppedRun* stopped) const {
   AG_CHECK(inputs.size() == code_->inputs.size(), "number of program inputs");
+  std::vector<at::Tensor> registers(code_->register_count);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto reg = code_->inputs[i];
+    if (reg >= 0) registers[reg] = std::move(inputs[i]);
+  }
+  inputs.clear();
+  return run_from(0, std::move(registers), line_of, stopped);
+}
+
+bool Program::can_continue(const StoppedRun& run) const {
+  if (code_ != run.code) return false;
+  const auto& question = code_->instructions[run.position];
+  // The answer itself is an argument of an instruction without results.
+  const auto own = question.result_count == 0 ? 0 : question.entry->args.size();
+  const auto before = std::span(code_->arguments).first(question.first_argument + own);
+  return std::ranges::all_of(before, [&](const Argument& argument) {
+    return argument.origin != Origin::constant ||
+           same_constant(constants_[argument.index], run.constants[argument.index]);
+  });
+}
+
+std::vector<at::Tensor> Program::continue_run(StoppedRun run, const LineFinder& line_of,
+                                              StoppedRun* stopped) const {
+  return run_from(run.position + 1, std::move(run.registers), line_of, stopped);
+}
+
+std::vector<at::Tensor> Program::run_from(size_t position, std::vector<at::Tensor> registers,
+                                          const LineFinder& line_of, StoppedRun* stopped) const {
   const auto& instructions = code_->instructions;
-  size_t position = 0;
+  torch::jit::Stack stack;
   try {
-    return run_up_to(position, std::move(inputs));
+    return run_up_to(position, registers, stack);
   } catch (ops::UnexpectedAnswer& other) {
-    other.node = instructions[position].node_id;
+    const auto& question = instructions[position];
+    other.node = question.node_id;
+    if (stopped != nullptr && !question.oversized) {
+      if (question.result_count > 0) store_results(question, registers, stack);
+      *stopped = {code_, constants_, position, std::move(registers)};
+    }
     throw;
   } catch (...) {
+    registers.clear();
+    stack.clear();
     // Outside of the guards, so that the dispatcher's state is the caller's: a search for the line
     // runs the callable.
     if (position == instructions.size()) throw;

@@ -28,6 +28,8 @@ namespace antegrad::runtime {
 
 class Program {
  public:
+  struct StoppedRun;
+
   /// `tables` hold the objects that the graph's attributes refer to. Programs whose graphs differ
   /// in numbers only share most of their memory: `like` is another one, or null. `own` are
   /// positions of inputs that nobody else sees: a twin may write over one at its last use. Throws
@@ -40,8 +42,17 @@ class Program {
   /// a tensor without other owners dies at its last use. Returns one tensor per graph output:
   /// undefined for absent outputs and tokens, except that a saved token has the state. Exceptions
   /// of kernels are rethrown with operator, node, program and, if `line_of` knows it, source line.
-  /// Throws ops::UnexpectedAnswer if data differ from what the graph assumes.
-  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, const LineFinder& line_of = {}) const;
+  /// Throws ops::UnexpectedAnswer if data differ from what the graph assumes, and then describes
+  /// the run in `stopped`, unless that is null.
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, const LineFinder& line_of = {},
+                              StoppedRun* stopped = nullptr) const;
+
+  /// Whether this program does up to the question what the stopped one did, and assumes the answer
+  /// that was found, as the caller knows.
+  bool can_continue(const StoppedRun& run) const;
+  /// Continues it. Generators must be as they were when the run was stopped.
+  std::vector<at::Tensor> continue_run(StoppedRun run, const LineFinder& line_of = {},
+                                       StoppedRun* stopped = nullptr) const;
 
   /// The memory that it keeps, without constant tensors and objects, and without what it shares
   /// with `like`; an estimate.
@@ -99,10 +110,15 @@ class Program {
     friend bool operator==(const Code&, const Code&) = default;
   };
 
-  std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor> inputs) const;
+  std::vector<at::Tensor> run_from(size_t position, std::vector<at::Tensor> registers,
+                                   const LineFinder& line_of, StoppedRun* stopped) const;
+  std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor>& registers,
+                                    torch::jit::Stack& stack) const;
   std::string place_of(const Instruction& instruction, const LineFinder& line_of) const;
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
             torch::jit::Stack& stack) const;
+  void store_results(const Instruction& instruction, std::vector<at::Tensor>& registers,
+                     torch::jit::Stack& stack) const;
   static void call_kernel(const Instruction& instruction, const Special* special,
                           std::vector<at::Tensor>& registers, torch::jit::Stack& stack);
   static void check(const ops::OpEntry& entry,
@@ -117,6 +133,14 @@ class Program {
   std::vector<c10::IValue> constants_;  // without duplicates
 
   friend class ProgramBuilder;
+};
+
+/// A run that data stopped: they answered a question otherwise than its program assumes.
+struct Program::StoppedRun {
+  std::shared_ptr<const Code> code = nullptr;  ///< null if the run cannot be continued
+  std::vector<c10::IValue> constants = {};
+  size_t position = 0;  ///< of the question, which has run
+  std::vector<at::Tensor> registers = {};
 };
 
 }  // namespace antegrad::runtime

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
+#include <torch/library.h>
+
+#include <atomic>
 
 #include "support/custom_ops.h"
 #include "support/parity.h"
@@ -138,6 +141,102 @@ TEST(Questions, SizesOfWhatAnOperatorReturns) {
   EXPECT_THAT(report.recompiles[0], HasSubstr("was [10], is [4]"));
 }
 
+// Selections of another size in each call count as other sizes: never as programs that ran once.
+TEST(Questions, CountsThatDifferInEachCallAreAlwaysCompiled) {
+  const auto expect_compiled = [](const auto& fn) {
+    constexpr int64_t kCounts = 20;
+    auto step = antegrad::compile(fn);
+    for (int64_t positive = 0; positive < kCounts; ++positive) {
+      const auto data = at::arange(kCounts, at::kFloat) - static_cast<double>(positive) + 0.5;
+      expect_as_eager(step, fn, data.flip(0));
+    }
+    EXPECT_EQ(step.report().eager_calls, 0);
+    EXPECT_EQ(step.report().programs.size(), static_cast<size_t>(kCounts));
+  };
+  expect_compiled([](const at::Tensor& x) { return x.index({x > 0}).exp(); });
+  expect_compiled([](const at::Tensor& x) { return at::nonzero(x > 0) * 2; });
+  expect_compiled([](const at::Tensor& x) {
+    const auto count = x.gt(0).sum().item<int64_t>();
+    return std::get<0>(x.sin().topk(count));
+  });
+  expect_compiled(
+      [](const at::Tensor& x) { return std::get<0>(at::_unique2(x.floor().relu().detach())) * 2; });
+}
+
+TEST(Questions, BranchesThatDifferInEachCallRunEagerlyAfterAWhile) {
+  const auto fn = [](const at::Tensor& x) {
+    auto y = x * 2;
+    for (int64_t i = 0; i < x.size(0); ++i) {
+      if (x[i].gt(0).item<bool>()) y = y + static_cast<double>(i);
+    }
+    return y;
+  };
+  auto step = antegrad::compile(fn);
+  for (int64_t i = 0; i < 20; ++i) {
+    const auto bits = at::tensor({i & 1, i & 2, i & 4, i & 8, i & 16}).to(at::kFloat);
+    EXPECT_TRUE(same_bits(fn(bits), step(bits)));
+  }
+  EXPECT_EQ(step.report().programs.size(), 16U);
+  EXPECT_EQ(step.report().eager_calls, 4);
+}
+
+std::atomic<int> counted_runs = 0;
+
+at::Tensor counted(const at::Tensor& x) {
+  ++counted_runs;
+  return x.clone();
+}
+
+TORCH_LIBRARY_FRAGMENT(agtest, m) {
+  m.def("counted(Tensor x) -> Tensor");
+  m.impl("counted", c10::DispatchKey::CPU, counted);
+  m.impl("counted", c10::DispatchKey::Meta, [](const at::Tensor& x) { return at::empty_like(x); });
+}
+
+TEST(Questions, WhatLedToOneIsNotComputedAgainForTheNext) {
+  auto step = antegrad::compile([](const at::Tensor& x) {
+    const auto y = call_op<at::Tensor(const at::Tensor&)>("counted", x);
+    return y.index({y > 0}) + y.index({y > 1}).sum() + y.index({y > 2}).sum();
+  });
+  counted_runs = 0;
+  step(kAll);
+  EXPECT_EQ(counted_runs, 2);  // for the first question, and by the program
+}
+
+// The program of the count that was found continues the run that the question stopped.
+TEST(Questions, WhatPrecedesAQuestionRunsOnce) {
+  const auto fn = [](const at::Tensor& x) {
+    const auto y = call_op<at::Tensor(const at::Tensor&)>("counted", x.detach());
+    return x.index({y > 0}).exp() * 2;
+  };
+  auto step = antegrad::compile(fn, Options().with_audit(Audit::off));
+  step(leaf_of(kOne));
+  for (int round = 0; round < 2; ++round) {
+    for (const auto& data : {kTwo, kAll, kOne}) {
+      const auto eager = leaf_of(data), compiled = leaf_of(data);
+      const at::Tensor expected = fn(eager);
+      counted_runs = 0;
+      const at::Tensor found = step(compiled);
+      EXPECT_EQ(counted_runs, 1);
+      EXPECT_TRUE(same_bits(expected, found));
+      expected.sum().backward();
+      found.sum().backward();
+      EXPECT_TRUE(same_bits(eager.grad(), compiled.grad()));
+    }
+  }
+  EXPECT_EQ(step.report().programs.size(), 3U);
+}
+
+// Its generator would have to be as it was in the middle of the run.
+TEST(Questions, AfterADrawARunStartsAgain) {
+  expect_programs(
+      [](const at::Tensor& x) {
+        const auto y = at::dropout(x, 0.5, true);
+        return y.index({x > 0}) * at::rand({});
+      },
+      4, {kOne, kTwo, kAll, kNone});
+}
+
 TEST(Questions, SizesOfWhatACustomOperatorReturns) {
   expect_programs(
       [](const at::Tensor& x) {
@@ -240,7 +339,7 @@ TEST(Questions, MoreAnswersThanProgramsReplaceOneAnother) {
   }
   const auto report = step.report();
   EXPECT_EQ(report.programs.size(), 2U);
-  EXPECT_EQ(report.evictions, 1);
+  EXPECT_EQ(report.evictions, 2);
   EXPECT_EQ(report.eager_calls, 0);
 }
 

@@ -127,15 +127,24 @@ void expect_same(const Outcome& eager, const Outcome& compiled) {
 }  // namespace
 
 Report expect_function_parity(const Function& fn, const std::vector<at::Tensor>& inputs) {
+  return expect_parity_of_calls(fn, {inputs}, 1);
+}
+
+Report expect_parity_of_calls(const Function& fn, const std::vector<std::vector<at::Tensor>>& calls,
+                              size_t programs) {
   const TestedHooks hooks;
   auto step = antegrad::compile(fn, tested_options());
-  const auto eager = observe(fn, inputs);
-  for (int i = 0; i < 2; ++i) {
-    expect_same(eager, observe([&](const auto& in) { return step(in); }, inputs));
+  std::vector<Outcome> eager;
+  for (const auto& inputs : calls) eager.push_back(observe(fn, inputs));
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      SCOPED_TRACE("call " + std::to_string(i) + " of round " + std::to_string(round));
+      expect_same(eager[i], observe([&](const auto& in) { return step(in); }, calls[i]));
+    }
   }
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);
-  EXPECT_EQ(report.programs.size(), 1U);
+  EXPECT_EQ(report.programs.size(), programs);
   EXPECT_EQ(capture::live_stand_ins(), 0);
   return report;
 }

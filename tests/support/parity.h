@@ -44,4 +44,8 @@ using Function = std::function<std::vector<at::Tensor>(const std::vector<at::Ten
 /// eager_calls == 0. Returns the report for further checks.
 Report expect_function_parity(const Function& fn, const std::vector<at::Tensor>& inputs);
 
+/// The same for several calls, which need `programs` programs. They run in turn, twice.
+Report expect_parity_of_calls(const Function& fn, const std::vector<std::vector<at::Tensor>>& calls,
+                              size_t programs);
+
 }  // namespace antegrad::testing

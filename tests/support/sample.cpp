@@ -38,6 +38,7 @@ constexpr std::string_view kSuites[] = {
     "Indexing",
     "LibraryKernels",
     "ListWrites",
+    "ManyShapes",
     "Opaque",
     "Training",
     "Writing",

@@ -34,6 +34,22 @@ TEST(Answer, TextIsTheNumberOrTheSizes) {
   EXPECT_EQ(ops::to_text({0, {matrix, row, none}}), "[5, 2] [5] nothing");
 }
 
+TEST(Answer, IntegersAndSizesOfResultsAreSizes) {
+  const auto three = ops::answer_in(at::tensor(3)), four = ops::answer_in(at::tensor(4));
+  const auto yes = ops::answer_in(at::ones({}, at::kBool));
+  const auto no = ops::answer_in(at::zeros({}, at::kBool));
+  EXPECT_TRUE(ops::equal_but_for_sizes(three, four));
+  EXPECT_FALSE(ops::equal_but_for_sizes(yes, no));
+  EXPECT_TRUE(ops::equal_but_for_sizes(yes, yes));
+  shapes::Spec matrix, larger, row;
+  matrix.sizes = {5, 2};
+  larger.sizes = {9, 2};
+  row.sizes = {5};
+  EXPECT_TRUE(ops::equal_but_for_sizes({0, {matrix}}, {0, {larger}}));
+  EXPECT_FALSE(ops::equal_but_for_sizes({0, {matrix}}, {0, {row}}));
+  EXPECT_FALSE(ops::equal_but_for_sizes({0, {matrix}}, {0, {matrix, row}}));
+}
+
 TEST(Answer, AnswersKeepTheOrderOfTheQuestions) {
   const auto answers = ops::answers_of({{3, {1, {}}}, {8, {0, {}}}});
   ASSERT_EQ(answers.size(), 2U);

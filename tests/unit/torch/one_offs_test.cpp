@@ -9,11 +9,15 @@ namespace {
 
 using guards::OneOffs;
 
-guards::CallCount calls(int64_t count) { return std::make_shared<std::atomic<int64_t>>(count); }
+std::shared_ptr<guards::RunCount> runs(int64_t count) {
+  auto runs = std::make_shared<guards::RunCount>();
+  runs->started = count;
+  return runs;
+}
 
 OneOffs after(size_t programs) {
   OneOffs one_offs;
-  for (size_t i = 0; i < programs; ++i) one_offs.made(calls(1));
+  for (size_t i = 0; i < programs; ++i) one_offs.made(runs(1));
   return one_offs;
 }
 
@@ -28,12 +32,15 @@ TEST(OneOffsOfPrograms, AreTriedOnceInAWhile) {
 
 TEST(OneOffsOfPrograms, EndWhenOneIsUsedAgain) {
   auto one_offs = after(OneOffs::kWatched);
-  const auto newest = calls(1);
+  const auto newest = runs(1);
   one_offs.made(newest);
   EXPECT_FALSE(one_offs.worth_making());
-  ++*newest;
+  ++newest->started;
+  ++newest->stopped;  // the run that data stopped does not count
+  EXPECT_FALSE(one_offs.worth_making());
+  ++newest->started;
   EXPECT_TRUE(one_offs.worth_making());
-  for (size_t i = 0; i < OneOffs::kWatched; ++i) one_offs.made(calls(1));
+  for (size_t i = 0; i < OneOffs::kWatched; ++i) one_offs.made(runs(1));
   EXPECT_FALSE(one_offs.worth_making());
 }
 

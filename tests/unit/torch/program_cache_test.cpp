@@ -35,8 +35,10 @@ using Cache = guards::ProgramCache<Toy>;
 constexpr guards::CacheBounds kAmple{8, 1000};
 
 std::shared_ptr<const Toy> ask(Cache& cache, int key, const guards::CacheBounds& bounds = kAmple) {
-  return cache.find_or_make(Number(key), bounds,
-                            [&](const std::string&) { return std::make_shared<Toy>(key); });
+  auto entry = cache.find_or_make(Number(key), bounds,
+                                  [&](const std::string&) { return std::make_shared<Toy>(key); });
+  cache.note_use(*entry);
+  return entry;
 }
 
 std::vector<int> numbers(const Cache& cache) {
@@ -85,6 +87,14 @@ TEST(ProgramCache, GivesUpTheEntryUsedLeastRecently) {
     EXPECT_EQ(numbers(cache), (std::vector<int>{1, 4, 5}));
     EXPECT_EQ(cache.evictions(), 2);
   }
+}
+
+TEST(ProgramCache, FindingAnEntryIsNoUse) {
+  Cache cache;
+  for (const int key : {1, 2, 3}) ask(cache, key, {3, 1000});
+  cache.find(Number(1));
+  ask(cache, 4, {3, 1000});
+  EXPECT_EQ(numbers(cache), (std::vector<int>{2, 3, 4}));
 }
 
 TEST(ProgramCache, KeepsTheNewEntryAndThoseInUse) {
