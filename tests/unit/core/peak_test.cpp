@@ -56,6 +56,20 @@ outputs
   EXPECT_EQ(live_bytes(timeline), (std::vector<int64_t>{64, 64, 64, 128}));
 }
 
+TEST(Peak, TensorsOfMoreThan31Bits) {
+  const Timeline timeline = simulate(default_partition(graph_of(R"(inputs
+  %0: f32[131072, 65536] primal
+nodes
+  %1: f32[131072, 65536] = aten::cos.default(%0)
+  %2: f32[131072, 65536] = aten::neg.default(%1)
+  %3: f32[131072, 65536] = aten::mul.Tensor(%1, %2)
+outputs
+  %3 result
+)")));
+  constexpr int64_t kTensor = int64_t{1} << 35;
+  EXPECT_EQ(live_bytes(timeline), (std::vector<int64_t>{kTensor, 2 * kTensor, 3 * kTensor}));
+}
+
 TEST(Peak, SavedPrimalsAndResultsCostNothing) {
   const Timeline timeline = simulate(default_partition(graph_of(R"(inputs
   %0: f32[16] primal argument 0 grad

@@ -96,6 +96,15 @@ TEST(Unify, FindsTheExpressionsOfOperators) {
   }
 }
 
+TEST(Unify, NumbersOfMoreThan31Bits) {
+  const std::vector<Step> steps = {Step::attention, Step::next_positions, Step::linear};
+  const CallSizes small{2, 16, 5}, other{3, 21, 5}, large{1 << 16, (1 << 16) + 1, 5};
+  for (const auto& samples :
+       std::vector<std::vector<CallSizes>>{{small, other, large}, {large, other, small}}) {
+    expect_serves(family_of(steps, samples), sized_graph(steps, {1 << 17, 1 << 15, 5}));
+  }
+}
+
 TEST(Unify, SizesThatCoincideAreToldApartLater) {
   const std::vector<Step> steps = {Step::attention};
   ShapeFamily family = family_of(steps, {{4, 4, 4}, {8, 8, 8}});
