@@ -331,7 +331,7 @@ class Generator {
           return made.numel() <= kMostElementsOfSized;
         });
       });
-    } catch (const c10::Error&) {
+    } catch (const std::exception&) {
       return false;
     }
   }

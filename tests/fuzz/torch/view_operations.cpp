@@ -91,7 +91,7 @@ std::span<const Operation> view_operations() {
       AG_VALUE(view, unfoldable, c.t[0].unfold(c.i[0], c.i[1], c.i[2])),
       AG_VALUE(view, matrix, c.t[0].diagonal()),
       AG_VALUE(view, any_and_position<1>, c.t[0].unbind(c.i[0]).at(c.i[1])),
-      AG_VALUE(view, even, c.t[0].split(1)[1]),
+      AG_VALUE(view, even, c.t[0].split(1).at(1)),
       AG_VALUE(view, even, c.t[0].chunk(2)[0]),
       AG_VALUE(view, any_and_two_dims<2>, c.t[0].movedim(c.i[0], c.i[1])),
       AG_VALUE(view, one_any, at::alias(c.t[0])),
