@@ -84,7 +84,7 @@ bool cudnn_rnn(const ops::OpEntry& entry, Stack* stack) {
   return true;
 }
 
-bool use_cudnn_ctc_loss(const ops::OpEntry& entry, Stack* stack) {
+bool uses_library_ctc_loss(const ops::OpEntry& entry, Stack* stack) {
   const auto args = torch::jit::last(*stack, entry.args.size()).vec();
   Stack on_zeros;
   {
@@ -93,6 +93,8 @@ bool use_cudnn_ctc_loss(const ops::OpEntry& entry, Stack* stack) {
     entry.handle.callBoxed(on_zeros);
   }
   bool uses = on_zeros.back().toBool();
+  // The conditions of MIOpen are others.
+  if (uses && entry.op.info().base_name != "aten::_use_cudnn_ctc_loss") return false;
   if (uses && args[2].isTensor()) {  // lengths of 0 fit
     const auto input_lengths = args[2].toTensor(), target_lengths = args[3].toTensor();
     const auto fits =

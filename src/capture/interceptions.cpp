@@ -220,8 +220,10 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::lstm.input", cudnn_rnn},
       {"aten::rnn_relu.input", cudnn_rnn},
       {"aten::rnn_tanh.input", cudnn_rnn},
-      {"aten::_use_cudnn_ctc_loss.default", use_cudnn_ctc_loss},
-      {"aten::_use_cudnn_ctc_loss.Tensor", use_cudnn_ctc_loss},
+      {"aten::_use_cudnn_ctc_loss.default", uses_library_ctc_loss},
+      {"aten::_use_cudnn_ctc_loss.Tensor", uses_library_ctc_loss},
+      {"aten::_use_miopen_ctc_loss.default", uses_library_ctc_loss},
+      {"aten::_use_miopen_ctc_loss.Tensor", uses_library_ctc_loss},
   };
   return *table;
 }
