@@ -63,7 +63,7 @@ at::Tensor BoxesImpl::loss(const Batch& batch) {
   }
   const auto scores = scores_->forward(h).flatten();
   const auto boxes = boxes_->forward(h).permute({0, 2, 3, 1}).reshape({-1, 4});
-  const auto kept = (scores.sigmoid() > 0.5).nonzero().squeeze(1);
+  const auto kept = (scores > scores.mean()).nonzero().squeeze(1);
   const auto errors = F::smooth_l1_loss(boxes.index_select(0, kept), batch[1].index_select(0, kept),
                                         F::SmoothL1LossFuncOptions(torch::kSum));
   return errors / static_cast<double>(kept.size(0) + 1) +

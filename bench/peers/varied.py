@@ -47,7 +47,7 @@ class Boxes(nn.Module):
             h = convolution(h).relu()
         scores = self.scores(h).flatten()
         boxes = self.boxes(h).permute(0, 2, 3, 1).reshape(-1, 4)
-        kept = (scores.sigmoid() > 0.5).nonzero().squeeze(1)
+        kept = (scores > scores.mean()).nonzero().squeeze(1)
         errors = F.smooth_l1_loss(boxes.index_select(0, kept), targets.index_select(0, kept), reduction="sum")
         return errors / (kept.shape[0] + 1) + F.binary_cross_entropy_with_logits(scores, labels)
 

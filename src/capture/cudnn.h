@@ -15,8 +15,8 @@ namespace antegrad::capture {
 /// eager mode would use cuDNN.
 bool cudnn_rnn(const ops::OpEntry& entry, torch::jit::Stack* stack);
 
-/// Whether ctc_loss() uses cuDNN: its own conditions, a question about the lengths included. Whether
-/// it uses MIOpen: never with CUDA.
+/// Whether ctc_loss() uses cuDNN: its own conditions, a question about the lengths included.
+/// Whether it uses MIOpen: never with CUDA.
 bool uses_library_ctc_loss(const ops::OpEntry& entry, torch::jit::Stack* stack);
 
 }  // namespace antegrad::capture

@@ -16,6 +16,7 @@
 #include "capture/outside.h"
 #include "capture/tracer.h"
 #include "graph/analysis.h"
+#include "torch_compat/keys.h"
 
 namespace antegrad::capture {
 namespace {
@@ -188,6 +189,15 @@ std::vector<shapes::Spec> assume_outputs(Tracer& tracer, const ops::OpEntry& ent
   });
   tracer.data_questions.asked.push_back({static_cast<int32_t>(tracer.graph.nodes.size()), answer});
   return answer.outputs;
+}
+
+void keep_question(at::ArrayRef<c10::IValue> outputs) {
+  static const auto answered = ops::answered_operator().typed<void(const at::Tensor&)>();
+  const auto tensor =
+      std::ranges::find_if(outputs, [](const auto& output) { return output.isTensor(); });
+  if (tensor == outputs.end() || as_stand_in(tensor->toTensor()) == nullptr) return;
+  const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
+  answered.call(tensor->toTensor());
 }
 
 }  // namespace antegrad::capture

@@ -9,6 +9,7 @@
 #include <typeinfo>
 
 #include "capture/data_access.h"
+#include "capture/data_questions.h"
 #include "capture/in_place.h"
 #include "capture/interceptions.h"
 #include "capture/tracer.h"
@@ -177,7 +178,11 @@ void record_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
          "do not keep tensors that were made inside a compiled callable, and do not "
          "hand them to other threads"});
   }
-  tracer->record(ops::entry_of(op), stack);
+  const auto& entry = ops::entry_of(op);
+  tracer->record(entry, stack);
+  if (entry.policy == ops::Policy::dynamic_outputs) {
+    keep_question(torch::jit::last(*stack, op.schema().returns().size()));
+  }
 }
 
 }  // namespace antegrad::capture

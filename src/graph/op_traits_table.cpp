@@ -21,6 +21,7 @@ constexpr OpRow kOpRows[] = {
     {"antegrad::opaque", kNamesCode},
     {"antegrad::opaque_backward", kNamesCode},
     {"antegrad::assume", kEffect | kQuestion},
+    {"antegrad::answered", kEffect | kQuestion},
 
     // Reductions and scans.
     {.name = "sum", .traits = kReduction | kFuses, .inexact_write = {"expand", "elements of what"}},

@@ -18,6 +18,8 @@ void assume(const at::Tensor& question, int64_t answer) {
 TORCH_LIBRARY_FRAGMENT(antegrad, library) {
   library.def("assume(Tensor question, int answer) -> ()");
   library.impl("assume", c10::DispatchKey::CompositeExplicitAutograd, assume);
+  library.def("answered(Tensor outputs) -> ()");
+  library.impl("answered", c10::DispatchKey::CompositeExplicitAutograd, [](const at::Tensor&) {});
 }
 
 }  // namespace
@@ -52,6 +54,11 @@ bool equal_but_for_sizes(const Answer& a, const Answer& b) {
 
 const c10::OperatorHandle& assume_operator() {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::assume", "");
+  return op;
+}
+
+const c10::OperatorHandle& answered_operator() {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::answered", "");
   return op;
 }
 

@@ -257,6 +257,12 @@ TEST(Questions, OneOfTheAnswerToAnother) {
       4, {kOne, kTwo, kAll, kNone});
 }
 
+// The program would otherwise run for data that answer something else.
+TEST(Questions, AreAskedAlthoughNothingReadsWhatWasSelected) {
+  expect_programs([](const at::Tensor& x) { return x.index({x > 0}).numel() == 0 ? -x : x * 2; }, 4,
+                  {kNone, kOne, kTwo, kAll});
+}
+
 TEST(Questions, OfWhatWasDrawn) {
   expect_programs(
       [](const at::Tensor& x) {

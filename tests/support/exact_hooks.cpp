@@ -19,7 +19,7 @@ Hooks bytes() {
   using Packed = std::tuple<at::Tensor, std::vector<int64_t>, at::ScalarType>;
   return Hooks(
       [](const at::Tensor& x) -> Packed {
-        return {x.reshape({-1}).view(at::kByte), x.sizes().vec(), x.scalar_type()};
+        return {x.contiguous().view({-1}).view(at::kByte), x.sizes().vec(), x.scalar_type()};
       },
       [](const Packed& packed) {
         const auto& [memory, sizes, dtype] = packed;
