@@ -16,7 +16,6 @@
 #include "capture/outside.h"
 #include "capture/tracer.h"
 #include "graph/analysis.h"
-#include "torch_compat/keys.h"
 
 namespace antegrad::capture {
 namespace {
@@ -191,13 +190,12 @@ std::vector<shapes::Spec> assume_outputs(Tracer& tracer, const ops::OpEntry& ent
   return answer.outputs;
 }
 
-void keep_question(at::ArrayRef<c10::IValue> outputs) {
-  static const auto answered = ops::answered_operator().typed<void(const at::Tensor&)>();
+void keep_question(Tracer& tracer, at::ArrayRef<c10::IValue> outputs) {
   const auto tensor =
       std::ranges::find_if(outputs, [](const auto& output) { return output.isTensor(); });
   if (tensor == outputs.end() || as_stand_in(tensor->toTensor()) == nullptr) return;
-  const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::keys_above_backends());
-  answered.call(tensor->toTensor());
+  Stack stack = {*tensor};
+  tracer.record(ops::entry_of(ops::answered_operator()), &stack);
 }
 
 }  // namespace antegrad::capture

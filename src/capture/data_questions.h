@@ -54,7 +54,7 @@ std::vector<shapes::Spec> assume_outputs(Tracer& tracer, const ops::OpEntry& ent
 
 /// After an operator whose outputs were assumed: keeps it in the graph although nothing may read
 /// them, since it is what checks the assumption.
-void keep_question(at::ArrayRef<c10::IValue> outputs);
+void keep_question(Tracer& tracer, at::ArrayRef<c10::IValue> outputs);
 
 /// Throws DataDependentError for a question of `op` without an answer, with the reason.
 [[noreturn]] void refuse_question(const std::string& op, const std::string& why);

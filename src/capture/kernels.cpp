@@ -181,7 +181,7 @@ void record_kernel(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
   const auto& entry = ops::entry_of(op);
   tracer->record(entry, stack);
   if (entry.policy == ops::Policy::dynamic_outputs) {
-    keep_question(torch::jit::last(*stack, op.schema().returns().size()));
+    keep_question(*tracer, torch::jit::last(*stack, op.schema().returns().size()));
   }
 }
 

@@ -19,7 +19,9 @@ Hooks bytes() {
   using Packed = std::tuple<at::Tensor, std::vector<int64_t>, at::ScalarType>;
   return Hooks(
       [](const at::Tensor& x) -> Packed {
-        return {x.contiguous().view({-1}).view(at::kByte), x.sizes().vec(), x.scalar_type()};
+        auto flat = x.reshape({-1});
+        if (flat.stride(0) != 1) flat = flat.clone(at::MemoryFormat::Contiguous);
+        return {flat.view(at::kByte), x.sizes().vec(), x.scalar_type()};
       },
       [](const Packed& packed) {
         const auto& [memory, sizes, dtype] = packed;
