@@ -261,6 +261,8 @@ TEST(Questions, OneOfTheAnswerToAnother) {
 TEST(Questions, AreAskedAlthoughNothingReadsWhatWasSelected) {
   expect_programs([](const at::Tensor& x) { return x.index({x > 0}).numel() == 0 ? -x : x * 2; }, 4,
                   {kNone, kOne, kTwo, kAll});
+  expect_programs([](const at::Tensor& x) { return x.index({x > 0}).sum().zero_() + x.sum(); }, 4,
+                  {kNone, kOne, kTwo, kAll});
 }
 
 TEST(Questions, OfWhatWasDrawn) {
