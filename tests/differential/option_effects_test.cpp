@@ -2,6 +2,7 @@
 // Gradients equal eager's bit for bit under every value.
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <antegrad/antegrad.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -223,7 +224,20 @@ auto three_products(int64_t depth) {
       {{64, depth}, {depth, 60}, {64, 10}, {10, 50}, {10, 50}});
 }
 
+// With more threads kernels take more scratch memory, which plans for a budget count.
+class OneThread {
+ public:
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  const int before_ = at::get_num_threads();
+};
+
 ProgramReport program_of_gpt(const Options& options) {
+  const OneThread one;
   at::manual_seed(2);
   examples::Gpt model(
       examples::GptConfig{.vocabulary = 64, .layers = 3, .width = 64, .heads = 4, .context = 64});
