@@ -19,6 +19,7 @@
 namespace antegrad {
 namespace {
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): rows take it so
 Partitioned plan(Graph joint, const PartitionChoice& choice) {
   const BudgetOptions& options = choice.budget;
   bool carried = !choice.carried.empty();
