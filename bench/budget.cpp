@@ -8,6 +8,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <antegrad/antegrad.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
@@ -26,6 +27,7 @@
 #include "common/measure.h"
 #include "common/models.h"
 #include "common/resnet.h"
+#include "common/resnet50.h"
 
 namespace antegrad::bench {
 namespace {
@@ -75,10 +77,21 @@ void step(const Subject& subject, Function& function) {
   if (subject.x.is_cuda()) torch::cuda::synchronize();
 }
 
+/// Above what was allocated before the step.
 template <class Function>
 int64_t peak_bytes(const Subject& subject, Function& function) {
   examples::clear_gradients(*subject.module);
-  return examples::measure_memory([&] { return function(subject.x, subject.y); }).peak_bytes;
+  if (!subject.x.is_cuda()) {
+    return examples::measure_memory([&] { return function(subject.x, subject.y); }).peak_bytes;
+  }
+  auto* const allocator = c10::getDeviceAllocator(at::kCUDA);
+  const auto device = subject.x.get_device();
+  const auto allocated = [&] { return allocator->getDeviceStats(device).allocated_bytes[0]; };
+  allocator->resetPeakStats(device);
+  const auto before = allocated().current;
+  function(subject.x, subject.y).backward();
+  torch::cuda::synchronize();
+  return allocated().peak - before;
 }
 
 class BudgetBench {
@@ -89,7 +102,10 @@ class BudgetBench {
   void run() {
     find_range();
     for (const double share : {0.75, 0.5, 0.35, 0.0}) extra_time(share);
-    if (subject_.x.is_cuda()) return offload();
+    if (subject_.x.is_cuda()) {
+      without_budget();
+      return offload();
+    }
     without_budget();
     const int budgets = bench_.quick() ? 5 : 12;
     for (int i = budgets - 1; i >= 0; --i) {
@@ -144,8 +160,13 @@ class BudgetBench {
     const auto predicted = report_of(function).recompute_share, measured = pair.ratio - 1;
     add(where, "predicted_extra", predicted, "");
     add(where, "measured_extra", measured, "", Peer{"predicted", predicted});
+    const bool gpu = subject_.x.is_cuda();
     add(where, "extra_error", std::abs(measured - predicted), "", {},
-        subject_.x.is_cuda() ? std::optional(kExtraError) : std::nullopt);
+        gpu ? std::optional(kExtraError) : std::nullopt);
+    if (gpu) {
+      add(where, "measured_peak", mib(peak_bytes(subject_, function)), "MiB",
+          Peer{"budget", mib(budget)}, kMostOfBudget * mib(budget));
+    }
   }
 
   /// All that is saved goes to the host and comes back, compared with the longer of computing and
@@ -331,9 +352,9 @@ Subject large_gpt() {
 
 Subject large_resnet() {
   torch::manual_seed(0);
-  const examples::ResNetConfig config{.widths = {64, 128, 256, 512}, .blocks = 4, .classes = 1000};
-  return on_gpu(subject_of("resnet", examples::ResNet(config), at::randn({64, 3, 64, 64}),
-                           at::randint(config.classes, {64}, at::kLong)));
+  constexpr int64_t kImages = 64;
+  return on_gpu(subject_of("resnet50", ResNet50(), at::randn({kImages, 3, 224, 224}),
+                           at::randint(ResNet50Impl::kClasses, {kImages}, at::kLong)));
 }
 
 Subject large_mlp() {

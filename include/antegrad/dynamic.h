@@ -87,14 +87,14 @@ using DynamicResult =
     std::conditional_t<std::is_floating_point_v<typename DynamicValue<A>::type> ||
                            std::is_floating_point_v<typename DynamicValue<B>::type>,
                        double, int64_t>;
+template <class T>
+concept IsDynamic = DynamicValue<T>::dynamic;
 /// Numbers of which at least one is dynamic.
 template <class A, class B>
-concept Dynamics = (
-                       requires { DynamicValue<A>::dynamic; } ||
-                       requires { DynamicValue<B>::dynamic; }) &&
-                   requires {
-  typename DynamicResult<A, B>;
-};
+concept Dynamics = (IsDynamic<A> || IsDynamic<B>)&&sizeof(DynamicResult<A, B>) > 0;
+/// The same with a floating-point number among them.
+template <class A, class B>
+concept RealDynamics = Dynamics<A, B> && std::is_floating_point_v<DynamicResult<A, B>>;
 
 template <class A, class B>
 Dynamic<DynamicResult<A, B>> arithmetic_of(char op, const A& a, const B& b) {
@@ -115,8 +115,8 @@ requires detail::Dynamics<A, B>
 auto operator*(const A& a, const B& b) { return detail::arithmetic_of('*', a, b); }
 /// Not for two integers, which C++ rounds.
 template <class A, class B>
-requires detail::Dynamics<A, B> && std::same_as < detail::DynamicResult<A, B>,
-double > auto operator/(const A& a, const B& b) { return detail::arithmetic_of('/', a, b); }
+requires detail::RealDynamics<A, B>
+auto operator/(const A& a, const B& b) { return detail::arithmetic_of('/', a, b); }
 
 template <class T>
 struct tree<Dynamic<T>> {

@@ -26,7 +26,7 @@ struct ShapeCheck {
 /// One captured and compiled program. A value; distinct objects may be used on distinct threads.
 struct ProgramReport {
   std::string name;
-  std::string graph_hash;   ///< of the joint graph: equal in every run, process and thread
+  std::string graph_hash;   ///< of the captured graph: equal in every run, process and thread
   int64_t joint_nodes = 0;  ///< after simplification
   int64_t forward_nodes = 0;
   int64_t backward_nodes = 0;

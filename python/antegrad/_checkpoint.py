@@ -7,6 +7,7 @@ from torch.utils.checkpoint import CheckpointPolicy, SelectiveCheckpointContext,
 from torch.utils.checkpoint import checkpoint as torch_checkpoint
 
 from antegrad import _C
+from antegrad._graphs import change_nodes
 
 _tag = torch.ops.higher_order.tag_activation_checkpoint
 
@@ -30,15 +31,7 @@ def checkpoint(function, *args, policy=None, **kwargs):
 
 def tag_checkpoints(graph_module):
     """Turns the checkpoints in a Dynamo graph into tags for the capture. Modifies the graph."""
-    for module in graph_module.modules():
-        if not isinstance(module, torch.fx.GraphModule):
-            continue
-        found = [node for node in module.graph.nodes if node.target is _tag]
-        for node in found:
-            node.target = run_tagged
-        if found:
-            module.recompile()
-    return graph_module
+    return change_nodes(graph_module, _tag, lambda node: setattr(node, "target", run_tagged))
 
 
 def run_tagged(body, *args, **kwargs):

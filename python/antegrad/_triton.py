@@ -10,6 +10,7 @@ from torch._higher_order_ops import triton_kernel_wrap
 from torch.library import Library, fallthrough_kernel
 
 from antegrad._C import CaptureError
+from antegrad._graphs import change_nodes
 
 _launch = torch.ops.higher_order.triton_kernel_wrapper_mutation
 _library = Library("antegrad_triton", "FRAGMENT")
@@ -18,15 +19,7 @@ _names = {}  # of the operators, by what tells them apart
 
 def take_kernels(graph_module):
     """Turns the launches of Triton kernels in a Dynamo graph into calls of operators. Modifies the graph."""
-    for module in graph_module.modules():
-        if not isinstance(module, torch.fx.GraphModule):
-            continue
-        found = [node for node in module.graph.nodes if node.target is _launch]
-        for node in found:
-            _take(node)
-        if found:
-            module.recompile()
-    return graph_module
+    return change_nodes(graph_module, _launch, _take)
 
 
 def run_kernel(name, tensors, numbers, grid):

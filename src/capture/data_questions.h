@@ -52,8 +52,8 @@ std::vector<shapes::Spec> assume_outputs(Tracer& tracer, const ops::OpEntry& ent
                                          at::ArrayRef<c10::IValue> args,
                                          const std::vector<ValueId>& inputs);
 
-/// After an operator whose outputs were assumed: keeps it in the graph although nothing may read
-/// them, since it is what checks the assumption.
+/// Called after an operator whose outputs were assumed. Keeps it in the graph if nothing reads
+/// them, since the operator checks the assumption.
 void keep_question(Tracer& tracer, at::ArrayRef<c10::IValue> outputs);
 
 /// Throws DataDependentError for a question of `op` without an answer, with the reason.

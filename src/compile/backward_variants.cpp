@@ -88,6 +88,10 @@ Graph BackwardVariants::simplified(const Joint& joint) const {
   return run_joint_passes(std::move(graph), {.disabled = context_.disabled});
 }
 
+Partition BackwardVariants::usual() const {
+  return split_at(simplified(*joints_.front().second), usual_.saved, usual_.schedule);
+}
+
 PassContext BackwardVariants::next_context() {
   auto context = context_;
   context.log = std::make_shared<std::vector<PassRecord>>();

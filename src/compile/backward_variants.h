@@ -58,6 +58,9 @@ class BackwardVariants {
   BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint first, Usual usual,
                    Recapture recapture, PassContext context);
 
+  /// The usual forward and backward, before hooks.
+  Partition usual() const;
+
   /// Throws the capture error of the form, and BackwardError if the callable cannot be captured
   /// again or the backward needs values that the forward did not save.
   runtime::BackwardGraph make(const runtime::BackwardKey& key);

@@ -245,7 +245,7 @@ void CompiledFunction::save_graph(const std::string& file) const {
   }
   const auto& entry = *programs->back();
   auto graph = entry.raw->unpack();
-  auto record = entry.record;
+  auto record = entry.record();
   const auto& options = state_->options;
   if (!options.joint_custom_pass.empty() || !options.disabled_passes.empty()) {
     // The record does not name passes, since their result is saved and a replay finds it.

@@ -3,6 +3,7 @@
 /// \file
 /// One program of a compiled callable, with everything that calls, audits and checks need.
 
+#include <functional>
 #include <memory>
 
 #include "antegrad/report.h"
@@ -17,7 +18,7 @@ namespace antegrad::compiler {
 struct Entry : guards::Origin, guards::Cached {
   std::shared_ptr<const runtime::Executable> executable;
   ProgramReport report;
-  PartitionRecord record;  ///< how `raw` was partitioned
+  std::function<PartitionRecord()> record;  ///< how `raw` was partitioned
   std::shared_ptr<guards::RunCount> runs = std::make_shared<guards::RunCount>();
 
   /// The memory that it keeps; an estimate.

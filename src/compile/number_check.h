@@ -3,8 +3,6 @@
 /// \file
 /// Compares a capture whose numbers are inputs with one whose numbers are constants.
 
-#include <string>
-
 #include "capture/session.h"
 
 namespace antegrad::compiler {

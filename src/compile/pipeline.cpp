@@ -9,7 +9,6 @@
 #include "compile/finish.h"
 #include "compile/plan_partition.h"
 #include "compile/program_report.h"
-#include "graph/hash.h"
 #include "graph/text.h"
 #include "hooks/captured_hooks.h"
 #include "log/log.h"
@@ -72,7 +71,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   // Simplify.
   auto joint = run_joint_passes(std::move(captured.joint), passes);
   log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
-  auto hash = to_string(structural_hash(joint));
+  auto hash = to_string(raw->hash());
   const auto joint_nodes = joint.nodes.size();
   const auto first_hook = std::max(captured_end, next_node_id(joint));
   auto kept = BackwardVariants::keep(raw, joint, captured, passes);
@@ -83,7 +82,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const bool carry = like != nullptr;
   auto planned = plan_partition(std::move(joint), std::move(measured), options, hooks, first_hook,
                                 carry, passes);
-  auto record = make_record(planned.partition, planned.choice);
+  auto packed = planned.partition.packed;
   auto saved = saved_by(planned.partition);
 
   // Hooks.
@@ -118,12 +117,16 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   }
   CompiledProgram compiled;
   compiled.executable = std::make_shared<const runtime::Executable>(std::move(parts));
-  compiled.record = std::move(record);
 
   // Report, last: it says what the stages returned.
   compiled.report =
       program_report({options, captured.counts, captured.milliseconds, std::move(hash), joint_nodes,
                       planned, partition, first_hook, hooks.get()});
+  compiled.record = [variants, choice = std::move(planned.choice), packed = std::move(packed)] {
+    auto partition = variants->usual();
+    partition.packed = packed;
+    return make_record(partition, choice);
+  };
   compiled.report.compile_ms = milliseconds_since(start);
   return compiled;
 }

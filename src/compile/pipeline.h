@@ -8,6 +8,7 @@
 /// Each stage takes values and returns a value. The passes that stages run are listed in
 /// passes/pass_list.cpp.
 
+#include <functional>
 #include <memory>
 
 #include "antegrad/options.h"
@@ -25,7 +26,7 @@ namespace antegrad::compiler {
 struct CompiledProgram {
   std::shared_ptr<const runtime::Executable> executable;
   ProgramReport report;
-  PartitionRecord record;  ///< of the partition, for replaying
+  std::function<PartitionRecord()> record;  ///< makes that of the partition, for replaying
 };
 
 /// The context of passes under these options: one log per compilation.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +11,7 @@
 #include <antegrad/error.h>
 
 #include "cost/op_flops.h"
+#include "cost/saturating.h"
 
 namespace antegrad {
 namespace {
@@ -80,35 +83,77 @@ std::optional<DType> dtype_of(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
-/// Of a convolution.
-struct Form {
-  bool one_by_one = false;
-  bool channels_last = false;
-};
+/// The argument of this name if it has this type, or null.
+template <class T>
+const T* argument(const Node& node, std::string_view name) {
+  const auto& names = node.op.info().arg_names;
+  const auto here = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
+  return here < node.args.size() && node.args[here].is<T>() ? &node.args[here].as<T>() : nullptr;
+}
 
-Form form_of(const Graph& graph, const Node& node, bool backward) {
+bool is_number(const IntExpr& size, int64_t number) { return size == IntExpr(number); }
+
+bool all_ones(std::span<const IntExpr> numbers) {
+  return std::ranges::all_of(numbers, [](const IntExpr& each) { return is_number(each, 1); });
+}
+
+/// Whether planes of an image start at multiples of 16 bytes. True for symbolic sizes.
+bool is_aligned(std::span<const IntExpr> plane, DType dtype) {
+  int64_t bytes = byte_size(dtype);
+  for (const IntExpr& size : plane) bytes = times(bytes, size.maybe_constant().value_or(16));
+  return bytes % 16 == 0;
+}
+
+void classify_convolution(const Graph& graph, const Node& node, KernelClass& kernel) {
+  const bool backward = kernel.kind == Kind::convolution_backward;
   const size_t image = backward ? 1 : 0;
-  Form form;
   if (node.inputs.size() < image + 2 || !graph.is_tensor(node.inputs[image]) ||
       !graph.is_tensor(node.inputs[image + 1])) {
-    return form;
+    return;
   }
   const auto& x = graph.value(node.inputs[image]).meta;
-  const auto& kernel = graph.value(node.inputs[image + 1]).meta;
-  form.one_by_one = kernel.sizes.size() > 2 &&
-                    std::all_of(kernel.sizes.begin() + 2, kernel.sizes.end(),
-                                [](const IntExpr& size) { return size == IntExpr(1); });
-  form.channels_last = x.strides.size() > 2 && x.strides[1] == IntExpr(1) &&
-                       x.sizes[1] != IntExpr(1) && x.strides.back() != IntExpr(1);
-  return form;
+  const auto& weight = graph.value(node.inputs[image + 1]).meta;
+  if (x.sizes.size() < 3 || weight.sizes.size() < 3) return;
+  const auto plane = std::span(x.sizes).subspan(2);
+  kernel.channels_last =
+      is_number(x.strides[1], 1) && !is_number(x.sizes[1], 1) && !is_number(x.strides.back(), 1);
+  if (x.sizes[1].maybe_constant().value_or(64) <= 4) kernel.form = KernelForm::thin;
+  if (!all_ones(std::span(weight.sizes).subspan(2))) return;
+  kernel.kind = backward ? Kind::convolution_1x1_backward : Kind::convolution_1x1;
+  const auto* stride = argument<Shape>(node, "stride");
+  if (stride != nullptr && !all_ones(*stride)) {
+    kernel.form = KernelForm::strided;
+  } else if (!kernel.channels_last && !is_aligned(plane, x.dtype)) {
+    kernel.form = KernelForm::unaligned;
+  }
+}
+
+/// Between the forms with more and with fewer channels.
+WeighedClasses classify_batch_norm(const Graph& graph, const Node& node, KernelClass kernel) {
+  constexpr std::pair<double, KernelForm> kForms[] = {{64, KernelForm::channels_64},
+                                                      {256, KernelForm::channels_256},
+                                                      {1024, KernelForm::channels_1024}};
+  double channels = 256;
+  if (!node.inputs.empty() && graph.is_tensor(node.inputs[0])) {
+    const Shape& sizes = graph.value(node.inputs[0]).meta.sizes;
+    if (sizes.size() > 1) channels = static_cast<double>(sizes[1].maybe_constant().value_or(256));
+  }
+  channels = std::clamp(channels, kForms[0].first, std::end(kForms)[-1].first);
+  const auto* above =
+      std::ranges::find_if(kForms, [&](auto& row) { return row.first >= channels; });
+  kernel.form = above->second;
+  if (above->first == channels) return {{kernel, 1}};
+  const auto* below = above - 1;
+  const double part = std::log(channels / below->first) / std::log(above->first / below->first);
+  KernelClass fewer = kernel;
+  fewer.form = below->second;
+  return {{fewer, 1 - part}, {kernel, part}};
 }
 
 /// Attention under a causal mask computes half of what op_flops() counts.
 bool is_causal(const Node& node) {
-  const auto& names = node.op.info().arg_names;
   for (const char* name : {"is_causal", "causal"}) {
-    const auto here = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
-    if (here < node.args.size() && node.args[here].is<bool>()) return node.args[here].as<bool>();
+    if (const auto* causal = argument<bool>(node, name)) return *causal;
   }
   return false;
 }
@@ -122,38 +167,42 @@ double work(KernelKind kind, const Node& node, const NodeCost& cost) {
 }  // namespace
 
 std::string to_string(const KernelClass& kernel) {
-  return fmt::format("{} {}{}", kKernelKinds[static_cast<size_t>(kernel.kind)], name(kernel.dtype),
-                     kernel.channels_last ? " channels_last" : "");
+  auto text = fmt::format("{} {}{}", kKernelKinds[static_cast<size_t>(kernel.kind)],
+                          name(kernel.dtype), kernel.channels_last ? " channels_last" : "");
+  if (kernel.form != KernelForm::usual) {
+    text += fmt::format(" {}", kKernelForms[static_cast<size_t>(kernel.form)]);
+  }
+  return text;
 }
 
-std::optional<KernelClass> kernel_class(const Graph& graph, const Node& node) {
+WeighedClasses kernel_classes(const Graph& graph, const Node& node) {
   const OpTraits& traits = node.op.traits();
-  if (traits.view || traits.uninitialized()) return std::nullopt;
-  KernelClass kernel{kind_of(node), DType::f32, false};
+  if (traits.view || traits.uninitialized()) return {};
+  KernelClass kernel{kind_of(node)};
   const auto dtype = dtype_of(graph, node);
   if (dtype && has_curves(*dtype)) {
     kernel.dtype = *dtype;
   } else if (counts_operations(kernel.kind)) {
-    return std::nullopt;
+    return {};
   }
-  if (kernel.kind == Kind::transfer) kernel.dtype = DType::f32;
-  if (kernel.kind == Kind::convolution || kernel.kind == Kind::convolution_backward) {
-    const bool backward = kernel.kind == Kind::convolution_backward;
-    const Form form = form_of(graph, node, backward);
-    kernel.channels_last = form.channels_last;
-    if (form.one_by_one)
-      kernel.kind = backward ? Kind::convolution_1x1_backward : Kind::convolution_1x1;
+  switch (kernel.kind) {
+    case Kind::transfer: kernel.dtype = DType::f32; break;
+    case Kind::convolution:
+    case Kind::convolution_backward: classify_convolution(graph, node, kernel); break;
+    case Kind::batch_norm:
+    case Kind::batch_norm_backward: return classify_batch_norm(graph, node, kernel);
+    default: break;
   }
-  return kernel;
+  return {{kernel, 1}};
 }
 
 std::set<KernelClass> kernel_classes(const Graph& graph) {
   std::set<KernelClass> classes;
   for (const Node& node : graph.nodes) {
-    const auto kernel = kernel_class(graph, node);
-    if (!kernel) continue;
-    classes.insert(*kernel);
-    if (counts_operations(kernel->kind)) classes.insert({Kind::pointwise, kernel->dtype, false});
+    for (const auto& [kernel, share] : kernel_classes(graph, node)) {
+      classes.insert(kernel);
+      if (counts_operations(kernel.kind)) classes.insert({Kind::pointwise, kernel.dtype});
+    }
   }
   return classes;
 }
@@ -172,13 +221,18 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node,
                                       const std::vector<int64_t>& symbols, const Rates& rates) {
   if (rates.empty()) return std::nullopt;
   const NodeCost cost = node_cost(graph, node, symbols);
-  const auto kernel = kernel_class(graph, node);
-  if (!kernel || cost == NodeCost{}) return KernelTime{};
-  const auto rate = rates.find(to_string(*kernel));
-  if (rate == rates.end()) return std::nullopt;
-  KernelTime time{rate->second.seconds(work(kernel->kind, node, cost)), rate->second.call_seconds};
-  if (!counts_operations(kernel->kind)) return time;
-  const auto moving = rates.find(to_string({Kind::pointwise, kernel->dtype, false}));
+  const auto classes = kernel_classes(graph, node);
+  if (classes.empty() || cost == NodeCost{}) return KernelTime{};
+  KernelTime time{1, 0};
+  for (const auto& [kernel, share] : classes) {
+    const auto rate = rates.find(to_string(kernel));
+    if (rate == rates.end()) return std::nullopt;
+    time.seconds *= std::pow(rate->second.seconds(work(kernel.kind, node, cost)), share);
+    time.call_seconds += share * rate->second.call_seconds;
+  }
+  const KernelClass& kernel = classes.front().first;
+  if (!counts_operations(kernel.kind)) return time;
+  const auto moving = rates.find(to_string({Kind::pointwise, kernel.dtype}));
   if (moving == rates.end()) return time;
   time.seconds = std::max(time.seconds, moving->second.seconds(static_cast<double>(cost.bytes)));
   return time;

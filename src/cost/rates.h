@@ -51,10 +51,26 @@ inline constexpr auto kKernelKinds = std::to_array<std::string_view>(
      "softmax", "layer_norm", "layer_norm_backward", "batch_norm", "batch_norm_backward",
      "transfer"});
 
+/// What else decides the time of convolutions and batch norms.
+enum class KernelForm : uint8_t {
+  usual,
+  thin,       ///< a convolution of images with at most four channels
+  strided,    ///< a 1×1 convolution of some of the positions
+  unaligned,  ///< a 1×1 convolution of planes whose bytes are no multiple of 16
+  channels_64,
+  channels_256,
+  channels_1024,  ///< batch norms, whose channels a GPU computes in parallel
+};
+
+/// By KernelForm.
+inline constexpr auto kKernelForms = std::to_array<std::string_view>(
+    {"", "thin", "strided", "unaligned", "channels_64", "channels_256", "channels_1024"});
+
 struct KernelClass {
   KernelKind kind = KernelKind::pointwise;
   DType dtype = DType::f32;    ///< f64, f32, f16 or bf16
   bool channels_last = false;  ///< for convolutions
+  KernelForm form = KernelForm::usual;
 
   friend auto operator<=>(const KernelClass&, const KernelClass&) = default;
 };
@@ -62,9 +78,12 @@ struct KernelClass {
 /// "convolution bf16 channels_last".
 std::string to_string(const KernelClass& kernel);
 
-/// Nothing for nodes that take no time (views, fresh memory), and for products of dtypes that have
+/// The classes between which a node is, with shares that add up to 1. Mostly one.
+using WeighedClasses = std::vector<std::pair<KernelClass, double>>;
+
+/// Empty for nodes that take no time (views, fresh memory), and for products of dtypes that have
 /// no curves.
-std::optional<KernelClass> kernel_class(const Graph& graph, const Node& node);
+WeighedClasses kernel_classes(const Graph& graph, const Node& node);
 
 /// The classes from which nodes of a graph get their times.
 std::set<KernelClass> kernel_classes(const Graph& graph);
@@ -88,8 +107,8 @@ struct Rate {
 /// By to_string(KernelClass).
 using Rates = std::map<std::string, Rate, std::less<>>;
 
-/// The time of one run of a node. A product takes at least the time that its bytes take as
-/// pointwise kernels.
+/// The time of one run of a node. Between classes, exponents are interpolated. A product takes at
+/// least the time that its bytes take as pointwise kernels.
 struct KernelTime {
   double seconds = 0;
   double call_seconds = 0;

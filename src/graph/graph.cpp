@@ -1,12 +1,37 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
 #include <antegrad/error.h>
 
 namespace antegrad {
+namespace {
+
+// The usual case of span_bytes(), without arithmetic of expressions. Nothing for symbols and
+// overflows.
+std::optional<int64_t> constant_span_bytes(const TensorMeta& meta) {
+  int64_t last = 0;
+  bool overflows = false, empty = false;
+  for (size_t i = 0; i < meta.sizes.size(); ++i) {
+    if (!meta.sizes[i].is_constant() || !meta.strides[i].is_constant()) return std::nullopt;
+    const int64_t size = meta.sizes[i].constant();
+    int64_t distance = 0;
+    overflows |= __builtin_mul_overflow(size - 1, meta.strides[i].constant(), &distance) ||
+                 __builtin_add_overflow(last, distance, &last);
+    empty |= size == 0;
+  }
+  if (empty) return 0;
+  int64_t bytes = 0;
+  overflows |= __builtin_add_overflow(last, 1, &last) ||
+               __builtin_mul_overflow(last, byte_size(meta.dtype), &bytes);
+  return overflows ? std::nullopt : std::optional(bytes);
+}
+
+}  // namespace
 
 int64_t generator_state_bytes(std::string_view generator) {
   const bool on_cpu = generator == "cpu" || generator.ends_with(":cpu");
@@ -49,6 +74,7 @@ IntExpr numel(const TensorMeta& meta) {
 }
 
 IntExpr span_bytes(const TensorMeta& meta) {
+  if (const auto bytes = constant_span_bytes(meta)) return *bytes;
   IntExpr elements = 1;
   for (size_t i = 0; i < meta.sizes.size(); ++i) {
     if (meta.sizes[i] == IntExpr(0)) return 0;

@@ -156,6 +156,11 @@ Hash128 structural_hash(const Graph& graph) {
   return serialiser.digest();
 }
 
+Hash128 hash_of_bytes(std::string_view bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.high64, hash.low64};
+}
+
 std::string to_string(Hash128 hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
 
 }  // namespace antegrad

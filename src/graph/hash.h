@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// The structural hash of a graph: the key under which compiled programs are kept.
+/// The structural hash of a graph.
 ///
 /// It covers everything that decides what a graph computes and how it is called: operators,
 /// arguments, metadata, aliasing, records of inputs and outputs, phases and schedule. It ignores
@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "graph/graph.h"
 
@@ -23,6 +24,8 @@ struct Hash128 {
 };
 
 Hash128 structural_hash(const Graph& graph);
+
+Hash128 hash_of_bytes(std::string_view bytes);
 
 /// 32 hexadecimal digits.
 std::string to_string(Hash128 hash);

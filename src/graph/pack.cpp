@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "graph/hash_bits.h"
 #include "graph/members.h"
 
 namespace antegrad {
@@ -26,6 +27,7 @@ class Writer {
   static constexpr bool kReads = false;
 
   void number(uint64_t& n) {
+    if (n < 0x80) return bytes.push_back(static_cast<char>(n));
     char digits[10];
     size_t count = 0;
     auto rest = n;
@@ -41,16 +43,10 @@ class Writer {
   }
   template <class T, class Content>
   void once(T& value, std::vector<T>& /*known*/, const Content& content) {
-    const size_t start = bytes.size();
-    content(*this, value);
-    const auto written = std::string_view(bytes).substr(start);
-    auto& seen = seen_[std::is_same_v<T, std::string>];
-    auto it = seen.find(written);
-    const bool added = it == seen.end();
-    if (added) it = seen.emplace(written, seen.size()).first;
-    bytes.resize(start);
-    number(it->second);
-    if (added) bytes += it->first;
+    const auto [it, added] = seen(value).try_emplace(&value, seen(value).size());
+    auto index = it->second;
+    number(index);
+    if (added) content(*this, value);
   }
 
   std::string bytes;
@@ -63,10 +59,26 @@ class Writer {
     size_t operator()(Op op) const { return op.hash(); }
   };
   std::unordered_map<Op, uint64_t, OpHash> op_numbers_;
-  struct TextHash : std::hash<std::string_view> {
-    using is_transparent = void;
+  // The numbers of items that were written, which are held by the graph.
+  struct Hash {
+    size_t operator()(const std::string* text) const { return std::hash<std::string>()(*text); }
+    size_t operator()(const TensorMeta* meta) const {
+      auto hash = mix_bits(static_cast<uint64_t>(meta->dtype), meta->sizes.size());
+      for (const auto* numbers : {&meta->sizes, &meta->strides}) {
+        for (const IntExpr& number : *numbers) hash = mix_bits(hash, hash_value(number));
+      }
+      return hash;
+    }
   };
-  std::unordered_map<std::string, uint64_t, TextHash, std::equal_to<>> seen_[2];
+  struct Equal {
+    bool operator()(const auto* a, const auto* b) const { return *a == *b; }
+  };
+  template <class T>
+  using Numbers = std::unordered_map<const T*, uint64_t, Hash, Equal>;
+  auto& seen(const std::string& /*kind*/) { return seen_strings_; }
+  auto& seen(const TensorMeta& /*kind*/) { return seen_metas_; }
+  Numbers<std::string> seen_strings_;
+  Numbers<TensorMeta> seen_metas_;
 };
 
 class Reader {
@@ -283,6 +295,12 @@ Graph PackedGraph::unpack() const {
   pass(reader, graph);
   AG_CHECK(reader.at_end(), "a packed graph ends where its graph does");
   return graph;
+}
+
+Hash128 PackedGraph::hash() const {
+  std::string text = bytes_;
+  for (const Op op : ops_) (text += '\0') += op.name();
+  return hash_of_bytes(text);
 }
 
 }  // namespace antegrad

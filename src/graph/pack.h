@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/hash.h"
 
 namespace antegrad {
 
@@ -23,6 +24,10 @@ class PackedGraph {
 
   /// The graph, equal in every member, dead values included. Not for an object without a graph.
   Graph unpack() const;
+
+  /// Of the graph, ids and name included (structural_hash() leaves those out). The same in each
+  /// process and on each machine.
+  Hash128 hash() const;
 
   /// What is held on the heap.
   size_t bytes() const { return bytes_.capacity() + ops_.capacity() * sizeof(Op); }

@@ -30,6 +30,7 @@ struct Maker {
   c10::Device device;
   at::ScalarType dtype;
   bool channels_last;
+  KernelForm form;
   size_t size;
 
   // Values that kernels take no shortcuts for, and that stay finite in products.
@@ -62,33 +63,58 @@ std::optional<Sample> product_sample(const Maker& maker) {
   return Sample{2 * side * side * side, [=] { at::mm(a, b); }};
 }
 
-struct Images {
-  int64_t count, channels, side;
+/// Images and a square kernel.
+struct Convolution {
+  int64_t count, in, out, side, kernel, stride;
 };
 
-std::optional<Sample> convolution_sample(const Maker& maker) {
+std::optional<Convolution> convolution_of(const Maker& maker) {
   const bool narrow =
       maker.kind == Kind::convolution_1x1 || maker.kind == Kind::convolution_1x1_backward;
-  const auto images =
-      narrow ? step(std::to_array<Images>({{1, 32, 14}, {1, 128, 28}, {8, 256, 28}, {64, 256, 28}}),
-                    maker)
-             : step(std::to_array<Images>({{1, 16, 14}, {1, 64, 28}, {8, 64, 28}, {64, 128, 28}}),
-                    maker);
-  if (!images) return std::nullopt;
-  const auto [count, channels, side] = *images;
-  const int64_t width = narrow ? 1 : 3;
-  const auto x = maker.tensor({count, channels, side, side});
-  const auto w = maker.tensor({channels, channels, width, width});
-  const std::array<int64_t, 2> one = {1, 1}, none = {0, 0}, padding = {width / 2, width / 2};
-  const auto work =
-      2.0 * static_cast<double>(x.numel()) * static_cast<double>(channels * width * width);
-  if (maker.kind == Kind::convolution || maker.kind == Kind::convolution_1x1) {
-    return Sample{work, [=] { at::convolution(x, w, {}, one, padding, one, false, none, 1); }};
+  const auto one_of = [&](std::initializer_list<Convolution> sizes) {
+    return maker.size < sizes.size() ? std::optional(sizes.begin()[maker.size]) : std::nullopt;
+  };
+  switch (maker.form) {
+    case KernelForm::thin:
+      return narrow ? one_of({{1, 3, 64, 56, 1, 1}, {8, 3, 64, 112, 1, 1}, {64, 3, 64, 112, 1, 1}})
+                    : one_of({{1, 3, 64, 56, 7, 2}, {8, 3, 64, 112, 7, 2}, {64, 3, 64, 224, 7, 2}});
+    case KernelForm::strided:
+      return one_of({{1, 64, 64, 28, 1, 2}, {8, 256, 256, 28, 1, 2}, {64, 512, 512, 28, 1, 2}});
+    case KernelForm::unaligned:
+      return one_of({{1, 64, 64, 13, 1, 1}, {8, 256, 256, 13, 1, 1}, {64, 512, 512, 13, 1, 1}});
+    default:
+      return narrow ? one_of({{1, 32, 32, 14, 1, 1},
+                              {1, 128, 128, 28, 1, 1},
+                              {8, 256, 256, 28, 1, 1},
+                              {64, 256, 256, 28, 1, 1}})
+                    : one_of({{1, 16, 16, 14, 3, 1},
+                              {1, 64, 64, 28, 3, 1},
+                              {8, 64, 64, 28, 3, 1},
+                              {64, 128, 128, 28, 3, 1}});
   }
-  const auto g = maker.tensor({count, channels, side, side});
-  return Sample{2 * work, [=] {
-                  at::convolution_backward(g, x, w, std::nullopt, one, padding, one, false, none, 1,
-                                           {true, true, false});
+}
+
+std::optional<Sample> convolution_sample(const Maker& maker) {
+  const auto size = convolution_of(maker);
+  if (!size) return std::nullopt;
+  const auto x = maker.tensor({size->count, size->in, size->side, size->side});
+  const auto w = maker.tensor({size->out, size->in, size->kernel, size->kernel});
+  const std::array<int64_t, 2> one = {1, 1}, none = {0, 0};
+  const std::array<int64_t, 2> stride = {size->stride, size->stride};
+  const std::array<int64_t, 2> padding = {size->kernel / 2, size->kernel / 2};
+  const auto forward = [=] {
+    return at::convolution(x, w, {}, stride, padding, one, false, none, 1);
+  };
+  const auto g = maker.tensor(forward().sizes());
+  const auto work =
+      2.0 * static_cast<double>(g.numel()) * static_cast<double>(w.numel() / size->out);
+  if (maker.kind == Kind::convolution || maker.kind == Kind::convolution_1x1) {
+    return Sample{work, [=] { forward(); }};
+  }
+  const bool to_image = maker.form != KernelForm::thin;  // such images are data
+  return Sample{(to_image ? 2 : 1) * work, [=] {
+                  at::convolution_backward(g, x, w, std::nullopt, stride, padding, one, false, none,
+                                           1, {to_image, true, false});
                 }};
 }
 
@@ -106,11 +132,14 @@ std::optional<Sample> attention_sample(const Maker& maker) {
 constexpr int64_t kColumns = 1024;
 
 std::optional<Sample> batch_norm_sample(const Maker& maker, int64_t elements) {
-  constexpr int64_t kChannels = 64, kSide = 28;
-  const auto images = std::max<int64_t>(1, elements / (kChannels * kSide * kSide));
-  const auto x = maker.tensor({images, kChannels, kSide, kSide});
+  const int64_t channels = maker.form == KernelForm::channels_64    ? 64
+                           : maker.form == KernelForm::channels_256 ? 256
+                                                                    : 1024;
+  constexpr int64_t kSide = 28;
+  const auto images = std::max<int64_t>(1, elements / (channels * kSide * kSide));
+  const auto x = maker.tensor({images, channels, kSide, kSide});
   const auto parameters = maker.dtype == at::kDouble ? at::kDouble : at::kFloat;
-  const auto vector = at::empty({kChannels}, x.options().dtype(parameters)).fill_(1);
+  const auto vector = at::empty({channels}, x.options().dtype(parameters)).fill_(1);
   const auto forward = [=] {
     return at::_batch_norm_impl_index(x, vector, vector, vector, vector, true, 0, 1e-5, true);
   };
@@ -173,8 +202,8 @@ std::optional<Sample> moving_sample(const Maker& maker) {
 }  // namespace
 
 std::optional<Sample> sample_of(const KernelClass& kernel, c10::Device device, size_t size) {
-  const Maker maker{kernel.kind, device, torch_compat::to_scalar_type(kernel.dtype),
-                    kernel.channels_last, size};
+  const Maker maker{kernel.kind,          device,      torch_compat::to_scalar_type(kernel.dtype),
+                    kernel.channels_last, kernel.form, size};
   switch (kernel.kind) {
     case Kind::product: return product_sample(maker);
     case Kind::convolution:

@@ -52,10 +52,6 @@ class Simulation {
   int64_t live_ = 0;
 };
 
-void mark_tensor(const Graph& graph, ValueId id, IdMap<StorageId, bool>& storages) {
-  if (graph.is_tensor(id)) storages[graph.value(id).storage] = true;
-}
-
 IdMap<StorageId, bool> inputs_of(const Graph& graph, InputKind kind) {
   IdMap<StorageId, bool> result(graph.values.size(), false);
   for (const Input& input : graph.inputs) {
@@ -95,9 +91,9 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   IdMap<StorageId, bool> saved(forward.values.size(), false);
   IdMap<StorageId, bool> staged(forward.values.size(), false);
   for (size_t i = 0; i < plan.handed_out.size(); ++i) {
-    mark_tensor(forward, forward.outputs[i].value, of_caller);
+    mark_storage(forward, forward.outputs[i].value, of_caller);
   }
-  for (const SavedSlot& slot : plan.saved) mark_tensor(forward, slot.value, saved);
+  for (const SavedSlot& slot : plan.saved) mark_storage(forward, slot.value, saved);
   std::vector<StorageLife> forward_lives = liveness(forward, rules);
   for (StorageLife state : states_of(forward, forward.outputs, OutputKind::saved, rules)) {
     state.first = state.last;  // allocated when the draw begins

@@ -31,11 +31,12 @@ class Splitter {
 
   Partition split() {
     Partition partition;
+    const size_t values = joint_.values.size();
     partition.forward = joint_.skeleton(joint_.name + ".forward");
-    partition.forward.values = joint_.values;
     partition.backward = joint_.skeleton(joint_.name + ".backward");
     emit_backward_nodes(partition.backward);
     emit_forward(partition.forward);
+    copy_values(partition.forward, values);
     emit_backward_interface(partition.backward);
     partition.plan = plan_call(partition.forward, partition.backward);
     return partition;
@@ -66,6 +67,16 @@ class Splitter {
       output.index = placement_.generator_of[saved];
       forward.outputs.push_back(output);
     }
+  }
+
+  /// Those that the forward refers to; others are dead there.
+  void copy_values(Graph& forward, size_t count) const {
+    forward.values.resize(count);
+    const auto copy = [&](ValueId id) {
+      if (id != kNoValue) forward.value(id) = joint_.value(id);
+    };
+    for (const Input& input : forward.inputs) copy(input.value);
+    for (const Node& node : forward.nodes) std::ranges::for_each(node.outputs, copy);
   }
 
   /// Emits the recomputed nodes that `ids` need and that have not run yet, in joint order.

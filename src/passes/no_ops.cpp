@@ -10,12 +10,9 @@
 namespace antegrad {
 namespace {
 
+/// Of what mostly tells views of a storage apart.
 uint64_t hash_of(const TensorMeta& meta, StorageId storage) {
-  uint64_t hash =
-      mix_bits(static_cast<uint64_t>(storage.number()), static_cast<uint64_t>(meta.dtype));
-  for (const Shape* shape : {&meta.sizes, &meta.strides}) {
-    for (const IntExpr& entry : *shape) hash = mix_bits(hash, hash_value(entry));
-  }
+  const auto hash = mix_bits(static_cast<uint64_t>(storage.number()), meta.sizes.size());
   return mix_bits(hash, hash_value(meta.offset));
 }
 
@@ -29,12 +26,18 @@ class NoOps {
         reinterpreted_(graph.values.size(), false),
         written_(graph.values.size(), false),
         primal_(graph.values.size(), false),
-        read_by_backward_(graph.values.size(), false) {}
+        read_by_backward_(graph.values.size(), false),
+        shown_again_(graph.values.size(), false) {}
 
   void run() {
     for (const Node& node : graph_.nodes) {
       if (node.op.traits().mutates && !node.inputs.empty()) {
         mark_storage(graph_, node.inputs[0], written_);
+      }
+      if (is_candidate(node)) {
+        for (const ValueId id : {node.inputs[0], node.outputs[0]}) {
+          mark_storage(graph_, id, shown_again_);
+        }
       }
       if (node.phase == Phase::forward) continue;
       for (const ValueId id : node.inputs) mark_storage(graph_, id, read_by_backward_);
@@ -48,13 +51,16 @@ class NoOps {
   }
 
  private:
+  static bool is_candidate(const Node& node) {
+    return node.op.traits().no_op_when_same_meta && node.tokens == 0 && node.outputs.size() == 1 &&
+           node.outputs[0] != kNoValue && !node.args.empty() && node.args[0].is<attr::Input>();
+  }
+
   void visit(size_t i) {
     Node& node = graph_.nodes[i];
     replacer_.update_inputs(node);
     const OpTraits& traits = node.op.traits();
-    const bool candidate = traits.no_op_when_same_meta && node.tokens == 0 &&
-                           node.outputs.size() == 1 && node.outputs[0] != kNoValue &&
-                           !node.args.empty() && node.args[0].is<attr::Input>();
+    const bool candidate = is_candidate(node);
     if (traits.view && !node.inputs.empty()) {
       const bool changes_reading = !traits.no_op_when_same_meta || reinterpreted_[node.inputs[0]];
       for (const ValueId output : node.outputs) {
@@ -74,6 +80,7 @@ class NoOps {
   /// Records a value, so that later views that show the same elements can be replaced by it.
   void remember(ValueId id) {
     if (!graph_.is_tensor(id) || reinterpreted_[id]) return;
+    if (!shown_again_[graph_.value(id).storage]) return;
     shown_.emplace(hash_of(graph_.value(id).meta, replacer_.storage(id)), id);
   }
 
@@ -165,6 +172,7 @@ class NoOps {
   IdMap<StorageId, bool> written_;      // by an in-place node
   IdMap<StorageId, bool> primal_;
   IdMap<StorageId, bool> read_by_backward_;
+  IdMap<StorageId, bool> shown_again_;  // by a view or a copy that may be dropped
   std::unordered_multimap<uint64_t, ValueId> shown_;
 };
 

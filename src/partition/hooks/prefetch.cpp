@@ -18,26 +18,18 @@ struct Fetch {
 /// Fetches that can start anywhere: what they read are inputs, and nobody is handed what they make.
 std::vector<Fetch> fetches(const Graph& backward) {
   static const Op fetch = Op::intern("antegrad::fetch.default");
-  IdMap<ValueId, bool> fixed(backward.values.size(), false);
-  for (const Node& node : backward.nodes) {
-    for (const ValueId id : node.outputs) {
-      if (id != kNoValue) fixed[id] = true;
-    }
-  }
+  const IdMap<ValueId, int32_t> made_by = producers(backward);
   IdMap<StorageId, bool> handed(backward.values.size(), false);
-  for (const Output& output : backward.outputs) {
-    if (backward.is_tensor(output.value)) handed[backward.value(output.value).storage] = true;
-  }
+  for (const Output& output : backward.outputs) mark_storage(backward, output.value, handed);
   std::vector<Fetch> found;
   for (size_t i = 0; i < backward.nodes.size(); ++i) {
     const Node& node = backward.nodes[i];
     if (node.op != fetch) continue;
     const Value& made = backward.value(node.outputs.front());
-    if (made.meta.device.kind != DeviceKind::cuda || fixed[node.inputs.front()] ||
-        handed[made.storage]) {
-      continue;
+    const bool of_input = made_by[node.inputs.front()] < 0;
+    if (made.meta.device.kind == DeviceKind::cuda && of_input && !handed[made.storage]) {
+      found.push_back({i, i});
     }
-    found.push_back({i, i});
   }
   return found;
 }

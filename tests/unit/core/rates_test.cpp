@@ -21,23 +21,18 @@ namespace rates_test {
 
 using nlohmann::json;
 
-std::string class_of(const Types& inputs, const Types& outputs, const std::string& call) {
+WeighedClasses classes_of(const Types& inputs, const Types& outputs, const std::string& call) {
   const Graph graph = graph_of_call(inputs, outputs, call);
-  const auto kernel = kernel_class(graph, graph.nodes.front());
-  return kernel ? to_string(*kernel) : "none";
+  return kernel_classes(graph, graph.nodes.front());
+}
+
+std::string class_of(const Types& inputs, const Types& outputs, const std::string& call) {
+  const auto classes = classes_of(inputs, outputs, call);
+  EXPECT_LE(classes.size(), 1U);
+  return classes.empty() ? "none" : to_string(classes.front().first);
 }
 
 TEST(KernelClasses, FollowFromOperatorDtypeAndLayout) {
-  const auto convolution = [](const std::string& x, const std::string& w) {
-    return class_of(
-        {x, w}, {"bf16[2,8,4,4]"},
-        "aten::convolution.default(%0, %1, none, [1, 1], [0, 0], [1, 1], false, [0, 0], "
-        "1)");
-  };
-  EXPECT_EQ(convolution("bf16[2,8,4,4]", "bf16[8,8,1,1]"), "convolution_1x1 bf16");
-  EXPECT_EQ(convolution("bf16[2,8,6,6]", "bf16[8,8,3,3]"), "convolution bf16");
-  EXPECT_EQ(convolution("bf16[2,8,6,6]{288,1,48,8}", "bf16[8,8,3,3]"),
-            "convolution bf16 channels_last");
   EXPECT_EQ(class_of({"f16[4,4]", "f16[4,4]"}, {"f16[4,4]"}, "aten::mm.default(%0, %1)"),
             "product f16");
   EXPECT_EQ(class_of({"i8[4,4]", "i8[4,4]"}, {"i32[4,4]"}, "aten::_int_mm.default(%0, %1)"),
@@ -48,6 +43,55 @@ TEST(KernelClasses, FollowFromOperatorDtypeAndLayout) {
             "reduction f64");
   EXPECT_EQ(class_of({"f32[4,8]"}, {"f32[4,8]"}, "aten::_log_softmax.default(%0, 1, false)"),
             "softmax f32");
+}
+
+TEST(KernelClasses, OfConvolutionsFollowFromImagesAndStride) {
+  const auto convolution = [](const std::string& x, const std::string& w,
+                              const std::string& stride = "[1, 1]") {
+    return class_of({x, w}, {"bf16[2,8,4,4]"},
+                    "aten::convolution.default(%0, %1, none, " + stride +
+                        ", [0, 0], [1, 1], false, [0, 0], 1)");
+  };
+  EXPECT_EQ(convolution("bf16[2,8,4,4]", "bf16[8,8,1,1]"), "convolution_1x1 bf16");
+  EXPECT_EQ(convolution("bf16[2,8,8,8]", "bf16[8,8,1,1]", "[2, 2]"),
+            "convolution_1x1 bf16 strided");
+  EXPECT_EQ(convolution("bf16[2,8,7,7]", "bf16[8,8,1,1]"), "convolution_1x1 bf16 unaligned");
+  EXPECT_EQ(convolution("bf16[2,8,6,6]", "bf16[8,8,3,3]"), "convolution bf16");
+  EXPECT_EQ(convolution("bf16[2,3,6,6]", "bf16[8,3,3,3]"), "convolution bf16 thin");
+  EXPECT_EQ(convolution("bf16[2,8,6,6]{288,1,48,8}", "bf16[8,8,3,3]"),
+            "convolution bf16 channels_last");
+}
+
+TEST(KernelClasses, OfBatchNormsAreBetweenNumbersOfChannels) {
+  const auto batch_norm = [](const std::string& channels) {
+    const std::string image = "f32[2," + channels + ",4,4]", vector = "f32[" + channels + "]";
+    return classes_of({image, vector}, {image, vector, vector},
+                      "aten::native_batch_norm.default(%0, %1, %1, none, none, true, 0.1, 1e-05)");
+  };
+  using Texts = std::vector<std::pair<std::string, double>>;
+  const auto texts = [](const WeighedClasses& classes) {
+    Texts all;
+    for (const auto& [kernel, share] : classes) all.emplace_back(to_string(kernel), share);
+    return all;
+  };
+  const std::string least = "batch_norm f32 channels_64", most = "batch_norm f32 channels_1024";
+  EXPECT_EQ(texts(batch_norm("3")), (Texts{{least, 1}}));
+  EXPECT_EQ(texts(batch_norm("64")), (Texts{{least, 1}}));
+  EXPECT_EQ(texts(batch_norm("5000")), (Texts{{most, 1}}));
+  EXPECT_EQ(texts(batch_norm("512")), (Texts{{"batch_norm f32 channels_256", 0.5}, {most, 0.5}}));
+}
+
+TEST(KernelTimes, BetweenClassesAreInterpolated) {
+  const Graph graph =
+      graph_of_call({"f32[2,128,4,4]", "f32[128]"}, {"f32[2,128,4,4]", "f32[128]", "f32[128]"},
+                    "aten::native_batch_norm.default(%0, %1, %1, none, none, true, 0.1, 1e-05)");
+  Rates rates = {{"batch_norm f32 channels_64", {1e-6, {{1e9, 8e-6}}}}};
+  EXPECT_FALSE(kernel_time(graph, graph.nodes[0], {}, rates));
+  rates["batch_norm f32 channels_256"] = {3e-6, {{1e9, 2e-6}}};
+  const auto time = kernel_time(graph, graph.nodes[0], {}, rates);
+  ASSERT_TRUE(time);
+  EXPECT_NEAR(time->seconds, 4e-6, 1e-12);
+  EXPECT_NEAR(time->call_seconds, 2e-6, 1e-12);
 }
 
 TEST(Rate, InterpolatesExponentsAndGrowsWithWorkAboveTheLastPoint) {

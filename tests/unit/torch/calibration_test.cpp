@@ -74,19 +74,25 @@ TEST(Calibration, LeavesGeneratorsAsTheyWere) {
   EXPECT_TRUE(same_bits(at::rand({3}), at::rand({3}, state)));
 }
 
-// Each kind has samples in float32, of growing work.
-TEST(Samples, CoverAllKinds) {
+// Runs the two smallest samples of a class, whose work grows.
+void expect_samples(const KernelClass& kernel) {
+  SCOPED_TRACE(to_string(kernel));
+  double last = 0;
+  for (size_t size = 0; size < 2; ++size) {
+    const auto sample = measuring::sample_of(kernel, at::kCPU, size);
+    EXPECT_EQ(sample.has_value(), kernel.kind != KernelKind::transfer);  // a GPU has these
+    if (!sample) continue;
+    EXPECT_GE(sample->work, last);
+    last = sample->work;
+    sample->call();
+  }
+}
+
+TEST(Samples, CoverAllKindsAndForms) {
   for (size_t i = 0; i < kKernelKinds.size(); ++i) {
-    SCOPED_TRACE(kKernelKinds[i]);
-    const auto kind = static_cast<KernelKind>(i);
-    double last = 0;
-    for (size_t size = 0; size < 2; ++size) {
-      const auto sample = measuring::sample_of({kind, DType::f32, false}, at::kCPU, size);
-      EXPECT_EQ(sample.has_value(), kind != KernelKind::transfer);  // a GPU has these
-      if (!sample) continue;
-      EXPECT_GE(sample->work, last);
-      last = sample->work;
-      sample->call();
+    for (size_t form = 0; form < kKernelForms.size(); ++form) {
+      expect_samples(
+          {static_cast<KernelKind>(i), DType::f32, false, static_cast<KernelForm>(form)});
     }
   }
 }
