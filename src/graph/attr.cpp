@@ -6,18 +6,11 @@
 #include <type_traits>
 
 #include "graph/hash_bits.h"
-#include "graph/lockstep.h"
 #include "graph/members.h"
+#include "graph/same.h"
 
 namespace antegrad {
 namespace {
-
-// The members of attributes are equal, floats by their bits.
-template <class T>
-bool same(const T& a, const T& b) {
-  const std::equal_to<IntExpr> same_integer;
-  return in_step(a, b, same_integer);
-}
 
 struct Hasher {
   uint64_t state;

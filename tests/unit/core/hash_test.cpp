@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/compare.h"
+#include "graph/pack.h"
 #include "graphs.h"
 
 namespace antegrad::testing {
@@ -54,7 +56,7 @@ outputs
   EXPECT_EQ(structural_hash(renumbered), structural_hash(graph));
 }
 
-TEST(Hash, DependsOnEverythingElse) {
+TEST(Hash, DependsOnEverythingElseAndSoDoTheComparisonAndThePackedForm) {
   const std::pair<const char*, std::function<void(Graph&)>> changes[] = {
       {"symbol", [](Graph& g) { g.symbols[0] = "n"; }},
       {"generator", [](Graph& g) { g.generators[0] = "cuda:0"; }},
@@ -95,6 +97,8 @@ TEST(Hash, DependsOnEverythingElse) {
     Graph changed = sample();
     change(changed);
     EXPECT_NE(structural_hash(changed), hash) << what;
+    EXPECT_NE(first_difference(changed, sample()), "") << what;
+    EXPECT_NE(PackedGraph(changed).hash(), PackedGraph(sample()).hash()) << what;
   }
 }
 
