@@ -34,6 +34,7 @@ from antegrad._C import (
     register_joint_pass,
 )
 from antegrad import compress, config
+from antegrad._aot import inductor_partitioner, partition_fn
 from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile, report
 from antegrad._dynamo import backend
@@ -66,6 +67,8 @@ __all__ = [
     "compile",
     "compress",
     "config",
+    "inductor_partitioner",
+    "partition_fn",
     "register_joint_pass",
     "report",
     "saved_tensors_hooks",

@@ -11,6 +11,7 @@
 #include "hooks.h"
 #include "numbers.h"
 #include "options.h"
+#include "partition.h"
 #include "passes.h"
 
 namespace antegrad::python {
@@ -116,6 +117,7 @@ PYBIND11_MODULE(_C, module) {
   add_config(module);
   add_ready_made_hooks(module);
   add_passes(module);
+  add_partition(module);
   py::class_<Function>(module, "Function", "A compiled function; see antegrad.compile.")
       .def(py::init([](py::object callable, const py::dict& options, const std::string& name) {
              return std::make_unique<Function>(std::move(callable), options_from(options, name));

@@ -192,6 +192,12 @@ constexpr OpRow kPointwiseRows[] = {
     {.name = "zero",
      .traits = kPointwise | kMetaOnly | kOverwritesExpanded,
      .factory = {"aten::zeros.default"}},
+    // Of graphs that PyTorch's compiler has decomposed. Draws are computed from a seed there.
+    {"prims::convert_element_type", kPointwise | kNoOp},
+    {"prims::fma", kPointwise},
+    {"prims::inductor_random", kPointwise},
+    {"prims::inductor_randint", kPointwise},
+    {"prims::_low_memory_max_pool_offsets_to_indices", kPointwise},
 };
 
 }  // namespace

@@ -175,6 +175,15 @@ constexpr OpRow kOpRows[] = {
     {.name = "new_empty", .traits = kMetaOnly | kNotSame, .factory = kEmpty},
     {.name = "new_empty_strided", .traits = kMetaOnly | kNotSame, .factory = kEmpty},
 
+    {"prims::iota", kFactory},
+
+    // Seeds of the draws that PyTorch's compiler decomposes.
+    {"prims::inductor_seed", kFactory | kRandom},
+    {"prims::inductor_seeds", kFactory | kRandom},
+    {"prims::inductor_rand_eager_offset", kFactory | kRandom},
+    {"prims::inductor_rand_eager_offsets", kFactory | kRandom},
+    {"prims::inductor_lookup_seed", kFuses | kGathers},
+
     // Random draws.
     {"rand", kFactory | kRandom},
     {"randn", kFactory | kRandom},
@@ -217,6 +226,8 @@ constexpr OpRow kOpRows[] = {
     {"index_select", kGathers},
     {"index_put", kNotSame | kOverwritesExpanded},
     {"_unsafe_index_put", kNotSame},
+    {"_unsafe_masked_index", kGathers},
+    {"_unsafe_masked_index_put_accumulate", kNotSame},
     {"index_add", kNotSame},
     {"index_copy", kNotSame},
     {"index_fill", kOverwritesExpanded},
@@ -282,6 +293,8 @@ constexpr OpRow kOpRows[] = {
     {"max_pool2d_with_indices", kReduction},
     {"max_pool2d_with_indices_backward", kNotSame},
     {"max_pool3d_with_indices", kReduction},
+    {"prims::_low_memory_max_pool_with_offsets", kReduction},
+    {"prims::prepare_softmax_online", kReduction | kFuses},
     {"max_pool3d_with_indices_backward", kNotSame},
     {"avg_pool2d", kReduction},
     {"avg_pool2d_backward"},

@@ -117,6 +117,63 @@ outputs
   EXPECT_EQ(imported.reference, saved);
 }
 
+/// What the Python package writes: no storages, devices, tags, results that share memory, a call of
+/// a random operator that draws nothing, and an input that is written.
+const char* const kFromPython = R"({
+  "name": "traced", "params": 0, "fw_out": [5, 6, 0], "bw_out": [10, -1, -1, -1], "tangent_of": [1],
+  "mutated": [[1, 7]],
+  "nodes": [
+    {"n": "w", "k": "primal", "op": "placeholder", "held": true, "in": [], "o": [[null, [2], "float32", "cuda:0"]]},
+    {"n": "x", "k": "primal", "op": "placeholder", "held": false, "in": [], "o": [[null, [2], "float32", "cuda:0"]]},
+    {"n": "c", "k": "const", "op": "placeholder", "held": false, "in": [], "o": [[null, [2], "float32", "cuda:0"]]},
+    {"n": "t", "k": "tangent", "op": "placeholder", "held": false, "in": [], "o": [[null, [2], "float32", "cuda:0"]]},
+    {"n": "mul", "k": "op", "op": "aten.mul.Tensor", "in": [0, 1], "bw": false, "recompute": "prefer_recompute",
+     "block": 1, "o": [[null, [2], "float32", "cuda:0"]]},
+    {"n": "drop", "k": "op", "op": "aten.native_dropout.default", "in": [4], "bw": false, "tags": ["rnd"],
+     "draws": false, "o": [[null, [2], "float32", "cuda:0"], [null, [2], "bool", "cuda:0"]]},
+    {"n": "view", "k": "op", "op": "aten.view.default", "in": [5], "bw": false,
+     "o": [[null, [2, 1], "float32", "cuda:0"]]},
+    {"n": "mine", "k": "op", "op": "mine.probe.default", "in": [1, 2], "bw": false,
+     "o": [[null, [2], "float32", "cuda:0"]]},
+    {"n": "early", "k": "op", "op": "aten.sin.default", "in": [1], "bw": true,
+     "o": [[null, [2], "float32", "cuda:0"]]},
+    {"n": "late", "k": "op", "op": "aten.mul.Tensor", "in": [3, 8], "bw": true,
+     "o": [[null, [2], "float32", "cuda:0"]]},
+    {"n": "gradient", "k": "op", "op": "aten.mul.Tensor", "in": [9, 4], "bw": true,
+     "o": [[null, [2], "float32", "cuda:0"]]}
+  ]
+})";
+
+TEST(ImportJson, ReadsWhatThePythonPackageWrites) {
+  const ImportedGraph imported = import_json(kFromPython, "traced.json");
+  verify(imported.graph);
+  EXPECT_EQ(to_text(imported.graph), to_text(parse_graph(R"(antegrad.graph 1 "traced"
+blocks none, none
+inputs
+  %0: f32[2] cuda:0 primal parameter "w" grad
+  %1: f32[2] cuda:0 primal argument 1 mutates_data
+  %2: f32[2] cuda:0 primal constant "c"
+  %3: f32[2] cuda:0 tangent 0
+nodes
+  %4: f32[2] cuda:0 = aten::mul.Tensor(%0, %1) in 1 prefer_recompute  # 0
+  %5: f32[2] cuda:0, %6: bool[2] cuda:0 = aten::native_dropout.default(%4, none, false)  # 1
+  %7: f32[2, 1] cuda:0 &5 = aten::view.default(%5)  # 2
+  %8: f32[2] cuda:0 = mine::probe.default(%1, %2)  # 3
+backward
+  %9: f32[2] cuda:0 = aten::sin.default(%1)  # 4
+  %10: f32[2] cuda:0 = aten::mul.Tensor(%3, %9)  # 5
+  %11: f32[2] cuda:0 = aten::mul.Tensor(%10, %4)  # 6
+outputs
+  %5 result grad
+  %0 result is_input 0
+  %8 mutated 1
+  %11 gradient 0
+)")));
+  EXPECT_EQ(imported.nodes_of_calls, (std::vector<size_t>{4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(imported.nodes_of_values[ValueId(7)], 6);
+  EXPECT_EQ(imported.nodes_of_values[ValueId(6)], -1);
+}
+
 TEST(ImportJson, RefusesWhatIsNoSuchGraph) {
   const auto changed = [](const std::string& from, const std::string& to) {
     std::string text = kTiny;

@@ -1,0 +1,30 @@
+"""Partitioners for AOTAutograd and for PyTorch's compiler."""
+
+
+def partition_fn(*, fallback=False, **options):
+    """A partitioner for AOTAutograd, with the interface of min_cut_rematerialization_partition:
+
+        aot_function(f, fw_compiler, bw_compiler, partition_fn=antegrad.partition_fn(memory_budget="512MiB"))
+
+    Options are those of partitions in antegrad.config: memory_budget (bytes, as a limit on the predicted peak of a step),
+    memory_share (0 to 1), activation_memory_budget (0 to 1, as AOTAutograd's), partition and the rules of the minimum cut,
+    which is the default. `fallback`: leave graphs that antegrad cannot partition to AOTAutograd's partitioner, with a warning.
+
+    The result has a list `records`, with one entry per graph that it partitioned. Raises OptionError; when a graph is
+    partitioned, BudgetError if no plan fits, and GraphError for a graph that it cannot read. docs/inductor.md has more.
+    """
+    from antegrad._partition import Partition  # imports much of torch's compiler
+
+    return Partition(fallback, options)
+
+
+def inductor_partitioner(*, fallback=False, **options):
+    """The same for PyTorch's compiler, as its option custom_partitioner_fn:
+
+        torch.compile(model, options={"custom_partitioner_fn": antegrad.inductor_partitioner(memory_share=0.5)})
+
+    Graphs that PyTorch finds in its cache on disk are not partitioned again, and have no record.
+    """
+    from antegrad._partition import InductorPartition
+
+    return InductorPartition(fallback, options)

@@ -1,0 +1,100 @@
+#include "explain/exported_plan.h"
+
+#include <set>
+#include <span>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include <antegrad/error.h>
+
+#include "explain/import_json.h"
+#include "explain/record.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "partition/split.h"
+#include "passes/dce.h"
+
+namespace antegrad {
+namespace {
+
+using nlohmann::json;
+
+/// Whether the partitioner would run expensive nodes again. Otherwise its rules already exclude
+/// draws and unknown operators.
+bool lifts_bans(const PartitionChoice& choice) {
+  return choice.partitioner == Partitioner::budget ||
+         choice.min_cut.activation_memory_budget != 1 || !choice.min_cut.ban_recompute_random;
+}
+
+/// PyTorch's graphs do not carry the state of generators, so a draw cannot be repeated.
+void save_what_runs_once(Graph& joint) {
+  for (Node& node : joint.nodes) {
+    if (node.tokens > 0 || !node.op.traits().known) node.recompute = Recompute::must_save;
+  }
+}
+
+json list_of(std::span<const ValueId> ids) {
+  json list = json::array();
+  for (const ValueId id : ids) list.push_back(id == kNoValue ? -1 : id.number());
+  return list;
+}
+
+json saved_of(const Partition& partition, const ImportedGraph& imported) {
+  json saved = json::array();
+  for (const SavedSlot& slot : partition.plan.saved) {
+    saved.push_back({slot.value.number(), imported.nodes_of_values[slot.value]});
+  }
+  return saved;
+}
+
+json forward_of(const Partition& partition, const ImportedGraph& imported) {
+  json nodes = json::array();
+  for (const Node& node : partition.forward.nodes) {
+    nodes.push_back(imported.nodes_of_calls[node.id]);
+  }
+  return nodes;
+}
+
+json backward_of(const Partition& partition, const ImportedGraph& imported) {
+  std::set<int32_t> in_forward;
+  for (const Node& node : partition.forward.nodes) in_forward.insert(node.id);
+  json nodes = json::array();
+  for (const Node& node : partition.backward.nodes) {
+    const bool may_repeat = node.tokens == 0 && node.op.traits().known;
+    AG_CHECK(may_repeat || !in_forward.contains(node.id), "runs again: " + node.op.name());
+    const auto inputs = std::span(node.inputs).first(node.inputs.size() - node.tokens);
+    nodes.push_back({{"node", imported.nodes_of_calls[node.id]},
+                     {"in", list_of(inputs)},
+                     {"out", list_of(node.results())}});
+  }
+  return nodes;
+}
+
+}  // namespace
+
+std::string plan_exported(std::string_view exported, PartitionChoice choice) {
+  const ImportedGraph imported = import_json(exported, "the joint graph");
+  choice.simplify = false;
+  row_of(choice.partitioner).check(choice);
+  Graph joint = dce(imported.graph);
+  verify(joint);
+  if (lifts_bans(choice)) save_what_runs_once(joint);
+  if (!has_backward(joint)) {
+    throw GraphError(ErrorText{"a joint graph with gradients", "one without", ""});
+  }
+  const auto [partition, planned] = partition_for(joint, choice);
+  if (planned) {  // a share of memory has been converted to bytes
+    choice.budget.bytes = planned->bytes;
+    choice.budget.share.reset();
+  }
+  const PartitionRecord record = make_record(partition, choice);
+  return json{{"saved", saved_of(partition, imported)},
+              {"forward", forward_of(partition, imported)},
+              {"backward", backward_of(partition, imported)},
+              {"peak_bytes", record.peak},
+              {"graph", to_text(GraphFile{std::move(joint), to_text(record)})}}
+      .dump();
+}
+
+}  // namespace antegrad

@@ -1,0 +1,116 @@
+#include "explain/exported_plan.h"
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <antegrad/error.h>
+
+#include "explain/record.h"
+#include "explain/replay.h"
+#include "graph/parse.h"
+
+namespace antegrad::testing {
+namespace exported_plan_test {
+
+using nlohmann::json;
+
+json tensor(int64_t size) { return json::array({nullptr, json::array({size}), "float32", "cpu"}); }
+
+json input(const std::string& name, const std::string& kind) {
+  return {{"n", name}, {"k", kind}, {"op", "placeholder"}, {"in", json::array()},
+          {"o", json::array({tensor(1024)})}};
+}
+
+json call(const std::string& op, const std::vector<int>& in, bool backward) {
+  return {{"n", op}, {"k", "op"}, {"op", op}, {"in", in}, {"bw", backward},
+          {"o", json::array({tensor(1024)})}};
+}
+
+/// x -> draw -> probe -> sin -> sin -> sin, and the backward of each.
+json chain() {
+  json nodes = {input("x", "primal"), input("t", "tangent")};
+  json draw = call("aten.bernoulli.default", {0}, false);
+  draw["tags"] = {"rnd"};
+  nodes.push_back(draw);                                       // 2
+  nodes.push_back(call("mine.probe.default", {2}, false));     // 3
+  nodes.push_back(call("aten.sin.default", {3}, false));       // 4
+  nodes.push_back(call("aten.sin.default", {4}, false));       // 5
+  nodes.push_back(call("aten.sin.default", {5}, false));       // 6
+  nodes.push_back(call("aten.mul.Tensor", {1, 6}, true));      // 7
+  nodes.push_back(call("aten.mul.Tensor", {7, 5}, true));      // 8
+  nodes.push_back(call("aten.mul.Tensor", {8, 4}, true));      // 9
+  nodes.push_back(call("aten.mul.Tensor", {9, 3}, true));      // 10
+  nodes.push_back(call("aten.mul.Tensor", {10, 2}, true));     // 11
+  nodes.push_back(call("aten.sum.default", {6}, false));       // 12
+  return {{"name", "chain"}, {"params", 0},  {"nodes", nodes},
+          {"fw_out", {12}},  {"bw_out", {11}}, {"tangent_of", {0}}};
+}
+
+json plan(const PartitionChoice& choice) {
+  return json::parse(plan_exported(chain().dump(), choice));
+}
+
+std::multiset<int> runs_again(const json& plan) {
+  const auto forward = plan.at("forward").get<std::set<int>>();
+  std::multiset<int> again;
+  for (const json& node : plan.at("backward")) {
+    if (forward.contains(node.at("node"))) again.insert(node.at("node").get<int>());
+  }
+  return again;
+}
+
+std::set<int> saved(const json& plan) {
+  std::set<int> nodes;
+  for (const json& pair : plan.at("saved")) nodes.insert(pair.at(1).get<int>());
+  return nodes;
+}
+
+TEST(ExportedPlan, SaysWhatIsSavedAndWhatRunsAgain) {
+  const json all = plan({.partitioner = Partitioner::as_written});
+  EXPECT_EQ(saved(all), (std::set<int>{2, 3, 4, 5, 6}));
+  EXPECT_TRUE(runs_again(all).empty());
+  PartitionChoice choice{.partitioner = Partitioner::budget};
+  choice.budget.share = 0;
+  const json least = plan(choice);
+  EXPECT_FALSE(runs_again(least).empty());
+  EXPECT_LT(least.at("peak_bytes"), all.at("peak_bytes"));
+}
+
+TEST(ExportedPlan, DrawsAndUnknownOperatorsRunOnce) {
+  PartitionChoice budget{.partitioner = Partitioner::budget};
+  budget.budget.share = 0;
+  PartitionChoice ratio{.partitioner = Partitioner::min_cut};
+  ratio.min_cut.activation_memory_budget = 0;
+  PartitionChoice lifted{.partitioner = Partitioner::min_cut};
+  lifted.min_cut.ban_recompute_random = false;
+  for (const PartitionChoice& choice : {budget, ratio, lifted}) {
+    const auto again = runs_again(plan(choice));
+    EXPECT_FALSE(again.contains(2));
+    EXPECT_FALSE(again.contains(3));
+  }
+}
+
+TEST(ExportedPlan, ItsGraphFileReplays) {
+  PartitionChoice choice{.partitioner = Partitioner::budget};
+  choice.budget.share = 0.5;
+  const GraphFile file = parse_graph_file(plan(choice).at("graph").get<std::string>(), "plan");
+  EXPECT_TRUE(replay(file).differences.empty());
+}
+
+TEST(ExportedPlan, WhatCannotBePlannedIsRefused) {
+  json none = chain();
+  none["bw_out"] = {-1};
+  EXPECT_THROW(plan_exported(none.dump(), {}), GraphError);
+  EXPECT_THROW(plan_exported("{}", {}), GraphError);
+  PartitionChoice choice{.partitioner = Partitioner::budget};
+  choice.budget.bytes = 1;
+  EXPECT_THROW(plan(choice), BudgetError);
+  choice.budget.bytes = 0;
+  EXPECT_THROW(plan(choice), OptionError);
+}
+
+}  // namespace exported_plan_test
+}  // namespace antegrad::testing
