@@ -42,7 +42,8 @@ class Partition:
 
     def __init__(self, fallback, options):
         self.fallback = fallback
-        self.options = {"partition": "min_cut"} | options
+        chosen = options.keys() & {"partition", "memory_budget", "memory_share"}
+        self.options = options if chosen else {"partition": "min_cut"} | options
         check_partition(self.options)
         self.records = []
 

@@ -28,9 +28,12 @@ bool lifts_bans(const PartitionChoice& choice) {
 }
 
 /// PyTorch's graphs do not carry the state of generators, so a draw cannot be repeated.
-void save_what_runs_once(Graph& joint) {
+bool may_repeat(const Node& node) { return node.tokens == 0 && node.op.traits().known; }
+
+void save_what_runs_once(Graph& joint, bool lifts_bans) {
   for (Node& node : joint.nodes) {
-    if (node.tokens > 0 || !node.op.traits().known) node.recompute = Recompute::must_save;
+    const bool would_repeat = lifts_bans || node.recompute != Recompute::as_decided;
+    if (would_repeat && !may_repeat(node)) node.recompute = Recompute::must_save;
   }
 }
 
@@ -61,8 +64,7 @@ json backward_of(const Partition& partition, const ImportedGraph& imported) {
   for (const Node& node : partition.forward.nodes) in_forward.insert(node.id);
   json nodes = json::array();
   for (const Node& node : partition.backward.nodes) {
-    const bool may_repeat = node.tokens == 0 && node.op.traits().known;
-    AG_CHECK(may_repeat || !in_forward.contains(node.id), "runs again: " + node.op.name());
+    AG_CHECK(may_repeat(node) || !in_forward.contains(node.id), "runs again: " + node.op.name());
     const auto inputs = std::span(node.inputs).first(node.inputs.size() - node.tokens);
     nodes.push_back({{"node", imported.nodes_of_calls[node.id]},
                      {"in", list_of(inputs)},
@@ -79,7 +81,7 @@ std::string plan_exported(std::string_view exported, PartitionChoice choice) {
   row_of(choice.partitioner).check(choice);
   Graph joint = dce(imported.graph);
   verify(joint);
-  if (lifts_bans(choice)) save_what_runs_once(joint);
+  save_what_runs_once(joint, lifts_bans(choice));
   if (!has_backward(joint)) {
     throw GraphError(ErrorText{"a joint graph with gradients", "one without", ""});
   }
