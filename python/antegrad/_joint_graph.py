@@ -219,7 +219,8 @@ class JointGraph:
                 continue
             kind = "const" if node.op == "get_attr" else "tangent" if node in self.tangents else "primal"
             self.tensors.add(node)
-            written.append(self.add(node, k=kind, op="placeholder", held=node in self.held, **{"in": [], "o": [tensor_text(value)]}))
+            fields = {"in": [], "o": [tensor_text(value)]}
+            written.append(self.add(node, k=kind, op="placeholder", held=node in self.held, **fields))
         positions, results = self.result_positions()
         inputs = [node for node in self.nodes if node.op != "call_function" and node not in self.tangents]
         gradient = dict(zip(self.primals, self.gradients))

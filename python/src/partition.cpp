@@ -16,9 +16,8 @@ namespace {
 // A plan is made without running anything, so it packs nothing and measures nothing.
 PartitionChoice choice_from(const py::dict& given) {
   const Options options = options_from(given, "joint graph");
-  PartitionChoice choice{.partitioner = options.partition,
-                         .min_cut = options.min_cut,
-                         .budget = options.budget};
+  PartitionChoice choice{
+      .partitioner = options.partition, .min_cut = options.min_cut, .budget = options.budget};
   if (!choice.budget.compressors.empty()) {
     throw OptionError(ErrorText{"no memory_budget_compressors: PyTorch's graphs pack nothing",
                                 std::to_string(choice.budget.compressors.size()) + " of them", ""});
@@ -30,8 +29,7 @@ PartitionChoice choice_from(const py::dict& given) {
   choice.budget.profile = BudgetProfile::off;
   if (row_of(choice.partitioner).needs(choice).seconds) {
     throw OptionError(ErrorText{"an estimator of times that measures nothing",
-                                "activation_memory_budget_runtime_estimator=profile",
-                                "use flops"});
+                                "activation_memory_budget_runtime_estimator=profile", "use flops"});
   }
   return choice;
 }

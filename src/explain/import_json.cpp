@@ -88,7 +88,8 @@ class Importer {
     ImportedGraph imported{std::move(graph_), {}, std::move(calls_), {}};
     imported.nodes_of_values.resize(imported.graph.values.size(), -1);
     for (size_t i = nodes_.size(); i-- > 0;) {
-      if (value_of_[i] != kNoValue) imported.nodes_of_values[value_of_[i]] = static_cast<int32_t>(i);
+      if (value_of_[i] != kNoValue)
+        imported.nodes_of_values[value_of_[i]] = static_cast<int32_t>(i);
     }
     read_reference(imported);
     return imported;
@@ -141,8 +142,8 @@ class Importer {
     return Op::intern(name);
   }
 
-  /// AOTAutograd tags some operators as random that draw nothing. "draws": the arguments of the call
-  /// say whether it does.
+  /// AOTAutograd tags some operators as random that draw nothing. "draws": what the arguments of
+  /// the call say.
   static bool draws(const json& node) {
     const auto tags = node.find("tags");
     if (tags == node.end() || std::find(tags->begin(), tags->end(), "rnd") == tags->end()) {
@@ -249,8 +250,7 @@ class Importer {
     Node node;
     node.op = op_of(exported);
     node.id = static_cast<int32_t>(graph_.nodes.size());
-    node.phase =
-        exported.value("bw", index > last_forward_) ? Phase::backward : Phase::forward;
+    node.phase = exported.value("bw", index > last_forward_) ? Phase::backward : Phase::forward;
     if (exported.contains("recompute")) tag(node, exported);
     for (const json& input : exported.at("in")) {
       node.inputs.push_back(value(input));
@@ -375,7 +375,7 @@ class Importer {
   std::vector<size_t> primals_, tangents_, calls_;
   std::map<size_t, std::vector<std::pair<size_t, size_t>>> items_;  // of a call: position, node
   std::map<int, StorageId> storages_;
-  std::set<StorageId> taken_;  // by results, written inputs, gradients
+  std::set<StorageId> taken_;      // by results, written inputs, gradients
   std::vector<ValueId> value_of_;  // by node with a single tensor result
   ValueId token_ = kNoValue;
   size_t last_forward_ = 0;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Reads joint graphs of PyTorch as JSON (docs/graph-format.md): operators, edges, sizes, dtypes and
-/// storages, and what AOTAutograd's partitioners save. The Python package writes them for its
+/// Reads joint graphs of PyTorch as JSON (docs/graph-format.md): operators, edges, sizes, dtypes
+/// and storages, and what AOTAutograd's partitioners save. The Python package writes them for its
 /// partitioner under AOTAutograd (python/antegrad/_joint_graph.py).
 ///
 /// There are no constant arguments and no strides: a call has its tensor arguments only, and

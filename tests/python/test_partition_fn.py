@@ -247,7 +247,8 @@ def inductor(**options):
         yield partitioner
 
 
-@pytest.mark.parametrize("name,options", [("gpt with dropout", {"memory_share": 0.0}), ("cnn", {}), ("mlp", {"memory_share": 0.3})])
+@pytest.mark.parametrize(
+    "name,options", [("gpt with dropout", {"memory_share": 0.0}), ("cnn", {}), ("mlp", {"memory_share": 0.3})])
 def test_inductor_computes_the_same_gradients(name, options):
     """Draws included: Inductor computes them from seeds, which the same generator gives."""
     with torch._inductor.config.patch(fx_graph_cache=False):

@@ -20,13 +20,16 @@ using nlohmann::json;
 json tensor(int64_t size) { return json::array({nullptr, json::array({size}), "float32", "cpu"}); }
 
 json input(const std::string& name, const std::string& kind) {
-  return {{"n", name}, {"k", kind}, {"op", "placeholder"}, {"in", json::array()},
+  return {{"n", name},
+          {"k", kind},
+          {"op", "placeholder"},
+          {"in", json::array()},
           {"o", json::array({tensor(1024)})}};
 }
 
 json call(const std::string& op, const std::vector<int>& in, bool backward) {
-  return {{"n", op}, {"k", "op"}, {"op", op}, {"in", in}, {"bw", backward},
-          {"o", json::array({tensor(1024)})}};
+  return {{"n", op},  {"k", "op"},      {"op", op},
+          {"in", in}, {"bw", backward}, {"o", json::array({tensor(1024)})}};
 }
 
 /// x -> draw -> probe -> sin -> sin -> sin, and the backward of each.
@@ -34,18 +37,18 @@ json chain() {
   json nodes = {input("x", "primal"), input("t", "tangent")};
   json draw = call("aten.bernoulli.default", {0}, false);
   draw["tags"] = {"rnd"};
-  nodes.push_back(draw);                                       // 2
-  nodes.push_back(call("mine.probe.default", {2}, false));     // 3
-  nodes.push_back(call("aten.sin.default", {3}, false));       // 4
-  nodes.push_back(call("aten.sin.default", {4}, false));       // 5
-  nodes.push_back(call("aten.sin.default", {5}, false));       // 6
-  nodes.push_back(call("aten.mul.Tensor", {1, 6}, true));      // 7
-  nodes.push_back(call("aten.mul.Tensor", {7, 5}, true));      // 8
-  nodes.push_back(call("aten.mul.Tensor", {8, 4}, true));      // 9
-  nodes.push_back(call("aten.mul.Tensor", {9, 3}, true));      // 10
-  nodes.push_back(call("aten.mul.Tensor", {10, 2}, true));     // 11
-  nodes.push_back(call("aten.sum.default", {6}, false));       // 12
-  return {{"name", "chain"}, {"params", 0},  {"nodes", nodes},
+  nodes.push_back(draw);                                    // 2
+  nodes.push_back(call("mine.probe.default", {2}, false));  // 3
+  nodes.push_back(call("aten.sin.default", {3}, false));    // 4
+  nodes.push_back(call("aten.sin.default", {4}, false));    // 5
+  nodes.push_back(call("aten.sin.default", {5}, false));    // 6
+  nodes.push_back(call("aten.mul.Tensor", {1, 6}, true));   // 7
+  nodes.push_back(call("aten.mul.Tensor", {7, 5}, true));   // 8
+  nodes.push_back(call("aten.mul.Tensor", {8, 4}, true));   // 9
+  nodes.push_back(call("aten.mul.Tensor", {9, 3}, true));   // 10
+  nodes.push_back(call("aten.mul.Tensor", {10, 2}, true));  // 11
+  nodes.push_back(call("aten.sum.default", {6}, false));    // 12
+  return {{"name", "chain"}, {"params", 0},    {"nodes", nodes},
           {"fw_out", {12}},  {"bw_out", {11}}, {"tangent_of", {0}}};
 }
 
