@@ -96,6 +96,20 @@ TEST(ExportedPlan, DrawsAndUnknownOperatorsRunOnce) {
   }
 }
 
+TEST(ExportedPlan, DrawsAndUnknownOperatorsInCheckpointsRunOnce) {
+  json tagged = chain();
+  for (const int node : {2, 3, 4, 5}) {
+    tagged["nodes"][node]["recompute"] = "prefer_recompute";
+    tagged["nodes"][node]["block"] = 0;
+  }
+  for (const Partitioner partitioner : {Partitioner::as_written, Partitioner::min_cut}) {
+    const auto again =
+        runs_again(json::parse(plan_exported(tagged.dump(), {.partitioner = partitioner})));
+    EXPECT_FALSE(again.contains(2));
+    EXPECT_FALSE(again.contains(3));
+  }
+}
+
 TEST(ExportedPlan, ItsGraphFileReplays) {
   PartitionChoice choice{.partitioner = Partitioner::budget};
   choice.budget.share = 0.5;
