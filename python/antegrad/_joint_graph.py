@@ -199,6 +199,8 @@ class JointGraph:
         if any(user.target is operator.getitem and user.meta.get("recompute") == CheckpointPolicy.MUST_SAVE
                for user in node.users):
             policy = CheckpointPolicy.MUST_SAVE
+        if partitioners._must_be_in_forward(node):
+            policy = CheckpointPolicy.MUST_SAVE
         if policy is None or self.is_backward(node):
             return {}
         block = self.blocks.setdefault(node.meta.get("ac_graph_id"), len(self.blocks))

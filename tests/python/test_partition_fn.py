@@ -185,9 +185,31 @@ def test_the_backward_reads_an_input_as_it_was_before_it_was_written(options):
     w, x = torch.randn(8, requires_grad=True), torch.randn(8)
     expected = torch.autograd.grad((w * x).sin().sum(), w)[0]
     after = x + 1
-    torch.compile(function, backend=backend_of(antegrad.partition_fn(**options)))(w, x).backward()
+    partition = antegrad.partition_fn(**options)
+    torch.compile(function, backend=backend_of(partition))(w, x).backward()
+    assert len(partition.records) == 1
     assert torch.equal(w.grad, expected)
     assert torch.equal(x, after)
+
+
+@pytest.mark.parametrize("options", BUDGETS)
+def test_the_backward_reads_an_input_with_history_as_it_was(options):
+    """AOTAutograd writes such an input when the forward has returned."""
+
+    def function(w, x):
+        y = w * x.clone()
+        x.mul_(2)
+        return y.sin().sum()
+
+    gradients = []
+    partition = antegrad.partition_fn(**options)
+    w, leaf = torch.randn(8, requires_grad=True), torch.randn(8, requires_grad=True)
+    for f in (function, torch.compile(function, backend=backend_of(partition))):
+        x = leaf * 1
+        gradients.append(torch.autograd.grad(f(w, x) + x.sum(), (w, leaf)))
+    assert len(partition.records) == 1
+    for a, b in zip(*gradients):
+        assert torch.equal(a, b)
 
 
 def test_a_custom_operator_is_never_recomputed():
