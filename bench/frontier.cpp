@@ -18,6 +18,7 @@
 #include "cost/machine.h"
 #include "explain/import_json.h"
 #include "graph/parse.h"
+#include "gzip/gzip.h"
 #include "partition/budget/frontier.h"
 #include "partition/budget/simulator.h"
 #include "passes/dce.h"

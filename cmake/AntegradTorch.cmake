@@ -28,6 +28,8 @@ set(ANTEGRAD_TORCH_PREFIX_USED "${setup_prefix}" CACHE INTERNAL "")
 if(NOT kineto_LIBRARY)
   set(kineto_LIBRARY c10 CACHE INTERNAL "")
 endif()
+# Its targets are named by ours, which a project that has this one as a part links.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
 find_package(Torch QUIET HINTS "${setup_prefix}")
 if(NOT Torch_FOUND)
   message(FATAL_ERROR
@@ -57,10 +59,9 @@ target_compile_options(antegrad_torch INTERFACE ${torch_flags})
 # libtorch's headers bring an fmt of another version, without its library. Ours, which spdlog was
 # built with, has to be found first: a folder that holds nothing but a link to it, not marked as a
 # system folder because those come later.
-get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
 set(fmt_first "${PROJECT_BINARY_DIR}/fmt_first")
 file(MAKE_DIRECTORY "${fmt_first}")
-file(CREATE_LINK "${fmt_include}/fmt" "${fmt_first}/fmt" SYMBOLIC)
+file(CREATE_LINK "${antegrad_fmt_include}/fmt" "${fmt_first}/fmt" SYMBOLIC)
 
 add_library(antegrad_torch_build INTERFACE)
 target_include_directories(antegrad_torch_build INTERFACE "${fmt_first}")
@@ -71,7 +72,8 @@ target_compile_options(antegrad_torch_build INTERFACE ${OpenMP_CXX_FLAGS})
 target_link_options(antegrad_torch_build INTERFACE ${OpenMP_CXX_FLAGS})
 target_link_libraries(antegrad_torch_build INTERFACE
   antegrad_compiler antegrad_torch
-  fmt::fmt spdlog::spdlog xxhash::xxhash ZLIB::ZLIB nlohmann_json::nlohmann_json CLI11::CLI11)
+  ${antegrad_fmt} ${antegrad_spdlog} xxhash::xxhash nlohmann_json::nlohmann_json
+  $<TARGET_NAME_IF_EXISTS:CLI11::CLI11>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 sees uninitialised memory in libtorch's SmallVector when it inlines it; it says so, and
   # no more.

@@ -9,6 +9,7 @@
 #include "explain/import_json.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "gzip/gzip.h"
 
 namespace antegrad::cli {
 namespace {

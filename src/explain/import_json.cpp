@@ -1,11 +1,8 @@
 #include "explain/import_json.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -394,27 +391,6 @@ ImportedGraph import_json(std::string_view text, const std::string& file) {
     throw GraphError(ErrorText{fmt::format("nodes and outputs that exist in {}", file),
                                "a number beyond the last one", "export the joint graph once more"});
   }
-}
-
-std::string read_maybe_gzipped(const std::string& file) {
-  const auto error = [&](const std::string& found) {
-    return InputError(ErrorText{fmt::format("a file that can be read, {}", file), found, ""});
-  };
-  // Reads files that are not compressed unchanged.
-  std::unique_ptr<gzFile_s, int (*)(gzFile)> stream(gzopen(file.c_str(), "rb"), gzclose);
-  if (!stream) throw error("none");
-  std::string text;
-  std::string buffer(1 << 16, '\0');
-  int count = 0;
-  while ((count = gzread(stream.get(), buffer.data(), static_cast<unsigned>(buffer.size()))) > 0) {
-    text.append(buffer, 0, static_cast<size_t>(count));
-  }
-  int code = Z_OK;
-  const std::string why = gzerror(stream.get(), &code);
-  if (count < 0) throw error(why);
-  // A truncated file is only detected at closing.
-  if (gzclose(stream.release()) != Z_OK) throw error("one that was cut off");
-  return text;
 }
 
 }  // namespace antegrad

@@ -30,7 +30,4 @@ struct ImportedGraph {
 /// The graph is not verified.
 ImportedGraph import_json(std::string_view text, const std::string& file);
 
-/// The contents of a file, unpacked if it is gzipped. Throws InputError if it cannot be read.
-std::string read_maybe_gzipped(const std::string& file);
-
 }  // namespace antegrad

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+
+#define XXH_INLINE_ALL  // its library is not linked
 #include <xxhash.h>
 
 #include "graph/members.h"

@@ -14,6 +14,7 @@
 #include "cost/machine.h"
 #include "explain/import_json.h"
 #include "graph/verify.h"
+#include "gzip/gzip.h"
 #include "partition/budget/exact.h"
 #include "partition/budget/frontier.h"
 #include "partition/budget/simulator.h"

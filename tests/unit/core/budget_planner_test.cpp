@@ -7,6 +7,7 @@
 #include "cost/machine.h"
 #include "explain/import_json.h"
 #include "graph/verify.h"
+#include "gzip/gzip.h"
 #include "partition/budget/simulator.h"
 #include "passes/dce.h"
 

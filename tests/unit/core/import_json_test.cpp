@@ -12,6 +12,7 @@
 #include "graph/parse.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "gzip/gzip.h"
 #include "reference_files.h"
 #include "support/folder.h"
 
