@@ -15,7 +15,7 @@ PYTHON = $(shell sed -n 's/^ANTEGRAD_PYTHON=//p' build/setup.env)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo demo-python test test-all bench conformance format docs check mutants asan asan-torch tsan programs install clean
+.PHONY: help setup configure build demo demo-python test test-all bench conformance format docs check mutants asan asan-torch tsan programs wheel test-wheel package test-package install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
@@ -71,9 +71,10 @@ format: ## format all C++ files in place
 	@scripts/setup --core
 	@scripts/format
 
-docs: configure ## write the tables of options into docs/options.md
+docs: configure ## write the tables of options into docs/options.md, and their types for Python
 	@ninja -C $(BUILD) -j $(JOBS) antegrad-cli
 	@scripts/options_page $(BUILD)/tools/antegrad docs/options.md
+	@scripts/option_types $(BUILD)/tools/antegrad python/antegrad
 
 check: ## formatting, lengths of lines, clang-tidy, include rules, what the pages name, and the scripts' own tests
 	@scripts/setup --core
@@ -107,6 +108,27 @@ asan-torch: ## tests of the runtime and some random programs under the same, bes
 
 tsan: ## tests of the runtime under ThreadSanitizer
 	@$(MAKE) --no-print-directory programs PRESET=tsan PROGRAMS=runtime_tests
+
+# The build tag names the torch, the metadata require it.
+wheel: ## sources and wheel of the Python package, for the torch that was found, into out/wheel
+	@scripts/setup --wheel
+	@rm -rf out/wheel
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) -m build --no-isolation --outdir out/wheel \
+	  -C wheel.build-tag=1torch$$(sed -n 's/^ANTEGRAD_TORCH_VERSION=//p' build/setup.env) .
+
+test-wheel: wheel ## the wheel in a fresh virtual environment without a compiler
+	@scripts/test_wheel out/wheel/*.whl
+
+package: ## archive of headers, library, tool and CMake package, into out/package
+	@$(MAKE) --no-print-directory configure PRESET=package
+	@ninja -C build/package -j $(JOBS)
+	@rm -rf out/package
+	@cpack --config build/package/CPackConfig.cmake -B out/package > /dev/null
+	@rm -rf out/package/_CPack_Packages
+	@ls out/package
+
+test-package: package ## a project of ten lines against the archive, by each compiler that is there
+	@scripts/test_package out/package/*.tar.gz
 
 install: configure ## install library, headers and tool below PREFIX
 	@ninja -C $(BUILD) -j $(JOBS) antegrad antegrad-cli

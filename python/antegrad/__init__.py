@@ -9,6 +9,15 @@
 
 import torch  # loads libtorch, which the extension is linked to
 
+from antegrad import _built
+
+if (torch.__version__.partition("+")[0], torch.version.cuda is not None) != (_built.torch, _built.cuda):
+    raise ImportError(
+        f"antegrad: expected torch {_built.torch} {'with' if _built.cuda else 'without'} CUDA, which this package was built "
+        f"for; found torch {torch.__version__}. Install that torch, or build antegrad for this one: in its sources, "
+        "pip install ."
+    )
+
 from antegrad._C import (
     BackwardError,
     CaptureError,
@@ -39,6 +48,8 @@ from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile, report
 from antegrad._dynamo import backend
 from antegrad._saved_tensors import saved_tensors_hooks
+
+__version__ = _built.version
 
 __all__ = [
     "BackwardError",
