@@ -5,6 +5,7 @@
 /// Structs are values and functions keep no state, so both may be used on any thread.
 
 #include <antegrad/memory.h>
+#include <antegrad/report.h>
 
 #include <optional>
 #include <string>
@@ -39,5 +40,9 @@ struct MemorySeries {
 /// Live bytes over time. The peak of each series is circled and named in the legend. `backward_ms`
 /// of the first series that has it is marked.
 std::string memory_chart_svg(const std::vector<MemorySeries>& series, const std::string& title);
+
+/// Predicted live bytes over the operators of a program's step, with its memory budget if it has
+/// one. The peak is circled, recomputation is shaded.
+std::string memory_chart_svg(const ProgramReport& program);
 
 }  // namespace antegrad

@@ -7,6 +7,7 @@
 #include <iosfwd>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace antegrad {
@@ -60,11 +61,15 @@ struct ProgramReport {
   double planning_ms = 0;            ///< part of compile_ms
   bool plan_carried_over = false;    ///< the plan was made for other sizes, and suits these
   int64_t predicted_peak_bytes = 0;  ///< of one forward and backward, see docs/architecture.md
-  double capture_ms = 0;             ///< running the callable on stand-ins
-  double compile_ms = 0;             ///< all later stages: passes, partition, programs
-  int64_t shape_functions = 0;       ///< operators whose outputs a shape function described
-  int64_t meta_kernels = 0;          ///< operators described by a Meta kernel
-  int64_t real_kernels = 0;          ///< operators described by the real kernel, run on zeros
+  /// Predicted live bytes while each operator runs, first those of the forward; and the stretches
+  /// (end exclusive) in which the backward recomputes. antegrad/charts.h draws them.
+  std::vector<int64_t> live_bytes;
+  std::vector<std::pair<int64_t, int64_t>> recomputed_at;
+  double capture_ms = 0;        ///< running the callable on stand-ins
+  double compile_ms = 0;        ///< all later stages: passes, partition, programs
+  int64_t shape_functions = 0;  ///< operators whose outputs a shape function described
+  int64_t meta_kernels = 0;     ///< operators described by a Meta kernel
+  int64_t real_kernels = 0;     ///< operators described by the real kernel, run on zeros
   /// Operators that no shape function described, with the number of calls.
   std::map<std::string, int64_t> without_shape_function;
   /// By operator. Empty if Options::cross_check_shapes is off.

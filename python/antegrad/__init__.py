@@ -45,8 +45,9 @@ from antegrad._C import (
 from antegrad import compress, config
 from antegrad._aot import inductor_partitioner, partition_fn
 from antegrad._checkpoint import checkpoint
-from antegrad._compile import compile, report
+from antegrad._compile import compile
 from antegrad._dynamo import backend
+from antegrad._report import Reports, report
 from antegrad._saved_tensors import saved_tensors_hooks
 
 __version__ = _built.version
@@ -70,6 +71,7 @@ __all__ = [
     "OptionError",
     "ProgramReport",
     "Report",
+    "Reports",
     "ShapeCheck",
     "ShapeMismatchError",
     "TensorKindError",

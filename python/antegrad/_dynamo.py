@@ -1,41 +1,66 @@
 """The torch.compile backend: Dynamo's graphs become compiled functions."""
 
+from __future__ import annotations
+
 import sys
 import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 
 from antegrad._C import Function
 from antegrad._checkpoint import tag_checkpoints
-from antegrad._numbers import CallWithNumbers, take_numbers
-from antegrad._triton import take_kernels
+from antegrad._modes import options_of_mode
 
 # The compiled functions of the graphs of each callable given to torch.compile, oldest first, by the callable and by its code.
 # Dynamo owns them.
 _functions = weakref.WeakKeyDictionary()
 
 
-def backend(graph_module, example_inputs, *, options=None, mode=None):
+def backend(
+    graph_module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
     """Compiles one Dynamo graph: torch.compile(model, backend="antegrad", options={...}).
 
     The graph is captured on its first call, and again for inputs that pass Dynamo's guards but not antegrad's (other sizes of
     a dynamic dimension). Floats and ints that change from call to call are inputs where they can be (_numbers.py). Calls of
-    torch.utils.checkpoint become tags (antegrad.checkpoint), launches of Triton kernels operators (_triton.py). The options are those of antegrad.compile.
+    torch.utils.checkpoint become tags (antegrad.checkpoint), launches of Triton kernels operators (_triton.py). The
+    options and modes are those of antegrad.compile.
     """
-    if mode is not None and mode != "default":
-        raise TypeError(f"expected mode=None: antegrad has options of its own; found {mode!r}")
+    # What these import takes a third of the time that torch itself takes, and Dynamo has imported it by now.
+    from antegrad._numbers import CallWithNumbers, take_numbers
+    from antegrad._triton import take_kernels
+
+    settings = {**options_of_mode(mode), **(options or {})}
     graph_module, *numbers = take_numbers(take_kernels(tag_checkpoints(graph_module)))
     # Dynamo must not compile the frames of this function while antegrad captures it.
-    function = Function(torch._dynamo.disable(graph_module.forward), dict(options or {}), "graph")
+    function = Function(torch._dynamo.disable(graph_module.forward), settings, "graph")
     for key in _keys_of(_called()):
         _functions.setdefault(key, []).append(weakref.ref(function))
     return CallWithNumbers(function, *numbers) if numbers else function
 
 
 def functions_of(compiled):
-    """The compiled functions behind a callable that torch.compile returned, for all graphs that Dynamo made in its calls."""
-    wrapper = compiled.forward if isinstance(compiled, torch.nn.Module) else compiled
-    for key in _keys_of(getattr(wrapper, "_torchdynamo_orig_callable", None)):
+    """The compiled functions behind a callable that torch.compile returned, for all graphs that Dynamo made in its calls; behind
+    a module, also those of the modules in it, whatever wraps them."""
+    if not isinstance(compiled, torch.nn.Module):
+        return _functions_behind(compiled)
+    found = {}
+    for module in compiled.modules():
+        for call in (module.forward, module._compiled_call_impl):
+            found.update((id(function), function) for function in _functions_behind(call))
+    return list(found.values())
+
+
+def _functions_behind(call):
+    if isinstance(call, Function):
+        return [call]
+    for key in _keys_of(getattr(call, "_torchdynamo_orig_callable", None)):
         found = [function for reference in _functions.get(key, ()) if (function := reference()) is not None]
         if found:
             return found

@@ -1,9 +1,6 @@
 // The extension module antegrad._C. Its Python interface is in python/antegrad.
 
-#include <antegrad/report.h>
 #include <torch/extension.h>
-
-#include <sstream>
 
 #include "checkpoint.h"
 #include "errors.h"
@@ -13,101 +10,9 @@
 #include "options.h"
 #include "partition.h"
 #include "passes.h"
+#include "reports.h"
 
 namespace antegrad::python {
-namespace {
-
-// Defines str() and repr() of a report; notebooks and lists use the latter.
-template <class T>
-void add_text(py::class_<T>& type) {
-  const auto text = [](const T& report) {
-    std::ostringstream out;
-    out << report;
-    return out.str();
-  };
-  type.def("__str__", text).def("__repr__", text);
-}
-
-void add_reports(py::module_& module) {
-  py::class_<ShapeCheck> check(
-      module, "ShapeCheck",
-      "How calls of one operator got the metadata of their results, in counts.");
-  add_text(check);
-  check.def_readonly("shape_functions", &ShapeCheck::shape_functions)
-      .def_readonly("meta_kernels", &ShapeCheck::meta_kernels)
-      .def_readonly("real_kernels", &ShapeCheck::real_kernels)
-      .def_readonly("checked", &ShapeCheck::checked, "Calls compared with the real kernel.")
-      .def_readonly("skipped", &ShapeCheck::skipped,
-                    "Calls whose kernel cannot run on made-up data.")
-      .def_readonly("mismatches", &ShapeCheck::mismatches,
-                    "Calls whose kernel returned different metadata.")
-      .def_readonly("mismatch", &ShapeCheck::mismatch, "The first mismatch as text.");
-  py::class_<ProgramReport> program(module, "ProgramReport", "One captured and compiled program.");
-  add_text(program);
-  program.def_readonly("name", &ProgramReport::name)
-      .def_readonly("graph_hash", &ProgramReport::graph_hash,
-                    "Hash of the joint graph, equal in every run.")
-      .def_readonly("joint_nodes", &ProgramReport::joint_nodes, "After simplification.")
-      .def_readonly("forward_nodes", &ProgramReport::forward_nodes)
-      .def_readonly("backward_nodes", &ProgramReport::backward_nodes)
-      .def_readonly("lifted_tensors", &ProgramReport::lifted_tensors,
-                    "Parameters, buffers and constants that the function holds.")
-      .def_readonly("recomputed", &ProgramReport::recomputed,
-                    "Nodes of the forward that the backward recomputes, views included.")
-      .def_readonly("saved_tensors", &ProgramReport::saved_tensors,
-                    "Intermediates kept for backward.")
-      .def_readonly("saved_bytes", &ProgramReport::saved_bytes)
-      .def_readonly("donated", &ProgramReport::donated,
-                    "Saved tensors whose memory the backward frees or reuses after their last use.")
-      .def_readonly("hooks", &ProgramReport::hooks, "The name of the inlined hooks, or ''.")
-      .def_readonly("hooked", &ProgramReport::hooked,
-                    "Saved tensors that the hooks replaced, and what is saved instead.")
-      .def_readonly("not_hooked", &ProgramReport::not_hooked,
-                    "Saved tensors that the hooks did not replace, and why.")
-      .def_readonly("cache_hashes", &ProgramReport::cache_hashes,
-                    "Hashes of code that the graph refers to by name, with the names.")
-      .def_readonly("cache_bypass", &ProgramReport::cache_bypass,
-                    "Why the program could not be kept for other processes; empty if it could.")
-      .def_readonly("memory_budget_bytes", &ProgramReport::memory_budget_bytes,
-                    "The requested budget; 0 without one.")
-      .def_readonly("eager_peak_bytes", &ProgramReport::eager_peak_bytes,
-                    "With a budget: the peak without recomputation.")
-      .def_readonly("smallest_budget_bytes", &ProgramReport::smallest_budget_bytes,
-                    "With a budget: the smallest budget that a known plan meets.")
-      .def_readonly("recompute_share", &ProgramReport::recompute_share,
-                    "With a budget: the estimated increase of a step's time, as a share.")
-      .def_readonly("planning_ms", &ProgramReport::planning_ms, "Part of compile_ms.")
-      .def_readonly("plan_carried_over", &ProgramReport::plan_carried_over,
-                    "Whether the plan was made for other sizes, and suits these.")
-      .def_readonly("predicted_peak_bytes", &ProgramReport::predicted_peak_bytes,
-                    "Predicted peak of one forward and backward.")
-      .def_readonly("capture_ms", &ProgramReport::capture_ms)
-      .def_readonly("compile_ms", &ProgramReport::compile_ms)
-      .def_readonly("shape_functions", &ProgramReport::shape_functions,
-                    "Operators whose outputs a shape function described.")
-      .def_readonly("meta_kernels", &ProgramReport::meta_kernels)
-      .def_readonly("real_kernels", &ProgramReport::real_kernels)
-      .def_readonly("without_shape_function", &ProgramReport::without_shape_function,
-                    "Calls without a shape function, by operator.")
-      .def_readonly("shape_checks", &ProgramReport::shape_checks,
-                    "By operator; empty unless cross_check_shapes is on.");
-  py::class_<Report> report(module, "Report",
-                            "What a compiled function did and decided. print() shows it as text.");
-  add_text(report);
-  report.def_readonly("name", &Report::name)
-      .def_readonly("compiled_calls", &Report::compiled_calls)
-      .def_readonly("eager_calls", &Report::eager_calls, "Calls that ran the function eagerly.")
-      .def_readonly("eager_reasons", &Report::eager_reasons, "Counts by reason.")
-      .def_readonly("evictions", &Report::evictions, "Programs given up for others.")
-      .def_readonly("audits", &Report::audits,
-                    "Calls that captured the function again and compared the graphs.")
-      .def_readonly("checked_calls", &Report::checked_calls, "Calls compared with eager.")
-      .def_readonly("recompiles", &Report::recompiles,
-                    "The guard that failed, and both values, for each recompile.")
-      .def_readonly("programs", &Report::programs, "Oldest first.");
-}
-
-}  // namespace
 
 PYBIND11_MODULE(_C, module) {
   register_numbers();

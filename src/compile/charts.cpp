@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "explain/line_chart.h"
+#include "explain/svg_timeline.h"
 #include "graph/byte_text.h"
 
 namespace antegrad {
@@ -63,6 +64,18 @@ std::string memory_chart_svg(const std::vector<MemorySeries>& series, const std:
     options.guides.push_back({true, *memory.backward_ms, "backward"});
   }
   return line_chart(lines, options);
+}
+
+std::string memory_chart_svg(const ProgramReport& program) {
+  LiveSeries series;
+  series.name = "predicted";
+  series.live = program.live_bytes;
+  if (program.backward_nodes > 0) series.backward_start = program.forward_nodes;
+  series.again.assign(program.recomputed_at.begin(), program.recomputed_at.end());
+  TimelineOptions options;
+  options.title = program.name + ": memory alive over a step";
+  if (program.memory_budget_bytes > 0) options.budget = program.memory_budget_bytes;
+  return timeline_svg({series}, options);
 }
 
 }  // namespace antegrad

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "compile/cache_notes.h"
+#include "explain/svg_timeline.h"
 #include "graph/analysis.h"
 #include "graph/text.h"
 #include "log/log.h"
@@ -54,6 +57,9 @@ void report_memory(const ReportSources& sources, ProgramReport& report) {
   const auto timeline = simulate(partition, sources.planned.choice.rules());
   report.saved_bytes = timeline.saved_bytes;
   report.predicted_peak_bytes = timeline.peak_bytes;
+  auto series = live_series("", timeline);
+  report.live_bytes = std::move(series.live);
+  report.recomputed_at.assign(series.again.begin(), series.again.end());
   for (const auto& slot : partition.plan.saved) {
     const bool tensor = partition.forward.value(slot.value).kind == ValueKind::tensor;
     const bool ours = slot.owner == Owner::program || slot.owner == Owner::written;
