@@ -1,6 +1,10 @@
 """Checkpoints: antegrad.checkpoint anywhere, and torch.utils.checkpoint in Dynamo's graphs."""
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.utils.checkpoint import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
@@ -12,7 +16,7 @@ from antegrad._graphs import change_nodes
 _tag = torch.ops.higher_order.tag_activation_checkpoint
 
 
-def checkpoint(function, *args, policy=None, **kwargs):
+def checkpoint(function: Callable[..., Any], *args: Any, policy: Callable[..., Any] | list[Any] | None = None, **kwargs: Any) -> Any:
     """Calls function(*args, **kwargs), frees its activations, and recomputes them in the backward pass.
 
     In a function that antegrad compiles, the checkpoint is a tag on the recorded nodes: results, gradients and random numbers

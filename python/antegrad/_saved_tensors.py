@@ -1,7 +1,11 @@
 """Hooks on saved tensors that become part of compiled programs."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -32,7 +36,15 @@ class saved_tensors_hooks(torch.autograd.graph.saved_tensors_hooks):
     of hooks needs a program of its own.
     """
 
-    def __init__(self, pack_hook, unpack_hook, *, inlineable=True, cache_hash="", name=None):
+    def __init__(
+        self,
+        pack_hook: Callable[[torch.Tensor], Any],
+        unpack_hook: Callable[[Any], torch.Tensor],
+        *,
+        inlineable: bool = True,
+        cache_hash: str = "",
+        name: str | None = None,
+    ) -> None:
         name = name or getattr(pack_hook, "__name__", type(pack_hook).__name__)
         options = {"inlineable": bool(inlineable), "cache_hash": str(cache_hash), "name": str(name)}
         self._hold(pack_hook, unpack_hook, options)

@@ -1,0 +1,59 @@
+# Written by scripts/option_types (`make docs`).
+
+import contextlib
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+from typing_extensions import Unpack
+
+from antegrad import _C
+from antegrad._options import Options
+
+class UnknownOption(_C.OptionError, AttributeError): ...
+
+def patch(changes: Options | None = None, /, **more: Unpack[Options]) -> contextlib._GeneratorContextManager[None]: ...
+def save_config() -> bytes: ...
+def load_config(saved: bytes) -> None: ...
+
+name: str
+max_programs: int
+max_program_bytes: int | str
+on_refusal: Literal["error", "eager"]
+audit: Literal["off", "pow2", "every"]
+check_against_eager: int
+cross_check_shapes: Literal["off", "error", "use_kernel"]
+check_custom_op_aliasing: bool
+error_on_custom_op_aliasing: bool
+verify_graphs: bool
+dump_dir: str | os.PathLike[str]
+disabled_passes: Sequence[Literal["no_ops", "size_only_inputs", "cse", "reinplace"]] | None
+joint_custom_pass: str
+partition: Literal["as_written", "min_cut", "budget"]
+memory_budget: int | str | None
+memory_share: float | None
+budget_effort: Literal["quick", "thorough"]
+budget_profile: Literal["off", "calibrated", "measured"]
+cache_dir: str | os.PathLike[str]
+memory_budget_compressors: Sequence[Literal["bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise", "offload_to_host"]] | None
+saved_tensors_hooks_filtering_mode: Literal["donated", "no_static", "all"]
+activation_reload_prefetch: int
+ban_recompute_used_far_apart: bool
+ban_recompute_long_fusible_chains: bool
+ban_recompute_materialized_backward: bool
+ban_recompute_not_in_allowlist: bool
+ban_recompute_reductions: bool
+ban_recompute_compute_intensive: bool
+ban_recompute_random: bool
+aggressive_recomputation: bool
+max_dist_from_bw: int
+recompute_views: bool
+treat_parameters_as_free_to_save: bool
+recompute_low_precision_weights: bool
+distance_weighting: bool
+double_unmaterialized: bool
+never_more_than_default: bool
+recomputable_ops: Sequence[str] | None
+activation_memory_budget: float
+activation_memory_budget_solver: Literal["dp", "greedy", "ilp"]
+activation_memory_budget_runtime_estimator: Literal["flops", "testing", "profile"]
