@@ -1,7 +1,25 @@
 """Partitioners for AOTAutograd and for PyTorch's compiler."""
 
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-def partition_fn(*, fallback=False, **options):
+from torch.fx import GraphModule
+from typing_extensions import Unpack
+
+from antegrad._options import Options
+
+
+class PartitionFunction(Protocol):
+    """What AOTAutograd calls. `records` has one entry for each graph that it has partitioned."""
+
+    records: list[Any]
+
+    def __call__(self, joint_module: GraphModule, joint_inputs: Sequence[Any] = (), compiler: str = "inductor", *,
+                 num_fwd_outputs: int, static_lifetime_input_indices: Sequence[int] | None = None,
+                 ) -> tuple[GraphModule, GraphModule]: ...
+
+
+def partition_fn(*, fallback: bool = False, **options: Unpack[Options]) -> PartitionFunction:
     """A partitioner for AOTAutograd, with the interface of min_cut_rematerialization_partition:
 
         aot_function(f, fw_compiler, bw_compiler, partition_fn=antegrad.partition_fn(memory_budget="512MiB"))
@@ -18,7 +36,7 @@ def partition_fn(*, fallback=False, **options):
     return Partition(fallback, options)
 
 
-def inductor_partitioner(*, fallback=False, **options):
+def inductor_partitioner(*, fallback: bool = False, **options: Unpack[Options]) -> PartitionFunction:
     """The same for PyTorch's compiler, as its option custom_partitioner_fn:
 
         torch.compile(model, options={"custom_partitioner_fn": antegrad.inductor_partitioner(memory_share=0.5)})
