@@ -1,7 +1,6 @@
 #include "support/sample.h"
 
 #include <gtest/gtest.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/hash.h"
 #include "support/options.h"
 
 namespace antegrad::testing {
@@ -63,9 +63,7 @@ std::string full_name(const ::testing::TestInfo& test) {
 // Part `part` of `parts`, counted from 1.
 struct Sample {
   uint64_t part = 1, parts = 1;
-  bool has(const std::string& name) const {
-    return XXH3_64bits(name.data(), name.size()) % parts == part - 1;
-  }
+  bool has(const std::string& name) const { return hash_of_bytes(name).low % parts == part - 1; }
 };
 
 Sample wanted_sample() {
