@@ -102,11 +102,8 @@ class BudgetBench {
   void run() {
     find_range();
     for (const double share : {0.75, 0.5, 0.35, 0.0}) extra_time(share);
-    if (subject_.x.is_cuda()) {
-      without_budget();
-      return offload();
-    }
     without_budget();
+    if (subject_.x.is_cuda()) return offload();
     const int budgets = bench_.quick() ? 5 : 12;
     for (int i = budgets - 1; i >= 0; --i) {
       within(least_ + (most_ - least_) * i / (budgets - 1));

@@ -7,9 +7,6 @@ The same for a function with programs for 256 sizes. Peer: torch.compile with th
 Writes rows for scripts/bench_table.
 """
 
-import argparse
-import json
-import platform
 import statistics
 import sys
 import time
@@ -20,6 +17,7 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 import torch
 
 import antegrad
+from common.program import arguments_of, write
 
 CALLS = 200
 
@@ -38,11 +36,7 @@ def calls_us(function, x, backward):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--threads", type=int, default=2)
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__)
     torch.set_num_threads(arguments.threads)
     samples = 20 if arguments.quick else 200
     x = torch.randn(4, requires_grad=True)
@@ -60,8 +54,7 @@ def main():
         times = [[calls_us(f, x, backward) for f in functions] for _ in range(samples)]
         added = [statistics.median(t[i] - t[0] for t in times) for i in range(1, len(functions))]
         row = {"bench": "overhead", "case": case, "metric": "added_us", "value": added[0], "unit": "us",
-               "peer": "torch.compile aot_eager", "peer_value": added[1], "ratio": added[0] / added[1],
-               "threads": arguments.threads, "cpu": platform.processor() or platform.machine()}
+               "peer": "torch.compile aot_eager", "peer_value": added[1], "ratio": added[0] / added[1]}
         rows.append(row | ({} if backward else {"limit": 12}))
         rows.append(row | {"metric": "through_dynamo_added_us", "value": added[2], "ratio": added[2] / added[1]})
         rows.append(row | {"metric": "among_256_added_us", "value": added[3], "ratio": added[3] / added[1]})
@@ -69,10 +62,7 @@ def main():
         report = function.report()
         assert report.eager_calls == 0, "a compiled call ran eagerly"
         assert len(report.programs) == programs, f"{len(report.programs)} programs instead of {programs}"
-    with open(arguments.out, "w") as file:
-        for row in rows:
-            file.write(json.dumps(row) + "\n")
-            print(f"{row['bench']}/{row['case']}/{row['metric']} = {row['value']:.4g} us  ({row['peer']}: {row['peer_value']:.4g})")
+    write(arguments, rows)
 
 
 if __name__ == "__main__":

@@ -7,18 +7,13 @@
 #include <array>
 #include <string>
 
+#include "common/resnet.h"
+
 namespace antegrad::bench {
 
 namespace nn = torch::nn;
 
-namespace {
-
-nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-  return nn::Conv2d(
-      nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
-}
-
-}  // namespace
+using examples::convolution;
 
 BottleneckImpl::BottleneckImpl(int64_t in, int64_t out, int64_t stride) {
   const auto inner = out / 4;

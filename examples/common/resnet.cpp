@@ -7,14 +7,10 @@ namespace antegrad::examples {
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
 
-namespace {
-
 nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
   return nn::Conv2d(
       nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
-
-}  // namespace
 
 ResidualBlockImpl::ResidualBlockImpl(int64_t in, int64_t out, int64_t stride) {
   first_ = register_module("first", convolution(in, out, 3, stride));

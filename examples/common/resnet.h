@@ -16,6 +16,9 @@
 
 namespace antegrad::examples {
 
+/// Without a bias, padded so that a stride of 1 keeps the size of the image.
+torch::nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride);
+
 struct ResNetConfig {
   std::vector<int64_t> widths = {16, 32,
                                  64};  ///< channels of each stage; images halve between stages

@@ -1,5 +1,6 @@
 """antegrad's partitioners for AOTAutograd and PyTorch's compiler: antegrad.partition_fn, antegrad.inductor_partitioner."""
 
+import inspect
 import json
 import operator
 import warnings
@@ -80,7 +81,7 @@ class InductorPartition(Partition, CustomPartitionerFn):
     """The same for torch._inductor.config.custom_partitioner_fn."""
 
     def uuid(self):
-        files = (__file__, JointGraph.text.__code__.co_filename)
+        files = (__file__, inspect.getfile(JointGraph))
         return get_hash_for_files(files, library_version() + repr(sorted(self.options.items())))
 
 

@@ -15,9 +15,7 @@ namespace {
 
 // A plan is made without running anything, so it packs nothing and measures nothing.
 PartitionChoice choice_from(const py::dict& given) {
-  const Options options = options_from(given, "joint graph");
-  PartitionChoice choice{
-      .partitioner = options.partition, .min_cut = options.min_cut, .budget = options.budget};
+  PartitionChoice choice = choice_of(options_from(given, "joint graph"));
   if (!choice.budget.compressors.empty()) {
     throw OptionError(ErrorText{"no memory_budget_compressors: PyTorch's graphs pack nothing",
                                 std::to_string(choice.budget.compressors.size()) + " of them", ""});

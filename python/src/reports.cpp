@@ -39,7 +39,7 @@ void add_reports(py::module_& module) {
   add_text(program);
   program.def_readonly("name", &ProgramReport::name)
       .def_readonly("graph_hash", &ProgramReport::graph_hash,
-                    "Hash of the joint graph, equal in every run.")
+                    "Hash of the captured graph, equal in every run.")
       .def_readonly("joint_nodes", &ProgramReport::joint_nodes, "After simplification.")
       .def_readonly("forward_nodes", &ProgramReport::forward_nodes)
       .def_readonly("backward_nodes", &ProgramReport::backward_nodes)

@@ -266,7 +266,7 @@ CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
     : state_(std::make_shared<State>()) {
   check_options(options);
   check_custom_pass(options.joint_custom_pass);
-  const auto choice = compiler::choice_of(options);
+  const auto choice = choice_of(options);
   row_of(choice.partitioner).check(choice);
   // Without a folder in the options, the environment of the running process decides.
   if (options.dump_dir.empty()) options.dump_dir = environment_options().dump_dir;

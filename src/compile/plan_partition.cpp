@@ -91,10 +91,6 @@ Machine machine_for(const Graph& joint, const Options& options) {
 
 }  // namespace
 
-PartitionChoice choice_of(const Options& options) {
-  return {.partitioner = options.partition, .min_cut = options.min_cut, .budget = options.budget};
-}
-
 Measurements measure_for(const Graph& joint, const ops::AttrTables& tables,
                          const Options& options) {
   if (!has_backward(joint)) return {};
@@ -127,8 +123,7 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
   split(ways.empty() ? std::move(joint) : Graph(joint), passes, planned);
   if (planned.budget) {
     planned.milliseconds = passes.log->back().seconds * 1e3;
-    choice.budget.bytes = planned.budget->bytes;  // a share of memory has been converted to bytes
-    choice.budget.share.reset();
+    fix_budget(choice, *planned.budget);
   }
   if (ways.empty() || planned.partition.plan.saved.empty()) return planned;
   // Plans for a budget know the size of most packed tensors, but not of arguments that hooks

@@ -17,9 +17,6 @@
 
 namespace antegrad::compiler {
 
-/// The choice given by the options, without measurements.
-PartitionChoice choice_of(const Options& options);
-
 /// The decisions about a joint graph, as a value.
 struct PlannedPartition {
   PartitionChoice choice;      ///< as applied

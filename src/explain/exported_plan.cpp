@@ -86,10 +86,7 @@ std::string plan_exported(std::string_view exported, PartitionChoice choice) {
     throw GraphError(ErrorText{"a joint graph with gradients", "one without", ""});
   }
   const auto [partition, planned] = partition_for(joint, choice);
-  if (planned) {  // a share of memory has been converted to bytes
-    choice.budget.bytes = planned->bytes;
-    choice.budget.share.reset();
-  }
+  if (planned) fix_budget(choice, *planned);
   const PartitionRecord record = make_record(partition, choice);
   return json{{"saved", saved_of(partition, imported)},
               {"forward", forward_of(partition, imported)},

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <type_traits>
 
 #include "graph/hash_bits.h"

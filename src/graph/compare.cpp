@@ -1,6 +1,7 @@
 #include "graph/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include <fmt/format.h>
@@ -45,18 +46,18 @@ std::string first_difference(const Graph& a, const Graph& b) {
   if (a.generators != b.generators) return "generators";
   if (a.opaque_names != b.opaque_names) return "names of opaque objects";
   if (a.blocks != b.blocks) return "blocks";
-  using Ids = std::vector<ValueId>;
   auto difference = list_difference(
-      "input", a, b, &Graph::inputs, [](const Input& input) { return Ids{input.value}; },
+      "input", a, b, &Graph::inputs, [](const Input& input) { return std::array{input.value}; },
       input_text);
   if (difference.empty()) {
     difference = list_difference(
-        "node", a, b, &Graph::nodes, [](const Node& node) -> const Ids& { return node.outputs; },
+        "node", a, b, &Graph::nodes, [](const Node& node) -> const auto& { return node.outputs; },
         node_text);
   }
   if (difference.empty()) {
     difference = list_difference(
-        "output", a, b, &Graph::outputs, [](const Output& /*output*/) { return Ids(); },
+        "output", a, b, &Graph::outputs,
+        [](const Output& /*output*/) { return std::array<ValueId, 0>(); },
         [](const Graph& /*graph*/, const Output& output) { return output_text(output); });
   }
   return difference;

@@ -63,6 +63,15 @@ Options options_of(const PartitionChoice& choice) {
 
 }  // namespace
 
+PartitionChoice choice_of(const Options& options) {
+  return {.partitioner = options.partition, .min_cut = options.min_cut, .budget = options.budget};
+}
+
+void fix_budget(PartitionChoice& choice, const PlannedBudget& planned) {
+  choice.budget.bytes = planned.bytes;
+  choice.budget.share.reset();
+}
+
 void write_settings(const PartitionChoice& choice, nlohmann::json& record) {
   const auto& reads = row_of(choice.partitioner).reads;
   if (!reads.empty()) record["settings"] = settings(options_of(choice), reads);

@@ -23,6 +23,8 @@
 
 namespace antegrad {
 
+struct Options;
+
 /// Everything that determines a partition, except the graph. A value that a record keeps
 /// (explain/record.h).
 struct PartitionChoice {
@@ -58,6 +60,11 @@ struct Partitioned {
   Partition partition;
   std::optional<PlannedBudget> planned;  ///< for Partitioner::budget
 };
+
+/// The choice given by the options, without measurements.
+PartitionChoice choice_of(const Options& options);
+/// Replaces a share of memory by the bytes that it came to.
+void fix_budget(PartitionChoice& choice, const PlannedBudget& planned);
 
 /// Writes the options that the row reads as "settings" of a record: ["NAME=VALUE", ...].
 void write_settings(const PartitionChoice& choice, nlohmann::json& record);
