@@ -43,7 +43,7 @@ from antegrad._C import (
     register_joint_pass,
 )
 from antegrad import compress, config
-from antegrad._aot import inductor_partitioner, partition_fn
+from antegrad._aot import inductor, inductor_partitioner, partition_fn
 from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile
 from antegrad._dynamo import backend
@@ -80,6 +80,7 @@ __all__ = [
     "compile",
     "compress",
     "config",
+    "inductor",
     "inductor_partitioner",
     "partition_fn",
     "register_joint_pass",

@@ -1,7 +1,7 @@
 """Partitioners for AOTAutograd and for PyTorch's compiler."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 from torch.fx import GraphModule
 from typing_extensions import Unpack
@@ -17,6 +17,15 @@ class PartitionFunction(Protocol):
     def __call__(self, joint_module: GraphModule, joint_inputs: Sequence[Any] = (), compiler: str = "inductor", *,
                  num_fwd_outputs: int, static_lifetime_input_indices: Sequence[int] | None = None,
                  ) -> tuple[GraphModule, GraphModule]: ...
+
+
+class InductorBackend(Protocol):
+    """A backend of torch.compile. `records` has one entry for each graph that was partitioned."""
+
+    @property
+    def records(self) -> list[Any]: ...
+
+    def __call__(self, module: GraphModule, inputs: Sequence[Any], **settings: Any) -> Callable[..., Any]: ...
 
 
 def partition_fn(*, fallback: bool = False, **options: Unpack[Options]) -> PartitionFunction:
@@ -46,3 +55,19 @@ def inductor_partitioner(*, fallback: bool = False, **options: Unpack[Options]) 
     from antegrad._partition import InductorPartition
 
     return InductorPartition(fallback, options)
+
+
+def inductor(*, over_budget: Literal["warn", "error"] = "warn", replans: int = 2, inductor: Mapping[str, Any] | None = None,
+             fallback: bool = False, **options: Unpack[Options]) -> InductorBackend:
+    """PyTorch's compiler with antegrad's partitions, and with memory budgets that are measured:
+
+        torch.compile(model, backend=antegrad.inductor(memory_budget="512MiB"))
+
+    With a memory_budget, the peak of the second step is measured. If it is above the budget, or so far below that a faster
+    plan may fit, the graph is planned and compiled again before the next step, at most `replans` times, and the best plan is
+    kept. If none holds, the next call warns with both numbers, or raises BudgetError (`over_budget`). `inductor`: settings of
+    Inductor, as torch.compile's options. The others are those of partition_fn(). docs/inductor.md has more.
+    """
+    from antegrad._inductor import Inductor
+
+    return Inductor(over_budget, replans, inductor, fallback, options)

@@ -1,6 +1,6 @@
 """Joint graphs of AOTAutograd, written for the planner in the JSON form of docs/graph-format.md.
 
-Operators, edges, sizes and devices are written. Constant arguments are not, and integers (symbolic sizes and arithmetic on
+Operators, edges, sizes, devices and dimensions of reductions are written. Other constant arguments are not, and integers (symbolic sizes and arithmetic on
 them) are left out: a size counts as its hint.
 """
 
@@ -81,11 +81,24 @@ def operator_name(target):
     return refuse("operators of the dispatcher and higher-order operators", target)
 
 
-def draws(node):
-    """Whether a call of a random operator draws, as its arguments say."""
+def arguments_of(node):
+    """The arguments of a call by name, with defaults."""
     schema = node.target._schema.arguments
     values = {argument.name: argument.default_value for argument in schema}
-    values |= {argument.name: value for argument, value in zip(schema, node.args)} | node.kwargs
+    return values | {argument.name: value for argument, value in zip(schema, node.args)} | node.kwargs
+
+
+def dims_of(node):
+    """The dimensions over which an operator works, where it has such an argument."""
+    dims = arguments_of(node).get("dim") if isinstance(node.target, torch._ops.OpOverload) else None
+    dims = [dims] if isinstance(dims, int) else dims
+    known = isinstance(dims, (list, tuple)) and all(isinstance(dim, int) for dim in dims)
+    return {"dims": list(dims)} if known else {}
+
+
+def draws(node):
+    """Whether a call of a random operator draws, as its arguments say."""
+    values = arguments_of(node)
     return not any(values.get(name) is not None and values[name] == nothing for name, nothing in DRAWS_NOTHING.items())
 
 
@@ -163,7 +176,7 @@ class JointGraph:
         if backward:
             late.add(node)
         fields = {"k": "op", "op": operator_name(node.target), "in": [self.index[leaf] for leaf in read], "bw": backward,
-                  "o": [tensor_text(leaf) for _, leaf in leaves]}
+                  "o": [tensor_text(leaf) for _, leaf in leaves], **dims_of(node)}
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             fields |= {"tags": ["rnd"], "draws": draws(node)}
         yield self.add(node, **fields, **self.tag(node))

@@ -16,11 +16,13 @@ from antegrad._joint_graph import JointGraph, is_view, is_write
 
 
 class PartitionRecord:
-    """How one joint graph was partitioned. `peak_bytes` is predicted; str() is a graph file, which the commands
-    `antegrad explain`, `pareto`, `timeline` and `replay` read."""
+    """How one joint graph was partitioned. `peak_bytes` is predicted, `measured_bytes` is the peak of a step, None before
+    antegrad.inductor measured one. str() is a graph file, which the commands `antegrad explain`, `pareto`, `timeline` and
+    `replay` read."""
 
     def __init__(self, plan, saved):
         self.peak_bytes = plan["peak_bytes"]
+        self.measured_bytes = None
         self.graph = plan["graph"]
         self.saved = saved
         forward = set(plan["forward"])
@@ -30,7 +32,9 @@ class PartitionRecord:
         return self.graph
 
     def __repr__(self):
-        return f"PartitionRecord({len(self.saved)} saved, {self.recomputed} recomputed, peak {self.peak_bytes} bytes)"
+        measured = "" if self.measured_bytes is None else f", measured {self.measured_bytes} bytes"
+        return (f"PartitionRecord({len(self.saved)} saved, {self.recomputed} recomputed, peak {self.peak_bytes} bytes"
+                f"{measured})")
 
     def save(self, file):
         with open(file, "w") as stream:
@@ -40,6 +44,9 @@ class PartitionRecord:
 class Partition:
     """A partitioner for AOTAutograd, with the interface of min_cut_rematerialization_partition(). `records` has one entry
     for each graph that it has split."""
+
+    # Whether kernels are generated and fused. Who builds a backend on AOTAutograd may call kernels one by one.
+    fuses = False
 
     def __init__(self, fallback, options):
         self.fallback = fallback
@@ -71,7 +78,7 @@ class Partition:
         if not any(node in joint.index for node in joint.gradients):
             return partitioners.default_partition(
                 module, inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
-        plan = json.loads(plan_exported(text, self.options))
+        plan = json.loads(plan_exported(text, self.options, self.fuses))
         forward, backward, saved = split_as_planned(joint, plan, num_fwd_outputs)
         self.records.append(PartitionRecord(plan, saved))
         return forward, backward
@@ -79,6 +86,8 @@ class Partition:
 
 class InductorPartition(Partition, CustomPartitionerFn):
     """The same for torch._inductor.config.custom_partitioner_fn."""
+
+    fuses = True
 
     def uuid(self):
         files = (__file__, inspect.getfile(JointGraph))

@@ -2,6 +2,9 @@
 
 #include <antegrad/error.h>
 
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -9,6 +12,7 @@
 #include "explain/record.h"
 #include "options.h"
 #include "options/words.h"
+#include "torch_compat/allocation_watch.h"
 
 namespace antegrad::python {
 namespace {
@@ -32,18 +36,54 @@ PartitionChoice choice_from(const py::dict& given) {
   return choice;
 }
 
-std::string plan(const std::string& exported, const py::dict& options) {
+std::string plan(const std::string& exported, const py::dict& options, bool fuses) {
   PartitionChoice choice = choice_from(options);
   const py::gil_scoped_release release;
-  return plan_exported(exported, std::move(choice));
+  return plan_exported(exported, std::move(choice), fuses);
 }
+
+std::optional<int64_t> budget_bytes(const py::dict& options) {
+  const PartitionChoice choice = choice_from(options);
+  if (choice.partitioner != Partitioner::budget || choice.budget.share) return std::nullopt;
+  return choice.budget.bytes;
+}
+
+/// What a thread allocates on one kind of device, until stop() on the same thread.
+class Watch {
+ public:
+  explicit Watch(const std::string& device)
+      : watch_(std::make_unique<torch_compat::AllocationWatch>(c10::Device(device).type())) {}
+
+  void stop() {
+    if (watch_ == nullptr) return;
+    live_ = watch_->live_bytes();
+    peak_ = watch_->peak_bytes();
+    watch_.reset();
+  }
+  int64_t live_bytes() const { return watch_ == nullptr ? live_ : watch_->live_bytes(); }
+  int64_t peak_bytes() const { return watch_ == nullptr ? peak_ : watch_->peak_bytes(); }
+
+ private:
+  std::unique_ptr<torch_compat::AllocationWatch> watch_;
+  int64_t live_ = 0, peak_ = 0;
+};
 
 }  // namespace
 
 void add_partition(py::module_& module) {
   module.def("library_version", [] { return std::string(library_version()); });
   module.def("check_partition", [](const py::dict& options) { choice_from(options); });
-  module.def("plan_exported", &plan, py::arg("exported"), py::arg("options"));
+  module.def("budget_bytes", &budget_bytes, py::arg("options"),
+             "The memory_budget of these options in bytes; None without one.");
+  py::class_<Watch>(module, "AllocationWatch",
+                    "Bytes that this thread allocates on a kind of device, such as 'cuda', above "
+                    "those at its start, until stop() on the same thread.")
+      .def(py::init<std::string>(), py::arg("device"))
+      .def("stop", &Watch::stop)
+      .def_property_readonly("live_bytes", &Watch::live_bytes)
+      .def_property_readonly("peak_bytes", &Watch::peak_bytes);
+  module.def("plan_exported", &plan, py::arg("exported"), py::arg("options"),
+             py::arg("fuses"));
 }
 
 }  // namespace antegrad::python

@@ -30,15 +30,18 @@ void read_by_node(const json& object, const char* field, std::vector<Number>& nu
   numbers.clear();
   for (const json& pair : object.value(field, json::array())) {
     const auto id = pair.at(0).get<size_t>();
-    if (id >= kMostNodes) {
-      throw GraphError(ErrorText{fmt::format("node ids in \"{}\"", field), std::to_string(id), ""});
-    }
+    check_node_id(id, field);
     numbers.resize(std::max(numbers.size(), id + 1), missing);
     numbers[id] = pair.at(1).get<Number>();
   }
 }
 
 }  // namespace
+
+void check_node_id(size_t id, std::string_view field) {
+  if (id < kMostNodes) return;
+  throw GraphError(ErrorText{fmt::format("node ids in \"{}\"", field), std::to_string(id), ""});
+}
 
 void to_json(json& object, const Measurements& measured) {
   object = json::object();

@@ -6,6 +6,7 @@
 /// elsewhere.
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -28,6 +29,9 @@ struct Needs {
   bool scratch = false;
   friend bool operator==(const Needs&, const Needs&) = default;
 };
+
+/// Throws GraphError for a number that is too large for an id of a node; `field` is in its text.
+void check_node_id(size_t id, std::string_view field);
 
 /// {"scratch": [[id, bytes], ...], "seconds": [[id, seconds], ...]}. Unknown values and empty
 /// fields are left out.

@@ -8,8 +8,10 @@
 
 #include <antegrad/error.h>
 
+#include "cost/machine.h"
 #include "explain/import_json.h"
 #include "explain/record.h"
+#include "fusion/fused_nodes.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "partition/split.h"
@@ -35,6 +37,13 @@ void save_what_runs_once(Graph& joint, bool lifts_bans) {
     const bool would_repeat = lifts_bans || node.recompute != Recompute::as_decided;
     if (would_repeat && !may_repeat(node)) node.recompute = Recompute::must_save;
   }
+}
+
+/// Counts memory and time as if kernels were generated.
+void fuse(const Graph& joint, PartitionChoice& choice) {
+  choice.machine = machine_of(joint);
+  choice.fused = fused_nodes(joint, choice.symbols);
+  choice.measured.seconds = fused_seconds(joint, choice.fused, choice.machine, choice.symbols);
 }
 
 json list_of(std::span<const ValueId> ids) {
@@ -75,13 +84,14 @@ json backward_of(const Partition& partition, const ImportedGraph& imported) {
 
 }  // namespace
 
-std::string plan_exported(std::string_view exported, PartitionChoice choice) {
+std::string plan_exported(std::string_view exported, PartitionChoice choice, bool fuses) {
   const ImportedGraph imported = import_json(exported, "the joint graph");
   choice.simplify = false;
   row_of(choice.partitioner).check(choice);
   Graph joint = dce(imported.graph);
   verify(joint);
   save_what_runs_once(joint, lifts_bans(choice));
+  if (fuses) fuse(joint, choice);
   if (!has_backward(joint)) {
     throw GraphError(ErrorText{"a joint graph with gradients", "one without", ""});
   }

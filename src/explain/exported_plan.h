@@ -11,6 +11,9 @@
 
 namespace antegrad {
 
+/// `fuses`: whether kernels will be generated, in which case results of fused nodes are in memory
+/// only if they are saved (fusion/fused_nodes.h). Otherwise one kernel runs for each node.
+///
 /// `exported`: the joint graph in JSON (import_json.h). Returns a JSON object, in which nodes are
 /// indices of the file's nodes:
 ///
@@ -24,6 +27,6 @@ namespace antegrad {
 ///
 /// Draws, and operators about which nothing is known, never run again. Throws GraphError for a
 /// text that is not such a graph, BudgetError if no plan fits, and OptionError.
-std::string plan_exported(std::string_view exported, PartitionChoice choice);
+std::string plan_exported(std::string_view exported, PartitionChoice choice, bool fuses);
 
 }  // namespace antegrad

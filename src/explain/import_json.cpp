@@ -253,6 +253,11 @@ class Importer {
       node.inputs.push_back(value(input));
       node.args.emplace_back(attr::Input{});
     }
+    if (exported.contains("dims") && node.args.size() == 1) {
+      Shape dims;
+      for (const json& dim : exported.at("dims")) dims.emplace_back(dim.get<int64_t>());
+      node.args.emplace_back(std::move(dims));
+    }
     if (node.op.traits().random && !draws(exported)) draw_nothing(node);
     const size_t outputs = exported.at("o").size();
     const bool shows = node.op.traits().view && !node.inputs.empty();

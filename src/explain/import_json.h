@@ -5,8 +5,8 @@
 /// and storages, and what AOTAutograd's partitioners save. The Python package writes them for its
 /// partitioner under AOTAutograd (python/antegrad/_joint_graph.py).
 ///
-/// There are no constant arguments and no strides: a call has its tensor arguments only, and
-/// tensors are contiguous. That suffices to partition the graph and to compute its memory, but not
+/// There are no strides, and no constant arguments but the dimensions of reductions: a call has its
+/// tensor arguments only, and tensors are contiguous. That suffices to partition the graph and to compute its memory, but not
 /// to run or simplify it.
 
 #include <string>

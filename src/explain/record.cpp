@@ -18,7 +18,7 @@ using nlohmann::json;
 /// Fields that to_text() writes itself, in this order. The caller may add others.
 constexpr const char* kFields[] = {
     "antegrad", "partitioner", "settings", "budget_bytes", "effort",    "profile",
-    "machine",  "symbols",     "scratch",  "seconds",      "carried",   "packings",
+    "machine",  "symbols",     "scratch",  "seconds",      "fused",        "carried",   "packings",
     "simplify", "saved",       "packed",   "recomputed",   "peak_bytes"};
 
 /// Counts the runs of each node in a half, by Node::id, with the value that identifies the node.
@@ -65,6 +65,24 @@ Packings packings_from(const json& object) {
   return packings;
 }
 
+std::vector<size_t> ids_of(const std::vector<bool>& flags) {
+  std::vector<size_t> ids;
+  for (size_t id = 0; id < flags.size(); ++id) {
+    if (flags[id]) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<bool> flags_of(const json& ids) {
+  std::vector<bool> flags;
+  for (const auto id : ids.get<std::vector<size_t>>()) {
+    check_node_id(id, "fused");
+    flags.resize(std::max(flags.size(), id + 1), false);
+    flags[id] = true;
+  }
+  return flags;
+}
+
 json json_of(const PartitionRecord& record) {
   const PartitionChoice& choice = record.choice;
   json object = record.more;
@@ -74,6 +92,7 @@ json json_of(const PartitionRecord& record) {
   row.write(choice, object);
   if (!choice.symbols.empty()) object["symbols"] = choice.symbols;
   object.update(json(choice.measured));
+  if (!choice.fused.empty()) object["fused"] = ids_of(choice.fused);
   if (!choice.packings.entries.empty()) {
     object["packings"] = json_of(choice.packings);
     object["packed"] = record.packed;
@@ -132,6 +151,7 @@ PartitionRecord parse_record(std::string_view text) {
     choice.partitioner = recorded_partitioner(object.at("partitioner").get<std::string>());
     choice.symbols = object.value("symbols", std::vector<int64_t>());
     object.get_to(choice.measured);
+    choice.fused = flags_of(object.value("fused", json::array()));
     row_of(choice.partitioner).read(object, choice);
     if (const auto it = object.find("packings"); it != object.end()) {
       choice.packings = packings_from(*it);

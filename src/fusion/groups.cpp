@@ -85,21 +85,11 @@ class Grouping {
 
   const Node& node(int32_t position) const { return graph_.nodes[position]; }
 
-  bool only_shows(const Node& node) const {
-    const OpTraits& traits = node.op.traits();
-    if (!traits.view || !traits.no_op_when_same_meta || node.inputs.size() != 1) return false;
-    const Value& base = graph_.value(node.inputs[0]);
-    return std::ranges::all_of(node.outputs, [&](ValueId id) {
-      return id == kNoValue || (graph_.value(id).kind == ValueKind::tensor &&
-                                graph_.value(id).meta.dtype == base.meta.dtype);
-    });
-  }
-
   void look_through_views() {
     for (const Input& input : graph_.inputs) seen_[input.value].made = input.value;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& here = graph_.nodes[i];
-      transparent_[i] = only_shows(here);
+      transparent_[i] = only_shows(graph_, here);
       for (const ValueId id : here.outputs) {
         if (id == kNoValue) continue;
         if (transparent_[i]) {

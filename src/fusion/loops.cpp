@@ -101,6 +101,16 @@ std::optional<Loops> loops_of(const Graph& graph, const Node& node,
   return Loops{*made, 1, false, false};
 }
 
+bool only_shows(const Graph& graph, const Node& node) {
+  const OpTraits& traits = node.op.traits();
+  if (!traits.view || !traits.no_op_when_same_meta || node.inputs.size() != 1) return false;
+  const Value& base = graph.value(node.inputs[0]);
+  return std::ranges::all_of(node.outputs, [&](ValueId id) {
+    return id == kNoValue || (graph.value(id).kind == ValueKind::tensor &&
+                              graph.value(id).meta.dtype == base.meta.dtype);
+  });
+}
+
 std::optional<Loops> common_loops(const Loops& a, const Loops& b, bool apart) {
   if ((a.reduces || b.reduces) && apart) return {};
   if (a.reduces && b.reduces) {

@@ -30,6 +30,9 @@ struct Loops {
 std::optional<Loops> loops_of(const Graph& graph, const Node& node,
                               const std::vector<int64_t>& symbols = {});
 
+/// Whether a node only shows the elements of its input: a view of its dtype. Loops look through it.
+bool only_shows(const Graph& graph, const Node& node);
+
 /// Loops in which both can run, one after the other; nothing if there are none. They must have the
 /// same number of elements, or one must have as many as the other has rows. `apart`: a view that
 /// reorders elements lies between nodes of the two, which breaks rows.

@@ -22,7 +22,14 @@ struct ByteRules {
   /// Bytes that a node's kernel allocates while it runs, besides its results, by Node::id. Missing
   /// entries count as 0.
   std::vector<int64_t> scratch = {};
+  /// Nodes of a joint graph that generated code computes together with everything that reads their
+  /// results (fusion/fused_nodes.h), by Node::id. A result takes memory only if it is saved. Missing
+  /// entries are false.
+  std::vector<bool> fused = {};
 };
+
+/// Whether a node, given by its id, is one of ByteRules::fused.
+bool is_fused(int32_t node_id, const ByteRules& rules);
 
 /// Bytes of scratch memory of a node, given by its id.
 int64_t scratch_bytes(int32_t node_id, const ByteRules& rules);

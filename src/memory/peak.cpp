@@ -52,6 +52,17 @@ class Simulation {
   int64_t live_ = 0;
 };
 
+/// Takes the bytes of results of fused nodes away, except of those that `keeps`.
+template <class Keeps>
+void drop_fused(const Graph& graph, const ByteRules& rules, Keeps keeps,
+                std::vector<StorageLife>& lives) {
+  if (rules.fused.empty()) return;
+  for (StorageLife& life : lives) {
+    const bool fused = life.first >= 0 && is_fused(graph.nodes[life.first].id, rules);
+    if (fused && !keeps(life)) life.bytes = 0;
+  }
+}
+
 IdMap<StorageId, bool> inputs_of(const Graph& graph, InputKind kind) {
   IdMap<StorageId, bool> result(graph.values.size(), false);
   for (const Input& input : graph.inputs) {
@@ -95,6 +106,8 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   }
   for (const SavedSlot& slot : plan.saved) mark_storage(forward, slot.value, saved);
   std::vector<StorageLife> forward_lives = liveness(forward, rules);
+  drop_fused(
+      forward, rules, [&](const StorageLife& life) { return saved[life.storage]; }, forward_lives);
   for (StorageLife state : states_of(forward, forward.outputs, OutputKind::saved, rules)) {
     state.first = state.last;  // allocated when the draw begins
     saved[state.storage] = true;
@@ -126,6 +139,8 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   }
   const IdMap<StorageId, bool> tangents = inputs_of(backward, InputKind::tangent);
   std::vector<StorageLife> backward_lives = liveness(backward, rules);
+  drop_fused(
+      backward, rules, [](const StorageLife&) { return false; }, backward_lives);
   const auto states = states_of(backward, backward.inputs, InputKind::saved, rules);
   backward_lives.insert(backward_lives.end(), states.begin(), states.end());
   for (const StorageLife& life : backward_lives) {

@@ -14,6 +14,7 @@
 ///  - Gradients count until the end, as if `.grad` were undefined before.
 ///  - The outputs of a node are allocated while its inputs are live. Unused outputs are freed right
 ///    after the node. In-place nodes and views allocate nothing.
+///  - Results of fused nodes take memory only if they are saved (ByteRules::fused).
 ///  - Scratch memory of kernels counts if the rules know it. Eager code between the two passes does
 ///    not count.
 ///

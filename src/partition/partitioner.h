@@ -36,6 +36,7 @@ struct PartitionChoice {
   std::vector<int64_t> symbols = {};  ///< values of the graph's symbols, by SymbolId
   Measurements measured = {};         ///< as PartitionerRow::needs requests
   Packings packings = {};             ///< if PartitionerRow::packs
+  std::vector<bool> fused = {};       ///< ByteRules::fused
   /// Whether plans that this process made for other sizes of the graph may serve (budget/carry.h).
   bool carry = false;
   /// The plan that was carried over. If not empty, it is taken, and nothing is planned.
@@ -44,7 +45,7 @@ struct PartitionChoice {
   /// False: only dce().
   bool simplify = true;
 
-  ByteRules rules() const { return {symbols, 0, measured.scratch}; }
+  ByteRules rules() const { return {symbols, 0, measured.scratch, fused}; }
 };
 
 /// The frontier data from which a plan for a budget was chosen.

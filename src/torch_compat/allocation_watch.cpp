@@ -3,16 +3,22 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
 
 #include <atomic>
 
 namespace antegrad::torch_compat {
 
+namespace profiler = torch::profiler::impl;
+
+// libtorch takes whatever has this place for a state of its profiler. This one profiles nothing.
 // Threads of a kernel may report as well: they inherit the debug info of the thread that started
 // them.
-class AllocationWatch::Counter : public c10::MemoryReportingInfoBase {
+class AllocationWatch::Counter : public profiler::ProfilerStateBase {
  public:
-  explicit Counter(c10::DeviceType device) : device_(device) {}
+  explicit Counter(c10::DeviceType device)
+      : ProfilerStateBase(profiler::ProfilerConfig(profiler::ProfilerState::Disabled)),
+        device_(device) {}
 
   void reportMemoryUsage(void* /*ptr*/, int64_t bytes, size_t /*allocated*/, size_t /*reserved*/,
                          c10::Device device) override {
@@ -23,6 +29,9 @@ class AllocationWatch::Counter : public c10::MemoryReportingInfoBase {
     }
   }
   bool memoryProfilingEnabled() const override { return true; }
+  profiler::ActiveProfilerType profilerType() override {
+    return profiler::ActiveProfilerType::NONE;
+  }
 
   int64_t live() const { return live_; }
   int64_t peak() const { return peak_; }

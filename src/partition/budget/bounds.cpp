@@ -20,9 +20,9 @@ int64_t peak_floor(const Problem& problem) {
       const Value& value = problem.value(v);
       const bool counted =
           value.result || (backward && value.gradient && problem.operation(value.maker).backward);
-      if (!counted) live += value.bytes;
+      if (!counted) live += problem.passing_bytes(v);
     }
-    for (const int32_t v : problem.makes[o]) live += problem.value(v).bytes;
+    for (const int32_t v : problem.makes[o]) live += problem.passing_bytes(v);
     live += problem.operation(o).scratch;
     if (backward || problem.operation(o).required) floor = std::max(floor, live);
     for (const int32_t v : problem.makes[o]) {
@@ -66,7 +66,7 @@ Bounds::Bounds(const Problem& problem)
     if (value.maker >= forward_count_) {
       const Key made = key_of(value.maker - forward_count_, forward_count_);
       const bool stays = value.gradient || value.result;
-      hold(made, stays ? last_key() : std::max(made, last), value.bytes);
+      hold(made, stays ? last_key() : std::max(made, last), problem.passing_bytes(v));
       continue;
     }
     if (value.gradient) {
@@ -147,6 +147,7 @@ void Bounds::hold_values(const Plan& decided) {
     if (again) hold(o, key_of(early_[o], o), problem_.operation(o).state_bytes);
     for (const int32_t v : problem_.makes[o]) {
       const Value& value = problem_.value(v);
+      const int64_t bytes = problem_.passing_bytes(v);
       const Need& need = needs_[v];
       const Choice choice = decided[v];
       gap_of_[v] = {v, 0, -1};
@@ -158,15 +159,15 @@ void Bounds::hold_values(const Plan& decided) {
         }
       }
       if (value.result) {
-        hold(o, last_key(), value.bytes);
+        hold(o, last_key(), bytes);
       } else if (!may_run_again(v, choice)) {
-        hold(o, std::max(end, need.last_sure), value.bytes);
+        hold(o, std::max(end, need.last_sure), bytes);
       } else {
-        hold(o, end, value.bytes);
+        hold(o, end, bytes);
         if (need.first_sure < kNever) {
           const Slot made = choice == kOpen ? need.first_sure : late_[o];
           const Key begin = key_of(made, o);
-          hold(begin, need.last_sure, value.bytes);
+          hold(begin, need.last_sure, bytes);
           if (choice == kOpen) {
             gap_of_[v] = {v, std::max(end + 1, o), std::min(begin - 1, need.last_sure)};
           }
@@ -174,7 +175,7 @@ void Bounds::hold_values(const Plan& decided) {
         }
       }
       // Other outputs of an operation live while it runs.
-      if (run >= 0) hold(run, run, value.bytes);
+      if (run >= 0) hold(run, run, bytes);
     }
   }
   for (size_t i = 1; i < live_.size(); ++i) live_[i] += live_[i - 1];

@@ -94,6 +94,7 @@ class Maker {
         value.bytes = bytes(id);
         value.maker = index;
         value.id = id;
+        value.fused = is_fused(node.id, rules_);
         value.always_saved =
             !backward && (!operation.again || node.recompute == Recompute::must_save);
         problem_.values.push_back(value);

@@ -31,6 +31,7 @@ struct Value {
   bool result = false;        ///< the caller holds it: always in memory
   bool gradient = false;      ///< held until the end of the backward
   bool written_back = false;  ///< held until the end of the forward
+  bool fused = false;         ///< takes memory only if it is saved: ByteRules::fused
   /// Not a decision of the plan: it is saved if the backward needs it.
   bool always_saved = false;
   ValueId id = kNoValue;      ///< in the graph
@@ -85,6 +86,8 @@ struct Problem {
   const Packing& packing(int32_t index) const { return packings[index]; }
   /// Packings that a plan may choose for a value; none if it is always packed.
   std::span<const Packing> choosable_packings(int32_t index) const;
+  /// Bytes of a value while it is in memory and not saved.
+  int64_t passing_bytes(int32_t index) const { return value(index).fused ? 0 : value(index).bytes; }
   /// Whether a plan may decide to save a value of the forward or not.
   bool is_choice(int32_t index) const;
   /// Whether an operation of the backward reads it.

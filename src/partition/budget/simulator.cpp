@@ -36,7 +36,7 @@ void Simulator::add_static_lives() {
   for (int32_t o = forward_count_; o < static_cast<int32_t>(problem_.operations.size()); ++o) {
     const int32_t slot = o - forward_count_;
     for (const int32_t v : problem_.makes[o]) {
-      const auto bytes = static_cast<double>(problem_.value(v).bytes);
+      const auto bytes = static_cast<double>(problem_.passing_bytes(v));
       slot_made_[slot] += bytes;
       if (problem_.value(v).gradient || problem_.value(v).result) continue;
       int32_t last = slot;
@@ -50,6 +50,14 @@ void Simulator::add_static_lives() {
                             problem_.value(v).maker < forward_count_;
     if (of_forward && bytes_[v] != 0) moving_.push_back(v);
   }
+}
+
+/// Bytes of a copy of a value: less for a fused one that is not kept for the backward.
+double Simulator::bytes_in(int32_t value, Piece piece) const {
+  const bool is_value = std::cmp_less(value, problem_.values.size());
+  if (!is_value || !problem_.value(value).fused) return bytes_[value];
+  const Key end = timetable_.key_of_end();
+  return piece.begin < end && piece.end > end ? bytes_[value] : 0;
 }
 
 /// The position of a key: the first step that is not before it.
@@ -87,21 +95,27 @@ void Simulator::add_piece(Piece piece, double bytes) {
 }
 
 void Simulator::compare_pieces(int32_t value) {
-  const double bytes = bytes_[value];
-  if (bytes == 0) return;
+  if (bytes_[value] == 0) return;
   const auto before = timetable_.pieces(value);
   const auto after = timetable_.new_pieces(value);
   size_t a = 0;
   size_t b = 0;
   while (a < after.size() || b < before.size()) {
     if (b == before.size() || (a < after.size() && after[a].begin < before[b].begin)) {
-      add_piece(after[a++], bytes);
+      add_piece(after[a], bytes_in(value, after[a]));
+      ++a;
     } else if (a == after.size() || before[b].begin < after[a].begin) {
-      add_piece(before[b++], -bytes);
+      add_piece(before[b], -bytes_in(value, before[b]));
+      ++b;
     } else {
-      if (after[a].end != before[b].end) {
-        add_end(before[b].end, -bytes);
-        add_end(after[a].end, bytes);
+      const double was = bytes_in(value, before[b]);
+      const double is = bytes_in(value, after[a]);
+      if (was != is) {
+        add_piece(before[b], -was);
+        add_piece(after[a], is);
+      } else if (after[a].end != before[b].end) {
+        add_end(before[b].end, -was);
+        add_end(after[a].end, is);
       }
       ++a;
       ++b;
@@ -266,8 +280,8 @@ void Simulator::rebuild() {
     freed_[last] += slot_freed_[slot];
   }
   for (const int32_t value : moving_) {
-    const double bytes = bytes_[value];
     for (const Piece& piece : timetable_.pieces(value)) {
+      const double bytes = bytes_in(value, piece);
       made_[step_of(piece.begin)] += bytes;
       if (piece.end != Timetable::kNever) freed_[step_of(piece.end)] += bytes;
     }

@@ -69,6 +69,7 @@ class Simulator {
     return static_cast<double>(problem_.operation(operation).scratch);
   }
 
+  double bytes_in(int32_t value, Piece piece) const;
   void add_static_lives();
   bool work_out(std::span<const Change> changes);
   void add_end(Key end, double bytes);
@@ -91,7 +92,7 @@ class Simulator {
   LiveProfile profile_;
   Measure measure_;
   int64_t work_ = 0;
-  std::vector<double> bytes_;                   // by value, state, packing
+  std::vector<double> bytes_;                   // by value, state, packing; if saved
   std::vector<int32_t> moving_;                 // values of the forward with bytes, states
   std::vector<double> slot_made_, slot_freed_;  // by slot: bytes of values that the backward makes
 

@@ -53,7 +53,7 @@ json chain() {
 }
 
 json plan(const PartitionChoice& choice) {
-  return json::parse(plan_exported(chain().dump(), choice));
+  return json::parse(plan_exported(chain().dump(), choice, false));
 }
 
 std::multiset<int> runs_again(const json& plan) {
@@ -104,7 +104,7 @@ TEST(ExportedPlan, DrawsAndUnknownOperatorsInCheckpointsRunOnce) {
   }
   for (const Partitioner partitioner : {Partitioner::as_written, Partitioner::min_cut}) {
     const auto again =
-        runs_again(json::parse(plan_exported(tagged.dump(), {.partitioner = partitioner})));
+        runs_again(json::parse(plan_exported(tagged.dump(), {.partitioner = partitioner}, false)));
     EXPECT_FALSE(again.contains(2));
     EXPECT_FALSE(again.contains(3));
   }
@@ -120,8 +120,8 @@ TEST(ExportedPlan, ItsGraphFileReplays) {
 TEST(ExportedPlan, WhatCannotBePlannedIsRefused) {
   json none = chain();
   none["bw_out"] = {-1};
-  EXPECT_THROW(plan_exported(none.dump(), {}), GraphError);
-  EXPECT_THROW(plan_exported("{}", {}), GraphError);
+  EXPECT_THROW(plan_exported(none.dump(), {}, false), GraphError);
+  EXPECT_THROW(plan_exported("{}", {}, false), GraphError);
   PartitionChoice choice{.partitioner = Partitioner::budget};
   choice.budget.bytes = 1;
   EXPECT_THROW(plan(choice), BudgetError);

@@ -1,0 +1,174 @@
+"""antegrad.inductor: PyTorch's compiler with memory budgets that are measured while the program runs."""
+
+import copy
+import warnings
+
+import torch
+from torch._dynamo.utils import preserve_rng_state
+from torch._guards import TracingContext, tracing
+from torch._inductor.compile_fx import compile_fx
+from torch.fx import GraphModule
+
+from antegrad._C import BudgetError, OptionError, budget_bytes
+from antegrad._measured_step import MeasuredStep
+from antegrad._partition import InductorPartition
+
+OVER_BUDGET = ("warn", "error")
+# Replans aim at this share of the budget. A measured peak between it and the budget needs no other plan.
+AIM = 0.985
+# The first step compiles the backward, tunes kernels and loads libraries, which take memory of their own.
+STEPS_BEFORE = 1
+
+
+class Inductor:
+    """A backend of torch.compile: Inductor with antegrad's partitions. `records` has one entry for each graph that was
+    partitioned."""
+
+    def __init__(self, over_budget, replans, inductor, fallback, options):
+        if over_budget not in OVER_BUDGET:
+            raise OptionError(f"antegrad: expected over_budget to be 'warn' or 'error', found {over_budget!r}")
+        if not isinstance(replans, int) or replans < 0:
+            raise OptionError(f"antegrad: expected replans to be an integer from 0, found {replans!r}")
+        self.inductor = dict(inductor or {})
+        if "custom_partitioner_fn" in self.inductor:
+            raise OptionError("antegrad: expected settings of Inductor other than custom_partitioner_fn, which antegrad sets")
+        self.over_budget = over_budget
+        self.replans = replans
+        self.fallback = fallback
+        self.options = InductorPartition(fallback, options).options
+        self.budget = budget_bytes(self.options)
+        self.graphs = []
+
+    @property
+    def records(self):
+        return [graph.plan.record for graph in self.graphs if graph.plan.record is not None]
+
+    def __call__(self, module, inputs, *, mode=None, options=None):
+        if mode is not None or options:
+            raise OptionError("antegrad: expected Inductor's settings as antegrad.inductor(inductor={...}), found mode= or "
+                              "options= of torch.compile")
+        self.graphs.append(Graph(self, module, inputs))
+        return self.graphs[-1]
+
+
+class Plan:
+    """A graph compiled by Inductor with one partition. `target`: the bytes of predicted peak that it was planned for; None
+    for the smallest plan."""
+
+    def __init__(self, backend, target, module, inputs):
+        self.target = target
+        self.peak = None  # bytes, measured
+        source = copied(module)  # compile_fx() changes the graph that it is given
+        try:
+            self.compile(backend, module, inputs)
+        except BudgetError:
+            self.target = None  # kernels may need less than predicted
+            self.compile(backend, source, inputs)
+
+    def compile(self, backend, module, inputs):
+        options = backend.options
+        if self.target != backend.budget:
+            options = {name: value for name, value in options.items() if name != "memory_budget"}
+            options |= {"memory_share": 0.0} if self.target is None else {"memory_budget": self.target}
+        partition = InductorPartition(backend.fallback, options)
+        self.function = compile_fx(
+            module, inputs, config_patches=backend.inductor | {"custom_partitioner_fn": partition})
+        # None for a graph without a backward, and for one that Inductor found in its cache.
+        self.record = partition.records[-1] if partition.records else None
+
+    def measure(self, peak):
+        self.peak = peak
+        if self.record is not None:
+            self.record.measured_bytes = peak
+
+    def is_as(self, other):
+        known = self.record is not None and other.record is not None
+        return known and self.record.saved == other.record.saved and self.record.recomputed == other.record.recomputed
+
+
+class Graph:
+    """One graph of Dynamo. With a budget, its peak is measured in a step, and it is compiled again while that helps."""
+
+    def __init__(self, backend, module, inputs):
+        self.backend = backend
+        self.error = None
+        self.steps = 0
+        self.plans = []  # those that were measured
+        self.source = None  # once nothing is left to try
+        if backend.budget is not None:
+            self.source = copied(module)
+            self.context = TracingContext.try_get()
+        self.plan = Plan(backend, backend.budget, module, inputs)
+
+    def __call__(self, *args):
+        if self.error is not None:
+            raise self.error
+        if self.source is None:
+            return self.plan.function(*args)
+        if self.plan.peak is not None:
+            self.try_another()
+            return self(*args)
+        if self.steps < STEPS_BEFORE:
+            self.steps += torch.is_grad_enabled()
+            return self.plan.function(*args)
+        return MeasuredStep(self.plan.measure).run(self.plan.function, args)
+
+    def try_another(self):
+        """Called between a measured step and the next one."""
+        self.plans.append(self.plan)
+        target = self.next_target()
+        plan = self.compiled_again(target) if target != self.plan.target else None
+        if plan is None or any(plan.is_as(other) for other in self.plans):
+            self.settle()
+        else:
+            self.plan = plan
+            self.steps = 0
+
+    def next_target(self):
+        """The predicted peak to plan for; that of the current plan if none is better."""
+        budget = self.backend.budget
+        now = self.plan
+        spare = budget - now.peak
+        if len(self.plans) > self.backend.replans or 0 <= spare <= (1 - AIM) * budget or now.target is None:
+            return now.target
+        if spare > 0 and (now.record is None or now.record.recomputed == 0):
+            return now.target  # nothing would be faster
+        aim = int(AIM * budget)
+        known = sorted((plan.peak, plan.target) for plan in self.plans if plan.target is not None)
+        below = [point for point in known if point[0] <= aim]
+        above = [point for point in known if point[0] > aim]
+        if not below or not above:
+            return now.target + aim - now.peak
+        (low, low_target), (high, high_target) = below[-1], above[0]
+        return low_target + (high_target - low_target) * (aim - low) // (high - low)
+
+    def compiled_again(self, target):
+        """The plan for a target, or for the smallest peak if no plan is known for the target; None if the new code would
+        serve fewer sizes than Dynamo's guards let through."""
+        shapes = self.context.fake_mode.shape_env if self.context else None
+        guards = len(shapes.guards) if shapes else 0
+        module = copied(self.source)
+        inputs = [node.meta["example_value"] for node in module.graph.find_nodes(op="placeholder")]
+        with tracing(self.context), preserve_rng_state():
+            plan = Plan(self.backend, target, module, inputs)
+        return plan if not shapes or len(shapes.guards) == guards else None
+
+    def settle(self):
+        """Keeps the measured plan with the highest peak within the budget, which is the fastest."""
+        budget = self.backend.budget
+        held = [plan for plan in self.plans if plan.peak <= budget]
+        self.plan = max(held, key=lambda plan: plan.peak) if held else min(self.plans, key=lambda plan: plan.peak)
+        self.source = self.context = None
+        self.plans = []
+        if held:
+            return
+        text = (f"antegrad: expected a step within the memory budget of {budget} bytes; found {self.plan.peak} bytes, the "
+                "smallest measured peak; raise the budget, or make the largest tensors smaller")
+        if self.backend.over_budget == "error":
+            self.error = BudgetError(text)
+            raise self.error
+        warnings.warn(text, stacklevel=2)
+
+
+def copied(module):
+    return GraphModule(module, copy.deepcopy(module.graph))

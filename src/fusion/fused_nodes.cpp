@@ -1,0 +1,110 @@
+#include "fusion/fused_nodes.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "cost/machine.h"
+#include "fusion/fusing.h"
+#include "fusion/loops.h"
+
+namespace antegrad {
+namespace {
+
+class FusedNodes {
+ public:
+  FusedNodes(const Graph& joint, const std::vector<int64_t>& symbols)
+      : joint_(joint), maker_(joint.values.size(), -1), fused_(joint.nodes.size()) {
+    for (size_t i = 0; i < joint.nodes.size(); ++i) {
+      const Node& node = joint.nodes[i];
+      loops_.push_back(loops_of(joint, node, symbols));
+      fused_[i] = loops_[i].has_value();
+      const bool shows = only_shows(joint, node);
+      for (const ValueId id : node.outputs) {
+        if (id != kNoValue) maker_[id] = shows ? maker_[node.inputs[0]] : static_cast<int32_t>(i);
+      }
+      if (shows) continue;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const int32_t maker = maker_[node.inputs[k]];
+        if (maker >= 0 && fused_[maker] && !fuses(maker, node, k)) fused_[maker] = false;
+      }
+    }
+    for (const Output& output : joint.outputs) {
+      const int32_t maker = output.value == kNoValue ? -1 : maker_[output.value];
+      if (maker >= 0) fused_[maker] = false;
+    }
+  }
+
+  /// By position.
+  const std::vector<bool>& fused() const { return fused_; }
+
+ private:
+  /// Whether a node, the last one that has loops, can read its input where that is computed.
+  bool fuses(int32_t maker, const Node& reader, size_t input) const {
+    const Fusing made = fusing_of(joint_.nodes[maker].op.traits());
+    const OpTraits& traits = reader.op.traits();
+    if (joint_.value(reader.inputs[input]).kind != ValueKind::tensor) return false;
+    if (!may_fuse(made, fusing_of(traits)) || (traits.gathers && input == 0)) return false;
+    if (traits.fuses_inputs) return true;
+    const std::optional<Loops>& loops = loops_.back();
+    return loops && (common_loops(*loops_[maker], *loops, false) ||
+                     broadcasts_into(*loops_[maker], *loops));
+  }
+
+  const Graph& joint_;
+  IdMap<ValueId, int32_t> maker_;  // position of the node, through views; -1: an input
+  std::vector<std::optional<Loops>> loops_;
+  std::vector<bool> fused_;
+};
+
+/// The cost without memory traffic of fused values.
+NodeCost cost_among_fused(const Graph& joint, const Node& node, const IdMap<ValueId, bool>& fused,
+                          const std::vector<int64_t>& symbols) {
+  NodeCost cost = node_cost(joint, node, symbols);
+  if (!node.op.traits().reads_data) return cost;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId id = node.inputs[i];
+    const auto here = node.inputs.begin() + static_cast<std::ptrdiff_t>(i);
+    if (!fused[id] || std::find(node.inputs.begin(), here, id) != here) continue;
+    cost.bytes = std::max<int64_t>(0, cost.bytes - moved_bytes(joint.value(id), symbols));
+  }
+  return cost;
+}
+
+}  // namespace
+
+std::vector<bool> fused_nodes(const Graph& joint, const std::vector<int64_t>& symbols) {
+  const FusedNodes found(joint, symbols);
+  std::vector<bool> by_id;
+  for (size_t i = 0; i < joint.nodes.size(); ++i) {
+    if (!found.fused()[i]) continue;
+    const auto id = static_cast<size_t>(joint.nodes[i].id);
+    by_id.resize(std::max(by_id.size(), id + 1), false);
+    by_id[id] = true;
+  }
+  return by_id;
+}
+
+std::vector<double> fused_seconds(const Graph& joint, const std::vector<bool>& fused,
+                                  std::string_view machine, const std::vector<int64_t>& symbols) {
+  const Machine& on = machine_named(machine);
+  const auto is_fused = [&](const Node& node) {
+    const auto id = static_cast<size_t>(node.id);
+    return id < fused.size() && fused[id];
+  };
+  IdMap<ValueId, bool> in_registers(joint.values.size(), false);
+  std::vector<double> by_id;
+  for (const Node& node : joint.nodes) {
+    const bool shows = only_shows(joint, node);
+    for (const ValueId id : node.outputs) {
+      if (id != kNoValue) in_registers[id] = shows ? in_registers[node.inputs[0]] : is_fused(node);
+    }
+    const auto id = static_cast<size_t>(node.id);
+    by_id.resize(std::max(by_id.size(), id + 1), -1);
+    const NodeCost cost = cost_among_fused(joint, node, in_registers, symbols);
+    by_id[id] = is_fused(node) ? static_cast<double>(cost.flops) / on.flops_per_second
+                               : seconds(cost, on);
+  }
+  return by_id;
+}
+
+}  // namespace antegrad
