@@ -175,11 +175,16 @@ def split_as_planned(joint, plan, num_fwd_outputs):
 
 
 def keep_copies(joint, crossing):
-    """Saves copies of primals that are written before the backward reads them. Returns the names of the copies."""
+    """Saves copies of primals that are written before the backward reads them. Returns the names of the copies. A primal that
+    the backward writes is saved itself too."""
     renamed = {}
     graph = joint.module.graph
     first = next(node for node in graph.nodes if node.op != "placeholder")
-    for position, node in enumerate(crossing.values):
+    targets = {node.args[0] for node in graph.nodes if partitioners._must_be_in_backward(node) and is_write(node)}
+    values, crossing.values = crossing.values, []
+    for node in values:
+        if node not in joint.written or node in targets:
+            crossing.values.append(node)
         if node not in joint.written:
             continue
         with graph.inserting_before(first):
@@ -188,7 +193,7 @@ def keep_copies(joint, crossing):
         node.replace_all_uses_with(
             copy, lambda user, copy=copy: user is not copy and user.op != "output" and not is_write(user))
         renamed[node.name] = copy.name
-        crossing.values[position] = copy
+        crossing.values.append(copy)
     return renamed
 
 
