@@ -78,7 +78,7 @@ def operator_name(target):
         return f"{target.namespace}.{target._opname}.{target._overloadname}"
     if isinstance(target, torch._ops.HigherOrderOperator):
         return f"higher_order.{target.name()}.default"
-    return refuse("operators of the dispatcher and higher-order operators", target)
+    return f"python.{getattr(target, '__name__', type(target).__name__)}.default"
 
 
 def arguments_of(node):
