@@ -126,7 +126,7 @@ class JointGraph:
         self.results, self.gradients = outputs[:num_fwd_outputs], outputs[num_fwd_outputs:]
         self.held = {self.primals[index] for index in static_indices}
         self.descriptors = graph.output_node().meta.get("desc") or [None] * len(outputs)
-        self.after_tangents = self.reached_from(self.tangents)
+        self.late = self.reached_from(self.tangents) | self.reads_of_state()
         self.copies = self.copies_in_forward()
         self.written = set(self.copies) | self.written_after_forward()
 
@@ -137,6 +137,25 @@ class JointGraph:
                 reached.add(node)
         return reached
 
+    def reads_of_state(self):
+        """What reads an input that the backward writes, and is not needed before. In eager mode that is read in the backward too:
+        another backward pass may have written it meanwhile."""
+        forward = [node for node in self.module.graph.nodes if partitioners._must_be_in_forward(node)]
+        needed = set()
+        stack = [node for node in self.results + forward if isinstance(node, torch.fx.Node)]
+        while stack:
+            node = stack.pop()
+            if node not in needed:
+                needed.add(node)
+                stack.extend(node.all_input_nodes)
+        state = self.written_in_backward()
+        return self.reached_from(state) - state - needed
+
+    def written_in_backward(self):
+        """The primals that the backward writes in the graph."""
+        return {node.args[0] for node in self.module.graph.nodes
+                if is_write(node) and partitioners._must_be_in_backward(node)}
+
     def copies_in_forward(self):
         """The primals that the forward writes in the graph, and the node of the new value of each."""
         copies = {}
@@ -145,7 +164,7 @@ class JointGraph:
                 continue
             if node.target is not COPY or node.args[0] not in self.primals:
                 refuse("operators that write nothing but inputs", node.target)
-            if node not in self.after_tangents and not partitioners._must_be_in_backward(node):
+            if node not in self.late and not partitioners._must_be_in_backward(node):
                 copies[node.args[0]] = node.args[1]
         return copies
 
@@ -155,8 +174,8 @@ class JointGraph:
         return {node for node in self.primals if node.meta.get("desc") in written}
 
     def is_backward(self, node):
-        """Whether a node was traced in the backward pass, or reads what was."""
-        return node in self.after_tangents or partitioners._has_tag_is_backward(node)
+        """Whether a node was traced in the backward pass, reads what was, or has to run in it."""
+        return node in self.late or partitioners._has_tag_is_backward(node)
 
     def add(self, node, **fields):
         self.index[node] = len(self.nodes)

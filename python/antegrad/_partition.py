@@ -12,7 +12,7 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_
 from torch.fx.experimental.proxy_tensor import is_sym_node
 
 from antegrad._C import BudgetError, Error, OptionError, check_partition, library_version, plan_exported
-from antegrad._joint_graph import JointGraph, is_view, is_write
+from antegrad._joint_graph import JointGraph, is_view, is_write, refuse
 
 
 class PartitionRecord:
@@ -94,8 +94,25 @@ class InductorPartition(Partition, CustomPartitionerFn):
         return get_hash_for_files(files, library_version() + repr(sorted(self.options.items())))
 
 
+# Switches of torch._functorch.config that change what AOTAutograd's partitioners return. Older versions lack some.
+SWITCHES = ("enable_activation_offloading", "_sync_decision_cross_ranks")
+
+
+def check_requests(graph):
+    """Refuses what the program or the configuration asks of AOTAutograd's partitioner and this one does not do."""
+    for name in SWITCHES:
+        if getattr(config, name, False):
+            refuse(f"torch._functorch.config.{name} off", "it on")
+    annotation = getattr(partitioners, "_get_memory_budget_annotation", lambda node: None)
+    for node in graph.nodes:
+        if annotation(node) is not None or isinstance(node.meta.get("memory_budget"), float):
+            refuse("a budget among the partitioner's options", f"one for a region of the program, at {node.name}",
+                   "remove region_activation_memory_budget and give activation_memory_budget to the partitioner")
+
+
 def prepared(module):
     """What AOTAutograd does with a joint graph before it is partitioned."""
+    check_requests(module.graph)
     module.graph.eliminate_dead_code()
     if config.cse:
         module.graph = fx_graph_cse(module.graph)
@@ -140,7 +157,7 @@ class Crossing:
 
     def kept_in(self, node):
         """The list in which the forward keeps a node, None for one that the backward computes."""
-        if node in self.joint.after_tangents or node.op == "get_attr":
+        if node in self.joint.late or node.op == "get_attr":
             return None
         if is_sym_node(node):
             return self.integers if node.op == "placeholder" or isinstance(node.meta["val"], torch.SymInt) else None
@@ -165,6 +182,7 @@ def split_as_planned(joint, plan, num_fwd_outputs):
     forward, backward = partitioners._extract_fwd_bwd_modules(
         joint.module, crossing.values, crossing.integers, num_fwd_outputs=num_fwd_outputs,
         static_lifetime_input_nodes=held, **objects)
+    check_writes(joint.module.graph, backward.graph)
     graph = Schedule(backward.graph, joint, plan, renamed).run()
     backward = torch.fx._lazy_graph_module._make_graph_module(backward, graph)
     forward, backward = raise_getitems(forward), raise_getitems(backward)
@@ -174,24 +192,33 @@ def split_as_planned(joint, plan, num_fwd_outputs):
     return forward, backward, [node.name for node in crossing.values]
 
 
+def check_writes(joint, backward):
+    """AOTAutograd's extraction leaves out, without a word, what reads something that is neither saved nor computed."""
+    kept = {node.name for node in backward.nodes}
+    for node in joint.nodes:
+        if partitioners._must_be_in_backward(node) and is_write(node) and node.name not in kept:
+            refuse("a backward with all writes of the joint graph", f"one without {node.format_node()}")
+
+
 def keep_copies(joint, crossing):
-    """Saves copies of primals that are written before the backward reads them. Returns the names of the copies. A primal that
-    the backward writes is saved itself too."""
+    """Saves copies of primals that are written before the backward reads them as they were. Returns the names of the copies.
+    A primal that the backward itself writes is saved too, and read there as it is."""
     renamed = {}
     graph = joint.module.graph
     first = next(node for node in graph.nodes if node.op != "placeholder")
-    targets = {node.args[0] for node in graph.nodes if partitioners._must_be_in_backward(node) and is_write(node)}
+    state = joint.written_in_backward()
     values, crossing.values = crossing.values, []
     for node in values:
-        if node not in joint.written or node in targets:
+        if node in state or node not in joint.written:
             crossing.values.append(node)
-        if node not in joint.written:
+        if node not in state and node not in joint.written:
             continue
         with graph.inserting_before(first):
             copy = graph.call_function(torch.ops.aten.clone.default, (node,))
         copy.meta = {"val": node.meta["val"].clone(), "partitioner_tag": "is_forward"}
+        now = joint.late if node not in joint.written else ()
         node.replace_all_uses_with(
-            copy, lambda user, copy=copy: user is not copy and user.op != "output" and not is_write(user))
+            copy, lambda user, copy=copy, now=now: not (user is copy or user in now or user.op == "output" or is_write(user)))
         renamed[node.name] = copy.name
         crossing.values.append(copy)
     return renamed
