@@ -306,7 +306,26 @@ def test_regions_that_are_compiled_once(setting):
     expect_as_eager(lambda x, w: region(region(x, w), w), (4, 4), (4, 4), setting=setting)
 
 
+class IgnoresUndefined(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(x)
+        return x.sin(), x.cos()
+
+    @staticmethod
+    def backward(ctx, first, second):
+        assert second is None
+        return first * ctx.saved_tensors[0].cos()
+
+
 CASES = {
+    "tensors made of sizes": lambda x: x.sin().exp() * torch.arange(x.shape[0]) + torch.tensor(x.shape[1]),
+    "an expanded scalar": lambda x: (x.sum() * 2).expand(7, x.shape[0]).sin() * 1,
+    "a result without a gradient": lambda x: IgnoresUndefined.apply(x)[0].exp(),
+    "views of overlapping memory": lambda x: x.view(-1).as_strided((3, 4), (2, 1)).sin().exp(),
+    "nested checkpoints": lambda x: checkpoint(
+        lambda x: checkpoint(lambda x: x.sin().exp(), x, use_reentrant=False).cos(), x, use_reentrant=False).sin(),
     "branches": lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)).exp(),
     "results that are inputs and views": lambda x: x.sin().view(-1)[:2] * x.detach()[0, :2],
     "transforms": lambda x: torch.func.vmap(torch.func.grad(lambda row: row.sin().sum()))(x).exp(),
@@ -316,9 +335,10 @@ CASES = {
 
 @every_setting
 @pytest.mark.parametrize("name", CASES)
-def test_unusual_graphs(name, setting):
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_unusual_graphs(dynamic, name, setting):
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        expect_as_eager(CASES[name], (4, 4), setting=setting)
+        expect_as_eager(CASES[name], (4, 4), setting=setting, dynamic=dynamic)
 
 
 @every_setting
