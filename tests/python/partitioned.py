@@ -8,6 +8,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.backends.debugging import boxed_nop
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.multiprocessing.reductions import StorageWeakRef
 
 SETTINGS = {
     "minimum cut": {},
@@ -43,10 +44,27 @@ class Partitioned:
         torch._dynamo.reset()
         return torch.compile(function, backend=self.backend, **keywords)
 
+    def saved_bytes(self):
+        """Bytes that live from the forward to the backward, beyond the inputs."""
+        bytes = 0
+        for forward, backward in zip(self.forwards, self.backwards):
+            read = {node.name for node in backward.graph.find_nodes(op="placeholder")}
+            known = {storage for node in forward.graph.find_nodes(op="placeholder") for storage in storages_of(node)}
+            for node in forward.graph.output_node().all_input_nodes:
+                for storage in set(storages_of(node)) - known if node.name in read else ():
+                    known.add(storage)
+                    bytes += node.meta["val"].untyped_storage().nbytes()
+        return bytes
+
     def records(self):
         """One for each graph: none was left to AOTAutograd's partitioner."""
         assert len(self.partition.records) == len(self.forwards) > 0
         return self.partition.records
+
+
+def storages_of(node):
+    value = node.meta.get("val")
+    return [StorageWeakRef(value.untyped_storage())] if isinstance(value, torch.Tensor) else []
 
 
 def partitioned(setting="minimum cut"):
