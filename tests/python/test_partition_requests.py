@@ -374,11 +374,31 @@ def test_tensor_subclasses(setting):
 # Random draws
 
 
-def chain(x):
-    """With ones as the input, of which dropout makes powers of two, the gradient is the result eight times, exactly."""
-    for _ in range(3):
-        x = nn.functional.dropout(x, 0.5).square()
-    return x
+# Half of each mask is zero, the rest two.
+MASKS = {
+    "dropout": lambda x: nn.functional.dropout(torch.ones_like(x), 0.5),
+    "rand_like": lambda x: 2.0 * (torch.rand_like(x) > 0.5),
+    "randn": lambda x: 2.0 * (torch.randn(x.shape) > 0),
+    "bernoulli": lambda x: 2 * torch.bernoulli(torch.full_like(x, 0.5)),
+    "randint": lambda x: 2.0 * torch.randint(2, x.shape),
+    "randperm": lambda x: 2.0 * (torch.randperm(x.numel()).view_as(x) % 2),
+    "multinomial": lambda x: 2.0 * torch.multinomial(torch.ones(x.shape[0], 2), x.shape[1], True),
+    "exponential": lambda x: 2.0 * (torch.empty_like(x).exponential_() > 0.7),
+}
+every_mask = pytest.mark.parametrize(
+    "mask", [mask if mask == "dropout" else pytest.param(mask, marks=pytest.mark.long) for mask in MASKS])
+with_checkpoint = pytest.mark.parametrize("checkpointed", [False, True])
+
+
+def masked(mask, checkpointed):
+    """A function of ones, that gives powers of two: its gradient is its result eight times, exactly."""
+
+    def chain(x):
+        for _ in range(3):
+            x = (x * MASKS[mask](x)).square()
+        return x
+
+    return (lambda x: checkpoint(chain, x, use_reentrant=False)) if checkpointed else chain
 
 
 def expect_the_same_masks(compiled):
@@ -390,20 +410,22 @@ def expect_the_same_masks(compiled):
 
 
 @every_setting
-@pytest.mark.parametrize("checkpointed", [False, True])
-def test_the_backward_has_the_masks_of_the_forward(checkpointed, setting):
+@every_mask
+@with_checkpoint
+def test_the_backward_has_the_draws_of_the_forward(checkpointed, mask, setting):
     partition = partitioned(setting)
-    expect_the_same_masks(partition.compile(
-        lambda x: checkpoint(chain, x, use_reentrant=False) if checkpointed else chain(x)))
+    expect_the_same_masks(partition.compile(masked(mask, checkpointed)))
     assert partition.records()
 
 
-@pytest.mark.parametrize("setting", [
-    setting if setting == "share 0.0" else pytest.param(setting, marks=pytest.mark.long) for setting in SETTINGS])
-def test_the_backward_has_the_masks_of_the_forward_under_inductor(setting):
+@pytest.mark.parametrize("setting", ["share 0.0", *(
+    pytest.param(setting, marks=pytest.mark.long) for setting in ("minimum cut", "share 0.5"))])
+@every_mask
+@with_checkpoint
+def test_the_backward_has_the_draws_of_the_forward_under_inductor(checkpointed, mask, setting):
     partitioner = antegrad.inductor_partitioner(**SETTINGS[setting])
     with inductor(partitioner):
-        expect_the_same_masks(torch.compile(chain))
+        expect_the_same_masks(torch.compile(masked(mask, checkpointed)))
     assert len(partitioner.records) == 1
 
 
