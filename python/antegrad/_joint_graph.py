@@ -140,6 +140,9 @@ class JointGraph:
     def reads_of_state(self):
         """What reads an input that the backward writes, and is not needed before. In eager mode that is read in the backward too:
         another backward pass may have written it meanwhile."""
+        state = self.written_in_backward()
+        if not state:
+            return set()
         forward = [node for node in self.module.graph.nodes if partitioners._must_be_in_forward(node)]
         needed = set()
         stack = [node for node in self.results + forward if isinstance(node, torch.fx.Node)]
@@ -148,13 +151,12 @@ class JointGraph:
             if node not in needed:
                 needed.add(node)
                 stack.extend(node.all_input_nodes)
-        state = self.written_in_backward()
         return self.reached_from(state) - state - needed
 
     def written_in_backward(self):
         """The primals that the backward writes in the graph."""
         return {node.args[0] for node in self.module.graph.nodes
-                if is_write(node) and partitioners._must_be_in_backward(node)}
+                if node.target is COPY and partitioners._must_be_in_backward(node)}
 
     def copies_in_forward(self):
         """The primals that the forward writes in the graph, and the node of the new value of each."""

@@ -216,9 +216,9 @@ def keep_copies(joint, crossing):
         with graph.inserting_before(first):
             copy = graph.call_function(torch.ops.aten.clone.default, (node,))
         copy.meta = {"val": node.meta["val"].clone(), "partitioner_tag": "is_forward"}
-        now = joint.late if node not in joint.written else ()
+        others = {copy} if node in joint.written else {copy} | joint.late
         node.replace_all_uses_with(
-            copy, lambda user, copy=copy, now=now: not (user is copy or user in now or user.op == "output" or is_write(user)))
+            copy, lambda user, others=others: user not in others and user.op != "output" and not is_write(user))
         renamed[node.name] = copy.name
         crossing.values.append(copy)
     return renamed
