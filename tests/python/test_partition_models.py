@@ -35,7 +35,7 @@ MODELS = [name for name in (
     "MixtralForCausalLM", "T5ForConditionalGeneration", "WhisperForConditionalGeneration", "ViTForImageClassification",
     "ResNetForImageClassification", "SwinForImageClassification") if name in TRAININGS]
 SHORT = {"mlp": ("share 0.25",), "gpt": ("share 0.25", "share 0.0"), "bert": ("ratio 0.5",), "BertForMaskedLM": ("share 0.0",),
-         "LlamaForCausalLM": ("share 0.5",), "MixtralForCausalLM": ("minimum cut",)}
+         "LlamaForCausalLM": ("minimum cut",)}
 
 
 def cases():
