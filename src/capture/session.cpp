@@ -2,6 +2,7 @@
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/record_function.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -36,6 +37,8 @@ class TracingScope {
   torch_compat::CarriedScope carried_;
   torch_compat::NoSavedTensorHooks no_hooks_;
   bool autocast_cache_;
+  // Profilers keep what they see of tensors, and some read their data.
+  at::DisableRecordFunctionGuard unseen_;
   at::functionalization::impl::FunctionalizationReapplyViewsGuard views_{true};
   c10::impl::IncludeDispatchKeyGuard keys_{torch_compat::capture_keys};
 };

@@ -1,5 +1,7 @@
 #include "compile/pipeline.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -63,6 +65,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
                               const Options& options, LaterCaptures later,
                               const std::shared_ptr<const detail::HookPair>& hooks,
                               const runtime::Executable* like) {
+  RECORD_FUNCTION("AntegradCompile:" + options.name, c10::ArrayRef<const c10::IValue>{});
   const auto start = std::chrono::steady_clock::now();
   const auto passes = pass_context(options);
 

@@ -4,6 +4,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/record_function.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -86,6 +87,19 @@ void Program::call_kernel(const Instruction& instruction, const Special* special
 
 namespace {
 
+// The state in which a backward runs a node of the forward again, and a range that shows it to
+// profilers.
+class RunsAgain {
+ public:
+  explicit RunsAgain(const ops::OpEntry& entry) : range_(at::RecordScope::FUNCTION) {
+    if (range_.isActive()) range_.before("AntegradRecompute:" + entry.op.name());
+  }
+
+ private:
+  at::AutoGradMode as_in_forward_{true};
+  at::RecordFunction range_;
+};
+
 // Bit for bit; tensors and other objects by identity.
 bool same_constant(const c10::IValue& a, const c10::IValue& b) {
   if (a.isDouble() && b.isDouble()) {
@@ -111,8 +125,8 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   const bool checks = special != nullptr && special->aliases != AliasCheck::off;
   auto seen = checks ? memory_of_arguments(stack) : SeenMemory();
   {
-    std::optional<at::AutoGradMode> as_in_forward;
-    if (instruction.runs_again) as_in_forward.emplace(true);
+    std::optional<RunsAgain> runs_again;
+    if (instruction.runs_again) runs_again.emplace(*instruction.entry);
     call_kernel(instruction, special, registers, stack);
   }
   if (special != nullptr && !special->expected.empty()) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/profiler.h>
+#include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -86,12 +87,32 @@ TEST(Profile, SuccessiveCallsHaveNumbersOfTheirOwn) {
   EXPECT_EQ(forward, backward);
 }
 
-TEST(Profile, ACaptureIsARangeOfItsOwn) {
+TEST(Profile, CaptureAndCompilationAreRangesOfTheirOwn) {
   auto step =
       antegrad::compile([](const at::Tensor& x) { return x.sin(); }, Options().with_name("wave"));
   const auto x = at::randn({3});
-  EXPECT_NE(find(ranges_of([&] { step(x); }), "AntegradCapture:wave"), nullptr);
-  EXPECT_EQ(find(ranges_of([&] { step.warmup(x); }), "AntegradCapture:wave"), nullptr);
+  const auto first = ranges_of([&] { step.warmup(x); });
+  EXPECT_NE(find(first, "AntegradCapture:wave"), nullptr);
+  EXPECT_NE(find(first, "AntegradCompile:wave"), nullptr);
+  // Operators on stand-ins are hidden: a profiler may read the data of tensors, or keep them.
+  EXPECT_EQ(find(first, "aten::sin"), nullptr);
+  const auto second = ranges_of([&] { step.warmup(x); });
+  EXPECT_EQ(find(second, "AntegradCapture:wave"), nullptr);
+  EXPECT_EQ(find(second, "AntegradCompile:wave"), nullptr);
+}
+
+TEST(Profile, WhatTheBackwardRunsAgainIsInARange) {
+  const auto w = at::randn({64}).set_requires_grad(true);
+  auto step = antegrad::compile([&](const at::Tensor& x) { return (x * w).sin().exp().sum(); },
+                                Options().with_partition(Partitioner::min_cut));
+  const auto x = at::randn({64});
+  step(x).backward();
+  const auto seen = ranges_of([&] { step(x).backward(); });
+  const auto* again = find(seen, "AntegradRecompute:aten::mul.Tensor");
+  ASSERT_NE(again, nullptr);
+  EXPECT_LT(find(seen, "AntegradBackward:step"), again);
+  EXPECT_EQ((again + 1)->name, "aten::mul");
+  EXPECT_GT(step.report().programs[0].recomputed.at("aten::mul.Tensor"), 0);
 }
 
 TEST(Profile, CapturedWhileAProfilerListensTheProgramIsTheSame) {
@@ -119,6 +140,20 @@ TEST(Profile, LibtorchsProfilerShowsThem) {
   }
   EXPECT_NE(std::find(names.begin(), names.end(), "shown"), names.end());
   EXPECT_NE(std::find(names.begin(), names.end(), "AntegradBackward:shown"), names.end());
+}
+
+TEST(Profile, NvtxShowsThem) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  namespace profiler = torch::autograd::profiler;
+  const auto w = at::randn({3}, at::kCUDA).set_requires_grad(true);
+  auto step = antegrad::compile([&](const at::Tensor& x) { return (x * w).sin().sum(); });
+  const auto x = at::randn({3}, at::kCUDA);
+  profiler::enableProfilerLegacy(
+      profiler::ProfilerConfig(profiler::ProfilerState::NVTX, /*report_input_shapes=*/true));
+  step(x).backward();
+  step(x).backward();
+  profiler::disableProfilerLegacy();
+  EXPECT_EQ(step.report().eager_calls, 0);
 }
 
 }  // namespace profile_test
