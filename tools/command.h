@@ -35,6 +35,7 @@ void add_partition(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_pareto(CLI::App& app);
 void add_timeline(CLI::App& app);
+void add_trace(CLI::App& app);
 void add_replay(CLI::App& app);
 void add_import(CLI::App& app);
 void add_options(CLI::App& app);

@@ -20,6 +20,7 @@ constexpr const char* kExamples = R"(Examples:
   antegrad explain step.agraph --budget 50%     what a plan for a memory budget keeps, and why
   antegrad pareto step.agraph -o pareto.svg     what every budget costs
   antegrad timeline step.agraph --budget 200MiB -o memory.svg
+  antegrad trace step.agraph -o trace.json      its operators over time, for Perfetto
   antegrad explain step.agraph --budget 50% --record decided.agraph
   antegrad replay decided.agraph                the same decisions again?
   antegrad import gpt2.json.gz -o gpt2.agraph   a graph that PyTorch exported
@@ -46,6 +47,7 @@ int run(int argc, char** argv) {
   add_explain(app);
   add_pareto(app);
   add_timeline(app);
+  add_trace(app);
   add_replay(app);
   add_import(app);
   add_options(app);

@@ -68,6 +68,13 @@ void add_budget_options(CLI::App& command, PlanOptions& options) {
                    "is compiled");
 }
 
+void add_partition_option(CLI::App& command, std::string& partition) {
+  command.add_option("--partition", partition, "The partition: as_written (default) or min_cut")
+      ->check(CLI::IsMember({"as_written", "min_cut"}))
+      ->type_name("PARTITIONER")
+      ->excludes("--budget");
+}
+
 Planned::Planned(const PlanOptions& options, Packing packing)
     : effort_(*from_word<BudgetEffort>(options.effort)), simplify_(!options.as_is) {
   std::optional<Budget> budget;

@@ -33,6 +33,9 @@ void add_plan_options(CLI::App& command, PlanOptions& options);
 /// Adds all of these except FILE.
 void add_budget_options(CLI::App& command, PlanOptions& options);
 
+/// Adds --partition, which excludes --budget.
+void add_partition_option(CLI::App& command, std::string& partition);
+
 /// Whether plans may pack values as the record in the file says (PartitionChoice::packings).
 enum class Packing : bool { no, as_recorded };
 

@@ -63,12 +63,7 @@ void add_timeline(CLI::App& app) {
       "  antegrad timeline step.agraph --budget 200MiB -o step.svg\n"
       "  antegrad timeline step.agraph --partition min_cut -o step.svg");
   add_plan_options(*command, options->plan);
-  command
-      ->add_option("--partition", options->partition,
-                   "The partition: as_written (default) or min_cut")
-      ->check(CLI::IsMember({"as_written", "min_cut"}))
-      ->type_name("PARTITIONER")
-      ->excludes("--budget");
+  add_partition_option(*command, options->partition);
   command->add_option("-o,--output", options->output, "The picture, an .svg file")->required();
   command->callback([options] { timeline(*options); });
 }

@@ -10,6 +10,7 @@
 #include <antegrad/dynamic.h>
 #include <antegrad/error.h>
 #include <antegrad/inside.h>
+#include <antegrad/logs.h>
 #include <antegrad/memory.h>
 #include <antegrad/options.h>
 #include <antegrad/passes.h>

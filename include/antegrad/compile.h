@@ -60,6 +60,8 @@ class CompiledFunction {
   void add_guard(HostGuard guard);
   Report report() const;
   void save_graph(const std::string& file) const;
+  std::string chrome_trace() const;
+  int64_t frame() const;  ///< its number in structured traces
   void reset();
 
  private:
@@ -166,6 +168,10 @@ class Compiled {
   /// command line (docs/command-line.md): explain, pareto, timeline, draw, replay. Throws
   /// InputError if there is no program yet or the file cannot be written.
   void save_graph(const std::string& file) const { function_.save_graph(file); }
+  /// The compilation of each program, and a step of it by operators, as JSON that Perfetto and
+  /// chrome://tracing open (docs/debugging.md). The step is as planned: its durations are
+  /// estimates, or measured times that the plan was made with; inlined hooks are left out.
+  std::string chrome_trace() const { return function_.chrome_trace(); }
 
  private:
   template <class... Args>

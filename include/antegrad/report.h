@@ -24,6 +24,15 @@ struct ShapeCheck {
   std::string mismatch;         ///< the first mismatch, as text
 };
 
+/// A stage of a compilation, or a pass within one. A value.
+struct CompileStage {
+  std::string name;
+  double start_ms = 0;  ///< since the capture began
+  double milliseconds = 0;
+  int64_t nodes_before = 0;  ///< of a pass, in all its graphs
+  int64_t nodes_after = 0;
+};
+
 /// One captured and compiled program. A value; distinct objects may be used on distinct threads.
 struct ProgramReport {
   std::string name;
@@ -65,8 +74,10 @@ struct ProgramReport {
   /// (end exclusive) in which the backward recomputes. antegrad/charts.h draws them.
   std::vector<int64_t> live_bytes;
   std::vector<std::pair<int64_t, int64_t>> recomputed_at;
-  double capture_ms = 0;        ///< running the callable on stand-ins
-  double compile_ms = 0;        ///< all later stages: passes, partition, programs
+  double capture_ms = 0;  ///< running the callable on stand-ins
+  double compile_ms = 0;  ///< all later stages: passes, partition, programs
+  /// Where that time went: stages in order, from the capture on, then the passes within them.
+  std::vector<CompileStage> stages;
   int64_t shape_functions = 0;  ///< operators whose outputs a shape function described
   int64_t meta_kernels = 0;     ///< operators described by a Meta kernel
   int64_t real_kernels = 0;     ///< operators described by the real kernel, run on zeros

@@ -21,6 +21,7 @@ if (torch.__version__.partition("+")[0], torch.version.cuda is not None) != (_bu
 from antegrad._C import (
     BackwardError,
     CaptureError,
+    CompileStage,
     DataDependentError,
     Error,
     EscapeError,
@@ -40,14 +41,16 @@ from antegrad._C import (
     ShapeCheck,
     ShapeMismatchError,
     TensorKindError,
+    logs_help,
     register_joint_pass,
+    set_logs,
 )
 from antegrad import compress, config
 from antegrad._aot import inductor, inductor_partitioner, partition_fn
 from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile
 from antegrad._dynamo import backend
-from antegrad._report import Reports, report
+from antegrad._report import Reports, report, save_chrome_trace
 from antegrad._saved_tensors import saved_tensors_hooks
 
 __version__ = _built.version
@@ -55,6 +58,7 @@ __version__ = _built.version
 __all__ = [
     "BackwardError",
     "CaptureError",
+    "CompileStage",
     "DataDependentError",
     "Error",
     "EscapeError",
@@ -82,8 +86,11 @@ __all__ = [
     "config",
     "inductor",
     "inductor_partitioner",
+    "logs_help",
     "partition_fn",
     "register_joint_pass",
     "report",
+    "save_chrome_trace",
     "saved_tensors_hooks",
+    "set_logs",
 ]

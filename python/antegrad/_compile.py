@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
+from antegrad import _logs
 from antegrad._C import Function
 from antegrad._modes import Mode, options_of_mode
 
@@ -47,6 +48,7 @@ def compile(function=None, /, *, mode=None, **options):
     if not callable(function):
         raise TypeError(f"expected a function or a module, found {type(function).__name__}")
     compiled = Function(function, {**options_of_mode(mode), **options}, getattr(function, "__name__", type(function).__name__))
+    _logs.prepare(compiled)
     if isinstance(function, torch.nn.Module):
         modules = list(function.modules())
         compiled.guard(lambda: [m.training for m in modules])

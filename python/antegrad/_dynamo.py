@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from antegrad import _logs
 from antegrad._C import Function
 from antegrad._checkpoint import tag_checkpoints
 from antegrad._modes import options_of_mode
@@ -40,6 +41,7 @@ def backend(
     graph_module, *numbers = take_numbers(take_kernels(tag_checkpoints(graph_module)))
     # Dynamo must not compile the frames of this function while antegrad captures it.
     function = Function(torch._dynamo.disable(graph_module.forward), settings, "graph")
+    _logs.prepare(function)
     for key in _keys_of(_called()):
         _functions.setdefault(key, []).append(weakref.ref(function))
     return CallWithNumbers(function, *numbers) if numbers else function

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import json
 from typing import Any
 
 from antegrad._C import Function, Report
@@ -31,13 +32,31 @@ def report(compiled: Any) -> Report | Reports:
     as text."""
     if isinstance(compiled, Function):
         return compiled.report()
+    return Reports(function.report() for function in _functions(compiled))
+
+
+def save_chrome_trace(compiled: Any, file: Any) -> None:
+    """Writes how each program was compiled, and a step of it by operators with the memory alive, as a trace that Perfetto
+    (https://ui.perfetto.dev) opens. Takes what report() takes."""
+    events = []
+    for function in _functions(compiled):
+        before = max((event["pid"] for event in events), default=0)
+        for event in json.loads(function.chrome_trace())["traceEvents"]:
+            events.append(event | {"pid": event["pid"] + before})
+    with open(file, "w") as out:
+        json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, out)
+
+
+def _functions(compiled: Any) -> list[Function]:
+    if isinstance(compiled, Function):
+        return [compiled]
     functions = functions_of(compiled)
     if not functions:
         raise TypeError(
             "expected what antegrad.compile or torch.compile(..., backend='antegrad') returned, or a module with such parts, after "
             f"its first call; found {type(compiled).__name__}"
         )
-    return Reports(function.report() for function in functions)
+    return functions
 
 
 def _html_of(report: Report) -> str:

@@ -30,6 +30,8 @@ class Function {
   void guard(py::object read);
 
   Report report() const { return function_.report(); }
+  int64_t frame() const { return function_.frame(); }
+  std::string chrome_trace() const { return function_.chrome_trace(); }
   void save_graph(const py::object& file) const {
     function_.save_graph(py::str(file).cast<std::string>());  // also takes a pathlib.Path
   }

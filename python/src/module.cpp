@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "function.h"
 #include "hooks.h"
+#include "logs.h"
 #include "numbers.h"
 #include "options.h"
 #include "partition.h"
@@ -17,6 +18,7 @@ namespace antegrad::python {
 PYBIND11_MODULE(_C, module) {
   register_numbers();
   add_errors(module);
+  add_logs(module);
   add_reports(module);
   add_checkpoints(module);
   add_config(module);
@@ -37,6 +39,9 @@ PYBIND11_MODULE(_C, module) {
            "value selects or captures another program.")
       .def("report", &Function::report, py::call_guard<py::gil_scoped_release>(),
            "What the function did so far.")
+      .def_property_readonly("frame", &Function::frame, "Its number in structured traces.")
+      .def("chrome_trace", &Function::chrome_trace,
+           "The compilation of each program and a step of it by operators, as JSON for Perfetto.")
       .def("save_graph", &Function::save_graph, py::arg("file"),
            "Writes the newest program's graph, with how it was partitioned, for the antegrad "
            "command line.")

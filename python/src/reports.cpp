@@ -35,6 +35,12 @@ void add_reports(py::module_& module) {
       .def_readonly("mismatches", &ShapeCheck::mismatches,
                     "Calls whose kernel returned different metadata.")
       .def_readonly("mismatch", &ShapeCheck::mismatch, "The first mismatch as text.");
+  py::class_<CompileStage>(module, "CompileStage", "A stage of a compilation, or a pass in one.")
+      .def_readonly("name", &CompileStage::name)
+      .def_readonly("start_ms", &CompileStage::start_ms, "Since the capture began.")
+      .def_readonly("milliseconds", &CompileStage::milliseconds)
+      .def_readonly("nodes_before", &CompileStage::nodes_before, "Of a pass.")
+      .def_readonly("nodes_after", &CompileStage::nodes_after, "Of a pass.");
   py::class_<ProgramReport> program(module, "ProgramReport", "One captured and compiled program.");
   add_text(program);
   program.def_readonly("name", &ProgramReport::name)
@@ -82,6 +88,8 @@ void add_reports(py::module_& module) {
            "Predicted live memory over the operators of a step, as the text of an SVG picture.")
       .def_readonly("capture_ms", &ProgramReport::capture_ms)
       .def_readonly("compile_ms", &ProgramReport::compile_ms)
+      .def_readonly("stages", &ProgramReport::stages,
+                    "Where that time went: stages from the capture on, then the passes in them.")
       .def_readonly("shape_functions", &ProgramReport::shape_functions,
                     "Operators whose outputs a shape function described.")
       .def_readonly("meta_kernels", &ProgramReport::meta_kernels)

@@ -46,7 +46,7 @@ std::optional<std::vector<shapes::Spec>> kernel_answer(const ops::OpEntry& entry
     try {
       return ask_kernel(entry, args, device, data, memoised);
     } catch (const std::exception& error) {
-      log(Artifact::shape, [&] {
+      log(Log::shapes, [&] {
         return entry.op.name() + ": not cross-checked, its kernel said: " + error.what();
       });
     }
@@ -83,7 +83,8 @@ void cross_check(CrossCheckShapes mode, const ops::OpEntry& entry, at::ArrayRef<
          std::string(by_function ? "report this as a bug" : "correct the Meta kernel") +
              ", or set cross_check_shapes to use_kernel"});
   }
-  log(Artifact::shape, [&] { return entry.op.name() + ": " + text; });
+  log(
+      Log::shapes, [&] { return entry.op.name() + ": " + text; }, LogLevel::warning);
   if (check.mismatches++ == 0) check.mismatch = text;
   found.specs = std::move(*returned);
 }

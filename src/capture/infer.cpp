@@ -32,7 +32,7 @@ Inferred infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args, c10::D
     try {
       auto specs = ask_meta(entry, args, device);
       ++counts.meta_kernels;
-      log(Artifact::shape, [&] { return entry.op.name() + ": Meta kernel"; });
+      log(Log::shapes, [&] { return entry.op.name() + ": Meta kernel"; });
       return {std::move(specs), ShapeSource::meta_kernel};
     } catch (const c10::NotImplementedError&) {
       // A composite kernel needs an operator without a Meta kernel: use the real one.
@@ -46,7 +46,7 @@ Inferred infer(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args, c10::D
                             call_site(),
                         "register one for the dispatch key Meta"});
   }
-  log(Artifact::shape, [&] { return entry.op.name() + ": real kernel on made-up data"; });
+  log(Log::shapes, [&] { return entry.op.name() + ": real kernel on made-up data"; });
   try {
     bool memoised = false;
     auto specs = ask_kernel(entry, args, device, ops::trial_data_of(entry, device), memoised);

@@ -115,7 +115,7 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form,
   const auto difference =
       first_difference(forward_part(raw_->unpack()), forward_part(captured.joint));
   if (!difference.empty()) refuse("another forward than at the call: " + difference);
-  log(Artifact::graph, [&] { return captured.joint.name + ": captured another backward"; });
+  log(Log::graphs, [&] { return captured.joint.name + ": captured another backward"; });
   if (captured.backward_error) return {.error = captured.backward_error};
   return {std::make_shared<PackedGraph>(run_joint_passes(std::move(captured.joint), context)),
           /*simplified=*/true, std::move(captured.tables)};

@@ -13,6 +13,7 @@
 #include "check/audit.h"
 #include "check/eager_check.h"
 #include "compile/capture_call.h"
+#include "compile/compile_logs.h"
 #include "compile/entry.h"
 #include "compile/number_check.h"
 #include "compile/pipeline.h"
@@ -62,6 +63,8 @@ struct Call : guards::Call {
 
 }  // namespace
 
+static std::atomic<int64_t> next_frame{0};
+
 struct CompiledFunction::State {
   std::shared_ptr<void> callable;
   std::shared_ptr<const torch::nn::Module> module;
@@ -70,6 +73,8 @@ struct CompiledFunction::State {
   std::vector<HostGuard> guards;  // declared host state; constant while calls run
   guards::ProgramCache<Entry> programs;
   std::atomic<int64_t> compiled_calls{0};
+  const int64_t frame = next_frame++;   // its number in structured traces
+  mutable int64_t programs_made = 0;    // guarded by `mutex`
   guards::OneOffs one_offs;             // guarded by `mutex`
   std::atomic<int64_t> checks_left{0};  // Options::check_against_eager
   // Held during captures of the callable.
@@ -150,11 +155,11 @@ std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const 
                         captured.tables};
   const auto lifted = static_cast<int64_t>(origin.guards.lifted_count());
   auto later = compiler::later_captures(callable_of(call), call.arguments, captured);
-  auto compiled =
-      compiler::compile_joint(std::move(captured), raw, options, std::move(later), call.hooks,
-                              like == nullptr ? nullptr : like->executable.get());
+  auto compiled = compiler::compile_joint(
+      std::move(captured), raw, options, std::move(later), call.hooks,
+      like == nullptr ? nullptr : like->executable.get(), {frame, programs_made++});
   compiled.report.lifted_tensors = lifted;
-  log(Artifact::guards, [&] {
+  log(Log::guards, [&] {
     return options.name + ": " + std::to_string(call.arguments.tensors.size()) + " arguments, " +
            std::to_string(lifted) + " lifted tensors, " + std::to_string(call.declared.size()) +
            " declared guards";
@@ -163,6 +168,7 @@ std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const 
                                           {},
                                           std::move(compiled.executable),
                                           std::move(compiled.report),
+                                          std::move(compiled.partition),
                                           std::move(compiled.record)});
 }
 
@@ -186,7 +192,7 @@ std::shared_ptr<Entry> CompiledFunction::State::compile_if_worth_it(const Call& 
     }
     return nullptr;
   }
-  if (!why.empty()) log(Artifact::recompile, [&] { return options.name + ": " + why; });
+  if (!why.empty()) log(Log::recompiles, [&] { return options.name + ": " + why; });
   auto entry = compile(call, new_sizes ? like->get() : nullptr);
   if (!new_sizes) one_offs.made(entry->runs);
   return entry;
@@ -261,9 +267,21 @@ void CompiledFunction::save_graph(const std::string& file) const {
     throw InputError(ErrorText{"a file that can be written", file, "make its folder first"});
 }
 
+std::string CompiledFunction::chrome_trace() const {
+  ChromeTrace trace;
+  const auto programs = state_->programs.entries();
+  for (size_t i = 0; i < programs->size(); ++i) {
+    const auto& entry = *(*programs)[i];
+    const auto name = fmt::format("{} [{}]", state_->options.name, i);
+    compiler::add_program(trace, name, entry.report, entry.partition(), entry.record().choice);
+  }
+  return trace.to_json().dump();
+}
+
 CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
                                    std::shared_ptr<const torch::nn::Module> module, Options options)
     : state_(std::make_shared<State>()) {
+  check_log_settings();
   check_options(options);
   check_custom_pass(options.joint_custom_pass);
   const auto choice = choice_of(options);
@@ -344,6 +362,8 @@ Report CompiledFunction::report() const {
   for (const auto& entry : *state_->programs.entries()) report.programs.push_back(entry->report);
   return report;
 }
+
+int64_t CompiledFunction::frame() const { return state_->frame; }
 
 void CompiledFunction::reset() {
   const runtime::ForkSafeLock lock(state_->mutex);

@@ -18,6 +18,7 @@ namespace antegrad::compiler {
 struct Entry : guards::Origin, guards::Cached {
   std::shared_ptr<const runtime::Executable> executable;
   ProgramReport report;
+  std::function<Partition()> partition;     ///< of `raw`, before hooks and last passes
   std::function<PartitionRecord()> record;  ///< how `raw` was partitioned
   std::shared_ptr<guards::RunCount> runs = std::make_shared<guards::RunCount>();
 

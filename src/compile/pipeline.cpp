@@ -3,17 +3,16 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 
 #include "compile/backward_variants.h"
+#include "compile/compile_logs.h"
 #include "compile/finish.h"
 #include "compile/plan_partition.h"
 #include "compile/program_report.h"
-#include "graph/text.h"
+#include "compile/stages.h"
 #include "hooks/captured_hooks.h"
-#include "log/log.h"
 #include "options/words.h"
 #include "partition/hooks/hooks.h"
 #include "partition/hooks/prefetch.h"
@@ -46,11 +45,6 @@ IdMap<ValueId, bool> saved_by(const Partition& partition) {
   return saved;
 }
 
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
 }  // namespace
 
 PassContext pass_context(const Options& options) {
@@ -64,33 +58,39 @@ PassContext pass_context(const Options& options) {
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const PackedGraph> raw,
                               const Options& options, LaterCaptures later,
                               const std::shared_ptr<const detail::HookPair>& hooks,
-                              const runtime::Executable* like) {
+                              const runtime::Executable* like, const TraceId& id) {
   RECORD_FUNCTION("AntegradCompile:" + options.name, c10::ArrayRef<const c10::IValue>{});
-  const auto start = std::chrono::steady_clock::now();
+  Stages stages(captured.milliseconds);
+  const CompileLogs logs(options.name, id);
   const auto passes = pass_context(options);
 
   const auto captured_end = next_node_id(captured.joint);
 
   // Simplify.
   auto joint = run_joint_passes(std::move(captured.joint), passes);
-  log(Artifact::graph, [&] { return "joint graph of " + options.name + "\n" + to_text(joint); });
+  logs.joint(joint);
   auto hash = to_string(raw->hash());
   const auto joint_nodes = joint.nodes.size();
   const auto first_hook = std::max(captured_end, next_node_id(joint));
   auto kept = BackwardVariants::keep(raw, joint, captured, passes);
+  stages.end("simplify");
 
   // Plan and split.
   auto measured = measure_for(joint, captured.tables, options);
+  stages.end("measure");
   // Other callables do not change the plan of this one.
   const bool carry = like != nullptr;
   auto planned = plan_partition(std::move(joint), std::move(measured), options, hooks, first_hook,
                                 carry, passes);
   auto packed = planned.partition.packed;
   auto saved = saved_by(planned.partition);
+  logs.split(planned.partition, planned.choice);
+  stages.end("plan and split");
 
   // Hooks.
   auto partition = with_hooks(planned, options, passes);
   const auto tables = hooks::with_objects(captured.tables, planned.hooks.objects);
+  stages.end("hooks");
 
   // Finish.
   partition.forward = finish_forward(std::move(partition.forward), passes);
@@ -98,6 +98,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
     partition.backward = finish_backward(std::move(partition.backward), partition.plan,
                                          partition.forward_values, /*releases=*/true, passes);
   }
+  stages.end("finish");
 
   // Build.
   const auto plan = std::make_shared<const CallPlan>(partition.plan);
@@ -120,17 +121,22 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   }
   CompiledProgram compiled;
   compiled.executable = std::make_shared<const runtime::Executable>(std::move(parts));
+  stages.end("build");
 
   // Report, last: it says what the stages returned.
   compiled.report =
       program_report({options, captured.counts, captured.milliseconds, std::move(hash), joint_nodes,
                       planned, partition, first_hook, hooks.get()});
+  stages.end("report");
+  compiled.report.stages = stages.with(*passes.log);
+  compiled.report.compile_ms = stages.milliseconds();
+  logs.compiled(partition, planned.choice, compiled.report);
+  compiled.partition = [variants] { return variants->usual(); };
   compiled.record = [variants, choice = std::move(planned.choice), packed = std::move(packed)] {
     auto partition = variants->usual();
     partition.packed = packed;
     return make_record(partition, choice);
   };
-  compiled.report.compile_ms = milliseconds_since(start);
   return compiled;
 }
 

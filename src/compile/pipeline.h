@@ -18,6 +18,7 @@
 #include "compile/capture_call.h"
 #include "explain/record.h"
 #include "graph/pack.h"
+#include "log/trace.h"
 #include "passes/pass_manager.h"
 #include "runtime/executable.h"
 
@@ -26,6 +27,7 @@ namespace antegrad::compiler {
 struct CompiledProgram {
   std::shared_ptr<const runtime::Executable> executable;
   ProgramReport report;
+  std::function<Partition()> partition;     ///< makes it again, before hooks and last passes
   std::function<PartitionRecord()> record;  ///< makes that of the partition, for replaying
 };
 
@@ -35,10 +37,11 @@ PassContext pass_context(const Options& options);
 /// Consumes the captured graph; `raw` is a copy of it. `later` captures the callable again for
 /// another backward form, and when a kernel fails. Throws InternalError if a pass breaks an
 /// invariant (with Options::verify_graphs), and for `hooks`, which are inlined, the errors of
-/// hooks::capture_hooks(). The program shares memory with `like`, if it is one of other sizes.
+/// hooks::capture_hooks(). The program shares memory with `like`, if it is one of other sizes. Logs
+/// and traces name it by `id`.
 CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const PackedGraph> raw,
                               const Options& options, LaterCaptures later,
                               const std::shared_ptr<const detail::HookPair>& hooks = nullptr,
-                              const runtime::Executable* like = nullptr);
+                              const runtime::Executable* like = nullptr, const TraceId& id = {});
 
 }  // namespace antegrad::compiler

@@ -8,7 +8,6 @@
 #include "explain/svg_timeline.h"
 #include "graph/analysis.h"
 #include "graph/text.h"
-#include "log/log.h"
 #include "memory/peak.h"
 
 namespace antegrad::compiler {
@@ -65,10 +64,6 @@ void report_memory(const ReportSources& sources, ProgramReport& report) {
     const bool ours = slot.owner == Owner::program || slot.owner == Owner::written;
     report.saved_tensors += tensor && ours;
   }
-  log(Artifact::memory, [&] {
-    return fmt::format("{}: {} saved intermediates, {} bytes; predicted peak {} bytes", report.name,
-                       report.saved_tensors, report.saved_bytes, report.predicted_peak_bytes);
-  });
 }
 
 void report_hooks(const ReportSources& sources, ProgramReport& report) {

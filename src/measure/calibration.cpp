@@ -127,7 +127,7 @@ std::optional<Rate> measured_rate(const KernelClass& kernel, c10::Device device,
       rate.points.emplace_back(sample->work, std::max(rounded(time.seconds), least));
     }
   } catch (const std::exception& error) {
-    log(Artifact::memory,
+    log(Log::memory,
         [&] { return "no rate for kernels \"" + to_string(kernel) + "\": " + error.what(); });
   }
   if (rate.points.empty()) return std::nullopt;

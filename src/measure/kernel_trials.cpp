@@ -140,7 +140,7 @@ int64_t KernelTrials::look(const Graph& alone, const ops::AttrTables& tables,
     const auto data = ops::trial_data_of(ops::entry_of(node.op), device);
     number = trial_(runtime::Program(alone, tables), inputs_for(alone, data), device);
   } catch (const std::exception& error) {
-    log(Artifact::memory,
+    log(Log::memory,
         [&] { return name_ + " of " + operator_name + " is not known: " + error.what(); });
   }
   const std::lock_guard lock(mutex_);

@@ -25,6 +25,7 @@ struct PassRecord {
   double seconds = 0;
   size_t nodes_before = 0;
   size_t nodes_after = 0;
+  std::chrono::steady_clock::time_point start = {};
 };
 
 struct PassContext {
@@ -72,8 +73,8 @@ auto run_pass(std::string_view name, size_t nodes_before, Make make, const PassC
   auto result = make();
   using Result = PassResult<decltype(result)>;
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  detail::finish_pass({std::string(name), taken.count(), nodes_before, 0}, Result::graphs(result),
-                      context);
+  detail::finish_pass({std::string(name), taken.count(), nodes_before, 0, start},
+                      Result::graphs(result), context);
   if (!context.verify) return result;
   try {
     Result::check(result);

@@ -44,11 +44,15 @@ void report(const ops::OpEntry& entry, AliasCheck check, int32_t argument) {
   static auto* warned = new std::unordered_set<const ops::OpEntry*>();
   const std::lock_guard lock(mutex);
   if (!warned->insert(&entry).second) return;
-  log(Artifact::warning, [&] {
-    return error.what() + std::string(
-                              "\nPrograms use a copy, so a later write to one does not show in the "
-                              "other. error_on_custom_op_aliasing makes this an error");
-  });
+  log(
+      Log::ops,
+      [&] {
+        return error.what() +
+               std::string(
+                   "\nPrograms use a copy, so a later write to one does not show in the "
+                   "other. error_on_custom_op_aliasing makes this an error");
+      },
+      LogLevel::warning);
 }
 
 }  // namespace

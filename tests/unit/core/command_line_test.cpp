@@ -255,6 +255,24 @@ TEST(CommandLine, ParetoIsATableOrAFile) {
   expect(run("pareto " + kMlp + " -o /no/such/folder/p.svg"), 2, "cannot write");
 }
 
+TEST(CommandLine, TraceWritesOneStepForPerfetto) {
+  const OutputFile file("trace.json");
+  const std::string to = " -o " + file.path;
+  const auto slices = [&](const std::string& arguments) {
+    expect(run("trace " + arguments + kLlama + to), 0, "");
+    size_t count = 0;
+    for (const auto& event : nlohmann::json::parse(file.text())["traceEvents"]) {
+      count += event["ph"] == "X";
+    }
+    return count;
+  };
+  const size_t as_written = slices("");
+  EXPECT_GT(as_written, 100u);
+  EXPECT_GT(slices("--partition min_cut "), as_written);
+  EXPECT_GT(slices("--budget 1MiB "), as_written);
+  expect(run("trace " + kLlama + " -o trace.txt"), 2, "ends in .json");
+}
+
 TEST(CommandLine, TimelineDrawsPartitionsOverOneAnother) {
   const OutputFile svg("timeline.svg");
   const std::string to = " -o " + svg.path;

@@ -36,7 +36,7 @@ TEST(Environment, VariablesSetDefaults) {
                                 {"ANTEGRAD_BAN_RECOMPUTE_RANDOM", "false"},
                                 {"ANTEGRAD_DUMP", "/tmp/graphs"},
                                 {"ANTEGRAD_NAME", "ignored"},
-                                {"ANTEGRAD_LOG", "memory"}});
+                                {"ANTEGRAD_LOGS", "memory"}});
   EXPECT_EQ(options.max_programs, 3);
   EXPECT_TRUE(options.verify_graphs);
   EXPECT_EQ(options.budget.bytes, 2048);

@@ -1,0 +1,62 @@
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "command.h"
+#include "explain/chrome_trace.h"
+#include "partition/default_partition.h"
+#include "partition/min_cut.h"
+#include "planning.h"
+
+namespace antegrad::cli {
+namespace {
+
+struct TraceCommand {
+  PlanOptions plan;
+  std::string output;
+  std::string partition;
+};
+
+void trace(const TraceCommand& command) {
+  if (!command.output.ends_with(".json")) {
+    throw UsageError(fmt::format("expected a file that ends in .json; found {}", command.output));
+  }
+  ChromeTrace trace;
+  const auto add = [&](const Graph& joint, const std::string& how, const Partition& partition,
+                       const ByteRules& rules) {
+    trace.add_step(fmt::format("{}, {}", joint.name, how), partition, rules, command.plan.machine);
+  };
+  if (!command.plan.budget.empty()) {
+    const Planned planned(command.plan);
+    const budget::Planner& planner = planned.planner();
+    add(planned.joint(), "planned", planner.partition(planned.point()), planned.rules());
+  } else {
+    Graph graph = read_joint_graph(command.plan.file);
+    const ByteRules rules = byte_rules(graph, command.plan.symbols);
+    graph = simplified(std::move(graph), command.plan.as_is);
+    if (command.partition == "min_cut") {
+      add(graph, "minimum cut", min_cut_partition(graph, {}, rules.symbols), rules);
+    } else {
+      add(graph, "as written", default_partition(graph), rules);
+    }
+  }
+  write_text(command.output, trace.to_json().dump());
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("trace", "Write the operators of a step as a trace for Perfetto");
+  auto options = std::make_shared<TraceCommand>();
+  command->footer(
+      "Durations are estimates. https://ui.perfetto.dev opens the file.\n\nExamples:\n"
+      "  antegrad trace step.agraph -o trace.json\n"
+      "  antegrad trace step.agraph --budget 200MiB -o trace.json");
+  add_plan_options(*command, options->plan);
+  add_partition_option(*command, options->partition);
+  command->add_option("-o,--output", options->output, "The trace, a .json file")->required();
+  command->callback([options] { trace(*options); });
+}
+
+}  // namespace antegrad::cli
