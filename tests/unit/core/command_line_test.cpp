@@ -260,14 +260,12 @@ TEST(CommandLine, TraceWritesOneStepForPerfetto) {
   const std::string to = " -o " + file.path;
   const auto slices = [&](const std::string& arguments) {
     expect(run("trace " + arguments + kLlama + to), 0, "");
-    size_t count = 0;
-    for (const auto& event : nlohmann::json::parse(file.text())["traceEvents"]) {
-      count += event["ph"] == "X";
-    }
-    return count;
+    const auto trace = nlohmann::json::parse(file.text());
+    const auto& events = trace["traceEvents"];
+    return std::ranges::count_if(events, [](const auto& event) { return event["ph"] == "X"; });
   };
-  const size_t as_written = slices("");
-  EXPECT_GT(as_written, 100u);
+  const auto as_written = slices("");
+  EXPECT_GT(as_written, 100);
   EXPECT_GT(slices("--partition min_cut "), as_written);
   EXPECT_GT(slices("--budget 1MiB "), as_written);
   expect(run("trace " + kLlama + " -o trace.txt"), 2, "ends in .json");

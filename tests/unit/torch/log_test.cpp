@@ -83,9 +83,17 @@ TEST(Logs, TheSyntaxIsThatOfTorchLogs) {
 }
 
 TEST(Logs, AnUnknownNameSuggestsNearOnes) {
+  const auto refusal_of = [](const char* wanted) -> std::string {
+    try {
+      set_logs(wanted);
+    } catch (const OptionError& error) {
+      return error.what();
+    }
+    return "";
+  };
   set_logs("memory");
-  expect_error<OptionError>([] { set_logs("recompile"); }, "did you mean recompiles?");
-  expect_error<OptionError>([] { set_logs("xyzzy"); }, "graphs");
+  EXPECT_NE(refusal_of("recompile").find("did you mean recompiles?"), std::string::npos);
+  EXPECT_NE(refusal_of("xyzzy").find("graphs"), std::string::npos);
   EXPECT_TRUE(log_enabled(Log::memory));  // as before
   set_logs("");
 }
