@@ -141,9 +141,11 @@ class MismatchError : public Error {
   using Error::Error;
 };
 
-/// A bug in antegrad, never in the caller's code.
+/// A bug in antegrad, never in the caller's code. Its text ends with how to find a small graph that
+/// shows it (docs/minify.md).
 class InternalError : public Error {
-  using Error::Error;
+ public:
+  explicit InternalError(const std::string& message);
 };
 
 namespace detail {

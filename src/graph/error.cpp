@@ -1,3 +1,5 @@
+#include <string_view>
+
 #include <fmt/format.h>
 
 #include <antegrad/error.h>
@@ -19,6 +21,14 @@ std::string sentence(const ErrorText& text) {
   return message;
 }
 
+// Once, where one error is put into the words of another.
+std::string with_next_step(const std::string& message) {
+  constexpr std::string_view kNextStep =
+      "; please report this with a small graph: ANTEGRAD_DUMP=DIR records the graph, and antegrad "
+      "minify DIR/00-capture.agraph shrinks it";
+  return message.find(kNextStep) == std::string::npos ? message + std::string(kNextStep) : message;
+}
+
 }  // namespace
 
 Error::Error(const ErrorText& text) : Error(sentence(text)) {}
@@ -26,12 +36,13 @@ Error::Error(const ErrorText& text) : Error(sentence(text)) {}
 CaptureError::CaptureError(std::string op, const ErrorText& text)
     : Error(op.empty() ? sentence(text) : op + ": " + sentence(text)), op_(std::move(op)) {}
 
+InternalError::InternalError(const std::string& message) : Error(with_next_step(message)) {}
+
 void detail::internal_failure(const char* condition, const char* file, int line,
                               const std::string& note) {
   throw InternalError(
-      fmt::format("internal error in antegrad: {} ({} does not hold at {}:{}). "
-                  "Please report this with the graph that caused it.",
-                  note, condition, file, line));
+      fmt::format("internal error in antegrad: {} ({} does not hold at {}:{})", note, condition,
+                  file, line));
 }
 
 }  // namespace antegrad
