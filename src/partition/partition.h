@@ -58,7 +58,7 @@ struct Partition {
 /// What passes that return a partition are checked for, and which graphs they dump.
 template <>
 struct PassResult<Partition> {
-  static std::vector<NamedGraph> graphs(const Partition& partition) {
+  static std::vector<NamedGraph> graphs(Partition& partition) {
     return {{"forward", &partition.forward}, {"backward", &partition.backward}};
   }
   static void check(const Partition& partition);

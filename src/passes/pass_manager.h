@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,12 +38,15 @@ struct PassContext {
   std::shared_ptr<std::vector<PassRecord>> log = {};
   std::vector<std::string> disabled = {};  ///< names of the passes to skip
   std::string custom_pass = {};  ///< the user-defined pass (passes/custom_pass.h); empty: none
+  /// Called with each graph that a pass returns, before it is dumped and verified; may change it.
+  /// For tools that look at every graph, and for tests that break a pass.
+  std::function<void(std::string_view pass, std::string_view part, Graph& graph)> after = {};
 
   bool is_disabled(std::string_view pass) const;
 };
 
 /// A graph in the result of a pass. The name is "" if there is only one graph.
-using NamedGraph = std::pair<std::string_view, const Graph*>;
+using NamedGraph = std::pair<std::string_view, Graph*>;
 
 /// The operations that the runner needs on results of passes. Specialised for results that are more
 /// than a graph.
@@ -51,7 +55,7 @@ struct PassResult;
 
 template <>
 struct PassResult<Graph> {
-  static std::vector<NamedGraph> graphs(const Graph& graph) { return {{"", &graph}}; }
+  static std::vector<NamedGraph> graphs(Graph& graph) { return {{"", &graph}}; }
   static void check(const Graph& graph);
 };
 
@@ -73,6 +77,9 @@ auto run_pass(std::string_view name, size_t nodes_before, Make make, const PassC
   auto result = make();
   using Result = PassResult<decltype(result)>;
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  if (context.after) {
+    for (const auto& [part, graph] : Result::graphs(result)) context.after(name, part, *graph);
+  }
   detail::finish_pass({std::string(name), taken.count(), nodes_before, 0, start},
                       Result::graphs(result), context);
   if (!context.verify) return result;
