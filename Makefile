@@ -131,7 +131,7 @@ test-package: package ## a project of ten lines against the archive, by each com
 	@scripts/test_package out/package/*.tar.gz
 
 install: configure ## install library, headers and tool below PREFIX
-	@ninja -C $(BUILD) -j $(JOBS) antegrad antegrad-cli
+	@ninja -C $(BUILD) -j $(JOBS) antegrad antegrad-cli antegrad-minify
 	@cmake --install $(BUILD) --prefix '$(PREFIX)'
 
 clean: ## remove all build folders (.venv and out stay)

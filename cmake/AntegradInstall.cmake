@@ -5,6 +5,11 @@ if(TARGET antegrad-cli)
   install(TARGETS antegrad-cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
+if(TARGET antegrad-minify)
+  set_property(TARGET antegrad-minify APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS antegrad-minify RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
+endif()
+
 if(ANTEGRAD_TORCH_PARTS)
   include(CMakePackageConfigHelpers)
   set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/antegrad")

@@ -37,11 +37,16 @@ void add_pareto(CLI::App& app);
 void add_timeline(CLI::App& app);
 void add_trace(CLI::App& app);
 void add_replay(CLI::App& app);
+void add_minify(CLI::App& app);
 void add_import(CLI::App& app);
 void add_options(CLI::App& app);
 void add_passes(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_stats(CLI::App& app);
+
+/// Becomes the program that carries out `minify`. `words` are this command line from that word on.
+/// Throws UsageError where there is no such program.
+[[noreturn]] void exec_minify(char** words);
 
 /// Accepts the names of an enum's values.
 template <class Enum>

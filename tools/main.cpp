@@ -1,4 +1,5 @@
 #include <iostream>
+#include <string_view>
 
 #include <antegrad/error.h>
 
@@ -23,6 +24,7 @@ constexpr const char* kExamples = R"(Examples:
   antegrad trace step.agraph -o trace.json      its operators over time, for Perfetto
   antegrad explain step.agraph --budget 50% --record decided.agraph
   antegrad replay decided.agraph                the same decisions again?
+  antegrad minify step/00-capture.agraph        the smallest graph that fails as this one does
   antegrad import gpt2.json.gz -o gpt2.agraph   a graph that PyTorch exported
   antegrad draw step.agraph -o step.svg         a picture (needs graphviz)
   antegrad draw step.agraph --partition | dot -Tpdf -o step.pdf
@@ -49,10 +51,12 @@ int run(int argc, char** argv) {
   add_timeline(app);
   add_trace(app);
   add_replay(app);
+  add_minify(app);
   add_import(app);
   add_options(app);
   add_passes(app);
   try {
+    if (argc > 1 && std::string_view(argv[1]) == "minify") exec_minify(argv + 1);
     app.parse(argc, argv);
     std::cout.flush();
     return std::cout ? kOk : kUsage;

@@ -1,9 +1,15 @@
 #include "compile/pipeline.h"
 
 #include <ATen/record_function.h>
+#include <antegrad/config.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <map>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "compile/backward_variants.h"
@@ -17,6 +23,7 @@
 #include "partition/hooks/hooks.h"
 #include "partition/hooks/prefetch.h"
 #include "passes/pass_list.h"
+#include "runtime/fork_gate.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -37,6 +44,23 @@ Partition with_hooks(PlannedPartition& planned, const Options& options, const Pa
         return std::move(partition);
       },
       passes);
+}
+
+// A folder for the dumps of one program, with its options: `folder` for the first program of this
+// process, and folders in it for later ones.
+std::filesystem::path dumps_of_program(const Options& options) {
+  if (options.dump_dir.empty()) return {};
+  static std::mutex mutex;
+  static auto* const counts = new std::map<std::string, int>();
+  const runtime::ForkSafeLock lock(mutex);
+  std::filesystem::path folder = options.dump_dir;
+  int& count = (*counts)[options.dump_dir];
+  std::error_code ignored;  // writing the dumps reports it
+  if (!std::filesystem::exists(folder / "options.json", ignored)) count = 0;
+  if (++count > 1) folder /= fmt::format("program-{}", count);
+  std::filesystem::create_directories(folder, ignored);
+  if (std::ofstream file(folder / "options.json"); file) file << to_json(options);
+  return folder;
 }
 
 IdMap<ValueId, bool> saved_by(const Partition& partition) {
@@ -62,7 +86,8 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   RECORD_FUNCTION("AntegradCompile:" + options.name, c10::ArrayRef<const c10::IValue>{});
   Stages stages(captured.milliseconds);
   const CompileLogs logs(options.name, id);
-  const auto passes = pass_context(options);
+  auto passes = pass_context(options);
+  passes.dump_dir = dumps_of_program(options);
 
   const auto captured_end = next_node_id(captured.joint);
 

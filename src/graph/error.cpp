@@ -40,9 +40,8 @@ InternalError::InternalError(const std::string& message) : Error(with_next_step(
 
 void detail::internal_failure(const char* condition, const char* file, int line,
                               const std::string& note) {
-  throw InternalError(
-      fmt::format("internal error in antegrad: {} ({} does not hold at {}:{})", note, condition,
-                  file, line));
+  throw InternalError(fmt::format("internal error in antegrad: {} ({} does not hold at {}:{})",
+                                  note, condition, file, line));
 }
 
 }  // namespace antegrad

@@ -109,7 +109,7 @@ constexpr OptionRow kRows[] = {
      "whether all invariants of the graph are checked after each pass", {}, "false; true in debug builds"},
     {"dump_dir", OptionGroup::checks, as(OptionKind::path, member<&Options::dump_dir>()), Stage::capture | Stage::partition,
      kNotInKey,
-     "directory for the graph after each pass, as text; use one per callable, since a later program overwrites an earlier one",
+     "directory for the graph after each pass, as text, and the options. A later program of the process has a folder `program-2`, … in it",
      "graph-format.md"},
     {"disabled_passes", OptionGroup::checks, member<&Options::disabled_passes>(), kCapture | kPartition, kInKey,
      "passes to skip, to find the one that makes a difference; `antegrad passes` lists all", "passes.md"},

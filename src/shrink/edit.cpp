@@ -201,8 +201,7 @@ class Cutter {
     for (Output& output : graph_.outputs) {
       if (output.value == kNoValue) continue;
       // An output that nothing computes any more says nothing.
-      const bool may_go =
-          output.kind == OutputKind::result || output.kind == OutputKind::gradient;
+      const bool may_go = output.kind == OutputKind::result || output.kind == OutputKind::gradient;
       if (may_go && made[output.value]) {
         output.value = kNoValue;
         output.alias = {};

@@ -91,8 +91,7 @@ class Shrinker {
       const Node node = graph_.nodes[i];
       std::ranges::any_of(node.inputs, [&](ValueId input) {
         return std::ranges::any_of(node.results(), [&](ValueId result) {
-          return same_metadata(input, result) &&
-                 attempt(with_replacement(graph_, result, input));
+          return same_metadata(input, result) && attempt(with_replacement(graph_, result, input));
         });
       });
     }

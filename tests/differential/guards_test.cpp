@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
+#include <antegrad/config.h>
 #include <common/models.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -442,6 +443,17 @@ TEST(Dumps, AreNumberedByPassForTheForwardAndForEachBackward) {
   EXPECT_FALSE(dumped("backward-1/00-capture.agraph"));
   a.sum().backward();  // from one result only: another backward, captured now
   EXPECT_TRUE(dumped("backward-1/00-capture.agraph"));
+}
+
+TEST(Dumps, EachProgramHasAFolderWithItsOptions) {
+  const DumpFolder folder;
+  auto step = antegrad::compile([](const at::Tensor& x) { return x.sin(); }, folder.options());
+  step(at::randn({3}));
+  EXPECT_FALSE(folder.open("program-2/00-capture.agraph").good());
+  step(at::randn({4}));
+  EXPECT_TRUE(folder.open("program-2/00-capture.agraph").good());
+  EXPECT_EQ(load_options((folder / "program-2/options.json").string()).dump_dir,
+            folder.options().dump_dir);
 }
 
 TEST(Dumps, ShowWhatTheBackwardReuses) {

@@ -32,5 +32,14 @@ TEST(Error, AFailedCheckIsAnInternalErrorWithPlaceAndNote) {
   expect_error<InternalError>([] { AG_CHECK(false, "x"); }, "error_test.cpp");
 }
 
+TEST(Error, AnInternalErrorSaysOnceHowToShrinkItsGraph) {
+  const InternalError error("a broken rule");
+  const std::string text = InternalError(std::string("after a pass: ") + error.what()).what();
+  EXPECT_EQ(text.find("after a pass: a broken rule; "), 0U) << text;
+  const auto found = text.find("antegrad minify DIR/00-capture.agraph");
+  ASSERT_NE(found, std::string::npos) << text;
+  EXPECT_EQ(text.find("antegrad minify", found + 1), std::string::npos) << text;
+}
+
 }  // namespace error_test
 }  // namespace antegrad::testing

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <antegrad/error.h>
@@ -43,6 +44,20 @@ TEST(PassManager, NamesThePassThatBrokeTheGraph) {
   context.verify = true;
   expect_error<InternalError>([&] { run_pass("breaker", break_graph, graph, context); },
                               "after the pass breaker");
+}
+
+TEST(PassManager, TheContextSeesAndMayChangeEachResult) {
+  PassContext context;
+  context.verify = true;
+  std::string seen;
+  context.after = [&](std::string_view pass, std::string_view part, Graph& graph) {
+    seen += fmt::format("{}/{} ", pass, part);
+    if (pass == "cse") graph = break_graph(std::move(graph));
+  };
+  const Graph graph = graph_of(kInputs + "outputs\n  %0 result is_input 0\n");
+  EXPECT_NO_THROW(run_pass("dce", dce, graph, context));
+  expect_error<InternalError>([&] { run_pass("cse", cse, graph, context); }, "after the pass cse");
+  EXPECT_EQ(seen, "dce/ cse/ ");
 }
 
 TEST(PassManager, DumpsAreNumberedAndParseBack) {

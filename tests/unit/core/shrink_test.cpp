@@ -22,10 +22,11 @@ int count(const Graph& graph, const std::string& op) {
 // Fails while all of these operators are in the graph.
 Graph shrunk_to(const Graph& graph, const std::vector<std::string>& ops) {
   const Graph small = shrink(graph, {.fails = [&](const Graph& candidate) {
-    verify(candidate);
-    return std::ranges::all_of(ops,
-                               [&](const std::string& op) { return count(candidate, op) > 0; });
-  }});
+                               verify(candidate);
+                               return std::ranges::all_of(ops, [&](const std::string& op) {
+                                 return count(candidate, op) > 0;
+                               });
+                             }});
   verify(small);
   return small;
 }
