@@ -111,7 +111,7 @@ std::string reproducing_script(const Minified& minified) {
       "# Stage {}{}: {}\n"
       "# Exits with 1 while it fails. ANTEGRAD may be \"python -m antegrad\".\n"
       "{} - <<'END'\n{}END\n",
-      failure.stage, failure.pass.empty() ? "" : ", " + failure.pass, comment, command,
+      failure.stage, failure.pass.empty() ? "" : ", pass " + failure.pass, comment, command,
       to_text(subject.graph));
 }
 

@@ -13,7 +13,6 @@
 #include <map>
 #include <utility>
 
-#include "check/tensor_bits.h"
 #include "compile/finish.h"
 #include "compile/pipeline.h"
 #include "compile/plan_partition.h"
@@ -24,125 +23,16 @@
 #include "graph/verify.h"
 #include "minify/inputs.h"
 #include "minify/interpreter.h"
+#include "minify/run.h"
 #include "options/settings.h"
 #include "partition/split.h"
 #include "passes/pass_list.h"
 #include "runtime/generator_states.h"
 #include "runtime/program.h"
-#include "torch_compat/generator_state.h"
 
 namespace antegrad::minify {
 
-using Tensors = std::vector<at::Tensor>;
-
-/// What all stages of one subject share.
-struct Run {
-  explicit Run(const Subject& s)
-      : subject(s), options(s.options), tables(make_tables(s.graph, s.seed)) {}
-
-  /// Seeds the generators of the graph.
-  void seed_generators() const {
-    for (auto& generator : runtime::generators_of(subject.graph, tables)) {
-      const std::lock_guard lock(generator.mutex());
-      generator.set_current_seed(subject.seed);
-    }
-  }
-  Tensors generator_states() const {
-    Tensors states;
-    for (const auto& generator : runtime::generators_of(subject.graph, tables)) {
-      states.push_back(torch_compat::state_of(generator));
-    }
-    return states;
-  }
-
-  const Subject& subject;
-  Options options;
-  ops::AttrTables tables;
-  /// Of the graph as captured, run call by call; empty inputs if it cannot run.
-  Tensors inputs, outputs, states;
-  bool runs = false;
-};
-
 namespace {
-
-// What a part of the compiler does wrong.
-struct Difference {
-  std::string pass;
-  std::string what;
-  bool error = false;  // otherwise, other bits
-};
-
-Tensors copies_of(const Tensors& tensors) {
-  Tensors copies;
-  for (const auto& tensor : tensors) copies.push_back(copy_of(tensor));
-  return copies;
-}
-
-bool all_finite(const Tensors& tensors) {
-  return std::ranges::all_of(tensors, [](const at::Tensor& t) {
-    return !t.defined() || !c10::isFloatingType(t.scalar_type()) ||
-           t.to(at::kDouble).isfinite().all().item<bool>();
-  });
-}
-
-// Runs the graph on the first data that kernels take and whose results are finite, or on the first
-// that they take.
-void run_eagerly(Run& run) {
-  std::exception_ptr refused;
-  const auto& graph = run.subject.graph;
-  for (const auto data : kAllData) {
-    const auto inputs = make_inputs(graph, run.subject.seed, data);
-    try {
-      run.seed_generators();
-      auto outputs = interpret(graph, run.tables, copies_of(inputs), require_metadata(graph));
-      const bool finite = all_finite(outputs);
-      if (run.runs && !finite) continue;
-      run.runs = true;
-      run.inputs = inputs;
-      run.outputs = std::move(outputs);
-      run.states = run.generator_states();
-      if (finite) return;
-    } catch (const std::exception&) {
-      if (!refused) refused = std::current_exception();
-    }
-  }
-  if (!run.runs) std::rethrow_exception(refused);
-}
-
-std::string output_name(const Output& output, size_t position) {
-  if (output.kind == OutputKind::gradient)
-    return fmt::format("the gradient of input {}", output.index);
-  if (output.kind == OutputKind::mutated_input) {
-    return fmt::format("what is written to input {}", output.index);
-  }
-  return fmt::format("result {}", position);
-}
-
-// `found` has an entry for each output of the captured graph.
-void compare(const Run& run, const Tensors& found, const std::string& pass) {
-  const auto& outputs = run.subject.graph.outputs;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!run.subject.graph.is_tensor(outputs[i].value)) continue;
-    const auto difference = check::bit_difference(run.outputs[i], found[i]);
-    if (difference.empty()) continue;
-    throw Difference{pass, output_name(outputs[i], i) + " differs from eager: " + difference};
-  }
-  const auto states = run.generator_states();
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (torch_compat::same_state(states[i], run.states[i])) continue;
-    throw Difference{pass, "a random generator ends in another state than in eager"};
-  }
-}
-
-void require_unwritten(const Tensors& was, const Tensors& is, const std::vector<bool>& may_change,
-                       const std::string& pass, const char* what) {
-  for (size_t i = 0; i < was.size(); ++i) {
-    if (may_change[i] || !was[i].defined()) continue;
-    const auto difference = check::bit_difference(was[i], is[i]);
-    if (difference.empty()) continue;
-    throw Difference{pass, fmt::format("{} {} was written: {}", what, i, difference)};
-  }
-}
 
 using RunGraph = std::function<Tensors(const Graph&, const Tensors&)>;
 
@@ -244,7 +134,7 @@ void compare_halves(const Run& run, const Split& split, const RunGraph& run_grap
       }
     }
   }
-  compare(run, found, split.pass);
+  run.compare(found, split.pass);
 }
 
 // ---- the rows ----------------------------------------------------------------------------------
@@ -259,9 +149,9 @@ void check_graph(Run& run) {
 // A kernel may refuse made-up data; a result of another form is a bug.
 void check_metadata(Run& run) {
   try {
-    run_eagerly(run);
+    run.run_eagerly();
   } catch (const MismatchError& error) {
-    throw Difference{"capture", error.what(), true};
+    throw Difference{"", error.what(), true};
   } catch (const std::exception&) {
   }
 }
@@ -275,7 +165,7 @@ void check_simplify(Run& run) {
       verify(graph);
       if (!run.runs) return;
       run.seed_generators();
-      compare(run, by_calls(run)(graph, copies_of(run.inputs)), std::string(pass));
+      run.compare(by_calls(run)(graph, copies_of(run.inputs)), std::string(pass));
     } catch (const std::exception& error) {
       throw Difference{std::string(pass), error.what(), true};
     }
@@ -347,7 +237,7 @@ void check_call(const Run& run, const runtime::Executable& executable,
                                              /*create_graph=*/false, /*allow_unused=*/true);
     for (size_t i = 0; i < given.size(); ++i) found[gradients[i]] = given[i];
   }
-  compare(run, found, "autograd");
+  run.compare(found, "autograd");
 }
 
 void check_autograd(Run& run) {
@@ -463,7 +353,7 @@ std::optional<Failure> first_failure(const Subject& subject, std::string_view on
   const runtime::GeneratorStates before(runtime::generators_of(subject.graph, run.tables));
   std::optional<Failure> failure;
   try {
-    run_eagerly(run);
+    run.run_eagerly();
   } catch (const std::exception&) {  // not_runnable() says why
   }
   for (const auto& stage : kStages) {
@@ -487,7 +377,7 @@ std::string not_runnable(const Subject& subject) {
   const runtime::GeneratorStates before(runtime::generators_of(subject.graph, run.tables));
   std::string why;
   try {
-    run_eagerly(run);
+    run.run_eagerly();
   } catch (const c10::Error& error) {
     why = error.what_without_backtrace();
   } catch (const std::exception& error) {

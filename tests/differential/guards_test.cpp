@@ -452,8 +452,7 @@ TEST(Dumps, EachProgramHasAFolderWithItsOptions) {
   EXPECT_FALSE(folder.open("program-2/00-capture.agraph").good());
   step(at::randn({4}));
   EXPECT_TRUE(folder.open("program-2/00-capture.agraph").good());
-  EXPECT_EQ(load_options((folder / "program-2/options.json").string()).dump_dir,
-            folder.options().dump_dir);
+  EXPECT_EQ(load_options(folder / "program-2/options.json").dump_dir, folder.options().dump_dir);
 }
 
 TEST(Dumps, ShowWhatTheBackwardReuses) {

@@ -102,7 +102,9 @@ minify::Subject read_subject(const std::string& file, const Arguments& arguments
 }
 
 std::string place_of(const minify::Failure& failure) {
-  return failure.pass.empty() ? failure.stage : fmt::format("{}, {}", failure.stage, failure.pass);
+  return failure.pass.empty() || failure.pass == failure.stage
+             ? failure.stage
+             : fmt::format("{}, pass {}", failure.stage, failure.pass);
 }
 
 // Says which graph is being looked at, and whether it can be run.
