@@ -5,11 +5,13 @@ import json
 import platform
 
 
-def arguments_of(description):
+def arguments_of(description, add=lambda parser: None):
+    """`add` adds options of the program's own."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--threads", type=int, default=2)
+    add(parser)
     return parser.parse_args()
 
 
@@ -20,4 +22,5 @@ def write(arguments, rows):
         for row in rows:
             file.write(json.dumps(row | common) + "\n")
             name = f"{row['bench']}/{row['case']}/{row['metric']}"
-            print(f"{name} = {row['value']:.4g} {row['unit']}  ({row['peer']}: {row['peer_value']:.4g})")
+            beside = f"  ({row['peer']}: {row['peer_value']:.4g})" if "peer" in row else ""
+            print(f"{name} = {row['value']:.4g} {row['unit']}{beside}")

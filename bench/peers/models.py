@@ -52,6 +52,43 @@ class ResNet(nn.Module):
         return F.cross_entropy(self.classifier(h.mean((2, 3))), classes)
 
 
+class Bottleneck(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        inner = outputs // 4
+        self.convolutions = nn.ModuleList((convolution(inputs, inner, 1), convolution(inner, inner, 3, stride),
+                                           convolution(inner, outputs, 1)))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(channels) for channels in (inner, inner, outputs))
+        self.shortcut = None
+        if stride != 1 or inputs != outputs:
+            self.shortcut, self.shortcut_norm = convolution(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs)
+
+    def forward(self, x):
+        h = x
+        for i, (layer, norm) in enumerate(zip(self.convolutions, self.norms)):
+            h = norm(layer(h if i == 0 else F.relu(h)))
+        return F.relu(h + (x if self.shortcut is None else self.shortcut_norm(self.shortcut(x))))
+
+
+class ResNet50(nn.Module):
+    """For images of 224 x 224 pixels and 1000 classes."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.stem_norm = convolution(3, 64, 7, 2), nn.BatchNorm2d(64)
+        blocks, inputs = [], 64
+        for count, width, stride in ((3, 256, 1), (4, 512, 2), (6, 1024, 2), (3, 2048, 2)):
+            for i in range(count):
+                blocks.append(Bottleneck(inputs, width, stride if i == 0 else 1))
+                inputs = width
+        self.blocks = nn.Sequential(*blocks)
+        self.classifier = nn.Linear(inputs, 1000)
+
+    def forward(self, images, classes):
+        h = F.max_pool2d(F.relu(self.stem_norm(self.stem(images))), 3, 2, 1)
+        return F.cross_entropy(self.classifier(self.blocks(h).mean((2, 3))), classes)
+
+
 class Vit(nn.Module):
     def __init__(self, image, classes, patch, layers, width, heads):
         super().__init__()

@@ -3,6 +3,7 @@
 import inspect
 import json
 import operator
+import time
 import warnings
 
 import torch
@@ -20,11 +21,12 @@ class PartitionRecord:
     antegrad.inductor measured one. str() is a graph file, which the commands `antegrad explain`, `pareto`, `timeline` and
     `replay` read."""
 
-    def __init__(self, plan, saved):
+    def __init__(self, plan, saved, seconds):
         self.peak_bytes = plan["peak_bytes"]
         self.measured_bytes = None
         self.graph = plan["graph"]
         self.saved = saved
+        self.seconds = seconds  # that partitioning took
         forward = set(plan["forward"])
         self.recomputed = sum(call["node"] in forward for call in plan["backward"])
 
@@ -72,6 +74,7 @@ class Partition:
             joint_module, joint_inputs, compiler, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
 
     def split(self, module, inputs, num_fwd_outputs, static):
+        start = time.perf_counter()
         module = prepared(module)
         joint = JointGraph(module, num_fwd_outputs, static)
         text = joint.text()
@@ -80,7 +83,7 @@ class Partition:
                 module, inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
         plan = json.loads(plan_exported(text, self.options, self.fuses))
         forward, backward, saved = split_as_planned(joint, plan, num_fwd_outputs)
-        self.records.append(PartitionRecord(plan, saved))
+        self.records.append(PartitionRecord(plan, saved, time.perf_counter() - start))
         return forward, backward
 
 

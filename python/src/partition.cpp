@@ -82,8 +82,7 @@ void add_partition(py::module_& module) {
       .def("stop", &Watch::stop)
       .def_property_readonly("live_bytes", &Watch::live_bytes)
       .def_property_readonly("peak_bytes", &Watch::peak_bytes);
-  module.def("plan_exported", &plan, py::arg("exported"), py::arg("options"),
-             py::arg("fuses"));
+  module.def("plan_exported", &plan, py::arg("exported"), py::arg("options"), py::arg("fuses"));
 }
 
 }  // namespace antegrad::python

@@ -46,8 +46,8 @@ class FusedNodes {
     if (!may_fuse(made, fusing_of(traits)) || (traits.gathers && input == 0)) return false;
     if (traits.fuses_inputs) return true;
     const std::optional<Loops>& loops = loops_.back();
-    return loops && (common_loops(*loops_[maker], *loops, false) ||
-                     broadcasts_into(*loops_[maker], *loops));
+    return loops &&
+           (common_loops(*loops_[maker], *loops, false) || broadcasts_into(*loops_[maker], *loops));
   }
 
   const Graph& joint_;
@@ -101,8 +101,8 @@ std::vector<double> fused_seconds(const Graph& joint, const std::vector<bool>& f
     const auto id = static_cast<size_t>(node.id);
     by_id.resize(std::max(by_id.size(), id + 1), -1);
     const NodeCost cost = cost_among_fused(joint, node, in_registers, symbols);
-    by_id[id] = is_fused(node) ? static_cast<double>(cost.flops) / on.flops_per_second
-                               : seconds(cost, on);
+    by_id[id] =
+        is_fused(node) ? static_cast<double>(cost.flops) / on.flops_per_second : seconds(cost, on);
   }
   return by_id;
 }

@@ -161,7 +161,8 @@ void Bounds::hold_values(const Plan& decided) {
       if (value.result) {
         hold(o, last_key(), bytes);
       } else if (!may_run_again(v, choice)) {
-        hold(o, std::max(end, need.last_sure), bytes);
+        const bool kept = need.last_sure > forward_count_;
+        hold(o, std::max(end, need.last_sure), kept ? value.bytes : bytes);
       } else {
         hold(o, end, bytes);
         if (need.first_sure < kNever) {
@@ -169,7 +170,9 @@ void Bounds::hold_values(const Plan& decided) {
           const Key begin = key_of(made, o);
           hold(begin, need.last_sure, bytes);
           if (choice == kOpen) {
-            gap_of_[v] = {v, std::max(end + 1, o), std::min(begin - 1, need.last_sure)};
+            gap_of_[v] = value.fused
+                             ? Gap{v, o, need.last_sure}
+                             : Gap{v, std::max(end + 1, o), std::min(begin - 1, need.last_sure)};
           }
           if (run >= begin && run <= need.last_sure) continue;
         }

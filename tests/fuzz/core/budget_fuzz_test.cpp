@@ -23,9 +23,13 @@ using budget::Simulator;
 constexpr int kCases = 1500;
 constexpr int kSize = 24;
 
-/// Some nodes have scratch memory.
-ByteRules rules_of(const Graph& graph) {
+/// Nothing is packed, plans may pack, or all saved values are packed.
+constexpr int kForms = 3;
+
+/// Some nodes have scratch memory. Some are fused if nothing is packed.
+ByteRules rules_of(const Graph& graph, int form) {
   ByteRules rules;
+  if (form == 0) rules.fused = random_fused(graph);
   for (const Node& node : graph.nodes) {
     rules.scratch.resize(std::max(rules.scratch.size(), static_cast<size_t>(node.id) + 1), 0);
     if (node.id % 3 == 0 && !node.op.traits().view) rules.scratch[node.id] = 40 * (node.id % 5);
@@ -33,11 +37,8 @@ ByteRules rules_of(const Graph& graph) {
   return rules;
 }
 
-/// Nothing is packed, plans may pack, or all saved values are packed.
-constexpr int kForms = 3;
-
 Problem problem_with_scratch(const Graph& graph, int form) {
-  const ByteRules rules = rules_of(graph);
+  const ByteRules rules = rules_of(graph, form);
   return budget::make_problem(graph, random_times(graph), rules,
                               form == 0 ? Packings() : random_packings(graph, rules, form == 2));
 }
@@ -102,7 +103,7 @@ TEST(BudgetFuzz, WhatIsSimulatedRuns) {
       if (std::string wrong = splits_wrongly(graph, partition); !wrong.empty()) return wrong;
       int64_t time = time_of(graph, problem, partition);
       time += pack(partition, packed_by(problem, simulator.plan()));
-      const int64_t peak = simulate(partition, rules_of(graph)).peak_bytes;
+      const int64_t peak = simulate(partition, rules_of(graph, i % kForms)).peak_bytes;
       if (peak != measure.peak) {
         return "the plan says " + std::to_string(measure.peak) + ", the graphs take " +
                std::to_string(peak) + "\n" + to_text(partition.forward) +

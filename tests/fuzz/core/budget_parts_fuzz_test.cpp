@@ -132,7 +132,9 @@ class SlowMachine {
       for (const int32_t v : problem_.makes[o]) {
         latest[v] = copies.size();
         if (!in_backward) first[v] = copies.size();
-        copies.push_back({problem_.value(v).bytes, t, t});
+        const bool kept = !in_backward && is_saved(v) && used_.count(v) != 0;
+        const bool passes = problem_.value(v).fused && !kept;
+        copies.push_back({passes ? 0 : problem_.value(v).bytes, t, t});
         const bool returned = !steps[t].again && problem_.value(v).result;
         if (returned) copies.back().to = steps.size();
         if (problem_.value(v).written_back && !in_backward) {

@@ -4,6 +4,7 @@
 /// Shared by the fuzz tests of byte budgets: problems from random graphs, and all plans of a small
 /// problem.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -26,10 +27,31 @@ inline std::vector<double> random_times(const Graph& graph) {
   return times;
 }
 
-/// The problem of a graph without dead code. Bytes are not rounded.
+/// For ByteRules::fused: half of the nodes whose results no graph output shows.
+inline std::vector<bool> random_fused(const Graph& graph) {
+  IdMap<StorageId, bool> shown(graph.values.size(), false);
+  for (const Output& output : graph.outputs) {
+    if (graph.is_tensor(output.value)) shown[graph.value(output.value).storage] = true;
+  }
+  std::mt19937_64 random(graph.nodes.size());
+  std::vector<bool> fused;
+  for (const Node& node : graph.nodes) {
+    const bool free = std::ranges::none_of(node.outputs, [&](ValueId id) {
+      return graph.is_tensor(id) && shown[graph.value(id).storage];
+    });
+    const auto id = static_cast<size_t>(node.id);
+    fused.resize(std::max(fused.size(), id + 1), false);
+    fused[id] = free && random() % 2 == 0;
+  }
+  return fused;
+}
+
+/// The problem of a graph without dead code. Bytes are not rounded. In every other one, some nodes
+/// are fused.
 inline budget::Problem problem_of(const Graph& graph, const std::vector<double>& times) {
   ByteRules rules;
   rules.granule = 1;
+  if (graph.nodes.size() % 2 == 0) rules.fused = random_fused(graph);
   return budget::make_problem(graph, times, rules);
 }
 
