@@ -1,8 +1,10 @@
 #include "explain/exported_plan.h"
 
+#include <map>
 #include <set>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +14,7 @@
 #include "explain/import_json.h"
 #include "explain/record.h"
 #include "fusion/fused_nodes.h"
+#include "fusion/loops.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "partition/split.h"
@@ -68,15 +71,53 @@ json forward_of(const Partition& partition, const ImportedGraph& imported) {
   return nodes;
 }
 
-json backward_of(const Partition& partition, const ImportedGraph& imported) {
+/// A plan runs a fused node again for each reader. Readers in the same kernel share one run.
+class SharedRuns {
+ public:
+  SharedRuns(const Graph& backward, const std::vector<bool>& fused)
+      : graph_(backward), same_(backward.values.size()) {
+    rules_.fused = fused;
+    for (const ValueId id : same_.ids()) same_[id] = id;
+  }
+
+  /// Whether the node runs, in the order of the graph.
+  bool runs(const Node& node) {
+    const bool shows = only_shows(graph_, node);
+    if (!is_fused(node.id, rules_) && !shows) {
+      if (!node.op.traits().fusible() && !node.op.traits().view) there_.clear();
+      return true;
+    }
+    const auto [it, added] = there_.try_emplace({node.id, inputs(node)}, node.outputs);
+    for (size_t i = 0; i < node.outputs.size() && !added; ++i) {
+      if (node.outputs[i] != kNoValue) same_[node.outputs[i]] = it->second[i];
+    }
+    return added;
+  }
+
+  std::vector<ValueId> inputs(const Node& node) const {
+    std::vector<ValueId> ids(node.inputs.begin(), node.inputs.end() - node.tokens);
+    for (ValueId& id : ids) id = id == kNoValue ? id : same_[id];
+    return ids;
+  }
+
+ private:
+  const Graph& graph_;
+  ByteRules rules_;
+  IdMap<ValueId, ValueId> same_;
+  std::map<std::pair<int32_t, std::vector<ValueId>>, std::vector<ValueId>> there_;
+};
+
+json backward_of(const Partition& partition, const ImportedGraph& imported,
+                 const std::vector<bool>& fused) {
   std::set<int32_t> in_forward;
   for (const Node& node : partition.forward.nodes) in_forward.insert(node.id);
+  SharedRuns shared(partition.backward, fused);
   json nodes = json::array();
   for (const Node& node : partition.backward.nodes) {
     AG_CHECK(may_repeat(node) || !in_forward.contains(node.id), "runs again: " + node.op.name());
-    const auto inputs = std::span(node.inputs).first(node.inputs.size() - node.tokens);
+    if (!shared.runs(node)) continue;
     nodes.push_back({{"node", imported.nodes_of_calls[node.id]},
-                     {"in", list_of(inputs)},
+                     {"in", list_of(shared.inputs(node))},
                      {"out", list_of(node.results())}});
   }
   return nodes;
@@ -100,7 +141,7 @@ std::string plan_exported(std::string_view exported, PartitionChoice choice, boo
   const PartitionRecord record = make_record(partition, choice);
   return json{{"saved", saved_of(partition, imported)},
               {"forward", forward_of(partition, imported)},
-              {"backward", backward_of(partition, imported)},
+              {"backward", backward_of(partition, imported, choice.fused)},
               {"peak_bytes", record.peak},
               {"graph", to_text(GraphFile{std::move(joint), to_text(record)})}}
       .dump();

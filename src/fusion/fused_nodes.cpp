@@ -1,6 +1,8 @@
 #include "fusion/fused_nodes.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <optional>
 
 #include "cost/machine.h"
@@ -32,6 +34,7 @@ class FusedNodes {
       const int32_t maker = output.value == kNoValue ? -1 : maker_[output.value];
       if (maker >= 0) fused_[maker] = false;
     }
+    drop_long_lives();
   }
 
   /// By position.
@@ -48,6 +51,40 @@ class FusedNodes {
     const std::optional<Loops>& loops = loops_.back();
     return loops &&
            (common_loops(*loops_[maker], *loops, false) || broadcasts_into(*loops_[maker], *loops));
+  }
+
+  /// A result that outlives an input within its phase is kept in memory, as its inputs are not. Lives
+  /// are counted in kernels that are not generated.
+  void drop_long_lives() {
+    constexpr auto kForever = std::numeric_limits<int32_t>::max();
+    std::map<Phase, IdMap<StorageId, int32_t>> last;
+    for (const Phase phase : {Phase::forward, Phase::backward}) {
+      last[phase] = IdMap<StorageId, int32_t>(joint_.values.size(), -1);
+      for (const Input& input : joint_.inputs) last[phase][StorageId(input.value)] = kForever;
+    }
+    const auto tensor = [&](ValueId id) { return id != kNoValue && joint_.is_tensor(id); };
+    int32_t kernel = 0;
+    for (size_t i = 0; i < joint_.nodes.size(); ++i) {
+      const Node& node = joint_.nodes[i];
+      for (const auto* ids : {&node.inputs, &node.outputs}) {
+        for (const ValueId id : *ids) {
+          if (!tensor(id)) continue;
+          int32_t& when = last[node.phase][joint_.value(id).storage];
+          when = std::max(when, kernel);
+        }
+      }
+      if (!loops_[i] && !node.op.traits().view) ++kernel;
+    }
+    for (size_t i = 0; i < joint_.nodes.size(); ++i) {
+      const Node& node = joint_.nodes[i];
+      int32_t needed = -1;
+      for (const ValueId id : node.outputs) {
+        if (tensor(id)) needed = std::max(needed, last[node.phase][joint_.value(id).storage]);
+      }
+      for (const ValueId id : node.inputs) {
+        if (tensor(id) && last[node.phase][joint_.value(id).storage] < needed) fused_[i] = false;
+      }
+    }
   }
 
   const Graph& joint_;

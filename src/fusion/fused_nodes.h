@@ -5,9 +5,10 @@
 /// unless they are saved, and what the nodes then cost.
 ///
 /// A node is fused if generated code can compute it in the loop of each node that reads it, in the
-/// forward and in the backward (fusing.h, loops.h). So the prediction is by pairs of nodes and
-/// holds for every partition. Compilers merge more, within a kernel, and less, where kernels would
-/// get too long.
+/// forward and in the backward (fusing.h, loops.h), and if no kernel of another kind runs between
+/// the last use of one of its inputs and its own. So the prediction is by pairs of nodes and holds
+/// for every partition. Compilers merge more, within a kernel, and less, where kernels would get
+/// too long.
 
 #include <cstdint>
 #include <string_view>

@@ -46,6 +46,7 @@ Bounds::Bounds(const Problem& problem)
       needs_(problem.values.size()),
       early_(problem.forward_count),
       late_(problem.forward_count),
+      last_(problem.forward_count),
       surely_forward_(problem.forward_count),
       gap_of_(problem.values.size()) {
   live_.resize(fixed_live_.size());
@@ -107,7 +108,7 @@ void Bounds::find_needs(int32_t value) {
     need.first_possible = std::min(need.first_possible, early_[reader]);
     if (late_[reader] == kNever) continue;
     need.first_sure = std::min(need.first_sure, late_[reader]);
-    need.last_sure = std::max(need.last_sure, key_of(early_[reader], reader));
+    need.last_sure = std::max(need.last_sure, key_of(last_[reader], reader));
   }
   needs_[value] = need;
 }
@@ -117,6 +118,7 @@ void Bounds::find_runs(const Plan& decided) {
   for (int32_t o = forward_count_; o-- > 0;) {
     Slot early = kNever;
     Slot late = kNever;
+    Slot last = -1;
     bool forward = problem_.operation(o).required;
     for (const int32_t v : problem_.makes[o]) {
       find_needs(v);
@@ -128,10 +130,15 @@ void Bounds::find_runs(const Plan& decided) {
       }
       if (saved) continue;
       early = std::min(early, need.first_possible);
-      if (decided[v] != kOpen) late = std::min(late, need.first_sure);
+      if (decided[v] == kOpen) continue;
+      late = std::min(late, need.first_sure);
+      if (problem_.value(v).fused && need.last_sure >= 0) {
+        last = std::max(last, need.last_sure / (forward_count_ + 1) - 2);
+      }
     }
     early_[o] = early;
     late_[o] = late;
+    last_[o] = last < 0 ? early : last;
     surely_forward_[o] = forward ? 1 : 0;
     if (forward) steps_[o] = 1;
     if (late < kNever && early == late) steps_[key_of(late, o)] = 1;

@@ -93,6 +93,7 @@ class Bounds {
   std::vector<Need> needs_;  // by value
   // by operation of the forward: slots between which it is recomputed
   std::vector<Slot> early_, late_;
+  std::vector<Slot> last_;            // the same: a slot not after its last run
   std::vector<char> surely_forward_;  // by operation of the forward
   std::vector<int64_t> live_;         // by key
   std::vector<char> steps_;           // by key

@@ -41,8 +41,11 @@ Partition emit(Graph joint, const Timetable& timetable) {
   for (size_t v = 0; v < problem.values.size(); ++v) {
     const Value& value = problem.values[v];
     const auto index = static_cast<int32_t>(v);
+    const bool of_forward = value.maker < problem.forward_count;
     if (value.result || value.always_saved || is_kept(plan[v])) {
       saved[value.id] = true;
+    } else if (value.fused && of_forward) {
+      forget(joint, timetable, index, 0, schedule.forget);
     } else if (is_window(plan[v]) && problem.is_choice(index)) {
       forget(joint, timetable, index, plan[v], schedule.forget);
     }

@@ -50,6 +50,11 @@ bool Timetable::is_saved(int32_t value) const {
   return problem_.value(value).always_saved || is_kept(choice(value));
 }
 
+bool Timetable::is_fused(int32_t operation) const {
+  const auto makes = problem_.makes[operation];
+  return !makes.empty() && problem_.value(makes.front()).fused;
+}
+
 /// The packing in which a saved value waits for the backward.
 int32_t Timetable::packing(int32_t value) const {
   if (problem_.packings.empty()) return -1;
@@ -205,7 +210,11 @@ void Timetable::schedule_backward(int32_t operation, std::span<const int32_t> ma
   for (size_t k = 0; k < makes.size(); ++k) {
     outputs[k] = {};
     outputs[k].again = !is_saved(makes[k]) && !problem_.value(makes[k]).result;
-    if (const Choice chosen = choice(makes[k]); is_window(chosen)) outputs[k].window = chosen;
+    if (problem_.value(makes[k]).fused) {
+      outputs[k].window = 0;
+    } else if (const Choice chosen = choice(makes[k]); is_window(chosen)) {
+      outputs[k].window = chosen;
+    }
     if (!outputs[k].again) {
       demands_[k].clear();
     } else if (demands_[k].size() > 1) {
@@ -282,7 +291,7 @@ bool Timetable::change(std::span<const Change> changes) {
     new_extra_ += packing_time(operation, true) - packing_time(operation, false);
     if (same_runs && same_forward && new_extra_ <= most_extra_) continue;
     const int64_t more = static_cast<int64_t>(again.size()) - static_cast<int64_t>(before.size());
-    new_run_count_ += more;
+    if (!is_fused(operation)) new_run_count_ += more;
     new_extra_ += problem_.operation(operation).time *
                   (more + int64_t{new_in_forward(operation)} - int64_t{in_forward(operation)});
     const bool too_much =
@@ -324,7 +333,7 @@ void Timetable::set(const Plan& plan) {
   for (int32_t o = forward_count_; o-- > 0;) {
     schedule(o);
     const auto again = static_cast<int64_t>(new_runs(o).size());
-    new_run_count_ += again;
+    if (!is_fused(o)) new_run_count_ += again;
     new_extra_ += problem_.operation(o).time * (again + int64_t{new_in_forward(o)});
     new_extra_ += packing_time(o, true);
   }

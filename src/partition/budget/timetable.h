@@ -7,8 +7,9 @@
 /// The backward runs its operations in order. Before each of them the operations run whose values
 /// it needs and that are not in memory, in the order of the graph, with everything that these need
 /// in turn. A recomputed value stays until its last use; or, if the plan says so, it is freed when
-/// nothing needs it for a while, and recomputed once more. This is the schedule that split_at()
-/// emits (docs/budget.md).
+/// nothing needs it for a while, and recomputed once more. A fused value is part of each kernel
+/// that reads it: it is recomputed in each slot, so that what it is made from stays instead. This
+/// is the schedule that split_at() emits (docs/budget.md).
 ///
 /// A packed value is packed right after its last use in the forward and unpacked right before its
 /// first use in the backward. Both are separate steps.
@@ -144,6 +145,7 @@ class Timetable {
 
   Choice choice(int32_t value) const;
   bool is_saved(int32_t value) const;
+  bool is_fused(int32_t operation) const;
   void begin();
   void push(int32_t operation);
   int32_t packing(int32_t value) const;

@@ -85,6 +85,7 @@ class SlowMachine {
       const auto reads = problem_.reads[o];
       need({reads.begin(), reads.end()});
       backward_.push_back({o, false});
+      std::erase_if(there, [&](int32_t v) { return problem_.value(v).fused; });
     }
     std::vector<int32_t> gradients;
     for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
@@ -141,7 +142,10 @@ class SlowMachine {
           copies.back().to = std::max(copies.back().to, end);
         }
       }
-      if (steps[t].again && problem_.operation(o).state_bytes > 0) {
+      const bool last =
+          std::none_of(steps.begin() + static_cast<std::ptrdiff_t>(t) + 1, steps.end(),
+                       [&](const Todo& step) { return step.again && step.operation == o; });
+      if (steps[t].again && last && problem_.operation(o).state_bytes > 0) {
         // The state is kept from the draw in the forward until it is drawn from again.
         const auto drawn = std::find_if(steps.begin(), steps.end(),
                                         [&](const Todo& step) { return step.operation == o; });
