@@ -6,8 +6,8 @@
 /// partitioner under AOTAutograd (python/antegrad/_joint_graph.py).
 ///
 /// There are no strides, and no constant arguments but the dimensions of reductions: a call has its
-/// tensor arguments only, and tensors are contiguous. That suffices to partition the graph and to compute its memory, but not
-/// to run or simplify it.
+/// tensor arguments only, and tensors are contiguous. That suffices to partition the graph and to
+/// compute its memory, but not to run or simplify it.
 
 #include <string>
 #include <string_view>

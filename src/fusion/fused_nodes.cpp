@@ -53,8 +53,8 @@ class FusedNodes {
            (common_loops(*loops_[maker], *loops, false) || broadcasts_into(*loops_[maker], *loops));
   }
 
-  /// A result that outlives an input within its phase is kept in memory, as its inputs are not. Lives
-  /// are counted in kernels that are not generated.
+  /// A result that outlives an input within its phase is kept in memory, as its inputs are not.
+  /// Lives are counted in kernels that are not generated.
   void drop_long_lives() {
     constexpr auto kForever = std::numeric_limits<int32_t>::max();
     std::map<Phase, IdMap<StorageId, int32_t>> last;

@@ -23,8 +23,8 @@ struct ByteRules {
   /// entries count as 0.
   std::vector<int64_t> scratch = {};
   /// Nodes of a joint graph that generated code computes together with everything that reads their
-  /// results (fusion/fused_nodes.h), by Node::id. A result takes memory only if it is saved. Missing
-  /// entries are false.
+  /// results (fusion/fused_nodes.h), by Node::id. A result takes memory only if it is saved.
+  /// Missing entries are false.
   std::vector<bool> fused = {};
 };
 

@@ -46,9 +46,21 @@ TEST(FusedNodes, AValueThatOneReaderNeedsInMemoryIsWritten) {
   EXPECT_EQ(
       fused(joint_of(std::string(kChain) +
                          "  %7: f32[8, 16] = aten::mm.default(%3, %1)  # 4\n"
-                         "  %8: f32[8, 16] = aten::add.Tensor(%6, %7, alpha=scalar(1))  # 5\n",
-                     "  %8 result\n")),
-      "3");
+                         "  %8: f32[8, 16] = aten::add.Tensor(%5, %7, alpha=scalar(1))  # 5\n"
+                         "  %9: f32[8, 16] = aten::add.Tensor(%6, %8, alpha=scalar(1))  # 6\n",
+                     "  %9 result\n")),
+      "3 5");
+}
+
+TEST(FusedNodes, AResultThatOutlivesItsInputIsWritten) {
+  // A product runs between the uses of 3, whose input is a product too.
+  const std::string nodes = std::string(kChain) +
+                            "  %7: f32[8, 16] = aten::mm.default(%0, %1)  # 4\n"
+                            "  %8: f32[8, 16] = aten::add.Tensor(%7, %6, alpha=scalar(1))  # 5\n";
+  EXPECT_EQ(fused(joint_of(nodes, "  %8 result\n")), "0");
+  // The input of 0 stays anyway.
+  const std::string after = "  %9: f32[8, 16] = aten::add.Tensor(%8, %3, alpha=scalar(1))  # 6\n";
+  EXPECT_EQ(fused(joint_of(nodes + after, "  %9 result\n")), "0 5");
 }
 
 TEST(FusedNodes, ReductionsOfRowsAreComputedWithWhatIsBeforeAndAfterThem) {
