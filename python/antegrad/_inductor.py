@@ -134,12 +134,13 @@ class Graph:
         if spare > 0 and (now.record is None or now.record.recomputed == 0):
             return now.target  # nothing would be faster
         aim = int(AIM * budget)
-        known = sorted((plan.peak, plan.target) for plan in self.plans if plan.target is not None)
+        # The line through two measured points, the last one below the aim and one more; a first one is joined with the origin.
+        known = [(0, 0), *sorted((plan.peak, plan.target) for plan in self.plans if plan.target is not None)]
         below = [point for point in known if point[0] <= aim]
         above = [point for point in known if point[0] > aim]
-        if not below or not above:
-            return now.target + aim - now.peak
-        (low, low_target), (high, high_target) = below[-1], above[0]
+        (low, low_target), (high, high_target) = (below[-1], above[0]) if above else below[-2:]
+        if low == high:
+            return now.target
         return low_target + (high_target - low_target) * (aim - low) // (high - low)
 
     def compiled_again(self, target):
