@@ -1,0 +1,184 @@
+#include "kernels/build.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cost/rates_file.h"
+#include "graph/hash.h"
+#include "kernels/folder.h"
+#include "kernels/stub.h"
+
+namespace antegrad::kernels {
+namespace {
+
+/// The libraries of this process, by the hash of what they were made from. The lock of a slot is
+/// held while its library is made, so that others wait for it.
+struct Slot {
+  std::mutex lock;
+  std::weak_ptr<const Library> library;
+};
+
+std::shared_ptr<Slot> slot_of(const Hash128& key) {
+  static std::mutex lock;
+  static auto& slots = *new std::map<Hash128, std::shared_ptr<Slot>>;  // outlives all threads
+  const std::lock_guard guard(lock);
+  auto& slot = slots[key];
+  if (!slot) slot = std::make_shared<Slot>();
+  return slot;
+}
+
+/// All of the compiler's arguments. Stubs have short names: their own could hold anything.
+std::vector<std::string> arguments_for(const Source& source) {
+  auto arguments = flags_of(source.capability, source.numerics);
+  arguments.insert(arguments.end(), {"-o", kLibraryFile, kSourceFile, "-lgcc"});
+  if (!source.needed.empty()) arguments.emplace_back("-Wl,--no-as-needed");
+  for (size_t i = 0; i < source.needed.size(); ++i) {
+    arguments.push_back(fmt::format("./stub{}.so", i));
+  }
+  return arguments;
+}
+
+/// Everything that the library follows from, in text: the start of its record.
+std::string description(const Source& source, const Compiler& compiler,
+                        const std::vector<std::string>& arguments) {
+  return fmt::format(
+      "antegrad kernels 1\nsource {}\ncompiler {}: {}\narguments {}\nneeded {}\nfor {}\n",
+      to_string(hash_of_bytes(source.text)), fmt::join(compiler.command, " "), compiler.version,
+      fmt::join(arguments, " "), fmt::join(source.needed, " "), source.made_for);
+}
+
+class Builder {
+ public:
+  Builder(const Compiler& compiler, const Settings& settings, const Folder& folder)
+      : compiler_(compiler), settings_(settings), folder_(folder) {}
+
+  Outcome<Built> build(const Source& source) {
+    if (const auto line = including_line(source.text)) {
+      return Failure{Reason::source_refused, "it includes a file: " + *line};
+    }
+    if (const auto missing = missing_features(source.capability); !missing.empty()) {
+      return Failure{Reason::not_loadable,
+                     fmt::format("this CPU lacks {}", fmt::join(missing, ", "))};
+    }
+    const auto arguments = arguments_for(source);
+    const std::string record = description(source, compiler_, arguments);
+    const Hash128 key = hash_of_bytes(record);
+    const auto slot = slot_of(key);
+    const std::lock_guard guard(slot->lock);
+    Built built;
+    built.library = slot->library.lock();
+    built.from = Built::From::process;
+    if (!built.library) {
+      if (auto failure = load(source, arguments, to_string(key), record, built)) return *failure;
+      slot->library = built.library;
+    }
+    for (const std::string& name : source.functions) {
+      built.functions.push_back(built.library->function(name));
+      if (built.functions.back() == nullptr) {
+        return Failure{Reason::not_loadable, "no function " + name};
+      }
+    }
+    return built;
+  }
+
+  bool compiled() const { return compiled_; }
+
+ private:
+  std::optional<Failure> load(const Source& source, const std::vector<std::string>& arguments,
+                              const std::string& name, const std::string& record, Built& built) {
+    Folder::Entry entry = folder_.read(name, record);
+    built.from = Built::From::folder;
+    built.damage = std::move(entry.damage);
+    if (entry.library.empty()) {
+      auto work = folder_.work();
+      if (!work) return work.failure();
+      if (auto failure = work->write(kSourceFile, source.text)) return failure;
+      for (size_t i = 0; i < source.needed.size(); ++i) {
+        auto failure = work->write(fmt::format("stub{}.so", i), stub_library(source.needed[i]));
+        if (failure) return failure;
+      }
+      if (auto failure = compile(compiler_, arguments, work->directory(), settings_.time_limit)) {
+        return failure;
+      }
+      entry = folder_.keep(*work, name, record);
+      built.from = Built::From::compiler;
+      if (!entry.damage.empty()) built.damage = std::move(entry.damage);
+      if (entry.library.empty()) return Failure{Reason::compiler_failed, built.damage};
+      compiled_ = true;
+    }
+    auto library = Library::load(entry.library, source.needed, entry.file);
+    if (!library) return library.failure();
+    built.library = std::move(*library);
+    return {};
+  }
+
+  const Compiler& compiler_;
+  const Settings& settings_;
+  const Folder& folder_;
+  std::atomic<bool> compiled_ = false;
+};
+
+/// Threads on which no signal handler of the host runs.
+class Threads {
+ public:
+  template <class Work>
+  Threads(size_t count, const Work& work) {
+    sigset_t all, before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      while (threads_.size() < count) threads_.emplace_back(work);
+    } catch (const std::system_error&) {
+      // As many as the system gives; the caller's thread does the rest.
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  ~Threads() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compiler& compiler,
+                                  const Settings& settings) {
+  std::string path = settings.folder;
+  if (path.empty()) path = cache_directory("");
+  if (!path.empty() && settings.folder.empty()) path += "/kernels";
+  const auto folder = Folder::open(path);
+  if (!folder) return {sources.size(), folder.failure()};
+
+  std::vector<Outcome<Built>> results(sources.size(), Failure{Reason::not_loadable, ""});
+  Builder builder(compiler, settings, *folder);
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < sources.size(); i = next++) results[i] = builder.build(sources[i]);
+  };
+  const size_t parallel = settings.parallel != 0
+                              ? settings.parallel
+                              : std::max(1U, std::thread::hardware_concurrency());
+  {
+    // This thread is one of them.
+    const Threads others(std::min(parallel, std::max<size_t>(sources.size(), 1)) - 1, work);
+    work();
+  }
+  if (builder.compiled()) folder->trim(settings.folder_bytes);
+  return results;
+}
+
+}  // namespace antegrad::kernels

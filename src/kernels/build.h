@@ -1,0 +1,55 @@
+#pragma once
+
+/// \file
+/// From C text to functions that can be called: found in this process, or in the folder of compiled
+/// files, or compiled, kept and loaded. docs/lowering.md has it from the user's side.
+///
+/// Nothing here throws for what a machine can be like; the reasons are values. May be called on
+/// several threads at once. A library is loaded once per process, however many ask for it, and
+/// compiled once.
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/compiler.h"
+#include "kernels/library.h"
+#include "kernels/outcome.h"
+
+namespace antegrad::kernels {
+
+struct Settings {
+  std::string compiler;  ///< path or name; empty: as find_compiler() looks for one
+  std::string folder;    ///< of compiled files; empty: `kernels` in cache_directory("")
+  std::chrono::milliseconds time_limit{60'000};  ///< for one run of the compiler
+  int64_t folder_bytes = int64_t{256} << 20;     ///< that the folder may take
+  unsigned parallel = 0;                         ///< compilers at once; 0: one a core
+};
+
+/// A file: many functions, without includes. What can change the code that is made from it, or
+/// whether that code is right, is part of it.
+struct Source {
+  std::string text;
+  std::vector<std::string> functions;  ///< that it defines and the caller wants
+  Capability capability = Capability::baseline;
+  Numerics numerics = Numerics::exact;
+  std::vector<std::string> needed;  ///< sonames of loaded libraries that it calls (stub.h)
+  std::string made_for;             ///< CPU model and features, build of libtorch: part of the key
+};
+
+struct Built {
+  enum class From : uint8_t { process, folder, compiler };
+  std::shared_ptr<const Library> library;
+  std::vector<Function> functions;  ///< in the order of Source::functions; valid with the library
+  From from;
+  std::string damage;  ///< why an entry of the folder was not used, or none could be kept
+};
+
+/// One result a source, in order. Sources that have to be compiled are compiled in parallel.
+std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compiler& compiler,
+                                  const Settings& settings);
+
+}  // namespace antegrad::kernels
