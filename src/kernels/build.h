@@ -6,7 +6,8 @@
 ///
 /// Nothing here throws for what a machine can be like; the reasons are values. May be called on
 /// several threads at once. A library is loaded once per process, however many ask for it, and
-/// compiled once.
+/// compiled once. A failure is not remembered: who asks again waits for the compiler again. A lock
+/// is held while a library is made, so a process must not fork meanwhile and use this in the child.
 
 #include <chrono>
 #include <cstdint>
@@ -22,7 +23,7 @@
 namespace antegrad::kernels {
 
 struct Settings {
-  std::string compiler;  ///< path or name; empty: as find_compiler() looks for one
+  std::string compiler;  ///< for find_compiler(): a path or name; empty: that of the system
   std::string folder;    ///< of compiled files; empty: `kernels` in cache_directory("")
   std::chrono::milliseconds time_limit{60'000};  ///< for one run of the compiler
   int64_t folder_bytes = int64_t{256} << 20;     ///< that the folder may take

@@ -89,10 +89,7 @@ Outcome<Compiler> try_compiler(std::vector<std::string> command, milliseconds li
 bool is_complete_library(int directory) {
   const File file(::openat(directory, kLibraryFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   std::string head;
-  return file && read_up_to(file, 4, head) == 0 &&
-         head ==
-             "\x7f"
-             "ELF";
+  return file && read_up_to(file, 4, head) == 0 && head == "\177ELF";
 }
 
 }  // namespace
@@ -119,12 +116,12 @@ Outcome<Compiler> find_compiler(const std::string& named, milliseconds limit) {
 std::vector<std::string> flags_of(Capability capability, Numerics numerics) {
   std::vector<std::string> flags = {
       "-std=gnu11", "-O2", "-fPIC", "-shared", "-w",
-      // What C leaves undefined and ATen's kernels rely on: signed overflow, one memory as two types.
+      // C leaves them undefined, ATen's kernels rely on them: signed overflow, memory as two types.
       "-fwrapv", "-fno-strict-aliasing",
       // Neither changes a result. The first lets sqrt be an instruction.
       "-fno-math-errno", "-fno-trapping-math",
       numerics == Numerics::exact ? "-ffp-contract=off" : "-ffp-contract=fast",
-      // No start files, no default libraries: a tenth of a second for twenty files.
+      // Start files and default libraries are not needed and cost 9 ms of the 21 of an empty file.
       "-nostartfiles", "-nodefaultlibs", "-fno-stack-protector", "-fno-plt"};
   for (const Feature& feature : features()) {
     if (feature.since <= capability) flags.push_back(std::string("-m") + feature.flag);

@@ -9,8 +9,8 @@
 /// lies there is not used.
 ///
 /// Any number of processes and threads may use one folder, also on a network file system: there are
-/// no locks. An entry is made in a work folder of its own beside the entries, and renamed when it is
-/// complete. Several that make the same entry replace each other's equal files.
+/// no locks. An entry is made in a work folder beside the entries, and renamed when it is complete.
+/// Several that make the same entry replace each other's equal files.
 ///
 /// All access is relative to the folder as it was when it was checked, so that exchanging its path
 /// changes nothing.

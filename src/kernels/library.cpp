@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/profiled_names.h"
+
 namespace antegrad::kernels {
 namespace {
 
@@ -29,7 +31,7 @@ std::string loader_error(const std::string& path) {
 
 Outcome<std::shared_ptr<const Library>> Library::load(std::string_view bytes,
                                                       const std::vector<std::string>& needed,
-                                                      const File&) {
+                                                      const File& file) {
   std::vector<Handle> held;  // until the library holds them
   for (const std::string& soname : needed) {
     held.emplace_back(::dlopen(soname.c_str(), RTLD_LAZY | RTLD_NOLOAD), ::dlclose);
@@ -44,6 +46,7 @@ Outcome<std::shared_ptr<const Library>> Library::load(std::string_view bytes,
   const std::string path = fmt::format("/proc/{}/fd/{}", ::getpid(), image.number());
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return not_loadable(loader_error(path));
+  name_for_profilers(handle, bytes, file);
   return std::shared_ptr<const Library>(new Library(handle, std::move(image)));
 }
 

@@ -203,7 +203,8 @@ TEST_F(KernelBuild, RefusesCodeThatThisCpuCannotRun) {
 }
 
 TEST_F(KernelBuild, UsesLibgccWhereInstructionsAreMissing) {
-  EXPECT_EQ(value_of(build(source_of("f", "(long)((__int128)thread * 0 + 10) / 3"))->functions[0]), 3);
+  EXPECT_EQ(value_of(build(source_of("f", "(long)((__int128)thread * 0 + 10) / 3"))->functions[0]),
+            3);
   Source half = source_of("f", "({ volatile _Float16 h = 1.5; (long)(h + h); })");
   const auto built = build(half);
   if (!built) GTEST_SKIP() << "no _Float16: " << built.failure().text;
@@ -217,8 +218,8 @@ class KernelSymbols : public KernelBuild {
   void SetUp() override {
     KernelBuild::SetUp();
     write_text(folder_ / "host.c", "long host_value(void) { return 77; }\n");
-    const std::string command = compiler_.command.front() + " -shared -fPIC -Wl,-soname," + kSoname +
-                                " -o " + (folder_ / kSoname) + " " + (folder_ / "host.c");
+    const std::string command = compiler_.command.front() + " -shared -fPIC -Wl,-soname," +
+                                kSoname + " -o " + (folder_ / kSoname) + " " + (folder_ / "host.c");
     ASSERT_EQ(std::system(command.c_str()), 0);
     source_ = source_of("f", "host_value()");
     source_.text = "long host_value(void);\n" + source_.text;
@@ -350,17 +351,18 @@ TEST_F(KernelBuild, CompilesOnceForManyThreads) {
 }
 
 TEST_F(KernelBuild, IsRightInManyProcessesWhileEntriesAreDamaged) {
-  constexpr int kProcesses = 4, kSources = 3, kRounds = 4;
+  const bool more = std::getenv("ANTEGRAD_TEST_LONG") != nullptr;
+  const int processes = more ? 16 : 4, sources = 3, rounds = more ? 100 : 4;
   settings_.parallel = 1;
   fs::create_directory(settings_.folder);
   fs::permissions(settings_.folder, fs::perms::owner_all);
   std::vector<pid_t> children;
-  for (int process = 0; process < kProcesses; ++process) {
+  for (int process = 0; process < processes; ++process) {
     const pid_t child = fork();
     if (child == 0) {
       bool right = true;
-      for (int round = 0; round < kRounds; ++round) {
-        for (int i = 0; i < kSources; ++i) {
+      for (int round = 0; round < rounds; ++round) {
+        for (int i = 0; i < sources; ++i) {
           const auto built = build(source_of("f", std::to_string(100 + i)));
           right = right && built && value_of(built->functions[0]) == 100 + i;
           if (!right) dprintf(2, "%s\n", built ? "wrong value" : built.failure().text.c_str());

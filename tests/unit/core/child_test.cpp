@@ -81,7 +81,8 @@ TEST(Child, ThatDoesNotStartSaysWhy) {
 
 TEST(Child, IsKilledAfterTheLimitWithAllItStarted) {
   const ReaperOfOrphans reaper;
-  const auto result = shell("trap '' TERM INT; sleep 1000 & sleep 1000 & echo two; sleep 1000", kShort);
+  const auto result =
+      shell("trap '' TERM INT; sleep 1000 & sleep 1000 & echo two; sleep 1000", kShort);
   EXPECT_EQ(result.end, End::timed_out);
   EXPECT_EQ(describe(result, kShort), "not done after 0.2 s: two");
   expect_no_children();
@@ -96,7 +97,8 @@ TEST(Child, TakesWithItWhatItLeftRunning) {
 }
 
 TEST(Child, ThatWritesWithoutEndIsKilledAfterTheLimit) {
-  const auto result = shell("while :; do echo 0123456789012345678901234567890123456789; done", kShort);
+  const auto result =
+      shell("while :; do echo 0123456789012345678901234567890123456789; done", kShort);
   EXPECT_EQ(result.end, End::timed_out);
   EXPECT_EQ(result.output.size(), 65536U);
   EXPECT_LT(describe(result, kShort).size(), 700U);
@@ -143,9 +145,10 @@ TEST(Child, InheritsNoOpenFile) {
 TEST(Child, SpeaksEnglishAndLoadsNothingOfTheHost) {
   const Variable language("LC_ALL", "de_DE.UTF-8"), preload("LD_PRELOAD", ""),
       dependencies("DEPENDENCIES_OUTPUT", "file"), own("ANTEGRAD_CHILD_TEST", "kept");
-  EXPECT_EQ(shell("echo $LC_ALL ${LD_PRELOAD-none} ${DEPENDENCIES_OUTPUT-none} $ANTEGRAD_CHILD_TEST")
-                .output,
-            "C none none kept\n");
+  EXPECT_EQ(
+      shell("echo $LC_ALL ${LD_PRELOAD-none} ${DEPENDENCIES_OUTPUT-none} $ANTEGRAD_CHILD_TEST")
+          .output,
+      "C none none kept\n");
 }
 
 TEST(Child, ThatTheHostDoesNotWaitForIsReported) {

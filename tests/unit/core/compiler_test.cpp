@@ -95,9 +95,9 @@ TEST(Flags, NameInstructionsAndNeverRelaxArithmetic) {
   for (const auto capability : {Capability::baseline, Capability::avx2, Capability::avx512}) {
     for (const auto numerics : {Numerics::exact, Numerics::close}) {
       const auto flags = flags_of(capability, numerics);
-      EXPECT_THAT(flags, AllOf(Not(Contains("-march=native")), Not(Contains("-ffast-math")),
-                               Not(Contains("-Ofast")),
-                               Not(Contains("-funsafe-math-optimizations"))));
+      EXPECT_THAT(flags,
+                  AllOf(Not(Contains("-march=native")), Not(Contains("-ffast-math")),
+                        Not(Contains("-Ofast")), Not(Contains("-funsafe-math-optimizations"))));
       EXPECT_THAT(flags, Contains(numerics == Numerics::exact ? "-ffp-contract=off"
                                                               : "-ffp-contract=fast"));
       // Native bf16 and fp16 arithmetic rounds otherwise than ATen.
@@ -177,8 +177,8 @@ TEST_F(Compile, FailsWithACompilerThatHangs) {
 }
 
 TEST_F(Compile, FailsWithACompilerThatMakesNothingOrGarbage) {
-  for (const char* body : {"", ": > kernels.so", "echo garbage > kernels.so", "ln -s /bin/sh kernels.so",
-                           "mkdir kernels.so"}) {
+  for (const char* body : {"", ": > kernels.so", "echo garbage > kernels.so",
+                           "ln -s /bin/sh kernels.so", "mkdir kernels.so"}) {
     const auto failure = fake(std::string("rm -rf kernels.so; ") + body);
     ASSERT_TRUE(failure) << body;
     EXPECT_EQ(failure->reason, Reason::compiler_failed);

@@ -46,7 +46,8 @@ class KernelFolder : public ::testing::Test {
     return std::move(*opened);
   }
   /// Keeps `library` as a compiler would have left it. Returns why not.
-  static std::string keep(const Folder& folder, const std::string& name, const std::string& library) {
+  static std::string keep(const Folder& folder, const std::string& name,
+                          const std::string& library) {
     const auto work = folder.work();
     if (!work) return work.failure().text;
     if (const auto failure = work->write(kernels::kLibraryFile, library)) return failure->text;
@@ -233,7 +234,8 @@ TEST_F(KernelFolder, OnAFullDiskSaysSo) {
   fs::create_directories(path_);
   chmod(path_.c_str(), 0700);
   const auto mounted = [&] {
-    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+    return unshare(CLONE_NEWNS) == 0 &&
+           mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
            mount("none", path_.c_str(), "tmpfs", 0, "size=64k,mode=0700") == 0;
   };
   if (!apart(mounted)) GTEST_SKIP() << "this user cannot mount a small disk";
@@ -252,7 +254,8 @@ TEST_F(KernelFolder, OnAFullDiskSaysSo) {
     const std::string library(65536, 'x');
     if (work->write(kernels::kLibraryFile, library)) return false;
     const auto entry = kept->keep(*work, "a", kRecord);
-    return entry.library == library && entry.damage == "a cannot be kept: No space left on device" &&
+    return entry.library == library &&
+           entry.damage == "a cannot be kept: No space left on device" &&
            !fs::exists(path_ + "/a.so");
   }));
 }

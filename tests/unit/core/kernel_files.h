@@ -61,7 +61,8 @@ inline std::string script(const TemporaryFolder& folder, const std::string& name
   const std::string path = folder / name;
   write_text(path,
              "#!/bin/sh\nfor last; do :; done\n"
-             "if [ \"$last\" = --version ]; then echo fake 1; exit; fi\n" + body + "\n");
+             "if [ \"$last\" = --version ]; then echo fake 1; exit; fi\n" +
+                 body + "\n");
   EXPECT_EQ(chmod(path.c_str(), 0755), 0);
   return path;
 }
@@ -81,7 +82,8 @@ inline kernels::Source source_of(const std::string& function, const std::string&
   kernels::Source source;
   source.text = "void " + function +
                 "(char* const* buffers, const long* numbers, long begin, long end, long thread) {\n"
-                "  *(long*)buffers[0] = " + number + ";\n}\n";
+                "  *(long*)buffers[0] = " +
+                number + ";\n}\n";
   source.functions = {function};
   return source;
 }
