@@ -12,6 +12,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "kernels/child.h"
 #include "kernels/file.h"
@@ -27,6 +30,14 @@ struct Feature {
   bool present;
 };
 
+#if defined(__x86_64__)
+// Clang's __builtin_cpu_supports() does not know this feature.
+bool converts_half() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 // Those for which ATen's kernels of a capability are compiled, f16c included. Further ones of the
 // CPU stay unused: AVX-512's own bf16 and fp16 arithmetic rounds otherwise than ATen does.
 std::vector<Feature> features() {
@@ -35,7 +46,7 @@ std::vector<Feature> features() {
   // __builtin_cpu_supports() also asks whether the system saves the registers.
   return {{"avx2", Capability::avx2, __builtin_cpu_supports("avx2") != 0},
           {"fma", Capability::avx2, __builtin_cpu_supports("fma") != 0},
-          {"f16c", Capability::avx2, __builtin_cpu_supports("f16c") != 0},
+          {"f16c", Capability::avx2, converts_half()},
           {"avx512f", Capability::avx512, __builtin_cpu_supports("avx512f") != 0},
           {"avx512bw", Capability::avx512, __builtin_cpu_supports("avx512bw") != 0},
           {"avx512dq", Capability::avx512, __builtin_cpu_supports("avx512dq") != 0},

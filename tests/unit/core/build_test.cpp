@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -395,6 +396,27 @@ TEST_F(KernelBuild, IsRightInManyProcessesWhileEntriesAreDamaged) {
     }
     usleep(2000);
   }
+}
+
+TEST_F(KernelBuild, UsesAFolderThatAKilledProcessWasWritingTo) {
+  const Source source = source_of("f", "47");
+  const auto hangs = fake_compiler(folder_, "printf '\\177ELF' > kernels.so; echo $$ > " +
+                                                (folder_ / "started") + "; exec sleep 1000");
+  const pid_t writer = fork();
+  if (writer == 0) {
+    build(source, hangs);
+    _exit(0);
+  }
+  std::string compiler;
+  while (!compiler.ends_with('\n')) compiler = read_text(folder_ / "started");
+  kill(writer, SIGKILL);
+  EXPECT_EQ(waitpid(writer, nullptr, 0), writer);
+  EXPECT_EQ(kill(std::stoi(compiler), SIGKILL), 0)
+      << "a killed process leaves its compiler running";
+  const auto built = build(source);
+  ASSERT_TRUE(built) << built.failure().text;
+  EXPECT_EQ(built->damage, "");
+  EXPECT_EQ(value_of(built->functions[0]), 47);
 }
 
 }  // namespace build_test
