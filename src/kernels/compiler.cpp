@@ -1,5 +1,8 @@
 #include "kernels/compiler.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,9 +15,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #include "kernels/child.h"
 #include "kernels/file.h"
