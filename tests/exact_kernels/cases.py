@@ -1,0 +1,79 @@
+"""How to call ATen for each operator of pointwise.txt, and with which numbers."""
+
+import torch
+import torch.nn.functional as F
+
+A = torch.ops.aten
+
+
+def unary(*names):
+    return {name: (getattr(torch, name), [()]) for name in names}
+
+
+def compared(*names):
+    return {name: (getattr(torch, name), [()]) for name in names}
+
+
+CASES = {
+    **unary("reciprocal", "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "rsqrt"),
+    **unary("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin"),
+    **unary("acos", "atan", "tanh", "erf", "erfc", "sinh", "cosh", "sigmoid", "relu", "isnan"),
+    **compared("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "atan2", "logaddexp"),
+    "add": (lambda x, y, a: torch.add(x, y, alpha=a), [(1.0,), (-1.0,), (0.3,)]),
+    "sub": (lambda x, y, a: torch.sub(x, y, alpha=a), [(1.0,), (0.7,)]),
+    "rsub": (lambda x, y, a: torch.rsub(x, y, alpha=a), [(1.0,), (0.7,)]),
+    "add_number": (lambda x, s, a: torch.add(x, s, alpha=a), [(0.3, 1.0), (1.7, 0.3)]),
+    "mul": (torch.mul, [()]),
+    "mul_number": (torch.mul, [(0.3,), (1 / 768,)]),
+    "div": (torch.div, [()]),
+    "div_number": (torch.div, [(3.0,), (0.9,)]),
+    "addcmul": (lambda x, y, z, v: torch.addcmul(x, y, z, value=v), [(1.0,), (0.3,)]),
+    "addcdiv": (lambda x, y, z, v: torch.addcdiv(x, y, z, value=v), [(-0.3,)]),
+    "lerp_number": (torch.lerp, [(0.1,), (0.9,)]),
+    "lerp": (torch.lerp, [()]),
+    "pow_half": (lambda x: x**0.5, [()]),
+    "pow_minus_half": (lambda x: x**-0.5, [()]),
+    "pow_2": (lambda x: x**2, [()]),
+    "pow_3": (lambda x: x**3, [()]),
+    "pow_minus_1": (lambda x: x**-1, [()]),
+    "pow_minus_2": (lambda x: x**-2, [()]),
+    "pow_number": (torch.pow, [(2.5,), (4.0,), (0.3,)]),
+    "pow": (torch.pow, [()]),
+    "clamp": (torch.clamp, [(-0.5, 0.75)]),
+    "clamp_min": (torch.clamp_min, [(0.25,), (0.3,)]),
+    "clamp_max": (torch.clamp_max, [(0.25,), (0.3,)]),
+    "where": (torch.where, [()]),
+    "masked_fill": (torch.masked_fill, [(float("-inf"),), (0.3,)]),
+    "sigmoid_backward": (A.sigmoid_backward, [()]),
+    "tanh_backward": (A.tanh_backward, [()]),
+    "threshold_backward": (A.threshold_backward, [(0.0,), (0.3,)]),
+    "leaky_relu": (F.leaky_relu, [(0.01,)]),
+    "leaky_relu_backward": (lambda g, x, s: A.leaky_relu_backward(g, x, s, False), [(0.01,)]),
+    "elu": (F.elu, [()]),
+    "elu_backward": (lambda g, y: A.elu_backward(g, 1, 1, 1, True, y), [()]),
+    "gelu": (F.gelu, [()]),
+    "gelu_native": (F.gelu, [()]),
+    "gelu_backward": (A.gelu_backward, [()]),
+    "gelu_backward_native": (A.gelu_backward, [()]),
+    "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), [()]),
+    "gelu_tanh_backward": (lambda g, x: A.gelu_backward(g, x, approximate="tanh"), [()]),
+    "silu": (F.silu, [()]),
+    "silu_backward": (A.silu_backward, [()]),
+    "softplus": (F.softplus, [(1.0, 20.0), (2.0, 5.0)]),
+    "softplus_backward": (A.softplus_backward, [(1.0, 20.0), (2.0, 5.0)]),
+    "mish": (F.mish, [()]),
+    "mish_backward": (A.mish_backward, [()]),
+    "hardswish": (F.hardswish, [()]),
+    "hardswish_backward": (A.hardswish_backward, [()]),
+    "hardsigmoid": (F.hardsigmoid, [()]),
+    "hardsigmoid_backward": (A.hardsigmoid_backward, [()]),
+    "hardtanh_backward": (A.hardtanh_backward, [(-1.0, 1.0), (-0.3, 0.7)]),
+    "log_sigmoid": (lambda x: A.log_sigmoid_forward(x)[0], [()]),
+    "mse": (lambda x, y: A.mse_loss(x, y, 0), [()]),
+    "mse_backward": (lambda g, x, y: A.mse_loss_backward(g, x, y, 0), [()]),
+    "smooth_l1": (lambda x, y, b: A.smooth_l1_loss(x, y, 0, b), [(1.0,), (0.3,)]),
+    "to_f32": (lambda x: x.float(), [()]),
+    "to_f64": (lambda x: x.double(), [()]),
+    "to_bf16": (lambda x: x.bfloat16(), [()]),
+    "to_f16": (lambda x: x.half(), [()]),
+}

@@ -1,0 +1,258 @@
+"""Compares every recipe of pointwise.txt with ATen, bit by bit. README.md says how to run it."""
+
+import argparse
+import ctypes
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import torch
+
+from cases import CASES
+from recipes import CAPABILITIES, DTYPES, PRELUDE, RECIPES, function, read
+
+TORCH_DTYPE = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+SIZES = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1000, 16385, 32768, 32769, 65537, 100003)
+LAYOUTS = ((50, 33), (2001, 33), (700, 100), (1500, 77))
+GRAIN = 32768
+FLAGS = ["-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-Wno-psabi"]
+TARGET = {
+    "default": [],
+    "avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"],
+}
+
+
+def onednn_level():
+    """What oneDNN generates code for here: 1 AVX2, 2 AVX-512, 3 AVX-512 with AVX512_BF16."""
+    flags = pathlib.Path("/proc/cpuinfo").read_text()
+    return 3 if "avx512_bf16" in flags else 2 if "avx512bw" in flags else 1
+
+
+def compile_c(text, capability):
+    """Loads C behind the prelude; symbols of libtorch_cpu are found in this process."""
+    folder = tempfile.mkdtemp(prefix="exact_kernels_")
+    source, target = f"{folder}/kernels.c", f"{folder}/kernels.so"
+    pathlib.Path(source).write_text(text)
+    level = CAPABILITIES.index(capability)
+    defines = [f"-DAG_CAPABILITY={level}", f"-DAG_ONEDNN={onednn_level()}", "-include", str(PRELUDE)]
+    compiler = os.environ.get("CC", "gcc")
+    subprocess.run([compiler, *FLAGS, *TARGET[capability], *defines, source, "-o", target], check=True)
+    libtorch = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"
+    ctypes.CDLL(str(libtorch), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
+    return ctypes.CDLL(target)
+
+
+def split(numel, threads, grain=GRAIN):
+    """The chunks of TensorIterator::for_each and at::parallel_for."""
+    chunks = 1 if threads == 1 or numel < grain else min(threads, -(-numel // grain))
+    size = max(1, -(-numel // chunks))
+    return [(low, min(numel, low + size)) for low in range(0, numel, size)]
+
+
+def pieces(numel, row, threads, grain):
+    """The parts of rows that each chunk hands to the inner loop."""
+    for low, high in split(numel, threads, grain):
+        while low < high:
+            end = min(high, (low // row + 1) * row)
+            yield low, end
+            low = end
+
+
+def grain_of(operator, numel):
+    if operator.split == "gelu" and numel > 16384:
+        return max(1, numel // torch.get_num_threads())
+    return GRAIN
+
+
+def run(library, operator, dtype, inputs, numbers, row=None, vectors=True):
+    """The recipe over inputs that are flat and contiguous, cut into rows of `row` elements."""
+    numel = inputs[0].numel()
+    result = {None: TORCH_DTYPE[dtype], "bool": torch.bool, **TORCH_DTYPE}[operator.result]
+    out = torch.empty(numel, dtype=result)
+    kernel = getattr(library, f"kernel_{operator.name}_{dtype}")
+    buffers = (ctypes.c_void_p * (1 + len(inputs)))(out.data_ptr(), *[t.data_ptr() for t in inputs])
+    values = (ctypes.c_double * max(1, len(numbers)))(*numbers)
+    for low, high in pieces(numel, row or max(1, numel), torch.get_num_threads(), grain_of(operator, numel)):
+        kernel(buffers, values, ctypes.c_long(low), ctypes.c_long(high), ctypes.c_long(vectors))
+    return out
+
+
+def differences(expected, found):
+    """Elements whose bits differ (any NaN equals any NaN), and NaNs whose bits differ."""
+    if expected.dtype != found.dtype or expected.shape != found.shape:
+        raise ValueError(f"ATen: {expected.dtype} {expected.shape}, recipe: {found.dtype} {found.shape}")
+    kind = BITS[expected.element_size()]
+    other = expected.contiguous().view(kind) != found.contiguous().view(kind)
+    nan = expected.isnan() & found.isnan()
+    return other & ~nan, int((other & nan).sum())
+
+
+def random_values(generator, numel, kind, dtype):
+    """All bit patterns alike (NaN, infinity, denormals), or normally distributed numbers."""
+    torch_dtype = TORCH_DTYPE[dtype]
+    if kind == "bits":
+        bits = BITS[torch_dtype.itemsize]
+        info = torch.iinfo(bits)
+        raw = torch.randint(info.min, info.max, (numel,), generator=generator, dtype=torch.int64)
+        return raw.to(bits).view(torch_dtype)
+    scale = {"n1": 1.0, "n4": 4.0, "n30": 30.0}[kind]
+    return (torch.randn(numel, generator=generator, dtype=torch.float64) * scale).to(torch_dtype)
+
+
+class Tally:
+    def __init__(self, operator, dtype):
+        self.name = f"{operator.name} {dtype}"
+        self.compared = self.wrong = self.nan = 0
+        self.first = ""
+
+    def add(self, what, expected, found, inputs):
+        bad, nan = differences(expected, found)
+        self.compared += expected.numel()
+        self.nan += nan
+        count = int(bad.sum())
+        if count and not self.first:
+            at = int(bad.flatten().nonzero()[0])
+            values = [t.flatten()[at].item() for t in inputs]
+            self.first = (
+                f"{what}, element {at}: of {values} ATen makes {expected.flatten()[at].item()!r}, "
+                f"the recipe {found.flatten()[at].item()!r}"
+            )
+        self.wrong += count
+
+    def line(self):
+        verdict = "exact" if not self.wrong else f"{self.wrong} of {self.compared} differ; {self.first}"
+        nan = f" ({self.nan} NaNs with other bits)" if self.nan else ""
+        return f"{self.name:26s} {verdict}{nan}"
+
+
+def check(library, operator, dtype, threads, sizes=SIZES, layouts=LAYOUTS):
+    """One operator and element type, in all sizes, kinds of values, layouts and thread counts."""
+    call, number_sets = CASES[operator.name]
+    generator = torch.Generator().manual_seed(1)
+    tally = Tally(operator, dtype)
+    torch._C._set_mkldnn_enabled("native" not in operator.name)
+    contiguous = "contiguous" in operator.when
+
+    def values(shape, kind, position):
+        name, element = operator.inputs[position]
+        numel = math.prod(shape)
+        if element == "bool":
+            return (torch.rand(numel, generator=generator) < 0.5).reshape(shape)
+        made = random_values(generator, numel, kind, dtype).reshape(shape)
+        positive = operator.name in ("pow", "pow_number", "log", "log2", "log10") and position == 0
+        return made.abs() if positive and kind != "bits" else made
+
+    for count in threads:
+        torch.set_num_threads(count)
+        for numel in sizes:
+            if contiguous and numel <= 1:
+                continue
+            for kind in ("bits", "n1", "n4", "n30"):
+                for numbers in number_sets:
+                    inputs = [values((numel,), kind, i) for i in range(len(operator.inputs))]
+                    found = run(library, operator, dtype, inputs, numbers)
+                    what = f"{numel} elements, {kind}, {count} threads, numbers {numbers}"
+                    tally.add(what, call(*inputs, *numbers), found, inputs)
+        if contiguous:
+            continue
+        for rows, columns in layouts:
+            for layout in ("rows", "every second", "transposed", "row operand", "column operand"):
+                wide = [values((rows, 2 * columns + 1), "n4", i) for i in range(len(operator.inputs))]
+                row, vectors = columns, True
+                if layout == "rows":
+                    inputs = [t[:, :columns] for t in wide]
+                elif layout == "every second":
+                    inputs, vectors = [t[:, : 2 * columns : 2] for t in wide], False
+                elif layout == "transposed":
+                    inputs, row = [t[:, :columns].contiguous().t() for t in wide], rows * columns
+                elif len(wide) != 2:
+                    continue
+                elif layout == "row operand":
+                    inputs = [wide[0][:, :columns].contiguous(), wide[1][0, :columns]]
+                else:
+                    inputs = [wide[0][:, :columns].contiguous(), wide[1][:, :1]]
+                numbers = number_sets[0]
+                expected = call(*inputs, *numbers)
+                shape = expected.shape
+                order = [t.t() if layout == "transposed" else t.expand(shape) for t in inputs]
+                flat = [t.contiguous().flatten() for t in order]
+                found = run(library, operator, dtype, flat, numbers, row, vectors)
+                expected = expected.t() if layout == "transposed" else expected
+                what = f"{rows}x{columns} {layout}, {count} threads"
+                tally.add(what, expected.contiguous().flatten(), found, flat)
+    torch._C._set_mkldnn_enabled(True)
+    return tally
+
+
+def check_patterns(library, operator, step):
+    """A unary float32 operator over every step-th of the 2^32 bit patterns, on one thread."""
+    torch.set_num_threads(1)
+    call, number_sets = CASES[operator.name]
+    tally = Tally(operator, "f32")
+    torch._C._set_mkldnn_enabled("native" not in operator.name)
+    part = 1 << 22
+    for low in range(-(2**31), 2**31, part * step):
+        patterns = torch.arange(low, min(low + part * step, 2**31), step, dtype=torch.int64)
+        x = patterns.to(torch.int32).view(torch.float32)
+        found = run(library, operator, "f32", [x], number_sets[0])
+        tally.add(f"patterns from {low}", call(x, *number_sets[0]), found, [x])
+    torch._C._set_mkldnn_enabled(True)
+    return tally
+
+
+def combinations(operators, capability, names, dtypes):
+    for name, operator in operators.items():
+        for dtype in DTYPES:
+            wanted = (not names or name in names) and dtype in dtypes
+            if wanted and operator.row(dtype, capability):
+                yield operator, dtype
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("operators", nargs="*", help="all when none is named")
+    parser.add_argument("--capability", choices=CAPABILITIES, help="all, one after the other, when left out")
+    parser.add_argument("--dtypes", default=",".join(DTYPES))
+    parser.add_argument("--threads", default="1,2,4")
+    parser.add_argument("--all-floats", action="store_true", help="unary float32 over all 2^32 patterns")
+    parser.add_argument("--every", type=int, default=1, help="with --all-floats: every n-th pattern only")
+    options = parser.parse_args()
+    if not options.capability:
+        for capability in CAPABILITIES:
+            environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
+            command = [sys.executable, __file__, *sys.argv[1:], "--capability", capability]
+            subprocess.run(command, env=environment, check=False)
+        return 0
+    capability = options.capability
+    runs = torch.backends.cpu.get_cpu_capability().lower()
+    if runs != capability:
+        raise SystemExit(f"ATen runs {runs}: set ATEN_CPU_CAPABILITY={capability}")
+    operators = read("pointwise.txt")
+    chosen = list(combinations(operators, capability, options.operators, options.dtypes.split(",")))
+    library = compile_c("".join(function(o, d, capability) for o, d in chosen), capability)
+    print(f"# torch {torch.__version__}, capability {capability}, oneDNN level {onednn_level()}", flush=True)
+    wrong = 0
+    for operator, dtype in chosen:
+        if options.all_floats:
+            if dtype != "f32" or len(operator.inputs) != 1:
+                continue
+            tally = check_patterns(library, operator, options.every)
+        else:
+            try:
+                tally = check(library, operator, dtype, [int(t) for t in options.threads.split(",")])
+            except (NotImplementedError, RuntimeError) as error:
+                print(f"{operator.name + ' ' + dtype:26s} ATen refuses: {str(error).splitlines()[0]}")
+                continue
+        wrong += tally.wrong > 0
+        print(tally.line(), flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
