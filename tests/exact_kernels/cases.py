@@ -14,6 +14,19 @@ def compared(*names):
     return {name: (getattr(torch, name), [()]) for name in names}
 
 
+def mse_backward(g, x, y, norm):
+    """A norm of 0 stands for the mean; norm_of gives the recipe its value."""
+    return A.mse_loss_backward(g, x, y, 0 if norm else 1)
+
+
+def numbers_of(name, numbers, numel):
+    """What the recipe gets, where it depends on the size."""
+    return (2.0 / numel,) if name == "mse_backward" and numbers == (0.0,) and numel else numbers
+
+
+# Operands that ATen does not broadcast.
+NEVER_CONSTANT = {"mse_backward": ("x", "y")}
+
 CASES = {
     **unary("reciprocal", "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "rsqrt"),
     **unary("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin"),
@@ -70,7 +83,7 @@ CASES = {
     "hardtanh_backward": (A.hardtanh_backward, [(-1.0, 1.0), (-0.3, 0.7)]),
     "log_sigmoid": (lambda x: A.log_sigmoid_forward(x)[0], [()]),
     "mse": (lambda x, y: A.mse_loss(x, y, 0), [()]),
-    "mse_backward": (lambda g, x, y: A.mse_loss_backward(g, x, y, 0), [()]),
+    "mse_backward": (mse_backward, [(2.0,), (0.0,)]),
     "smooth_l1": (lambda x, y, b: A.smooth_l1_loss(x, y, 0, b), [(1.0,), (0.3,)]),
     "to_f32": (lambda x: x.float(), [()]),
     "to_f64": (lambda x: x.double(), [()]),

@@ -12,8 +12,8 @@ import tempfile
 
 import torch
 
-from cases import CASES
-from recipes import CAPABILITIES, DTYPES, PRELUDE, RECIPES, function, read
+from cases import CASES, NEVER_CONSTANT, numbers_of
+from recipes import CAPABILITIES, DTYPES, PRELUDE, functions, kernel_name, read
 
 TORCH_DTYPE = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -70,13 +70,14 @@ def grain_of(operator, numel):
     return GRAIN
 
 
-def run(library, operator, dtype, inputs, numbers, row=None, vectors=True):
+def run(library, operator, dtype, inputs, numbers, row=None, vectors=True, constant=""):
     """The recipe over inputs that are flat and contiguous, cut into rows of `row` elements."""
     numel = inputs[0].numel()
     result = {None: TORCH_DTYPE[dtype], "bool": torch.bool, **TORCH_DTYPE}[operator.result]
     out = torch.empty(numel, dtype=result)
-    kernel = getattr(library, f"kernel_{operator.name}_{dtype}")
+    kernel = getattr(library, kernel_name(operator, dtype, constant))
     buffers = (ctypes.c_void_p * (1 + len(inputs)))(out.data_ptr(), *[t.data_ptr() for t in inputs])
+    numbers = numbers_of(operator.name, numbers, numel)
     values = (ctypes.c_double * max(1, len(numbers)))(*numbers)
     for low, high in pieces(numel, row or max(1, numel), torch.get_num_threads(), grain_of(operator, numel)):
         kernel(buffers, values, ctypes.c_long(low), ctypes.c_long(high), ctypes.c_long(vectors))
@@ -131,13 +132,24 @@ class Tally:
         return f"{self.name:26s} {verdict}{nan}"
 
 
-def check(library, operator, dtype, threads, sizes=SIZES, layouts=LAYOUTS):
+def check(library, operator, dtype, capability, threads, sizes=SIZES, layouts=LAYOUTS):
     """One operator and element type, in all sizes, kinds of values, layouts and thread counts."""
     call, number_sets = CASES[operator.name]
     generator = torch.Generator().manual_seed(1)
     tally = Tally(operator, dtype)
     torch._C._set_mkldnn_enabled("native" not in operator.name)
     contiguous = "contiguous" in operator.when
+
+    def compare(what, inputs, row, vectors, transposed, constant=""):
+        for numbers in number_sets:
+            expected = call(*inputs, *numbers)
+            if not constant and vectors:
+                constant = next((n for n in operator.numbers if operator.row(dtype, capability, n)), "")
+            order = [t.t() if transposed else t.expand(expected.shape) for t in inputs]
+            flat = [t.contiguous().flatten() for t in order]
+            found = run(library, operator, dtype, flat, numbers, row, vectors, constant)
+            expected = expected.t() if transposed else expected
+            tally.add(f"{what}, numbers {numbers}", expected.contiguous().flatten(), found, flat)
 
     def values(shape, kind, position):
         name, element = operator.inputs[position]
@@ -156,13 +168,16 @@ def check(library, operator, dtype, threads, sizes=SIZES, layouts=LAYOUTS):
             for kind in ("bits", "n1", "n4", "n30"):
                 for numbers in number_sets:
                     inputs = [values((numel,), kind, i) for i in range(len(operator.inputs))]
-                    found = run(library, operator, dtype, inputs, numbers)
+                    constant = next((n for n in operator.numbers if operator.row(dtype, capability, n)), "")
+                    strided = numel == 1  # its strides are 0
+                    constant = "" if strided else constant
+                    found = run(library, operator, dtype, inputs, numbers, None, not strided, constant)
                     what = f"{numel} elements, {kind}, {count} threads, numbers {numbers}"
                     tally.add(what, call(*inputs, *numbers), found, inputs)
         if contiguous:
             continue
         for rows, columns in layouts:
-            for layout in ("rows", "every second", "transposed", "row operand", "column operand"):
+            for layout in ("rows", "every second", "transposed", "row operand"):
                 wide = [values((rows, 2 * columns + 1), "n4", i) for i in range(len(operator.inputs))]
                 row, vectors = columns, True
                 if layout == "rows":
@@ -171,21 +186,23 @@ def check(library, operator, dtype, threads, sizes=SIZES, layouts=LAYOUTS):
                     inputs, vectors = [t[:, : 2 * columns : 2] for t in wide], False
                 elif layout == "transposed":
                     inputs, row = [t[:, :columns].contiguous().t() for t in wide], rows * columns
-                elif len(wide) != 2:
+                elif len(wide) == 1:
                     continue
-                elif layout == "row operand":
-                    inputs = [wide[0][:, :columns].contiguous(), wide[1][0, :columns]]
                 else:
-                    inputs = [wide[0][:, :columns].contiguous(), wide[1][:, :1]]
-                numbers = number_sets[0]
-                expected = call(*inputs, *numbers)
-                shape = expected.shape
-                order = [t.t() if layout == "transposed" else t.expand(shape) for t in inputs]
-                flat = [t.contiguous().flatten() for t in order]
-                found = run(library, operator, dtype, flat, numbers, row, vectors)
-                expected = expected.t() if layout == "transposed" else expected
+                    inputs = [t[:, :columns].contiguous() for t in wide]
+                    inputs[-1] = inputs[-1][0]
                 what = f"{rows}x{columns} {layout}, {count} threads"
-                tally.add(what, expected.contiguous().flatten(), found, flat)
+                compare(what, inputs, row, vectors, layout == "transposed")
+            for position, (name, _) in enumerate(operator.inputs):
+                if len(operator.inputs) == 1 or name in NEVER_CONSTANT.get(operator.name, ()):
+                    continue
+                full = [values((rows, columns), "n4", i) for i in range(len(operator.inputs))]
+                inputs = [t[:, :1] if i == position else t for i, t in enumerate(full)]
+                constant = name if operator.row(dtype, capability, name) else ""
+                compare(f"{rows}x{columns}, {name} a column, {count} threads", inputs, columns, True, False, constant)
+                inputs = [t[0, 0] if i == position else t for i, t in enumerate(full)]
+                what = f"{rows}x{columns}, {name} one element, {count} threads"
+                compare(what, inputs, rows * columns, True, False, constant)
     torch._C._set_mkldnn_enabled(True)
     return tally
 
@@ -235,7 +252,7 @@ def main():
         raise SystemExit(f"ATen runs {runs}: set ATEN_CPU_CAPABILITY={capability}")
     operators = read("pointwise.txt")
     chosen = list(combinations(operators, capability, options.operators, options.dtypes.split(",")))
-    library = compile_c("".join(function(o, d, capability) for o, d in chosen), capability)
+    library = compile_c("".join(functions(o, d, capability) for o, d in chosen), capability)
     print(f"# torch {torch.__version__}, capability {capability}, oneDNN level {onednn_level()}", flush=True)
     wrong = 0
     for operator, dtype in chosen:
@@ -245,7 +262,7 @@ def main():
             tally = check_patterns(library, operator, options.every)
         else:
             try:
-                tally = check(library, operator, dtype, [int(t) for t in options.threads.split(",")])
+                tally = check(library, operator, dtype, capability, [int(t) for t in options.threads.split(",")])
             except (NotImplementedError, RuntimeError) as error:
                 print(f"{operator.name + ' ' + dtype:26s} ATen refuses: {str(error).splitlines()[0]}")
                 continue

@@ -21,8 +21,10 @@ class Row:
 
     dtypes: tuple
     capabilities: tuple
+    constant: str  # the operand that is the same for a whole row of elements, or ""
     body: str = ""
     tail: str = ""
+    tail16: str = ""  # of the tail from its second element on, in whole groups of 16 bytes
 
 
 @dataclasses.dataclass
@@ -37,12 +39,16 @@ class Operator:
     source: str = ""
     rows: list = dataclasses.field(default_factory=list)
 
-    def row(self, dtype, capability):
+    def row(self, dtype, capability, constant=""):
         """The first row that applies, or None."""
         for row in self.rows:
-            if dtype in row.dtypes and capability in row.capabilities:
+            if dtype in row.dtypes and capability in row.capabilities and row.constant == constant:
                 return row
         return None
+
+    def constants(self, dtype, capability):
+        """Operands for which another row applies where they are constant."""
+        return [n for n in [*dict(self.inputs), *self.numbers] if self.row(dtype, capability, n)]
 
 
 def read(name):
@@ -66,13 +72,14 @@ def read(name):
             operators[operator.name] = operator
         elif words[0] in ("source", "upto", "when", "split"):
             setattr(operator, words[0], rest)
-        elif words[0] in ("body", "tail"):
+        elif words[0] in ("body", "tail", "tail16"):
             setattr(row, words[0], rest)
         elif words[0] == "each":
             row.body = row.tail = rest
         elif words[0] in DTYPES:
             asked = tuple(w[1:] for w in words if w[0] == "@")
-            row = Row(tuple(w for w in words if w in DTYPES), asked or CAPABILITIES)
+            constant = words[words.index("constant") + 1] if "constant" in words else ""
+            row = Row(tuple(w for w in words if w in DTYPES), asked or CAPABILITIES, constant)
             operator.rows.append(row)
         else:
             raise ValueError(f"{name}:{number}: unknown word {words[0]}")
@@ -124,6 +131,8 @@ class Printer:
             return f"({self.print(node.left)} {sign} {self.print(node.comparators[0])})"
         if isinstance(node, ast.Call):
             name = f"rnd_{self.dtype}" if node.func.id == "rnd" else node.func.id
+            if name == "libm_pow_double":  # computes in float64, with the number as it was given
+                return f"({self.compute})pow((double){self.print(node.args[0])}, number_{node.args[1].id})"
             arguments = [self.print(a) for a in node.args]
             if name.startswith("vec_") and self.compute != self.vector:
                 lanes = ", ".join(f"splat_{self.vector}({a})" for a in arguments)
@@ -137,9 +146,19 @@ def vector_bytes(operator, capability):
     return 64 if capability == "avx512" and operator.upto == "avx512" else 32
 
 
-def function(operator, dtype, capability):
+def functions(operator, dtype, capability):
+    """C of all kernels of an operator: one, and one for each operand whose constancy matters."""
+    constants = ["", *operator.constants(dtype, capability)]
+    return "".join(function(operator, dtype, capability, constant) for constant in constants)
+
+
+def kernel_name(operator, dtype, constant):
+    return f"kernel_{operator.name}_{dtype}" + (f"_constant_{constant}" if constant else "")
+
+
+def function(operator, dtype, capability, constant):
     """C of `void kernel_NAME_DTYPE(buffers, numbers, begin, end, vectors)`; contiguous elements."""
-    row = operator.row(dtype, capability)
+    row = operator.row(dtype, capability, constant)
     scalar = "f64" if dtype == "f64" else "f32"
     lanes = vector_bytes(operator, capability) // ELEMENT_BYTES[scalar]
     vector = f"{scalar}x{lanes}"
@@ -169,12 +188,27 @@ def function(operator, dtype, capability):
       {block_of(vector, row.body, "j")}
     }}"""
     )
+    group = 16 // ELEMENT_BYTES[dtype]
+    groups = (
+        f"""
+  const i64 first = i + 1, grouped = end > i ? first + (end - first) / {group} * {group} : end;
+  if (i < end) {{
+      {block_of(scalar, row.tail, "i")}
+      i++;
+  }}
+  for (; vectors && i < grouped; i++) {{
+      {block_of(scalar, row.tail16, "i")}
+  }}"""
+        if row.tail16
+        else ""
+    )
     return f"""
-void kernel_{operator.name}_{dtype}(char *const *buffers, const double *numbers, i64 begin, i64 end,
+void {kernel_name(operator, dtype, constant)}(char *const *buffers, const double *numbers, i64 begin, i64 end,
     i64 vectors) {{
   i64 i = begin;
   (void)numbers, (void)vectors;
   {numbers}{blocks}
+{groups}
   for (; i < end; i++) {{
       {block_of(scalar, row.tail, "i")}
   }}
