@@ -17,8 +17,9 @@ from recipes import CAPABILITIES, DTYPES, PRELUDE, functions, kernel_name, read
 
 TORCH_DTYPE = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-SIZES = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1000, 16385, 32768, 32769, 65537, 100003)
-LAYOUTS = ((50, 33), (2001, 33), (700, 100), (1500, 77))
+SMALL = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1000)
+LARGE = (16385, 32768, 32769, 100003)  # threads may share these
+LAYOUTS = ((50, 33), (1500, 77))
 GRAIN = 32768
 FLAGS = ["-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-Wno-psabi"]
 TARGET = {
@@ -132,8 +133,11 @@ class Tally:
         return f"{self.name:26s} {verdict}{nan}"
 
 
-def check(library, operator, dtype, capability, threads, sizes=SIZES, layouts=LAYOUTS):
-    """One operator and element type, in all sizes, kinds of values, layouts and thread counts."""
+def check(library, operator, dtype, capability, threads):
+    """One operator and element type, in all sizes, kinds of values, layouts and thread counts.
+
+    Small ones run with the first thread count alone: they are never split.
+    """
     call, number_sets = CASES[operator.name]
     generator = torch.Generator().manual_seed(1)
     tally = Tally(operator, dtype)
@@ -141,7 +145,7 @@ def check(library, operator, dtype, capability, threads, sizes=SIZES, layouts=LA
     contiguous = "contiguous" in operator.when
 
     def compare(what, inputs, row, vectors, transposed, constant=""):
-        for numbers in number_sets:
+        for numbers in number_sets[-1:]:
             expected = call(*inputs, *numbers)
             if not constant and vectors:
                 constant = next((n for n in operator.numbers if operator.row(dtype, capability, n)), "")
@@ -162,10 +166,10 @@ def check(library, operator, dtype, capability, threads, sizes=SIZES, layouts=LA
 
     for count in threads:
         torch.set_num_threads(count)
-        for numel in sizes:
+        for numel in (*SMALL, *LARGE) if count == threads[0] else LARGE:
             if contiguous and numel <= 1:
                 continue
-            for kind in ("bits", "n1", "n4", "n30"):
+            for kind in ("bits", "n4") if numel in LARGE else ("bits", "n1", "n4", "n30"):
                 for numbers in number_sets:
                     inputs = [values((numel,), kind, i) for i in range(len(operator.inputs))]
                     constant = next((n for n in operator.numbers if operator.row(dtype, capability, n)), "")
@@ -176,7 +180,7 @@ def check(library, operator, dtype, capability, threads, sizes=SIZES, layouts=LA
                     tally.add(what, call(*inputs, *numbers), found, inputs)
         if contiguous:
             continue
-        for rows, columns in layouts:
+        for rows, columns in LAYOUTS if count == threads[0] else LAYOUTS[1:]:
             for layout in ("rows", "every second", "transposed", "row operand"):
                 wide = [values((rows, 2 * columns + 1), "n4", i) for i in range(len(operator.inputs))]
                 row, vectors = columns, True

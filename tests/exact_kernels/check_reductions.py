@@ -137,7 +137,7 @@ def check(library, table, rows, columns, scale, threads, generator):
 
 
 def check_batch_norm(library, table, generator):
-    for n, channels, size in ((8, 16, 49), (3, 5, 64), (2, 7, 1024), (16, 64, 9)):
+    for n, channels, size in ((8, 16, 49), (3, 5, 64), (2, 7, 1024), (16, 64, 9), (4, 4, 3), (2, 3, 196)):
         x = torch.randn(n, channels, size, generator=generator) * 3 + 1
         weight, bias, mean, var = (torch.rand(channels, generator=generator) for _ in range(4))
         found = [torch.empty_like(x), torch.empty(channels), torch.empty(channels), mean.clone(), var.clone()]
@@ -146,6 +146,12 @@ def check_batch_norm(library, table, generator):
         library.batch_norm_f32(*arguments([*found, x, weight, bias, *numbers]))
         for part, e, f in zip(("", " mean", " invstd", " running mean", " running var"), expected, found):
             table.add(f"batch_norm f32{part}", e, f, f"{n}x{channels}x{size}")
+        dy, saved = torch.randn(n, channels, size, generator=generator), expected[1:3]
+        found = [torch.empty_like(x), torch.empty(channels), torch.empty(channels)]
+        expected = A.native_batch_norm_backward(dy, x, weight, None, None, *saved, True, 1e-5, [True] * 3)
+        library.batch_norm_backward_f32(*arguments([*found, dy, x, weight, *saved, n, channels, size, 0, channels]))
+        for part, e, f in zip(("", " weight", " bias"), expected, found):
+            table.add(f"batch_norm_backward f32{part}", e, f, f"{n}x{channels}x{size}")
 
 
 def main():

@@ -36,6 +36,8 @@ class Operator:
     upto: str = "avx512"
     when: str = ""
     split: str = ""
+    vectors: str = "2"  # in a block of the body
+    writes: str = ""  # inputs that are replaced, as "input=value"
     source: str = ""
     rows: list = dataclasses.field(default_factory=list)
 
@@ -70,7 +72,7 @@ def read(name):
                 match[1], [(i[0], i[1] if len(i) > 1 else None) for i in inputs], numbers, match[4]
             )
             operators[operator.name] = operator
-        elif words[0] in ("source", "upto", "when", "split"):
+        elif words[0] in ("source", "upto", "when", "split", "vectors", "writes"):
             setattr(operator, words[0], rest)
         elif words[0] in ("body", "tail", "tail16"):
             setattr(row, words[0], rest)
@@ -109,7 +111,7 @@ class Printer:
         for part in parts[:-1]:
             name, value = part.split("=", 1)
             lines.append(f"const __auto_type {name.strip()} = {self.expression(value)};")
-        return lines + [f"const __auto_type result = {self.expression(parts[-1])};"]
+        return lines + [f"const __auto_type result = {self.expression(parts[-1].split(' = ')[-1])};"]
 
     def expression(self, text):
         return self.print(ast.parse(text.strip(), mode="eval").body)
@@ -162,17 +164,27 @@ def function(operator, dtype, capability, constant):
     scalar = "f64" if dtype == "f64" else "f32"
     lanes = vector_bytes(operator, capability) // ELEMENT_BYTES[scalar]
     vector = f"{scalar}x{lanes}"
-    block = 2 * vector_bytes(operator, capability) // ELEMENT_BYTES[dtype]
+    block = int(operator.vectors) * vector_bytes(operator, capability) // ELEMENT_BYTES[dtype]
     result = operator.result or dtype
     resized = result in DTYPES and result != dtype
 
     def block_of(compute, text, index):
         lines = []
-        for position, (name, kind) in enumerate(operator.inputs):
+        first = 0 if operator.writes else 1
+        for position, (name, kind) in enumerate(operator.inputs, first):
             element = kind or dtype
-            pointer = f"(const {C_ELEMENT[element]} *)buffers[{position + 1}] + {index}"
+            pointer = f"(const {C_ELEMENT[element]} *)buffers[{position}] + {index}"
             lines.append(f"const __auto_type {name} = load_{element}_{compute}({pointer});")
         lines += Printer(compute, dtype, vector).statements(text, operator.numbers)
+        if operator.writes:
+            *assigned, last = text.split(";")
+            replaced = dict(pair.split("=") for pair in operator.writes.split())
+            for position, (name, _) in enumerate(operator.inputs):
+                if name in replaced:
+                    value = "result" if last.split("=")[0].strip() == replaced[name] else replaced[name]
+                    pointer = f"({C_ELEMENT[dtype]} *)buffers[{position}] + {index}"
+                    lines.append(f"store_{dtype}_{compute}({pointer}, {value});")
+            return "\n      ".join(lines)
         lines.append(f"store_{result}_{compute}(({C_ELEMENT[result]} *)buffers[0] + {index}, result);")
         return "\n      ".join(lines)
 
