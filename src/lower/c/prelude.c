@@ -187,8 +187,9 @@ FN u16 narrow_f16_f32(float f) {
   return (u16)(sign | ((u + 0xc8000fffu + ((u >> 13) & 1u)) >> 13));
 }
 FN float widen_f16_f32(u16 h) {
-  const u32 e = (u32)(h & 0x7fffu) << 13;
-  const u32 u = (h & 0x7c00u) == 0x7c00u ? e | 0x7f800000u : f32_bits(bits_f32(e) * 0x1p112f);
+  const u32 e = (u32)(h & 0x7fffu) << 13, quiet = h & 0x3ffu ? 0x00400000u : 0;
+  const u32 u =
+      (h & 0x7c00u) == 0x7c00u ? e | 0x7f800000u | quiet : f32_bits(bits_f32(e) * 0x1p112f);
   return bits_f32(u | (u32)(h & 0x8000u) << 16);
 }
 
