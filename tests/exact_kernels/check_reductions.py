@@ -2,6 +2,7 @@
 
 import argparse
 import ctypes
+import math
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from check import compile_c, differences, onednn_level, split
 from recipes import CAPABILITIES, ROOT
 
 A = torch.ops.aten
+MASKED = 2.0  # stands for infinities and NaNs
 HALVES = {"bf16": torch.bfloat16, "f16": torch.float16}
 SHAPES = (
     (1, 1), (1, 33), (3, 5), (5, 8), (7, 31), (4, 33), (64, 100), (33, 768), (128, 769), (257, 1000),
@@ -34,7 +36,7 @@ class Table:
 
     def print(self):
         for name, (wrong, compared, first) in self.rows.items():
-            print(f"{name:32s} " + (f"{wrong} of {compared} differ, first {first}" if wrong else "exact"))
+            print(f"{name:38s} " + (f"{wrong} of {compared} differ, first {first}" if wrong else "exact"))
 
 
 def arguments(values):
@@ -60,6 +62,10 @@ def check(library, table, rows, columns, scale, threads, generator):
         return torch.empty_like(t)
 
     x, g = random(rows, columns) * scale + scale / 3, random(rows, columns)
+    if scale == MASKED:  # as an attention mask does; some rows have nothing left
+        x = (x / scale).masked_fill(random(rows, columns) > 1, -math.inf)
+        x[::13] = -math.inf
+        x[5::17, ::3] = math.nan
     weight, bias = random(columns), random(columns)
     size, each = (rows, columns), torch.empty(rows)
 
@@ -154,6 +160,37 @@ def check_batch_norm(library, table, generator):
             table.add(f"batch_norm_backward f32{part}", e, f, f"{n}x{channels}x{size}")
 
 
+def check_other_dimensions(library, table, threads, generator):
+    """Other dimensions than the last, and equalities between reductions that need no code of their own."""
+    for a, b, c in ((1, 50, 33), (3, 7, 64), (2, 100, 5), (4, 33, 100), (1, 10, 1000), (4, 100, 768), (5, 7, 3000)):
+        x = torch.randn(a, b, c, generator=generator) * 3
+        what = f"{a}x{b}x{c}, {threads} threads"
+        out, columns = torch.empty_like(x), a * c
+        share = -(-columns // min(threads, columns))
+        for low in range(0, columns, share):
+            library.softmax_inner_f32(*arguments([out, x, b, c, low, min(low + share, columns)]))
+        table.add("softmax f32, another dimension", x.softmax(1), out, what)
+        flat, half = x.reshape(a * b, c), x.bfloat16()
+        ordered = x[0].sum(-1)
+        for part in x[1:]:
+            ordered = ordered + part.sum(-1)
+        equal = {
+            "sum(1) = sum over rows of each part": (x.sum(1), torch.stack([part.sum(0) for part in x])),
+            "sum(0, 1) = sum(0) of two dimensions": (x.sum((0, 1)), flat.sum(0)),
+            "sum(1, 2) = sum of longer rows": (x.sum((1, 2)), x.reshape(a, -1).sum(-1)),
+            "sum(0, 2) = sums of rows in order": (x.sum((0, 2)), ordered),
+            "sum of transposed = sum(0)": (flat.t().sum(-1), flat.sum(0)),
+            "sum of parts of rows = of copies": (x[:, :, 1:].sum(-1), x[:, :, 1:].contiguous().sum(-1)),
+            "sum(0) of halves = rounded once": (half.sum(1), half.float().sum(1).bfloat16()),
+            "mean(0) = sum(0) / rows": (flat.mean(0), flat.sum(0) / (a * b)),
+            "mean of all = sum / count": (x.mean(), x.sum() / x.numel()),
+            "var(0) = var of transposed rows": (flat.var(0), flat.t().contiguous().var(-1)),
+            "mse_loss mean = mean of mse": (F.mse_loss(x, x.flip(2)), ((x - x.flip(2)) ** 2).mean()),
+        }
+        for name, (expected, found) in equal.items():
+            table.add(name, expected, found, what)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--capability", choices=CAPABILITIES, help="all when left out")
@@ -173,9 +210,10 @@ def main():
     for threads in [int(t) for t in options.threads.split(",")]:
         torch.set_num_threads(threads)
         for rows, columns in SHAPES:
-            for scale in (1.0, 30.0):
+            for scale in (1.0, 30.0, MASKED):
                 check(library, table, rows, columns, scale, threads, generator)
         check_batch_norm(library, table, generator)
+        check_other_dimensions(library, table, threads, generator)
     table.print()
     return int(any(row[0] for row in table.rows.values()))
 

@@ -503,3 +503,31 @@ void batch_norm_backward_f32(float *dx, float *dweight, float *dbias, const floa
     dweight[c] = (float)(dot * (double)invstd), dbias[c] = (float)sum;
   }
 }
+
+// ---- softmax over another dimension than the last: vec_softmax -----------------------------------------
+// Columns [begin, end) of outer * inner. Whole vectors of neighbouring columns that end within their
+// inner part and within this thread's share; single columns otherwise.
+void softmax_inner_f32(float *out, const float *in, i64 dim, i64 inner, i64 begin, i64 end) {
+  for (i64 i = begin; i < end;) {
+    const i64 at = i / inner * dim * inner + i % inner;
+    const float *x = in + at;
+    float *y = out + at;
+    if (i % inner + AG_WIDE <= inner && i + AG_WIDE <= end) {
+      wide top = W(load_f32)(x), sum = {0};
+      for (i64 d = 1; d < dim; d++) top = W(maximum)(top, W(load_f32)(x + d * inner));
+      for (i64 d = 0; d < dim; d++) {
+        const wide e = W(vec_exp)(W(load_f32)(x + d * inner) - top);
+        W(store_f32)(y + d * inner, e);
+        sum += e;
+      }
+      for (i64 d = 0; d < dim; d++) W(store_f32)(y + d * inner, W(load_f32)(y + d * inner) / sum);
+      i += AG_WIDE;
+    } else {
+      float top = x[0], sum = 0;
+      for (i64 d = 1; d < dim; d++) top = max_x86_f32(x[d * inner], top);
+      for (i64 d = 0; d < dim; d++) sum += y[d * inner] = libm_exp_f32(x[d * inner] - top);
+      for (i64 d = 0; d < dim; d++) y[d * inner] /= sum;
+      i++;
+    }
+  }
+}
