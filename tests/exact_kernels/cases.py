@@ -62,8 +62,11 @@ CASES = {
     "threshold_backward": (A.threshold_backward, [(0.0,), (0.3,)]),
     "leaky_relu": (F.leaky_relu, [(0.01,)]),
     "leaky_relu_backward": (lambda g, x, s: A.leaky_relu_backward(g, x, s, False), [(0.01,)]),
-    "elu": (F.elu, [()]),
-    "elu_backward": (lambda g, y: A.elu_backward(g, 1, 1, 1, True, y), [()]),
+    "elu": (A.elu, [(1.0, 1.0, 1.0), (1.6732632423543772, 1.0507009873554805, 0.7)]),
+    "elu_backward": (
+        lambda g, y, *numbers: A.elu_backward(g, *numbers, True, y),
+        [(1.0, 1.0, 1.0), (1.6732632423543772, 1.0507009873554805, 0.7)],
+    ),
     "gelu": (F.gelu, [()]),
     "gelu_native": (F.gelu, [()]),
     "gelu_backward": (A.gelu_backward, [()]),

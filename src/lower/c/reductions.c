@@ -149,8 +149,9 @@ FN void merge(moment *into, i64 count, f32x8 mean, f32x8 squares) {
 }
 
 // Mean and variance of a row: chunks of 16 vectors by Welford, merged pairwise, then lane by lane
-// behind the elements that fill no vector. Halves: two accumulators a vector.
-#define AG_MOMENTS(E, C, LENGTH)                                                       \
+// behind the elements that fill no vector. Halves: two accumulators a vector. ATen's compiler FUSED
+// the last elements' products for float16 alone.
+#define AG_MOMENTS(E, C, LENGTH, FUSED)                                                \
   FN void moments_##E(const C *x, i64 n, float *mean, float *variance) {               \
     const i64 vectors = n / LENGTH, chunks = (vectors + 15) / 16;                      \
     const i64 depth = chunks <= 1 ? 0 : ceil_log2(chunks);                             \
@@ -180,7 +181,7 @@ FN void merge(moment *into, i64 count, f32x8 mean, f32x8 squares) {
     for (i64 i = vectors * LENGTH; i < n; i++) {                                       \
       const float v = AG_ONE_##E(x + i), delta = v - m;                                \
       m += delta / (float)++count;                                                     \
-      s = s + delta * (v - m); /* not fused */                                         \
+      s = FUSED ? muladd_f32(delta, v - m, s) : s + delta * (v - m);                   \
     }                                                                                  \
     const i64 each = vectors * (LENGTH / 8);                                           \
     for (int k = 0; k < 8; k++) {                                                      \
@@ -193,9 +194,9 @@ FN void merge(moment *into, i64 count, f32x8 mean, f32x8 squares) {
     }                                                                                  \
     *mean = m, *variance = s / (float)n;                                               \
   }
-AG_MOMENTS(f32, float, 8)
-AG_MOMENTS(bf16, u16, 16)
-AG_MOMENTS(f16, u16, 16)
+AG_MOMENTS(f32, float, 8, 0)
+AG_MOMENTS(bf16, u16, 16, 0)
+AG_MOMENTS(f16, u16, 16, 1)
 
 // weight and bias may be null. eps is rounded to float32 by the caller.
 void layer_norm_f32(float *y, float *means, float *rstds, const float *x, const float *weight,
