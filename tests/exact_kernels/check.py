@@ -41,7 +41,8 @@ def compile_c(text, capability):
     source, target = f"{folder}/kernels.c", f"{folder}/kernels.so"
     pathlib.Path(source).write_text(text)
     level = CAPABILITIES.index(capability)
-    defines = [f"-DAG_CAPABILITY={level}", f"-DAG_ONEDNN={onednn_level()}", "-include", str(PRELUDE)]
+    defines = [f"-DAG_CAPABILITY={level}", f"-DAG_ONEDNN={onednn_level()}"]
+    defines += [word for path in PRELUDE for word in ("-include", str(path))]
     compiler = os.environ.get("CC", "gcc")
     subprocess.run([compiler, *FLAGS, *TARGET[capability], *defines, source, "-o", target], check=True)
     libtorch = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"

@@ -29,6 +29,28 @@ def adam_numbers(beta1, t):
     }  # fmt: skip
 
 
+class CppAdam:
+    """The operators that torch::optim::Adam and AdamW of C++ call, in their order."""
+
+    def __init__(self, p, lr, betas, eps, weight_decay, decoupled):
+        self.p, self.options, self.t = p, (lr, *betas, eps, weight_decay, decoupled), 0
+        self.state = {p: {"exp_avg": torch.zeros_like(p), "exp_avg_sq": torch.zeros_like(p)}}
+
+    @torch.no_grad()
+    def step(self):
+        lr, beta1, beta2, eps, weight_decay, decoupled = self.options
+        m, v, g = *self.state[self.p].values(), self.p.grad
+        self.t += 1
+        if decoupled:
+            self.p.mul_(1 - lr * weight_decay)
+        else:
+            g = g.add(self.p, alpha=weight_decay)
+        m.mul_(beta1).add_(g, alpha=1 - beta1)
+        v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+        denominator = (v.sqrt() / math.sqrt(1 - beta2**self.t)).add_(eps)
+        self.p.addcdiv_(m, denominator, value=-(lr / (1 - beta1**self.t)))
+
+
 def check(library, operators, name, make, state, numbers, threads):
     """Differing elements of the parameter and its state after five steps."""
     wrong = 0
@@ -82,6 +104,12 @@ def main():
                 print(f"{row} {kind}, beta1 {beta1}: {'exact' if not wrong else f'{wrong} differ'}")
         if kind == "fused":
             continue
+        for row, decoupled in (("adamw_cpp", True), ("adam_cpp", False)) if kind == "single" else ():
+            settings = dict(lr=LR, betas=(0.9, BETA2), eps=EPS, weight_decay=DECAY, decoupled=decoupled)
+            wrong = check(library, operators, row, lambda p: CppAdam(p, **settings), ("exp_avg", "exp_avg_sq"),
+                          lambda t: adam_numbers(0.9, t), threads)  # fmt: skip
+            failed += wrong > 0
+            print(f"{row}: {'exact' if not wrong else f'{wrong} differ'}")
         for row, momentum, nesterov in (("sgd", 0, False), ("sgd_momentum", 0.9, False), ("sgd_nesterov", 0.9, True)):
             numbers = {"lr": -LR, "weight_decay": DECAY, "momentum": momentum, "rest": 1.0}
             settings = dict(lr=LR, momentum=momentum, nesterov=nesterov, weight_decay=DECAY, **arguments)

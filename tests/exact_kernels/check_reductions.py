@@ -1,4 +1,4 @@
-"""Compares the reductions of src/lower/c/reductions.c with ATen, bit by bit. README.md says how."""
+"""Compares the reductions of src/lower/c with ATen, bit by bit. README.md says how."""
 
 import argparse
 import ctypes
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from check import compile_c, differences, onednn_level, split
-from recipes import CAPABILITIES, ROOT
+from recipes import CAPABILITIES, REDUCTIONS
 
 A = torch.ops.aten
 MASKED = 2.0  # stands for infinities and NaNs
@@ -99,7 +99,8 @@ def check(library, table, rows, columns, scale, threads, generator):
     for t, low in enumerate(range(0, rows, per)):
         pieces = (sums[0, t], sums[1, t], g, x, means, rstds, weight)
         call("layer_norm_backward_f32", dx, *pieces, columns, low, min(low + per, rows))
-    grads = A.native_layer_norm_backward(g, x, [columns], *[t.reshape(rows, 1) for t in (means, rstds)], weight, bias, [True] * 3)
+    moments = means.reshape(rows, 1), rstds.reshape(rows, 1)
+    grads = A.native_layer_norm_backward(g, x, [columns], *moments, weight, bias, [True] * 3)
     add("layer_norm_backward f32", grads[0], dx)
     for k, part in enumerate(("weight", "bias")):
         call("layer_norm_backward_sums_f32", out, sums[k], threads, columns)
@@ -204,7 +205,7 @@ def main():
         return 0
     if torch.backends.cpu.get_cpu_capability().lower() != options.capability:
         raise SystemExit(f"set ATEN_CPU_CAPABILITY={options.capability}")
-    library = compile_c((ROOT / "src/lower/c/reductions.c").read_text(), options.capability)
+    library = compile_c("".join(path.read_text() for path in REDUCTIONS), options.capability)
     print(f"# torch {torch.__version__}, capability {options.capability}, oneDNN level {onednn_level()}")
     table, generator = Table(), torch.Generator().manual_seed(3)
     for threads in [int(t) for t in options.threads.split(",")]:

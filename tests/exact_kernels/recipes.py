@@ -7,7 +7,9 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "src/lower/recipes"
-PRELUDE = ROOT / "src/lower/c/prelude.c"
+C = ROOT / "src/lower/c"
+PRELUDE = [C / name for name in ("prelude.c", "libraries.c", "onednn.c")]
+REDUCTIONS = [C / name for name in ("sums.c", "layer_norm.c", "softmax.c", "batch_norm.c", "losses.c")]
 
 DTYPES = ("f32", "f64", "bf16", "f16")
 CAPABILITIES = ("default", "avx2", "avx512")
