@@ -141,6 +141,16 @@ def check(library, table, rows, columns, scale, threads, generator):
             add(f"layer_norm {name}{part}", e, f)
         call(f"softmax_{name}", found[0], h, torch.empty(columns), columns, 0, rows)
         add(f"softmax {name}", h.softmax(-1), found[0])
+        soft, logs, hg = h.softmax(-1), h.log_softmax(-1), g.to(dtype)
+        rows_of_f32 = torch.empty(2, columns)
+        call(f"log_softmax_{name}", found[0], h, rows_of_f32, columns, 0, rows)
+        add(f"log_softmax {name}", logs, found[0])
+        for kind, y, backward in (
+            ("softmax", soft, A._softmax_backward_data),
+            ("log_softmax", logs, A._log_softmax_backward_data),
+        ):
+            call(f"{kind}_backward_{name}", found[0], hg, y, *rows_of_f32, columns, 0, rows)
+            add(f"{kind}_backward {name}", backward(hg, y, -1, dtype), found[0])
 
 
 def check_batch_norm(library, table, generator):

@@ -120,3 +120,52 @@ void softmax_inner_f32(float* out, const float* in, i64 dim, i64 inner, i64 begi
     }
   }
 }
+
+// ---- the last dimension, halves: `x`, `g` and `y` are room for rows of float32
+
+FN void widen_row_bf16(float* row, const u16* p, i64 n) {
+  for (i64 j = 0; j < n; j++) row[j] = AG_ONE_bf16(p + j);
+}
+FN void widen_row_f16(float* row, const u16* p, i64 n) {
+  for (i64 j = 0; j < n; j++) row[j] = AG_ONE_f16(p + j);
+}
+#define AG_G_TIMES_Y(j, count) (AG_G(j, count) * AG_Y(j, count))
+
+// log_softmax rounds the sum, and its logarithm, to the element type.
+#define AG_SOFTMAX_HALVES(E)                                                                      \
+  void log_softmax_##E(u16* out, const u16* in, float* x, i64 columns, i64 begin, i64 end) {      \
+    for (i64 i = begin; i < end; i++) {                                                           \
+      widen_row_##E(x, in + i * columns, columns);                                                \
+      float top = x[0], sum;                                                                      \
+      for (i64 j = 1; j < columns; j++) top = maximum_f32(top, x[j]);                             \
+      AG_SUM_HALF(sum, columns, AG_EXP);                                                          \
+      sum = rnd_##E##_f32(W(vec_log)(W(splat)(rnd_##E##_f32(sum)))[0]);                           \
+      for (i64 j = 0; j < columns; j++) store_##E##_f32(out + i * columns + j, x[j] - top - sum); \
+    }                                                                                             \
+  }                                                                                               \
+  void softmax_backward_##E(u16* out, const u16* grad, const u16* result, float* g, float* y,     \
+                            i64 columns, i64 begin, i64 end) {                                    \
+    for (i64 i = begin; i < end; i++) {                                                           \
+      widen_row_##E(g, grad + i * columns, columns);                                              \
+      widen_row_##E(y, result + i * columns, columns);                                            \
+      float sum;                                                                                  \
+      AG_SUM_HALF(sum, columns, AG_G_TIMES_Y);                                                    \
+      for (i64 j = 0; j < columns; j++)                                                           \
+        store_##E##_f32(out + i * columns + j, (g[j] - sum) * y[j]);                              \
+    }                                                                                             \
+  }                                                                                               \
+  void log_softmax_backward_##E(u16* out, const u16* grad, const u16* result, float* g, float* y, \
+                                i64 columns, i64 begin, i64 end) {                                \
+    for (i64 i = begin; i < end; i++) {                                                           \
+      widen_row_##E(g, grad + i * columns, columns);                                              \
+      widen_row_##E(y, result + i * columns, columns);                                            \
+      float sum;                                                                                  \
+      AG_SUM_HALF(sum, columns, AG_G);                                                            \
+      for (i64 j = 0; j < columns; j++) {                                                         \
+        const float e = W(vec_exp)(W(splat)(y[j]))[0];                                            \
+        store_##E##_f32(out + i * columns + j, muladd_f32(-e, sum, g[j]));                        \
+      }                                                                                           \
+    }                                                                                             \
+  }
+AG_SOFTMAX_HALVES(bf16)
+AG_SOFTMAX_HALVES(f16)
