@@ -129,7 +129,7 @@ def check(library, table, rows, columns, scale, threads, generator):
     add("embedding_backward f32", A.embedding_dense_backward(g, indices, 50, -1, False), table_grad)
 
     for name, dtype in HALVES.items():
-        h, w, b = x.to(dtype), weight.to(dtype), bias.to(dtype)
+        h, hg, w, b = x.to(dtype), g.to(dtype), weight.to(dtype), bias.to(dtype)
         out = torch.empty(rows, dtype=dtype)
         call(f"sum_rows_{name}", out, h, *size, 0, rows)
         add(f"sum rows {name}", h.sum(-1), out)
@@ -139,9 +139,20 @@ def check(library, table, rows, columns, scale, threads, generator):
         call(f"layer_norm_{name}", *found, h, w, b, columns, 1e-5, 0, rows)
         for part, e, f in zip(("", " mean", " rstd"), A.native_layer_norm(h, [columns], w, b, 1e-5), found):
             add(f"layer_norm {name}{part}", e, f)
+        dx, sums, room = like(h), torch.zeros(2, threads, columns), torch.empty(3, columns)
+        for t, low in enumerate(range(0, rows, per)):
+            pieces = (sums[0, t], sums[1, t], hg, h, *found[1:], w, *room)
+            call(f"layer_norm_backward_{name}", dx, *pieces, columns, low, min(low + per, rows))
+        moments = [t.reshape(rows, 1) for t in found[1:]]
+        grads = A.native_layer_norm_backward(hg, h, [columns], *moments, w, b, [True] * 3)
+        add(f"layer_norm_backward {name}", grads[0], dx)
+        for k, part in enumerate(("weight", "bias")):
+            out = torch.empty(columns)
+            call("layer_norm_backward_sums_f32", out, sums[k], threads, columns)
+            add(f"layer_norm_backward {name} {part}", grads[1 + k], out.to(dtype))
         call(f"softmax_{name}", found[0], h, torch.empty(columns), columns, 0, rows)
         add(f"softmax {name}", h.softmax(-1), found[0])
-        soft, logs, hg = h.softmax(-1), h.log_softmax(-1), g.to(dtype)
+        soft, logs = h.softmax(-1), h.log_softmax(-1)
         rows_of_f32 = torch.empty(2, columns)
         call(f"log_softmax_{name}", found[0], h, rows_of_f32, columns, 0, rows)
         add(f"log_softmax {name}", logs, found[0])

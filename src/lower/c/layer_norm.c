@@ -138,3 +138,39 @@ void layer_norm_backward_sums_f32(float* out, const float* rows, i64 threads, i6
     out[j] = sum;
   }
 }
+
+// Halves: the rows of `weights` and `biases` are rounded to the element type after each addition.
+// `g`, `x` and `w` are room for a row of float32.
+#define AG_FUSE_DS(s, j, count) \
+  muladd_f32x8(AG_PART(g, j, count) * AG_PART(x, j, count), AG_PART(w, j, count), s)
+#define AG_FUSE_DB(s, j, count) muladd_f32x8(AG_PART(g, j, count), AG_PART(w, j, count), s)
+#define AG_FIRST_DS(j, count) (AG_PART(g, j, count) * AG_PART(x, j, count) * AG_PART(w, j, count))
+#define AG_FIRST_DB(j, count) (AG_PART(g, j, count) * AG_PART(w, j, count))
+#define AG_LAYER_NORM_BACKWARD_HALF(E)                                                       \
+  void layer_norm_backward_##E(u16* dx, float* weights, float* biases, const u16* dy,        \
+                               const u16* in, const u16* means, const u16* rstds,            \
+                               const u16* weight, float* g, float* x, float* w, i64 columns, \
+                               i64 begin, i64 end) {                                         \
+    const float share = 1.f / (float)columns;                                                \
+    for (i64 j = 0; j < columns; j++) w[j] = AG_ONE_##E(weight + j);                         \
+    for (i64 i = begin; i < end; i++) {                                                      \
+      const float a = AG_ONE_##E(rstds + i), mean = AG_ONE_##E(means + i);                   \
+      for (i64 j = 0; j < columns; j++) {                                                    \
+        g[j] = AG_ONE_##E(dy + i * columns + j), x[j] = AG_ONE_##E(in + i * columns + j);    \
+        const float z = muladd_f32(a, x[j], -a * mean);                                      \
+        weights[j] = rnd_##E##_f32(muladd_f32(g[j], z, weights[j]));                         \
+        biases[j] = rnd_##E##_f32(biases[j] + g[j]);                                         \
+      }                                                                                      \
+      float ds, db;                                                                          \
+      AG_REDUCE_HALF(ds, f32x8, 8, columns, AG_FIRST_DS, AG_FUSE_DS, fold_add_f32x8);        \
+      AG_REDUCE_HALF(db, f32x8, 8, columns, AG_FIRST_DB, AG_FUSE_DB, fold_add_f32x8);        \
+      const float b = muladd_f32(db, mean, -ds) * a * a * a * share;                         \
+      const float c = muladd_f32(-b, mean, -(db * a * share));                               \
+      for (i64 j = 0; j < columns; j++) {                                                    \
+        const float d = muladd_f32(b, x[j], a * g[j] * w[j]) + c;                            \
+        store_##E##_f32(dx + i * columns + j, d);                                            \
+      }                                                                                      \
+    }                                                                                        \
+  }
+AG_LAYER_NORM_BACKWARD_HALF(bf16)
+AG_LAYER_NORM_BACKWARD_HALF(f16)

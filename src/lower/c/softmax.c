@@ -129,7 +129,7 @@ FN void widen_row_bf16(float* row, const u16* p, i64 n) {
 FN void widen_row_f16(float* row, const u16* p, i64 n) {
   for (i64 j = 0; j < n; j++) row[j] = AG_ONE_f16(p + j);
 }
-#define AG_G_TIMES_Y(j, count) (AG_G(j, count) * AG_Y(j, count))
+#define AG_ADD_G_Y(a, j, count) ((a) + AG_GY(j, count))
 
 // log_softmax rounds the sum, and its logarithm, to the element type.
 #define AG_SOFTMAX_HALVES(E)                                                                      \
@@ -138,7 +138,7 @@ FN void widen_row_f16(float* row, const u16* p, i64 n) {
       widen_row_##E(x, in + i * columns, columns);                                                \
       float top = x[0], sum;                                                                      \
       for (i64 j = 1; j < columns; j++) top = maximum_f32(top, x[j]);                             \
-      AG_SUM_HALF(sum, columns, AG_EXP);                                                          \
+      AG_REDUCE_HALF(sum, wide, AG_WIDE, columns, AG_EXP, AG_ADD_EXP, W(fold_add));               \
       sum = rnd_##E##_f32(W(vec_log)(W(splat)(rnd_##E##_f32(sum)))[0]);                           \
       for (i64 j = 0; j < columns; j++) store_##E##_f32(out + i * columns + j, x[j] - top - sum); \
     }                                                                                             \
@@ -149,7 +149,7 @@ FN void widen_row_f16(float* row, const u16* p, i64 n) {
       widen_row_##E(g, grad + i * columns, columns);                                              \
       widen_row_##E(y, result + i * columns, columns);                                            \
       float sum;                                                                                  \
-      AG_SUM_HALF(sum, columns, AG_G_TIMES_Y);                                                    \
+      AG_REDUCE_HALF(sum, wide, AG_WIDE, columns, AG_GY, AG_ADD_G_Y, W(fold_add));                \
       for (i64 j = 0; j < columns; j++)                                                           \
         store_##E##_f32(out + i * columns + j, (g[j] - sum) * y[j]);                              \
     }                                                                                             \
@@ -160,7 +160,7 @@ FN void widen_row_f16(float* row, const u16* p, i64 n) {
       widen_row_##E(g, grad + i * columns, columns);                                              \
       widen_row_##E(y, result + i * columns, columns);                                            \
       float sum;                                                                                  \
-      AG_SUM_HALF(sum, columns, AG_G);                                                            \
+      AG_REDUCE_HALF(sum, wide, AG_WIDE, columns, AG_G, AG_ADD_G, W(fold_add));                   \
       for (i64 j = 0; j < columns; j++) {                                                         \
         const float e = W(vec_exp)(W(splat)(y[j]))[0];                                            \
         store_##E##_f32(out + i * columns + j, muladd_f32(-e, sum, g[j]));                        \

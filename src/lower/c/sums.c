@@ -187,22 +187,23 @@ FN f32x16 part_f32x16(const float* p, i64 count) {
 #endif
 
 // Halves: two accumulators, for the two vectors of float32 that a vector of halves becomes. A row
-// that does not fill both is folded one lane after the other. MAP(j, count): `count` addends from j
-// on.
-#define AG_SUM_HALF(RESULT, n, MAP)                                      \
-  do {                                                                   \
-    wide parts[2] = {{0}};                                               \
-    for (i64 j = 0; j < (n); j += AG_WIDE) {                             \
-      const i64 count = least((n)-j, AG_WIDE), h = j / AG_WIDE % 2;      \
-      const wide term = MAP(j, count);                                   \
-      const wide next = j < 2 * AG_WIDE ? term : parts[h] + term;        \
-      for (i64 k = 0; k < count; k++) parts[h][k] = next[k];             \
-    }                                                                    \
-    if ((n) < 2 * AG_WIDE) {                                             \
-      for (i64 k = 0; k < (n)-AG_WIDE; k++) parts[0][k] += parts[1][k];  \
-      RESULT = parts[0][0];                                              \
-      for (i64 k = 1; k < least(n, AG_WIDE); k++) RESULT += parts[0][k]; \
-    } else {                                                             \
-      RESULT = W(fold_add)(parts[0] + parts[1], AG_WIDE);                \
-    }                                                                    \
+// that does not fill both is folded one lane after the other.
+#define AG_REDUCE_HALF(RESULT, V, N, n, FIRST, STEP, FOLD)                   \
+  do {                                                                       \
+    V parts[2] = {{0}};                                                      \
+    for (i64 j = 0; j < (n); j += N) {                                       \
+      const i64 count = least((n)-j, N), h = j / N % 2;                      \
+      const V next = j < 2 * N ? FIRST(j, count) : STEP(parts[h], j, count); \
+      for (i64 k = 0; k < count; k++) parts[h][k] = next[k];                 \
+    }                                                                        \
+    if ((n) < 2 * N) {                                                       \
+      if ((n) > N) {                                                         \
+        const V next = STEP(parts[0], N, (n)-N);                             \
+        for (i64 k = 0; k < (n)-N; k++) parts[0][k] = next[k];               \
+      }                                                                      \
+      RESULT = parts[0][0];                                                  \
+      for (i64 k = 1; k < least(n, N); k++) RESULT += parts[0][k];           \
+    } else {                                                                 \
+      RESULT = FOLD(parts[0] + parts[1], N);                                 \
+    }                                                                        \
   } while (0)
