@@ -1,0 +1,136 @@
+// What the C printer finds out about a kernel before it prints.
+
+#include <algorithm>
+
+#include "lower/c_code.h"
+
+namespace antegrad::lower {
+
+CCode::CCode(const Kernel& printed, CHead& c_head, CLines& lines)
+    : kernel(printed),
+      head(c_head),
+      out(lines),
+      uniform_(uniform_values(printed)),
+      crosses_(printed.code.size()),
+      kept_(printed.code.size()),
+      phase_(printed.code.size()),
+      mask_bytes_(printed.code.size()) {
+  for (const Stage& stage : kernel.stages) {
+    for (Id id = stage.begin; id < stage.end; ++id) {
+      for (const Id operand : kernel.code[id].operands) {
+        if (operand < stage.begin) crosses_[operand] = true;
+      }
+    }
+  }
+  find_masks();
+  find_phases();
+}
+
+// A mask is as wide as what was compared, so that most need no conversion.
+void CCode::find_masks() {
+  for (size_t id = 0; id < kernel.code.size(); ++id) {
+    const Instruction& code = kernel.code[id];
+    if (code.type != DType::boolean) continue;
+    int32_t bytes = 4;
+    if (!code.operands.empty()) {
+      const Id operand = code.operands[code.op == Op::select ? 1 : 0];
+      const DType from = kernel.code[operand].type;
+      bytes = static_cast<int32_t>(byte_size(from));
+      if (from == DType::boolean) bytes = mask_bytes_[operand];
+      if (code.op == Op::gather) bytes = 4;
+    }
+    mask_bytes_[id] = bytes;
+  }
+}
+
+void CCode::find_phases() {
+  if (columns()) return;
+  for (const Stage& stage : kernel.stages) {
+    if (stage.kind != StageKind::each) continue;
+    for (Id id = stage.begin; id < stage.end; ++id) {
+      if (uniform_[id]) continue;
+      for (const Id operand : kernel.code[id].operands) {
+        if (operand >= stage.begin) phase_[id] = std::max(phase_[id], phase_[operand]);
+      }
+      if (is_strip(id)) ++phase_[id];
+    }
+    for (Id id = stage.begin; id < stage.end; ++id) {
+      for (const Id operand : kernel.code[id].operands) {
+        if (operand < stage.begin || (uniform_[operand] && !is_strip(id))) continue;
+        if (is_strip(id) || phase_[operand] < phase_[id]) kept_[operand] = true;
+      }
+      if (is_strip(id)) kept_[id] = true;
+    }
+  }
+}
+
+bool CCode::is_strip(Id id) const {
+  const Instruction& code = kernel.code[id];
+  if (code.op != Op::call || columns() || uniform_[id]) return false;
+  if (kernel.functions[code.index].form != CallForm::strip) return false;
+  return std::ranges::any_of(kernel.stages, [&](const Stage& stage) {
+    return stage.kind == StageKind::each && id >= stage.begin && id < stage.end;
+  });
+}
+
+bool CCode::has_paths(const Stage& stage) const {
+  return std::any_of(kernel.code.begin() + stage.begin, kernel.code.begin() + stage.end,
+                     [](const Instruction& code) { return code.op == Op::path; });
+}
+
+std::vector<bool> CCode::needed(const Stage& stage, bool paths) const {
+  std::vector<bool> needed(kernel.code.size());
+  for (Id id = stage.end; id-- > stage.begin;) {
+    const Instruction& code = kernel.code[id];
+    needed[id] = needed[id] || code.op == Op::store || is_strip(id) ||
+                 (crosses_[id] && stage.kind == StageKind::row) ||
+                 (stage.kind == StageKind::fold && id == stage.fold.value);
+    if (!needed[id]) continue;
+    for (const Id operand : code.operands) {
+      needed[operand] = true;
+      if (code.op == Op::path && !paths) break;
+    }
+  }
+  return needed;
+}
+
+int32_t CCode::lanes_of(const Stage& stage) const {
+  if (stage.kind == StageKind::row && !columns()) return 1;
+  if (stage.kind == StageKind::fold && !columns()) return stage.fold.lanes;
+  // Vectors of columns pass from stage to stage, so all have the same lanes.
+  const Id begin = columns() ? 0 : stage.begin;
+  const Id end = columns() ? static_cast<Id>(kernel.code.size()) : stage.end;
+  int32_t bytes = 8;
+  for (Id id = begin; id < end; ++id) {
+    const Instruction& code = kernel.code[id];
+    if (code.type != DType::boolean && byte_size(code.type) < 8) bytes = 4;
+  }
+  return head.target().vector_bytes / bytes;
+}
+
+std::string CCode::value_element(Id id) const {
+  const DType type = kernel.code[id].type;
+  return type == DType::boolean ? mask_element(mask_bytes_[id]) : std::string(element_type(type));
+}
+
+std::string CCode::value_type(Id id, int32_t lanes) {
+  return head.vector(value_element(id), lanes);
+}
+
+std::string CCode::extent(Extent extent) const {
+  if (extent.number < 0) return std::to_string(extent.constant);
+  return "n_" + kernel.numbers[extent.number].name;
+}
+
+std::string CCode::term(const std::string& factor, Extent stride) const {
+  if (stride.is(0)) return "";
+  if (stride.is(1)) return " + " + factor;
+  return fmt::format(" + {} * {}", factor, extent(stride));
+}
+
+std::string CCode::value(Id id, const Copy& copy) const {
+  if (kernel.code[id].op == Op::accumulator) return copy.accumulator;
+  return (columns() && crosses_[id] ? "r" : "v") + std::to_string(id);
+}
+
+}  // namespace antegrad::lower

@@ -1,0 +1,345 @@
+// Prints instructions as C.
+
+#include "lower/c_code.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lower/scalar.h"
+
+namespace antegrad::lower {
+namespace {
+
+/// A number that C reads back to the same bits; empty if there is none.
+std::string number_text(DType type, uint64_t bits) {
+  const auto floating = [&](auto value, const char* suffix) {
+    if (!std::isfinite(value)) return std::string();
+    std::string text = fmt::format("{}", value);
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    return text + suffix;
+  };
+  switch (type) {
+    case DType::f32: return floating(from_bits<float>(bits), "f");
+    case DType::f64: return floating(from_bits<double>(bits), "");
+    case DType::i8: return std::to_string(from_bits<int8_t>(bits));
+    case DType::i16: return std::to_string(from_bits<int16_t>(bits));
+    case DType::i32: return fmt::format("(i32){:#x}u", bits);
+    case DType::i64: return fmt::format("(i64){:#x}ul", bits);
+    case DType::boolean: return bits != 0 ? "-1" : "0";
+    default: return std::to_string(bits);
+  }
+}
+
+/// The operator of C for operations that are one.
+std::string_view c_operator(Op op) {
+  switch (op) {
+    case Op::add: return "+";
+    case Op::sub: return "-";
+    case Op::mul: return "*";
+    case Op::div: return "/";
+    case Op::bit_and: return "&";
+    case Op::bit_or: return "|";
+    case Op::bit_xor: return "^";
+    case Op::shl: return "<<";
+    case Op::shr: return ">>";
+    case Op::eq: return "==";
+    case Op::ne: return "!=";
+    case Op::lt: return "<";
+    case Op::le: return "<=";
+    case Op::gt: return ">";
+    case Op::ge: return ">=";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+std::string CCode::literal(DType type, uint64_t bits, int32_t lanes) {
+  const std::string text = number_text(type, bits);
+  if (!text.empty()) return fmt::format("{}({})", head.splat(element_type(type), lanes), text);
+  const std::string unsigned_element = fmt::format("u{}", byte_size(type) * 8);
+  return fmt::format("({}){}({:#x}ul)", head.vector(type, lanes),
+                     head.splat(unsigned_element, lanes), bits);
+}
+
+std::string CCode::binary(Op op, DType type, int32_t lanes, const std::string& a,
+                          const std::string& b) {
+  const std::string whole = head.vector(type, lanes);
+  if (is_floating(type)) {
+    if (op == Op::min || op == Op::max) {
+      return fmt::format("{}({}, {})", head.arithmetic(op, type, lanes), a, b);
+    }
+    if (op == Op::minimum || op == Op::maximum) {
+      return fmt::format("{}({}, {})", head.extreme(op, type, lanes), a, b);
+    }
+    return fmt::format("{} {} {}", a, c_operator(op), b);
+  }
+  if (op == Op::min || op == Op::max) {
+    const std::string mask = head.mask(byte_size(type), lanes);
+    return fmt::format("{}(({})({} {} {}), {}, {})", head.select(element_type(type), lanes), mask,
+                       a, op == Op::min ? "<" : ">", b, a, b);
+  }
+  // Integers wrap, which C promises for unsigned ones only.
+  const std::string bits = head.unsigned_vector(type, lanes);
+  if (op == Op::shl || op == Op::shr) {
+    return fmt::format("({})({}{} {} ({})({} & {}))", whole,
+                       op == Op::shl ? fmt::format("({})", bits) : "", a, c_operator(op),
+                       op == Op::shl ? bits : whole, b, byte_size(type) * 8 - 1);
+  }
+  return fmt::format("({0})(({1}){2} {3} ({1}){4})", whole, bits, a, c_operator(op), b);
+}
+
+std::string CCode::mask_of(Id id, int64_t bytes, const Copy& copy) {
+  const std::string name = value(id, copy);
+  if (mask_bytes_[id] == bytes) return name;
+  return fmt::format("__builtin_convertvector({}, {})", name, head.mask(bytes, copy.lanes));
+}
+
+std::string CCode::logical(const Instruction& code, Id id, const Copy& copy) {
+  const auto mask = [&](size_t i) { return mask_of(code.operands[i], mask_bytes_[id], copy); };
+  if (code.op == Op::bit_not) return "~" + mask(0);
+  if (code.op == Op::select || code.op == Op::path) {
+    return fmt::format("{}({}, {}, {})", head.select(mask_element(mask_bytes_[id]), copy.lanes),
+                       mask(0), mask(1), mask(2));
+  }
+  return fmt::format("{} {} {}", mask(0), c_operator(code.op), mask(1));
+}
+
+std::string CCode::to_integer(DType to, DType from, int32_t lanes, const std::string& a) {
+  const bool narrow = byte_size(to) < 4;
+  const DType step = is_floating(from) ? (narrow ? DType::i32 : to) : to;
+  std::string text = fmt::format("__builtin_convertvector({}, {})", a, head.vector(step, lanes));
+  if (step == to) return text;
+  return fmt::format("__builtin_convertvector({}, {})", text, head.vector(to, lanes));
+}
+
+std::string CCode::cast(Id id, const Copy& copy) {
+  const Instruction& code = kernel.code[id];
+  const Id operand = code.operands[0];
+  const DType from = kernel.code[operand].type;
+  const DType to = code.type;
+  const std::string a = value(operand, copy);
+  const int32_t lanes = copy.lanes;
+  if (from == to) return a;
+  if (from == DType::bf16 || from == DType::f16) {
+    return fmt::format("{}({})", head.widen(from, lanes), a);
+  }
+  if (to == DType::bf16 || to == DType::f16) {
+    return fmt::format("{}({})", head.round_half(to, code.bits, lanes), a);
+  }
+  if (to == DType::boolean) {
+    return fmt::format("({})({} != 0)", value_type(id, lanes), a);
+  }
+  if (from == DType::boolean) {
+    const DType same_size = byte_size(to) == 1   ? DType::i8
+                            : byte_size(to) == 2 ? DType::i16
+                            : byte_size(to) == 4 ? DType::i32
+                                                 : DType::i64;
+    const std::string mask = mask_of(operand, byte_size(same_size), copy);
+    const std::string one =
+        literal(to, is_floating(to) ? (to == DType::f32 ? to_bits(1.0F) : to_bits(1.0)) : 1, lanes);
+    return fmt::format("({})({} & ({})({}))", head.vector(to, lanes), mask,
+                       head.vector(same_size, lanes), one);
+  }
+  if (!is_floating(to)) return to_integer(to, from, lanes, a);
+  if (!is_floating(from) && byte_size(from) < 4) {
+    return fmt::format("__builtin_convertvector({}, {})", to_integer(DType::i32, from, lanes, a),
+                       head.vector(to, lanes));
+  }
+  return fmt::format("__builtin_convertvector({}, {})", a, head.vector(to, lanes));
+}
+
+std::string CCode::memory(const Instruction& code) const {
+  const Buffer& buffer = kernel.buffers[code.index];
+  std::string text = "p_" + buffer.name;
+  if (columns()) text += term("i", buffer.strides.back());
+  return text + term("j", buffer.strides[lane_dimension(kernel)]);
+}
+
+std::string CCode::access(Id id, const Copy& copy) {
+  const Instruction& code = kernel.code[id];
+  const Buffer& buffer = kernel.buffers[code.index];
+  const Extent lane = buffer.strides[lane_dimension(kernel)];
+  const std::string_view element = element_type(code.type);
+  const std::string live = copy.whole ? std::to_string(copy.lanes) : "k";
+  const int32_t lanes = copy.lanes;
+  std::string place = memory(code);
+  std::string text;
+  if (code.op == Op::gather && !uniform_[code.operands[0]]) {
+    text = fmt::format("{}({}, {}, {}, {}, {})", head.gather(element, lanes), place, extent(lane),
+                       extent(buffer.gather), value(code.operands[0], copy), live);
+  } else {
+    if (code.op == Op::gather) place += term(value(code.operands[0], copy) + "[0]", buffer.gather);
+    if (lane.is(0)) {
+      text = fmt::format("{}(*({}))", head.splat(element, lanes), place);
+    } else if (!lane.is(1)) {
+      text = fmt::format("{}({}, {}, {})", head.stride(element, lanes), place, extent(lane), live);
+    } else if (copy.whole) {
+      text = fmt::format("*(const {}m*)({})", head.vector(element, lanes), place);
+    } else {
+      text = fmt::format("{}({}, k)", head.part(element, lanes), place);
+    }
+  }
+  if (code.type != DType::boolean) return text;
+  return fmt::format("({0})(__builtin_convertvector({1}, {0}) != 0)", value_type(id, lanes), text);
+}
+
+void CCode::print_store(const Instruction& code, const Copy& copy) {
+  const Buffer& buffer = kernel.buffers[code.index];
+  const Extent lane = buffer.strides[lane_dimension(kernel)];
+  const std::string_view element = element_type(code.type);
+  const std::string place = memory(code);
+  const std::string live = copy.whole ? std::to_string(copy.lanes) : "k";
+  std::string stored = value(code.operands[0], copy);
+  if (code.type == DType::boolean) {
+    stored = fmt::format("__builtin_convertvector({} & 1, {})", stored,
+                         head.vector(element, copy.lanes));
+  }
+  if (!columns() && lane.is(0)) {
+    out.line("*({}) = ({})[0];", place, stored);
+  } else if (!lane.is(1)) {
+    out.line("{}({}, {}, {}, {});", head.put_stride(element, copy.lanes), place, extent(lane),
+             stored, live);
+  } else if (copy.whole) {
+    out.line("*({}m*)({}) = {};", head.vector(element, copy.lanes), place, stored);
+  } else {
+    out.line("{}({}, {}, k);", head.put(element, copy.lanes), place, stored);
+  }
+}
+
+std::string CCode::call(Id id, const Copy& copy) {
+  const Instruction& code = kernel.code[id];
+  const Function& function = kernel.functions[code.index];
+  std::string arguments;
+  for (const Id operand : code.operands) {
+    arguments += (arguments.empty() ? "" : ", ") + value(operand, copy);
+  }
+  const bool once = is_uniform(id) && counts_lanes(function);
+  if (counts_lanes(function)) {
+    arguments += fmt::format(", {}", once ? "1" : copy.whole ? std::to_string(copy.lanes) : "k");
+  }
+  const std::string text = fmt::format("{}({})", head.call(function, copy.lanes), arguments);
+  if (!once) return text;
+  return fmt::format("{}({}[0])", head.splat(element_type(code.type), copy.lanes), text);
+}
+
+std::string CCode::expression(Id id, const Copy& copy) {
+  const Instruction& code = kernel.code[id];
+  const int32_t lanes = copy.lanes;
+  const auto operand = [&](size_t i) { return value(code.operands[i], copy); };
+  const DType from = code.operands.empty() ? code.type : kernel.code[code.operands[0]].type;
+  switch (code.op) {
+    case Op::constant:
+      if (code.type != DType::boolean) return literal(code.type, code.bits, lanes);
+      return fmt::format("{}({})", head.splat(value_element(id), lanes),
+                         code.bits != 0 ? "-1" : "0");
+    case Op::number:
+      return fmt::format("{}(n_{})", head.splat(element_type(code.type), lanes),
+                         kernel.numbers[code.index].name);
+    case Op::index: {
+      const std::string splat = head.splat("i64", lanes);
+      const bool inner = code.index + 1 == static_cast<int32_t>(kernel.sizes.size());
+      const std::string first = inner && columns() ? "i"
+                                : inner && kernel.space == Space::rows
+                                    ? "j"
+                                    : fmt::format("i{}", code.index);
+      if (code.index != lane_dimension(kernel)) return fmt::format("{}({})", splat, first);
+      return fmt::format("{}({}{}) + {}", splat, first, first == "j" ? "" : " + j",
+                         head.lane_numbers("i64", lanes));
+    }
+    case Op::load:
+    case Op::gather: return access(id, copy);
+    case Op::call: return call(id, copy);
+    case Op::cast: return cast(id, copy);
+    case Op::bitcast: return fmt::format("({}){}", head.vector(code.type, lanes), operand(0));
+    case Op::path: {
+      if (!copy.paths) return operand(0);
+      const int64_t bytes = code.type == DType::boolean ? mask_bytes_[id] : byte_size(code.type);
+      const auto choice = [&](size_t i) {
+        return code.type == DType::boolean ? mask_of(code.operands[i], bytes, copy) : operand(i);
+      };
+      return fmt::format("{}({}(bound_{}_{} - j), {}, {})", head.select(value_element(id), lanes),
+                         head.first_lanes(bytes, lanes), code.bits, code.index, choice(0),
+                         choice(1));
+    }
+    case Op::select:
+      if (code.type == DType::boolean) return logical(code, id, copy);
+      return fmt::format("{}({}, {}, {})", head.select(element_type(code.type), lanes),
+                         mask_of(code.operands[0], byte_size(code.type), copy), operand(1),
+                         operand(2));
+    case Op::fma:
+      return fmt::format("{}({}, {}, {})", head.arithmetic(Op::fma, code.type, lanes), operand(0),
+                         operand(1), operand(2));
+    case Op::neg:
+      if (!is_floating(code.type))
+        return binary(Op::sub, code.type, lanes, literal(code.type, 0, lanes), operand(0));
+      [[fallthrough]];
+    case Op::abs: {
+      const uint64_t sign = uint64_t{1} << (byte_size(code.type) * 8 - 1);
+      return fmt::format("({0})(({1}){2} {3} {4:#x}ul)", head.vector(code.type, lanes),
+                         head.unsigned_vector(code.type, lanes), operand(0),
+                         code.op == Op::neg ? "^" : "&", code.op == Op::neg ? sign : sign - 1);
+    }
+    case Op::sqrt:
+    case Op::floor:
+    case Op::ceil:
+    case Op::trunc:
+    case Op::round:
+      return fmt::format("{}({})", head.arithmetic(code.op, code.type, lanes), operand(0));
+    case Op::bit_not:
+      return code.type == DType::boolean ? logical(code, id, copy) : "~" + operand(0);
+    default: break;
+  }
+  if (row_of(code.op).compares) {
+    return fmt::format("({})({} {} {})", value_type(id, lanes), operand(0), c_operator(code.op),
+                       operand(1));
+  }
+  if (from == DType::boolean) return logical(code, id, copy);
+  return binary(code.op, code.type, lanes, operand(0), operand(1));
+}
+
+void CCode::print_instruction(Id id, const Copy& copy) {
+  const Instruction& code = kernel.code[id];
+  if (code.op == Op::store) return print_store(code, copy);
+  const std::string text = expression(id, copy);
+  if (columns() && crosses_[id]) return out.line("r{} = {};", id, text);
+  out.line("const {} v{} = {};", value_type(id, copy.lanes), id, text);
+}
+
+void CCode::print_invariants(const Stage& stage, int32_t lanes) {
+  if (columns()) return;
+  const std::vector<bool> used = needed(stage, true);
+  for (Id id = 0; id < stage.begin; ++id) {
+    if (!used[id]) continue;
+    out.line("const {} v{} = {}(r{});", value_type(id, lanes), id,
+             head.splat(value_element(id), lanes), id);
+  }
+  for (Id id = stage.begin; id < stage.end; ++id) {
+    if (used[id] && uniform_[id] && kernel.code[id].op != Op::store) {
+      print_instruction(id, {.lanes = lanes});
+    }
+  }
+}
+
+void CCode::print(const Stage& stage, const Copy& copy) {
+  const std::vector<bool> used = needed(stage, copy.paths);
+  for (Id id = stage.begin; id < stage.end; ++id) {
+    if (kept_[id] && !is_uniform(id) && (phase_[id] < copy.phase || is_strip(id)) &&
+        phase_[id] <= copy.phase) {
+      const std::string type = value_type(id, copy.lanes);
+      out.line("const {0} v{1} = *(const {0}m*)(t{1} + (j - j0));", type, id);
+    }
+  }
+  for (Id id = stage.begin; id < stage.end; ++id) {
+    const Instruction& code = kernel.code[id];
+    const bool own = code.op == Op::store || !is_uniform(id);
+    if (!used[id] || !own || phase_[id] != copy.phase || is_strip(id)) continue;
+    if (code.op == Op::result || code.op == Op::accumulator) continue;
+    print_instruction(id, copy);
+    if (kept_[id]) {
+      out.line("*({}m*)(t{} + (j - j0)) = {};", value_type(id, copy.lanes), id, value(id, copy));
+    }
+  }
+}
+
+}  // namespace antegrad::lower

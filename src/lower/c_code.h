@@ -1,0 +1,120 @@
+#pragma once
+
+/// \file
+/// Internals of the C printer, shared by its files: lines with indentation, and the code of one
+/// stage, of which loops print several copies. Not to be included elsewhere.
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lower/c_types.h"
+#include "lower/kernel.h"
+
+namespace antegrad::lower {
+
+/// Lines of C, indented by depth.
+class CLines {
+ public:
+  template <class... Arguments>
+  void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    text_.append(static_cast<size_t>(2 * depth_), ' ');
+    text_ += fmt::format(format, std::forward<Arguments>(arguments)...) + "\n";
+  }
+  /// A line that ends with {, and the } of the innermost one.
+  template <class... Arguments>
+  void open(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    line("{} {{", fmt::format(format, std::forward<Arguments>(arguments)...));
+    ++depth_;
+  }
+  void open() {
+    line("{{");
+    ++depth_;
+  }
+  void close() {
+    --depth_;
+    line("}}");
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  int depth_ = 0;
+};
+
+/// A copy of a stage's code. In C, j is the index of the first lane and, in a space of columns, i
+/// the inner index.
+struct Copy {
+  int32_t lanes = 1;
+  bool whole = true;   ///< all lanes are live, otherwise the first k
+  bool paths = false;  ///< body or tail by lane, otherwise the body
+  std::string accumulator = {};
+  int32_t phase = 0;
+};
+
+/// Prints code of a kernel's stages.
+class CCode {
+ public:
+  CCode(const Kernel& kernel, CHead& head, CLines& out);
+
+  const Kernel& kernel;
+  CHead& head;
+  CLines& out;
+
+  bool columns() const { return kernel.space == Space::columns; }
+  std::string extent(Extent extent) const;
+  /// " + a * b", without what is 0 or 1; empty if the product is 0.
+  std::string term(const std::string& factor, Extent stride) const;
+  std::string inner_size() const { return extent(kernel.sizes.back()); }
+
+  /// Lanes of a stage's vectors.
+  int32_t lanes_of(const Stage& stage) const;
+  std::string value_type(Id id, int32_t lanes);
+  /// The element of value_type().
+  std::string value_element(Id id) const;
+  bool is_uniform(Id id) const { return uniform_[id] && !columns(); }
+  bool crosses(Id id) const { return crosses_[id]; }
+  bool has_paths(const Stage& stage) const;
+  /// How many strips of a function a value waits for; 0 outside stages that print strips.
+  int32_t phase_of(Id id) const { return phase_[id]; }
+  bool is_strip(Id id) const;
+  /// Whether a later phase reads the value, which therefore is kept in an array.
+  bool is_kept(Id id) const { return kept_[id]; }
+  /// What the stage's stores, or its results, are computed from.
+  std::vector<bool> needed(const Stage& stage, bool paths) const;
+
+  /// Values of earlier stages and values that are the same in all lanes, in front of a loop.
+  void print_invariants(const Stage& stage, int32_t lanes);
+  /// The stage's other values, of one phase, and its stores.
+  void print(const Stage& stage, const Copy& copy);
+  /// A binary operation on two values of a type.
+  std::string binary(Op op, DType type, int32_t lanes, const std::string& a, const std::string& b);
+  std::string literal(DType type, uint64_t bits, int32_t lanes);
+  std::string value(Id id, const Copy& copy) const;
+
+ private:
+  void print_instruction(Id id, const Copy& copy);
+  std::string expression(Id id, const Copy& copy);
+  std::string access(Id id, const Copy& copy);
+  std::string memory(const Instruction& code) const;
+  void print_store(const Instruction& code, const Copy& copy);
+  std::string call(Id id, const Copy& copy);
+  std::string cast(Id id, const Copy& copy);
+  std::string to_integer(DType to, DType from, int32_t lanes, const std::string& a);
+  std::string mask_of(Id id, int64_t bytes, const Copy& copy);
+  std::string logical(const Instruction& code, Id id, const Copy& copy);
+  void find_masks();
+  void find_phases();
+
+  std::vector<bool> uniform_;
+  std::vector<bool> crosses_;
+  std::vector<bool> kept_;
+  std::vector<int32_t> phase_;
+  std::vector<int32_t> mask_bytes_;
+};
+
+/// Prints a stage that is a fold.
+void print_fold(CCode& code, const Stage& stage);
+
+}  // namespace antegrad::lower

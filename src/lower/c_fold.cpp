@@ -1,0 +1,336 @@
+// Prints reductions, each in its stated order.
+
+#include "lower/c_code.h"
+
+namespace antegrad::lower {
+namespace {
+
+/// Prints one stage that is a fold.
+class CFold {
+ public:
+  CFold(CCode& code, const Stage& stage)
+      : code_(code),
+        out_(code.out),
+        stage_(stage),
+        fold_(stage.fold),
+        type_(code.kernel.code[stage.fold.value].type),
+        lanes_(code.lanes_of(stage)),
+        vector_(code.head.vector(type_, lanes_)),
+        paths_(code.has_paths(stage)) {}
+
+  void print() {
+    switch (fold_.order) {
+      case Order::lanes: code_.columns() ? print_column_lanes() : print_lanes(); break;
+      case Order::cascade: print_cascade(); break;
+      case Order::columns: print_columns(); break;
+      case Order::moments: print_moments(); break;
+    }
+  }
+
+ private:
+  static std::string accumulator(int32_t c) { return fmt::format("a{}", c); }
+  std::string yielded(const Copy& copy) const { return code_.value(fold_.value, copy); }
+
+  void declare_accumulators(int32_t count, const std::string& start) {
+    for (int32_t c = 0; c < count; ++c) out_.line("{} {} = {};", vector_, accumulator(c), start);
+  }
+
+  void print_accumulators() {
+    uint64_t bits = 0;
+    for (Id id = stage_.begin; id < stage_.end; ++id) {
+      if (code_.kernel.code[id].op == Op::accumulator) bits = code_.kernel.code[id].bits;
+    }
+    declare_accumulators(fold_.accumulators, code_.literal(type_, bits, lanes_));
+  }
+
+  void merge_accumulators() {
+    for (int32_t c = 1; c < fold_.accumulators; ++c) {
+      out_.line("a0 = {};", combined("a0", accumulator(c)));
+    }
+  }
+
+  std::string combined(const std::string& a, const std::string& b) {
+    return code_.binary(fold_.combine, type_, lanes_, a, b);
+  }
+
+  // ---- lanes ----
+
+  void print_lanes() {
+    print_accumulators();
+    const int32_t block = lanes_ * fold_.accumulators;
+    out_.line("i64 b = 0;");
+    out_.open("for (; b + {} <= {}; b += {})", block, paths_ ? "body" : "n", block);
+    for (int32_t c = 0; c < fold_.accumulators; ++c) {
+      out_.open();
+      const Copy copy{.lanes = lanes_, .accumulator = accumulator(c)};
+      out_.line("const i64 j = b + {};", c * lanes_);
+      code_.print(stage_, copy);
+      out_.line("a{} = {};", c, yielded(copy));
+      out_.close();
+    }
+    out_.close();
+    if (block > 1 || paths_) print_rest_of_lanes(block);
+    merge_accumulators();
+    merge_lanes();
+    out_.line("r{} = a0[0];", stage_.end - 1);
+  }
+
+  void print_rest_of_lanes(int32_t block) {
+    out_.open("for (; b < n; b += {})", block);
+    for (int32_t c = 0; c < fold_.accumulators; ++c) {
+      const Copy copy{
+          .lanes = lanes_, .whole = false, .paths = true, .accumulator = accumulator(c)};
+      out_.open("if (b + {} < n)", c * lanes_);
+      out_.line("const i64 j = b + {}, k = smaller({}, n - j);", c * lanes_, lanes_);
+      code_.print(stage_, copy);
+      out_.line("a{0} = {1}({2}(k), {3}, a{0});", c, code_.head.select(element_type(type_), lanes_),
+                code_.head.first_lanes(byte_size(type_), lanes_), yielded(copy));
+      out_.close();
+    }
+    out_.close();
+  }
+
+  void merge_lanes() {
+    if (lanes_ == 1) return;
+    const bool tree = fold_.merge == Merge::tree;
+    if (tree) {
+      out_.open("if (n >= {})", lanes_);
+      for (int32_t half = lanes_ / 2; half > 0; half /= 2) {
+        std::string order;
+        for (int32_t lane = 0; lane < lanes_; ++lane) {
+          order += fmt::format(", {}", lane ^ half);
+        }
+        out_.line("a0 = {};",
+                  combined("a0", fmt::format("__builtin_shufflevector(a0, a0{})", order)));
+      }
+      out_.close();
+    }
+    out_.open("{}", tree ? "else" : "");
+    out_.line("const {} all = a0;", vector_);
+    out_.line("for (i64 l = 1; l < smaller(n, {}); l++) a0 = {};", lanes_,
+              combined("a0", fmt::format("{}(all[l])", splat())));
+    out_.close();
+  }
+
+  std::string splat() { return code_.head.splat(element_type(type_), lanes_); }
+
+  // ---- columns: lanes are columns, i runs along them ----
+
+  void print_element(const Copy& copy, int32_t c) {
+    code_.print(stage_, copy);
+    const bool sum = fold_.order != Order::lanes;
+    out_.line("a{} {}= {};", c, sum ? "+" : "", yielded(copy));
+  }
+
+  void print_column_element(int32_t c, const std::string& inner) {
+    out_.open();
+    out_.line("const i64 i = {};", inner);
+    print_element(column_copy(c), c);
+    out_.close();
+  }
+
+  Copy column_copy(int32_t c) const {
+    return {.lanes = lanes_, .whole = whole_, .accumulator = accumulator(c)};
+  }
+
+  void print_column_lanes() {
+    const int32_t count = fold_.accumulators;
+    each_width([&] {
+      print_accumulators();
+      out_.line("i64 b = 0;");
+      out_.open("for (; b + {} <= {}; b += {})", count, code_.inner_size(), count);
+      for (int32_t c = 0; c < count; ++c) print_column_element(c, fmt::format("b + {}", c));
+      out_.close();
+      for (int32_t c = 0; c + 1 < count; ++c) {
+        out_.open("if (b + {} < {})", c, code_.inner_size());
+        print_column_element(c, fmt::format("b + {}", c));
+        out_.close();
+      }
+      merge_accumulators();
+      out_.line("r{} = a0;", stage_.end - 1);
+    });
+  }
+
+  void print_columns() {
+    each_width([&] {
+      out_.open("if (at + j - begin < blocks_{})", fold_.lanes);
+      print_column_cascade(1);
+      out_.close();
+      out_.open("else");
+      print_column_cascade(kCascadeAccumulators);
+      out_.close();
+    });
+  }
+
+  void print_column_cascade(int32_t count) {
+    out_.line("const i64 m = {}, steps = m / {};", code_.inner_size(), count);
+    print_levels(count, [&](int32_t c) {
+      print_column_element(c, fmt::format("step * {} + {}", count, c));
+    });
+    if (count > 1) {
+      out_.open("for (i64 i = steps * {}; i < m; i++)", count);
+      print_element(column_copy(0), 0);
+      out_.close();
+      for (int32_t c = 1; c < count; ++c) out_.line("a0 += a{};", c);
+    }
+    out_.line("r{} = a0;", stage_.end - 1);
+  }
+
+  /// `body` for whole vectors of columns and for the last ones.
+  template <class Body>
+  void each_width(const Body& body) {
+    whole_ = true;
+    out_.open("if (k == {})", lanes_);
+    body();
+    out_.close();
+    whole_ = false;
+    out_.open("else");
+    body();
+    out_.close();
+  }
+
+  // ---- cascades ----
+
+  /// The loop over `steps` with its accumulators and levels; `element` adds to accumulator c.
+  template <class Element>
+  void print_levels(int32_t count, const Element& element) {
+    declare_accumulators(count, fmt::format("({}){{0}}", vector_));
+    out_.line("{} level[{}][{}] = {{0}};", vector_, kCascadeLevels, count);
+    out_.line("const i64 power = {}(steps), stretch = 1l << power;", code_.head.cascade_power());
+    out_.open("for (i64 step = 0; step < steps;)");
+    out_.line("const i64 stop = smaller(step + stretch, steps), full = stop - step == stretch;");
+    out_.open("for (; step < stop; step++)");
+    for (int32_t c = 0; c < count; ++c) element(c);
+    out_.close();
+    out_.line("if (!full) break;");
+    for (int32_t c = 0; c < count; ++c) {
+      out_.line("level[1][{0}] += a{0}, a{0} = ({1}){{0}};", c, vector_);
+    }
+    out_.open("for (i64 l = 2; l < {} && !(step & ((stretch - 1) << ((l - 1) * power))); l++)",
+              kCascadeLevels);
+    out_.line(
+        "for (i64 c = 0; c < {}; c++) level[l][c] += level[l - 1][c], level[l - 1][c] = "
+        "({}){{0}};",
+        count, vector_);
+    out_.close();
+    out_.close();
+    for (int32_t level = 1; level < kCascadeLevels; ++level) {
+      for (int32_t c = 0; c < count; ++c) out_.line("a{0} += level[{1}][{0}];", c, level);
+    }
+  }
+
+  /// Adds the elements of vector `index` to accumulator c.
+  void print_vector(int32_t c, const std::string& index) {
+    out_.open();
+    out_.line("const i64 first = ({}) * {};", index, lanes_ * fold_.accumulators);
+    for (int32_t part = 0; part < fold_.accumulators; ++part) {
+      if (part == 0) out_.line("{} x;", vector_);
+      out_.open();
+      out_.line("const i64 j = first + {};", part * lanes_);
+      const Copy copy{.lanes = lanes_, .paths = paths_};
+      code_.print(stage_, copy);
+      out_.line("x {}= {};", part == 0 ? "" : "+", yielded(copy));
+      out_.close();
+    }
+    out_.line("a{} += x;", c);
+    out_.close();
+  }
+
+  /// The elements from vector `vectors` on, into the array `rest` of `count` elements.
+  void print_rest() {
+    const int32_t vector = lanes_ * fold_.accumulators;
+    out_.line("const i64 count = n - vectors * {};", vector);
+    out_.line("{} rest[{}];", element_type(type_), vector);
+    out_.open("for (i64 j = n - count; j < n; j += {})", lanes_);
+    out_.line("const i64 k = smaller({}, n - j);", lanes_);
+    const Copy copy{.lanes = lanes_, .whole = false, .paths = true};
+    code_.print(stage_, copy);
+    out_.line("{}(rest + (j - n + count), {}, k);", code_.head.put(element_type(type_), lanes_),
+              yielded(copy));
+    out_.close();
+  }
+
+  void print_cascade() {
+    out_.line("const i64 vectors = n / {};", lanes_ * fold_.accumulators);
+    print_rest();
+    const Id result = stage_.end - 1;
+    out_.open("if (vectors == 0)");
+    out_.line("r{} = {}(rest, count);", result, code_.head.short_sum(type_));
+    out_.close();
+    out_.open("else");
+    out_.line("const i64 steps = vectors / {};", kCascadeAccumulators);
+    print_levels(kCascadeAccumulators, [&](int32_t c) {
+      print_vector(c, fmt::format("step * {} + {}", kCascadeAccumulators, c));
+    });
+    out_.open("for (i64 v = steps * {}; v < vectors; v++)", kCascadeAccumulators);
+    print_vector(0, "v");
+    out_.close();
+    for (int32_t c = 1; c < kCascadeAccumulators; ++c) out_.line("a0 += a{};", c);
+    out_.line("r{} = 0;", result);
+    out_.line("for (i64 l = 0; l < count; l++) r{} += rest[l];", result);
+    out_.line("for (i64 l = 0; l < {}; l++) r{} += a0[l];", lanes_, result);
+    out_.close();
+  }
+
+  // ---- moments ----
+
+  void print_moments() {
+    const std::string moments = code_.head.moments(type_, lanes_);
+    const std::string fma = code_.head.arithmetic(Op::fma, type_, lanes_);
+    const std::string zero = fmt::format("({}){{0}}", vector_);
+    const int32_t parts = fold_.accumulators;
+    out_.line("const i64 vectors = n / {}, chunks = (vectors + {}) / {};", lanes_ * parts,
+              kMomentsChunk - 1, kMomentsChunk);
+    out_.line("const i64 depth = chunks <= 1 ? 0 : 64 - __builtin_clzl(chunks - 1);");
+    out_.line("{} level[64];", moments);
+    out_.line("for (i64 l = 0; l < larger(depth, 1); l++) level[l] = ({}){{0}};", moments);
+    out_.open("for (i64 chunk = 0; chunk < chunks; chunk++)");
+    out_.line("const i64 start = chunk * {0}, stop = smaller(start + {0}, vectors);",
+              kMomentsChunk);
+    for (int32_t part = 0; part < parts; ++part) {
+      out_.line("{0} mean{1} = {2}, squares{1} = {2};", vector_, part, zero);
+    }
+    out_.open("for (i64 v = start; v < stop; v++)");
+    out_.line("const {} share = {}(1 / ({})(v - start + 1));", vector_, splat(),
+              element_type(type_));
+    for (int32_t part = 0; part < parts; ++part) {
+      out_.open();
+      out_.line("const i64 j = v * {} + {};", lanes_ * parts, part * lanes_);
+      const Copy copy{.lanes = lanes_, .paths = paths_};
+      code_.print(stage_, copy);
+      out_.line("const {} x = {}, difference = x - mean{};", vector_, yielded(copy), part);
+      out_.line("mean{0} = {1}(share, difference, mean{0});", part, fma);
+      out_.line("squares{0} = {1}(difference, x - mean{0}, squares{0});", part, fma);
+      out_.close();
+    }
+    out_.close();
+    for (int32_t part = 0; part < parts; ++part) {
+      out_.line("add_{0}(&level[0], ({0}){{stop - start, mean{1}, squares{1}}});", moments, part);
+    }
+    out_.open("for (i64 l = 1, full = chunk + 1; l < depth && !(full & 1); l++, full >>= 1)");
+    out_.line("add_{}(&level[l], level[l - 1]);", moments);
+    out_.line("level[l - 1] = ({}){{0}};", moments);
+    out_.close();
+    out_.close();
+    out_.line("for (i64 l = 1; l < depth; l++) add_{}(&level[0], level[l]);", moments);
+    print_rest();
+    out_.line("end_{}(rest, count, level[0], vectors * {}, &r{}, &r{});", moments, parts,
+              stage_.end - 2, stage_.end - 1);
+  }
+
+  CCode& code_;
+  CLines& out_;
+  const Stage& stage_;
+  const Fold& fold_;
+  DType type_;
+  int32_t lanes_;
+  std::string vector_;
+  bool paths_;
+  bool whole_ = true;
+};
+
+}  // namespace
+
+void print_fold(CCode& code, const Stage& stage) { CFold(code, stage).print(); }
+
+}  // namespace antegrad::lower

@@ -1,0 +1,318 @@
+#include "lower/c_printer.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "lower/c_code.h"
+
+namespace antegrad::lower {
+namespace {
+
+/// Elements that a strip function gets at once: whole vectors, and arrays that stay in a cache.
+constexpr int32_t kStrip = 512;
+
+/// Prints one kernel as a function.
+class CKernel {
+ public:
+  CKernel(const Kernel& kernel, CHead& head) : kernel_(kernel), code_(kernel, head, out_) {}
+
+  std::string print() {
+    out_.open("void {}(char* const* buffers, const i64* numbers, i64 begin, i64 end, i64 thread)",
+              kernel_.name);
+    out_.line("if (begin >= end) return;");
+    print_arguments();
+    switch (kernel_.space) {
+      case Space::elements: print_elements(); break;
+      case Space::rows: print_rows(); break;
+      case Space::columns: print_columns(); break;
+    }
+    out_.close();
+    return out_.text();
+  }
+
+ private:
+  size_t dimensions() const { return kernel_.sizes.size(); }
+  std::string size(size_t d) const { return code_.extent(kernel_.sizes[d]); }
+
+  void print_arguments() {
+    for (size_t i = 0; i < kernel_.numbers.size(); ++i) {
+      const Number& number = kernel_.numbers[i];
+      if (number.type == DType::i64) {
+        out_.line("const i64 n_{} = numbers[{}];", number.name, i);
+      } else {
+        out_.line("const {0} n_{1} = ({0})as_f64(numbers[{2}]);", name(number.type), number.name,
+                  i);
+      }
+    }
+    for (size_t i = 0; i < kernel_.buffers.size(); ++i) {
+      const Buffer& buffer = kernel_.buffers[i];
+      const std::string start = (buffer.offset.is(0) ? "" : " + " + code_.extent(buffer.offset)) +
+                                code_.term("thread", buffer.thread);
+      out_.line("{0}* const b_{1} = ({0}*)buffers[{2}]{3};", pointee(buffer), buffer.name, i,
+                start);
+    }
+  }
+
+  static std::string pointee(const Buffer& buffer) {
+    return (buffer.written ? "" : "const ") + std::string(element_type(buffer.type));
+  }
+
+  /// Buffers' addresses at indices i0, i1, ... of the first `count` dimensions.
+  void print_pointers(size_t count) {
+    for (const Buffer& buffer : kernel_.buffers) {
+      std::string place = "b_" + buffer.name;
+      for (size_t d = 0; d < count; ++d)
+        place += code_.term(fmt::format("i{}", d), buffer.strides[d]);
+      out_.line("{}* const p_{} = {};", pointee(buffer), buffer.name, place);
+    }
+  }
+
+  /// i0, i1, ... of the first `count` dimensions at flat index `begin`.
+  void print_first_indices(size_t count) {
+    if (count == 1) return out_.line("i64 i0 = begin;");
+    out_.line("i64 rest = begin;");
+    for (size_t d = count; d-- > 1;) {
+      out_.line("i64 i{0} = rest % {1}; rest /= {1};", d, size(d));
+    }
+    out_.line("i64 i0 = rest;");
+  }
+
+  /// Adds one to index d, and to the next outer ones where it ends.
+  void print_next_index(size_t d) {
+    out_.line("i{}++;", d);
+    for (; d > 0; --d) out_.line("if (i{0} == {1}) i{0} = 0, i{2}++;", d, size(d), d - 1);
+  }
+
+  /// Parts of [begin, end) that lie in one row of dimension `lane`, `at` and `n` elements long.
+  template <class Body>
+  void each_part(size_t lane, const Body& body) {
+    print_first_indices(lane + 1);
+    if (lane == 0) {
+      out_.line("const i64 at = begin, n = end - begin;");
+      print_pointers(1);
+      body();
+      return;
+    }
+    out_.open("for (i64 at = begin, n; at < end; at += n)");
+    out_.line("n = smaller({} - i{}, end - at);", size(lane), lane);
+    print_pointers(lane + 1);
+    body();
+    out_.line("i{} = 0;", lane);
+    print_next_index(lane - 1);
+    out_.close();
+  }
+
+  void print_elements() {
+    each_part(dimensions() - 1, [&] { print_each(kernel_.stages[0]); });
+  }
+
+  void declare_row_values() {
+    const std::vector<bool> results = row_values();
+    for (size_t id = 0; id < results.size(); ++id) {
+      if (!results[id]) continue;
+      const auto value = static_cast<Id>(id);
+      const int32_t lanes = code_.lanes_of(kernel_.stages[0]);
+      out_.line("{} r{};",
+                code_.columns() ? code_.value_type(value, lanes) : code_.value_element(value), id);
+    }
+  }
+
+  std::vector<bool> row_values() const {
+    std::vector<bool> values(kernel_.code.size());
+    for (size_t id = 0; id < values.size(); ++id) {
+      values[id] = code_.crosses(static_cast<Id>(id)) || kernel_.code[id].op == Op::result;
+    }
+    return values;
+  }
+
+  void print_rows() {
+    const size_t outer = dimensions() - 1;
+    if (outer > 0) print_first_indices(outer);
+    out_.line("const i64 n = {};", size(outer));
+    out_.open("for (i64 row = begin; row < end; row++)");
+    print_pointers(outer);
+    declare_row_values();
+    for (const Stage& stage : kernel_.stages) {
+      switch (stage.kind) {
+        case StageKind::row: print_row_stage(stage); break;
+        case StageKind::each: print_each(stage); break;
+        case StageKind::fold: print_row_fold(stage); break;
+      }
+    }
+    if (outer > 0) print_next_index(outer - 1);
+    out_.close();
+  }
+
+  void print_row_stage(const Stage& stage) {
+    out_.open();
+    code_.print_invariants(stage, 1);
+    code_.print(stage, {.lanes = 1});
+    for (Id id = stage.begin; id < stage.end; ++id) {
+      if (code_.crosses(id)) out_.line("r{0} = v{0}[0];", id);
+    }
+    out_.close();
+  }
+
+  void print_row_fold(const Stage& stage) {
+    out_.open();
+    code_.print_invariants(stage, code_.lanes_of(stage));
+    print_bounds(stage);
+    print_fold(code_, stage);
+    out_.close();
+  }
+
+  /// Where the bodies of paths end, from the start of this part of a row.
+  void print_bounds(const Stage& stage) {
+    std::set<std::pair<uint64_t, int32_t>> bounds;
+    for (Id id = stage.begin; id < stage.end; ++id) {
+      const Instruction& code = kernel_.code[id];
+      if (code.op == Op::path) bounds.insert({code.bits, code.index});
+    }
+    if (bounds.empty()) return;
+    const bool rows = kernel_.space == Space::rows;
+    code_.head.define(
+        "body_end",
+        R"(// The end of whole blocks from `at` on, in the part of [begin, end) that it lies in.
+INLINE i64 body_end(i64 begin, i64 end, i64 at, i64 part, i64 block) {
+  if (part == 0) return 0;
+  const i64 from = larger(begin, at - at % part), to = smaller(end, at - at % part + part);
+  return from + (to - from) / block * block - at;
+}
+)");
+    std::string body = "n";
+    for (const auto& [block, over] : bounds) {
+      std::string part;
+      for (size_t d = dimensions() - over; d < dimensions(); ++d) {
+        part += (part.empty() ? "" : " * ") + size(d);
+      }
+      const std::string name = fmt::format("bound_{}_{}", block, over);
+      out_.line("const i64 {} = smaller(larger(body_end({}, {}, {}, {}, {}), 0), n);", name,
+                rows ? "begin * n" : "begin", rows ? "end * n" : "end", rows ? "row * n" : "at",
+                part, block);
+      body = fmt::format("smaller({}, {})", body, name);
+    }
+    out_.line("const i64 body = {};", body);
+  }
+
+  void print_each(const Stage& stage) {
+    const int32_t lanes = code_.lanes_of(stage);
+    int32_t phases = 0;
+    for (Id id = stage.begin; id < stage.end; ++id) phases = std::max(phases, code_.phase_of(id));
+    out_.open();
+    code_.print_invariants(stage, lanes);
+    print_bounds(stage);
+    if (phases == 0) {
+      out_.line("i64 j = 0;");
+      print_loops(stage, lanes, 0, "n");
+    } else {
+      print_strips(stage, lanes, phases);
+    }
+    out_.close();
+  }
+
+  /// From j on to `end`: whole vectors, then the rest.
+  void print_loops(const Stage& stage, int32_t lanes, int32_t phase, const std::string& end) {
+    const bool paths = code_.has_paths(stage);
+    const std::string whole_end = !paths       ? end
+                                  : end == "n" ? "body"
+                                               : fmt::format("smaller(body, {})", end);
+    out_.open("for (; j + {} <= {}; j += {})", lanes, whole_end, lanes);
+    code_.print(stage, {.lanes = lanes, .phase = phase});
+    out_.close();
+    out_.open("for (; j < {}; j += {})", end, lanes);
+    out_.line("const i64 k = smaller({}, {} - j);", lanes, end);
+    code_.print(stage, {.lanes = lanes, .whole = false, .paths = true, .phase = phase});
+    out_.close();
+  }
+
+  void print_strips(const Stage& stage, int32_t lanes, int32_t phases) {
+    for (Id id = stage.begin; id < stage.end; ++id) {
+      if (!code_.is_kept(id)) continue;
+      out_.line("{} t{}[{}] __attribute__((aligned(64)));", code_.value_element(id), id, kStrip);
+      if (code_.is_uniform(id)) {
+        out_.line("for (i64 l = 0; l < {0}; l++) t{1}[l] = v{1}[0];", kStrip, id);
+      }
+    }
+    out_.open("for (i64 j0 = 0; j0 < n; j0 += {})", kStrip);
+    out_.line("const i64 stop = smaller(n, j0 + {});", kStrip);
+    for (int32_t phase = 0; phase <= phases; ++phase) {
+      for (Id id = stage.begin; id < stage.end; ++id) {
+        if (code_.is_strip(id) && code_.phase_of(id) == phase) print_strip_call(id);
+      }
+      out_.open();
+      out_.line("i64 j = j0;");
+      print_loops(stage, lanes, phase, "stop");
+      out_.close();
+    }
+    out_.close();
+  }
+
+  void print_strip_call(Id id) {
+    const Instruction& code = kernel_.code[id];
+    const Function& function = kernel_.functions[code.index];
+    code_.head.declare(function);
+    std::string arguments;
+    for (const Id operand : code.operands) arguments += fmt::format("t{}, ", operand);
+    out_.line("{}((int)(stop - j0), {}t{}, {});", function.symbol, arguments, id, function.mode);
+  }
+
+  void print_columns() {
+    const size_t lane = dimensions() - 2;
+    each_part(lane, [&] {
+      const int32_t lanes = code_.lanes_of(kernel_.stages[0]);
+      std::set<int32_t> orders;
+      for (const Stage& stage : kernel_.stages) {
+        if (stage.kind == StageKind::fold && stage.fold.order == Order::columns) {
+          orders.insert(stage.fold.lanes);
+        }
+      }
+      std::string width = fmt::format("smaller({}, n - j)", lanes);
+      for (const int32_t order : orders) {
+        // A vector does not cross the end of the blocks.
+        out_.line("const i64 block_{0} = end - begin < {0} ? 4 : 4 * {0};", order);
+        out_.line("const i64 blocks_{0} = (end - begin) / block_{0} * block_{0};", order);
+        width =
+            fmt::format("smaller({}, at + j < begin + blocks_{} ? begin + blocks_{} - at - j : n)",
+                        width, order, order);
+      }
+      out_.open("for (i64 j = 0, k; j < n; j += k)");
+      out_.line("k = {};", width);
+      declare_row_values();
+      for (const Stage& stage : kernel_.stages) print_column_stage(stage, lanes);
+      out_.close();
+    });
+  }
+
+  void print_column_stage(const Stage& stage, int32_t lanes) {
+    out_.open();
+    if (stage.kind == StageKind::fold) {
+      print_fold(code_, stage);
+    } else {
+      for (const bool whole : {true, false}) {
+        out_.open("{}", whole ? fmt::format("if (k == {})", lanes) : "else");
+        if (stage.kind == StageKind::each)
+          out_.open("for (i64 i = 0; i < {}; i++)", code_.inner_size());
+        code_.print(stage, {.lanes = lanes, .whole = whole});
+        if (stage.kind == StageKind::each) out_.close();
+        out_.close();
+      }
+    }
+    out_.close();
+  }
+
+  const Kernel& kernel_;
+  CLines out_;
+  CCode code_;
+};
+
+}  // namespace
+
+std::string c_source(std::span<const Kernel> kernels, const CTarget& target) {
+  CHead head(target);
+  std::string functions;
+  for (const Kernel& kernel : kernels) functions += "\n" + CKernel(kernel, head).print();
+  return head.text() + functions;
+}
+
+}  // namespace antegrad::lower

@@ -1,0 +1,87 @@
+#include "lower/c_target.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace antegrad::lower {
+namespace {
+
+constexpr CTarget kTargets[] = {
+    {Capability::baseline, "default", 16, ""},
+    {Capability::avx2, "avx2", 32, "-mavx2 -mfma -mf16c"},
+    {Capability::avx512, "avx512", 64,
+     "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c -mprefer-vector-width=512"},
+};
+
+struct Builtin {
+  Capability needs;
+  Op op;
+  DType type;
+  int32_t bytes;
+  std::string_view text;
+};
+
+using enum Capability;
+constexpr Builtin kBuiltins[] = {
+    {baseline, Op::min, DType::f32, 16, "__builtin_ia32_minps(a, b)"},
+    {baseline, Op::max, DType::f32, 16, "__builtin_ia32_maxps(a, b)"},
+    {baseline, Op::min, DType::f64, 16, "__builtin_ia32_minpd(a, b)"},
+    {baseline, Op::max, DType::f64, 16, "__builtin_ia32_maxpd(a, b)"},
+    {baseline, Op::sqrt, DType::f32, 16, "__builtin_ia32_sqrtps(a)"},
+    {baseline, Op::sqrt, DType::f64, 16, "__builtin_ia32_sqrtpd(a)"},
+    {avx2, Op::fma, DType::f32, 16, "__builtin_ia32_vfmaddps(a, b, c)"},
+    {avx2, Op::fma, DType::f64, 16, "__builtin_ia32_vfmaddpd(a, b, c)"},
+    {avx2, Op::fma, DType::f32, 32, "__builtin_ia32_vfmaddps256(a, b, c)"},
+    {avx2, Op::fma, DType::f64, 32, "__builtin_ia32_vfmaddpd256(a, b, c)"},
+    {avx2, Op::min, DType::f32, 32, "__builtin_ia32_minps256(a, b)"},
+    {avx2, Op::max, DType::f32, 32, "__builtin_ia32_maxps256(a, b)"},
+    {avx2, Op::min, DType::f64, 32, "__builtin_ia32_minpd256(a, b)"},
+    {avx2, Op::max, DType::f64, 32, "__builtin_ia32_maxpd256(a, b)"},
+    {avx2, Op::sqrt, DType::f32, 32, "__builtin_ia32_sqrtps256(a)"},
+    {avx2, Op::sqrt, DType::f64, 32, "__builtin_ia32_sqrtpd256(a)"},
+    {avx2, Op::round, DType::f32, 32, "__builtin_ia32_roundps256(a, 0)"},
+    {avx2, Op::floor, DType::f32, 32, "__builtin_ia32_roundps256(a, 1)"},
+    {avx2, Op::ceil, DType::f32, 32, "__builtin_ia32_roundps256(a, 2)"},
+    {avx2, Op::trunc, DType::f32, 32, "__builtin_ia32_roundps256(a, 3)"},
+    {avx2, Op::round, DType::f64, 32, "__builtin_ia32_roundpd256(a, 0)"},
+    {avx2, Op::floor, DType::f64, 32, "__builtin_ia32_roundpd256(a, 1)"},
+    {avx2, Op::ceil, DType::f64, 32, "__builtin_ia32_roundpd256(a, 2)"},
+    {avx2, Op::trunc, DType::f64, 32, "__builtin_ia32_roundpd256(a, 3)"},
+    {avx512, Op::fma, DType::f32, 64, "__builtin_ia32_vfmaddps512_mask(a, b, c, (u16)-1, 4)"},
+    {avx512, Op::fma, DType::f64, 64, "__builtin_ia32_vfmaddpd512_mask(a, b, c, (u8)-1, 4)"},
+    {avx512, Op::min, DType::f32, 64, "__builtin_ia32_minps512_mask(a, b, a, (u16)-1, 4)"},
+    {avx512, Op::max, DType::f32, 64, "__builtin_ia32_maxps512_mask(a, b, a, (u16)-1, 4)"},
+    {avx512, Op::min, DType::f64, 64, "__builtin_ia32_minpd512_mask(a, b, a, (u8)-1, 4)"},
+    {avx512, Op::max, DType::f64, 64, "__builtin_ia32_maxpd512_mask(a, b, a, (u8)-1, 4)"},
+    {avx512, Op::sqrt, DType::f32, 64, "__builtin_ia32_sqrtps512_mask(a, a, (u16)-1, 4)"},
+    {avx512, Op::sqrt, DType::f64, 64, "__builtin_ia32_sqrtpd512_mask(a, a, (u8)-1, 4)"},
+    {avx512, Op::round, DType::f32, 64, "__builtin_ia32_rndscaleps_mask(a, 0, a, (u16)-1, 4)"},
+    {avx512, Op::floor, DType::f32, 64, "__builtin_ia32_rndscaleps_mask(a, 1, a, (u16)-1, 4)"},
+    {avx512, Op::ceil, DType::f32, 64, "__builtin_ia32_rndscaleps_mask(a, 2, a, (u16)-1, 4)"},
+    {avx512, Op::trunc, DType::f32, 64, "__builtin_ia32_rndscaleps_mask(a, 3, a, (u16)-1, 4)"},
+    {avx512, Op::round, DType::f64, 64, "__builtin_ia32_rndscalepd_mask(a, 0, a, (u8)-1, 4)"},
+    {avx512, Op::floor, DType::f64, 64, "__builtin_ia32_rndscalepd_mask(a, 1, a, (u8)-1, 4)"},
+    {avx512, Op::ceil, DType::f64, 64, "__builtin_ia32_rndscalepd_mask(a, 2, a, (u8)-1, 4)"},
+    {avx512, Op::trunc, DType::f64, 64, "__builtin_ia32_rndscalepd_mask(a, 3, a, (u8)-1, 4)"},
+};
+
+}  // namespace
+
+const CTarget& c_target(Capability capability) { return kTargets[static_cast<size_t>(capability)]; }
+
+std::optional<Capability> capability_from_name(std::string_view name) {
+  const auto* found = std::ranges::find(kTargets, name, &CTarget::name);
+  if (found == std::end(kTargets)) return std::nullopt;
+  return found->capability;
+}
+
+std::string_view builtin_of(const CTarget& target, Op op, DType type, int32_t bytes) {
+  for (const Builtin& row : kBuiltins) {
+    if (row.op == op && row.type == type && row.bytes == bytes && row.needs <= target.capability) {
+      return row.text;
+    }
+  }
+  return {};
+}
+
+}  // namespace antegrad::lower

@@ -1,0 +1,271 @@
+#include "lower/c_types.h"
+
+#include <fmt/format.h>
+
+namespace antegrad::lower {
+namespace {
+
+constexpr std::string_view kPreamble = R"(typedef float f32;
+typedef double f64;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+#define INLINE static inline __attribute__((always_inline))
+INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
+INLINE i64 larger(i64 a, i64 b) { return a > b ? a : b; }
+INLINE f64 as_f64(i64 bits) { f64 x; __builtin_memcpy(&x, &bits, 8); return x; }
+)";
+
+/// sizeof an element type of the preamble.
+int32_t bytes_of(std::string_view element) {
+  if (element.ends_with("64")) return 8;
+  if (element.ends_with("32")) return 4;
+  return element.ends_with("16") ? 2 : 1;
+}
+
+/// "{a, b, ...}" of the texts of all lanes.
+template <class Text>
+std::string initializer(int32_t lanes, const Text& text) {
+  std::string list;
+  for (int32_t lane = 0; lane < lanes; ++lane) list += (lane == 0 ? "" : ", ") + text(lane);
+  return "{" + list + "}";
+}
+
+/// One element of `op` in C; x[l], y[l], z[l] are operands.
+std::string scalar_text(Op op, DType type) {
+  const char* suffix = type == DType::f32 ? "f" : "";
+  switch (op) {
+    case Op::fma: return fmt::format("__builtin_fma{}(a[l], b[l], c[l])", suffix);
+    case Op::min: return "a[l] < b[l] ? a[l] : b[l]";
+    case Op::max: return "a[l] > b[l] ? a[l] : b[l]";
+    case Op::round: return fmt::format("__builtin_nearbyint{}(a[l])", suffix);
+    default: return fmt::format("__builtin_{}{}(a[l])", row_of(op).name, suffix);
+  }
+}
+
+}  // namespace
+
+std::string_view element_type(DType type) {
+  switch (type) {
+    case DType::bf16:
+    case DType::f16: return "u16";
+    case DType::boolean: return "u8";
+    default: return name(type);
+  }
+}
+
+std::string mask_element(int64_t bytes) { return fmt::format("i{}", bytes * 8); }
+
+CHead::CHead(const CTarget& target) : target_(target), text_(kPreamble) {}
+
+void CHead::define(const std::string& name, const std::string& text) {
+  if (defined_.insert(name).second) text_ += text;
+}
+
+std::string CHead::vector(std::string_view element, int32_t lanes) {
+  std::string name = fmt::format("{}x{}", element, lanes);
+  const int32_t bytes = bytes_of(element);
+  define(name, fmt::format("typedef {0} {1} __attribute__((vector_size({2})));\n"
+                           "typedef {0} {1}m __attribute__((vector_size({2}), aligned({3}), "
+                           "may_alias));\n",
+                           element, name, bytes * lanes, bytes));
+  return name;
+}
+
+std::string CHead::unsigned_vector(DType type, int32_t lanes) {
+  return vector(fmt::format("u{}", byte_size(type) * 8), lanes);
+}
+
+std::string CHead::splat(std::string_view element, int32_t lanes) {
+  const std::string type = vector(element, lanes);
+  define("splat_" + type,
+         fmt::format("INLINE {0} splat_{0}({1} x) {{ return ({0}){2}; }}\n", type, element,
+                     initializer(lanes, [](int32_t) { return std::string("x"); })));
+  return "splat_" + type;
+}
+
+std::string CHead::lane_numbers(std::string_view element, int32_t lanes) {
+  const std::string list = initializer(lanes, [](int32_t lane) { return std::to_string(lane); });
+  return fmt::format("({}){}", vector(element, lanes), list);
+}
+
+std::string CHead::first_lanes(int64_t bytes, int32_t lanes) {
+  const std::string element = mask_element(bytes);
+  const std::string type = vector(element, lanes);
+  define(
+      "first_" + type,
+      fmt::format("INLINE {0} first_{0}(i64 n) {{ return ({0})({1} < {2}(({3})smaller(larger(n, 0),"
+                  " {4}))); }}\n",
+                  type, lane_numbers(element, lanes), splat(element, lanes), element, lanes));
+  return "first_" + type;
+}
+
+std::string CHead::select(std::string_view element, int32_t lanes) {
+  const std::string type = vector(element, lanes);
+  const std::string bits = vector(mask_element(bytes_of(element)), lanes);
+  define(
+      "select_" + type,
+      fmt::format("INLINE {0} select_{0}({1} c, {0} a, {0} b) {{ return ({0})((c & ({1})a) | (~c & "
+                  "({1})b)); }}\n",
+                  type, bits));
+  return "select_" + type;
+}
+
+std::string CHead::part(std::string_view element, int32_t lanes) {
+  const std::string type = vector(element, lanes);
+  define("part_" + type,
+         fmt::format(
+             "INLINE {0} part_{0}(const {1}* p, i64 n) {{ {0} v = {{0}}; for (i64 l = 0; l < n;"
+             " l++) v[l] = p[l]; return v; }}\n",
+             type, element));
+  return "part_" + type;
+}
+
+std::string CHead::stride(std::string_view element, int32_t lanes) {
+  const std::string type = vector(element, lanes);
+  define("stride_" + type,
+         fmt::format(
+             "INLINE {0} stride_{0}(const {1}* p, i64 s, i64 n) {{ {0} v = {{0}}; for (i64 l = "
+             "0; l < n; l++) v[l] = p[l * s]; return v; }}\n",
+             type, element));
+  return "stride_" + type;
+}
+
+std::string CHead::gather(std::string_view element, int32_t lanes) {
+  const std::string type = vector(element, lanes);
+  define("gather_" + type,
+         fmt::format(
+             "INLINE {0} gather_{0}(const {1}* p, i64 s, i64 g, {2} i, i64 n) {{ {0} v = {{0}}; "
+             "for (i64 l = 0; l < n; l++) v[l] = p[l * s + g * i[l]]; return v; }}\n",
+             type, element, vector(DType::i64, lanes)));
+  return "gather_" + type;
+}
+
+std::string CHead::put(std::string_view element, int32_t lanes) {
+  const std::string type = vector(element, lanes);
+  define("put_" + type,
+         fmt::format("INLINE void put_{0}({1}* p, {0} v, i64 n) {{ for (i64 l = 0; l < n;"
+                     " l++) p[l] = v[l]; }}\n",
+                     type, element));
+  return "put_" + type;
+}
+
+std::string CHead::put_stride(std::string_view element, int32_t lanes) {
+  const std::string type = vector(element, lanes);
+  define("put_stride_" + type,
+         fmt::format(
+             "INLINE void put_stride_{0}({1}* p, i64 s, {0} v, i64 n) {{ for (i64 l = 0; l < n; "
+             "l++) p[l * s] = v[l]; }}\n",
+             type, element));
+  return "put_stride_" + type;
+}
+
+std::string CHead::arithmetic(Op op, DType type, int32_t lanes) {
+  const std::string whole = vector(type, lanes);
+  std::string name = fmt::format("{}_{}", row_of(op).name, whole);
+  const auto bytes = static_cast<int32_t>(byte_size(type)) * lanes;
+  const int32_t piece_bytes = std::min(bytes, target_.vector_bytes);
+  const std::string_view builtin = builtin_of(target_, op, type, piece_bytes);
+  const int operands = row_of(op).operands;
+  const std::string_view letters = "abc";
+  std::string parameters;
+  for (int i = 0; i < operands; ++i) {
+    parameters += fmt::format("{}{} {}", i == 0 ? "" : ", ", whole, letters[i]);
+  }
+  std::string body;
+  if (builtin.empty()) {
+    body = fmt::format("{} r; for (int l = 0; l < {}; l++) r[l] = {}; return r;", whole, lanes,
+                       scalar_text(op, type));
+  } else if (piece_bytes == bytes) {
+    body = fmt::format("return {};", builtin);
+  } else {
+    const int32_t piece_lanes = piece_bytes / static_cast<int32_t>(byte_size(type));
+    const std::string piece = arithmetic(op, type, piece_lanes);
+    const std::string memory = vector(type, piece_lanes) + "m";
+    std::string arguments;
+    for (int i = 0; i < operands; ++i) {
+      arguments += fmt::format("{}((const {}*)&{})[p]", i == 0 ? "" : ", ", memory, letters[i]);
+    }
+    body = fmt::format("{} r; for (int p = 0; p < {}; p++) (({}*)&r)[p] = {}({}); return r;", whole,
+                       bytes / piece_bytes, memory, piece, arguments);
+  }
+  define(name, fmt::format("INLINE {} {}({}) {{ {} }}\n", whole, name, parameters, body));
+  return name;
+}
+
+std::string CHead::extreme(Op op, DType type, int32_t lanes) {
+  const std::string whole = vector(type, lanes);
+  const std::string bits = mask(byte_size(type), lanes);
+  std::string name = fmt::format("{}_{}", row_of(op).name, whole);
+  const std::string plain = arithmetic(op == Op::minimum ? Op::min : Op::max, type, lanes);
+  define(name,
+         fmt::format("INLINE {0} {1}({0} a, {0} b) {{ return ({0})(({2}){3}(a, b) | ({2})(a != a)"
+                     " | ({2})(b != b)); }}\n",
+                     whole, name, bits, plain));
+  return name;
+}
+
+std::string CHead::widen(DType half, int32_t lanes) {
+  std::string name = fmt::format("widen_{}x{}", antegrad::name(half), lanes);
+  const std::string f32 = vector(DType::f32, lanes);
+  const std::string u16 = vector("u16", lanes);
+  const std::string u32 = vector("u32", lanes);
+  const std::string i32 = vector("i32", lanes);
+  if (half == DType::bf16) {
+    define(name,
+           fmt::format("INLINE {0} {1}({2} h) {{ return ({0})(__builtin_convertvector(h, {3}) << "
+                       "16); }}\n",
+                       f32, name, u16, u32));
+    return name;
+  }
+  const std::string choose = select("u32", lanes);
+  define(name, fmt::format(R"(INLINE {f32} {name}({u16} h) {{
+  {u32} w = __builtin_convertvector(h, {u32}), m = (w & 0x7fffu) << 13;
+  {u32} tiny = ({u32})(__builtin_convertvector(({i32})(w & 0x7fffu), {f32}) * 0x1p-24f);
+  {u32} huge = (m + 0x70000000u) | (({u32})(m > 0x0f800000u) & 0x400000u);
+  m = {select}(({i32})(m >= 0x0f800000u), huge, {select}(({i32})(m < 0x00800000u), tiny, m + 0x38000000u));
+  return ({f32})((w & 0x8000u) << 16 | m);
+}}
+)",
+                           fmt::arg("name", name), fmt::arg("f32", f32), fmt::arg("u16", u16),
+                           fmt::arg("u32", u32), fmt::arg("i32", i32), fmt::arg("select", choose)));
+  return name;
+}
+
+std::string CHead::round_half(DType half, uint64_t nan, int32_t lanes) {
+  std::string name = fmt::format("round_{}_{:x}x{}", antegrad::name(half), nan, lanes);
+  const std::string f32 = vector(DType::f32, lanes);
+  const std::string u16 = vector("u16", lanes);
+  const std::string u32 = vector("u32", lanes);
+  const std::string i32 = vector("i32", lanes);
+  const std::string choose = select("u32", lanes);
+  std::string nans = half == DType::bf16 ? "(u >> 16) | 0x40u"
+                                         : "(u >> 16 & 0x8000u) | 0x7e00u | (u >> 13 & 0x1ffu)";
+  if (nan != 0) nans = fmt::format("{}({:#x}u)", splat("u32", lanes), nan);
+  const char* form = half == DType::bf16 ? R"(INLINE {u16} {name}({f32} x) {{
+  {u32} u = ({u32})x, r = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+  return __builtin_convertvector({select}(({i32})(x == x), r, {nans}), {u16});
+}}
+)"
+                                         : R"(INLINE {u16} {name}({f32} x) {{
+  {u32} u = ({u32})x, m = u & 0x7fffffffu;
+  {u32} r = (m + 0xfffu + (m >> 13 & 1u) - 0x38000000u) >> 13;
+  {u32} tiny = ({u32})(({f32})m * 0x1p24f + 0x1p23f) - 0x4b000000u;
+  r = {select}(({i32})(m < 0x38800000u), tiny, {select}(({i32})(m >= 0x477ff000u), {splat}(0x7c00u), r));
+  r |= u >> 16 & 0x8000u;
+  return __builtin_convertvector({select}(({i32})(x == x), r, {nans}), {u16});
+}}
+)";
+  define(name, fmt::format(fmt::runtime(form), fmt::arg("name", name), fmt::arg("f32", f32),
+                           fmt::arg("u16", u16), fmt::arg("u32", u32), fmt::arg("i32", i32),
+                           fmt::arg("select", choose), fmt::arg("nans", nans),
+                           fmt::arg("splat", splat("u32", lanes))));
+  return name;
+}
+
+}  // namespace antegrad::lower

@@ -1,0 +1,164 @@
+// The orders of summation of ATen, element by element.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include <antegrad/error.h>
+
+#include "lower/interpreter.h"
+#include "lower/scalar.h"
+
+namespace antegrad::lower {
+namespace {
+
+/// Sums `count` elements with `accumulators` interleaved partial sums, each with levels: after each
+/// full stretch of elements a level is added to the next one.
+template <class T, class Element>
+T cascade_sum(int64_t count, int32_t accumulators, const Element& element) {
+  const int64_t steps = count / accumulators;
+  const int32_t power = cascade_level_power(steps);
+  const int64_t stretch = int64_t{1} << power;
+  std::vector<T> sums;
+  for (int32_t a = 0; a < accumulators; ++a) {
+    T levels[kCascadeLevels] = {};
+    for (int64_t i = 0; i < steps; ++i) {
+      levels[0] += element(i * accumulators + a);
+      if ((i + 1) % stretch != 0) continue;
+      for (int32_t level = 1; level < kCascadeLevels; ++level) {
+        levels[level] += levels[level - 1];
+        levels[level - 1] = 0;
+        if (((i + 1) & ((stretch - 1) << (level * power))) != 0) break;
+      }
+    }
+    for (int32_t level = 1; level < kCascadeLevels; ++level) levels[0] += levels[level];
+    sums.push_back(levels[0]);
+  }
+  for (int64_t i = steps * accumulators; i < count; ++i) sums[0] += element(i);
+  for (int32_t a = 1; a < accumulators; ++a) sums[0] += sums[a];
+  return sums[0];
+}
+
+template <class T>
+T cascade(const Fold& fold, const std::vector<T>& row) {
+  const auto size = static_cast<int64_t>(row.size());
+  const int64_t vector = int64_t{fold.lanes} * fold.accumulators;
+  if (size < vector) {
+    return cascade_sum<T>(size, kCascadeAccumulators, [&](int64_t i) { return row[i]; });
+  }
+  const int64_t vectors = size / vector;
+  T sum = 0;
+  for (int64_t i = vectors * vector; i < size; ++i) sum += row[i];
+  for (int32_t lane = 0; lane < fold.lanes; ++lane) {
+    sum += cascade_sum<T>(vectors, kCascadeAccumulators, [&](int64_t i) {
+      T element = row[i * vector + lane];
+      for (int32_t part = 1; part < fold.accumulators; ++part) {
+        element += row[i * vector + part * fold.lanes + lane];
+      }
+      return element;
+    });
+  }
+  return sum;
+}
+
+/// Mean and sum of squared differences of some elements.
+template <class T>
+struct Moments {
+  int64_t count = 0;
+  T mean = 0;
+  T squares = 0;
+
+  void add(const Moments& other) {
+    const int64_t total = count + other.count;
+    const T share = total == 0 ? T(0) : static_cast<T>(other.count) / static_cast<T>(total);
+    const T difference = other.mean - mean;
+    const T sum = squares + other.squares;
+    const T step = difference * share;
+    squares = std::fma(step, difference * static_cast<T>(count), sum);
+    mean = mean + step;
+    count = total;
+  }
+};
+
+/// The moments of one lane: chunks of vectors, merged in a binary tree.
+template <class T>
+Moments<T> lane_moments(const Fold& fold, const std::vector<T>& row, int32_t lane) {
+  const int64_t vector = int64_t{fold.lanes} * fold.accumulators;
+  const int64_t vectors = static_cast<int64_t>(row.size()) / vector;
+  const int64_t chunks = (vectors + kMomentsChunk - 1) / kMomentsChunk;
+  const int32_t depth =
+      chunks <= 1 ? 0 : static_cast<int32_t>(std::bit_width(static_cast<uint64_t>(chunks - 1)));
+  std::vector<Moments<T>> stack(static_cast<size_t>(std::max(depth, 1)));
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const int64_t first = chunk * kMomentsChunk;
+    const int64_t count = std::min<int64_t>(kMomentsChunk, vectors - first);
+    for (int32_t part = 0; part < fold.accumulators; ++part) {
+      Moments<T> own{count};
+      for (int64_t j = 0; j < count; ++j) {
+        const T x = row[(first + j) * vector + part * fold.lanes + lane];
+        const T difference = x - own.mean;
+        own.mean = std::fma(T(1) / static_cast<T>(j + 1), difference, own.mean);
+        own.squares = std::fma(difference, x - own.mean, own.squares);
+      }
+      stack[0].add(own);
+    }
+    int64_t mask = chunk + 1;
+    for (int32_t level = 1; level < depth && (mask & 1) == 0; ++level, mask >>= 1) {
+      stack[level].add(stack[level - 1]);
+      stack[level - 1] = {};
+    }
+  }
+  for (int32_t level = 1; level < depth; ++level) stack[0].add(stack[level]);
+  return stack[0];
+}
+
+template <class T>
+Moments<T> moments(const Fold& fold, const std::vector<T>& row) {
+  const int64_t vector = int64_t{fold.lanes} * fold.accumulators;
+  const int64_t vectors = static_cast<int64_t>(row.size()) / vector;
+  Moments<T> all;
+  for (size_t i = static_cast<size_t>(vectors * vector); i < row.size(); ++i) {
+    const T difference = row[i] - all.mean;
+    all.mean += difference / static_cast<T>(++all.count);
+    all.squares = all.squares + difference * (row[i] - all.mean);
+  }
+  const int64_t added = vectors * fold.accumulators;
+  for (int32_t lane = 0; lane < fold.lanes; ++lane) {
+    const Moments<T> other = lane_moments(fold, row, lane);
+    const int64_t total = all.count + added;
+    const T share = total == 0 ? T(0) : static_cast<T>(added) / static_cast<T>(total);
+    const T difference = other.mean - all.mean;
+    all.mean = std::fma(share, difference, all.mean);
+    all.squares = all.squares + std::fma(difference * difference * share, static_cast<T>(all.count),
+                                         other.squares);
+    all.count = total;
+  }
+  return all;
+}
+
+template <class T>
+Reduced reduced(const Fold& fold, std::span<const uint64_t> bits, int64_t column, int64_t columns) {
+  std::vector<T> row;
+  for (const uint64_t element : bits) row.push_back(from_bits<T>(element));
+  if (fold.order == Order::cascade) return {to_bits(cascade(fold, row)), 0};
+  if (fold.order == Order::columns) {
+    const int32_t accumulators = column_accumulators(column, columns, fold.lanes);
+    return {to_bits(cascade_sum<T>(static_cast<int64_t>(row.size()), accumulators,
+                                   [&](int64_t i) { return row[i]; })),
+            0};
+  }
+  const Moments<T> result = moments(fold, row);
+  return {to_bits(result.mean), to_bits(result.squares)};
+}
+
+}  // namespace
+
+Reduced reduce_in_order(const Fold& fold, DType type, std::span<const uint64_t> row, int64_t column,
+                        int64_t columns) {
+  AG_CHECK(fold.order != Order::lanes, "the interpreter folds lanes itself");
+  return type == DType::f64 ? reduced<double>(fold, row, column, columns)
+                            : reduced<float>(fold, row, column, columns);
+}
+
+}  // namespace antegrad::lower
