@@ -105,7 +105,8 @@ int32_t CCode::lanes_of(const Stage& stage) const {
     const Instruction& code = kernel.code[id];
     if (code.type != DType::boolean && byte_size(code.type) < 8) bytes = 4;
   }
-  return head.target().vector_bytes / bytes;
+  // Several registers of columns: a row's page is visited once for all of them.
+  return head.target().vector_bytes / bytes * (columns() ? 4 : 1);
 }
 
 std::string CCode::value_element(Id id) const {

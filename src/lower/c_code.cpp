@@ -89,10 +89,18 @@ std::string CCode::binary(Op op, DType type, int32_t lanes, const std::string& a
   return fmt::format("({0})(({1}){2} {3} ({1}){4})", whole, bits, a, c_operator(op), b);
 }
 
+std::string CCode::resized(std::string text, char sign, int64_t from, int64_t to, int32_t lanes) {
+  // Step by step: GCC has no vector code for more than a factor of two.
+  while (from != to) {
+    from = from < to ? from * 2 : from / 2;
+    text = fmt::format("__builtin_convertvector({}, {})", text,
+                       head.vector(fmt::format("{}{}", sign, from * 8), lanes));
+  }
+  return text;
+}
+
 std::string CCode::mask_of(Id id, int64_t bytes, const Copy& copy) {
-  const std::string name = value(id, copy);
-  if (mask_bytes_[id] == bytes) return name;
-  return fmt::format("__builtin_convertvector({}, {})", name, head.mask(bytes, copy.lanes));
+  return resized(value(id, copy), 'i', mask_bytes_[id], bytes, copy.lanes);
 }
 
 std::string CCode::logical(const Instruction& code, Id id, const Copy& copy) {
@@ -105,12 +113,14 @@ std::string CCode::logical(const Instruction& code, Id id, const Copy& copy) {
   return fmt::format("{} {} {}", mask(0), c_operator(code.op), mask(1));
 }
 
-std::string CCode::to_integer(DType to, DType from, int32_t lanes, const std::string& a) {
-  const bool narrow = byte_size(to) < 4;
-  const DType step = is_floating(from) ? (narrow ? DType::i32 : to) : to;
-  std::string text = fmt::format("__builtin_convertvector({}, {})", a, head.vector(step, lanes));
-  if (step == to) return text;
-  return fmt::format("__builtin_convertvector({}, {})", text, head.vector(to, lanes));
+std::string CCode::to_integer(DType to, DType from, int32_t lanes, std::string text) {
+  if (is_floating(from)) {
+    from = byte_size(to) < 4 ? DType::i32 : to;
+    text = fmt::format("__builtin_convertvector({}, {})", text, head.vector(from, lanes));
+  }
+  const char sign = from == DType::u8 ? 'u' : 'i';
+  text = resized(std::move(text), sign, byte_size(from), byte_size(to), lanes);
+  return fmt::format("({}){}", head.vector(to, lanes), text);
 }
 
 std::string CCode::cast(Id id, const Copy& copy) {
@@ -181,7 +191,7 @@ std::string CCode::access(Id id, const Copy& copy) {
     }
   }
   if (code.type != DType::boolean) return text;
-  return fmt::format("({0})(__builtin_convertvector({1}, {0}) != 0)", value_type(id, lanes), text);
+  return fmt::format("({})({} != 0)", value_type(id, lanes), resized(text, 'u', 1, 4, lanes));
 }
 
 void CCode::print_store(const Instruction& code, const Copy& copy) {
@@ -192,8 +202,8 @@ void CCode::print_store(const Instruction& code, const Copy& copy) {
   const std::string live = copy.whole ? std::to_string(copy.lanes) : "k";
   std::string stored = value(code.operands[0], copy);
   if (code.type == DType::boolean) {
-    stored = fmt::format("__builtin_convertvector({} & 1, {})", stored,
-                         head.vector(element, copy.lanes));
+    const std::string mask = mask_of(code.operands[0], 1, copy);
+    stored = fmt::format("({})({} & 1)", head.vector(element, copy.lanes), mask);
   }
   if (!columns() && lane.is(0)) {
     out.line("*({}) = ({})[0];", place, stored);

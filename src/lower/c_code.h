@@ -101,7 +101,9 @@ class CCode {
   void print_store(const Instruction& code, const Copy& copy);
   std::string call(Id id, const Copy& copy);
   std::string cast(Id id, const Copy& copy);
-  std::string to_integer(DType to, DType from, int32_t lanes, const std::string& a);
+  std::string to_integer(DType to, DType from, int32_t lanes, std::string text);
+  /// A vector of integers in elements of `to` bytes; `sign` is u or i.
+  std::string resized(std::string text, char sign, int64_t from, int64_t to, int32_t lanes);
   std::string mask_of(Id id, int64_t bytes, const Copy& copy);
   std::string logical(const Instruction& code, Id id, const Copy& copy);
   void find_masks();

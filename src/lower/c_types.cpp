@@ -16,6 +16,7 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long u64;
 #define INLINE static inline __attribute__((always_inline))
+#define SHARED static __attribute__((noinline, unused))
 INLINE i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 INLINE i64 larger(i64 a, i64 b) { return a > b ? a : b; }
 INLINE f64 as_f64(i64 bits) { f64 x; __builtin_memcpy(&x, &bits, 8); return x; }
@@ -118,50 +119,59 @@ std::string CHead::select(std::string_view element, int32_t lanes) {
 
 std::string CHead::part(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
-  define("part_" + type,
-         fmt::format(
-             "INLINE {0} part_{0}(const {1}* p, i64 n) {{ {0} v = {{0}}; for (i64 l = 0; l < n;"
-             " l++) v[l] = p[l]; return v; }}\n",
-             type, element));
+  define("part_" + type, fmt::format(R"(SHARED {0} part_{0}(const {1}* p, i64 n) {{
+  {0} v = {{0}};
+  __builtin_memcpy(&v, p, n * sizeof *p);
+  return v;
+}}
+)",
+                                     type, element));
   return "part_" + type;
 }
 
 std::string CHead::stride(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
-  define("stride_" + type,
-         fmt::format(
-             "INLINE {0} stride_{0}(const {1}* p, i64 s, i64 n) {{ {0} v = {{0}}; for (i64 l = "
-             "0; l < n; l++) v[l] = p[l * s]; return v; }}\n",
-             type, element));
+  define("stride_" + type, fmt::format(R"(SHARED {0} stride_{0}(const {1}* p, i64 s, i64 n) {{
+  {0} v = {{0}};
+  for (i64 l = 0; l < n; l++) v[l] = p[l * s];
+  return v;
+}}
+)",
+                                       type, element));
   return "stride_" + type;
 }
 
 std::string CHead::gather(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
   define("gather_" + type,
-         fmt::format(
-             "INLINE {0} gather_{0}(const {1}* p, i64 s, i64 g, {2} i, i64 n) {{ {0} v = {{0}}; "
-             "for (i64 l = 0; l < n; l++) v[l] = p[l * s + g * i[l]]; return v; }}\n",
-             type, element, vector(DType::i64, lanes)));
+         fmt::format(R"(SHARED {0} gather_{0}(const {1}* p, i64 s, i64 g, {2} i, i64 n) {{
+  {0} v = {{0}};
+  for (i64 l = 0; l < n; l++) v[l] = p[l * s + g * i[l]];
+  return v;
+}}
+)",
+                     type, element, vector(DType::i64, lanes)));
   return "gather_" + type;
 }
 
 std::string CHead::put(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
-  define("put_" + type,
-         fmt::format("INLINE void put_{0}({1}* p, {0} v, i64 n) {{ for (i64 l = 0; l < n;"
-                     " l++) p[l] = v[l]; }}\n",
-                     type, element));
+  define("put_" + type, fmt::format(R"(SHARED void put_{0}({1}* p, {0} v, i64 n) {{
+  __builtin_memcpy(p, &v, n * sizeof *p);
+}}
+)",
+                                    type, element));
   return "put_" + type;
 }
 
 std::string CHead::put_stride(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
   define("put_stride_" + type,
-         fmt::format(
-             "INLINE void put_stride_{0}({1}* p, i64 s, {0} v, i64 n) {{ for (i64 l = 0; l < n; "
-             "l++) p[l * s] = v[l]; }}\n",
-             type, element));
+         fmt::format(R"(SHARED void put_stride_{0}({1}* p, i64 s, {0} v, i64 n) {{
+  for (i64 l = 0; l < n; l++) p[l * s] = v[l];
+}}
+)",
+                     type, element));
   return "put_stride_" + type;
 }
 

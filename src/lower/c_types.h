@@ -2,7 +2,7 @@
 
 /// \file
 /// The head of a C file of kernels: vector types and small functions on them, each printed once and
-/// only if a kernel uses it. Every function here is inlined.
+/// only if a kernel uses it.
 ///
 /// Names: f32x16 is a vector of 16 f32; f32x16m the same in memory, aligned as an f32. bf16 and f16
 /// travel as u16. A bool in a vector is a mask, an integer of the size of what was compared.

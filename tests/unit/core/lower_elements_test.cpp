@@ -26,6 +26,17 @@ each
 
 TEST(LowerElements, TextRoundTrips) { EXPECT_EQ(lower::to_text(parse_kernel(kScale)), kScale); }
 
+TEST(LowerElements, ThePageShowsWhatIsPrinted) {
+  std::ifstream page(ANTEGRAD_TEST_DATA "/../../docs/loop-ir.md");
+  const std::string text(std::istreambuf_iterator<char>(page), {});
+  const std::string code = text.substr(text.find("void scale("));
+  const Kernel kernel =
+      parse_kernel(text.substr(text.find("antegrad.kernel 1 scale"),
+                               text.find("```\n\nThis is") - text.find("antegrad.kernel 1 scale")));
+  const std::string printed = c_source({&kernel, 1}, lower::c_target(lower::Capability::avx512));
+  EXPECT_EQ(printed.substr(printed.find("void scale(")), code.substr(0, code.find("```")));
+}
+
 TEST(LowerElements, InterpreterComputesEachElementOfItsPart) {
   const Kernel kernel = parse_kernel(kScale);
   lower::verify(kernel);
