@@ -71,8 +71,8 @@ Case smallest(Case failing, Capability capability) {
 
 TEST(LowerFuzz, GeneratedCodeAgreesWithTheInterpreter) {
   if (!has_compiler()) GTEST_SKIP() << "no C compiler: there is no cc";
-  constexpr int kKernelsOfAFile = 25;
-  const int files = long_run() ? 60 : 1;
+  constexpr int kKernelsOfAFile = 12;
+  const int files = long_run() ? 100 : 1;
   for (int file = 0; file < files; ++file) {
     std::vector<Case> cases;
     std::vector<Kernel> kernels;

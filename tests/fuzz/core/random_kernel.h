@@ -163,6 +163,7 @@ class RandomKernel {
     for (const lower::Id id : pool_) {
       if (kernel_.code[id].type == type) fitting.push_back(id);
     }
+    if (fitting.size() > 3 && below(2) == 0) fitting.erase(fitting.begin(), fitting.end() - 3);
     if (!fitting.empty() && below(8) > 0) return one_of(fitting);
     if (below(3) == 0) return push(lower::Op::constant, type, {}, constant_bits(type));
     const bool half = type == DType::bf16 || type == DType::f16;
@@ -218,6 +219,12 @@ class RandomKernel {
     }
   }
 
+  /// At least one value, and about `count`.
+  void instructions(int count, bool in_loop) {
+    const size_t before = pool_.size();
+    while (pool_.size() < before + static_cast<size_t>(count)) instruction(in_loop);
+  }
+
   void begin_stage(lower::StageKind kind) {
     lower::Stage stage;
     stage.kind = kind;
@@ -237,12 +244,11 @@ class RandomKernel {
   void each() {
     begin_stage(lower::StageKind::each);
     loads();
-    const int count = 1 + below(12);
-    for (int i = 0; i < count; ++i) instruction(true);
-    const int outputs = 1 + below(2);
-    for (int i = 0; i < outputs; ++i) {
-      const DType type = one_of(kTypes);
-      const lower::Id stored = value(type);
+    instructions(4 + below(12), true);
+    // The last values, so that most of the code counts.
+    const std::vector<lower::Id> last(pool_.end() - std::min<size_t>(pool_.size(), 4), pool_.end());
+    for (const lower::Id stored : last) {
+      const DType type = kernel_.code[stored].type;
       push(lower::Op::store, type, {stored}, 0, add_buffer(false, true, type));
     }
     end_stage();
@@ -250,10 +256,9 @@ class RandomKernel {
 
   void row() {
     begin_stage(lower::StageKind::row);
-    const int count = 1 + below(5);
-    for (int i = 0; i < count; ++i) instruction(false);
-    const DType type = one_of(kTypes);
-    const lower::Id stored = value(type);
+    instructions(1 + below(6), false);
+    const lower::Id stored = pool_.back();
+    const DType type = kernel_.code[stored].type;
     push(lower::Op::store, type, {stored}, 0, add_buffer(false, true, type, true));
     end_stage();
     for (lower::Id id = kernel_.stages.back().begin; id < kernel_.stages.back().end; ++id) {
@@ -275,9 +280,11 @@ class RandomKernel {
     const DType type = one_of(std::vector{DType::f32, DType::f64});
     loads();
     const lower::Id accumulator = lanes ? push(Op::accumulator, type, {}, 0) : -1;
-    const int count = 1 + below(5);
-    for (int i = 0; i < count; ++i) instruction(true);
+    instructions(1 + below(6), true);
     fold.value = value(type);
+    for (const lower::Id id : pool_) {
+      if (id > accumulator && kernel_.code[id].type == type) fold.value = id;
+    }
     if (lanes) {
       fold.merge = lower::Merge(below(2));
       fold.combine = one_of(std::vector{Op::add, Op::maximum, Op::min});
