@@ -1,6 +1,10 @@
 #include "lower/c_types.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+
+#include <antegrad/error.h>
 
 namespace antegrad::lower {
 namespace {
@@ -65,7 +69,9 @@ std::string mask_element(int64_t bytes) { return fmt::format("i{}", bytes * 8); 
 CHead::CHead(const CTarget& target) : target_(target), text_(kPreamble) {}
 
 void CHead::define(const std::string& name, const std::string& text) {
-  if (defined_.insert(name).second) text_ += text;
+  const auto [known, is_new] = defined_.emplace(name, text);
+  if (is_new) text_ += text;
+  AG_CHECK(known->second == text, "two kernels of a file define " + name + " differently");
 }
 
 std::string CHead::vector(std::string_view element, int32_t lanes) {

@@ -8,7 +8,7 @@
 /// travel as u16. A bool in a vector is a mask, an integer of the size of what was compared.
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -59,12 +59,12 @@ class CHead {
 
   /// Declares or defines the function's symbol.
   void declare(const Function& function);
-  /// Defines something once.
+  /// Defines something once. Must not be asked to define it in two ways.
   void define(const std::string& name, const std::string& text);
 
  private:
   const CTarget& target_;
-  std::set<std::string> defined_;
+  std::map<std::string, std::string> defined_;
   std::string text_;
 };
 

@@ -211,18 +211,24 @@ class RandomKernel {
         break;
       }
       case Op::path:
-        if (!in_loop || kernel_.space == lower::Space::columns) break;
-        push(op, type, {value(type), value(type)}, 4 << below(4),
-             1 + below(static_cast<int>(kernel_.sizes.size())));
+        if (in_loop && kernel_.space != lower::Space::columns) path(type);
         break;
       default: break;
     }
   }
 
+  void path(DType type) {
+    push(lower::Op::path, type, {value(type), value(type)}, 4 << below(4),
+         1 + below(static_cast<int>(kernel_.sizes.size())));
+  }
+
   /// At least one value, and about `count`.
   void instructions(int count, bool in_loop) {
     const size_t before = pool_.size();
-    while (pool_.size() < before + static_cast<size_t>(count)) instruction(in_loop);
+    while (pool_.size() < before + static_cast<size_t>(count)) {
+      instruction(in_loop);
+      if (in_loop && kernel_.space != lower::Space::columns && below(12) == 0) path(DType::f32);
+    }
   }
 
   void begin_stage(lower::StageKind kind) {

@@ -1,5 +1,7 @@
 // Kernels over elements: the C that is printed for them has the interpreter's bits.
 
+#include <antegrad/error.h>
+
 #include "support/kernels.h"
 
 namespace antegrad::testing {
@@ -220,6 +222,15 @@ each
   store i16 bits %9
 )");
   expect_compiled_agrees(kernel, {{0}, {7}, {64}, {5000}});
+}
+
+TEST(LowerElements, TwoDefinitionsOfAFunctionAreRefused) {
+  std::vector<Kernel> kernels = {parse_kernel(kCalls), parse_kernel(kCalls)};
+  kernels[1].name = "other";
+  const lower::CTarget& target = lower::c_target(lower::Capability::baseline);
+  EXPECT_NO_THROW(lower::c_source(kernels, target));
+  kernels[1].functions[0].text += " ";
+  EXPECT_THROW(lower::c_source(kernels, target), InternalError);
 }
 
 // Elements beyond 2^31 from each other, in memory that is never touched in between.
