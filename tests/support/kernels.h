@@ -246,26 +246,35 @@ inline std::string run_difference(const lower::Kernel& kernel, KernelFunction fu
   return memory_difference(kernel, expected, found);
 }
 
-/// Expects that generated code of each capability has the interpreter's bits for all `cases`, which
-/// are lists of the kernel's numbers.
+/// Expects that generated code of each capability, of one file, has the interpreter's bits for all
+/// `cases`, which are lists of numbers of each kernel.
+inline void expect_compiled_agrees(std::span<const lower::Kernel> kernels,
+                                   const std::vector<std::vector<int64_t>>& cases,
+                                   const lower::HostFunctions& functions = {}) {
+  for (const lower::Kernel& kernel : kernels) {
+    lower::verify(kernel);
+    EXPECT_EQ(lower::to_text(lower::parse_kernel(lower::to_text(kernel))), lower::to_text(kernel));
+  }
+  if (!has_compiler()) GTEST_SKIP() << "no C compiler: there is no cc";
+  for (const lower::Capability capability : capabilities()) {
+    const lower::CTarget& target = lower::c_target(capability);
+    const CompiledKernels compiled(kernels, capability);
+    ASSERT_EQ(compiled.error(), "") << lower::c_source(kernels, target);
+    for (const lower::Kernel& kernel : kernels) {
+      for (size_t i = 0; i < cases.size(); ++i) {
+        ASSERT_EQ(run_difference(kernel, compiled.function(kernel.name), cases[i], i, functions),
+                  "")
+            << "case " << i << ", " << target.name << "\n"
+            << lower::to_text(kernel) << lower::c_source({&kernel, 1}, target);
+      }
+    }
+  }
+}
+
 inline void expect_compiled_agrees(const lower::Kernel& kernel,
                                    const std::vector<std::vector<int64_t>>& cases,
                                    const lower::HostFunctions& functions = {}) {
-  lower::verify(kernel);
-  EXPECT_EQ(lower::to_text(lower::parse_kernel(lower::to_text(kernel))), lower::to_text(kernel));
-  if (!has_compiler()) GTEST_SKIP() << "no C compiler: there is no cc";
-  for (const lower::Capability capability : capabilities()) {
-    const CompiledKernels compiled({&kernel, 1}, capability);
-    ASSERT_EQ(compiled.error(), "") << lower::c_source({&kernel, 1}, lower::c_target(capability));
-    for (size_t i = 0; i < cases.size(); ++i) {
-      const std::string difference =
-          run_difference(kernel, compiled.function(kernel.name), cases[i], i, functions);
-      EXPECT_EQ(difference, "") << "case " << i << ", " << lower::c_target(capability).name << "\n"
-                                << lower::to_text(kernel)
-                                << lower::c_source({&kernel, 1}, lower::c_target(capability));
-      if (!difference.empty()) return;
-    }
-  }
+  expect_compiled_agrees(std::span(&kernel, 1), cases, functions);
 }
 
 }  // namespace antegrad::testing

@@ -184,8 +184,9 @@ TEST(LowerElements, CastsAgree) {
       kernel.code.push_back({lower::Op::store, to, {id}, 0, buffer});
     }
     kernel.stages = {{lower::StageKind::each, 0, static_cast<lower::Id>(kernel.code.size()), {}}};
-    expect_compiled_agrees(kernel, {{0}, {5}, {64}, {333}});
+    kernels.push_back(std::move(kernel));
   }
+  expect_compiled_agrees(kernels, {{0}, {5}, {64}, {333}});
 }
 
 TEST(LowerElements, HalvesAgree) {
