@@ -28,7 +28,7 @@ void CHead::declare(const Function& function) {
     define(function.symbol,
            fmt::format("void {}(int, {}, {}*, long);\n", function.symbol, in, type));
   } else {
-    const std::string in = listed(function.arity, [&](int32_t) { return type; });
+    const std::string in = listed(function.arity, [&](int32_t) { return std::string(type); });
     define(function.symbol, fmt::format("{} {}({});\n", type, function.symbol, in));
   }
 }
@@ -38,7 +38,7 @@ std::string CHead::call(const Function& function, int32_t lanes) {
   if (function.form == CallForm::vector && function.lanes == lanes) return function.symbol;
   const std::string_view element = element_type(function.type);
   const std::string type = vector(element, lanes);
-  const std::string name = fmt::format("{}_{}", function.symbol, type);
+  std::string name = fmt::format("{}_{}", function.symbol, type);
   const std::string parameters =
       listed(function.arity, [&](int32_t i) { return fmt::format("{} a{}", type, i); });
   std::string body;
@@ -88,7 +88,7 @@ std::string CHead::cascade_power() {
 
 // Fewer than 64 elements, so no level fills.
 std::string CHead::short_sum(DType type) {
-  const std::string name = fmt::format("short_sum_{}", element_type(type));
+  std::string name = fmt::format("short_sum_{}", element_type(type));
   define(name, fmt::format(R"(INLINE {0} {1}(const {0}* x, i64 n) {{
   {0} a[4] = {{0, 0, 0, 0}};
   for (i64 i = 0; i < n / 4 * 4; i++) a[i % 4] += x[i];
@@ -102,7 +102,7 @@ std::string CHead::short_sum(DType type) {
 
 std::string CHead::moments(DType type, int32_t lanes) {
   const std::string whole = vector(type, lanes);
-  const std::string name = "moments_" + whole;
+  std::string name = "moments_" + whole;
   define(name, fmt::format(R"(typedef struct {{ i64 count; {v} mean, squares; }} {name};
 INLINE void add_{name}({name}* to, {name} x) {{
   const i64 total = to->count + x.count;

@@ -128,7 +128,7 @@ std::string CCode::cast(Id id, const Copy& copy) {
   const Id operand = code.operands[0];
   const DType from = kernel.code[operand].type;
   const DType to = code.type;
-  const std::string a = value(operand, copy);
+  std::string a = value(operand, copy);
   const int32_t lanes = copy.lanes;
   if (from == to) return a;
   if (from == DType::bf16 || from == DType::f16) {
@@ -228,7 +228,7 @@ std::string CCode::call(Id id, const Copy& copy) {
   if (counts_lanes(function)) {
     arguments += fmt::format(", {}", once ? "1" : copy.whole ? std::to_string(copy.lanes) : "k");
   }
-  const std::string text = fmt::format("{}({})", head.call(function, copy.lanes), arguments);
+  std::string text = fmt::format("{}({})", head.call(function, copy.lanes), arguments);
   if (!once) return text;
   return fmt::format("{}({}[0])", head.splat(element_type(code.type), copy.lanes), text);
 }

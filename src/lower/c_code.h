@@ -19,7 +19,7 @@ class CLines {
  public:
   template <class... Arguments>
   void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    text_.append(static_cast<size_t>(2 * depth_), ' ');
+    text_.append(size_t{2} * static_cast<size_t>(depth_), ' ');
     text_ += fmt::format(format, std::forward<Arguments>(arguments)...) + "\n";
   }
   /// A line that ends with {, and the } of the innermost one.
@@ -56,7 +56,7 @@ struct Copy {
 /// Prints code of a kernel's stages.
 class CCode {
  public:
-  CCode(const Kernel& kernel, CHead& head, CLines& out);
+  CCode(const Kernel& printed, CHead& c_head, CLines& lines);
 
   const Kernel& kernel;
   CHead& head;

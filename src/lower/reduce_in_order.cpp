@@ -54,7 +54,7 @@ T cascade(const Fold& fold, const std::vector<T>& row) {
     sum += cascade_sum<T>(vectors, kCascadeAccumulators, [&](int64_t i) {
       T element = row[i * vector + lane];
       for (int32_t part = 1; part < fold.accumulators; ++part) {
-        element += row[i * vector + part * fold.lanes + lane];
+        element += row[i * vector + int64_t{part} * fold.lanes + lane];
       }
       return element;
     });
@@ -96,7 +96,7 @@ Moments<T> lane_moments(const Fold& fold, const std::vector<T>& row, int32_t lan
     for (int32_t part = 0; part < fold.accumulators; ++part) {
       Moments<T> own{count};
       for (int64_t j = 0; j < count; ++j) {
-        const T x = row[(first + j) * vector + part * fold.lanes + lane];
+        const T x = row[(first + j) * vector + int64_t{part} * fold.lanes + lane];
         const T difference = x - own.mean;
         own.mean = std::fma(T(1) / static_cast<T>(j + 1), difference, own.mean);
         own.squares = std::fma(difference, x - own.mean, own.squares);
