@@ -169,6 +169,7 @@ def run(*arguments, **environment):
                           env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environment)
 
 
+@pytest.mark.long
 def test_what_is_checked_in_is_what_the_tool_writes(tmp_path):
     kept = TESTS / "data" / "reference"
     version = json.loads((kept / "mlp.saved.json").read_text())["reference"]
