@@ -85,6 +85,7 @@ CASES = {
     "hardsigmoid_backward": (A.hardsigmoid_backward, [()]),
     "hardtanh_backward": (A.hardtanh_backward, [(-1.0, 1.0), (-0.3, 0.7)]),
     "log_sigmoid": (lambda x: A.log_sigmoid_forward(x)[0], [()]),
+    "dropout_backward": (A.native_dropout_backward, [(1 / 0.9,)]),
     "mse": (lambda x, y: A.mse_loss(x, y, 0), [()]),
     "mse_backward": (mse_backward, [(2.0,), (0.0,)]),
     "smooth_l1": (lambda x, y, b: A.smooth_l1_loss(x, y, 0, b), [(1.0,), (0.3,)]),

@@ -1,0 +1,60 @@
+#include "lower/recipe.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace antegrad::lower {
+namespace {
+
+constexpr std::string_view kPointwise =
+#include "lower/recipes/pointwise.txt"
+    ;
+
+constexpr LibraryFunction kFunctions[] = {
+    {"exp", 1, "u10", "Exp"},    {"exp2", 1, "u10", ""},      {"expm1", 1, "u10", ""},
+    {"log", 1, "u10", "Ln"},     {"log2", 1, "u10", "Log2"},  {"log10", 1, "u10", "Log10"},
+    {"log1p", 1, "u10", ""},     {"sin", 1, "u35", "Sin"},    {"cos", 1, "u35", "Cos"},
+    {"tan", 1, "u10", "Tan"},    {"sinh", 1, "u10", ""},      {"cosh", 1, "u10", ""},
+    {"tanh", 1, "u10", "Tanh"},  {"asin", 1, "u10", "Asin"},  {"acos", 1, "u10", "Acos"},
+    {"atan", 1, "u10", "Atan"},  {"asinh", 1, "u10", ""},     {"acosh", 1, "u10", ""},
+    {"atanh", 1, "u10", ""},     {"erf", 1, "u10", "Erf"},    {"erfc", 1, "u15", "Erfc"},
+    {"sqrt", 1, "", "Sqrt"},     {"trunc", 1, "", "Trunc"},   {"pow", 2, "u10", ""},
+    {"atan2", 2, "u10", ""},     {"hypot", 2, "u05", ""},
+};
+
+bool contains(const auto& list, auto value) { return std::ranges::find(list, value) != list.end(); }
+
+}  // namespace
+
+const LibraryFunction* library_function(std::string_view name) {
+  const auto* found = std::ranges::find(kFunctions, name, &LibraryFunction::name);
+  return found == std::end(kFunctions) ? nullptr : found;
+}
+
+std::variant<const RecipeRow*, std::string> Recipe::row(DType type, Capability capability,
+                                                        std::string_view constant) const {
+  bool typed = false;
+  for (const RecipeRow& row : rows) {
+    if (row.constant != constant || !contains(row.types, type)) continue;
+    typed = true;
+    if (contains(row.capabilities, capability)) return &row;
+  }
+  const std::string where =
+      typed ? fmt::format(" at the capability {}", c_target(capability).name) : "";
+  return fmt::format("{} has no recipe for {}{}", name, antegrad::name(type), where);
+}
+
+const std::vector<Recipe>& pointwise_recipes() {
+  static const std::vector<Recipe> recipes = parse_recipes(kPointwise, "pointwise.txt");
+  return recipes;
+}
+
+const Recipe* find_recipe(std::string_view name) {
+  const auto& recipes = pointwise_recipes();
+  const auto found = std::ranges::find(recipes, name, &Recipe::name);
+  return found == recipes.end() ? nullptr : &*found;
+}
+
+}  // namespace antegrad::lower

@@ -1,0 +1,101 @@
+#pragma once
+
+/// \file
+/// Recipes of pointwise operators as a table: what ATen's CPU kernels compute, with every rounding
+/// (docs/exact-kernels.md). Read once from src/lower/recipes/pointwise.txt.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/dtype.h"
+#include "lower/c_target.h"
+#include "lower/op.h"
+
+namespace antegrad::lower {
+
+/// One step of a formula. Operands are positions of earlier terms.
+struct Term {
+  enum class Kind : uint8_t {
+    input,      ///< tensor operand `index`
+    number,     ///< number `index`
+    constant,   ///< `constant`
+    operation,  ///< `op`: one rounding, or none
+    function,   ///< `function` of the language: muladd, rnd, vec_exp, libm_exp, vml_exp, dnn_gelu
+  };
+  Kind kind = Kind::constant;
+  int32_t index = -1;
+  double constant = 0;
+  Op op = Op::add;
+  std::string function = {};
+  std::vector<int32_t> operands = {};
+};
+
+/// An expression in SSA form; the last term is the result.
+using Formula = std::vector<Term>;
+
+/// What an operator computes for some element types and capabilities.
+struct RecipeRow {
+  std::vector<DType> types;
+  std::vector<Capability> capabilities;
+  /// For an operand that has the stride 0 while the others have the stride 1; "" for others.
+  std::string constant;
+  Formula body;
+  Formula tail;
+  /// Of the tail from its second element on, in whole groups of 16 bytes; empty where as `tail`.
+  Formula tail16;
+};
+
+struct RecipeInput {
+  std::string name;
+  std::optional<DType> type;  ///< where it is not the row's
+};
+
+/// What says how many elements a thread gets at least.
+enum class ThreadSplit : uint8_t {
+  grain,  ///< 32768
+  gelu,   ///< of more than 16384 elements all threads get a part
+};
+
+struct Recipe {
+  std::string name;
+  std::vector<RecipeInput> inputs;
+  std::vector<std::string> numbers;
+  std::optional<DType> result;                ///< where it is not the row's
+  Capability upto = Capability::avx512;       ///< the highest for which ATen has a kernel
+  std::string when;                           ///< a condition, in words
+  ThreadSplit split = ThreadSplit::grain;
+  int32_t vectors = 2;  ///< in a block of the body
+  std::vector<RecipeRow> rows;
+
+  /// The first row that applies, or the reason why there is none.
+  std::variant<const RecipeRow*, std::string> row(DType type, Capability capability,
+                                                  std::string_view constant = "") const;
+  /// Bytes of ATen's vectors in the kernel that runs at a capability.
+  int32_t vector_bytes(Capability capability) const {
+    return capability == Capability::avx512 && upto == Capability::avx512 ? 64 : 32;
+  }
+};
+
+/// The recipes in a text of that language. Throws GraphError that names the line.
+std::vector<Recipe> parse_recipes(std::string_view text, const std::string& origin);
+
+const std::vector<Recipe>& pointwise_recipes();
+/// The recipe of that name, or null.
+const Recipe* find_recipe(std::string_view name);
+
+/// A function of the C library that recipes name as libm_NAME, vec_NAME or vml_NAME, and what stands
+/// for it in the libraries. Empty texts: there is none.
+struct LibraryFunction {
+  std::string_view name;
+  int32_t arity;
+  std::string_view sleef;  ///< error bound in Sleef's name, as in Sleef_expf8_u10
+  std::string_view mkl;    ///< in MKL's name, as in vmsExp
+};
+/// Null if there is none of that name.
+const LibraryFunction* library_function(std::string_view name);
+
+}  // namespace antegrad::lower
