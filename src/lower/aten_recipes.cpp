@@ -1,0 +1,303 @@
+#include "lower/aten_recipes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace antegrad::lower {
+namespace {
+
+/// How the arguments of an operator's schema become operands and numbers of a recipe. `arguments`
+/// has one word for each argument:
+///   NAME      an input or number of the recipe; a number may stand for an input
+///   -NAME     the negated number
+///   NAME=2    the same, if the argument is this number
+///   =true     the argument must be this; "none" is an absent one
+///   *         any argument
+/// Of the rows of an operator, the first that fits counts.
+struct AtenRow {
+  std::string_view name;
+  std::string_view recipe;
+  std::string_view arguments;
+};
+
+constexpr AtenRow kRows[] = {
+    {"aten::add.Tensor", "add", "x y alpha"},
+    {"aten::add.Tensor", "add_number", "x s alpha"},
+    {"aten::add.Scalar", "add_number", "x s alpha"},
+    {"aten::sub.Tensor", "sub", "x y alpha"},
+    {"aten::sub.Tensor", "add_number", "x s -alpha"},
+    {"aten::sub.Scalar", "add_number", "x s -alpha"},
+    {"aten::rsub.Tensor", "rsub", "x y alpha"},
+    {"aten::rsub.Scalar", "rsub", "x #y alpha"},
+    {"aten::mul.Tensor", "mul", "x y"},
+    {"aten::mul.Tensor", "mul_number", "x s"},
+    {"aten::mul.Scalar", "mul_number", "x s"},
+    {"aten::div.Tensor", "div", "x y"},
+    {"aten::div.Tensor", "div_number", "x s"},
+    {"aten::div.Scalar", "div_number", "x s"},
+    {"aten::addcmul.default", "addcmul", "x y z value"},
+    {"aten::addcdiv.default", "addcdiv", "x y z value"},
+    {"aten::lerp.Scalar", "lerp_number", "x y w"},
+    {"aten::lerp.Tensor", "lerp", "x y w"},
+    {"aten::pow.Tensor_Tensor", "pow", "x y"},
+    {"aten::pow.Tensor_Scalar", "pow_half", "x =0.5"},
+    {"aten::pow.Tensor_Scalar", "pow_minus_half", "x =-0.5"},
+    {"aten::pow.Tensor_Scalar", "pow_2", "x =2"},
+    {"aten::pow.Tensor_Scalar", "pow_3", "x =3"},
+    {"aten::pow.Tensor_Scalar", "pow_minus_1", "x =-1"},
+    {"aten::pow.Tensor_Scalar", "pow_minus_2", "x =-2"},
+    {"aten::pow.Tensor_Scalar", "copy", "x =1"},
+    {"aten::pow.Tensor_Scalar", "", "x =0"},  // ones
+    {"aten::pow.Tensor_Scalar", "pow_number", "x e"},
+    {"aten::clamp.default", "clamp", "x low high"},
+    {"aten::clamp.default", "clamp_min", "x low =none"},
+    {"aten::clamp.default", "clamp_max", "x =none high"},
+    {"aten::clamp_min.default", "clamp_min", "x low"},
+    {"aten::clamp_max.default", "clamp_max", "x high"},
+    {"aten::eq.Tensor", "eq", "x y"},
+    {"aten::ne.Tensor", "ne", "x y"},
+    {"aten::lt.Tensor", "lt", "x y"},
+    {"aten::le.Tensor", "le", "x y"},
+    {"aten::gt.Tensor", "gt", "x y"},
+    {"aten::ge.Tensor", "ge", "x y"},
+    {"aten::eq.Scalar", "eq", "x #y"},
+    {"aten::ne.Scalar", "ne", "x #y"},
+    {"aten::lt.Scalar", "lt", "x #y"},
+    {"aten::le.Scalar", "le", "x #y"},
+    {"aten::gt.Scalar", "gt", "x #y"},
+    {"aten::ge.Scalar", "ge", "x #y"},
+    {"aten::where.self", "where", "c x y"},
+    {"aten::masked_fill.Scalar", "masked_fill", "x c value"},
+    {"aten::sigmoid_backward.default", "sigmoid_backward", "g y"},
+    {"aten::tanh_backward.default", "tanh_backward", "g y"},
+    {"aten::threshold_backward.default", "threshold_backward", "g x threshold"},
+    {"aten::leaky_relu.default", "leaky_relu", "x slope"},
+    {"aten::leaky_relu_backward.default", "leaky_relu_backward", "g x slope =false"},
+    {"aten::elu.default", "elu", "x alpha scale input_scale"},
+    {"aten::elu_backward.default", "elu_backward", "g alpha scale input_scale =true y"},
+    {"aten::gelu.default", "gelu", "x =none"},
+    {"aten::gelu.default", "gelu_tanh", "x =tanh"},
+    {"aten::gelu_backward.default", "gelu_backward", "g x =none"},
+    {"aten::gelu_backward.default", "gelu_tanh_backward", "g x =tanh"},
+    {"aten::silu_backward.default", "silu_backward", "g x"},
+    {"aten::softplus.default", "softplus", "x beta threshold"},
+    {"aten::softplus_backward.default", "softplus_backward", "g x beta threshold"},
+    {"aten::mish_backward.default", "mish_backward", "g x"},
+    {"aten::hardswish_backward.default", "hardswish_backward", "g x"},
+    {"aten::hardsigmoid_backward.default", "hardsigmoid_backward", "g x"},
+    {"aten::hardtanh_backward.default", "hardtanh_backward", "g x low high"},
+    {"aten::mse_loss.default", "mse", "x y =0"},
+    {"aten::mse_loss_backward.default", "mse_backward", "g x y norm"},
+    {"aten::smooth_l1_loss.default", "smooth_l1", "x y =0 beta"},
+    {"aten::native_dropout_backward.default", "dropout_backward", "g m scale"},
+    {"aten::_to_copy.default", "to", "x * * * * * *"},
+    {"prims::convert_element_type.default", "to", "x *"},
+    {"aten::clone.default", "copy", "x *"},
+    {"aten::full.default", "fill", "* x * * * *"},
+    {"aten::full_like.default", "fill", "* x * * * * *"},
+    {"aten::scalar_tensor.default", "fill", "x * * * *"},
+};
+
+/// Operators of one tensor that have the name of their recipe.
+constexpr std::string_view kUnary[] = {
+    "reciprocal", "neg",  "abs",   "sign",  "floor", "ceil",   "trunc", "round", "sqrt",
+    "rsqrt",      "relu", "isnan", "exp",   "exp2",  "expm1",  "log",   "log2",  "log10",
+    "log1p",      "sin",  "cos",   "tan",   "asin",  "acos",   "atan",  "tanh",  "erf",
+    "erfc",       "sinh", "cosh",  "sigmoid", "silu", "mish", "hardswish", "hardsigmoid"};
+/// Operators of two tensors that have the name of their recipe.
+constexpr std::string_view kBinary[] = {"maximum", "minimum", "atan2", "logaddexp"};
+
+/// A number that is known when the kernel is made.
+std::optional<double> number_of(const attr::Scalar& scalar) {
+  return std::visit(
+      [](const auto& value) -> std::optional<double> {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, IntExpr>) {
+          const auto known = value.maybe_constant();
+          // A float64 holds these exactly.
+          if (!known || *known > (int64_t{1} << 53) || *known < -(int64_t{1} << 53)) return {};
+          return static_cast<double>(*known);
+        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+          return {};
+        } else {
+          return static_cast<double>(value);
+        }
+      },
+      scalar.value);
+}
+
+std::optional<double> number_of(const Attr& argument) {
+  if (argument.is<attr::Scalar>()) return number_of(argument.as<attr::Scalar>());
+  if (argument.is<attr::WrappedNumber>()) {
+    return number_of(argument.as<attr::WrappedNumber>().value);
+  }
+  if (argument.is<double>()) return argument.as<double>();
+  if (argument.is<bool>()) return argument.as<bool>() ? 1 : 0;
+  if (argument.is<IntExpr>()) return number_of(attr::Scalar{argument.as<IntExpr>()});
+  return {};
+}
+
+bool is_this(const Attr& argument, std::string_view expected) {
+  if (argument.is<std::string>()) return argument.as<std::string>() == expected;
+  if (argument.is<bool>()) return expected == (argument.as<bool>() ? "true" : "false");
+  if (argument.is<attr::None>()) return expected == "none";
+  const auto number = number_of(argument);
+  return number && fmt::format("{}", *number) == expected;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    words.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+/// The call by one row, or nothing if its arguments do not fit.
+std::optional<RecipeCall> bound(const Node& node, const Recipe& recipe,
+                                std::string_view arguments) {
+  const auto words = words_of(arguments);
+  if (words.size() != node.args.size()) return {};
+  RecipeCall call{&recipe, std::vector<RecipeOperand>(recipe.inputs.size()),
+                  std::vector<double>(recipe.numbers.size())};
+  size_t next = 0;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const Attr& argument = node.args[i];
+    const bool tensor = argument.is<attr::Input>();
+    const size_t input = next;
+    next += static_cast<size_t>(argument.input_count());
+    std::string_view word = words[i];
+    if (word == "*") continue;
+    if (word.front() == '=') {
+      if (!is_this(argument, word.substr(1))) return {};
+      continue;
+    }
+    const bool negated = word.front() == '-';
+    const bool in_place_of_tensor = word.front() == '#';
+    if (negated || in_place_of_tensor) word.remove_prefix(1);
+    const auto operand = std::ranges::find(recipe.inputs, word, &RecipeInput::name);
+    if (operand != recipe.inputs.end()) {
+      RecipeOperand& into = call.operands[operand - recipe.inputs.begin()];
+      if (tensor == in_place_of_tensor) return {};
+      if (tensor) {
+        into.value = node.inputs[input];
+      } else if (const auto number = number_of(argument)) {
+        into.number = *number;
+      } else {
+        return {};
+      }
+      continue;
+    }
+    const auto number = number_of(argument);
+    const auto place = std::ranges::find(recipe.numbers, word);
+    if (!number || place == recipe.numbers.end()) return {};
+    call.numbers[place - recipe.numbers.begin()] = negated ? -*number : *number;
+  }
+  return call;
+}
+
+bool is_single_tensor(const Graph& graph, const Node& node) {
+  return node.outputs.size() == 1 && graph.is_tensor(node.outputs[0]);
+}
+
+/// Copies, conversions and fills: what they compute is said by the types of the tensors.
+std::optional<RecipeCall> special(const Graph& graph, const Node& node, std::string_view kind,
+                                  std::string_view arguments) {
+  static const Recipe operand{"", {{"x", {}}}, {}, {}, Capability::avx512, "",
+                              ThreadSplit::grain, 2, {}};
+  static const Recipe filled{"", {}, {"x"}, {}, Capability::avx512, "",
+                             ThreadSplit::grain, 2, {}};
+  if (kind == "fill") {
+    auto call = bound(node, filled, arguments);
+    if (!call) return {};
+    return RecipeCall{nullptr, {{kNoValue, call->numbers[0]}}, {}};
+  }
+  auto call = bound(node, operand, arguments);
+  if (!call) return {};
+  if (kind.empty()) return RecipeCall{nullptr, {{kNoValue, 1}}, {}};
+  call->recipe = nullptr;
+  const DType to = graph.value(node.outputs[0]).meta.dtype;
+  const DType from = graph.value(call->operands[0].value).meta.dtype;
+  if (from == to) return call;
+  call->recipe = kind == "to" ? find_recipe(fmt::format("to_{}", name(to))) : nullptr;
+  return call->recipe == nullptr ? std::nullopt : call;
+}
+
+/// gelu and its gradient run oneDNN's code where that has the type and the tensors are contiguous.
+std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, RecipeCall& call) {
+  const auto meta = [&](const RecipeOperand& operand) -> const TensorMeta& {
+    return graph.value(operand.value).meta;
+  };
+  const DType type = meta(call.operands[0]).dtype;
+  const auto contiguous = std::ranges::count_if(
+      call.operands, [&](const RecipeOperand& x) { return is_contiguous(meta(x)); });
+  if (contiguous != 0 && contiguous != std::ssize(call.operands)) {
+    return "only one of its operands is contiguous, and which code ATen runs then is not known";
+  }
+  // Newer CPUs have instructions for it, for which there is no recipe.
+  if (type == DType::f16 && cpu.onednn >= OneDnn::avx512 && contiguous != 0) {
+    return "oneDNN may compute it in f16";
+  }
+  const bool has_type = type == DType::f32 ||
+                        (type == DType::bf16 && cpu.onednn >= OneDnn::avx512);
+  const bool onednn = cpu.onednn != OneDnn::off && has_type && contiguous != 0 &&
+                      numel(meta(call.operands[0])).constant() > 1;
+  if (!onednn) call.recipe = find_recipe(call.recipe->name + "_native");
+  return "";
+}
+
+std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCpu& cpu,
+                                               RecipeCall call) {
+  if (call.recipe == nullptr) return call;
+  if (call.recipe->name == "gelu" || call.recipe->name == "gelu_backward") {
+    std::string reason = choose_gelu(graph, cpu, call);
+    if (!reason.empty()) return reason;
+  }
+  if (call.recipe->name == "mse_backward") {
+    // The argument is the reduction: 0 none, 1 mean, 2 sum.
+    const bool mean = call.numbers[0] == 1;
+    const int64_t count = numel(graph.value(call.operands[1].value).meta).constant();
+    call.numbers[0] = mean ? 2.0 / static_cast<double>(count) : 2.0;
+  }
+  return call;
+}
+
+}  // namespace
+
+std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node& node,
+                                                  const EagerCpu& cpu) {
+  const std::string& name = node.op.name();
+  if (node.tokens > 0) return name + " draws random numbers or has an effect";
+  if (!is_single_tensor(graph, node)) return name + " has other results than one tensor";
+  bool known = false;
+  for (const AtenRow& row : kRows) {
+    if (row.name != name) continue;
+    known = true;
+    const Recipe* recipe = find_recipe(row.recipe);
+    auto call = recipe == nullptr ? special(graph, node, row.recipe, row.arguments)
+                                  : bound(node, *recipe, row.arguments);
+    if (call) return finished(graph, cpu, std::move(*call));
+  }
+  for (const auto& [names, arguments] :
+       {std::pair(std::span<const std::string_view>(kUnary), std::string_view("x")),
+        std::pair(std::span<const std::string_view>(kBinary), std::string_view("x y"))}) {
+    for (const std::string_view recipe : names) {
+      if (name != fmt::format("aten::{}.default", recipe)) continue;
+      known = true;
+      if (auto call = bound(node, *find_recipe(recipe), arguments)) {
+        return finished(graph, cpu, std::move(*call));
+      }
+    }
+  }
+  if (known) return name + " has arguments for which there is no recipe";
+  return name + " has no recipe";
+}
+
+}  // namespace antegrad::lower

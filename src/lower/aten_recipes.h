@@ -1,0 +1,34 @@
+#pragma once
+
+/// \file
+/// Which recipe computes a call of an ATen operator, and from which of its arguments.
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+#include "lower/eager_cpu.h"
+#include "lower/recipe.h"
+
+namespace antegrad::lower {
+
+/// An operand of a recipe: a tensor, or a number that takes the place of one.
+struct RecipeOperand {
+  ValueId value = kNoValue;
+  double number = 0;  ///< without a value: rounded to the element type
+};
+
+struct RecipeCall {
+  /// Null where the result is the operand itself: a copy, or a tensor filled with a number.
+  const Recipe* recipe = nullptr;
+  std::vector<RecipeOperand> operands;
+  std::vector<double> numbers;
+};
+
+/// What eager computes for a node, or the reason, in words, why no recipe is known. All sizes must
+/// be numbers.
+std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node& node,
+                                                  const EagerCpu& cpu);
+
+}  // namespace antegrad::lower

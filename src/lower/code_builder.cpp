@@ -1,0 +1,191 @@
+#include "lower/code_builder.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <antegrad/error.h>
+
+#include "lower/scalar.h"
+
+namespace antegrad::lower {
+namespace {
+
+bool is_half(DType type) { return type == DType::bf16 || type == DType::f16; }
+
+/// What a NaN becomes in ATen's vectors of bf16. Its scalar code makes another one.
+constexpr uint64_t kNanOfBf16 = 0xffff;
+
+}  // namespace
+
+Id CodeBuilder::add(Instruction code) {
+  const auto found = std::ranges::find(code_, code);
+  if (found != code_.end()) return static_cast<Id>(found - code_.begin());
+  code_.push_back(std::move(code));
+  return static_cast<Id>(code_.size()) - 1;
+}
+
+Id CodeBuilder::constant(DType type, double value) {
+  const uint64_t bits =
+      type == DType::f32 ? to_bits(static_cast<float>(value)) : to_bits(value);
+  return add({Op::constant, type, {}, bits, -1});
+}
+
+Id CodeBuilder::number(DType type, double value) {
+  if (value == 1 || value == -1) return constant(type, value);
+  number_types_.push_back(type);
+  number_values_.push_back(value);
+  return add({Op::number, type, {}, 0, static_cast<int32_t>(number_types_.size()) - 1});
+}
+
+Id CodeBuilder::widened(Id id) {
+  return is_half(type_of(id)) ? add(Op::cast, DType::f32, {id}) : id;
+}
+
+Id CodeBuilder::narrowed(Id id, DType to) {
+  const DType from = type_of(id);
+  if (from == to) return id;
+  if (code_[id].op == Op::cast && type_of(code_[id].operands[0]) == to && is_half(to)) {
+    return code_[id].operands[0];
+  }
+  if (is_half(to) && from != DType::f32) id = add(Op::cast, DType::f32, {id});
+  return add({Op::cast, to, {id}, to == DType::bf16 ? kNanOfBf16 : 0, -1});
+}
+
+bool CodeBuilder::is_constant(Id id, double value) const {
+  const Instruction& code = code_[id];
+  return code.op == Op::constant && is_floating(code.type) &&
+         code.bits == (code.type == DType::f32 ? to_bits(static_cast<float>(value))
+                                               : to_bits(value));
+}
+
+bool CodeBuilder::is_rounded(Id id, DType element) const {
+  const Instruction& code = code_[id];
+  if (code.op == Op::neg || code.op == Op::abs) return is_rounded(code.operands[0], element);
+  return is_constant(id, 1) || is_constant(id, -1) ||
+         (code.op == Op::cast && type_of(code.operands[0]) == element);
+}
+
+Id CodeBuilder::rounded(Id id, DType element) {
+  if (!is_half(element) || is_rounded(id, element)) return id;
+  return widened(narrowed(id, element));
+}
+
+Id CodeBuilder::multiply_add(Id a, Id b, Id c, bool fused) {
+  const bool unit = is_constant(a, 1) || is_constant(a, -1) || is_constant(b, 1) ||
+                    is_constant(b, -1);
+  if (!fused || unit) return operation(Op::add, {c, operation(Op::mul, {a, b})});
+  return add(Op::fma, type_of(a), {a, b, c});
+}
+
+// What is left out changes no bit, for every input; only NaNs made by arithmetic may differ.
+Id CodeBuilder::operation(Op op, std::vector<Id> operands) {
+  const DType type = row_of(op).compares ? DType::boolean
+                     : op == Op::select  ? type_of(operands[1])
+                                         : type_of(operands[0]);
+  switch (op) {
+    case Op::mul:
+      for (const size_t i : {size_t{0}, size_t{1}}) {
+        if (is_constant(operands[i], 1)) return operands[1 - i];
+        if (is_constant(operands[i], -1)) return operation(Op::neg, {operands[1 - i]});
+      }
+      break;
+    case Op::neg:
+      if (is_constant(operands[0], 1)) return constant(type, -1);
+      if (is_constant(operands[0], -1)) return constant(type, 1);
+      break;
+    case Op::add:
+      if (code_[operands[1]].op == Op::neg) {
+        return add(Op::sub, type, {operands[0], code_[operands[1]].operands[0]});
+      }
+      break;
+    case Op::min:
+    case Op::max:
+    case Op::minimum:
+    case Op::maximum:
+      if (operands[0] == operands[1]) return operands[0];
+      break;
+    case Op::fma: return multiply_add(operands[0], operands[1], operands[2], true);
+    default: break;
+  }
+  return add(op, type, std::move(operands));
+}
+
+Id CodeBuilder::call(const Function& function, std::vector<Id> operands) {
+  auto found = std::ranges::find(functions_, function.name, &Function::name);
+  if (found == functions_.end()) found = functions_.insert(functions_.end(), function);
+  return add({Op::call, function.type, std::move(operands), 0,
+              static_cast<int32_t>(found - functions_.begin())});
+}
+
+Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const Site& site) {
+  const std::string_view kind = name.substr(0, name.find('_'));
+  const LibraryFunction* row = library_function(name.substr(kind.size() + 1));
+  AG_CHECK(row != nullptr, std::string(name));
+  const DType type = type_of(operands[0]);
+  const bool single = type == DType::f32;
+  Function function{"", type, row->arity, CallForm::lane, 1, 0, "", ""};
+  if (kind == "vml") {
+    function.form = CallForm::strip;
+    function.mode = 0x140102;  // high accuracy, no flush to zero, errors ignored
+    function.symbol = fmt::format("{}{}", single ? "vms" : "vmd", row->mkl);
+  } else if (kind == "vec" && cpu_.capability != Capability::baseline) {
+    if (row->name == "erf" && single) return vector_erf(operands[0], site);
+    function.form = CallForm::vector;
+    function.lanes = site.recipe.vector_bytes(cpu_.capability) / (single ? 4 : 8);
+    function.symbol =
+        fmt::format("Sleef_{}{}{}_{}", row->name, single ? "f" : "d", function.lanes, row->sleef);
+  } else {
+    function.symbol = fmt::format("{}{}", row->name, single ? "f" : "");
+  }
+  function.name = function.symbol;
+  return call(function, std::move(operands));
+}
+
+Id CodeBuilder::called(const Term& term, std::vector<Id> operands, const Site& site) {
+  const std::string& name = term.function;
+  if (name == "rnd") return rounded(operands[0], site.element);
+  if (name == "muladd") {
+    return multiply_add(operands[0], operands[1], operands[2],
+                        cpu_.capability != Capability::baseline);
+  }
+  if (name == "libm_pow_double") {
+    // The number as it was given, not rounded to f32.
+    const Id exponent = number(DType::f64, number_values_[code_[operands[1]].index]);
+    const Id power = call({"pow", DType::f64, 2, CallForm::lane, 1, 0, "pow", ""},
+                          {add(Op::cast, DType::f64, {operands[0]}), exponent});
+    return add(Op::cast, DType::f32, {power});
+  }
+  if (name == "dnn_gelu") return dnn_gelu(operands[0]);
+  if (name == "dnn_gelu_backward_factor") return dnn_gelu_backward_factor(operands[0]);
+  if (name == "dnn_rnd_bf16") {
+    Id value = operands[0];
+    if (cpu_.onednn == OneDnn::avx512_bf16) {  // its instruction turns denormals into zero
+      const Id size = add(Op::abs, DType::f32, {value});
+      const Id zero = flip_sign(constant(DType::f32, 0), value);
+      const Id tiny = add(Op::lt, DType::boolean, {size, constant(DType::f32, 0x1p-126)});
+      value = add(Op::select, DType::f32, {tiny, zero, value});
+    }
+    return rounded(value, DType::bf16);
+  }
+  return library(name, std::move(operands), site);
+}
+
+Id CodeBuilder::formula(const Formula& formula, const Site& site) {
+  const DType type = arithmetic_type(site.element);
+  std::vector<Id> ids;
+  for (const Term& term : formula) {
+    std::vector<Id> operands;
+    for (const int32_t operand : term.operands) operands.push_back(ids[operand]);
+    switch (term.kind) {
+      case Term::Kind::input: ids.push_back(site.inputs[term.index]); break;
+      case Term::Kind::number: ids.push_back(site.numbers[term.index]); break;
+      case Term::Kind::constant: ids.push_back(constant(type, term.constant)); break;
+      case Term::Kind::operation: ids.push_back(operation(term.op, std::move(operands))); break;
+      case Term::Kind::function: ids.push_back(called(term, std::move(operands), site)); break;
+    }
+  }
+  return ids.back();
+}
+
+}  // namespace antegrad::lower

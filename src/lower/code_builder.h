@@ -1,0 +1,85 @@
+#pragma once
+
+/// \file
+/// Builds the code of a kernel over elements from formulas of recipes. Equal instructions are made
+/// once, and what changes no bit is left out (a product with 1, rounding of what is rounded), so two
+/// formulas that differ in form only become the same value.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lower/eager_cpu.h"
+#include "lower/kernel.h"
+#include "lower/recipe.h"
+
+namespace antegrad::lower {
+
+/// The type in which operators on elements of a floating-point type compute.
+constexpr DType arithmetic_type(DType element) {
+  return element == DType::f64 ? DType::f64 : DType::f32;
+}
+
+class CodeBuilder {
+ public:
+  explicit CodeBuilder(EagerCpu cpu) : cpu_(cpu) {}
+
+  /// What a formula stands for in one node.
+  struct Site {
+    const Recipe& recipe;
+    DType element;               ///< of the node's operands
+    std::vector<Id> inputs;      ///< in the type of arithmetic, bools as they are
+    std::vector<Id> numbers;     ///< made by number()
+  };
+
+  const Instruction& at(Id id) const { return code_[id]; }
+  DType type_of(Id id) const { return code_[id].type; }
+
+  /// An instruction without fields but those given; an equal one is not repeated.
+  Id add(Instruction code);
+  Id add(Op op, DType type, std::vector<Id> operands) {
+    return add({op, type, std::move(operands), 0, -1});
+  }
+  Id constant(DType type, double value);
+  /// An argument of the kernel with this value in this graph; 1 and -1 are constants.
+  Id number(DType type, double value);
+  /// The value of an element type in which its arithmetic is done: f32 for halves.
+  Id widened(Id id);
+  /// In an element type, rounded once.
+  Id narrowed(Id id, DType to);
+  /// The formula in the type of arithmetic.
+  Id formula(const Formula& formula, const Site& site);
+
+  std::vector<Instruction>& code() { return code_; }
+  const std::vector<Function>& functions() const { return functions_; }
+  /// Types and values of the arguments of Op::number, whose `index` counts in these.
+  const std::vector<DType>& number_types() const { return number_types_; }
+  const std::vector<double>& number_values() const { return number_values_; }
+
+ private:
+  Id operation(Op op, std::vector<Id> operands);
+  Id call(const Function& function, std::vector<Id> operands);
+  Id called(const Term& term, std::vector<Id> operands, const Site& site);
+  Id library(std::string_view name, std::vector<Id> operands, const Site& site);
+  Id vector_erf(Id x, const Site& site);
+  Id dnn_exp(Id x);
+  Id dnn_erf(Id x, Id exponential);
+  Id dnn_gelu(Id x);
+  Id dnn_gelu_backward_factor(Id x);
+  Id multiply_add(Id a, Id b, Id c, bool fused);
+  Id rounded(Id id, DType element);
+  bool is_rounded(Id id, DType element) const;
+  bool is_constant(Id id, double value) const;
+  Id polynomial(Id x, std::span<const double> coefficients);
+  /// a with its sign flipped where b is negative.
+  Id flip_sign(Id a, Id b);
+
+  EagerCpu cpu_;
+  std::vector<Instruction> code_;
+  std::vector<Function> functions_;
+  std::vector<DType> number_types_;
+  std::vector<double> number_values_;
+};
+
+}  // namespace antegrad::lower

@@ -1,0 +1,163 @@
+#include "lower/group_assembly.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lower/text.h"
+#include "lower/verify.h"
+
+namespace antegrad::lower {
+namespace {
+
+class Assembly {
+ public:
+  Assembly(CodeBuilder& code, const std::vector<MemoryUse>& memory, const GroupLayout& layout,
+           const Atoms& order)
+      : code_(code), memory_(memory), layout_(layout), order_(order) {}
+
+  GroupKernel assemble() {
+    take_needed_code();
+    find_dimensions();
+    Kernel& kernel = made_.kernel;
+    for (size_t d = 0; d < dimensions_.size(); ++d) {
+      int64_t size = 1;
+      for (size_t i = begin_of(d); i < dimensions_[d]; ++i) size *= layout_.size(order_[i]);
+      kernel.sizes.push_back(argument(fmt::format("n{}", d), size));
+    }
+    for (size_t i = 0; i < used_.size(); ++i) add_buffer(memory_[used_[i]]);
+    add_numbers();
+    for (Instruction& instruction : kernel.code) {
+      if (instruction.op == Op::path) instruction.index = dimensions_of_row(instruction.index);
+    }
+    kernel.stages = {{StageKind::each, 0, static_cast<Id>(kernel.code.size()), {}}};
+    kernel.name = "group";
+    made_.key = hash_of_bytes(to_text(kernel));
+    kernel.name = "group_" + to_string(made_.key);
+    verify(kernel);
+    return std::move(made_);
+  }
+
+ private:
+  /// A list without repetition, and the place of an item in it.
+  static int32_t place_in(std::vector<int32_t>& list, int32_t item) {
+    const auto found = std::ranges::find(list, item);
+    if (found != list.end()) return static_cast<int32_t>(found - list.begin());
+    list.push_back(item);
+    return static_cast<int32_t>(list.size()) - 1;
+  }
+
+  void take_needed_code() {
+    const std::vector<Instruction>& code = code_.code();
+    std::vector<bool> needed(code.size(), false);
+    for (size_t id = code.size(); id-- > 0;) {
+      if (code[id].op == Op::store) needed[id] = true;
+      if (!needed[id]) continue;
+      for (const Id operand : code[id].operands) needed[operand] = true;
+    }
+    std::vector<Id> place(code.size(), -1);
+    std::vector<int32_t> functions;
+    for (size_t id = 0; id < code.size(); ++id) {
+      if (!needed[id]) continue;
+      Instruction kept = code[id];
+      for (Id& operand : kept.operands) operand = place[operand];
+      switch (kept.op) {
+        case Op::load:
+        case Op::store: kept.index = place_in(used_, kept.index); break;
+        case Op::call: kept.index = place_in(functions, kept.index); break;
+        case Op::number: kept.index = place_in(numbers_, kept.index); break;
+        default: break;
+      }
+      place[id] = static_cast<Id>(made_.kernel.code.size());
+      made_.kernel.code.push_back(std::move(kept));
+    }
+    for (const int32_t function : functions) {
+      made_.kernel.functions.push_back(code_.functions()[function]);
+    }
+  }
+
+  int64_t stride(const MemoryUse& use, size_t i) const {
+    const auto found = use.strides.find(order_[i]);
+    return found == use.strides.end() ? 0 : found->second;
+  }
+
+  /// Merges atoms where all buffers allow it and no row ends.
+  void find_dimensions() {
+    std::set<size_t> row_begins;
+    for (const Instruction& instruction : made_.kernel.code) {
+      if (instruction.op == Op::path) {
+        row_begins.insert(order_.size() - static_cast<size_t>(instruction.index));
+      }
+    }
+    for (size_t i = 1; i < order_.size(); ++i) {
+      const bool merges = std::ranges::all_of(used_, [&](int32_t use) {
+        const MemoryUse& memory = memory_[use];
+        return stride(memory, i - 1) == stride(memory, i) * layout_.size(order_[i]);
+      });
+      if (!merges || row_begins.contains(i)) dimensions_.push_back(i);
+    }
+    dimensions_.push_back(order_.size());
+  }
+  size_t begin_of(size_t dimension) const {
+    return dimension == 0 ? 0 : dimensions_[dimension - 1];
+  }
+  int32_t dimensions_of_row(int32_t atoms) const {
+    const auto begin = order_.size() - static_cast<size_t>(atoms);
+    return static_cast<int32_t>(
+        std::ranges::count_if(dimensions_, [&](size_t end) { return end > begin; }));
+  }
+
+  Extent argument(const std::string& name, int64_t value) {
+    made_.kernel.numbers.push_back({name, DType::i64});
+    made_.numbers.push_back(value);
+    return {static_cast<int32_t>(made_.numbers.size()) - 1, 0};
+  }
+
+  void add_buffer(const MemoryUse& use) {
+    const auto same = [&](const Buffer& buffer) { return buffer.written == use.written; };
+    const auto count = std::ranges::count_if(made_.kernel.buffers, same);
+    Buffer buffer{fmt::format("{}{}", use.written ? "y" : "x", count), use.type, !use.written,
+                  use.written, {}, {}, {}, {}};
+    for (size_t d = 0; d < dimensions_.size(); ++d) {
+      // A space without atoms has one element; any stride leads to it.
+      const int64_t value = order_.empty() ? 1 : stride(use, dimensions_[d] - 1);
+      buffer.strides.push_back(value == 0 || value == 1
+                                   ? Extent{-1, value}
+                                   : argument(fmt::format("{}_{}", buffer.name, d), value));
+    }
+    if (use.offset != 0) buffer.offset = argument(buffer.name + "_at", use.offset);
+    made_.kernel.buffers.push_back(std::move(buffer));
+    made_.buffers.push_back({use.value, use.written});
+  }
+
+  void add_numbers() {
+    const auto first = static_cast<int32_t>(made_.kernel.numbers.size());
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      made_.kernel.numbers.push_back({fmt::format("s{}", i), code_.number_types()[numbers_[i]]});
+      made_.numbers.push_back(std::bit_cast<int64_t>(code_.number_values()[numbers_[i]]));
+    }
+    for (Instruction& instruction : made_.kernel.code) {
+      if (instruction.op == Op::number) instruction.index += first;
+    }
+  }
+
+  CodeBuilder& code_;
+  const std::vector<MemoryUse>& memory_;
+  const GroupLayout& layout_;
+  const Atoms& order_;
+  GroupKernel made_;
+  std::vector<int32_t> used_;     // of memory_
+  std::vector<int32_t> numbers_;  // of CodeBuilder::number_values()
+  std::vector<size_t> dimensions_;  // where each ends in order_
+};
+
+}  // namespace
+
+GroupKernel assemble_kernel(CodeBuilder& code, const std::vector<MemoryUse>& memory,
+                            const GroupLayout& layout, const Atoms& order) {
+  return Assembly(code, memory, layout, order).assemble();
+}
+
+}  // namespace antegrad::lower

@@ -1,0 +1,32 @@
+#pragma once
+
+/// \file
+/// The last step from a group to a kernel: puts code over atoms into a space of few dimensions, with
+/// sizes, strides and numbers as arguments.
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "lower/code_builder.h"
+#include "lower/group_kernel.h"
+#include "lower/group_layout.h"
+
+namespace antegrad::lower {
+
+/// Memory that code loads from or stores to; Instruction::index counts in these.
+struct MemoryUse {
+  ValueId value;
+  DType type;
+  std::map<int32_t, int64_t> strides;  ///< by atom; others have 0
+  int64_t offset = 0;                  ///< from the value's first element
+  bool written = false;
+  friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
+};
+
+/// `order`: the atoms of the space, from the outermost on. Op::path counts its rows in atoms from
+/// the inner end on. What no store needs is dropped.
+GroupKernel assemble_kernel(CodeBuilder& code, const std::vector<MemoryUse>& memory,
+                            const GroupLayout& layout, const Atoms& order);
+
+}  // namespace antegrad::lower

@@ -1,0 +1,484 @@
+#include "lower/group_kernel.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "lower/aten_recipes.h"
+#include "lower/code_builder.h"
+#include "lower/group_assembly.h"
+#include "lower/group_layout.h"
+
+namespace antegrad::lower {
+namespace {
+
+constexpr int64_t kGrain = 32768;
+constexpr int64_t kGeluGrain = 16384;
+
+class GroupBuilder {
+ public:
+  GroupBuilder(const Graph& graph, std::span<const int32_t> nodes, const EagerCpu& cpu)
+      : graph_(graph), nodes_(nodes), cpu_(cpu), layout_(graph), code_(cpu) {}
+
+  GroupKernel build() {
+    collect();
+    find_layouts();
+    order_atoms();
+    for (const auto& [position, call] : calls_) emit(position, call);
+    store_results();
+    GroupKernel made = assemble_kernel(code_, memory_, layout_, order_);
+    made.split = split_.value_or(ThreadSplit::grain);
+    return made;
+  }
+
+ private:
+  [[noreturn]] static void refuse(int32_t position, std::string reason) {
+    throw NoKernel{position, std::move(reason)};
+  }
+  const TensorMeta& meta(ValueId id) const { return graph_.value(id).meta; }
+  ValueId result(int32_t position) const { return graph_.nodes[position].outputs[0]; }
+  const std::string& name(int32_t position) const { return graph_.nodes[position].op.name(); }
+
+  void collect() {
+    for (const int32_t position : nodes_) {
+      const Node& node = graph_.nodes[position];
+      const OpTraits& traits = node.op.traits();
+      if (traits.view) {
+        if (traits.toggles_conj || traits.toggles_neg) refuse(position, name(position) + " is lazy");
+        for (const ValueId output : node.outputs) viewed_[output] = node.inputs[0];
+        continue;
+      }
+      auto call = recipe_call(graph_, node, cpu_);
+      if (const auto* reason = std::get_if<std::string>(&call)) refuse(position, *reason);
+      if (meta(result(position)).device.kind != DeviceKind::cpu) {
+        refuse(position, name(position) + " does not run on the CPU");
+      }
+      if (numel(meta(result(position))).constant() == 0) refuse(position, "there is no element");
+      maker_[result(position)] = position;
+      calls_.emplace_back(position, std::get<RecipeCall>(std::move(call)));
+    }
+    if (calls_.empty()) refuse(nodes_.empty() ? -1 : nodes_[0], "nothing is computed");
+  }
+
+  /// What a value of the group is a view of.
+  ValueId base_of(ValueId id) const {
+    for (auto view = viewed_.find(id); view != viewed_.end(); view = viewed_.find(id)) {
+      id = view->second;
+    }
+    return id;
+  }
+  bool is_made_here(ValueId base) const { return maker_.contains(base); }
+
+  // ---- which elements each value has
+
+  /// The layout of an operand that the group makes, by the layout of what it is a view of.
+  std::optional<TensorLayout> layout_of_operand(ValueId operand) {
+    const ValueId base = base_of(operand);
+    if (operand == base) return layout_.of(base);
+    return layout_.of_view(operand, base, layout_.of(base));
+  }
+
+  /// Operands from the layout of the result. Whether one was found.
+  bool find_operand_layouts(int32_t position, const RecipeCall& call) {
+    const ValueId output = result(position);
+    bool found = false;
+    if (!layout_.has(output)) return false;
+    for (const RecipeOperand& operand : call.operands) {
+      if (operand.value == kNoValue) continue;
+      const ValueId base = base_of(operand.value);
+      if (!is_made_here(base) || layout_.has(base)) continue;
+      auto expected = layout_.broadcast(operand.value, output);
+      if (expected && base != operand.value) {
+        expected = layout_.of_view(base, operand.value, *expected);
+      }
+      if (!expected) refuse(position, name(position) + " reads a part of a value of the group");
+      layout_.set(base, *expected);
+      found = true;
+    }
+    return found;
+  }
+
+  /// The result from the layouts of operands.
+  bool find_result_layout(int32_t position, const RecipeCall& call) {
+    const ValueId output = result(position);
+    if (layout_.has(output)) return false;
+    const TensorMeta& to = meta(output);
+    std::optional<TensorLayout> found;
+    // Twice: the first time may split atoms.
+    for (int time = 0; time < 2; ++time) {
+      found = TensorLayout(to.sizes.size());
+      for (const RecipeOperand& operand : call.operands) {
+        if (operand.value == kNoValue || !layout_.has(base_of(operand.value))) continue;
+        const auto layout = layout_of_operand(operand.value);
+        if (!layout || layout->size() > found->size()) continue;
+        const size_t before = found->size() - layout->size();
+        for (size_t d = 0; d < layout->size(); ++d) {
+          if (!(*layout)[d].empty()) (*found)[before + d] = (*layout)[d];
+        }
+      }
+    }
+    for (size_t d = 0; d < found->size(); ++d) {
+      if (size_at(to, d) != 1 && (*found)[d].empty()) return false;
+    }
+    layout_.set(output, *found);
+    return true;
+  }
+
+  /// Parts of a group that share no value may run side by side over elements of one shape.
+  bool align_another_part() {
+    const TensorMeta& wide = meta(widest_);
+    for (const auto& [position, call] : calls_) {
+      if (layout_.has(result(position)) || meta(result(position)).sizes != wide.sizes) continue;
+      layout_.set(result(position), TensorLayout(layout_.of(widest_)));
+      return true;
+    }
+    return false;
+  }
+
+  void find_layouts() {
+    const auto elements = [&](const auto& entry) {
+      return numel(meta(result(entry.first))).constant();
+    };
+    // The last one of those with most elements.
+    const auto widest = std::ranges::max_element(calls_.rbegin(), calls_.rend(), {}, elements);
+    widest_ = result(widest->first);
+    layout_.set_fresh(widest_);
+    for (bool found = true; found;) {
+      found = false;
+      for (auto entry = calls_.rbegin(); entry != calls_.rend(); ++entry) {
+        found = find_operand_layouts(entry->first, entry->second) || found;
+      }
+      for (const auto& [position, call] : calls_) {
+        if (find_result_layout(position, call)) {
+          found = true;
+          break;  // its operands first
+        }
+      }
+      found = found || align_another_part();
+    }
+    for (const auto& [position, call] : calls_) {
+      if (!layout_.has(result(position))) {
+        refuse(position, name(position) + " has other elements than the rest of its group");
+      }
+    }
+    // Twice: the first time may split atoms.
+    for (const bool last : {false, true}) {
+      for (const auto& [position, call] : calls_) check_operands(position, call, last);
+    }
+  }
+
+  void check_operands(int32_t position, const RecipeCall& call, bool last) {
+    for (const RecipeOperand& operand : call.operands) {
+      if (operand.value == kNoValue) continue;
+      const ValueId base = base_of(operand.value);
+      if (meta(base).dtype != meta(operand.value).dtype) {
+        refuse(position, name(position) + " reads a view of another type");
+      }
+      const auto expected = layout_.broadcast(operand.value, result(position));
+      if (!expected) refuse(position, name(position) + " has operands that do not fit");
+      if (!is_made_here(base)) continue;
+      const auto found = layout_of_operand(operand.value);
+      bool same = found.has_value();
+      for (size_t d = 0; same && last && d < found->size(); ++d) {
+        const bool expanded = stride_at(meta(operand.value), d) == 0;
+        same = expanded || (*found)[d] == (*expected)[d];
+      }
+      if (!same) {
+        refuse(position, name(position) + " reads a value of the group in another order");
+      }
+    }
+  }
+
+  /// Atoms of a tensor from the outermost in memory on; nothing unless it is dense.
+  std::optional<Atoms> memory_order(ValueId id) const {
+    const auto strides = layout_.strides(id, layout_.of(id));
+    Atoms atoms = atoms_of(layout_.of(id));
+    std::ranges::sort(atoms, std::greater<>(), [&](int32_t atom) { return strides.at(atom); });
+    int64_t expected = 1;
+    for (size_t i = atoms.size(); i-- > 0;) {
+      if (strides.at(atoms[i]) != expected) return {};
+      expected *= layout_.size(atoms[i]);
+    }
+    return atoms;
+  }
+
+  void order_atoms() {
+    const auto order = memory_order(widest_);
+    if (!order) refuse(maker_.at(widest_), "its result has holes in memory");
+    order_ = *order;
+    for (const auto& [position, call] : calls_) {
+      for (const int32_t atom : atoms_of(layout_.of(result(position)))) {
+        if (std::ranges::find(order_, atom) == order_.end()) {
+          refuse(position, name(position) + " has other elements than the rest of its group");
+        }
+      }
+    }
+  }
+
+  // ---- what is computed
+
+  /// The operand in its element type.
+  Id loaded(ValueId operand, ValueId reader) {
+    const ValueId base = base_of(operand);
+    if (is_made_here(base)) return made_.at(base);
+    MemoryUse use{base, meta(base).dtype, {}, 0, false};
+    use.strides = layout_.strides(operand, *layout_.broadcast(operand, reader));
+    std::erase_if(use.strides, [](const auto& entry) { return entry.second == 0; });
+    use.offset = meta(operand).offset.constant() - meta(base).offset.constant();
+    auto found = std::ranges::find(memory_, use);
+    if (found == memory_.end()) found = memory_.insert(memory_.end(), std::move(use));
+    return code_.add(
+        {Op::load, found->type, {}, 0, static_cast<int32_t>(found - memory_.begin())});
+  }
+
+  void emit(int32_t position, const RecipeCall& call) {
+    const ValueId output = result(position);
+    const DType to = meta(output).dtype;
+    for (const RecipeOperand& operand : call.operands) {
+      if (operand.value != kNoValue) check_type(position, meta(operand.value).dtype);
+    }
+    check_type(position, to);
+    if (call.recipe == nullptr) {
+      const RecipeOperand& operand = call.operands[0];
+      if (operand.value != kNoValue) {
+        made_[output] = loaded(operand.value, output);
+      } else if (is_floating(to)) {
+        made_[output] = code_.narrowed(code_.number(arithmetic_type(to), operand.number), to);
+      } else {
+        refuse(position, name(position) + " makes no floating-point numbers");
+      }
+      return;
+    }
+    const Recipe& recipe = *call.recipe;
+    const DType element = element_of(position, call);
+    if (to != recipe.result.value_or(element)) {
+      refuse(position, fmt::format("{} makes {} of {}", name(position), antegrad::name(to),
+                                   antegrad::name(element)));
+    }
+    CodeBuilder::Site site{recipe, element, {}, {}};
+    for (const RecipeOperand& operand : call.operands) {
+      site.inputs.push_back(
+          code_.widened(operand.value != kNoValue
+                            ? loaded(operand.value, output)
+                            : code_.narrowed(code_.number(arithmetic_type(element), operand.number),
+                                             element)));
+    }
+    for (const double number : call.numbers) {
+      site.numbers.push_back(code_.number(arithmetic_type(element), number));
+    }
+    made_[output] = code_.narrowed(computed(position, call, site), to);
+  }
+
+  void check_type(int32_t position, DType type) const {
+    const bool known = is_floating(type) ? byte_size(type) > 1 : !is_complex(type);
+    const bool is_unsigned = type == DType::u16 || type == DType::u32 || type == DType::u64;
+    if (!known || is_unsigned) {
+      refuse(position, fmt::format("{} has the element type {}", name(position),
+                                   antegrad::name(type)));
+    }
+  }
+
+  DType element_of(int32_t position, const RecipeCall& call) const {
+    std::optional<DType> element;
+    for (size_t i = 0; i < call.operands.size(); ++i) {
+      const ValueId id = call.operands[i].value;
+      if (id == kNoValue) continue;
+      const DType type = meta(id).dtype;
+      const auto& fixed = call.recipe->inputs[i].type;
+      if (fixed ? type == *fixed : !element || *element == type) {
+        if (!fixed) element = type;
+        continue;
+      }
+      refuse(position, fmt::format("{} mixes element types: {} and {}", name(position),
+                                   antegrad::name(element.value_or(fixed.value_or(type))),
+                                   antegrad::name(type)));
+    }
+    if (!element) refuse(position, name(position) + " has no tensor operand");
+    return *element;
+  }
+
+  /// The node's value in the type of arithmetic, on eager's path.
+  Id computed(int32_t position, const RecipeCall& call, const CodeBuilder::Site& site) {
+    const auto row_for = [&](const std::string& constant) {
+      return site.recipe.row(site.element, cpu_.capability, constant);
+    };
+    const auto found = row_for("");
+    if (const auto* reason = std::get_if<std::string>(&found)) refuse(position, *reason);
+    const RecipeRow* row = std::get<const RecipeRow*>(found);
+    const bool converts = site.recipe.result && is_floating(*site.recipe.result);
+    const EagerRow eager = eager_row(position, call);
+    if (!eager.known) {
+      const Id body = code_.formula(row->body, site);
+      const bool one_form = std::ranges::all_of(
+          site.recipe.rows, [](const RecipeRow& other) { return other.constant.empty(); });
+      if (!one_form || body != code_.formula(row->tail, site)) {
+        refuse(position, name(position) + " depends on positions, and its result has holes");
+      }
+      return body;
+    }
+    if (!eager.vectors || converts) return code_.formula(row->tail, site);
+    if (!eager.constant.empty()) {
+      const auto other = row_for(eager.constant);
+      if (const auto* constant = std::get_if<const RecipeRow*>(&other)) row = *constant;
+    }
+    const Id body = code_.formula(row->body, site);
+    const Id tail = code_.formula(row->tail, site);
+    if (!row->tail16.empty() && code_.formula(row->tail16, site) != tail) {
+      refuse(position, name(position) + " ends its rows in groups of 16 bytes");
+    }
+    if (body == tail) return body;
+    if (eager.order != order_) {
+      refuse(position, name(position) + " depends on positions, and ran in another order or over " +
+                           "another number of elements");
+    }
+    if (split_.value_or(site.recipe.split) != site.recipe.split) {
+      refuse(position, name(position) + " is split among threads in another way");
+    }
+    split_ = site.recipe.split;
+    const int64_t block = site.recipe.vectors * site.recipe.vector_bytes(cpu_.capability) /
+                          byte_size(site.element);
+    return code_.add({Op::path, code_.type_of(body), {body, tail}, static_cast<uint64_t>(block),
+                      static_cast<int32_t>(eager.row)});
+  }
+
+  /// How eager walked through the elements of a node: TensorIterator's order and rows.
+  struct EagerRow {
+    bool known = true;
+    bool vectors = false;  ///< otherwise the code for single elements ran everywhere
+    std::string constant;  ///< the operand that has the stride 0, if one has
+    size_t row = 0;        ///< atoms of a row, from the inner end on
+    Atoms order;
+  };
+  EagerRow eager_row(int32_t position, const RecipeCall& call) const {
+    const ValueId output = result(position);
+    EagerRow eager;
+    const auto order = memory_order(output);
+    if (!order) {
+      eager.known = false;
+      return eager;
+    }
+    eager.order = *order;
+    if (order->empty()) return eager;
+    struct Operand {
+      std::string name;
+      std::map<int32_t, int64_t> strides;
+      int64_t at(int32_t atom) const {
+        const auto found = strides.find(atom);
+        return found == strides.end() ? 0 : found->second;
+      }
+    };
+    std::vector<Operand> operands = {{"", layout_.strides(output, layout_.of(output))}};
+    for (size_t i = 0; i < call.operands.size(); ++i) {
+      Operand operand{call.recipe->inputs[i].name, {}};
+      const ValueId id = call.operands[i].value;
+      if (id != kNoValue) operand.strides = layout_.strides(id, *layout_.broadcast(id, output));
+      operands.push_back(std::move(operand));
+    }
+    // Numbers that ATen makes a tensor of.
+    for (const RecipeRow& row : call.recipe->rows) {
+      const auto& numbers = call.recipe->numbers;
+      const bool number = std::ranges::find(numbers, row.constant) != numbers.end();
+      const bool seen = std::ranges::find(operands, row.constant, &Operand::name) != operands.end();
+      if (number && !seen) operands.push_back({row.constant, {}});
+    }
+    int constants = 0;
+    eager.vectors = true;
+    for (const Operand& operand : operands) {
+      const int64_t stride = operand.at(order->back());
+      if (stride == 0) {
+        ++constants;
+        eager.constant = operand.name;
+      } else if (stride != 1) {
+        eager.vectors = false;
+      }
+    }
+    if (constants > 1) eager.vectors = false;
+    for (eager.row = 1; eager.row < order->size(); ++eager.row) {
+      const int32_t outer = (*order)[order->size() - eager.row - 1];
+      const int32_t inner = (*order)[order->size() - eager.row];
+      const bool merges = std::ranges::all_of(operands, [&](const Operand& operand) {
+        return operand.at(outer) == operand.at(inner) * layout_.size(inner);
+      });
+      if (!merges) break;
+    }
+    return eager;
+  }
+
+  // ---- what is written
+
+  /// Storages that somebody outside of the group reads.
+  IdMap<StorageId, bool> storages_read_outside() const {
+    IdMap<StorageId, bool> read(graph_.values.size(), false);
+    std::vector<bool> inside(graph_.nodes.size(), false);
+    for (const int32_t position : nodes_) inside[position] = true;
+    const auto mark = [&](ValueId id) {
+      if (graph_.is_tensor(id) && graph_.value(id).storage.valid()) {
+        read[graph_.value(id).storage] = true;
+      }
+    };
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!inside[i]) std::ranges::for_each(graph_.nodes[i].inputs, mark);
+    }
+    for (const Output& output : graph_.outputs) mark(output.value);
+    return read;
+  }
+
+  void store_results() {
+    const auto read = storages_read_outside();
+    bool any = false;
+    for (const auto& [position, call] : calls_) {
+      const ValueId output = result(position);
+      if (!read[graph_.value(output).storage]) continue;
+      any = true;
+      const auto strides = layout_.strides(output, layout_.of(output));
+      const bool once = std::ranges::all_of(order_, [&](int32_t atom) {
+        return strides.contains(atom) && strides.at(atom) != 0;
+      });
+      if (!once) {
+        refuse(position, name(position) + " has fewer elements than its group, and is read outside");
+      }
+      memory_.push_back({output, meta(output).dtype, strides, 0, true});
+      code_.add({Op::store, meta(output).dtype, {made_.at(output)}, 0,
+                 static_cast<int32_t>(memory_.size()) - 1});
+    }
+    if (!any) refuse(calls_.back().first, "nobody reads what the group computes");
+  }
+
+  const Graph& graph_;
+  std::span<const int32_t> nodes_;
+  const EagerCpu& cpu_;
+  GroupLayout layout_;
+  CodeBuilder code_;
+  std::vector<std::pair<int32_t, RecipeCall>> calls_;  // by position of the node
+  std::map<ValueId, ValueId> viewed_;                  // by view: its base
+  std::map<ValueId, int32_t> maker_;
+  std::map<ValueId, Id> made_;
+  std::vector<MemoryUse> memory_;
+  Atoms order_;
+  ValueId widest_ = kNoValue;
+  std::optional<ThreadSplit> split_;  // once a value depends on it
+};
+
+}  // namespace
+
+std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<const int32_t> nodes,
+                                                 const EagerCpu& cpu) {
+  try {
+    return GroupBuilder(graph, nodes, cpu).build();
+  } catch (NoKernel& reason) {
+    return std::move(reason);
+  }
+}
+
+int64_t elements_of_a_thread(ThreadSplit split, int64_t elements, int64_t threads) {
+  const bool all_threads = split == ThreadSplit::gelu && elements > kGeluGrain;
+  const int64_t grain = all_threads ? std::max<int64_t>(1, elements / threads) : kGrain;
+  if (threads <= 1 || elements < grain) return elements;
+  const int64_t parts = std::min(threads, (elements + grain - 1) / grain);
+  return (elements + parts - 1) / parts;
+}
+
+}  // namespace antegrad::lower

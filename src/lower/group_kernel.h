@@ -1,0 +1,61 @@
+#pragma once
+
+/// \file
+/// Makes a kernel of a group of pointwise nodes, with the bits of eager ATen.
+///
+/// Each node is computed by its recipe (recipe.h), on the path that eager took for it: in whole
+/// blocks of vectors or in the rest of a row, as its own operands lie in memory. A value of the
+/// group is rounded to its element type, as if it had been in memory. Where the paths of a node
+/// cannot be told in the loops of the group, or where anything else is not known to have eager's
+/// bits, there is no kernel but a reason.
+///
+/// The structure of a kernel depends neither on sizes nor on strides other than 0 and 1, nor on
+/// numbers other than 1 and -1: these are its arguments. So equal keys mean equal kernels, and a
+/// new size needs no new one, unless a dimension gets the size 1 or two become contiguous.
+///
+/// The graph must be verified; its sizes must be numbers. A group is what fusion/groups.h finds.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/hash.h"
+#include "lower/eager_cpu.h"
+#include "lower/kernel.h"
+#include "lower/recipe.h"
+
+namespace antegrad::lower {
+
+/// Memory that a kernel gets: a value of the graph that somebody else makes, or that somebody else
+/// reads. One value may be several buffers, with other strides.
+struct GroupBuffer {
+  ValueId value;
+  bool written = false;
+};
+
+struct GroupKernel {
+  Kernel kernel;                     ///< its name holds the key
+  std::vector<int64_t> numbers;      ///< its arguments in this graph
+  std::vector<GroupBuffer> buffers;  ///< in the order of Kernel::buffers
+  ThreadSplit split = ThreadSplit::grain;
+  Hash128 key;  ///< of the structure
+};
+
+/// Why a group has no kernel. Without the node the rest of the group may have one.
+struct NoKernel {
+  int32_t node = -1;  ///< a position in Graph::nodes
+  std::string reason;
+};
+
+/// `nodes`: positions in Graph::nodes, ascending, views included.
+std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<const int32_t> nodes,
+                                                 const EagerCpu& cpu);
+
+/// How many of `elements` each thread but the last gets, as in eager: part i of a kernel is
+/// [i * size, (i + 1) * size). It decides which elements lie at the end of a row.
+int64_t elements_of_a_thread(ThreadSplit split, int64_t elements, int64_t threads);
+
+}  // namespace antegrad::lower

@@ -1,0 +1,341 @@
+"""Compares kernels of whole groups with eager ATen, bit by bit: random graphs of pointwise nodes."""
+
+import argparse
+import ctypes
+import os
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+import torch
+
+from check import TORCH_DTYPE, differences, onednn_level, random_values
+from recipes import CAPABILITIES
+
+A = torch.ops.aten
+NAME = {t: n for n, t in TORCH_DTYPE.items()} | {torch.bool: "bool"}
+FLAGS = ["-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-builtin", "-w", "-fwrapv"]
+FLAGS += ["-fno-strict-aliasing", "-fPIC", "-shared"]
+TARGET = {
+    "default": [],
+    "avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "avx512": "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c -mprefer-vector-width=512".split(),
+}
+SHAPES = [(1,), (7,), (33, 50), (65,), (3, 40, 17), (1500, 77), (32768,), (100003,), (4, 1, 33), (16, 64, 48)]
+UNARY = (
+    "neg abs sign floor ceil trunc round reciprocal sqrt rsqrt relu exp exp2 expm1 log log2 log10 log1p sin cos"
+    " tan asin acos atan tanh erf erfc sinh cosh sigmoid silu mish hardswish hardsigmoid"
+).split()
+# name, how many tensors, and texts of the other arguments with {} in place of tensors
+CALLS = [
+    *[(f"{name}.default", "{}") for name in UNARY],
+    *[("add.Tensor", f"{{}}, {{}}, alpha=scalar({a})") for a in (1, 1, 1, -1.0, 0.3)],
+    *[("sub.Tensor", f"{{}}, {{}}, alpha=scalar({a})") for a in (1, 0.7)],
+    *[("mul.Tensor", "{}, {}")] * 4,
+    *[("div.Tensor", "{}, {}")] * 2,
+    ("add.Tensor", "{}, wrapped(0.3 : f64), alpha=scalar(1)"),
+    ("add.Tensor", "{}, wrapped(1.7 : f64), alpha=scalar(0.3)"),
+    ("mul.Tensor", "{}, wrapped(0.3 : f64)"),
+    ("mul.Scalar", "{}, scalar(0.7)"),
+    ("div.Tensor", "{}, wrapped(3.0 : f64)"),
+    ("rsub.Scalar", "{}, scalar(1), scalar(1)"),
+    ("maximum.default", "{}, {}"),
+    ("minimum.default", "{}, {}"),
+    ("pow.Tensor_Scalar", "{}, scalar(2)"),
+    ("pow.Tensor_Scalar", "{}, scalar(3)"),
+    ("pow.Tensor_Scalar", "{}, scalar(0.5)"),
+    ("pow.Tensor_Scalar", "{}, scalar(2.5)"),
+    ("pow.Tensor_Tensor", "{}, {}"),
+    ("addcmul.default", "{}, {}, {}, value=scalar(0.3)"),
+    ("addcdiv.default", "{}, {}, {}, value=scalar(1)"),
+    ("lerp.Scalar", "{}, {}, scalar(0.1)"),
+    ("clamp.default", "{}, scalar(-0.5), scalar(0.75)"),
+    ("clamp_min.default", "{}, scalar(0.3)"),
+    ("where.self", "?, {}, {}"),
+    ("masked_fill.Scalar", "{}, ?, scalar(0.3)"),
+    ("native_dropout_backward.default", "{}, ?, 1.25"),
+    ("gt.Scalar", "{}, scalar(0.1)"),
+    ("le.Tensor", "{}, {}"),
+    ("sigmoid_backward.default", "{}, {}"),
+    ("tanh_backward.default", "{}, {}"),
+    ("threshold_backward.default", "{}, {}, scalar(0)"),
+    ("leaky_relu.default", "{}, scalar(0.01)"),
+    ("elu.default", "{}, scalar(1.6), scalar(1), scalar(0.7)"),
+    ("gelu.default", '{}, approximate="none"'),
+    ("gelu.default", '{}, approximate="tanh"'),
+    ("gelu_backward.default", '{}, {}, approximate="none"'),
+    ("gelu_backward.default", '{}, {}, approximate="tanh"'),
+    ("silu_backward.default", "{}, {}"),
+    ("softplus.default", "{}, scalar(2.0), scalar(5.0)"),
+    ("softplus_backward.default", "{}, {}, scalar(1), scalar(20)"),
+    ("hardtanh_backward.default", "{}, {}, scalar(-1), scalar(1)"),
+    ("mish_backward.default", "{}, {}"),
+    ("_to_copy.default", "{}, dtype=!, layout=none, device=none, pin_memory=none, non_blocking=false, memory_format=none"),
+    ("clone.default", "{}, memory_format=none"),
+]
+VIEWS = ["view", "transpose", "unsqueeze", "detach"]
+
+
+def value_of(word):
+    """A Python value of an argument's text."""
+    word = word.split("=", 1)[-1].strip()
+    for prefix in ("scalar(", "wrapped("):
+        if word.startswith(prefix):
+            return eval(word[len(prefix) : -1].split(" : ")[0])
+    return {"none": None, "false": False, "true": True}.get(word) if word in ("none", "false", "true") else eval(word)
+
+
+class Case:
+    """A random graph as text, the tensors it starts from, and what eager makes of them."""
+
+    def __init__(self, rng, dtype, shape):
+        self.rng, self.dtype = rng, dtype
+        self.generator = torch.Generator().manual_seed(rng.getrandbits(30))
+        self.inputs, self.nodes, self.program, self.meta = [], [], [], {}
+        for layout in ["whole", *rng.choices(LAYOUTS, k=rng.randint(1, 3))]:
+            self.add_input(self.tensor(shape, layout, dtype))
+        self.transposed = False
+        self.computed = []
+        for _ in range(rng.randint(1, 8)):
+            self.step()
+        while not self.computed:
+            self.step(view=False)
+
+    def tensor(self, shape, layout, dtype):
+        def values(sizes):
+            count = 1
+            for size in sizes:
+                count *= size
+            kind = self.rng.choice(["n1", "n4", "bits"])
+            return random_values(self.generator, count, kind, dtype).reshape(sizes)
+
+        if layout == "row":
+            return values(shape[-1:])
+        if layout == "column":
+            return values((*shape[:-1], 1))
+        if layout == "one":
+            return values(())
+        if layout == "part":
+            return values((*shape[:-1], shape[-1] + 3))[..., : shape[-1]]
+        if layout == "every second":
+            return values((*shape[:-1], 2 * shape[-1]))[..., ::2]
+        if layout == "transposed" and len(shape) > 1:
+            return values((*shape[:-2], shape[-1], shape[-2])).transpose(-1, -2)
+        if layout == "expanded":
+            return values((*shape[:-1], 1)).expand(shape)
+        return values(shape)
+
+    def text_of(self, tensor):
+        sizes = ", ".join(map(str, tensor.shape))
+        strides = ", ".join(map(str, tensor.stride()))
+        return f"{NAME[tensor.dtype]}[{sizes}]{{{strides}}}"
+
+    def add_input(self, tensor):
+        number = len(self.meta)
+        self.inputs.append((number, tensor))
+        self.meta[number] = tensor
+        return number
+
+    def step(self, view=None):
+        rng = self.rng
+        floats = [n for n, t in self.meta.items() if t.dtype != torch.bool]
+        if view is None and rng.random() < 0.15:
+            return self.view(rng.choice(floats))
+        name, arguments = rng.choice(CALLS)
+        dtype = self.meta[rng.choice(floats[-3:])].dtype
+        same = [n for n in floats if self.meta[n].dtype == dtype]
+        operands, words = [], []
+        for word in arguments.split(", "):
+            if word == "{}":
+                operands.append(same[-1] if not operands and rng.random() < 0.8 else rng.choice(same))
+                words.append(f"%{operands[-1]}")
+            elif word == "?":
+                masks = [n for n, t in self.meta.items() if t.dtype == torch.bool]
+                if not masks:
+                    mask = self.tensor(tuple(self.inputs[0][1].shape), "whole", "f32") > 0
+                    masks = [self.add_input(mask)]
+                operands.append(rng.choice(masks))
+                words.append(f"%{operands[-1]}")
+            elif word == "dtype=!":
+                words.append("dtype=" + rng.choice(["f32", "bf16", "f16", "f64"]))
+            else:
+                words.append(word)
+        self.run("aten::" + name, words)
+
+    def run(self, name, words, base=None):
+        packet, overload = name[6:].split(".")
+        function = getattr(getattr(A, packet), overload)
+        values, keywords = [], {}
+        for word, argument in zip(words, function._schema.arguments):
+            if word.startswith("%"):
+                value = ("tensor", int(word[1:]))
+            elif word.startswith("dtype="):
+                value = TORCH_DTYPE[word[6:]]
+            else:
+                value = value_of(word)
+            (keywords.__setitem__(argument.name, value) if argument.kwarg_only else values.append(value))
+        run = lambda table: function(
+            *[table[v[1]] if isinstance(v, tuple) else v for v in values],
+            **{k: table[v[1]] if isinstance(v, tuple) else v for k, v in keywords.items()},
+        )
+        try:
+            made = run(self.meta)
+        except RuntimeError:
+            return
+        number = len(self.meta)
+        if made.dtype not in NAME or made.numel() == 0:
+            return
+        self.meta[number] = made
+        self.program.append((number, run, base is None))
+        alias = "" if base is None else f" &{base}"
+        self.nodes.append(f"  %{number}: {self.text_of(made)}{alias} = {name}({', '.join(words)})")
+        if base is None:
+            self.computed.append(number)
+
+    def root(self, number):
+        line = next((n for n in self.nodes if n.startswith(f"  %{number}:") and " &" in n.split(" = ")[0]), None)
+        return number if line is None else int(line.split(" = ")[0].split(" &")[1])
+
+    def view(self, number):
+        tensor, rng = self.meta[number], self.rng
+        kind = rng.choice(VIEWS)
+        base = self.root(number)
+        if kind == "view":
+            return self.run("aten::view.default", [f"%{number}", f"[{tensor.numel()}]"], base) if tensor.is_contiguous() else None
+        if kind == "transpose" and tensor.dim() > 1:
+            return self.run("aten::transpose.int", [f"%{number}", "0", "1"], base)
+        if kind == "unsqueeze":
+            return self.run("aten::unsqueeze.default", [f"%{number}", "0"], base)
+        return self.run("aten::detach.default", [f"%{number}"], base)
+
+    def text(self):
+        lines = ['antegrad.graph 1 "case"', "inputs"]
+        lines += [f"  %{n}: {self.text_of(t)} primal argument {i}" for i, (n, t) in enumerate(self.inputs)]
+        # What the last value is computed from, as in a group.
+        made = {int(line.split(":")[0].strip(" %")): line for line in self.nodes}
+        needed, results = {self.computed[-1]}, [self.computed[-1]]
+        for number in reversed(list(made)):
+            if number in needed:
+                needed |= {int(w) for w in re.findall(r"%(\d+)", made[number].split(" = ", 1)[1])}
+                if number in self.computed[:-1] and self.rng.random() < 0.2:
+                    results.append(number)
+        self.nodes = [line for number, line in made.items() if number in needed]
+        self.results = results
+        lines += ["nodes", *self.nodes, "outputs", *[f"  %{n} result" for n in self.results]]
+        return "\n".join(lines) + "\n----\n"
+
+    def eager(self):
+        table = dict(self.inputs)
+        for number, run, _ in self.program:
+            table[number] = run(table)
+        return table
+
+
+LAYOUTS = ["whole", "whole", "whole", "row", "column", "one", "part", "every second", "transposed", "expanded"]
+
+
+def part_size(split, elements, threads):
+    grain = 32768
+    if split == 1 and elements > 16384:
+        grain = max(1, elements // threads)
+    if threads <= 1 or elements < grain:
+        return elements
+    parts = min(threads, -(-elements // grain))
+    return -(-elements // parts)
+
+
+def run_kernel(library, line, case, threads, expected):
+    words = line.split()
+    numbers = [int(w) for w in words[5].split(",")]
+    buffers = [w for w in words[7].split(",")]
+    tensors, written = [], {}
+    for buffer in buffers:
+        number = int(buffer.rstrip("+"))
+        if buffer.endswith("+"):
+            like = expected[number]
+            written[number] = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+            tensors.append(written[number])
+        else:
+            tensors.append(dict(case.inputs)[number])
+    addresses = (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
+    arguments = (ctypes.c_long * len(numbers))(*numbers)
+    elements = max(t.numel() for t in written.values())
+    size = part_size(int(words[3]), elements, threads)
+    kernel = getattr(library, words[1])
+    for low in range(0, elements, max(1, size)):
+        kernel(addresses, arguments, ctypes.c_long(low), ctypes.c_long(min(elements, low + size)), ctypes.c_long(0))
+    return written
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tool", help="the program group_kernels")
+    parser.add_argument("--capability", choices=CAPABILITIES, help="all, one after the other, when left out")
+    parser.add_argument("--graphs", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dtypes", default="f32,bf16,f16,f64")
+    options = parser.parse_args()
+    if not options.capability:
+        runs = [
+            subprocess.run(
+                [sys.executable, __file__, *sys.argv[1:], "--capability", c],
+                env={**os.environ, "ATEN_CPU_CAPABILITY": c},
+                check=False,
+            ).returncode
+            for c in CAPABILITIES
+        ]
+        return max(runs)
+    capability = options.capability
+    if torch.backends.cpu.get_cpu_capability().lower() != capability:
+        raise SystemExit(f"set ATEN_CPU_CAPABILITY={capability}")
+    rng = random.Random(options.seed)
+    cases = [Case(rng, rng.choice(options.dtypes.split(",")), rng.choice(SHAPES)) for _ in range(options.graphs)]
+    texts = [case.text() for case in cases]
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="check_groups_"))
+    source, target = folder / "kernels.c", folder / "kernels.so"
+    (folder / "graphs.txt").write_text("".join(texts))
+    answer = subprocess.run(
+        [options.tool, capability, str(onednn_level()), source], input="".join(texts), text=True, capture_output=True
+    )
+    if answer.returncode:
+        raise SystemExit(f"{answer.stderr}\nin {folder}")
+    lines = answer.stdout.splitlines()
+    compiler = os.environ.get("CC", "gcc")
+    subprocess.run([compiler, *FLAGS, *TARGET[capability], source, "-o", target], check=True)
+    libtorch = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"
+    ctypes.CDLL(str(libtorch), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
+    library = ctypes.CDLL(str(target))
+    reasons, compared, wrong, kernels = Counter(), 0, 0, 0
+    for case, text, line in zip(cases, texts, lines):
+        if line.startswith("no "):
+            reasons[line[3:]] += 1
+            continue
+        kernels += 1
+        for threads in (1, 2, 4) if case.inputs[0][1].numel() > 16384 else (1,):
+            torch.set_num_threads(threads)
+            expected = case.eager()
+            found = run_kernel(library, line, case, threads, expected)
+            for number, tensor in found.items():
+                if tensor.dtype == torch.bool:
+                    bad = tensor != expected[number]
+                else:
+                    bad, _ = differences(expected[number], tensor)
+                compared += tensor.numel()
+                if bad.any():
+                    wrong += 1
+                    at = bad.nonzero()[0].tolist()
+                    print(f"{int(bad.sum())} of {bad.numel()} elements of %{number} differ, {threads} threads, at {at}: "
+                          f"{expected[number][tuple(at)].item()!r}, kernel {tensor[tuple(at)].item()!r}\n{text}{line}")
+    print(f"{capability}: {kernels} of {len(cases)} graphs have a kernel; {compared} elements compared, {wrong} results differ")
+    for reason, count in reasons.most_common():
+        print(f"  {count:4d} {reason}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+// Makes kernels of graphs, each as one group, for check_groups.py.
+//
+//   group_kernels CAPABILITY ONEDNN OUTPUT.c < graphs
+//
+// Graphs end with a line "----". For each it prints one line: "no REASON", or
+// "kernel NAME split SPLIT numbers N,... buffers VALUE,...", written buffers with a +.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "graph/parse.h"
+#include "graph/verify.h"
+#include "lower/c_printer.h"
+#include "lower/group_kernel.h"
+
+int main(int argc, char** argv) {
+  using namespace antegrad;
+  if (argc != 4) return 2;
+  const auto capability = lower::capability_from_name(argv[1]);
+  if (!capability) return 2;
+  const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2]))};
+  std::map<Hash128, lower::Kernel> kernels;
+  std::string text;
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line != "----") {
+      text += line + "\n";
+      continue;
+    }
+    const Graph graph = parse_graph(text);
+    verify(graph);
+    text.clear();
+    std::vector<int32_t> nodes(graph.nodes.size());
+    std::iota(nodes.begin(), nodes.end(), 0);
+    auto made = lower::group_kernel(graph, nodes, cpu);
+    if (const auto* none = std::get_if<lower::NoKernel>(&made)) {
+      fmt::print("no {}\n", none->reason);
+      continue;
+    }
+    auto& group = std::get<lower::GroupKernel>(made);
+    std::vector<std::string> buffers;
+    for (const lower::GroupBuffer& buffer : group.buffers) {
+      buffers.push_back(fmt::format("{}{}", buffer.value.index(), buffer.written ? "+" : ""));
+    }
+    fmt::print("kernel {} split {} numbers {} buffers {}\n", group.kernel.name,
+               static_cast<int>(group.split), fmt::join(group.numbers, ","),
+               fmt::join(buffers, ","));
+    kernels.emplace(group.key, std::move(group.kernel));
+  }
+  std::vector<lower::Kernel> list;
+  for (auto& [key, kernel] : kernels) list.push_back(std::move(kernel));
+  std::ofstream(argv[3]) << lower::c_source(list, lower::c_target(*capability));
+  return 0;
+}

@@ -1,0 +1,307 @@
+// From groups of nodes to kernels: the IR of telling cases, numbers against plain loops, refusals.
+
+#include "lower/group_kernel.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "graph/verify.h"
+#include "graphs.h"
+#include "support/kernels.h"
+
+namespace antegrad::testing {
+namespace group_kernel_test {
+
+using lower::Capability;
+using lower::EagerCpu;
+using lower::GroupKernel;
+using lower::NoKernel;
+
+constexpr EagerCpu kAvx2{Capability::avx2, lower::OneDnn::avx2};
+
+std::variant<GroupKernel, NoKernel> made_of(const Graph& graph, const EagerCpu& cpu = kAvx2) {
+  verify(graph);
+  std::vector<int32_t> nodes(graph.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return group_kernel(graph, nodes, cpu);
+}
+
+GroupKernel kernel_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
+  auto made = made_of(graph_of(sections), cpu);
+  const auto* none = std::get_if<NoKernel>(&made);
+  EXPECT_EQ(none, nullptr) << none->reason;
+  return none == nullptr ? std::get<GroupKernel>(std::move(made)) : GroupKernel{};
+}
+
+/// The kernel's text without its first line.
+std::string text_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
+  const std::string text = to_text(kernel_of(sections, cpu).kernel);
+  return text.substr(text.find('\n') + 1);
+}
+
+std::string reason_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
+  const auto made = made_of(graph_of(sections), cpu);
+  const auto* none = std::get_if<NoKernel>(&made);
+  return none == nullptr ? "" : fmt::format("{}: {}", none->node, none->reason);
+}
+
+/// Inputs %0, %1, ... of these types, then the nodes, then the results.
+std::string sections(const std::vector<std::string>& inputs, const std::string& nodes,
+                     const std::string& results) {
+  std::string text = "inputs\n";
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    text += fmt::format("  %{}: {} primal argument {}\n", i, inputs[i], i);
+  }
+  return text + "nodes\n" + nodes + "outputs\n" + results;
+}
+
+TEST(GroupKernel, AddWithAlphaIsOneFusedStep) {
+  EXPECT_EQ(text_of(sections({"f32[5, 7]", "f32[5, 7]"},
+                             "  %2: f32[5, 7] = aten::add.Tensor(%0, %1, scalar(0.3))\n",
+                             "  %2 result\n")),
+            R"(number n0 i64
+number s0 f32
+buffer x0 f32 read [1]
+buffer x1 f32 read [1]
+buffer y0 f32 write [1]
+elements [n0]
+each
+  %0 = load f32 x0
+  %1 = load f32 x1
+  %2 = number f32 s0
+  %3 = fma f32 %1 %2 %0
+  store f32 y0 %3
+)");
+}
+
+TEST(GroupKernel, AnAlphaOfOneIsNoNumber) {
+  const std::string add = "  %2: f32[9] = aten::sub.Tensor(%0, %1, scalar(1))\n";
+  const std::string text = text_of(sections({"f32[9]", "f32[9]"}, add, "  %2 result\n"));
+  EXPECT_NE(text.find("sub f32 %0 %1"), std::string::npos) << text;
+  EXPECT_EQ(text.find("number s0"), std::string::npos) << text;
+}
+
+TEST(GroupKernel, SigmoidHasABodyAndATail) {
+  EXPECT_EQ(text_of(sections({"f32[100]"}, "  %1: f32[100] = aten::sigmoid.default(%0)\n",
+                             "  %1 result\n")),
+            R"(number n0 i64
+function Sleef_expf8_u10 f32 1 vector 8 Sleef_expf8_u10
+function expf f32 1 lane expf
+buffer x0 f32 read [1]
+buffer y0 f32 write [1]
+elements [n0]
+each
+  %0 = load f32 x0
+  %1 = const f32 1
+  %2 = const f32 0
+  %3 = sub f32 %2 %0
+  %4 = call f32 Sleef_expf8_u10 %3
+  %5 = add f32 %1 %4
+  %6 = div f32 %1 %5
+  %7 = neg f32 %0
+  %8 = call f32 expf %7
+  %9 = add f32 %1 %8
+  %10 = div f32 %1 %9
+  %11 = path f32 %6 %10 block 16 over 1
+  store f32 y0 %11
+)");
+}
+
+TEST(GroupKernel, WhereAndAComparisonKeepTheirBoolsInRegisters) {
+  EXPECT_EQ(text_of(sections({"f32[8]", "f32[8]"},
+                             "  %2: bool[8] = aten::gt.Scalar(%0, scalar(0.5))\n"
+                             "  %3: f32[8] = aten::where.self(%2, %0, %1)\n",
+                             "  %3 result\n")),
+            R"(number n0 i64
+number s0 f32
+buffer x0 f32 read [1]
+buffer x1 f32 read [1]
+buffer y0 f32 write [1]
+elements [n0]
+each
+  %0 = load f32 x0
+  %1 = number f32 s0
+  %2 = gt bool %0 %1
+  %3 = load f32 x1
+  %4 = select f32 %2 %0 %3
+  store f32 y0 %4
+)");
+}
+
+TEST(GroupKernel, ABf16ChainRoundsBetweenItsNodes) {
+  EXPECT_EQ(text_of(sections({"bf16[8]", "bf16[8]"},
+                             "  %2: bf16[8] = aten::mul.Tensor(%0, %1)\n"
+                             "  %3: bf16[8] = aten::add.Tensor(%2, %1, scalar(1))\n",
+                             "  %3 result\n")),
+            R"(number n0 i64
+buffer x0 bf16 read [1]
+buffer x1 bf16 read [1]
+buffer y0 bf16 write [1]
+elements [n0]
+each
+  %0 = load bf16 x0
+  %1 = cast f32 %0
+  %2 = load bf16 x1
+  %3 = cast f32 %2
+  %4 = mul f32 %1 %3
+  %5 = cast bf16 %4 nan ffff
+  %6 = cast f32 %5
+  %7 = add f32 %6 %3
+  %8 = cast bf16 %7 nan ffff
+  store bf16 y0 %8
+)");
+}
+
+// The bias splits the space into rows; sigmoid ran over one row of all elements.
+TEST(GroupKernel, ABroadcastBiasKeepsTheRowsOfOtherNodes) {
+  const GroupKernel made =
+      kernel_of(sections({"f32[4, 5, 6]", "f32[6]"},
+                         "  %2: f32[4, 5, 6] = aten::add.Tensor(%0, %1, scalar(1))\n"
+                         "  %3: f32[20, 6] &2 = aten::view.default(%2, [20, 6])\n"
+                         "  %4: f32[20, 6] = aten::sigmoid.default(%3)\n",
+                         "  %4 result\n"));
+  const std::string text = to_text(made.kernel);
+  EXPECT_NE(text.find("elements [n0, n1]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("buffer x1 f32 read [0, 1]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" block 16 over 2\n"), std::string::npos) << text;
+  EXPECT_EQ(std::vector(made.numbers.begin(), made.numbers.begin() + 2),
+            (std::vector<int64_t>{20, 6}));
+  ASSERT_EQ(made.buffers.size(), 3U);
+  EXPECT_EQ(made.buffers[1].value, ValueId(1));
+  EXPECT_FALSE(made.buffers[1].written);
+  EXPECT_EQ(made.buffers[2].value, ValueId(4));
+  EXPECT_TRUE(made.buffers[2].written);
+}
+
+TEST(GroupKernel, GeluTakesOneDnnOrAtensCode) {
+  const auto gelu = [](const std::string& type, const EagerCpu& cpu) {
+    return text_of(sections({type}, "  %1: " + type + " = aten::gelu.default(%0, \"none\")\n",
+                            "  %1 result\n"),
+                   cpu);
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(has(gelu("f32[64]", {Capability::avx512, lower::OneDnn::avx512}), "ag_dnn_gelu"));
+  EXPECT_FALSE(has(gelu("f32[64]", kAvx2), "call"));  // oneDNN's exponential, in line
+  EXPECT_TRUE(has(gelu("f32[64]", {Capability::avx2, lower::OneDnn::off}), "Sleef_expf8_u10"));
+  EXPECT_TRUE(has(gelu("bf16[64]", kAvx2), "Sleef_expf8_u10"));
+  EXPECT_TRUE(has(gelu("f32[1]", kAvx2), "erff"));
+  EXPECT_TRUE(has(gelu("f32[8, 8]{1, 8}", kAvx2), "path"));
+}
+
+TEST(GroupKernel, OtherSizesAndNumbersHaveTheSameKernel) {
+  const auto key = [](const std::string& n, const std::string& alpha) {
+    const std::string type = "f32[" + n + "]";
+    return kernel_of(sections({type, "f32[6]"},
+                              "  %2: " + type + " = aten::add.Tensor(%0, %1, scalar(" + alpha +
+                                  "))\n  %3: " + type + " = aten::relu.default(%2)\n",
+                              "  %3 result\n"))
+        .key;
+  };
+  EXPECT_EQ(key("4, 6", "1"), key("9, 6", "1"));
+  EXPECT_EQ(key("4, 6", "0.5"), key("9, 6", "0.25"));
+  EXPECT_NE(key("4, 6", "1"), key("4, 6", "0.5"));
+  EXPECT_NE(key("4, 6", "1"), key("6", "1"));  // one dimension
+}
+
+TEST(GroupKernel, WhatIsReadOutsideIsWrittenEvenByAView) {
+  const Graph graph = graph_of(sections({"f32[8, 8]"},
+                                        "  %1: f32[8, 8] = aten::relu.default(%0)\n"
+                                        "  %2: f32[8, 8]{1, 8} &1 = aten::t.default(%1)\n"
+                                        "  %3: f32[8, 8] = aten::neg.default(%1)\n"
+                                        "  %4: f32[8, 8] = aten::mm.default(%2, %3)\n",
+                                        "  %4 result\n"));
+  verify(graph);
+  const auto made = lower::group_kernel(graph, std::vector<int32_t>{0, 1, 2}, kAvx2);
+  ASSERT_TRUE(std::holds_alternative<GroupKernel>(made));
+  std::string values;
+  for (const lower::GroupBuffer& buffer : std::get<GroupKernel>(made).buffers) {
+    values += fmt::format("{}{} ", buffer.value.number(), buffer.written ? " written" : "");
+  }
+  EXPECT_EQ(values, "0 1 written 3 written ");
+}
+
+TEST(GroupKernel, RefusalsSayWhy) {
+  const std::vector<std::string> two = {"f32[64, 4]", "f32[64, 4]"};
+  EXPECT_EQ(reason_of(sections({"i64[4]"}, "  %1: i64[4] = aten::neg.default(%0)\n", "  %1 result\n")),
+            "0: neg has no recipe for i64");
+  EXPECT_EQ(reason_of(sections({"f32[4]", "f64[4]"},
+                               "  %2: f64[4] = aten::mul.Tensor(%0, %1)\n", "  %2 result\n")),
+            "0: aten::mul.Tensor mixes element types: f32 and f64");
+  EXPECT_EQ(reason_of(sections({"f32[4]"}, "  %1: f32[4] = aten::lgamma.default(%0)\n",
+                               "  %1 result\n")),
+            "0: aten::lgamma.default has no recipe");
+  // The end of each row of the broadcast operand has three parts.
+  EXPECT_EQ(reason_of(sections({"f32[64, 4]", "f32[64, 1]"},
+                               "  %2: f32[64, 4] = aten::add.Tensor(%0, %1, scalar(0.5))\n",
+                               "  %2 result\n")),
+            "0: aten::add.Tensor ends its rows in groups of 16 bytes");
+  // Of 4 elements, each of them read 64 times.
+  EXPECT_EQ(reason_of(sections({"f32[64, 4]", "f32[4]"},
+                               "  %2: f32[4] = aten::sigmoid.default(%1)\n"
+                               "  %3: f32[64, 4] = aten::mul.Tensor(%0, %2)\n",
+                               "  %3 result\n")),
+            "0: aten::sigmoid.default depends on positions, and ran in another order or over "
+            "another number of elements");
+  EXPECT_EQ(reason_of(sections({"f32[64, 64]"},
+                               "  %1: f32[64, 64] = aten::relu.default(%0)\n"
+                               "  %2: f32[64, 64]{1, 64} &1 = aten::t.default(%1)\n"
+                               "  %3: f32[64, 64] = aten::add.Tensor(%1, %2, scalar(1))\n",
+                               "  %3 result\n")),
+            "2: aten::add.Tensor reads a value of the group in another order");
+}
+
+TEST(GroupKernel, ValuesOfATransposedViewAreComputedWhereTheyAreRead) {
+  // y[i][j] = relu(x[j][i]) + z[i][j]
+  const GroupKernel made =
+      kernel_of(sections({"f32[3, 4]", "f32[4, 3]"},
+                         "  %2: f32[3, 4] = aten::relu.default(%0)\n"
+                         "  %3: f32[4, 3]{1, 4} &2 = aten::t.default(%2)\n"
+                         "  %4: f32[4, 3] = aten::add.Tensor(%3, %1, scalar(1))\n",
+                         "  %4 result\n"));
+  float x[12], z[12], y[12];
+  for (int i = 0; i < 12; ++i) {
+    x[i] = static_cast<float>(i - 6) * 0.37F;
+    z[i] = static_cast<float>(i) * 1.7F;
+  }
+  std::vector<char*> buffers;
+  for (const lower::GroupBuffer& buffer : made.buffers) {
+    buffers.push_back(reinterpret_cast<char*>(buffer.written ? y : buffer.value == ValueId(0) ? x : z));
+  }
+  interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 12, 0);
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      EXPECT_EQ(y[i * 3 + j], std::max(x[j * 4 + i], 0.0F) + z[i * 3 + j]) << i << ", " << j;
+    }
+  }
+}
+
+TEST(GroupKernel, GeneratedCodeHasTheInterpretersBits) {
+  const EagerCpu cpu{Capability::baseline, lower::OneDnn::avx2};
+  const std::string nodes =
+      "  %3: bf16[40, 33] = aten::add.Tensor(%0, %1, scalar(0.3))\n"
+      "  %4: f32[40, 33] = aten::_to_copy.default(%3, f32, none, none, none, false, none)\n"
+      "  %5: f32[40, 33] = aten::gelu_backward.default(%4, %2, \"none\")\n"
+      "  %6: bool[40, 33] = aten::le.Tensor(%5, %2)\n"
+      "  %7: f32[40, 33] = aten::native_dropout_backward.default(%5, %6, 1.25)\n";
+  const GroupKernel made =
+      kernel_of(sections({"bf16[40, 33]", "bf16[40, 33]{1, 40}", "f32[40, 33]"}, nodes,
+                         "  %3 result\n  %6 result\n  %7 result\n"),
+                cpu);
+  expect_compiled_agrees(made.kernel, {made.numbers});
+}
+
+TEST(GroupKernel, ThreadsGetWhatTheyGetInEager) {
+  using lower::elements_of_a_thread;
+  using enum lower::ThreadSplit;
+  EXPECT_EQ(elements_of_a_thread(grain, 32767, 4), 32767);
+  EXPECT_EQ(elements_of_a_thread(grain, 32769, 4), 16385);
+  EXPECT_EQ(elements_of_a_thread(grain, 200000, 4), 50000);
+  EXPECT_EQ(elements_of_a_thread(grain, 200000, 1), 200000);
+  EXPECT_EQ(elements_of_a_thread(gelu, 16384, 4), 16384);
+  EXPECT_EQ(elements_of_a_thread(gelu, 16386, 4), 4097);
+}
+
+}  // namespace group_kernel_test
+}  // namespace antegrad::testing
