@@ -49,8 +49,9 @@ TEST(KernelClasses, OfConvolutionsFollowFromImagesAndStride) {
   const auto convolution = [](const std::string& x, const std::string& w,
                               const std::string& stride = "[1, 1]") {
     return class_of({x, w}, {"bf16[2,8,4,4]"},
-                    "aten::convolution.default(%0, %1, none, " + stride +
-                        ", [0, 0], [1, 1], false, [0, 0], 1)");
+                    "aten::convolution.default(%0, %1, none, stride=" + stride +
+                        ", padding=[0, 0], dilation=[1, 1], transposed=false, "
+                        "output_padding=[0, 0], groups=1)");
   };
   EXPECT_EQ(convolution("bf16[2,8,4,4]", "bf16[8,8,1,1]"), "convolution_1x1 bf16");
   EXPECT_EQ(convolution("bf16[2,8,8,8]", "bf16[8,8,1,1]", "[2, 2]"),

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <antegrad/error.h>
+
 #include <algorithm>
 #include <string>
 
