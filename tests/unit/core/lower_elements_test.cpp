@@ -144,6 +144,34 @@ TEST(LowerElements, FunctionsOfEachFormAndPathsAgree) {
   expect_compiled_agrees(parse_kernel(kCalls), cases, three_times_plus_one());
 }
 
+// GCC 12 crashed on these where the CPU has no instruction that compares 64-bit integers.
+TEST(LowerElements, SelectsOfDoublesBehindCallsAgree) {
+  const Kernel kernel = parse_kernel(R"(antegrad.kernel 1 selects
+number n i64
+function erf f64 1 lane erf
+function exp f64 1 lane exp
+buffer x f64 read [1]
+buffer y f64 write [1]
+elements [n]
+each
+  %0 = load f64 x
+  %1 = call f64 erf %0
+  %2 = const f64 0
+  %3 = lt bool %0 %2
+  %4 = call f64 exp %0
+  %5 = select f64 %3 %4 %0
+  %6 = add f64 %5 %1
+  store f64 y %6
+)");
+  const auto host = [](double (*function)(double)) {
+    return [=](std::span<const uint64_t> arguments) {
+      return lower::to_bits(function(lower::from_bits<double>(arguments[0])));
+    };
+  };
+  expect_compiled_agrees(kernel, {{0}, {5}, {70}},
+                         {{"erf", host(std::erf)}, {"exp", host(std::exp)}});
+}
+
 TEST(LowerElements, PathTakesTheBodyInWholeBlocksOfAChunk) {
   const Kernel kernel = parse_kernel(R"(antegrad.kernel 1 path
 number rows i64
