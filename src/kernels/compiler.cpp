@@ -132,11 +132,14 @@ std::vector<std::string> flags_of(Capability capability, Numerics numerics) {
       // Neither changes a result. The first lets sqrt be an instruction.
       "-fno-math-errno", "-fno-trapping-math",
       numerics == Numerics::exact ? "-ffp-contract=off" : "-ffp-contract=fast",
+      // A call of the C library stays one: a folded one has other bits.
+      "-fno-builtin",
       // Start files and default libraries are not needed and cost 9 ms of the 21 of an empty file.
       "-nostartfiles", "-nodefaultlibs", "-fno-stack-protector", "-fno-plt"};
   for (const Feature& feature : features()) {
     if (feature.since <= capability) flags.push_back(std::string("-m") + feature.flag);
   }
+  if (capability == Capability::avx512) flags.emplace_back("-mprefer-vector-width=512");
   return flags;
 }
 

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "kernels/outcome.h"
+#include "lower/c_target.h"
 
 namespace antegrad::kernels {
 
-/// What ATen calls the CPU capability: for which instructions code is made.
-enum class Capability : uint8_t { baseline, avx2, avx512 };
+using lower::Capability;
 
 enum class Numerics : uint8_t {
   exact,  ///< the compiler contracts nothing; the source spells fma out

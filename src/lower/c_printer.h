@@ -2,8 +2,8 @@
 
 /// \file
 /// Prints kernels as C: no headers, explicit GNU vector types, every fused multiply-add spelt out.
-/// The code has the bits of interpret() on every target. Compile it with kCFlags and the target's
-/// flags.
+/// The code has the bits of interpret() on every target. Compile it with
+/// kernels::flags_of().
 ///
 /// A kernel becomes a function of its name, which may run on several threads at once:
 ///   void NAME(char* const* buffers, const int64_t* numbers, int64_t begin, int64_t end,

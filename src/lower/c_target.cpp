@@ -7,10 +7,9 @@ namespace antegrad::lower {
 namespace {
 
 constexpr CTarget kTargets[] = {
-    {Capability::baseline, "default", 16, ""},
-    {Capability::avx2, "avx2", 32, "-mavx2 -mfma -mf16c"},
-    {Capability::avx512, "avx512", 64,
-     "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c -mprefer-vector-width=512"},
+    {Capability::baseline, "default", 16},
+    {Capability::avx2, "avx2", 32},
+    {Capability::avx512, "avx512", 64},
 };
 
 struct Builtin {

@@ -17,17 +17,12 @@ enum class Capability : uint8_t { baseline, avx2, avx512 };
 
 struct CTarget {
   Capability capability = Capability::baseline;
-  std::string_view name;   ///< "default", "avx2", "avx512"
-  int32_t vector_bytes;    ///< of a register
-  std::string_view flags;  ///< of the compiler, for these instructions
+  std::string_view name;  ///< "default", "avx2", "avx512"
+  int32_t vector_bytes;   ///< of a register
 };
 
 const CTarget& c_target(Capability capability);
 std::optional<Capability> capability_from_name(std::string_view name);
-
-/// Flags that every kernel needs for its bits, and that keep libm's functions calls.
-inline constexpr std::string_view kCFlags =
-    "-O2 -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-builtin -w";
 
 /// The expression of GCC that computes `op` on vectors a, b and c of `bytes`; empty if the target
 /// has none.

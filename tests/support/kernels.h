@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/compiler.h"
 #include "lower/c_printer.h"
 #include "lower/interpreter.h"
 #include "lower/scalar.h"
@@ -28,25 +30,13 @@
 
 namespace antegrad::testing {
 
-/// Whether this CPU runs code of a capability.
-inline bool cpu_has(lower::Capability capability) {
-#if defined(__x86_64__)
-  switch (capability) {
-    case lower::Capability::baseline: return true;
-    case lower::Capability::avx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    case lower::Capability::avx512:
-      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  }
-#endif
-  return false;
-}
-
+/// Capabilities whose code this CPU runs.
 inline std::vector<lower::Capability> capabilities() {
   using enum lower::Capability;
   std::vector<lower::Capability> all = {baseline, avx2, avx512};
-  std::erase_if(all, [](lower::Capability capability) { return !cpu_has(capability); });
+  std::erase_if(all, [](lower::Capability capability) {
+    return !kernels::missing_features(capability).empty();
+  });
   return all;
 }
 
@@ -66,9 +56,9 @@ class CompiledKernels {
     const std::string source = folder_ / "kernels.c";
     std::ofstream(source) << lower::c_source(kernels, target);
     const std::string library = folder_ / "kernels.so";
-    const std::string command = "cc -shared -fPIC " + std::string(lower::kCFlags) + " " +
-                                std::string(target.flags) + " -o " + library + " " + source +
-                                " -lm 2> " + (folder_ / "log");
+    const auto flags = kernels::flags_of(capability, kernels::Numerics::exact);
+    const std::string command = fmt::format("cc {} -o {} {} -lm -lgcc 2> {}", fmt::join(flags, " "),
+                                            library, source, folder_ / "log");
     if (std::system(command.c_str()) != 0) {  // NOLINT
       std::ifstream log(folder_ / "log");
       error_ = std::string(std::istreambuf_iterator<char>(log), {});

@@ -18,6 +18,7 @@ namespace compiler_test {
 
 using kernels::Capability;
 using kernels::find_compiler;
+using kernels::missing_features;
 using kernels::Numerics;
 using kernels::Reason;
 using ::testing::AllOf;
