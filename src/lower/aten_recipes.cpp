@@ -52,7 +52,7 @@ constexpr AtenRow kRows[] = {
     {"aten::pow.Tensor_Scalar", "pow_minus_1", "x =-1"},
     {"aten::pow.Tensor_Scalar", "pow_minus_2", "x =-2"},
     {"aten::pow.Tensor_Scalar", "copy", "x =1"},
-    {"aten::pow.Tensor_Scalar", "", "x =0"},  // ones
+    {"aten::pow.Tensor_Scalar", "ones", "* =0"},
     {"aten::pow.Tensor_Scalar", "pow_number", "x e"},
     {"aten::clamp.default", "clamp", "x low high"},
     {"aten::clamp.default", "clamp_min", "x low =none"},
@@ -101,14 +101,19 @@ constexpr AtenRow kRows[] = {
     {"aten::full.default", "fill", "* x * * * *"},
     {"aten::full_like.default", "fill", "* x * * * * *"},
     {"aten::scalar_tensor.default", "fill", "x * * * *"},
+    {"aten::zeros.default", "zeros", "* * * * *"},
+    {"aten::zeros_like.default", "zeros", "* * * * * *"},
+    {"aten::new_zeros.default", "zeros", "* * * * * *"},
+    {"aten::ones.default", "ones", "* * * * *"},
+    {"aten::ones_like.default", "ones", "* * * * * *"},
 };
 
 /// Operators of one tensor that have the name of their recipe.
 constexpr std::string_view kUnary[] = {
-    "reciprocal", "neg",  "abs",   "sign",  "floor", "ceil",   "trunc", "round", "sqrt",
-    "rsqrt",      "relu", "isnan", "exp",   "exp2",  "expm1",  "log",   "log2",  "log10",
-    "log1p",      "sin",  "cos",   "tan",   "asin",  "acos",   "atan",  "tanh",  "erf",
-    "erfc",       "sinh", "cosh",  "sigmoid", "silu", "mish", "hardswish", "hardsigmoid"};
+    "reciprocal", "neg",  "abs",   "sign",    "floor", "ceil",  "trunc",     "round",      "sqrt",
+    "rsqrt",      "relu", "isnan", "exp",     "exp2",  "expm1", "log",       "log2",       "log10",
+    "log1p",      "sin",  "cos",   "tan",     "asin",  "acos",  "atan",      "tanh",       "erf",
+    "erfc",       "sinh", "cosh",  "sigmoid", "silu",  "mish",  "hardswish", "hardsigmoid"};
 /// Operators of two tensors that have the name of their recipe.
 constexpr std::string_view kBinary[] = {"maximum", "minimum", "atan2", "logaddexp"};
 
@@ -210,18 +215,17 @@ bool is_single_tensor(const Graph& graph, const Node& node) {
 /// Copies, conversions and fills: what they compute is said by the types of the tensors.
 std::optional<RecipeCall> special(const Graph& graph, const Node& node, std::string_view kind,
                                   std::string_view arguments) {
-  static const Recipe operand{"", {{"x", {}}}, {}, {}, Capability::avx512, "",
-                              ThreadSplit::grain, 2, {}};
-  static const Recipe filled{"", {}, {"x"}, {}, Capability::avx512, "",
-                             ThreadSplit::grain, 2, {}};
-  if (kind == "fill") {
-    auto call = bound(node, filled, arguments);
+  static const Recipe operand{"", {{"x", {}}},        {}, {}, Capability::avx512,
+                              "", ThreadSplit::grain, 2,  {}};
+  static const Recipe filled{"", {}, {"x"}, {}, Capability::avx512, "", ThreadSplit::grain, 2, {}};
+  if (kind == "fill" || kind == "zeros" || kind == "ones") {
+    const auto call = bound(node, filled, arguments);
     if (!call) return {};
-    return RecipeCall{nullptr, {{kNoValue, call->numbers[0]}}, {}};
+    const double number = kind == "fill" ? call->numbers[0] : kind == "ones" ? 1 : 0;
+    return RecipeCall{nullptr, {{kNoValue, number}}, {}};
   }
   auto call = bound(node, operand, arguments);
   if (!call) return {};
-  if (kind.empty()) return RecipeCall{nullptr, {{kNoValue, 1}}, {}};
   call->recipe = nullptr;
   const DType to = graph.value(node.outputs[0]).meta.dtype;
   const DType from = graph.value(call->operands[0].value).meta.dtype;
@@ -245,8 +249,7 @@ std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, RecipeCall& cal
   if (type == DType::f16 && cpu.onednn >= OneDnn::avx512 && contiguous != 0) {
     return "oneDNN may compute it in f16";
   }
-  const bool has_type = type == DType::f32 ||
-                        (type == DType::bf16 && cpu.onednn >= OneDnn::avx512);
+  const bool has_type = type == DType::f32 || (type == DType::bf16 && cpu.onednn >= OneDnn::avx512);
   const bool onednn = cpu.onednn != OneDnn::off && has_type && contiguous != 0 &&
                       numel(meta(call.operands[0])).constant() > 1;
   if (!onednn) call.recipe = find_recipe(call.recipe->name + "_native");

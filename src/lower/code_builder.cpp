@@ -26,8 +26,7 @@ Id CodeBuilder::add(Instruction code) {
 }
 
 Id CodeBuilder::constant(DType type, double value) {
-  const uint64_t bits =
-      type == DType::f32 ? to_bits(static_cast<float>(value)) : to_bits(value);
+  const uint64_t bits = type == DType::f32 ? to_bits(static_cast<float>(value)) : to_bits(value);
   return add({Op::constant, type, {}, bits, -1});
 }
 
@@ -55,8 +54,8 @@ Id CodeBuilder::narrowed(Id id, DType to) {
 bool CodeBuilder::is_constant(Id id, double value) const {
   const Instruction& code = code_[id];
   return code.op == Op::constant && is_floating(code.type) &&
-         code.bits == (code.type == DType::f32 ? to_bits(static_cast<float>(value))
-                                               : to_bits(value));
+         code.bits ==
+             (code.type == DType::f32 ? to_bits(static_cast<float>(value)) : to_bits(value));
 }
 
 bool CodeBuilder::is_rounded(Id id, DType element) const {
@@ -72,8 +71,8 @@ Id CodeBuilder::rounded(Id id, DType element) {
 }
 
 Id CodeBuilder::multiply_add(Id a, Id b, Id c, bool fused) {
-  const bool unit = is_constant(a, 1) || is_constant(a, -1) || is_constant(b, 1) ||
-                    is_constant(b, -1);
+  const bool unit =
+      is_constant(a, 1) || is_constant(a, -1) || is_constant(b, 1) || is_constant(b, -1);
   if (!fused || unit) return operation(Op::add, {c, operation(Op::mul, {a, b})});
   return add(Op::fma, type_of(a), {a, b, c});
 }

@@ -2,8 +2,8 @@
 
 /// \file
 /// Builds the code of a kernel over elements from formulas of recipes. Equal instructions are made
-/// once, and what changes no bit is left out (a product with 1, rounding of what is rounded), so two
-/// formulas that differ in form only become the same value.
+/// once, and what changes no bit is left out (a product with 1, rounding of what is rounded), so
+/// two formulas that differ in form only become the same value.
 
 #include <cstdint>
 #include <span>
@@ -28,9 +28,9 @@ class CodeBuilder {
   /// What a formula stands for in one node.
   struct Site {
     const Recipe& recipe;
-    DType element;               ///< of the node's operands
-    std::vector<Id> inputs;      ///< in the type of arithmetic, bools as they are
-    std::vector<Id> numbers;     ///< made by number()
+    DType element;            ///< of the node's operands
+    std::vector<Id> inputs;   ///< in the type of arithmetic, bools as they are
+    std::vector<Id> numbers;  ///< made by number()
   };
 
   const Instruction& at(Id id) const { return code_[id]; }

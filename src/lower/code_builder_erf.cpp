@@ -1,4 +1,5 @@
-// Functions that ATen and oneDNN compute themselves, as instructions. src/lower/c has the same in C.
+// Functions that ATen and oneDNN compute themselves, as instructions. src/lower/c has the same in
+// C.
 
 #include <iterator>
 
@@ -86,8 +87,8 @@ Id CodeBuilder::flip_sign(Id a, Id b) {
 Id CodeBuilder::dnn_erf(Id x, Id exponential) {
   const Id one = constant(kF32, 1);
   const Id size = add(Op::abs, kF32, {x});
-  const Id t = add(Op::div, kF32,
-                   {one, add(Op::fma, kF32, {constant(kF32, 0.3275911), size, one})});
+  const Id t =
+      add(Op::div, kF32, {one, add(Op::fma, kF32, {constant(kF32, 0.3275911), size, one})});
   const Id scaled = add(Op::mul, kF32, {add(Op::neg, kF32, {exponential}), t});
   return flip_sign(add(Op::fma, kF32, {scaled, polynomial(t, kErf), one}), x);
 }
@@ -108,14 +109,14 @@ Id CodeBuilder::dnn_exp(Id x) {
       add(Op::max, kF32, {add(Op::min, kF32, {x, constant(kF32, 88.72283935546875)}), low});
   const Id product = add(Op::mul, kF32, {bounded, constant(kF32, 1.44269502162933349609375)});
   const Id n = add(Op::floor, kF32, {add(Op::add, kF32, {product, constant(kF32, 0.5)})});
-  const Id r = add(Op::fma, kF32, {add(Op::neg, kF32, {n}),
-                                   constant(kF32, 0.693147182464599609375), bounded});
+  const Id r = add(Op::fma, kF32,
+                   {add(Op::neg, kF32, {n}), constant(kF32, 0.693147182464599609375), bounded});
   const Id exponent = add(Op::cast, DType::i32, {add(Op::sub, kF32, {n, one})});
   const Id biased =
       add(Op::add, DType::i32, {exponent, add({Op::constant, DType::i32, {}, 127, -1})});
-  const Id power = add(
-      Op::bitcast, kF32,
-      {add(Op::shl, DType::i32, {biased, add({Op::constant, DType::i32, {}, 23, -1})})});
+  const Id power =
+      add(Op::bitcast, kF32,
+          {add(Op::shl, DType::i32, {biased, add({Op::constant, DType::i32, {}, 23, -1})})});
   const Id below = add(Op::lt, DType::boolean, {x, low});
   const Id scale = add(Op::select, kF32, {below, constant(kF32, 0), power});
   return add(Op::mul, kF32,
@@ -129,21 +130,17 @@ Id CodeBuilder::dnn_gelu(Id x) {
   }
   const Id r = add(Op::mul, kF32, {x, constant(kF32, 0.70710678)});
   const Id half = add(Op::mul, kF32, {x, constant(kF32, 0.5)});
-  const Id exponential =
-      dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
+  const Id exponential = dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
   return add(Op::fma, kF32, {dnn_erf(r, exponential), half, half});
 }
 
 Id CodeBuilder::dnn_gelu_backward_factor(Id x) {
   const Id half = constant(kF32, 0.5);
   const Id r = add(Op::mul, kF32, {x, constant(kF32, 0.70710678)});
-  const Id exponential =
-      dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
-  const Id density = add(
-      Op::mul, kF32,
-      {add(Op::mul, kF32, {r, constant(kF32, 0x1.20dd74p-1)}), exponential});
-  return add(Op::fma, kF32,
-             {dnn_erf(r, exponential), half, add(Op::add, kF32, {density, half})});
+  const Id exponential = dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
+  const Id density =
+      add(Op::mul, kF32, {add(Op::mul, kF32, {r, constant(kF32, 0x1.20dd74p-1)}), exponential});
+  return add(Op::fma, kF32, {dnn_erf(r, exponential), half, add(Op::add, kF32, {density, half})});
 }
 
 }  // namespace antegrad::lower

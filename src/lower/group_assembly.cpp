@@ -118,8 +118,14 @@ class Assembly {
   void add_buffer(const MemoryUse& use) {
     const auto same = [&](const Buffer& buffer) { return buffer.written == use.written; };
     const auto count = std::ranges::count_if(made_.kernel.buffers, same);
-    Buffer buffer{fmt::format("{}{}", use.written ? "y" : "x", count), use.type, !use.written,
-                  use.written, {}, {}, {}, {}};
+    Buffer buffer{fmt::format("{}{}", use.written ? "y" : "x", count),
+                  use.type,
+                  !use.written,
+                  use.written,
+                  {},
+                  {},
+                  {},
+                  {}};
     for (size_t d = 0; d < dimensions_.size(); ++d) {
       // A space without atoms has one element; any stride leads to it.
       const int64_t value = order_.empty() ? 1 : stride(use, dimensions_[d] - 1);
@@ -148,8 +154,8 @@ class Assembly {
   const GroupLayout& layout_;
   const Atoms& order_;
   GroupKernel made_;
-  std::vector<int32_t> used_;     // of memory_
-  std::vector<int32_t> numbers_;  // of CodeBuilder::number_values()
+  std::vector<int32_t> used_;       // of memory_
+  std::vector<int32_t> numbers_;    // of CodeBuilder::number_values()
   std::vector<size_t> dimensions_;  // where each ends in order_
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The last step from a group to a kernel: puts code over atoms into a space of few dimensions, with
-/// sizes, strides and numbers as arguments.
+/// The last step from a group to a kernel: puts code over atoms into a space of few dimensions,
+/// with sizes, strides and numbers as arguments.
 
 #include <cstdint>
 #include <map>

@@ -47,7 +47,8 @@ class GroupBuilder {
       const Node& node = graph_.nodes[position];
       const OpTraits& traits = node.op.traits();
       if (traits.view) {
-        if (traits.toggles_conj || traits.toggles_neg) refuse(position, name(position) + " is lazy");
+        if (traits.toggles_conj || traits.toggles_neg)
+          refuse(position, name(position) + " is lazy");
         for (const ValueId output : node.outputs) viewed_[output] = node.inputs[0];
         continue;
       }
@@ -230,8 +231,7 @@ class GroupBuilder {
     use.offset = meta(operand).offset.constant() - meta(base).offset.constant();
     auto found = std::ranges::find(memory_, use);
     if (found == memory_.end()) found = memory_.insert(memory_.end(), std::move(use));
-    return code_.add(
-        {Op::load, found->type, {}, 0, static_cast<int32_t>(found - memory_.begin())});
+    return code_.add({Op::load, found->type, {}, 0, static_cast<int32_t>(found - memory_.begin())});
   }
 
   void emit(int32_t position, const RecipeCall& call) {
@@ -260,11 +260,10 @@ class GroupBuilder {
     }
     CodeBuilder::Site site{recipe, element, {}, {}};
     for (const RecipeOperand& operand : call.operands) {
-      site.inputs.push_back(
-          code_.widened(operand.value != kNoValue
-                            ? loaded(operand.value, output)
-                            : code_.narrowed(code_.number(arithmetic_type(element), operand.number),
-                                             element)));
+      site.inputs.push_back(code_.widened(
+          operand.value != kNoValue
+              ? loaded(operand.value, output)
+              : code_.narrowed(code_.number(arithmetic_type(element), operand.number), element)));
     }
     for (const double number : call.numbers) {
       site.numbers.push_back(code_.number(arithmetic_type(element), number));
@@ -276,8 +275,8 @@ class GroupBuilder {
     const bool known = is_floating(type) ? byte_size(type) > 1 : !is_complex(type);
     const bool is_unsigned = type == DType::u16 || type == DType::u32 || type == DType::u64;
     if (!known || is_unsigned) {
-      refuse(position, fmt::format("{} has the element type {}", name(position),
-                                   antegrad::name(type)));
+      refuse(position,
+             fmt::format("{} has the element type {}", name(position), antegrad::name(type)));
     }
   }
 
@@ -334,13 +333,19 @@ class GroupBuilder {
       refuse(position, name(position) + " depends on positions, and ran in another order or over " +
                            "another number of elements");
     }
-    if (split_.value_or(site.recipe.split) != site.recipe.split) {
+    // Few elements are not split at all.
+    const bool few = numel(meta(widest_)).constant() <= kGeluGrain;
+    const ThreadSplit split = few ? ThreadSplit::grain : site.recipe.split;
+    if (split_.value_or(split) != split) {
       refuse(position, name(position) + " is split among threads in another way");
     }
-    split_ = site.recipe.split;
-    const int64_t block = site.recipe.vectors * site.recipe.vector_bytes(cpu_.capability) /
-                          byte_size(site.element);
-    return code_.add({Op::path, code_.type_of(body), {body, tail}, static_cast<uint64_t>(block),
+    split_ = split;
+    const int64_t block =
+        site.recipe.vectors * site.recipe.vector_bytes(cpu_.capability) / byte_size(site.element);
+    return code_.add({Op::path,
+                      code_.type_of(body),
+                      {body, tail},
+                      static_cast<uint64_t>(block),
                       static_cast<int32_t>(eager.row)});
   }
 
@@ -434,14 +439,17 @@ class GroupBuilder {
       if (!read[graph_.value(output).storage]) continue;
       any = true;
       const auto strides = layout_.strides(output, layout_.of(output));
-      const bool once = std::ranges::all_of(order_, [&](int32_t atom) {
-        return strides.contains(atom) && strides.at(atom) != 0;
-      });
+      const bool once = std::ranges::all_of(
+          order_, [&](int32_t atom) { return strides.contains(atom) && strides.at(atom) != 0; });
       if (!once) {
-        refuse(position, name(position) + " has fewer elements than its group, and is read outside");
+        refuse(position,
+               name(position) + " has fewer elements than its group, and is read outside");
       }
       memory_.push_back({output, meta(output).dtype, strides, 0, true});
-      code_.add({Op::store, meta(output).dtype, {made_.at(output)}, 0,
+      code_.add({Op::store,
+                 meta(output).dtype,
+                 {made_.at(output)},
+                 0,
                  static_cast<int32_t>(memory_.size()) - 1});
     }
     if (!any) refuse(calls_.back().first, "nobody reads what the group computes");

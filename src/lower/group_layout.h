@@ -15,7 +15,7 @@
 
 namespace antegrad::lower {
 
-using Atoms = std::vector<int32_t>;    ///< outer to inner
+using Atoms = std::vector<int32_t>;       ///< outer to inner
 using TensorLayout = std::vector<Atoms>;  ///< atoms of each dimension
 
 class GroupLayout {

@@ -13,15 +13,15 @@ constexpr std::string_view kPointwise =
     ;
 
 constexpr LibraryFunction kFunctions[] = {
-    {"exp", 1, "u10", "Exp"},    {"exp2", 1, "u10", ""},      {"expm1", 1, "u10", ""},
-    {"log", 1, "u10", "Ln"},     {"log2", 1, "u10", "Log2"},  {"log10", 1, "u10", "Log10"},
-    {"log1p", 1, "u10", ""},     {"sin", 1, "u35", "Sin"},    {"cos", 1, "u35", "Cos"},
-    {"tan", 1, "u10", "Tan"},    {"sinh", 1, "u10", ""},      {"cosh", 1, "u10", ""},
-    {"tanh", 1, "u10", "Tanh"},  {"asin", 1, "u10", "Asin"},  {"acos", 1, "u10", "Acos"},
-    {"atan", 1, "u10", "Atan"},  {"asinh", 1, "u10", ""},     {"acosh", 1, "u10", ""},
-    {"atanh", 1, "u10", ""},     {"erf", 1, "u10", "Erf"},    {"erfc", 1, "u15", "Erfc"},
-    {"sqrt", 1, "", "Sqrt"},     {"trunc", 1, "", "Trunc"},   {"pow", 2, "u10", ""},
-    {"atan2", 2, "u10", ""},     {"hypot", 2, "u05", ""},
+    {"exp", 1, "u10", "Exp"},   {"exp2", 1, "u10", ""},     {"expm1", 1, "u10", ""},
+    {"log", 1, "u10", "Ln"},    {"log2", 1, "u10", "Log2"}, {"log10", 1, "u10", "Log10"},
+    {"log1p", 1, "u10", ""},    {"sin", 1, "u35", "Sin"},   {"cos", 1, "u35", "Cos"},
+    {"tan", 1, "u10", "Tan"},   {"sinh", 1, "u10", ""},     {"cosh", 1, "u10", ""},
+    {"tanh", 1, "u10", "Tanh"}, {"asin", 1, "u10", "Asin"}, {"acos", 1, "u10", "Acos"},
+    {"atan", 1, "u10", "Atan"}, {"asinh", 1, "u10", ""},    {"acosh", 1, "u10", ""},
+    {"atanh", 1, "u10", ""},    {"erf", 1, "u10", "Erf"},   {"erfc", 1, "u15", "Erfc"},
+    {"sqrt", 1, "", "Sqrt"},    {"trunc", 1, "", "Trunc"},  {"pow", 2, "u10", ""},
+    {"atan2", 2, "u10", ""},    {"hypot", 2, "u05", ""},
 };
 
 bool contains(const auto& list, auto value) { return std::ranges::find(list, value) != list.end(); }

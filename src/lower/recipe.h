@@ -64,9 +64,9 @@ struct Recipe {
   std::string name;
   std::vector<RecipeInput> inputs;
   std::vector<std::string> numbers;
-  std::optional<DType> result;                ///< where it is not the row's
-  Capability upto = Capability::avx512;       ///< the highest for which ATen has a kernel
-  std::string when;                           ///< a condition, in words
+  std::optional<DType> result;           ///< where it is not the row's
+  Capability upto = Capability::avx512;  ///< the highest for which ATen has a kernel
+  std::string when;                      ///< a condition, in words
   ThreadSplit split = ThreadSplit::grain;
   int32_t vectors = 2;  ///< in a block of the body
   std::vector<RecipeRow> rows;
@@ -87,8 +87,8 @@ const std::vector<Recipe>& pointwise_recipes();
 /// The recipe of that name, or null.
 const Recipe* find_recipe(std::string_view name);
 
-/// A function of the C library that recipes name as libm_NAME, vec_NAME or vml_NAME, and what stands
-/// for it in the libraries. Empty texts: there is none.
+/// A function of the C library that recipes name as libm_NAME, vec_NAME or vml_NAME, and what
+/// stands for it in the libraries. Empty texts: there is none.
 struct LibraryFunction {
   std::string_view name;
   int32_t arity;

@@ -34,10 +34,10 @@ struct NamedOp {
 };
 
 constexpr NamedOp kNamedOps[] = {
-    {"fma", Op::fma, 3},         {"min_x86", Op::min, 2},     {"max_x86", Op::max, 2},
-    {"minimum", Op::minimum, 2}, {"maximum", Op::maximum, 2}, {"select", Op::select, 3},
-    {"both", Op::bit_and, 2},    {"either", Op::bit_or, 2},   {"sqrt", Op::sqrt, 1},
-    {"floor", Op::floor, 1},     {"ceil", Op::ceil, 1},       {"trunc", Op::trunc, 1},
+    {"fma", Op::fma, 3},          {"min_x86", Op::min, 2},     {"max_x86", Op::max, 2},
+    {"minimum", Op::minimum, 2},  {"maximum", Op::maximum, 2}, {"select", Op::select, 3},
+    {"both", Op::bit_and, 2},     {"either", Op::bit_or, 2},   {"sqrt", Op::sqrt, 1},
+    {"floor", Op::floor, 1},      {"ceil", Op::ceil, 1},       {"trunc", Op::trunc, 1},
     {"round_even", Op::round, 1}, {"abs", Op::abs, 1},
 };
 

@@ -224,14 +224,15 @@ TEST(GroupKernel, WhatIsReadOutsideIsWrittenEvenByAView) {
 
 TEST(GroupKernel, RefusalsSayWhy) {
   const std::vector<std::string> two = {"f32[64, 4]", "f32[64, 4]"};
-  EXPECT_EQ(reason_of(sections({"i64[4]"}, "  %1: i64[4] = aten::neg.default(%0)\n", "  %1 result\n")),
-            "0: neg has no recipe for i64");
-  EXPECT_EQ(reason_of(sections({"f32[4]", "f64[4]"},
-                               "  %2: f64[4] = aten::mul.Tensor(%0, %1)\n", "  %2 result\n")),
+  EXPECT_EQ(
+      reason_of(sections({"i64[4]"}, "  %1: i64[4] = aten::neg.default(%0)\n", "  %1 result\n")),
+      "0: neg has no recipe for i64");
+  EXPECT_EQ(reason_of(sections({"f32[4]", "f64[4]"}, "  %2: f64[4] = aten::mul.Tensor(%0, %1)\n",
+                               "  %2 result\n")),
             "0: aten::mul.Tensor mixes element types: f32 and f64");
-  EXPECT_EQ(reason_of(sections({"f32[4]"}, "  %1: f32[4] = aten::lgamma.default(%0)\n",
-                               "  %1 result\n")),
-            "0: aten::lgamma.default has no recipe");
+  EXPECT_EQ(
+      reason_of(sections({"f32[4]"}, "  %1: f32[4] = aten::lgamma.default(%0)\n", "  %1 result\n")),
+      "0: aten::lgamma.default has no recipe");
   // The end of each row of the broadcast operand has three parts.
   EXPECT_EQ(reason_of(sections({"f32[64, 4]", "f32[64, 1]"},
                                "  %2: f32[64, 4] = aten::add.Tensor(%0, %1, scalar(0.5))\n",
@@ -267,7 +268,9 @@ TEST(GroupKernel, ValuesOfATransposedViewAreComputedWhereTheyAreRead) {
   }
   std::vector<char*> buffers;
   for (const lower::GroupBuffer& buffer : made.buffers) {
-    buffers.push_back(reinterpret_cast<char*>(buffer.written ? y : buffer.value == ValueId(0) ? x : z));
+    buffers.push_back(reinterpret_cast<char*>(buffer.written               ? y
+                                              : buffer.value == ValueId(0) ? x
+                                                                           : z));
   }
   interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 12, 0);
   for (int i = 0; i < 4; ++i) {
