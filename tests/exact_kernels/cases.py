@@ -42,7 +42,7 @@ CASES = {
     "div_number": (torch.div, [(3.0,), (0.9,)]),
     "addcmul": (lambda x, y, z, v: torch.addcmul(x, y, z, value=v), [(1.0,), (0.3,)]),
     "addcdiv": (lambda x, y, z, v: torch.addcdiv(x, y, z, value=v), [(-0.3,)]),
-    "lerp_number": (torch.lerp, [(0.1,), (0.9,)]),
+    "lerp_number": (torch.lerp, [(0.1,), (0.9,), (1.0,)]),
     "lerp": (torch.lerp, [()]),
     "pow_half": (lambda x: x**0.5, [()]),
     "pow_minus_half": (lambda x: x**-0.5, [()]),

@@ -104,6 +104,9 @@ def random_values(generator, numel, kind, dtype):
         info = torch.iinfo(bits)
         raw = torch.randint(info.min, info.max, (numel,), generator=generator, dtype=torch.int64)
         return raw.to(bits).view(torch_dtype)
+    if kind == "special":  # where operations choose between zeros, or meet NaN and infinities
+        some = torch.tensor([0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-42, -3.0, 6.0])
+        return some[torch.randint(len(some), (numel,), generator=generator)].to(torch_dtype)
     scale = {"n1": 1.0, "n4": 4.0, "n30": 30.0}[kind]
     return (torch.randn(numel, generator=generator, dtype=torch.float64) * scale).to(torch_dtype)
 
@@ -170,7 +173,7 @@ def check(library, operator, dtype, capability, threads):
         for numel in (*SMALL, *LARGE) if count == threads[0] else LARGE:
             if contiguous and numel <= 1:
                 continue
-            for kind in ("bits", "n4") if numel in LARGE else ("bits", "n1", "n4", "n30"):
+            for kind in ("bits", "n4") if numel in LARGE else ("bits", "n1", "n4", "n30", "special"):
                 for numbers in number_sets:
                     inputs = [values((numel,), kind, i) for i in range(len(operator.inputs))]
                     constant = next((n for n in operator.numbers if operator.row(dtype, capability, n)), "")

@@ -20,7 +20,7 @@ from recipes import CAPABILITIES
 A = torch.ops.aten
 NAME = {t: n for n, t in TORCH_DTYPE.items()} | {torch.bool: "bool"}
 FLAGS = ["-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-builtin", "-w", "-fwrapv"]
-FLAGS += ["-fno-strict-aliasing", "-fPIC", "-shared"]
+FLAGS += ["-fno-strict-aliasing", "-Wno-psabi", "-fPIC", "-shared"]
 TARGET = {
     "default": [],
     "avx2": ["-mavx2", "-mfma", "-mf16c"],
@@ -111,7 +111,7 @@ class Case:
             count = 1
             for size in sizes:
                 count *= size
-            kind = self.rng.choice(["n1", "n4", "bits"])
+            kind = self.rng.choice(["n1", "n4", "bits", "special"])
             return random_values(self.generator, count, kind, dtype).reshape(sizes)
 
         if layout == "row":

@@ -51,6 +51,13 @@ TEST(Recipes, AFormulaIsInSsaForm) {
   EXPECT_EQ(body[4].operands, (std::vector<int32_t>{1, 3, 0}));
 }
 
+// Told by the sign of zero alone: check.py with special values.
+TEST(Recipes, SomeOperatorsHaveNoKernelForAvx512) {
+  for (const char* name : {"maximum", "minimum", "lerp", "lerp_number", "add", "rsqrt"}) {
+    EXPECT_EQ(lower::find_recipe(name)->vector_bytes(Capability::avx512), 32) << name;
+  }
+}
+
 TEST(Recipes, LookupFindsTheRowOrSaysWhyThereIsNone) {
   const Recipe& recipe = *lower::find_recipe("add");
   const auto row = [&](DType type, Capability capability, const char* constant = "") {
