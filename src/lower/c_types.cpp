@@ -117,7 +117,7 @@ std::string CHead::first_lanes(int64_t bytes, int32_t lanes) {
 std::string CHead::select(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
   const std::string bits = vector(mask_element(bytes_of(element)), lanes);
-  const std::string name = "select_" + type;
+  std::string name = "select_" + type;
   const bool halves = bytes_of(element) == 8 && target_.vector_bytes == 16;
   std::string body = fmt::format("return ({0})((c & ({1})a) | (~c & ({1})b));", type, bits);
   if (halves && lanes == 2) {

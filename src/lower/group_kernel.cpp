@@ -340,8 +340,8 @@ class GroupBuilder {
       refuse(position, name(position) + " is split among threads in another way");
     }
     split_ = split;
-    const int64_t block =
-        site.recipe.vectors * site.recipe.vector_bytes(cpu_.capability) / byte_size(site.element);
+    const int64_t block = int64_t{site.recipe.vectors} * site.recipe.vector_bytes(cpu_.capability) /
+                          byte_size(site.element);
     return code_.add({Op::path,
                       code_.type_of(body),
                       {body, tail},
