@@ -9,6 +9,7 @@
 
 #include "lower/aten_recipes.h"
 #include "lower/code_builder.h"
+#include "lower/eager_row.h"
 #include "lower/group_assembly.h"
 #include "lower/group_layout.h"
 
@@ -193,21 +194,8 @@ class GroupBuilder {
     }
   }
 
-  /// Atoms of a tensor from the outermost in memory on; nothing unless it is dense.
-  std::optional<Atoms> memory_order(ValueId id) const {
-    const auto strides = layout_.strides(id, layout_.of(id));
-    Atoms atoms = atoms_of(layout_.of(id));
-    std::ranges::sort(atoms, std::greater<>(), [&](int32_t atom) { return strides.at(atom); });
-    int64_t expected = 1;
-    for (size_t i = atoms.size(); i-- > 0;) {
-      if (strides.at(atoms[i]) != expected) return {};
-      expected *= layout_.size(atoms[i]);
-    }
-    return atoms;
-  }
-
   void order_atoms() {
-    const auto order = memory_order(widest_);
+    const auto order = layout_.memory_order(widest_);
     if (!order) refuse(maker_.at(widest_), "its result has holes in memory");
     order_ = *order;
     for (const auto& [position, call] : calls_) {
@@ -308,7 +296,7 @@ class GroupBuilder {
     if (const auto* reason = std::get_if<std::string>(&found)) refuse(position, *reason);
     const RecipeRow* row = std::get<const RecipeRow*>(found);
     const bool converts = site.recipe.result && is_floating(*site.recipe.result);
-    const EagerRow eager = eager_row(position, call);
+    const EagerRow eager = eager_row(layout_, result(position), call);
     if (!eager.known) {
       const Id body = code_.formula(row->body, site);
       const bool one_form = std::ranges::all_of(
@@ -347,69 +335,6 @@ class GroupBuilder {
                       {body, tail},
                       static_cast<uint64_t>(block),
                       static_cast<int32_t>(eager.row)});
-  }
-
-  /// How eager walked through the elements of a node: TensorIterator's order and rows.
-  struct EagerRow {
-    bool known = true;
-    bool vectors = false;  ///< otherwise the code for single elements ran everywhere
-    std::string constant;  ///< the operand that has the stride 0, if one has
-    size_t row = 0;        ///< atoms of a row, from the inner end on
-    Atoms order;
-  };
-  EagerRow eager_row(int32_t position, const RecipeCall& call) const {
-    const ValueId output = result(position);
-    EagerRow eager;
-    const auto order = memory_order(output);
-    if (!order) {
-      eager.known = false;
-      return eager;
-    }
-    eager.order = *order;
-    if (order->empty()) return eager;
-    struct Operand {
-      std::string name;
-      std::map<int32_t, int64_t> strides;
-      int64_t at(int32_t atom) const {
-        const auto found = strides.find(atom);
-        return found == strides.end() ? 0 : found->second;
-      }
-    };
-    std::vector<Operand> operands = {{"", layout_.strides(output, layout_.of(output))}};
-    for (size_t i = 0; i < call.operands.size(); ++i) {
-      Operand operand{call.recipe->inputs[i].name, {}};
-      const ValueId id = call.operands[i].value;
-      if (id != kNoValue) operand.strides = layout_.strides(id, *layout_.broadcast(id, output));
-      operands.push_back(std::move(operand));
-    }
-    // Numbers that ATen makes a tensor of.
-    for (const RecipeRow& row : call.recipe->rows) {
-      const auto& numbers = call.recipe->numbers;
-      const bool number = std::ranges::find(numbers, row.constant) != numbers.end();
-      const bool seen = std::ranges::find(operands, row.constant, &Operand::name) != operands.end();
-      if (number && !seen) operands.push_back({row.constant, {}});
-    }
-    int constants = 0;
-    eager.vectors = true;
-    for (const Operand& operand : operands) {
-      const int64_t stride = operand.at(order->back());
-      if (stride == 0) {
-        ++constants;
-        eager.constant = operand.name;
-      } else if (stride != 1) {
-        eager.vectors = false;
-      }
-    }
-    if (constants > 1) eager.vectors = false;
-    for (eager.row = 1; eager.row < order->size(); ++eager.row) {
-      const int32_t outer = (*order)[order->size() - eager.row - 1];
-      const int32_t inner = (*order)[order->size() - eager.row];
-      const bool merges = std::ranges::all_of(operands, [&](const Operand& operand) {
-        return operand.at(outer) == operand.at(inner) * layout_.size(inner);
-      });
-      if (!merges) break;
-    }
-    return eager;
   }
 
   // ---- what is written

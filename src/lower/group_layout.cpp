@@ -1,6 +1,7 @@
 #include "lower/group_layout.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace antegrad::lower {
 
@@ -70,6 +71,18 @@ std::map<int32_t, int64_t> GroupLayout::strides(ValueId id, const TensorLayout& 
     }
   }
   return strides;
+}
+
+std::optional<Atoms> GroupLayout::memory_order(ValueId id) const {
+  const auto found = strides(id, of(id));
+  Atoms atoms = atoms_of(of(id));
+  std::ranges::sort(atoms, std::greater<>(), [&](int32_t atom) { return found.at(atom); });
+  int64_t expected = 1;
+  for (size_t i = atoms.size(); i-- > 0;) {
+    if (found.at(atoms[i]) != expected) return {};
+    expected *= size(atoms[i]);
+  }
+  return atoms;
 }
 
 std::optional<TensorLayout> GroupLayout::of_view(ValueId to, ValueId from,
