@@ -3,17 +3,13 @@
 import argparse
 import ctypes
 import math
-import os
-import pathlib
-import re
-import subprocess
 import sys
-import tempfile
 
 import torch
 
 from cases import CASES, NEVER_CONSTANT, numbers_of
-from recipes import CAPABILITIES, DTYPES, PRELUDE, functions, kernel_name, read
+from program import compile_c, onednn_level, parsed
+from recipes import DTYPES, functions, kernel_name, read
 
 TORCH_DTYPE = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -21,35 +17,6 @@ SMALL = (0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1000)
 LARGE = (16385, 32768, 32769, 100003)  # threads may share these
 LAYOUTS = ((50, 33), (1500, 77))
 GRAIN = 32768
-FLAGS = ["-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared", "-Wno-psabi"]
-TARGET = {
-    "default": [],
-    "avx2": ["-mavx2", "-mfma", "-mf16c"],
-    "avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"],
-}
-
-
-def onednn_level():
-    """What oneDNN generates code for here: 1 AVX2, 2 AVX-512, 3 AVX-512 with AVX512_BF16."""
-    flags = pathlib.Path("/proc/cpuinfo").read_text()
-    return 3 if "avx512_bf16" in flags else 2 if "avx512bw" in flags else 1
-
-
-def compile_c(text, capability):
-    """Loads C behind the prelude; symbols of libtorch_cpu are found in this process."""
-    folder = tempfile.mkdtemp(prefix="exact_kernels_")
-    source, target = f"{folder}/kernels.c", f"{folder}/kernels.so"
-    pathlib.Path(source).write_text(text)
-    level = CAPABILITIES.index(capability)
-    defines = [f"-DAG_CAPABILITY={level}", f"-DAG_ONEDNN={onednn_level()}"]
-    defines += [word for path in PRELUDE for word in ("-include", str(path))]
-    compiler = os.environ.get("CC", "gcc")
-    subprocess.run([compiler, *FLAGS, *TARGET[capability], *defines, source, "-o", target], check=True)
-    libtorch = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"
-    ctypes.CDLL(str(libtorch), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
-    return ctypes.CDLL(target)
-
-
 def split(numel, threads, grain=GRAIN):
     """The chunks of TensorIterator::for_each and at::parallel_for."""
     chunks = 1 if threads == 1 or numel < grain else min(threads, -(-numel // grain))
@@ -242,22 +209,12 @@ def combinations(operators, capability, names, dtypes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("operators", nargs="*", help="all when none is named")
-    parser.add_argument("--capability", choices=CAPABILITIES, help="all, one after the other, when left out")
     parser.add_argument("--dtypes", default=",".join(DTYPES))
     parser.add_argument("--threads", default="1,2,4")
     parser.add_argument("--all-floats", action="store_true", help="unary float32 over all 2^32 patterns")
     parser.add_argument("--every", type=int, default=1, help="with --all-floats: every n-th pattern only")
-    options = parser.parse_args()
-    if not options.capability:
-        for capability in CAPABILITIES:
-            environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
-            command = [sys.executable, __file__, *sys.argv[1:], "--capability", capability]
-            subprocess.run(command, env=environment, check=False)
-        return 0
+    options = parsed(parser)
     capability = options.capability
-    runs = torch.backends.cpu.get_cpu_capability().lower()
-    if runs != capability:
-        raise SystemExit(f"ATen runs {runs}: set ATEN_CPU_CAPABILITY={capability}")
     operators = read("pointwise.txt")
     chosen = list(combinations(operators, capability, options.operators, options.dtypes.split(",")))
     library = compile_c("".join(functions(o, d, capability) for o, d in chosen), capability)

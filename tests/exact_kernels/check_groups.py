@@ -2,11 +2,9 @@
 
 import argparse
 import ctypes
-import os
 import pathlib
 import random
 import re
-import struct
 import subprocess
 import sys
 import tempfile
@@ -14,18 +12,13 @@ from collections import Counter
 
 import torch
 
-from check import TORCH_DTYPE, differences, onednn_level, random_values
-from recipes import CAPABILITIES
+from check import TORCH_DTYPE, differences, random_values
+from program import load, onednn_level, parsed
 
 A = torch.ops.aten
 NAME = {t: n for n, t in TORCH_DTYPE.items()} | {torch.bool: "bool"}
-FLAGS = ["-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-builtin", "-w", "-fwrapv"]
-FLAGS += ["-fno-strict-aliasing", "-Wno-psabi", "-fPIC", "-shared"]
-TARGET = {
-    "default": [],
-    "avx2": ["-mavx2", "-mfma", "-mf16c"],
-    "avx512": "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c -mprefer-vector-width=512".split(),
-}
+# Those of generated kernels, besides those of the recipes.
+FLAGS = ["-fno-builtin", "-w", "-fwrapv", "-fno-strict-aliasing"]
 SHAPES = [(1,), (7,), (33, 50), (65,), (3, 40, 17), (1500, 77), (32768,), (100003,), (4, 1, 33), (16, 64, 48)]
 UNARY = (
     "neg abs sign floor ceil trunc round reciprocal sqrt rsqrt relu exp exp2 expm1 log log2 log10 log1p sin cos"
@@ -275,29 +268,16 @@ def run_kernel(library, line, case, threads, expected):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tool", help="the program group_kernels")
-    parser.add_argument("--capability", choices=CAPABILITIES, help="all, one after the other, when left out")
     parser.add_argument("--graphs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dtypes", default="f32,bf16,f16,f64")
-    options = parser.parse_args()
-    if not options.capability:
-        runs = [
-            subprocess.run(
-                [sys.executable, __file__, *sys.argv[1:], "--capability", c],
-                env={**os.environ, "ATEN_CPU_CAPABILITY": c},
-                check=False,
-            ).returncode
-            for c in CAPABILITIES
-        ]
-        return max(runs)
+    options = parsed(parser)
     capability = options.capability
-    if torch.backends.cpu.get_cpu_capability().lower() != capability:
-        raise SystemExit(f"set ATEN_CPU_CAPABILITY={capability}")
     rng = random.Random(options.seed)
     cases = [Case(rng, rng.choice(options.dtypes.split(",")), rng.choice(SHAPES)) for _ in range(options.graphs)]
     texts = [case.text() for case in cases]
     folder = pathlib.Path(tempfile.mkdtemp(prefix="check_groups_"))
-    source, target = folder / "kernels.c", folder / "kernels.so"
+    source = folder / "kernels.c"
     (folder / "graphs.txt").write_text("".join(texts))
     answer = subprocess.run(
         [options.tool, capability, str(onednn_level()), source], input="".join(texts), text=True, capture_output=True
@@ -305,11 +285,7 @@ def main():
     if answer.returncode:
         raise SystemExit(f"{answer.stderr}\nin {folder}")
     lines = answer.stdout.splitlines()
-    compiler = os.environ.get("CC", "gcc")
-    subprocess.run([compiler, *FLAGS, *TARGET[capability], source, "-o", target], check=True)
-    libtorch = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"
-    ctypes.CDLL(str(libtorch), mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
-    library = ctypes.CDLL(str(target))
+    library = load(source, capability, FLAGS)
     reasons, compared, wrong, kernels = Counter(), 0, 0, 0
     for case, text, line in zip(cases, texts, lines):
         if line.startswith("no "):

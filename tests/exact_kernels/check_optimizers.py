@@ -3,14 +3,13 @@
 import argparse
 import ctypes
 import math
-import os
-import subprocess
 import sys
 
 import torch
 
-from check import compile_c, differences
-from recipes import CAPABILITIES, functions, kernel_name, read
+from check import differences
+from program import compile_c, parsed
+from recipes import functions, kernel_name, read
 
 LR, EPS, DECAY, BETA2 = 1e-3, 1e-8, 0.05, 0.999
 
@@ -76,15 +75,8 @@ def check(library, operators, name, make, state, numbers, threads):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--capability", choices=CAPABILITIES, help="all when left out")
     parser.add_argument("--threads", default="1,2,4")
-    options = parser.parse_args()
-    if not options.capability:
-        for capability in CAPABILITIES:
-            environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
-            command = [sys.executable, __file__, *sys.argv[1:], "--capability", capability]
-            subprocess.run(command, env=environment, check=False)
-        return 0
+    options = parsed(parser)
     operators = read("optimizers.txt")
     text = "".join(functions(o, "f32", options.capability) for o in operators.values())
     library = compile_c(text, options.capability)

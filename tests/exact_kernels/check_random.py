@@ -7,7 +7,7 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from check import compile_c
+from program import compile_c
 from recipes import ROOT
 
 A = torch.ops.aten

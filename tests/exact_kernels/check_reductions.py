@@ -3,15 +3,14 @@
 import argparse
 import ctypes
 import math
-import os
-import subprocess
 import sys
 
 import torch
 import torch.nn.functional as F
 
-from check import compile_c, differences, onednn_level, split
-from recipes import CAPABILITIES, REDUCTIONS
+from check import differences, split
+from program import compile_c, onednn_level, parsed
+from recipes import REDUCTIONS
 
 A = torch.ops.aten
 MASKED = 2.0  # stands for infinities and NaNs
@@ -215,17 +214,8 @@ def check_other_dimensions(library, table, threads, generator):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--capability", choices=CAPABILITIES, help="all when left out")
     parser.add_argument("--threads", default="1,2,4")
-    options = parser.parse_args()
-    if not options.capability:
-        for capability in CAPABILITIES:
-            environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
-            command = [sys.executable, __file__, *sys.argv[1:], "--capability", capability]
-            subprocess.run(command, env=environment, check=False)
-        return 0
-    if torch.backends.cpu.get_cpu_capability().lower() != options.capability:
-        raise SystemExit(f"set ATEN_CPU_CAPABILITY={options.capability}")
+    options = parsed(parser)
     library = compile_c("".join(path.read_text() for path in REDUCTIONS), options.capability)
     print(f"# torch {torch.__version__}, capability {options.capability}, oneDNN level {onednn_level()}")
     table, generator = Table(), torch.Generator().manual_seed(3)

@@ -5,7 +5,8 @@ import copy
 import pytest
 import torch
 
-from check import check, compile_c
+from check import check
+from program import compile_c
 from recipes import functions, read
 
 CAPABILITY = torch.backends.cpu.get_cpu_capability().lower()
