@@ -8,7 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <system_error>
+
+#include "files/file.h"
 
 namespace antegrad::hooks {
 namespace {
@@ -16,22 +17,10 @@ namespace {
 [[noreturn]] void fail(const std::string& directory, size_t bytes, const char* what, int error) {
   throw HookError(ErrorText{
       "a file of " + std::to_string(bytes) + " bytes in '" + directory + "' for a saved tensor",
-      std::string(what) + ": " + std::generic_category().message(error),
+      std::string(what) + ": " + error_text(error),
       "give offload_to_host a directory that exists, can be written to and has room, or "
       "raise min_bytes so that fewer tensors leave"});
 }
-
-class Descriptor : torch_compat::Scope {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 // A descriptor, or a negated error number. Some file systems cannot create unnamed files; there the
 // file has a name for a moment.
@@ -56,28 +45,16 @@ int reserve(int file, size_t bytes) {
   return 0;
 }
 
-int write_all(int file, const char* data, size_t bytes) {
-  while (bytes > 0) {
-    const auto written = ::write(file, data, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    if (written == 0) return ENOSPC;
-    data += written;
-    bytes -= written;
-  }
-  return 0;
-}
-
 }  // namespace
 
 NamelessFile::NamelessFile(const std::string& directory, const void* data, size_t bytes)
     : bytes_(bytes) {
-  const Descriptor file(open_nameless(directory));
-  if (file.number() < 0) fail(directory, bytes, "it cannot be made", -file.number());
+  const File file(open_nameless(directory));
+  if (!file) fail(directory, bytes, "it cannot be made", -file.number());
   if (const int error = reserve(file.number(), bytes)) {
     fail(directory, bytes, "there is no room", error);
   }
-  if (const int error = write_all(file.number(), static_cast<const char*>(data), bytes)) {
+  if (const int error = write_all(file, {static_cast<const char*>(data), bytes})) {
     fail(directory, bytes, "it cannot be written", error);
   }
   auto* const mapping = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.number(), 0);

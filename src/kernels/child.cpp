@@ -14,7 +14,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/file.h"
+#include "files/file.h"
 
 namespace antegrad::kernels {
 namespace {

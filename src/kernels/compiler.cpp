@@ -16,8 +16,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "files/file.h"
 #include "kernels/child.h"
-#include "kernels/file.h"
 
 namespace antegrad::kernels {
 namespace {

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/file.h"
+#include "files/file.h"
 #include "kernels/outcome.h"
 
 namespace antegrad::kernels {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/file.h"
+#include "files/file.h"
 #include "kernels/outcome.h"
 
 namespace antegrad::kernels {

@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "kernels/file.h"
+#include "files/file.h"
 
 namespace antegrad::kernels {
 

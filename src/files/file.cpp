@@ -1,4 +1,4 @@
-#include "kernels/file.h"
+#include "files/file.h"
 
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-namespace antegrad::kernels {
+namespace antegrad {
 
 File::File(File&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
 
@@ -47,4 +47,4 @@ int read_up_to(const File& file, size_t bytes, std::string& to) {
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
-}  // namespace antegrad::kernels
+}  // namespace antegrad

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace antegrad::kernels {
+namespace antegrad {
 
 /// Owns a file descriptor; a negative one is none.
 class File {
@@ -33,4 +33,4 @@ int read_up_to(const File& file, size_t bytes, std::string& to);
 /// What an error number means.
 std::string error_text(int error);
 
-}  // namespace antegrad::kernels
+}  // namespace antegrad
