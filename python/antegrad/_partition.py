@@ -10,6 +10,7 @@ import torch
 from torch._functorch import config, partitioners
 from torch._functorch.compile_utils import fx_graph_cse, raise_getitems
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
+from torch._library.fake_class_registry import FakeScriptObject
 from torch.fx.experimental.proxy_tensor import is_sym_node
 
 from antegrad._C import BudgetError, Error, OptionError, check_partition, library_version, plan_exported
@@ -164,7 +165,7 @@ class Crossing:
             return None
         if is_sym_node(node):
             return self.integers if node.op == "placeholder" or isinstance(node.meta["val"], torch.SymInt) else None
-        if partitioners.is_opaque_node(node):
+        if is_object(node):
             return self.objects
         if node in self.planned or node.op == "placeholder":
             return self.values
@@ -176,12 +177,23 @@ class Crossing:
         return self.values
 
 
+def is_object(node):
+    """Whether a node stands for something that is neither a tensor nor a number, a process group for example."""
+    if hasattr(partitioners, "is_opaque_node"):  # not in older versions
+        return partitioners.is_opaque_node(node)
+    return isinstance(node.meta.get("val"), FakeScriptObject)
+
+
 def split_as_planned(joint, plan, num_fwd_outputs):
     """The forward and the backward module, and the names of the nodes that are saved."""
     crossing = Crossing(joint, plan)
     renamed = keep_copies(joint, crossing)
     held = partitioners.OrderedSet(node for node in joint.primals if node in joint.held)
-    objects = {"saved_opaque_nodes": crossing.objects} if crossing.objects else {}
+    objects = {}
+    if "saved_opaque_nodes" in inspect.signature(partitioners._extract_fwd_bwd_modules).parameters:
+        objects["saved_opaque_nodes"] = crossing.objects
+    else:  # older versions pick them out themselves
+        crossing.values += crossing.objects
     forward, backward = partitioners._extract_fwd_bwd_modules(
         joint.module, crossing.values, crossing.integers, num_fwd_outputs=num_fwd_outputs,
         static_lifetime_input_nodes=held, **objects)
