@@ -48,6 +48,12 @@ enum class HookFilter : uint8_t {
 /// all passes.
 enum class OptionalPass : uint8_t { no_ops, size_only_inputs, cse, reinplace };
 
+/// Whether groups of operators become generated kernels (docs/lowering.md).
+enum class Lowering : uint8_t {
+  off,    ///< libtorch's kernels run, one for each operator (default)
+  exact,  ///< generated kernels run on the CPU where their bits are those of eager
+};
+
 /// A value. A compiled callable keeps a copy. Distinct objects may be used on distinct threads.
 struct Options {
   /// Name in reports, logs and graph files.
@@ -79,6 +85,7 @@ struct Options {
   /// How many offloaded tensors the backward fetches to a GPU ahead of their first use, so that
   /// copies overlap with computation; fewer where a memory budget has no room. At least 0.
   int64_t activation_reload_prefetch = 2;
+  Lowering lowering = Lowering::off;
   /// Whether all invariants of the graph are checked after every pass. Costs compile time. On in
   /// debug builds.
   bool verify_graphs =
@@ -187,6 +194,10 @@ struct Options {
   }
   Options& with_activation_reload_prefetch(int64_t value) {
     activation_reload_prefetch = value;
+    return *this;
+  }
+  Options& with_lowering(Lowering value) {
+    lowering = value;
     return *this;
   }
   Options& with_verify_graphs(bool value) {

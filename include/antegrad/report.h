@@ -74,6 +74,12 @@ struct ProgramReport {
   /// (end exclusive) in which the backward recomputes. antegrad/charts.h draws them.
   std::vector<int64_t> live_bytes;
   std::vector<std::pair<int64_t, int64_t>> recomputed_at;
+  /// Options::lowering: generated kernels that a forward and the usual backward call; nodes that
+  /// stayed calls of libtorch's kernels although a group had them, as "aten::x: reason", with their
+  /// number; and why there are no kernels although there could be.
+  int64_t generated_kernels = 0;
+  std::map<std::string, int64_t> not_generated;
+  std::string lowering_failure;
   double capture_ms = 0;  ///< running the callable on stand-ins
   double compile_ms = 0;  ///< all later stages: passes, partition, programs
   /// Where that time went: stages in order, from the capture on, then the passes within them.

@@ -80,6 +80,12 @@ void add_reports(py::module_& module) {
                     "Whether the plan was made for other sizes, and suits these.")
       .def_readonly("predicted_peak_bytes", &ProgramReport::predicted_peak_bytes,
                     "Predicted peak of one forward and backward.")
+      .def_readonly("generated_kernels", &ProgramReport::generated_kernels,
+                    "Generated kernels that a forward and the usual backward call.")
+      .def_readonly("not_generated", &ProgramReport::not_generated,
+                    "Operators that no generated kernel computes, with reasons and numbers.")
+      .def_readonly("lowering_failure", &ProgramReport::lowering_failure,
+                    "Why no kernels could be generated, or ''.")
       .def_readonly("live_bytes", &ProgramReport::live_bytes,
                     "Predicted live bytes while each operator runs, first those of the forward.")
       .def_readonly("recomputed_at", &ProgramReport::recomputed_at,

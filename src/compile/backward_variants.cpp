@@ -167,10 +167,10 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
                                   "run the backward from all results"});
   }
   const auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
-  backward =
-      finish_backward(std::move(backward), *usual_.plan, forward_values, key.releases, context);
-  return {std::move(backward), hooks::with_objects(joint.tables, usual_.hooks.objects),
-          forward_values};
+  auto tables = hooks::with_objects(joint.tables, usual_.hooks.objects);
+  auto lowered = finish_backward(std::move(backward), tables, usual_.lowering, *usual_.plan,
+                                 forward_values, key.releases, context);
+  return {std::move(lowered.graph), std::move(tables), forward_values, std::move(lowered.kernels)};
 }
 
 }  // namespace antegrad::compiler

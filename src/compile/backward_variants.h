@@ -46,6 +46,7 @@ class BackwardVariants {
     Schedule schedule;
     hooks::CapturedHooks hooks;  ///< values that the forward packs and each backward unpacks
     std::shared_ptr<const CallPlan> plan;  ///< after hooks were applied
+    Lowering lowering = Lowering::off;
   };
 
   /// The joint graph of the usual form, to be kept. The graph as captured serves, since it is kept

@@ -8,19 +8,39 @@
 
 namespace antegrad::compiler {
 
-Graph finish_forward(Graph forward, const PassContext& passes) {
-  return run_pass(
-      "reinplace", [](Graph graph) { return reinplace(std::move(graph)); }, std::move(forward),
-      passes);
+namespace {
+
+LoweredGraph finish(Graph graph, const ops::AttrTables& tables, Lowering lowering,
+                    const std::vector<ValueId>& donated, const PassContext& passes) {
+  LoweredGraph lowered;
+  if (lowering != Lowering::off) {
+    graph = run_pass(
+        "lower",
+        [&](Graph whole) {
+          lowered = lower_graph(std::move(whole), tables, lowering);
+          return std::move(lowered.graph);
+        },
+        std::move(graph), passes);
+  }
+  lowered.graph = run_pass(
+      "reinplace", [&](Graph whole) { return reinplace(std::move(whole), donated); },
+      std::move(graph), passes);
+  return lowered;
 }
 
-Graph finish_backward(Graph backward, const CallPlan& plan, const ForwardValues& forward_values,
-                      bool releases, const PassContext& passes) {
+}  // namespace
+
+LoweredGraph finish_forward(Graph forward, const ops::AttrTables& tables, Lowering lowering,
+                            const PassContext& passes) {
+  return finish(std::move(forward), tables, lowering, {}, passes);
+}
+
+LoweredGraph finish_backward(Graph backward, const ops::AttrTables& tables, Lowering lowering,
+                             const CallPlan& plan, const ForwardValues& forward_values,
+                             bool releases, const PassContext& passes) {
   std::vector<ValueId> donated;
   if (releases) donated = in_backward(backward, plan.donated(), forward_values);
-  return run_pass(
-      "reinplace", [&](Graph graph) { return reinplace(std::move(graph), donated); },
-      std::move(backward), passes);
+  return finish(std::move(backward), tables, lowering, donated, passes);
 }
 
 }  // namespace antegrad::compiler

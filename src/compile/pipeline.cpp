@@ -118,10 +118,13 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   stages.end("hooks");
 
   // Finish.
-  partition.forward = finish_forward(std::move(partition.forward), passes);
+  auto forward = finish_forward(std::move(partition.forward), tables, options.lowering, passes);
+  partition.forward = std::move(forward.graph);
+  LoweredGraph backward;
   if (!captured.backward_error) {
-    partition.backward = finish_backward(std::move(partition.backward), partition.plan,
-                                         partition.forward_values, /*releases=*/true, passes);
+    backward = finish_backward(std::move(partition.backward), tables, options.lowering,
+                               partition.plan, partition.forward_values, /*releases=*/true, passes);
+    partition.backward = std::move(backward.graph);
   }
   stages.end("finish");
 
@@ -129,7 +132,8 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const auto plan = std::make_shared<const CallPlan>(partition.plan);
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw), std::move(kept),
-      BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, plan},
+      BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, plan,
+                              options.lowering},
       std::move(later.recapture), passes);
   runtime::ExecutableParts parts{options.name, plan, partition.forward, tables};
   if (!captured.backward_error) {
@@ -137,6 +141,8 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
     parts.forward_values = partition.forward_values;
   }
   parts.source = [variants](const runtime::BackwardKey& key) { return variants->make(key); };
+  parts.forward_kernels = forward.kernels;
+  parts.backward_kernels = backward.kernels;
   parts.lines = std::move(later.line_of);
   parts.questions = std::move(captured.questions);
   parts.like = like;
@@ -151,7 +157,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   // Report, last: it says what the stages returned.
   compiled.report =
       program_report({options, captured.counts, captured.milliseconds, std::move(hash), joint_nodes,
-                      planned, partition, first_hook, hooks.get()});
+                      planned, partition, first_hook, hooks.get(), forward, backward});
   stages.end("report");
   compiled.report.stages = stages.with(*passes.log);
   compiled.report.compile_ms = stages.milliseconds();

@@ -75,6 +75,16 @@ void report_hooks(const ReportSources& sources, ProgramReport& report) {
   if (sources.hooks != nullptr) note_hooks(*sources.hooks, report);
 }
 
+void report_kernels(const ReportSources& sources, ProgramReport& report) {
+  for (const auto* graph : {&sources.forward, &sources.backward}) {
+    report.generated_kernels += static_cast<int64_t>(graph->kernels.size());
+    for (const auto& call : graph->refused) {
+      ++report.not_generated[fmt::format("{}: {}", call.op.name(), call.reason)];
+    }
+    if (!graph->failure.empty()) report.lowering_failure = graph->failure;
+  }
+}
+
 }  // namespace
 
 ProgramReport program_report(const ReportSources& sources) {
@@ -87,6 +97,7 @@ ProgramReport program_report(const ReportSources& sources) {
   report_donated(sources.partition, report);
   report_memory(sources, report);
   report_hooks(sources, report);
+  report_kernels(sources, report);
   return report;
 }
 

@@ -8,6 +8,7 @@
 #include <antegrad/saved_tensors.h>
 
 #include "capture/capture.h"
+#include "compile/lowering.h"
 #include "compile/plan_partition.h"
 
 namespace antegrad::compiler {
@@ -23,6 +24,8 @@ struct ReportSources {
   const Partition& partition;     ///< finished
   int32_t first_hook_node;        ///< node ids from here on belong to hooks
   const detail::HookPair* hooks;  ///< inlined hooks; null for none
+  const LoweredGraph& forward;    ///< kernels, without the graph
+  const LoweredGraph& backward;
 };
 
 /// Reads compile_ms last, so that it covers everything before.

@@ -53,6 +53,17 @@ void write_hooks(std::ostream& out, const ProgramReport& program) {
       << " saved tensors, " << program.not_hooked.size() << " left as they are\n";
 }
 
+void write_kernels(std::ostream& out, const ProgramReport& program) {
+  if (!program.lowering_failure.empty()) {
+    out << "  kernels        none generated: " << program.lowering_failure << '\n';
+  } else if (program.generated_kernels > 0) {
+    int64_t others = 0;
+    for (const auto& [reason, count] : program.not_generated) others += count;
+    out << "  kernels        " << program.generated_kernels << " generated; " << others
+        << " operators stayed out of them\n";
+  }
+}
+
 // The lines of `text`, indented.
 std::string indented(const std::string& text) {
   std::string lines = "  ";
@@ -82,6 +93,7 @@ std::ostream& operator<<(std::ostream& out, const ProgramReport& program) {
       << "  saved          " << program.saved_tensors << " intermediates, "
       << mebibytes(program.saved_bytes) << ", " << program.donated.size()
       << " tensors donated to the backward\n";
+  write_kernels(out, program);
   write_hooks(out, program);
   out << "  predicted peak " << mebibytes(program.predicted_peak_bytes) << '\n'
       << "  capture        " << milliseconds(program.capture_ms) << ", then compiled in "

@@ -52,7 +52,7 @@ struct Seen {
 
 class Grouping {
  public:
-  Grouping(const Graph& graph, const std::vector<int64_t>& symbols)
+  Grouping(const Graph& graph, const std::vector<int64_t>& symbols, const std::vector<bool>& apart)
       : graph_(graph),
         symbols_(symbols),
         seen_(graph.values.size()),
@@ -60,7 +60,10 @@ class Grouping {
         kept_(graph.values.size(), false),
         transparent_(graph.nodes.size(), false) {
     look_through_views();
-    for (const Node& node : graph.nodes) loops_.push_back(loops_of(graph, node, symbols));
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const bool alone = !apart.empty() && apart[i];
+      loops_.push_back(alone ? std::nullopt : loops_of(graph, graph.nodes[i], symbols));
+    }
     in_group_.assign(graph.nodes.size(), 1);
     reordered_.assign(graph.nodes.size(), false);
   }
@@ -315,8 +318,9 @@ class Grouping {
 
 }  // namespace
 
-FusionGroups fusion_groups(const Graph& graph, const std::vector<int64_t>& symbols) {
-  return Grouping(graph, symbols).run();
+FusionGroups fusion_groups(const Graph& graph, const std::vector<int64_t>& symbols,
+                           const std::vector<bool>& apart) {
+  return Grouping(graph, symbols, apart).run();
 }
 
 }  // namespace antegrad

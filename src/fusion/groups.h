@@ -22,8 +22,7 @@
 /// graph's order. So the result is the same for the same graph, and time is near-linear in its
 /// size. The graph must be verified. It may be a joint graph, a forward or a backward.
 ///
-/// Nothing lowers groups to kernels yet. What runs, and what peaks are simulated for, is the graph
-/// node by node.
+/// lower/kernel_graph.h makes kernels of groups.
 
 #include <cstdint>
 #include <vector>
@@ -45,7 +44,9 @@ struct FusionGroups {
   std::vector<FusionGroup> groups;  ///< in an order in which they can run
 };
 
-/// `symbols`: values of the graph's symbols, by SymbolId.
-FusionGroups fusion_groups(const Graph& graph, const std::vector<int64_t>& symbols = {});
+/// `symbols`: values of the graph's symbols, by SymbolId. `apart`, by position, if not empty: nodes
+/// that stay out of groups, since generated code cannot compute them after all.
+FusionGroups fusion_groups(const Graph& graph, const std::vector<int64_t>& symbols = {},
+                           const std::vector<bool>& apart = {});
 
 }  // namespace antegrad

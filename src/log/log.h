@@ -15,7 +15,17 @@
 namespace antegrad {
 
 /// What can be logged; log_rows() names and describes each.
-enum class Log : uint8_t { captures, graphs, guards, recompiles, partition, memory, shapes, ops };
+enum class Log : uint8_t {
+  captures,
+  graphs,
+  guards,
+  recompiles,
+  partition,
+  memory,
+  shapes,
+  kernels,
+  ops
+};
 
 /// As in Python's logging.
 enum class LogLevel : uint8_t { debug = 10, info = 20, warning = 30, error = 40 };

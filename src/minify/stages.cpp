@@ -76,9 +76,12 @@ Split finished(const Run& run) {
   auto split = minify::split(run);
   auto& [forward, backward, plan, values, decisions, packed, schedule] = split.partition;
   const auto context = pass_context(run);
-  forward = compiler::finish_forward(std::move(forward), context);
-  backward =
-      compiler::finish_backward(std::move(backward), plan, values, /*releases=*/true, context);
+  // Generated kernels prove themselves when they are made.
+  const auto lowering = Lowering::off;
+  forward = compiler::finish_forward(std::move(forward), run.tables, lowering, context).graph;
+  backward = compiler::finish_backward(std::move(backward), run.tables, lowering, plan, values,
+                                       /*releases=*/true, context)
+                 .graph;
   split.pass = "reinplace";
   return split;
 }

@@ -12,8 +12,8 @@ namespace antegrad {
 namespace {
 
 // Indexed by OptionGroup.
-constexpr std::array<std::string_view, 4> kHeadings = {"Calls", "Checks", "Partition and memory",
-                                                       "Rules of `partition=min_cut`"};
+constexpr std::array<std::string_view, 5> kHeadings = {
+    "Calls", "Checks", "Partition and memory", "Generated kernels", "Rules of `partition=min_cut`"};
 
 /// `[partition.md](partition.md#a-heading)`; a place on the same page by its name.
 std::string link(std::string_view page) {

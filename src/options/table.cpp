@@ -22,6 +22,7 @@ constexpr uint8_t operator|(Stage a, Stage b) {
 constexpr uint8_t only(Stage stage) { return static_cast<uint8_t>(stage); }
 constexpr uint8_t kCapture = only(Stage::capture);
 constexpr uint8_t kPartition = only(Stage::partition);
+constexpr uint8_t kLowering = only(Stage::lowering);
 constexpr uint8_t kRuntime = only(Stage::runtime);
 constexpr bool kInKey = true;
 constexpr bool kNotInKey = false;
@@ -145,6 +146,10 @@ constexpr OptionRow kRows[] = {
     {"activation_reload_prefetch", OptionGroup::partition, member<&Options::activation_reload_prefetch>(), kPartition, kInKey,
      "how many tensors that `offload_to_host` moved the backward fetches to a GPU ahead of their first use; fewer where a memory "
      "budget has no room", "saved-tensor-hooks.md#out-of-memory-and-back"},
+
+    // ---- lowering
+    {"lowering", OptionGroup::lowering, member<&Options::lowering>(), kLowering, kInKey,
+     "whether groups of operators become generated kernels on the CPU: never, or where their bits are eager's", "lowering.md"},
 
     // ---- rules of partition=min_cut
     {"ban_recompute_used_far_apart", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_used_far_apart>(), kPartition,

@@ -15,7 +15,7 @@
 namespace antegrad {
 
 /// Options of one group are listed together.
-enum class OptionGroup : uint8_t { calls, checks, partition, min_cut };
+enum class OptionGroup : uint8_t { calls, checks, partition, lowering, min_cut };
 
 /// The stages that an option affects.
 enum class Stage : uint8_t { capture = 1, partition = 2, lowering = 4, runtime = 8 };

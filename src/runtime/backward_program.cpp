@@ -15,10 +15,13 @@ std::shared_ptr<const BackwardProgram> backward_program(const CallPlan& plan, co
                                                         const ops::AttrTables& tables,
                                                         const ForwardValues& forward_values,
                                                         AliasCheck aliases,
-                                                        const BackwardProgram* like) {
+                                                        const BackwardProgram* like,
+                                                        std::span<const GeneratedKernel> kernels) {
   using Kind = BackwardProgram::Input::Kind;
   BackwardProgram program{
-      Program(graph, tables, aliases, like == nullptr ? nullptr : &like->program), {}, {}};
+      Program(graph, tables, aliases, like == nullptr ? nullptr : &like->program, {}, kernels),
+      {},
+      {}};
   for (const auto& input : graph.inputs) {
     if (input.kind == InputKind::tangent) {
       program.inputs.push_back({Kind::tangent, plan.tangent_of(input.index)});

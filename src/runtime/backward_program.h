@@ -28,6 +28,7 @@ struct BackwardGraph {
   Graph graph;
   ops::AttrTables tables;
   ForwardValues forward_values = {};
+  std::vector<GeneratedKernel> kernels = {};  ///< of generated nodes, by place
 };
 
 /// A backward graph, ready to run.
@@ -48,11 +49,10 @@ struct BackwardProgram {
 };
 
 /// Prepares a backward graph of a call to run. `plan` must save the saved inputs of the graph. For
-/// `like` see Program.
-std::shared_ptr<const BackwardProgram> backward_program(const CallPlan& plan, const Graph& graph,
-                                                        const ops::AttrTables& tables,
-                                                        const ForwardValues& forward_values,
-                                                        AliasCheck aliases,
-                                                        const BackwardProgram* like = nullptr);
+/// `like` and `kernels` see Program.
+std::shared_ptr<const BackwardProgram> backward_program(
+    const CallPlan& plan, const Graph& graph, const ops::AttrTables& tables,
+    const ForwardValues& forward_values, AliasCheck aliases, const BackwardProgram* like = nullptr,
+    std::span<const GeneratedKernel> kernels = {});
 
 }  // namespace antegrad::runtime

@@ -43,8 +43,8 @@ std::shared_ptr<const BackwardProgram> BackwardPrograms::find(const BackwardKey&
 std::shared_ptr<const BackwardProgram> BackwardPrograms::get(const BackwardKey& key) const {
   if (auto program = find(key)) return program;
   // Without the lock: the source may run the callable, which may wait for other threads.
-  const auto [graph, tables, forward_values] = source_(key);
-  auto program = backward_program(plan_, graph, tables, forward_values, aliases_);
+  const auto [graph, tables, forward_values, kernels] = source_(key);
+  auto program = backward_program(plan_, graph, tables, forward_values, aliases_, nullptr, kernels);
   const ForkSafeLock lock(mutex_);
   for (const auto& [present, other] : programs_) {
     if (present == key) return other;  // another thread was faster

@@ -46,7 +46,7 @@ std::shared_ptr<const BackwardProgram> usual_backward(const ExecutableParts& par
   if (parts.backward == nullptr) return nullptr;
   const auto like = parts.like == nullptr ? nullptr : parts.like->backwards().usual();
   return backward_program(plan, *parts.backward, parts.tables, parts.forward_values, parts.aliases,
-                          like.get());
+                          like.get(), parts.backward_kernels);
 }
 
 }  // namespace
@@ -59,7 +59,8 @@ Executable::Executable(ExecutableParts parts)
       generators_(generators_of(parts.forward, parts.tables)),
       staged_(staged_primals(plan_)),
       forward_(parts.forward, parts.tables, parts.aliases,
-               parts.like == nullptr ? nullptr : &parts.like->forward_, staged_),
+               parts.like == nullptr ? nullptr : &parts.like->forward_, staged_,
+               parts.forward_kernels),
       view_steps_(view_steps_of(plan_, parts.forward, parts.tables)),
       questions_(std::move(parts.questions)),
       lines_(std::move(parts.lines)),

@@ -60,7 +60,9 @@ struct ExecutableParts {
   LineFinder lines = {};                      ///< called if a kernel fails, on the failing thread
   std::vector<ops::Question> questions = {};  ///< questions about data in the forward, in order
   AliasCheck aliases = AliasCheck::off;       ///< for all programs
-  const Executable* like = nullptr;           ///< one of other sizes, to share memory with
+  std::span<const GeneratedKernel> forward_kernels = {};   ///< of `forward`
+  std::span<const GeneratedKernel> backward_kernels = {};  ///< of `backward`
+  const Executable* like = nullptr;  ///< one of other sizes, to share memory with
 };
 
 class Executable : public std::enable_shared_from_this<Executable> {

@@ -7,6 +7,7 @@
 #include <ATen/record_function.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <bit>
@@ -136,6 +137,25 @@ void Program::call(const Instruction& instruction, std::vector<at::Tensor>& regi
   store_results(instruction, registers, stack);
 }
 
+void Program::call_generated(const Instruction& instruction,
+                             std::vector<at::Tensor>& registers) const {
+  const auto& kernel = generated_[instruction.special];
+  at::RecordFunction range(at::RecordScope::FUNCTION);
+  if (range.isActive()) range.before("AntegradKernel:" + kernel.name());
+  c10::SmallVector<at::Tensor, 8> inputs;
+  const auto arguments =
+      std::span(code_->arguments).subspan(instruction.first_argument, kernel.input_count());
+  for (const auto& argument : arguments) {
+    auto& tensor = registers[argument.index];
+    inputs.push_back(argument.origin == Origin::move ? std::move(tensor) : tensor);
+  }
+  auto made = kernel.run(inputs);
+  for (size_t i = 0; i < made.size(); ++i) {
+    const auto reg = code_->results[instruction.first_result + i];
+    if (reg >= 0) registers[reg] = std::move(made[i]);
+  }
+}
+
 void Program::store_results(const Instruction& instruction, std::vector<at::Tensor>& registers,
                             torch::jit::Stack& stack) const {
   const auto results =
@@ -167,7 +187,12 @@ std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Ten
   stack.reserve(16);
   const auto& instructions = code_->instructions;
   for (; position < instructions.size(); ++position) {
-    call(instructions[position], registers, stack);
+    const auto& instruction = instructions[position];
+    if (instruction.entry == nullptr) {
+      call_generated(instruction, registers);
+    } else {
+      call(instruction, registers, stack);
+    }
   }
   std::vector<at::Tensor> outputs;
   outputs.reserve(code_->outputs.size());
@@ -177,9 +202,10 @@ std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Ten
 
 std::string Program::place_of(const Instruction& instruction, const LineFinder& line_of) const {
   const auto line = line_of ? line_of(instruction.node_id) : std::string();
-  return "while antegrad ran " + instruction.entry->op.name() + ", node #" +
-         std::to_string(instruction.node_id) + " of '" + name_ + "'" +
-         (line.empty() ? "" : ", from " + line);
+  const auto& what = instruction.entry == nullptr ? generated_[instruction.special].name()
+                                                  : instruction.entry->op.name();
+  return "while antegrad ran " + what + ", node #" + std::to_string(instruction.node_id) + " of '" +
+         name_ + "'" + (line.empty() ? "" : ", from " + line);
 }
 
 std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs, const LineFinder& line_of,
@@ -200,10 +226,16 @@ bool Program::can_continue(const StoppedRun& run) const {
   // The answer itself is an argument of an instruction without results.
   const auto own = question.result_count == 0 ? 0 : question.entry->args.size();
   const auto before = std::span(code_->arguments).first(question.first_argument + own);
-  return std::ranges::all_of(before, [&](const Argument& argument) {
+  const auto same_argument = [&](const Argument& argument) {
     return argument.origin != Origin::constant ||
            same_constant(constants_[argument.index], run.constants[argument.index]);
-  });
+  };
+  const auto same_kernel = [&](const Instruction& instruction) {
+    return instruction.entry != nullptr ||
+           generated_[instruction.special].same_as(run.generated[instruction.special]);
+  };
+  return std::ranges::all_of(before, same_argument) &&
+         std::ranges::all_of(std::span(code_->instructions).first(run.position), same_kernel);
 }
 
 std::vector<at::Tensor> Program::continue_run(StoppedRun run, const LineFinder& line_of,
@@ -222,7 +254,7 @@ std::vector<at::Tensor> Program::run_from(size_t position, std::vector<at::Tenso
     other.node = question.node_id;
     if (stopped != nullptr && !question.oversized) {
       if (question.result_count > 0) store_results(question, registers, stack);
-      *stopped = {code_, constants_, position, std::move(registers)};
+      *stopped = {code_, constants_, generated_, position, std::move(registers)};
     }
     throw;
   } catch (...) {

@@ -13,6 +13,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -20,6 +21,7 @@
 #include "ops/attrs.h"
 #include "ops/op_table.h"
 #include "runtime/draws.h"
+#include "runtime/generated_kernel.h"
 #include "runtime/kernel_error.h"
 #include "runtime/undeclared_alias.h"
 #include "torch_compat/tensor_metadata.h"
@@ -32,10 +34,12 @@ class Program {
 
   /// `tables` hold the objects that the graph's attributes refer to. Programs whose graphs differ
   /// in numbers only share most of their memory: `like` is another one, or null. `own` are
-  /// positions of inputs that nobody else sees: a twin may write over one at its last use. Throws
-  /// GraphError for an operator unknown to this libtorch.
+  /// positions of inputs that nobody else sees: a twin may write over one at its last use. `kernels`
+  /// are those of generated nodes, by place (lower/kernel_graph.h). Throws GraphError for an
+  /// operator unknown to this libtorch.
   Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases = AliasCheck::off,
-          const Program* like = nullptr, const std::vector<int32_t>& own = {});
+          const Program* like = nullptr, const std::vector<int32_t>& own = {},
+          std::span<const GeneratedKernel> kernels = {});
 
   /// Runs below autograd and autocast. `inputs` has one tensor per graph input, in order: undefined
   /// for tokens, except that a saved token has the state of its generator. It is consumed, so that
@@ -85,12 +89,12 @@ class Program {
   // Programs live long, so they are compact: see graph/pack.h. Arguments and results of all
   // instructions are stored in one list each.
   struct Instruction {
-    const ops::OpEntry* entry;  // determines the number of arguments
+    const ops::OpEntry* entry;  // determines the number of arguments; null: a generated kernel
     int32_t node_id;
     uint32_t first_argument;  // index into Code::arguments
     uint32_t first_result;    // index into Code::results
     uint32_t result_count = 0;
-    int32_t special = -1;    // index into specials_, -1 for none
+    int32_t special = -1;    // index into specials_, -1 for none; or into generated_
     bool oversized = false;  // OpTraits::oversized
     // A forward node in a backward: some kernels (LSTM of oneDNN) take another path without grad
     // mode.
@@ -117,6 +121,7 @@ class Program {
   std::string place_of(const Instruction& instruction, const LineFinder& line_of) const;
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
             torch::jit::Stack& stack) const;
+  void call_generated(const Instruction& instruction, std::vector<at::Tensor>& registers) const;
   void store_results(const Instruction& instruction, std::vector<at::Tensor>& registers,
                      torch::jit::Stack& stack) const;
   static void call_kernel(const Instruction& instruction, const Special* special,
@@ -130,6 +135,7 @@ class Program {
   std::shared_ptr<const Code> code_;
   bool owns_code_ = true;
   std::vector<Special> specials_;
+  std::vector<GeneratedCall> generated_;
   std::vector<c10::IValue> constants_;  // without duplicates
 
   friend class ProgramBuilder;
@@ -139,6 +145,7 @@ class Program {
 struct Program::StoppedRun {
   std::shared_ptr<const Code> code = nullptr;  ///< null if the run cannot be continued
   std::vector<c10::IValue> constants = {};
+  std::vector<GeneratedCall> generated = {};
   size_t position = 0;  ///< of the question, which has run
   std::vector<at::Tensor> registers = {};
 };

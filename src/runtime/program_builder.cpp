@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "graph/analysis.h"
+#include "lower/kernel_graph.h"
 #include "runtime/generator_states.h"
 #include "runtime/program.h"
 
@@ -16,10 +17,12 @@ constexpr size_t kMaskBits = 16;
 class ProgramBuilder {
  public:
   ProgramBuilder(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases,
-                 const std::vector<int32_t>& own, Program& program)
+                 const std::vector<int32_t>& own, std::span<const GeneratedKernel> kernels,
+                 Program& program)
       : graph_(graph),
         tables_(tables),
         aliases_(aliases),
+        kernels_(kernels),
         program_(program),
         registers_(graph.values.size(), -1),
         state_generator_(graph.values.size(), -1),
@@ -36,7 +39,11 @@ class ProgramBuilder {
       const bool used = has_register(input.value) && last_use_[input.value] >= 0;
       code_.inputs.push_back(used ? register_of(input.value) : -1);
     }
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) add(graph_.nodes[i], static_cast<int32_t>(i));
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const auto& node = graph_.nodes[i];
+      const auto position = static_cast<int32_t>(i);
+      lower::is_generated(node) ? add_generated(node, position) : add(node, position);
+    }
     for (const auto& output : graph_.outputs) {
       const bool present = output.value != kNoValue && has_register(output.value) &&
                            (is_tensor(output.value) || output.kind == OutputKind::saved);
@@ -47,6 +54,7 @@ class ProgramBuilder {
     code_.arguments.shrink_to_fit();
     code_.results.shrink_to_fit();
     program_.constants_.shrink_to_fit();
+    program_.generated_.shrink_to_fit();
     program_.owns_code_ = like == nullptr || !(*like->code_ == code_);
     program_.code_ =
         program_.owns_code_ ? std::make_shared<const Program::Code>(std::move(code_)) : like->code_;
@@ -112,10 +120,33 @@ class ProgramBuilder {
     return {Program::Origin::constant, it->second};
   }
 
+  Program::Instruction next_instruction(const ops::OpEntry* entry, const Node& node) const {
+    return {entry, node.id, static_cast<uint32_t>(code_.arguments.size()),
+            static_cast<uint32_t>(code_.results.size())};
+  }
+
+  // The register of a result, -1 if nobody needs it.
+  int32_t register_of_result(ValueId value) {
+    const bool used = value != kNoValue && last_use_[value] >= 0;
+    return used ? register_of(value) : -1;
+  }
+
+  void add_generated(const Node& node, int32_t node_index) {
+    auto instruction = next_instruction(nullptr, node);
+    instruction.special = static_cast<int32_t>(program_.generated_.size());
+    instruction.result_count = static_cast<uint32_t>(node.outputs.size());
+    program_.generated_.emplace_back(graph_, node, kernels_[lower::place_of_kernel(node)]);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto origin =
+          dies_here(node, node_index, i) ? Program::Origin::move : Program::Origin::copy;
+      code_.arguments.push_back({origin, register_of(node.inputs[i])});
+    }
+    for (const auto output : node.outputs) code_.results.push_back(register_of_result(output));
+    code_.instructions.push_back(std::move(instruction));
+  }
+
   void add(const Node& node, int32_t node_index) {
-    Program::Instruction instruction{&ops::entry_of(node.op), node.id,
-                                     static_cast<uint32_t>(code_.arguments.size()),
-                                     static_cast<uint32_t>(code_.results.size())};
+    auto instruction = next_instruction(&ops::entry_of(node.op), node);
     auto& arguments = code_.arguments;
     instruction.runs_again = is_backward_ && node.phase == Phase::forward;
     instruction.oversized = node.op.traits().oversized;
@@ -164,8 +195,7 @@ class ProgramBuilder {
     }
     Program::Special special;
     for (const auto output : node.results()) {
-      const bool used = output != kNoValue && last_use_[output] >= 0;
-      code_.results.push_back(used ? register_of(output) : -1);
+      code_.results.push_back(register_of_result(output));
       if (instruction.entry->custom || instruction.entry->policy == ops::Policy::dynamic_outputs) {
         using torch_compat::TensorMetadata;
         special.expected.push_back(output == kNoValue
@@ -186,6 +216,7 @@ class ProgramBuilder {
   const Graph& graph_;
   const ops::AttrTables& tables_;
   const AliasCheck aliases_;
+  const std::span<const GeneratedKernel> kernels_;
   Program& program_;
   Program::Code code_;
   IdMap<ValueId, int32_t> registers_;
@@ -202,9 +233,10 @@ class ProgramBuilder {
 };
 
 Program::Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases,
-                 const Program* like, const std::vector<int32_t>& own)
+                 const Program* like, const std::vector<int32_t>& own,
+                 std::span<const GeneratedKernel> kernels)
     : name_(graph.name) {
-  ProgramBuilder(graph, tables, aliases, own, *this).build(like);
+  ProgramBuilder(graph, tables, aliases, own, kernels, *this).build(like);
 }
 
 int64_t Program::bytes() const {
@@ -215,6 +247,7 @@ int64_t Program::bytes() const {
   for (const auto& constant : constants_) {
     if (constant.isIntList()) bytes += constant.toIntList().size() * sizeof(int64_t);
   }
+  for (const auto& kernel : generated_) bytes += kernel.bytes();
   if (!owns_code_) return bytes;
   const auto& code = *code_;
   bytes +=

@@ -24,13 +24,19 @@ std::string read_cpu_model() {
   return "unknown CPU";
 }
 
+const std::string& cpu_model() {
+  static const auto model = read_cpu_model();
+  return model;
+}
+
 }  // namespace
 
+std::string cpu_and_libtorch() { return c10::str(cpu_model(), ", libtorch ", TORCH_VERSION); }
+
 std::string device_model(c10::Device device) {
-  static const auto cpu_model = read_cpu_model();
   const auto precision = float32_precision_switches(at::globalContext());
   const auto model = device.is_cuda() ? cuda_model(device)
-                                      : c10::str(cpu_model, ", ", at::get_cpu_capability(), ", ",
+                                      : c10::str(cpu_model(), ", ", at::get_cpu_capability(), ", ",
                                                  at::get_num_threads(), " threads");
   return c10::str(model, ", libtorch ", TORCH_VERSION, ", precision ", precision);
 }

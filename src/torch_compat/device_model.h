@@ -14,6 +14,9 @@ namespace antegrad::torch_compat {
 /// the version of libtorch and the precision of float32 products.
 std::string device_model(c10::Device device);
 
+/// What generated code for the CPU depends on: its model, and the version of libtorch.
+std::string cpu_and_libtorch();
+
 /// The name of a CUDA device and its number of multiprocessors.
 std::string cuda_model(c10::Device device);
 

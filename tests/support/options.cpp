@@ -40,7 +40,8 @@ TestedHooks::TestedHooks() {
 
 bool is_a_variant() {
   constexpr const char* kChoices[] = {"ANTEGRAD_TEST_MIN_CUT", "ANTEGRAD_TEST_BUDGET",
-                                      "ANTEGRAD_TEST_HOOKS", "ANTEGRAD_TEST_TAGS"};
+                                      "ANTEGRAD_TEST_HOOKS", "ANTEGRAD_TEST_TAGS",
+                                      "ANTEGRAD_TEST_LOWERING"};
   return std::any_of(std::begin(kChoices), std::end(kChoices),
                      [](const char* name) { return std::getenv(name) != nullptr; });
 }
@@ -50,6 +51,9 @@ int64_t options_asked_for() { return asked_for; }
 Options tested_options() {
   ++asked_for;
   auto options = Options().with_verify_graphs(true);
+  if (const char* lowering = std::getenv("ANTEGRAD_TEST_LOWERING")) {
+    apply_settings({{"lowering", lowering}}, options);
+  }
   if (const auto& hooks = wanted_hooks(); !hooks.filter.empty()) {
     apply_settings({{"saved_tensors_hooks_filtering_mode", hooks.filter}}, options);
   }

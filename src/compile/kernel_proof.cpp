@@ -1,0 +1,97 @@
+#include "compile/kernel_proof.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/isnan.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "runtime/program.h"
+#include "torch_compat/tensor_metadata.h"
+
+namespace antegrad::compiler {
+namespace {
+
+using torch_compat::TensorMetadata;
+
+constexpr uint64_t kSeed = 20260113;
+
+// Values that reach the ends of formulas, each in one of kDistance elements.
+constexpr double kSpecial[] = {std::numeric_limits<double>::infinity(),
+                               -std::numeric_limits<double>::infinity(),
+                               std::numeric_limits<double>::quiet_NaN(),
+                               0.0,
+                               -0.0,
+                               1e-40,
+                               100.0,
+                               -100.0};
+constexpr int64_t kDistance = 211;
+
+// Invented data of this layout, in memory without other elements.
+at::Tensor invented(const TensorMetadata& metadata, at::Generator& generator) {
+  int64_t elements = 1;
+  for (size_t d = 0; d < metadata.sizes.size(); ++d) {
+    elements += (metadata.sizes[d] - 1) * metadata.strides[d];
+  }
+  auto memory = at::empty({elements}, metadata.options());
+  if (metadata.dtype == at::kBool) {
+    memory.bernoulli_(0.5, generator);
+  } else if (!at::isFloatingType(metadata.dtype)) {
+    memory.random_(0, 2, generator);  // an index of most tensors
+  } else {
+    memory.normal_(0, 2, generator);
+    int64_t first = 3;
+    for (const double special : kSpecial) {
+      if (first < elements) memory.slice(0, first, elements, kDistance).fill_(special);
+      first += 17;
+    }
+  }
+  return memory.as_strided(metadata.sizes, metadata.strides);
+}
+
+// The number of elements whose bits differ; NaNs are equal.
+int64_t different_bits(const at::Tensor& a, const at::Tensor& b) {
+  constexpr at::ScalarType kBits[] = {at::kByte, at::kShort, at::kInt, at::kLong};
+  const auto size = a.element_size();
+  const auto bits = kBits[size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3];
+  auto differ = a.contiguous().view(bits).ne(b.contiguous().view(bits));
+  if (a.is_floating_point()) {
+    differ = differ.logical_and(a.isnan().logical_and(b.isnan()).logical_not());
+  }
+  return differ.sum().item<int64_t>();
+}
+
+}  // namespace
+
+std::string difference_from_library(const Graph& lowered, const Node& node, const Graph& alone,
+                                    const ops::AttrTables& tables,
+                                    const runtime::GeneratedKernel& kernel) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  try {
+    auto generator = at::detail::createCPUGenerator(kSeed);
+    std::vector<at::Tensor> inputs;
+    for (const auto& input : alone.inputs) {
+      inputs.push_back(invented(TensorMetadata::of(alone.value(input.value).meta), generator));
+    }
+    const auto found = runtime::GeneratedCall(lowered, node, kernel).run(inputs);
+    const auto expected = runtime::Program(alone, tables).run(std::move(inputs));
+    for (size_t i = 0; i < found.size(); ++i) {
+      const auto count = different_bits(expected[i], found[i]);
+      if (count == 0) continue;
+      return fmt::format("{} of {} elements differ from libtorch's", count, found[i].numel());
+    }
+  } catch (const std::exception& error) {
+    return fmt::format("it could not be compared with libtorch's: {}", error.what());
+  }
+  return "";
+}
+
+}  // namespace antegrad::compiler

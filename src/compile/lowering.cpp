@@ -1,0 +1,203 @@
+#include "compile/lowering.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "compile/kernel_proof.h"
+#include "graph/hash.h"
+#include "kernels/build.h"
+#include "log/log.h"
+#include "lower/c_printer.h"
+#include "runtime/fork_gate.h"
+#include "torch_compat/device_model.h"
+
+namespace antegrad::compiler {
+namespace {
+
+using kernels::Built;
+using kernels::Compiler;
+using kernels::Outcome;
+
+// What eager runs on this machine, as ATen's switches are now; nothing if kernels of that kind are
+// not generated.
+std::optional<lower::EagerCpu> eager_cpu() {
+  auto name = at::get_cpu_capability();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto capability = lower::capability_from_name(name);
+  if (!capability) return std::nullopt;
+  const bool onednn = at::globalContext().userEnabledMkldnn();
+  return lower::EagerCpu{*capability, onednn ? lower::onednn_of_this_cpu() : lower::OneDnn::off};
+}
+
+const Outcome<Compiler>& system_compiler() {
+  static const auto found = kernels::find_compiler("", std::chrono::seconds(10));
+  return found;
+}
+
+kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capability) {
+  static const auto made_for = fmt::format("{}, {}", torch_compat::cpu_and_libtorch(),
+                                           to_string(hash_of_bytes(at::show_config())));
+  return {.text = lower::c_source(std::span(&kernel, 1), lower::c_target(capability)),
+          .functions = {kernel.name},
+          .capability = capability,
+          .numerics = kernels::Numerics::exact,
+          .needed = {"libtorch_cpu.so"},
+          .made_for = made_for};
+}
+
+std::string text_of(const kernels::Failure& failure) {
+  return fmt::format("{}: {}", kernels::to_string(failure.reason), failure.text);
+}
+
+void warn_once(const std::string& failure) {
+  static std::set<std::string> known;
+  static std::mutex mutex;
+  const runtime::ForkSafeLock lock(mutex);
+  if (!known.insert(failure).second) return;
+  log(
+      Log::kernels, [&] { return "libtorch's kernels run instead of generated ones: " + failure; },
+      LogLevel::warning);
+}
+
+// What is known in this process about kernels on this machine.
+class Verdicts {
+ public:
+  static Verdicts& of_process() {
+    static auto* const verdicts = new Verdicts();
+    return *verdicts;
+  }
+
+  std::string against(const Hash128& key) const {
+    const runtime::ForkSafeLock lock(mutex_);
+    const auto found = refused_.find(key);
+    return found == refused_.end() ? "" : found->second;
+  }
+  void refuse(const Hash128& key, std::string reason) {
+    const runtime::ForkSafeLock lock(mutex_);
+    refused_.emplace(key, std::move(reason));
+  }
+  bool is_proven(const Hash128& run) const {
+    const runtime::ForkSafeLock lock(mutex_);
+    return proven_.contains(run);
+  }
+  void note_proof(const Hash128& run) {
+    const runtime::ForkSafeLock lock(mutex_);
+    proven_.insert(run);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Hash128, std::string> refused_;
+  std::set<Hash128> proven_;
+};
+
+// A kernel with its arguments and the number of threads: what decides which of its paths run.
+Hash128 run_of(const lower::GroupKernel& kernel) {
+  return hash_of_bytes(fmt::format("{} {} {}", to_string(kernel.key),
+                                   fmt::join(kernel.numbers, " "), at::get_num_threads()));
+}
+
+runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& built) {
+  return {built.library,    built.functions.at(0),
+          made.kernel.name, made.numbers,
+          made.buffers,     lower::parallel_size(made.kernel, made.numbers.data()),
+          made.split};
+}
+
+// One attempt to lower a graph. Kernels that cannot be made, or that do not prove themselves, are
+// refused for the next one.
+class Attempt {
+ public:
+  Attempt(const Graph& graph, const ops::AttrTables& tables, const lower::EagerCpu& cpu,
+          const Compiler& compiler)
+      : graph_(graph), tables_(tables), cpu_(cpu), compiler_(compiler) {}
+
+  // Nothing if kernels were refused.
+  std::optional<LoweredGraph> run() {
+    auto lowered = lower::kernel_graph(graph_, cpu_, [&](const lower::GroupKernel& kernel) {
+      return verdicts_.against(kernel.key);
+    });
+    LoweredGraph result{std::move(lowered.graph), {}, std::move(lowered.refused)};
+    std::vector<kernels::Source> sources;
+    for (const auto& made : lowered.kernels) {
+      sources.push_back(source_of(made.kernel.kernel, cpu_.capability));
+    }
+    const auto built = kernels::build(sources, compiler_, {});
+    for (size_t i = 0; i < built.size(); ++i) {
+      const auto& kernel = lowered.kernels[i].kernel;
+      if (built[i]) {
+        result.kernels.push_back(callable(kernel, *built[i]));
+      } else {
+        refuse(kernel, text_of(built[i].failure()));
+      }
+    }
+    if (refused_) return std::nullopt;
+    for (const auto& node : result.graph.nodes) {
+      if (lower::is_generated(node)) prove(result, node, lowered.kernels);
+    }
+    if (refused_) return std::nullopt;
+    return result;
+  }
+
+ private:
+  void refuse(const lower::GroupKernel& kernel, std::string reason) {
+    refused_ = true;
+    warn_once(reason);
+    verdicts_.refuse(kernel.key, std::move(reason));
+  }
+
+  void prove(const LoweredGraph& lowered, const Node& node,
+             const std::vector<lower::KernelOfGroup>& kernels) {
+    const auto place = lower::place_of_kernel(node);
+    const auto& [nodes, kernel] = kernels[place];
+    const auto run = run_of(kernel);
+    if (verdicts_.is_proven(run)) return;
+    auto difference =
+        difference_from_library(lowered.graph, node, lower::group_alone(graph_, nodes, node),
+                                tables_, lowered.kernels[place]);
+    if (difference.empty()) {
+      verdicts_.note_proof(run);
+    } else {
+      refuse(kernel, std::move(difference));
+    }
+  }
+
+  const Graph& graph_;
+  const ops::AttrTables& tables_;
+  const lower::EagerCpu& cpu_;
+  const Compiler& compiler_;
+  Verdicts& verdicts_ = Verdicts::of_process();
+  bool refused_ = false;
+};
+
+}  // namespace
+
+LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, Lowering lowering) {
+  if (lowering == Lowering::off) return {std::move(graph)};
+  const auto cpu = eager_cpu();
+  if (!cpu) return {std::move(graph)};
+  const auto& compiler = system_compiler();
+  if (!compiler) {
+    auto failure = text_of(compiler.failure());
+    warn_once(failure);
+    return {.graph = std::move(graph), .failure = std::move(failure)};
+  }
+  // Each attempt that fails refuses a kernel, so this ends.
+  for (;;) {
+    if (auto lowered = Attempt(graph, tables, *cpu, *compiler).run()) return std::move(*lowered);
+  }
+}
+
+}  // namespace antegrad::compiler

@@ -1,0 +1,284 @@
+#include "lower/kernel_graph.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <queue>
+#include <utility>
+
+#include <antegrad/error.h>
+
+#include "fusion/groups.h"
+#include "graph/analysis.h"
+
+namespace antegrad::lower {
+namespace {
+
+bool computes(const Node& node) { return !node.op.traits().view; }
+
+/// Finds groups, and refuses nodes, until all groups of two or more have kernels.
+class Selection {
+ public:
+  Selection(const Graph& graph, const EagerCpu& cpu, const Objection& objection)
+      : graph_(graph),
+        cpu_(cpu),
+        objection_(objection),
+        apart_(graph.nodes.size(), false),
+        reasons_(graph.nodes.size()) {}
+
+  std::vector<KernelOfGroup> run() {
+    std::vector<KernelOfGroup> made;
+    for (bool refused = true; refused;) {
+      refused = false;
+      made.clear();
+      for (FusionGroup& group : fusion_groups(graph_, {}, apart_).groups) {
+        const auto computing = std::ranges::count_if(
+            group.nodes, [&](int32_t position) { return computes(graph_.nodes[position]); });
+        if (!group.generated || computing < 2) continue;
+        const auto& kernel = kernel_of(group.nodes);
+        if (const auto* none = std::get_if<NoKernel>(&kernel)) {
+          refuse(*none, group);
+          refused = true;
+        } else {
+          made.push_back({std::move(group.nodes), std::get<GroupKernel>(kernel)});
+        }
+      }
+    }
+    return made;
+  }
+
+  std::vector<LibraryNode> refused() const {
+    std::vector<LibraryNode> refused;
+    for (size_t i = 0; i < apart_.size(); ++i) {
+      if (apart_[i]) refused.push_back({graph_.nodes[i].id, graph_.nodes[i].op, reasons_[i]});
+    }
+    return refused;
+  }
+
+ private:
+  const std::variant<GroupKernel, NoKernel>& kernel_of(const std::vector<int32_t>& nodes) {
+    const auto known = known_.find(nodes);
+    if (known != known_.end()) return known->second;
+    auto made = group_kernel(graph_, nodes, cpu_);
+    if (const auto* kernel = std::get_if<GroupKernel>(&made); kernel != nullptr && objection_) {
+      if (auto reason = objection_(*kernel); !reason.empty())
+        made = NoKernel{-1, std::move(reason)};
+    }
+    return known_.emplace(nodes, std::move(made)).first->second;
+  }
+
+  void refuse(const NoKernel& none, const FusionGroup& group) {
+    const auto apart = [&](int32_t position) {
+      apart_[position] = true;
+      reasons_[position] = none.reason;
+    };
+    // A reason that names no member, or one that refusing does not change, is for all of them.
+    const bool one =
+        std::ranges::find(group.nodes, none.node) != group.nodes.end() && !apart_[none.node];
+    if (one) return apart(none.node);
+    std::ranges::for_each(group.nodes, apart);
+  }
+
+  const Graph& graph_;
+  const EagerCpu& cpu_;
+  const Objection& objection_;
+  std::vector<bool> apart_;           // by position
+  std::vector<std::string> reasons_;  // by position
+  std::map<std::vector<int32_t>, std::variant<GroupKernel, NoKernel>> known_;
+};
+
+/// Puts kernels in the place of their nodes.
+class Replacement {
+ public:
+  Replacement(Graph& graph, std::vector<KernelOfGroup>& made)
+      : graph_(graph),
+        made_(made),
+        unit_(graph.nodes.size(), -1),
+        in_group_(graph.nodes.size(), false) {}
+
+  void run() {
+    make_units();
+    find_dependences();
+    put_in_order();
+  }
+
+ private:
+  struct Unit {
+    Node node;
+    int32_t place = 0;  ///< in the order of nodes before
+  };
+
+  void make_units() {
+    for (size_t i = 0; i < made_.size(); ++i) add_kernel(static_cast<int32_t>(i));
+    const auto used = values_used_by_others();
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (unit_[i] >= 0) continue;
+      Node& node = graph_.nodes[i];
+      if (in_group_[i] && !any_marked(node.outputs, used)) continue;  // a view that members read
+      unit_[i] = static_cast<int32_t>(units_.size());
+      units_.push_back({std::move(node), static_cast<int32_t>(i)});
+    }
+  }
+
+  void add_kernel(int32_t index) {
+    const KernelOfGroup& made = made_[index];
+    Unit unit;
+    Node& kernel = unit.node;
+    kernel.op = generated_op();
+    for (const int32_t position : made.nodes) {
+      in_group_[position] = true;
+      const Node& member = graph_.nodes[position];
+      if (!computes(member)) continue;
+      unit_[position] = static_cast<int32_t>(units_.size());
+      unit.place = position;
+      kernel.phase = member.phase;
+      kernel.id = member.id;
+      kernel.block = member.block;
+    }
+    for (const GroupBuffer& buffer : made.kernel.buffers) {
+      auto& values = buffer.written ? kernel.outputs : kernel.inputs;
+      if (std::ranges::find(values, buffer.value) == values.end()) values.push_back(buffer.value);
+    }
+    kernel.args.assign(kernel.inputs.size(), attr::Input{});
+    kernel.args.emplace_back(IntExpr(index));
+    units_.push_back(std::move(unit));
+  }
+
+  /// Values that somebody reads who is not a member of a kernel; through views that only members of
+  /// kernels make, too.
+  IdMap<ValueId, bool> values_used_by_others() const {
+    IdMap<ValueId, bool> used(graph_.values.size(), false);
+    for (const Output& output : graph_.outputs) {
+      if (output.value != kNoValue) used[output.value] = true;
+    }
+    for (const Unit& unit : units_) {
+      for (const ValueId id : unit.node.inputs) used[id] = true;
+    }
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      if (unit_[i] >= 0) continue;  // a member that computes
+      const Node& node = graph_.nodes[i];
+      if (in_group_[i] && !any_marked(node.outputs, used)) continue;
+      for (const ValueId id : node.inputs) used[id] = true;
+    }
+    return used;
+  }
+
+  void find_dependences() {
+    waits_for_.resize(units_.size());
+    std::vector<int32_t> by_place(units_.size());
+    for (size_t i = 0; i < units_.size(); ++i) by_place[i] = static_cast<int32_t>(i);
+    std::ranges::sort(by_place, {}, [&](int32_t unit) { return units_[unit].place; });
+    IdMap<ValueId, int32_t> maker(graph_.values.size(), -1);
+    for (const int32_t unit : by_place) {
+      for (const ValueId id : units_[unit].node.outputs) {
+        if (id != kNoValue) maker[id] = unit;
+      }
+    }
+    // A node that writes memory runs after earlier accesses and before later ones.
+    IdMap<StorageId, std::vector<int32_t>> accesses(graph_.values.size());
+    IdMap<StorageId, int32_t> writer(graph_.values.size(), -1);
+    for (const int32_t unit : by_place) {
+      const Node& node = units_[unit].node;
+      const bool writes = node.op.traits().mutates;
+      for (const ValueId id : node.inputs) {
+        wait(unit, maker[id]);
+        const StorageId storage = graph_.value(id).storage;
+        if (!graph_.is_tensor(id) || !storage.valid()) continue;
+        wait(unit, writer[storage]);
+        if (writes) {
+          for (const int32_t other : accesses[storage]) wait(unit, other);
+          accesses[storage].clear();
+          writer[storage] = unit;
+        }
+        accesses[storage].push_back(unit);
+      }
+    }
+  }
+
+  void wait(int32_t unit, int32_t other) {
+    if (other >= 0 && other != unit) waits_for_[unit].push_back(other);
+  }
+
+  void put_in_order() {
+    const auto count = static_cast<int32_t>(units_.size());
+    std::vector<std::vector<int32_t>> followers(count);
+    std::vector<size_t> missing(count);
+    for (int32_t unit = 0; unit < count; ++unit) {
+      missing[unit] = waits_for_[unit].size();
+      for (const int32_t other : waits_for_[unit]) followers[other].push_back(unit);
+    }
+    using Ready = std::pair<int32_t, int32_t>;  // place, unit
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+    for (int32_t unit = 0; unit < count; ++unit) {
+      if (missing[unit] == 0) ready.emplace(units_[unit].place, unit);
+    }
+    std::vector<Node> nodes;
+    nodes.reserve(count);
+    while (!ready.empty()) {
+      const int32_t unit = ready.top().second;
+      ready.pop();
+      nodes.push_back(std::move(units_[unit].node));
+      for (const int32_t follower : followers[unit]) {
+        if (--missing[follower] == 0) ready.emplace(units_[follower].place, follower);
+      }
+    }
+    AG_CHECK(nodes.size() == units_.size(), "kernels that do not wait for each other");
+    graph_.nodes = std::move(nodes);
+  }
+
+  Graph& graph_;
+  std::vector<KernelOfGroup>& made_;
+  std::vector<int32_t> unit_;   // by position
+  std::vector<bool> in_group_;  // by position
+  std::vector<Unit> units_;
+  std::vector<std::vector<int32_t>> waits_for_;  // by unit
+};
+
+bool has_numbers(const Graph& graph) {
+  const auto number = [](const IntExpr& size) { return size.is_constant(); };
+  return std::ranges::all_of(graph.values, [&](const Value& value) {
+    return std::ranges::all_of(value.meta.sizes, number) &&
+           std::ranges::all_of(value.meta.strides, number) && number(value.meta.offset);
+  });
+}
+
+}  // namespace
+
+antegrad::Op generated_op() {
+  static const auto op = [] {
+    OpInfo info;
+    info.name = "antegrad::kernel.default";
+    info.base_name = "antegrad::kernel";
+    info.traits.known = true;
+    return antegrad::Op::declare(std::move(info));
+  }();
+  return op;
+}
+
+bool is_generated(const Node& node) { return node.op == generated_op(); }
+
+int64_t place_of_kernel(const Node& node) { return node.args.back().as<IntExpr>().constant(); }
+
+KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objection& objection) {
+  KernelGraph lowered;
+  if (has_numbers(graph)) {
+    Selection selection(graph, cpu, objection);
+    lowered.kernels = selection.run();
+    lowered.refused = selection.refused();
+    if (!lowered.kernels.empty()) Replacement(graph, lowered.kernels).run();
+  }
+  lowered.graph = std::move(graph);
+  return lowered;
+}
+
+Graph group_alone(const Graph& graph, const std::vector<int32_t>& nodes, const Node& kernel) {
+  Graph alone = graph.skeleton(graph.name + ", a kernel");
+  alone.values = graph.values;
+  for (const ValueId id : kernel.inputs) alone.inputs.emplace_back().value = id;
+  for (const int32_t position : nodes) alone.nodes.push_back(graph.nodes[position]);
+  for (const ValueId id : kernel.outputs) alone.outputs.emplace_back().value = id;
+  return alone;
+}
+
+}  // namespace antegrad::lower

@@ -1,0 +1,60 @@
+#pragma once
+
+/// \file
+/// A graph as kernels: groups of its nodes have become generated kernels, and each of the other
+/// nodes is a call of libtorch's.
+///
+/// A generated kernel is a node like others. So whoever looks at the graph, for lifetimes, peaks,
+/// or to run it, sees what runs and nothing else: what was made and read within a group is not in
+/// it any more.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "lower/eager_cpu.h"
+#include "lower/group_kernel.h"
+
+namespace antegrad::lower {
+
+/// The operator of generated kernels. Inputs of a node are what the kernel reads, outputs what it
+/// writes; its last argument is its place in KernelGraph::kernels. Traits: known, and no other.
+antegrad::Op generated_op();
+bool is_generated(const Node& node);
+/// Only of a generated node.
+int64_t place_of_kernel(const Node& node);
+
+/// A node that generated code could compute in a group, but does not.
+struct LibraryNode {
+  int32_t node = -1;  ///< Node::id
+  antegrad::Op op;
+  std::string reason;
+};
+
+/// A kernel of a group.
+struct KernelOfGroup {
+  std::vector<int32_t> nodes;  ///< the group: positions in the graph that was lowered
+  GroupKernel kernel;
+};
+
+struct KernelGraph {
+  Graph graph;
+  std::vector<KernelOfGroup> kernels;
+  std::vector<LibraryNode> refused;  ///< in the order of the nodes
+};
+
+/// Why a kernel is not to be used; empty if it may be.
+using Objection = std::function<std::string(const GroupKernel& kernel)>;
+
+/// Makes kernels of groups of at least two nodes that compute (fusion/groups.h), without those that
+/// group_kernel() refuses and those against which `objection` has a reason. Nodes keep their order where kernels allow it; a kernel stands where the
+/// last of its nodes stood, or earlier if others wait for it. `graph` must be a verified forward or
+/// backward without in-place nodes; without numbers for sizes it is returned as it is.
+KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objection& objection = {});
+
+/// The nodes of a group as a graph of their own: from what the generated node `kernel` reads to what
+/// it writes, in that order, with the values of `graph`, which has the group.
+Graph group_alone(const Graph& graph, const std::vector<int32_t>& nodes, const Node& kernel);
+
+}  // namespace antegrad::lower

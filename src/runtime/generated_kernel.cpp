@@ -1,0 +1,85 @@
+#include "runtime/generated_kernel.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+#include <antegrad/error.h>
+#include <c10/util/SmallVector.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace antegrad::runtime {
+namespace {
+
+using torch_compat::Match;
+using torch_compat::TensorMetadata;
+
+int32_t place_in(const std::vector<ValueId>& values, ValueId value) {
+  const auto found = std::ranges::find(values, value);
+  AG_CHECK(found != values.end(), "a buffer that is a value of its node");
+  return static_cast<int32_t>(found - values.begin());
+}
+
+// Runs the parts of a kernel on the threads that eager would use.
+void run_parts(const GeneratedKernel& kernel, char* const* buffers) {
+  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  const int64_t size = lower::elements_of_a_thread(kernel.split, kernel.elements, threads);
+  const auto part = [&](int64_t index) {
+    const int64_t end = std::min(kernel.elements, (index + 1) * size);
+    kernel.function(buffers, kernel.numbers.data(), index * size, end, index);
+  };
+  const int64_t parts = (kernel.elements + size - 1) / size;
+  if (parts <= 1) return part(0);
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) part(index);
+  });
+}
+
+}  // namespace
+
+GeneratedCall::GeneratedCall(const Graph& graph, const Node& node, const GeneratedKernel& kernel)
+    : kernel_(kernel) {
+  for (const auto id : node.inputs) inputs_.push_back(TensorMetadata::of(graph.value(id).meta));
+  for (const auto id : node.outputs) outputs_.push_back(TensorMetadata::of(graph.value(id).meta));
+  for (const auto& buffer : kernel.buffers) {
+    const auto& values = buffer.written ? node.outputs : node.inputs;
+    buffers_.push_back({buffer.written, place_in(values, buffer.value)});
+  }
+}
+
+std::vector<at::Tensor> GeneratedCall::run(std::span<const at::Tensor> inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs_[i].matches(inputs[i], Match::layout) && !inputs[i].is_neg()) continue;
+    throw InternalError("input " + std::to_string(i) + " of the generated kernel " + kernel_.name +
+                        " has " + inputs_[i].difference(inputs[i], Match::layout));
+  }
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(outputs_.size());
+  for (const auto& output : outputs_) {
+    outputs.emplace_back(at::detail::empty_strided_cpu(output.sizes, output.strides, output.dtype));
+  }
+  c10::SmallVector<char*, 16> addresses;
+  for (const auto& buffer : buffers_) {
+    // Only written buffers are written.
+    addresses.push_back(static_cast<char*>(
+        buffer.written ? outputs[buffer.index].mutable_data_ptr()
+                       : const_cast<void*>(inputs[buffer.index].const_data_ptr())));
+  }
+  run_parts(kernel_, addresses.data());
+  return outputs;
+}
+
+int64_t GeneratedCall::bytes() const {
+  const auto held = [](const auto&... lists) {
+    return (... + static_cast<int64_t>(lists.capacity() * sizeof(lists[0])));
+  };
+  return static_cast<int64_t>(sizeof(*this)) +
+         held(kernel_.name, kernel_.numbers, kernel_.buffers, buffers_, inputs_, outputs_);
+}
+
+bool GeneratedCall::same_as(const GeneratedCall& other) const {
+  return kernel_.function == other.kernel_.function && kernel_.numbers == other.kernel_.numbers &&
+         buffers_ == other.buffers_ && inputs_ == other.inputs_ && outputs_ == other.outputs_;
+}
+
+}  // namespace antegrad::runtime

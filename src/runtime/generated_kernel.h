@@ -1,0 +1,63 @@
+#pragma once
+
+/// \file
+/// Calls of generated kernels (lower/kernel_graph.h).
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "kernels/library.h"
+#include "lower/group_kernel.h"
+#include "torch_compat/tensor_metadata.h"
+
+namespace antegrad::runtime {
+
+/// Code, and the arguments that its graph gives it.
+struct GeneratedKernel {
+  std::shared_ptr<const kernels::Library> library = nullptr;  ///< has `function`
+  kernels::Function function = nullptr;
+  std::string name = {};
+  std::vector<int64_t> numbers = {};
+  std::vector<lower::GroupBuffer> buffers = {};
+  int64_t elements = 0;  ///< of its parallel space
+  lower::ThreadSplit split = lower::ThreadSplit::grain;
+};
+
+/// A generated node of a graph, ready to be called. Any number of threads may call it at once.
+class GeneratedCall {
+ public:
+  GeneratedCall(const Graph& graph, const Node& node, const GeneratedKernel& kernel);
+
+  /// `inputs` as those of the node; returns one tensor per output of the node, in memory of its
+  /// own. Throws InternalError if an input lies in memory otherwise than the graph says, since then
+  /// the kernel would not compute what eager does.
+  std::vector<at::Tensor> run(std::span<const at::Tensor> inputs) const;
+
+  const std::string& name() const { return kernel_.name; }
+  size_t input_count() const { return inputs_.size(); }
+  /// The memory that it keeps, without code; an estimate.
+  int64_t bytes() const;
+  /// Whether the two do the same.
+  bool same_as(const GeneratedCall& other) const;
+
+ private:
+  // An input or an output of the node.
+  struct Buffer {
+    bool written;
+    int32_t index;
+    friend bool operator==(const Buffer&, const Buffer&) = default;
+  };
+
+  GeneratedKernel kernel_;
+  std::vector<Buffer> buffers_;
+  std::vector<torch_compat::TensorMetadata> inputs_;
+  std::vector<torch_compat::TensorMetadata> outputs_;
+};
+
+}  // namespace antegrad::runtime
