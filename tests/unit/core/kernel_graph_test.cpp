@@ -1,0 +1,138 @@
+// Which nodes become kernels, in which order the rest runs, and what is left of the graph.
+
+#include "lower/kernel_graph.h"
+
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "graphs.h"
+
+namespace antegrad::testing {
+namespace kernel_graph_test {
+
+using lower::Capability;
+using lower::EagerCpu;
+using lower::KernelGraph;
+
+constexpr EagerCpu kAvx2{Capability::avx2, lower::OneDnn::avx2};
+
+constexpr const char* kInputs =
+    "inputs\n  %0: f32[8, 16] primal argument 0\n  %1: f32[8, 16] primal argument 1\n"
+    "  %2: f32[16, 4] primal argument 2\nnodes\n";
+
+KernelGraph lowered(const std::string& nodes, const std::string& results,
+                    const lower::Objection& objection = {}) {
+  auto graph = graph_of(kInputs + nodes + "outputs\n" + results);
+  verify(graph);
+  auto made = lower::kernel_graph(std::move(graph), kAvx2, objection);
+  verify(made.graph);
+  return made;
+}
+
+/// "kernel 0: %0 %1 -> %5", or the operator with its values.
+std::vector<std::string> lines_of(const KernelGraph& lowered) {
+  std::vector<std::string> lines;
+  for (const Node& node : lowered.graph.nodes) {
+    std::string line = lower::is_generated(node)
+                           ? fmt::format("kernel {}:", lower::place_of_kernel(node))
+                           : short_name(node.op.name()) + ":";
+    for (const ValueId id : node.inputs) line += fmt::format(" %{}", id);
+    line += " ->";
+    for (const ValueId id : node.outputs) line += fmt::format(" %{}", id);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+TEST(KernelGraph, AChainBecomesOneNode) {
+  const auto made = lowered(
+      "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
+      "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n"
+      "  %5: f32[8, 16] = aten::add.Tensor(%4, %0, scalar(1))\n",
+      "  %5 result\n");
+  EXPECT_EQ(lines_of(made), (Lines{"kernel 0: %0 %1 -> %5"}));
+  EXPECT_EQ(made.kernels.at(0).nodes, (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_TRUE(made.refused.empty());
+}
+
+TEST(KernelGraph, OneNodeStaysACallOfTheLibrary) {
+  const auto made = lowered("  %3: f32[8, 16] = aten::sigmoid.default(%0)\n", "  %3 result\n");
+  EXPECT_EQ(lines_of(made), (Lines{"sigmoid: %0 -> %3"}));
+  EXPECT_TRUE(made.kernels.empty());
+}
+
+TEST(KernelGraph, WhatOthersReadInBetweenIsWritten) {
+  const auto made = lowered(
+      "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
+      "  %4: f32[8, 4] = aten::mm.default(%3, %2)\n"
+      "  %5: f32[8, 16] = aten::sigmoid.default(%3)\n",
+      "  %4 result\n  %5 result\n");
+  EXPECT_EQ(lines_of(made), (Lines{"kernel 0: %0 %1 -> %3 %5", "mm: %3 %2 -> %4"}));
+}
+
+TEST(KernelGraph, AProductBetweenTwoNodesKeepsThemApart) {
+  const auto made = lowered(
+      "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
+      "  %4: f32[8, 4] = aten::mm.default(%3, %2)\n"
+      "  %5: f32[16, 4] = aten::mul.Tensor(%2, %2)\n"
+      "  %6: f32[4, 16]{1, 4} &5 = aten::t.default(%5)\n"
+      "  %7: f32[8, 16] = aten::mm.default(%4, %6)\n"
+      "  %8: f32[8, 16] = aten::add.Tensor(%3, %7, scalar(1))\n",
+      "  %8 result\n");
+  EXPECT_TRUE(made.kernels.empty()) << to_text(made.graph);
+}
+
+TEST(KernelGraph, AViewThatOthersReadStaysAndOneForMembersGoes) {
+  const auto made = lowered(
+      "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
+      "  %4: f32[128] &3 = aten::view.default(%3, [128])\n"
+      "  %5: f32[128] = aten::sigmoid.default(%4)\n"
+      "  %6: f32[8, 16] &5 = aten::view.default(%5, [8, 16])\n"
+      "  %7: f32[8, 4] = aten::mm.default(%6, %2)\n",
+      "  %7 result\n");
+  EXPECT_EQ(lines_of(made), (Lines{"kernel 0: %0 %1 -> %5", "view: %5 -> %6", "mm: %6 %2 -> %7"}));
+}
+
+TEST(KernelGraph, ARefusedNodeSplitsItsGroup) {
+  const auto made = lowered(
+      "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
+      "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n"
+      "  %5: f32[8, 16] = aten::digamma.default(%4)\n"
+      "  %6: f32[8, 16] = aten::neg.default(%5)\n"
+      "  %7: f32[8, 16] = aten::exp.default(%6)\n",
+      "  %7 result\n");
+  EXPECT_EQ(lines_of(made),
+            (Lines{"kernel 0: %0 %1 -> %4", "digamma: %4 -> %5", "kernel 1: %5 -> %7"}));
+  ASSERT_EQ(made.refused.size(), 1U);
+  EXPECT_EQ(made.refused[0].op.name(), "aten::digamma.default");
+  EXPECT_NE(made.refused[0].reason, "");
+}
+
+TEST(KernelGraph, AnObjectionKeepsTheNodes) {
+  const auto made = lowered(
+      "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
+      "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n",
+      "  %4 result\n", [](const lower::GroupKernel&) { return "it was wrong"; });
+  EXPECT_EQ(lines_of(made), (Lines{"mul.Tensor: %0 %1 -> %3", "sigmoid: %3 -> %4"}));
+  ASSERT_EQ(made.refused.size(), 2U);
+  EXPECT_EQ(made.refused[0].reason, "it was wrong");
+}
+
+TEST(KernelGraph, AGroupAloneHasItsNodesAndWhatTheKernelReadsAndWrites) {
+  const auto graph = graph_of(std::string(kInputs) +
+                              "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
+                              "  %4: f32[8, 4] = aten::mm.default(%3, %2)\n"
+                              "  %5: f32[8, 16] = aten::sigmoid.default(%3)\n"
+                              "outputs\n  %4 result\n  %5 result\n");
+  const auto made = lower::kernel_graph(graph, kAvx2);
+  const auto alone = lower::group_alone(graph, made.kernels.at(0).nodes, made.graph.nodes.at(0));
+  verify(alone);
+  EXPECT_EQ(alone.inputs.size(), 2U);
+  ASSERT_EQ(alone.nodes.size(), 2U);
+  EXPECT_EQ(alone.nodes[1].op.name(), "aten::sigmoid.default");
+  EXPECT_EQ(alone.outputs.size(), 2U);
+}
+
+}  // namespace kernel_graph_test
+}  // namespace antegrad::testing
