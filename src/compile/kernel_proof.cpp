@@ -70,28 +70,31 @@ int64_t different_bits(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-std::string difference_from_library(const Graph& lowered, const Node& node, const Graph& alone,
-                                    const ops::AttrTables& tables,
-                                    const runtime::GeneratedKernel& kernel) {
+KernelProof proof_of(const Graph& lowered, const Node& node,
+                     const runtime::GeneratedKernel& kernel) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   try {
     auto generator = at::detail::createCPUGenerator(kSeed);
     std::vector<at::Tensor> inputs;
-    for (const auto& input : alone.inputs) {
-      inputs.push_back(invented(TensorMetadata::of(alone.value(input.value).meta), generator));
+    for (const auto id : node.inputs) {
+      inputs.push_back(invented(TensorMetadata::of(lowered.value(id).meta), generator));
     }
     const auto found = runtime::GeneratedCall(lowered, node, kernel).run(inputs);
-    const auto expected = runtime::Program(alone, tables).run(std::move(inputs));
+    const auto expected = kernel.nodes->run(std::move(inputs));
     for (size_t i = 0; i < found.size(); ++i) {
       const auto count = different_bits(expected[i], found[i]);
-      if (count == 0) continue;
-      return fmt::format("{} of {} elements differ from libtorch's", count, found[i].numel());
+      if (count > 0) {
+        return {fmt::format("{} of {} elements differ from libtorch's", count, found[i].numel())};
+      }
+      if (expected[i].strides() != found[i].strides()) {
+        return {{}, "libtorch's result has other strides in dimensions of one element"};
+      }
     }
   } catch (const std::exception& error) {
-    return fmt::format("it could not be compared with libtorch's: {}", error.what());
+    return {fmt::format("it could not be compared with libtorch's: {}", error.what())};
   }
-  return "";
+  return {};
 }
 
 }  // namespace antegrad::compiler

@@ -8,17 +8,20 @@
 #include <string>
 
 #include "graph/graph.h"
-#include "ops/attrs.h"
 #include "runtime/generated_kernel.h"
 
 namespace antegrad::compiler {
 
-/// Compares the kernel of the generated node `node` of `lowered` with `alone`, the graph of the
-/// nodes that it replaces, on tensors of the graph's sizes and strides. They hold normal numbers,
-/// infinities, NaNs, zeros of both signs and denormal numbers. Returns the difference, empty if
-/// there is none, or why they could not be compared. Draws from no generator.
-std::string difference_from_library(const Graph& lowered, const Node& node, const Graph& alone,
-                                    const ops::AttrTables& tables,
-                                    const runtime::GeneratedKernel& kernel);
+/// Compares the kernel of the generated node `node` of `lowered` with the nodes that it replaces, on
+/// tensors of the graph's sizes and strides. They hold normal numbers, infinities, NaNs, zeros of
+/// both signs and denormal numbers. Draws from no generator.
+struct KernelProof {
+  std::string difference = {};  ///< in bits, or why they could not be compared; empty: none
+  /// In strides of results, which the graph does not know for dimensions of one element. It
+  /// concerns this node, not the kernel.
+  std::string other_strides = {};
+};
+KernelProof proof_of(const Graph& lowered, const Node& node,
+                     const runtime::GeneratedKernel& kernel);
 
 }  // namespace antegrad::compiler

@@ -17,10 +17,13 @@
 
 #include "compile/kernel_proof.h"
 #include "graph/hash.h"
+#include "graph/text.h"
 #include "kernels/build.h"
 #include "log/log.h"
 #include "lower/c_printer.h"
+#include "passes/reinplace.h"
 #include "runtime/fork_gate.h"
+#include "runtime/program.h"
 #include "torch_compat/device_model.h"
 
 namespace antegrad::compiler {
@@ -79,6 +82,7 @@ class Verdicts {
     return *verdicts;
   }
 
+  // Why a kernel, or a run of it, is not used; empty if nothing is known.
   std::string against(const Hash128& key) const {
     const runtime::ForkSafeLock lock(mutex_);
     const auto found = refused_.find(key);
@@ -103,10 +107,13 @@ class Verdicts {
   std::set<Hash128> proven_;
 };
 
-// A kernel with its arguments and the number of threads: what decides which of its paths run.
-Hash128 run_of(const lower::GroupKernel& kernel) {
-  return hash_of_bytes(fmt::format("{} {} {}", to_string(kernel.key),
-                                   fmt::join(kernel.numbers, " "), at::get_num_threads()));
+// A kernel with its arguments, the number of threads, and the memory that it reads and writes: what
+// decides which of its paths run, and what they return.
+Hash128 run_of(const Graph& graph, const lower::GroupKernel& kernel) {
+  std::string text = fmt::format("{} {} {}", to_string(kernel.key), fmt::join(kernel.numbers, " "),
+                                 at::get_num_threads());
+  for (const auto& buffer : kernel.buffers) text += " " + value_text(graph.value(buffer.value));
+  return hash_of_bytes(text);
 }
 
 runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& built) {
@@ -127,7 +134,8 @@ class Attempt {
   // Nothing if kernels were refused.
   std::optional<LoweredGraph> run() {
     auto lowered = lower::kernel_graph(graph_, cpu_, [&](const lower::GroupKernel& kernel) {
-      return verdicts_.against(kernel.key);
+      auto reason = verdicts_.against(kernel.key);
+      return reason.empty() ? verdicts_.against(run_of(graph_, kernel)) : reason;
     });
     LoweredGraph result{std::move(lowered.graph), {}, std::move(lowered.refused)};
     std::vector<kernels::Source> sources;
@@ -136,41 +144,46 @@ class Attempt {
     }
     const auto built = kernels::build(sources, compiler_, {});
     for (size_t i = 0; i < built.size(); ++i) {
-      const auto& kernel = lowered.kernels[i].kernel;
-      if (built[i]) {
-        result.kernels.push_back(callable(kernel, *built[i]));
-      } else {
-        refuse(kernel, text_of(built[i].failure()));
-      }
+      if (!built[i]) refuse(lowered.kernels[i].kernel.key, text_of(built[i].failure()));
     }
     if (refused_) return std::nullopt;
+    result.kernels.resize(built.size());
     for (const auto& node : result.graph.nodes) {
-      if (lower::is_generated(node)) prove(result, node, lowered.kernels);
+      if (!lower::is_generated(node)) continue;
+      const auto place = lower::place_of_kernel(node);
+      const auto& [nodes, kernel] = lowered.kernels[place];
+      auto& made = result.kernels[place] = callable(kernel, *built[place]);
+      made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
+      prove(result.graph, node, kernel, made);
     }
     if (refused_) return std::nullopt;
     return result;
   }
 
  private:
-  void refuse(const lower::GroupKernel& kernel, std::string reason) {
-    refused_ = true;
-    warn_once(reason);
-    verdicts_.refuse(kernel.key, std::move(reason));
+  // With in-place nodes, as they would be without kernels: they show in strides of dimensions of one
+  // element.
+  Graph alone(const std::vector<int32_t>& nodes, const Node& kernel) const {
+    return reinplace(lower::group_alone(graph_, nodes, kernel));
   }
 
-  void prove(const LoweredGraph& lowered, const Node& node,
-             const std::vector<lower::KernelOfGroup>& kernels) {
-    const auto place = lower::place_of_kernel(node);
-    const auto& [nodes, kernel] = kernels[place];
-    const auto run = run_of(kernel);
+  void refuse(const Hash128& key, std::string reason, bool warns = true) {
+    refused_ = true;
+    if (warns) warn_once(reason);
+    verdicts_.refuse(key, std::move(reason));
+  }
+
+  void prove(const Graph& lowered, const Node& node, const lower::GroupKernel& kernel,
+             const runtime::GeneratedKernel& made) {
+    const auto run = run_of(lowered, kernel);
     if (verdicts_.is_proven(run)) return;
-    auto difference =
-        difference_from_library(lowered.graph, node, lower::group_alone(graph_, nodes, node),
-                                tables_, lowered.kernels[place]);
-    if (difference.empty()) {
-      verdicts_.note_proof(run);
+    auto proof = proof_of(lowered, node, made);
+    if (!proof.difference.empty()) {
+      refuse(kernel.key, std::move(proof.difference));
+    } else if (!proof.other_strides.empty()) {
+      refuse(run, std::move(proof.other_strides), /*warns=*/false);
     } else {
-      refuse(kernel, std::move(difference));
+      verdicts_.note_proof(run);
     }
   }
 

@@ -273,11 +273,26 @@ KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objection& obje
 }
 
 Graph group_alone(const Graph& graph, const std::vector<int32_t>& nodes, const Node& kernel) {
-  Graph alone = graph.skeleton(graph.name + ", a kernel");
-  alone.values = graph.values;
-  for (const ValueId id : kernel.inputs) alone.inputs.emplace_back().value = id;
-  for (const int32_t position : nodes) alone.nodes.push_back(graph.nodes[position]);
-  for (const ValueId id : kernel.outputs) alone.outputs.emplace_back().value = id;
+  Graph alone = graph.skeleton(graph.name);
+  std::map<ValueId, ValueId> ids;
+  const auto id_here = [&](ValueId id) {
+    if (id == kNoValue) return id;
+    const auto [place, is_new] = ids.try_emplace(id);
+    if (!is_new) return place->second;
+    const Value& value = graph.value(id);
+    place->second = alone.add(value);
+    const auto owner = value.storage.valid() ? ids.find(ValueId(value.storage)) : ids.end();
+    const StorageId storage(owner == ids.end() ? place->second : owner->second);
+    alone.value(place->second).storage = alone.value(place->second).alias_class = storage;
+    return place->second;
+  };
+  for (const ValueId id : kernel.inputs) alone.inputs.emplace_back().value = id_here(id);
+  for (const int32_t position : nodes) {
+    Node& node = alone.nodes.emplace_back(graph.nodes[position]);
+    std::ranges::transform(node.inputs, node.inputs.begin(), id_here);
+    std::ranges::transform(node.outputs, node.outputs.begin(), id_here);
+  }
+  for (const ValueId id : kernel.outputs) alone.outputs.emplace_back().value = id_here(id);
   return alone;
 }
 

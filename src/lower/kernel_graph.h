@@ -54,7 +54,7 @@ using Objection = std::function<std::string(const GroupKernel& kernel)>;
 KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objection& objection = {});
 
 /// The nodes of a group as a graph of their own: from what the generated node `kernel` reads to what
-/// it writes, in that order, with the values of `graph`, which has the group.
+/// it writes, in that order. `graph` has the group. Values have other ids.
 Graph group_alone(const Graph& graph, const std::vector<int32_t>& nodes, const Node& kernel);
 
 }  // namespace antegrad::lower

@@ -41,9 +41,9 @@ constexpr PassRow kPassRows[] = {
      "after split, which decides what is saved; before reinplace, which can then reuse the memory of packed tensors"},
     {"lower", PassStage::finish_forward, kNeeded, "makes kernels of groups of nodes, with the option `lowering`",
      "after hooks, so that packing joins kernels; before reinplace, since groups consist of functional nodes"},
-    {"lower", PassStage::finish_backward, kNeeded, "the same", "for the same reasons"},
     {"reinplace", PassStage::finish_forward, kOptional, "lets nodes write into memory that is not read afterwards",
      "last: nodes can no longer be moved once they write in place"},
+    {"lower", PassStage::finish_backward, kNeeded, "the same", "for the same reasons"},
     {"reinplace", PassStage::finish_backward, kOptional, "the same; may also overwrite values that the call plan donates",
      "last, for the same reason"},
 };

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/program.h"
+
 namespace antegrad::runtime {
 namespace {
 
@@ -47,12 +49,19 @@ GeneratedCall::GeneratedCall(const Graph& graph, const Node& node, const Generat
   }
 }
 
-std::vector<at::Tensor> GeneratedCall::run(std::span<const at::Tensor> inputs) const {
+bool GeneratedCall::fits(const std::vector<at::Tensor>& inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs_[i].matches(inputs[i], Match::layout) && !inputs[i].is_neg()) continue;
-    throw InternalError("input " + std::to_string(i) + " of the generated kernel " + kernel_.name +
-                        " has " + inputs_[i].difference(inputs[i], Match::layout));
+    const auto& tensor = inputs[i];
+    const bool as_expected = inputs_[i].matches(tensor, Match::values) &&
+                             tensor.strides() == at::IntArrayRef(inputs_[i].strides) &&
+                             !tensor.is_neg() && !tensor.is_conj();
+    if (!as_expected) return false;
   }
+  return true;
+}
+
+std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const {
+  if (!fits(inputs)) return kernel_.nodes->run(std::move(inputs));
   std::vector<at::Tensor> outputs;
   outputs.reserve(outputs_.size());
   for (const auto& output : outputs_) {
@@ -74,7 +83,8 @@ int64_t GeneratedCall::bytes() const {
     return (... + static_cast<int64_t>(lists.capacity() * sizeof(lists[0])));
   };
   return static_cast<int64_t>(sizeof(*this)) +
-         held(kernel_.name, kernel_.numbers, kernel_.buffers, buffers_, inputs_, outputs_);
+         held(kernel_.name, kernel_.numbers, kernel_.buffers, buffers_, inputs_, outputs_) +
+         kernel_.nodes->bytes();
 }
 
 bool GeneratedCall::same_as(const GeneratedCall& other) const {

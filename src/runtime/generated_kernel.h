@@ -18,6 +18,8 @@
 
 namespace antegrad::runtime {
 
+class Program;
+
 /// Code, and the arguments that its graph gives it.
 struct GeneratedKernel {
   std::shared_ptr<const kernels::Library> library = nullptr;  ///< has `function`
@@ -27,6 +29,8 @@ struct GeneratedKernel {
   std::vector<lower::GroupBuffer> buffers = {};
   int64_t elements = 0;  ///< of its parallel space
   lower::ThreadSplit split = lower::ThreadSplit::grain;
+  /// The nodes that it replaces, from its inputs to its outputs.
+  std::shared_ptr<const Program> nodes = nullptr;
 };
 
 /// A generated node of a graph, ready to be called. Any number of threads may call it at once.
@@ -34,10 +38,11 @@ class GeneratedCall {
  public:
   GeneratedCall(const Graph& graph, const Node& node, const GeneratedKernel& kernel);
 
-  /// `inputs` as those of the node; returns one tensor per output of the node, in memory of its
-  /// own. Throws InternalError if an input lies in memory otherwise than the graph says, since then
-  /// the kernel would not compute what eager does.
-  std::vector<at::Tensor> run(std::span<const at::Tensor> inputs) const;
+  /// `inputs` as those of the node, which are consumed; returns one tensor per output of the node,
+  /// in memory of its own. Where an input lies in memory otherwise than the graph says, the nodes
+  /// run one by one: strides of dimensions of one element show in those of results, and signs may
+  /// be kept as a bit of the tensor.
+  std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
 
   const std::string& name() const { return kernel_.name; }
   size_t input_count() const { return inputs_.size(); }
@@ -53,6 +58,8 @@ class GeneratedCall {
     int32_t index;
     friend bool operator==(const Buffer&, const Buffer&) = default;
   };
+
+  bool fits(const std::vector<at::Tensor>& inputs) const;
 
   GeneratedKernel kernel_;
   std::vector<Buffer> buffers_;

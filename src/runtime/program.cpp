@@ -7,7 +7,6 @@
 #include <ATen/record_function.h>
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <bit>
@@ -142,14 +141,15 @@ void Program::call_generated(const Instruction& instruction,
   const auto& kernel = generated_[instruction.special];
   at::RecordFunction range(at::RecordScope::FUNCTION);
   if (range.isActive()) range.before("AntegradKernel:" + kernel.name());
-  c10::SmallVector<at::Tensor, 8> inputs;
+  std::vector<at::Tensor> inputs;
+  inputs.reserve(kernel.input_count());
   const auto arguments =
       std::span(code_->arguments).subspan(instruction.first_argument, kernel.input_count());
   for (const auto& argument : arguments) {
     auto& tensor = registers[argument.index];
     inputs.push_back(argument.origin == Origin::move ? std::move(tensor) : tensor);
   }
-  auto made = kernel.run(inputs);
+  auto made = kernel.run(std::move(inputs));
   for (size_t i = 0; i < made.size(); ++i) {
     const auto reg = code_->results[instruction.first_result + i];
     if (reg >= 0) registers[reg] = std::move(made[i]);
