@@ -12,9 +12,9 @@
 
 namespace antegrad::compiler {
 
-/// Compares the kernel of the generated node `node` of `lowered` with the nodes that it replaces, on
-/// tensors of the graph's sizes and strides. They hold normal numbers, infinities, NaNs, zeros of
-/// both signs and denormal numbers. Draws from no generator.
+/// Compares the kernel of the generated node `node` of `lowered` with the nodes that it replaces,
+/// on tensors of the graph's sizes and strides. They hold normal numbers, infinities, NaNs, zeros
+/// of both signs and denormal numbers. Draws from no generator.
 struct KernelProof {
   std::string difference = {};  ///< in bits, or why they could not be compared; empty: none
   /// In strides of results, which the graph does not know for dimensions of one element. It

@@ -49,7 +49,13 @@ const Outcome<Compiler>& system_compiler() {
   return found;
 }
 
-kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capability) {
+std::function<void(lower::Kernel&)>& kernel_fault() {
+  static auto* const fault = new std::function<void(lower::Kernel&)>();
+  return *fault;
+}
+
+kernels::Source source_of(lower::Kernel kernel, lower::Capability capability) {
+  if (kernel_fault()) kernel_fault()(kernel);
   static const auto made_for = fmt::format("{}, {}", torch_compat::cpu_and_libtorch(),
                                            to_string(hash_of_bytes(at::show_config())));
   return {.text = lower::c_source(std::span(&kernel, 1), lower::c_target(capability)),
@@ -91,6 +97,11 @@ class Verdicts {
   void refuse(const Hash128& key, std::string reason) {
     const runtime::ForkSafeLock lock(mutex_);
     refused_.emplace(key, std::move(reason));
+  }
+  void forget() {
+    const runtime::ForkSafeLock lock(mutex_);
+    refused_.clear();
+    proven_.clear();
   }
   bool is_proven(const Hash128& run) const {
     const runtime::ForkSafeLock lock(mutex_);
@@ -161,8 +172,8 @@ class Attempt {
   }
 
  private:
-  // With in-place nodes, as they would be without kernels: they show in strides of dimensions of one
-  // element.
+  // With in-place nodes, as they would be without kernels: they show in strides of dimensions of
+  // one element.
   Graph alone(const std::vector<int32_t>& nodes, const Node& kernel) const {
     return reinplace(lower::group_alone(graph_, nodes, kernel));
   }
@@ -196,6 +207,11 @@ class Attempt {
 };
 
 }  // namespace
+
+void set_kernel_fault(std::function<void(lower::Kernel&)> fault) {
+  kernel_fault() = std::move(fault);
+  Verdicts::of_process().forget();
+}
 
 LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, Lowering lowering) {
   if (lowering == Lowering::off) return {std::move(graph)};

@@ -6,6 +6,7 @@
 
 #include <antegrad/options.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,13 @@ struct LoweredGraph {
   std::string failure = {};  ///< why there are no kernels, although there could be; "reason: text"
 };
 
-/// Lowers a graph that has no in-place nodes yet. `tables` are those of its attributes. Never throws for what the machine is like: without
-/// a compiler, or when a kernel cannot be made or does not prove itself, nodes stay library calls. A
-/// reason that holds for all graphs is logged once.
+/// Lowers a graph that has no in-place nodes yet. `tables` are those of its attributes. Never
+/// throws for what the machine is like: without a compiler, or when a kernel cannot be made or does
+/// not prove itself, nodes stay library calls. A reason that holds for all graphs is logged once.
 LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, Lowering lowering);
+
+/// For tests: changes each kernel before it becomes code, and forgets what is known of kernels.
+/// Null for none.
+void set_kernel_fault(std::function<void(lower::Kernel&)> fault);
 
 }  // namespace antegrad::compiler

@@ -48,13 +48,14 @@ struct KernelGraph {
 using Objection = std::function<std::string(const GroupKernel& kernel)>;
 
 /// Makes kernels of groups of at least two nodes that compute (fusion/groups.h), without those that
-/// group_kernel() refuses and those against which `objection` has a reason. Nodes keep their order where kernels allow it; a kernel stands where the
-/// last of its nodes stood, or earlier if others wait for it. `graph` must be a verified forward or
-/// backward without in-place nodes; without numbers for sizes it is returned as it is.
+/// group_kernel() refuses and those against which `objection` has a reason. Nodes keep their order
+/// where kernels allow it; a kernel stands where the last of its nodes stood, or earlier if others
+/// wait for it. `graph` must be a verified forward or backward without in-place nodes; without
+/// numbers for sizes it is returned as it is.
 KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objection& objection = {});
 
-/// The nodes of a group as a graph of their own: from what the generated node `kernel` reads to what
-/// it writes, in that order. `graph` has the group. Values have other ids.
+/// The nodes of a group as a graph of their own: from what the generated node `kernel` reads to
+/// what it writes, in that order. `graph` has the group. Values have other ids.
 Graph group_alone(const Graph& graph, const std::vector<int32_t>& nodes, const Node& kernel);
 
 }  // namespace antegrad::lower

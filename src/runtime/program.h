@@ -34,9 +34,9 @@ class Program {
 
   /// `tables` hold the objects that the graph's attributes refer to. Programs whose graphs differ
   /// in numbers only share most of their memory: `like` is another one, or null. `own` are
-  /// positions of inputs that nobody else sees: a twin may write over one at its last use. `kernels`
-  /// are those of generated nodes, by place (lower/kernel_graph.h). Throws GraphError for an
-  /// operator unknown to this libtorch.
+  /// positions of inputs that nobody else sees: a twin may write over one at its last use.
+  /// `kernels` are those of generated nodes, by place (lower/kernel_graph.h). Throws GraphError for
+  /// an operator unknown to this libtorch.
   Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases = AliasCheck::off,
           const Program* like = nullptr, const std::vector<int32_t>& own = {},
           std::span<const GeneratedKernel> kernels = {});

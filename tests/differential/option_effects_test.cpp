@@ -510,6 +510,17 @@ std::vector<Effect> calls() {
        },
        "a sine",
        "a cosine"},
+      {"lowering",
+       "exact",
+       {},
+       [](const Options& options) {
+         auto step = compile([](const List& xs) { return (xs[0] * xs[1]).sigmoid(); }, options);
+         const auto x = at::randn({5, 7}), y = at::randn({5, 7});
+         EXPECT_TRUE(same_bits({step(List{x, y})}, {(x * y).sigmoid()}));
+         return fmt::format("{} kernels", step.report().programs.at(0).generated_kernels);
+       },
+       "0 kernels",
+       "1 kernels"},
       {"saved_tensors_hooks_filtering_mode",
        "all",
        {},

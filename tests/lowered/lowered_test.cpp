@@ -1,9 +1,12 @@
-// Programs with generated kernels, compared with eager bit for bit.
+// Programs with generated kernels, compared with eager bit for bit; and kernels that are wrong on
+// purpose, which must show in their proofs.
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
 
+#include "compile/lowering.h"
 #include "support/bits.h"
 
 namespace antegrad::testing {
@@ -13,23 +16,111 @@ using List = std::vector<at::Tensor>;
 
 Options exact() { return Options().with_verify_graphs(true).with_lowering(Lowering::exact); }
 
-TEST(Lowered, APointwiseChainIsOneKernelInEachDirection) {
-  const auto fn = [](const List& xs) {
-    return List{((xs[0] * xs[1]).sigmoid() + xs[0].tanh()).exp().sum()};
-  };
-  auto step = compile(fn, exact());
-  const auto run = [&](auto& callable) {
-    at::manual_seed(0);
-    auto x = at::randn({33, 65}).requires_grad_(), y = at::randn({33, 65}).requires_grad_();
-    auto loss = callable(List{x, y})[0];
-    loss.backward();
-    return List{loss.detach(), x.grad().clone(), y.grad().clone()};
-  };
-  EXPECT_TRUE(same_bits(run(step), run(fn)));
+at::Tensor chain(const List& xs) {
+  return ((xs[0] * xs[1] + xs[2]).sigmoid() + xs[0].tanh()).exp().sum();
+}
+
+// The result of a callable, and the gradients of its inputs.
+template <class Callable>
+List trained(Callable& callable, at::IntArrayRef sizes) {
+  at::manual_seed(0);
+  List inputs;
+  for (int i = 0; i < 3; ++i) inputs.push_back(at::randn(sizes).requires_grad_());
+  at::Tensor loss = callable(inputs);
+  loss.backward();
+  List all{loss.detach()};
+  for (const auto& input : inputs) all.push_back(input.grad());
+  return all;
+}
+
+TEST(Lowered, AChainIsOneKernelInEachDirection) {
+  auto step = compile(chain, exact());
+  EXPECT_TRUE(same_bits(trained(step, {33, 65}), trained(chain, {33, 65})));
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);
   EXPECT_GE(report.programs.at(0).generated_kernels, 2) << report;
+  EXPECT_EQ(report.programs.at(0).lowering_failure, "");
 }
+
+TEST(Lowered, AnyNumberOfThreadsAndAnySizeHasEagersBits) {
+  const int threads = at::get_num_threads();
+  auto step = compile(chain, exact());
+  for (const int count : {1, 2, 3}) {
+    at::set_num_threads(count);
+    for (const int64_t size : {1, 7, 64, 100, 32769, 100003}) {
+      EXPECT_TRUE(same_bits(trained(step, {size}), trained(chain, {size})))
+          << count << " threads, " << size << " elements";
+    }
+  }
+  at::set_num_threads(threads);
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
+// Negative as a bit of the tensor, which no kernel reads.
+TEST(Lowered, WhatIsLazilyNegatedRunsNodeByNode) {
+  const auto fn = [](const List& xs) { return (at::_neg_view(xs[0]) * xs[1] + xs[2]).sigmoid(); };
+  auto step = compile(fn, exact());
+  const List inputs{at::randn({9, 5}), at::randn({9, 5}), at::randn({9, 5})};
+  EXPECT_TRUE(same_bits({step(inputs)}, {fn(inputs)}));
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
+// ---- kernels that are wrong on purpose
+
+using lower::Kernel;
+using lower::Op;
+
+void fuse_a_product(Kernel& kernel) {
+  for (auto& code : kernel.code) {
+    if (code.op != Op::add) continue;
+    const auto product = kernel.code[code.operands[0]];
+    if (product.op != Op::mul) continue;
+    code.op = Op::fma;
+    code.operands = {product.operands[0], product.operands[1], code.operands[1]};
+  }
+}
+
+void end_rows_like_their_bodies(Kernel& kernel) {
+  for (auto& code : kernel.code) {
+    if (code.op == Op::path) code.operands[1] = code.operands[0];
+  }
+}
+
+void read_one_element_for_all(Kernel& kernel) {
+  for (auto& buffer : kernel.buffers) {
+    if (buffer.read) buffer.strides.back() = {};
+  }
+}
+
+struct Fault {
+  const char* name;
+  void (*make)(Kernel&);
+};
+
+class WrongKernels : public ::testing::TestWithParam<Fault> {
+ protected:
+  ~WrongKernels() override { compiler::set_kernel_fault(nullptr); }
+};
+
+TEST_P(WrongKernels, AreFoundAndCostNoBit) {
+  compiler::set_kernel_fault(GetParam().make);
+  const auto fn = [](const List& xs) { return (xs[0] * xs[1] + xs[2]).sigmoid(); };
+  auto step = compile(fn, exact());
+  const List inputs{at::randn({33, 65}), at::randn({33, 65}), at::randn({33, 65})};
+  EXPECT_TRUE(same_bits({step(inputs)}, {fn(inputs)}));
+  const auto report = step.report();
+  EXPECT_EQ(report.eager_calls, 0);
+  const auto& program = report.programs.at(0);
+  EXPECT_EQ(program.generated_kernels, 0);
+  ASSERT_FALSE(program.not_generated.empty());
+  EXPECT_NE(program.not_generated.begin()->first.find("differ from libtorch's"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WrongKernels,
+                         ::testing::Values(Fault{"fused", fuse_a_product},
+                                           Fault{"tail", end_rows_like_their_bodies},
+                                           Fault{"index", read_one_element_for_all}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace lowered_test
 }  // namespace antegrad::testing

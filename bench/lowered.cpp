@@ -1,0 +1,160 @@
+// Training steps with generated kernels (forward, loss, backward; no optimizer) beside eager and
+// beside the same program without them; memory; and the time that kernels take to compile. Kernels
+// are kept in a folder of their own, which is empty at the start.
+
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <antegrad/antegrad.h>
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "common/gpt12.h"
+#include "common/harness.h"
+#include "common/measure.h"
+#include "common/models.h"
+
+namespace antegrad::bench {
+namespace {
+
+using examples::clear_gradients;
+
+constexpr double kMiB = 1 << 20;
+
+// Milliseconds of compilation of the newest program.
+template <class Compiled>
+double compile_ms(const Compiled& compiled) {
+  return compiled.report().programs.back().compile_ms;
+}
+
+// `other` is a batch of another size.
+template <class Model>
+void measure(Bench& bench, const std::string& name, Model model,
+             std::pair<at::Tensor, at::Tensor> batch, std::pair<at::Tensor, at::Tensor> other,
+             int rounds) {
+  const auto eager = [&](at::Tensor a, at::Tensor b) { return model->loss(a, b); };
+  auto exact = compile(model, eager, Options().with_name(name).with_lowering(Lowering::exact));
+  auto off = compile(model, eager, Options().with_name(name));
+  const auto step = [&](auto& function, const auto& on) {
+    clear_gradients(*model);
+    function(on.first, on.second).backward();
+  };
+  step(exact, batch);
+  const auto cold = compile_ms(exact);
+  step(exact, other);
+  const auto new_size = compile_ms(exact);
+  const auto beside_eager = time_pairs(
+      name, bench.rounds(rounds), [&] { step(exact, batch); }, [&] { step(eager, batch); });
+  const auto beside_off = time_pairs(
+      name, bench.rounds(rounds), [&] { step(exact, batch); }, [&] { step(off, batch); });
+  const auto peak = [&](auto& function) {
+    clear_gradients(*model);
+    const auto run = [&] { return function(batch.first, batch.second); };
+    return static_cast<double>(examples::measure_memory(run).peak_bytes) / kMiB;
+  };
+  const auto exact_peak = peak(exact), eager_peak = peak(eager);
+  const auto report = exact.report();
+  AG_CHECK(report.eager_calls == 0, "a compiled call ran eagerly");
+  const auto& program = report.programs.at(0);
+  AG_CHECK(program.lowering_failure.empty(), program.lowering_failure);
+
+  bench.add({name, "exact_ratio_to_eager", beside_eager.ratio, "", {}, {}});
+  bench.add({name,
+             "exact_step_ms",
+             beside_eager.first_ms,
+             "ms",
+             Peer{"eager", beside_eager.second_ms},
+             {}});
+  bench.add({name,
+             "exact_step_ms",
+             beside_off.first_ms,
+             "ms",
+             Peer{"lowering=off", beside_off.second_ms},
+             {}});
+  bench.add({name, "exact_peak_mib", exact_peak, "MiB", Peer{"eager", eager_peak}, 1.0});
+  bench.add({name,
+             "predicted_peak_mib",
+             static_cast<double>(program.predicted_peak_bytes) / kMiB,
+             "MiB",
+             Peer{"measured", exact_peak},
+             {}});
+  bench.add(
+      {name, "generated_kernels", static_cast<double>(program.generated_kernels), "", {}, {}});
+  bench.add({name, "cold_compile_s", cold / 1e3, "s", {}, {}});
+  bench.add({name, "new_size_ms", new_size, "ms", {}, {}});
+}
+
+std::pair<at::Tensor, at::Tensor> tokens(const examples::GptConfig& config, int64_t batch) {
+  auto [inputs, targets] = random_tokens(config, batch);
+  return {inputs, targets};
+}
+
+void measure_gpt(Bench& bench) {
+  torch::manual_seed(0);
+  const examples::GptConfig config{
+      .vocabulary = 512, .layers = 6, .width = 384, .heads = 6, .context = 256};
+  measure(bench, "gpt", examples::Gpt(config), tokens(config, 8), tokens(config, 6), 15);
+}
+
+void measure_mlp(Bench& bench) {
+  torch::manual_seed(0);
+  const examples::MlpConfig config;
+  const auto rows = [&](int64_t n) {
+    return std::pair(at::randn({n, config.width}), at::randn({n, config.width}));
+  };
+  measure(bench, "mlp", examples::Mlp(config), rows(4096), rows(3000), 15);
+}
+
+void measure_cnn(Bench& bench) {
+  torch::manual_seed(0);
+  const examples::CnnConfig config;
+  const auto images = [&](int64_t n) {
+    return std::pair(at::randn({n, 3, config.image, config.image}),
+                     at::randint(config.classes, {n}, at::kLong));
+  };
+  measure(bench, "cnn", examples::Cnn(config), images(64), images(48), 45);
+}
+
+void measure_gpt12(Bench& bench) {
+  torch::manual_seed(0);
+  measure(bench, "gpt12", examples::Gpt(gpt12()), tokens(gpt12(), 2), tokens(gpt12(), 3), 9);
+}
+
+// A folder for kernels, removed at the end.
+class EmptyCache {
+ public:
+  EmptyCache() {
+    std::string name = std::filesystem::temp_directory_path() / "antegrad-bench-XXXXXX";
+    AG_CHECK(mkdtemp(name.data()) != nullptr, "a folder for kernels");
+    folder_ = name;
+    setenv("XDG_CACHE_HOME", name.c_str(), 1);
+  }
+  ~EmptyCache() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  EmptyCache(const EmptyCache&) = delete;
+  EmptyCache& operator=(const EmptyCache&) = delete;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace
+}  // namespace antegrad::bench
+
+int main(int argc, char** argv) {
+  using namespace antegrad::bench;
+  return run_bench([&] {
+    Bench bench("lowered", argc, argv);
+    const EmptyCache cache;
+    measure_gpt(bench);
+    measure_mlp(bench);
+    measure_cnn(bench);
+    measure_gpt12(bench);
+  });
+}
