@@ -1,0 +1,71 @@
+"""Generated kernels from Python: the option, and what happens on machines that cannot make kernels."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import antegrad
+
+TRAINING = """
+import torch, antegrad
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.SiLU(), torch.nn.Linear(16, 8))
+x = torch.randn(33, 8)
+def loss(x): return ((model(x).sigmoid() * x).exp() + x * 2).sum()
+def gradients(step):
+    model.zero_grad()
+    step(x).backward()
+    return [parameter.grad.clone() for parameter in model.parameters()]
+step = antegrad.compile(loss, lowering="exact")
+assert all(torch.equal(a, b) for a, b in zip(gradients(step), gradients(loss)))
+program = step.report().programs[0]
+print(program.generated_kernels, program.lowering_failure)
+for reason in program.not_generated: print(reason)
+"""
+
+
+def train(tmp_path, **environment):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), **environment}
+    return subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, text=True, env=environment)
+
+
+def test_lowered_training_has_eagers_bits(tmp_path):
+    done = train(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) >= 2
+    assert any(name.endswith(".so") for name in os.listdir(tmp_path / "antegrad" / "kernels"))
+
+
+def test_without_a_compiler_libtorchs_kernels_run(tmp_path):
+    done = train(tmp_path, PATH="", CC="")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("0 no_compiler: ")
+    assert done.stderr.count("libtorch's kernels run instead") == 1
+
+
+def test_a_compiler_that_fails_is_named(tmp_path):
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\n[ "$1" = --version ] && echo broken 1.0 && exit\necho "no disk" >&2\nexit 3\n')
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    done = train(tmp_path, CC=str(compiler))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("0 ")
+    assert "compiler_failed" in done.stdout and "no disk" in done.stdout
+
+
+def test_a_folder_that_others_can_write_is_not_used(tmp_path):
+    folder = tmp_path / "antegrad" / "kernels"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    done = train(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("0 ") and "folder_refused" in done.stdout
+
+
+def test_unknown_words_are_refused():
+    with pytest.raises(antegrad.OptionError, match="off, exact"):
+        antegrad.compile(torch.sin, lowering="fast")
