@@ -19,6 +19,7 @@
 #include "graph/hash.h"
 #include "graph/text.h"
 #include "kernels/build.h"
+#include "kernels/proofs.h"
 #include "log/log.h"
 #include "lower/c_printer.h"
 #include "passes/reinplace.h"
@@ -101,21 +102,26 @@ class Verdicts {
   void forget() {
     const runtime::ForkSafeLock lock(mutex_);
     refused_.clear();
-    proven_.clear();
+    proofs_.emplace("");
   }
-  bool is_proven(const Hash128& run) const {
+  bool is_proven(const Hash128& proof) {
     const runtime::ForkSafeLock lock(mutex_);
-    return proven_.contains(run);
+    return proofs().has(proof);
   }
-  void note_proof(const Hash128& run) {
+  void note_proof(const Hash128& proof) {
     const runtime::ForkSafeLock lock(mutex_);
-    proven_.insert(run);
+    proofs().add(proof);
   }
 
  private:
+  kernels::Proofs& proofs() {
+    if (!proofs_) proofs_.emplace(kernels::folder_of({}));
+    return *proofs_;
+  }
+
   mutable std::mutex mutex_;
   std::map<Hash128, std::string> refused_;
-  std::set<Hash128> proven_;
+  std::optional<kernels::Proofs> proofs_;
 };
 
 // A kernel with its arguments, the number of threads, and the memory that it reads and writes: what
@@ -125,6 +131,13 @@ Hash128 run_of(const Graph& graph, const lower::GroupKernel& kernel) {
                                  at::get_num_threads());
   for (const auto& buffer : kernel.buffers) text += " " + value_text(graph.value(buffer.value));
   return hash_of_bytes(text);
+}
+
+// The same with all that its code is made from.
+Hash128 proof_key(const Hash128& run, const kernels::Source& source, const Compiler& compiler) {
+  return hash_of_bytes(fmt::format("{} {} {} {} {}", to_string(run),
+                                   to_string(hash_of_bytes(source.text)), source.made_for,
+                                   fmt::join(compiler.command, " "), compiler.version));
 }
 
 runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& built) {
@@ -165,7 +178,7 @@ class Attempt {
       const auto& [nodes, kernel] = lowered.kernels[place];
       auto& made = result.kernels[place] = callable(kernel, *built[place]);
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
-      prove(result.graph, node, kernel, made);
+      prove(result.graph, node, kernel, made, sources[place]);
     }
     if (refused_) return std::nullopt;
     return result;
@@ -185,16 +198,17 @@ class Attempt {
   }
 
   void prove(const Graph& lowered, const Node& node, const lower::GroupKernel& kernel,
-             const runtime::GeneratedKernel& made) {
+             const runtime::GeneratedKernel& made, const kernels::Source& source) {
     const auto run = run_of(lowered, kernel);
-    if (verdicts_.is_proven(run)) return;
+    const auto key = proof_key(run, source, compiler_);
+    if (verdicts_.is_proven(key)) return;
     auto proof = proof_of(lowered, node, made);
     if (!proof.difference.empty()) {
       refuse(kernel.key, std::move(proof.difference));
     } else if (!proof.other_strides.empty()) {
       refuse(run, std::move(proof.other_strides), /*warns=*/false);
     } else {
-      verdicts_.note_proof(run);
+      verdicts_.note_proof(key);
     }
   }
 

@@ -155,12 +155,15 @@ class Threads {
 
 }  // namespace
 
+std::string folder_of(const Settings& settings) {
+  if (!settings.folder.empty()) return settings.folder;
+  const std::string caches = cache_directory("");
+  return caches.empty() ? "" : caches + "/kernels";
+}
+
 std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compiler& compiler,
                                   const Settings& settings) {
-  std::string path = settings.folder;
-  if (path.empty()) path = cache_directory("");
-  if (!path.empty() && settings.folder.empty()) path += "/kernels";
-  const auto folder = Folder::open(path);
+  const auto folder = Folder::open(folder_of(settings));
   if (!folder) return {sources.size(), folder.failure()};
 
   std::vector<Outcome<Built>> results(sources.size(), Failure{Reason::not_loadable, ""});

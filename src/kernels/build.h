@@ -30,6 +30,9 @@ struct Settings {
   unsigned parallel = 0;                         ///< compilers at once; 0: one a core
 };
 
+/// The folder of compiled files; empty if no place for it is known.
+std::string folder_of(const Settings& settings);
+
 /// A file: many functions, without includes. What can change the code that is made from it, or
 /// whether that code is right, is part of it.
 struct Source {

@@ -37,6 +37,12 @@ bool is_private(const struct stat& status) {
   return status.st_uid == ::geteuid() && (status.st_mode & kWritableByOthers) == 0;
 }
 
+bool is_own_file(const File& file, size_t bytes) {
+  struct stat status {};
+  return ::fstat(file.number(), &status) == 0 && S_ISREG(status.st_mode) && is_private(status) &&
+         std::cmp_less_equal(status.st_size, bytes);
+}
+
 Failure no_writing(int error, const std::string& what) {
   const bool full = error == ENOSPC || error == EDQUOT;
   return {full ? Reason::disk_full : Reason::folder_not_writable, what + ": " + error_text(error)};
@@ -142,6 +148,29 @@ Folder::Entry Folder::read(const std::string& name, std::string_view record) con
   entry.library = std::move(bytes);
   entry.file = std::move(file);
   return entry;
+}
+
+std::string Folder::read_list(const std::string& name, size_t bytes) const {
+  const File file(
+      ::openat(directory_.number(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  std::string text;
+  if (!file || !is_own_file(file, bytes) || read_up_to(file, bytes, text) != 0) return {};
+  return text;
+}
+
+bool Folder::add_to_list(const std::string& name, std::string_view line, size_t bytes) const {
+  const auto open = [&](int flags) {
+    return File(
+        ::openat(directory_.number(), name.c_str(),
+                 O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | flags,
+                 S_IRUSR | S_IWUSR));
+  };
+  File file = open(0);
+  if (!file || !is_own_file(file, bytes - line.size())) {
+    ::unlinkat(directory_.number(), name.c_str(), 0);
+    file = open(O_EXCL);
+  }
+  return file && write_all(file, line) == 0;
 }
 
 Folder::Work::Work(int folder, std::string name, File directory)

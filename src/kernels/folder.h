@@ -61,6 +61,12 @@ class Folder {
   /// be kept; the library can be used all the same.
   Entry keep(const Work& work, const std::string& name, std::string_view record) const;
 
+  /// The text of a list that processes append to; empty if there is no sound one of at most `bytes`.
+  std::string read_list(const std::string& name, size_t bytes) const;
+  /// Appends in one write; begins anew where the list is not sound or would be longer than `bytes`.
+  /// Whether it could.
+  bool add_to_list(const std::string& name, std::string_view line, size_t bytes) const;
+
   /// Removes the entries used least recently until the others take no more than `bytes`, and work
   /// folders that killed processes left behind.
   void trim(int64_t bytes) const;

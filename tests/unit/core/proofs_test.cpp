@@ -1,0 +1,97 @@
+// Proofs are kept between processes, and nothing that others could have written is believed.
+
+#include "kernels/proofs.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "support/folder.h"
+
+namespace antegrad::testing {
+namespace proofs_test {
+
+namespace fs = std::filesystem;
+using kernels::Proofs;
+
+class KernelProofs : public ::testing::Test {
+ protected:
+  std::string file() const { return folder_ + "/proofs"; }
+  std::string text() const {
+    std::ifstream stream(file());
+    std::stringstream all;
+    all << stream.rdbuf();
+    return all.str();
+  }
+
+  TemporaryFolder temporary_;
+  std::string folder_ = temporary_ / "above/kernels";
+  const Hash128 a_ = hash_of_bytes("a"), b_ = hash_of_bytes("b");
+};
+
+TEST_F(KernelProofs, AreKept) {
+  Proofs proofs(folder_);
+  EXPECT_FALSE(proofs.has(a_));
+  proofs.add(a_);
+  proofs.add(a_);
+  EXPECT_TRUE(proofs.has(a_));
+  const Proofs later(folder_);
+  EXPECT_TRUE(later.has(a_));
+  EXPECT_FALSE(later.has(b_));
+  EXPECT_EQ(text(), to_string(a_) + "\n");
+}
+
+TEST_F(KernelProofs, TwoProcessesAddToOneList) {
+  Proofs one(folder_), other(folder_);
+  one.add(a_);
+  other.add(b_);
+  const Proofs later(folder_);
+  EXPECT_TRUE(later.has(a_) && later.has(b_));
+}
+
+TEST_F(KernelProofs, LinesThatAreNoHashesAreNotUsed) {
+  Proofs(folder_).add(a_);
+  std::ofstream(file(), std::ios::app) << "rubbish\n" << to_string(b_);  // and one without an end
+  const Proofs later(folder_);
+  EXPECT_TRUE(later.has(a_));
+  EXPECT_FALSE(later.has(b_));
+}
+
+TEST_F(KernelProofs, AFileThatOthersCanWriteIsNotUsedAndReplaced) {
+  Proofs(folder_).add(a_);
+  fs::permissions(file(), fs::perms::all);
+  Proofs later(folder_);
+  EXPECT_FALSE(later.has(a_));
+  later.add(b_);
+  EXPECT_EQ(text(), to_string(b_) + "\n");
+}
+
+TEST_F(KernelProofs, ALinkIsNotFollowed) {
+  Proofs(folder_).add(a_);
+  fs::rename(file(), temporary_ / "elsewhere");
+  fs::create_symlink(temporary_ / "elsewhere", file());
+  Proofs later(folder_);
+  EXPECT_FALSE(later.has(a_));
+  later.add(b_);
+  EXPECT_FALSE(fs::is_symlink(file()));
+}
+
+TEST_F(KernelProofs, AFullListBeginsAnew) {
+  Proofs(folder_).add(a_);
+  std::ofstream(file(), std::ios::app) << std::string((1 << 20) - 40, '\n');
+  Proofs(folder_).add(b_);
+  EXPECT_EQ(text(), to_string(b_) + "\n");
+}
+
+TEST_F(KernelProofs, WithoutAFolderNothingIsKept) {
+  Proofs proofs("");
+  proofs.add(a_);
+  EXPECT_TRUE(proofs.has(a_));
+  EXPECT_FALSE(Proofs("").has(a_));
+}
+
+}  // namespace proofs_test
+}  // namespace antegrad::testing
