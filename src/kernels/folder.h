@@ -61,7 +61,8 @@ class Folder {
   /// be kept; the library can be used all the same.
   Entry keep(const Work& work, const std::string& name, std::string_view record) const;
 
-  /// The text of a list that processes append to; empty if there is no sound one of at most `bytes`.
+  /// The text of a list that processes append to; empty if there is no sound one of at most
+  /// `bytes`.
   std::string read_list(const std::string& name, size_t bytes) const;
   /// Appends in one write; begins anew where the list is not sound or would be longer than `bytes`.
   /// Whether it could.
