@@ -3,6 +3,7 @@
 #include <antegrad/antegrad.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -22,12 +23,20 @@ using Kind = Verdict::Kind;
 
 namespace {
 
+// An eighth of the programs have generated kernels; all with ANTEGRAD_FUZZ_LOWERED.
+Lowering lowering_of(uint64_t seed) {
+  std::mt19937_64 random(seed ^ 0xa0761d6478bd642fU);
+  const bool lowered = random() % 8 == 0 || std::getenv("ANTEGRAD_FUZZ_LOWERED") != nullptr;
+  return lowered ? Lowering::exact : Lowering::off;
+}
+
 // Random options of the partition, or a memory budget, determined by the seed. A quarter of the
 // programs uses the defaults.
 Options options_of(uint64_t seed) {
   auto options = Options()
                      .with_name("fuzz" + std::to_string(seed))
                      .with_verify_graphs(true)
+                     .with_lowering(lowering_of(seed))
                      .with_max_programs(32);
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15U);
   if (random() % 4 == 0) return options;

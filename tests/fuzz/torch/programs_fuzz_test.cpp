@@ -3,6 +3,7 @@
 //   ANTEGRAD_FUZZ_SEED=n     the first seed (each program has the next one)
 //   ANTEGRAD_FUZZ_COUNT=n    how many programs; without it 300 (40 with many sizes), with
 //                            ANTEGRAD_TEST_LONG=1 10,000
+//   ANTEGRAD_FUZZ_LOWERED=1  generated kernels in all programs, not in an eighth
 //   ANTEGRAD_FUZZ_VERBOSE=1  prints each seed and program before it runs; shrinks refusals too
 //
 // One program again: ANTEGRAD_FUZZ_SEED=<its seed> ANTEGRAD_FUZZ_COUNT=1. A crash prints the seed.
