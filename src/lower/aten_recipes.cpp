@@ -240,6 +240,7 @@ std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, RecipeCall& cal
     return graph.value(operand.value).meta;
   };
   const DType type = meta(call.operands[0]).dtype;
+  if (cpu.onednn == OneDnn::unknown) return "for which instructions oneDNN runs is not known";
   const auto contiguous = std::ranges::count_if(
       call.operands, [&](const RecipeOperand& x) { return is_contiguous(meta(x)); });
   if (contiguous != 0 && contiguous != std::ssize(call.operands)) {

@@ -4,20 +4,25 @@
 /// What decides, besides operator and tensors, which code eager ATen runs on a CPU.
 
 #include <cstdint>
+#include <string_view>
 
 #include "lower/c_target.h"
 
 namespace antegrad::lower {
 
 /// For which instructions oneDNN generates code. It looks at the CPU, not at ATen's capability.
-enum class OneDnn : uint8_t { off, avx2, avx512, avx512_bf16 };
+/// `unknown`: neither the CPU nor the environment says it; then what oneDNN may compute is refused.
+enum class OneDnn : uint8_t { off, avx2, avx512, avx512_bf16, unknown };
 
 struct EagerCpu {
   Capability capability = Capability::baseline;
   OneDnn onednn = OneDnn::off;  ///< off also where the user turned it off
 };
 
-/// What oneDNN has on this CPU.
+/// What oneDNN has on this CPU, within the limit of ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA.
 OneDnn onednn_of_this_cpu();
+
+/// What is left of `cpu` within a limit, a value of ONEDNN_MAX_CPU_ISA.
+OneDnn onednn_limited(OneDnn cpu, std::string_view limit);
 
 }  // namespace antegrad::lower

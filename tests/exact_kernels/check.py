@@ -8,7 +8,7 @@ import sys
 import torch
 
 from cases import CASES, NEVER_CONSTANT, numbers_of
-from program import compile_c, onednn_level, parsed
+from program import compile_c, header, parsed
 from recipes import DTYPES, functions, kernel_name, read
 
 TORCH_DTYPE = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -218,7 +218,7 @@ def main():
     operators = read("pointwise.txt")
     chosen = list(combinations(operators, capability, options.operators, options.dtypes.split(",")))
     library = compile_c("".join(functions(o, d, capability) for o, d in chosen), capability)
-    print(f"# torch {torch.__version__}, capability {capability}, oneDNN level {onednn_level()}", flush=True)
+    print(header(capability), flush=True)
     wrong = 0
     for operator, dtype in chosen:
         if options.all_floats:

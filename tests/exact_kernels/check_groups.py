@@ -13,7 +13,7 @@ from collections import Counter
 import torch
 
 from check import TORCH_DTYPE, differences, random_values
-from program import load, onednn_level, parsed
+from program import header, load, onednn_level, parsed
 
 A = torch.ops.aten
 NAME = {t: n for n, t in TORCH_DTYPE.items()} | {torch.bool: "bool"}
@@ -307,6 +307,7 @@ def main():
                     at = bad.nonzero()[0].tolist()
                     print(f"{int(bad.sum())} of {bad.numel()} elements of %{number} differ, {threads} threads, at {at}: "
                           f"{expected[number][tuple(at)].item()!r}, kernel {tensor[tuple(at)].item()!r}\n{text}{line}")
+    print(f"{header(capability)}; --graphs {options.graphs} --seed {options.seed}")
     print(f"{capability}: {kernels} of {len(cases)} graphs have a kernel; {compared} elements compared, {wrong} results differ")
     for reason, count in reasons.most_common():
         print(f"  {count:4d} {reason}")

@@ -8,7 +8,7 @@ import sys
 import torch
 
 from check import differences
-from program import compile_c, parsed
+from program import compile_c, header, parsed
 from recipes import functions, kernel_name, read
 
 LR, EPS, DECAY, BETA2 = 1e-3, 1e-8, 0.05, 0.999
@@ -82,7 +82,7 @@ def main():
     library = compile_c(text, options.capability)
     threads = [int(t) for t in options.threads.split(",")]
     failed = 0
-    print(f"# torch {torch.__version__}, capability {options.capability}")
+    print(header(options.capability))
     for kind, arguments in (("single", {"foreach": False}), ("foreach", {"foreach": True}), ("fused", {"fused": True})):
         for beta1 in (0.9, 0.4):
             for name, cls in (("adamw", torch.optim.AdamW), ("adam", torch.optim.Adam)):

@@ -7,7 +7,7 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from program import compile_c
+from program import compile_c, header
 from recipes import ROOT
 
 A = torch.ops.aten
@@ -38,6 +38,7 @@ def bernoulli(library, p, n):
 
 def main():
     capability = torch.backends.cpu.get_cpu_capability().lower()
+    print(header(capability))
     library = compile_c((ROOT / "src/lower/c/random.c").read_text(), capability)
     masks = states = dropouts = 0
     for threads in (1, 2, 4):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from check import differences, split
-from program import compile_c, onednn_level, parsed
+from program import compile_c, header, parsed
 from recipes import REDUCTIONS
 
 A = torch.ops.aten
@@ -217,7 +217,7 @@ def main():
     parser.add_argument("--threads", default="1,2,4")
     options = parsed(parser)
     library = compile_c("".join(path.read_text() for path in REDUCTIONS), options.capability)
-    print(f"# torch {torch.__version__}, capability {options.capability}, oneDNN level {onednn_level()}")
+    print(header(options.capability))
     table, generator = Table(), torch.Generator().manual_seed(3)
     for threads in [int(t) for t in options.threads.split(",")]:
         torch.set_num_threads(threads)

@@ -38,9 +38,22 @@ def run_at(capability):
 
 
 def onednn_level():
-    """What oneDNN generates code for here: 1 AVX2, 2 AVX-512, 3 AVX-512 with AVX512_BF16."""
+    """What oneDNN generates code for here: 1 AVX2, 2 AVX-512, 3 AVX-512 with AVX512_BF16. As OneDnn of eager_cpu.h."""
     flags = pathlib.Path("/proc/cpuinfo").read_text()
+    if os.environ.get("ONEDNN_MAX_CPU_ISA") == "AVX512_CORE":
+        flags = flags.replace("avx512_bf16", "")
     return 3 if "avx512_bf16" in flags else 2 if "avx512bw" in flags else 1
+
+
+def cpu_name():
+    """The model of this CPU, as the kernel of the system calls it."""
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown CPU")
+
+
+def header(capability):
+    """The first line of a program's results: what they hold for."""
+    return f"# torch {torch.__version__}, capability {capability}, oneDNN level {onednn_level()}, {cpu_name()}"
 
 
 def load(source, capability, flags):

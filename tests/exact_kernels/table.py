@@ -1,4 +1,4 @@
-"""Prints results/*.txt as one table: operator and element type by capability."""
+"""Prints results/*/*.txt as tables, one a CPU: operator and element type by capability."""
 
 import pathlib
 import re
@@ -9,11 +9,11 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 LINE = re.compile(r"(?P<name>[^#].*?):?\s+(?P<verdict>exact|\d+ (of \d+ )?differ|ATen refuses)")
 
 
-def read(kind):
-    """What each line of a program's results said, by capability."""
+def read(folder, kind):
+    """What each line of a program's results on a CPU said, by capability."""
     table = {}
     for capability in CAPABILITIES:
-        path = RESULTS / f"{kind}.{capability}.txt"
+        path = folder / f"{kind}.{capability}.txt"
         for line in path.read_text().splitlines() if path.exists() else ():
             match = LINE.match(line)
             if match:
@@ -23,10 +23,11 @@ def read(kind):
 
 
 def main():
-    for kind in ("pointwise", "reductions", "optimizers", "floats"):
-        print(f"# {kind}\n{'':40s}" + "".join(f"{c:9s}" for c in CAPABILITIES).rstrip())
-        for name, verdicts in read(kind).items():
-            print(f"{name:40s}" + "".join(f"{verdicts.get(c, '-'):9s}" for c in CAPABILITIES).rstrip())
+    for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
+        for kind in ("pointwise", "reductions", "optimizers", "floats"):
+            print(f"# {folder.name}: {kind}\n{'':40s}" + "".join(f"{c:9s}" for c in CAPABILITIES).rstrip())
+            for name, verdicts in read(folder, kind).items():
+                print(f"{name:40s}" + "".join(f"{verdicts.get(c, '-'):9s}" for c in CAPABILITIES).rstrip())
 
 
 if __name__ == "__main__":
