@@ -1,0 +1,76 @@
+// Lists which generated groups of graphs have a kernel, by bytes that they read and write, and why
+// the others have none.
+//
+//   group_coverage CAPABILITY ONEDNN GRAPH...
+//
+// A group of reasons is named by the first one that group_kernel() gives; others may lie behind it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fusion/groups.h"
+#include "graph/parse.h"
+#include "graph/verify.h"
+#include "lower/group_kernel.h"
+
+namespace {
+
+using namespace antegrad;
+
+struct Count {
+  int groups = 0;
+  int64_t bytes = 0;
+  void add(const FusionGroup& group) {
+    ++groups;
+    bytes += group.bytes_read + group.bytes_written;
+  }
+  double share_of(const Count& all) const {
+    return all.bytes == 0 ? 0 : 100.0 * static_cast<double>(bytes) / static_cast<double>(all.bytes);
+  }
+};
+
+void list(const std::string& file, const lower::EagerCpu& cpu) {
+  std::ifstream stream(file);
+  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const Graph graph = parse_graph(text, file);
+  verify(graph);
+  Count all;
+  Count covered;
+  std::map<std::string, Count> reasons;
+  for (const FusionGroup& group : fusion_groups(graph).groups) {
+    if (!group.generated) continue;
+    all.add(group);
+    const auto made = lower::group_kernel(graph, group.nodes, cpu);
+    if (const auto* none = std::get_if<lower::NoKernel>(&made)) {
+      reasons[none->reason].add(group);
+    } else {
+      covered.add(group);
+    }
+  }
+  fmt::print("{}: {} of {} groups, {:.1f} % of {} bytes\n", file, covered.groups, all.groups,
+             covered.share_of(all), all.bytes);
+  std::vector<std::pair<std::string, Count>> sorted(reasons.begin(), reasons.end());
+  std::ranges::stable_sort(sorted, std::greater<>(),
+                           [](const auto& entry) { return entry.second.bytes; });
+  for (const auto& [reason, count] : sorted) {
+    fmt::print("  {:5.1f} % {:4} groups: {}\n", count.share_of(all), count.groups, reason);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  const auto capability = lower::capability_from_name(argv[1]);
+  if (!capability) return 2;
+  const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2]))};
+  for (int i = 3; i < argc; ++i) list(argv[i], cpu);
+  return 0;
+}
