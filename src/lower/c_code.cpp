@@ -115,8 +115,9 @@ std::string CCode::logical(const Instruction& code, Id id, const Copy& copy) {
 
 std::string CCode::to_integer(DType to, DType from, int32_t lanes, std::string text) {
   if (is_floating(from)) {
-    from = byte_size(to) < 4 ? DType::i32 : to;
-    text = fmt::format("__builtin_convertvector({}, {})", text, head.vector(from, lanes));
+    const DType whole = byte_size(to) < 4 ? DType::i32 : to;
+    text = fmt::format("{}({})", head.truncate(from, whole, lanes), text);
+    from = whole;
   }
   const char sign = from == DType::u8 ? 'u' : 'i';
   text = resized(std::move(text), sign, byte_size(from), byte_size(to), lanes);

@@ -241,6 +241,17 @@ std::string CHead::extreme(Op op, DType type, int32_t lanes) {
   return name;
 }
 
+// What does not fit is undefined in C, so a compiler may make trunc of a cast and its inverse. The
+// detour through memory, of which it knows nothing, keeps the instruction.
+std::string CHead::truncate(DType from, DType to, int32_t lanes) {
+  const std::string whole = vector(to, lanes);
+  std::string name = fmt::format("{}_from_{}", whole, antegrad::name(from));
+  define(name, fmt::format("INLINE {0} {1}({2} x) {{ {0} r = __builtin_convertvector(x, {0}); "
+                           "__asm__(\"\" : \"+m\"(r)); return r; }}\n",
+                           whole, name, vector(from, lanes)));
+  return name;
+}
+
 std::string CHead::widen(DType half, int32_t lanes) {
   std::string name = fmt::format("widen_{}x{}", antegrad::name(half), lanes);
   const std::string f32 = vector(DType::f32, lanes);

@@ -48,6 +48,8 @@ class CHead {
   /// fma, min, max, sqrt, floor, ceil, trunc or round of f32 or f64.
   std::string arithmetic(Op op, DType type, int32_t lanes);
   std::string extreme(Op op, DType type, int32_t lanes);  ///< minimum, maximum
+  /// From f32 or f64 to i32 or i64, as the instruction does it.
+  std::string truncate(DType from, DType to, int32_t lanes);
   std::string widen(DType half, int32_t lanes);
   std::string round_half(DType half, uint64_t nan, int32_t lanes);
   /// A call of the kernel's function with vectors; those that do not take them whole also take the

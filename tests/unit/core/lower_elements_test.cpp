@@ -217,6 +217,31 @@ TEST(LowerElements, CastsAgree) {
   expect_compiled_agrees(kernels, {{0}, {5}, {64}, {333}});
 }
 
+// A compiler that makes trunc of a cast and its inverse is wrong where the number does not fit.
+TEST(LowerElements, CastsToIntegersAndBackAgree) {
+  std::vector<Kernel> kernels;
+  for (const DType from : {DType::f32, DType::f64}) {
+    Kernel kernel;
+    kernel.name = fmt::format("back_{}", name(from));
+    kernel.numbers = {{"n", DType::i64}};
+    kernel.sizes = {{0, 0}};
+    kernel.buffers.push_back({"x", from, true, false, {{-1, 1}}, {}, {}, {}});
+    kernel.code.push_back({lower::Op::load, from, {}, 0, 0});
+    for (const DType middle : {DType::i32, DType::i64}) {
+      const auto buffer = static_cast<int32_t>(kernel.buffers.size());
+      kernel.buffers.push_back(
+          {fmt::format("of_{}", name(middle)), from, false, true, {{-1, 1}}, {}, {}, {}});
+      const auto id = static_cast<lower::Id>(kernel.code.size());
+      kernel.code.push_back({lower::Op::cast, middle, {0}, 0, -1});
+      kernel.code.push_back({lower::Op::cast, from, {id}, 0, -1});
+      kernel.code.push_back({lower::Op::store, from, {id + 1}, 0, buffer});
+    }
+    kernel.stages = {{lower::StageKind::each, 0, static_cast<lower::Id>(kernel.code.size()), {}}};
+    kernels.push_back(std::move(kernel));
+  }
+  expect_compiled_agrees(kernels, {{5}, {64}, {333}});
+}
+
 TEST(LowerElements, HalvesAgree) {
   const Kernel kernel = parse_kernel(R"(antegrad.kernel 1 halves
 number n i64
