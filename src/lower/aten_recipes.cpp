@@ -1,6 +1,7 @@
 #include "lower/aten_recipes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -71,6 +72,12 @@ constexpr AtenRow kRows[] = {
     {"aten::le.Scalar", "le", "x #y"},
     {"aten::gt.Scalar", "gt", "x #y"},
     {"aten::ge.Scalar", "ge", "x #y"},
+    {"aten::bitwise_and.Tensor", "bitwise_and", "x y"},
+    {"aten::bitwise_or.Tensor", "bitwise_or", "x y"},
+    {"aten::bitwise_xor.Tensor", "bitwise_xor", "x y"},
+    {"aten::bitwise_and.Scalar", "bitwise_and", "x #y"},
+    {"aten::bitwise_or.Scalar", "bitwise_or", "x #y"},
+    {"aten::bitwise_xor.Scalar", "bitwise_xor", "x #y"},
     {"aten::where.self", "where", "c x y"},
     {"aten::masked_fill.Scalar", "masked_fill", "x c value"},
     {"aten::sigmoid_backward.default", "sigmoid_backward", "g y"},
@@ -80,6 +87,7 @@ constexpr AtenRow kRows[] = {
     {"aten::leaky_relu_backward.default", "leaky_relu_backward", "g x slope =false"},
     {"aten::elu.default", "elu", "x alpha scale input_scale"},
     {"aten::elu_backward.default", "elu_backward", "g alpha scale input_scale =true y"},
+    {"aten::elu_backward.default", "elu_backward_of_input", "g alpha scale input_scale =false x"},
     {"aten::gelu.default", "gelu", "x =none"},
     {"aten::gelu.default", "gelu_tanh", "x =tanh"},
     {"aten::gelu_backward.default", "gelu_backward", "g x =none"},
@@ -106,16 +114,25 @@ constexpr AtenRow kRows[] = {
     {"aten::new_zeros.default", "zeros", "* * * * * *"},
     {"aten::ones.default", "ones", "* * * * *"},
     {"aten::ones_like.default", "ones", "* * * * * *"},
+    {"aten::new_full.default", "fill", "* * x * * * *"},
+    {"aten::new_ones.default", "ones", "* * * * * *"},
+    {"aten::fill.Scalar", "fill", "* x"},
+    {"aten::arange.default", "arange", "end * * * *"},
+    {"aten::arange.start", "arange", "start end * * * *"},
+    {"aten::arange.start_step", "arange", "start end step * * * *"},
 };
 
 /// Operators of one tensor that have the name of their recipe.
 constexpr std::string_view kUnary[] = {
-    "reciprocal", "neg",  "abs",   "sign",    "floor", "ceil",  "trunc",     "round",      "sqrt",
-    "rsqrt",      "relu", "isnan", "exp",     "exp2",  "expm1", "log",       "log2",       "log10",
-    "log1p",      "sin",  "cos",   "tan",     "asin",  "acos",  "atan",      "tanh",       "erf",
-    "erfc",       "sinh", "cosh",  "sigmoid", "silu",  "mish",  "hardswish", "hardsigmoid"};
+    "reciprocal",  "neg",        "abs",     "sign",  "floor", "ceil",      "trunc",
+    "round",       "sqrt",       "rsqrt",   "relu",  "isnan", "exp",       "exp2",
+    "expm1",       "log",        "log2",    "log10", "log1p", "sin",       "cos",
+    "tan",         "asin",       "acos",    "atan",  "tanh",  "erf",       "erfc",
+    "sinh",        "cosh",       "sigmoid", "silu",  "mish",  "hardswish", "hardsigmoid",
+    "logical_not", "bitwise_not"};
 /// Operators of two tensors that have the name of their recipe.
-constexpr std::string_view kBinary[] = {"maximum", "minimum", "atan2", "logaddexp"};
+constexpr std::string_view kBinary[] = {"maximum",     "minimum",    "atan2",      "logaddexp",
+                                        "logical_and", "logical_or", "logical_xor"};
 
 /// A number that is known when the kernel is made.
 std::optional<double> number_of(const attr::Scalar& scalar) {
@@ -145,6 +162,21 @@ std::optional<double> number_of(const Attr& argument) {
   if (argument.is<bool>()) return argument.as<bool>() ? 1 : 0;
   if (argument.is<IntExpr>()) return number_of(attr::Scalar{argument.as<IntExpr>()});
   return {};
+}
+
+/// f64, i64 or bool.
+DType type_of_number(const attr::Scalar& scalar) {
+  if (std::holds_alternative<bool>(scalar.value)) return DType::boolean;
+  return std::holds_alternative<double>(scalar.value) ? DType::f64 : DType::i64;
+}
+
+DType type_of_number(const Attr& argument) {
+  if (argument.is<attr::Scalar>()) return type_of_number(argument.as<attr::Scalar>());
+  if (argument.is<attr::WrappedNumber>()) {
+    return type_of_number(argument.as<attr::WrappedNumber>().value);
+  }
+  if (argument.is<bool>()) return DType::boolean;
+  return argument.is<double>() ? DType::f64 : DType::i64;
 }
 
 bool is_this(const Attr& argument, std::string_view expected) {
@@ -195,6 +227,7 @@ std::optional<RecipeCall> bound(const Node& node, const Recipe& recipe,
         into.value = node.inputs[input];
       } else if (const auto number = number_of(argument)) {
         into.number = *number;
+        into.number_type = type_of_number(argument);
       } else {
         return {};
       }
@@ -212,18 +245,46 @@ bool is_single_tensor(const Graph& graph, const Node& node) {
   return node.outputs.size() == 1 && graph.is_tensor(node.outputs[0]);
 }
 
+/// A recipe that names operands and numbers only.
+Recipe form(std::vector<RecipeInput> inputs, std::vector<std::string> numbers) {
+  Recipe recipe;
+  recipe.inputs = std::move(inputs);
+  recipe.numbers = std::move(numbers);
+  return recipe;
+}
+
+/// Numbers at equal distances, where they and their products are exact in the result's type.
+std::optional<RecipeCall> range(const Graph& graph, const Node& node, std::string_view arguments) {
+  static const Recipe numbers = form({}, {"start", "end", "step"});
+  const auto call = bound(node, numbers, arguments);
+  if (!call) return {};
+  const double start = call->numbers[0];
+  const double step = arguments.find("step") == std::string_view::npos ? 1 : call->numbers[2];
+  const TensorMeta& meta = graph.value(node.outputs[0]).meta;
+  const double last = start + step * static_cast<double>(numel(meta).constant());
+  const double most = std::max({std::abs(start), std::abs(last), std::abs(step)});
+  const DType type = meta.dtype;
+  const double exact = type == DType::f32   ? 0x1p24
+                       : type == DType::f64 ? 0x1p53
+                       : type == DType::i64 ? 0x1p53
+                       : type == DType::i32 ? 0x1p31
+                                            : 0;
+  if (start != std::trunc(start) || step != std::trunc(step) || most >= exact) return {};
+  return RecipeCall{nullptr, {}, {start, step}};
+}
+
 /// Copies, conversions and fills: what they compute is said by the types of the tensors.
 std::optional<RecipeCall> special(const Graph& graph, const Node& node, std::string_view kind,
                                   std::string_view arguments) {
-  static const Recipe operand{"", {{"x", {}}},        {}, {}, Capability::avx512,
-                              "", ThreadSplit::grain, 2,  {}};
-  static const Recipe filled{"", {}, {"x"}, {}, Capability::avx512, "", ThreadSplit::grain, 2, {}};
+  static const Recipe operand = form({{"x", {}}}, {});
+  static const Recipe filled = form({}, {"x"});
   if (kind == "fill" || kind == "zeros" || kind == "ones") {
     const auto call = bound(node, filled, arguments);
     if (!call) return {};
     const double number = kind == "fill" ? call->numbers[0] : kind == "ones" ? 1 : 0;
-    return RecipeCall{nullptr, {{kNoValue, number}}, {}};
+    return RecipeCall{nullptr, {{kNoValue, number, DType::f64}}, {}};
   }
+  if (kind == "arange") return range(graph, node, arguments);
   auto call = bound(node, operand, arguments);
   if (!call) return {};
   call->recipe = nullptr;

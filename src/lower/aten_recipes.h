@@ -16,11 +16,13 @@ namespace antegrad::lower {
 /// An operand of a recipe: a tensor, or a number that takes the place of one.
 struct RecipeOperand {
   ValueId value = kNoValue;
-  double number = 0;  ///< without a value: rounded to the element type
+  double number = 0;               ///< without a value: rounded to the element type
+  DType number_type = DType::f64;  ///< f64, i64 or bool: which kind of number was given
 };
 
 struct RecipeCall {
-  /// Null where the result is the operand itself: a copy, or a tensor filled with a number.
+  /// Null where the result is the operand itself: a copy, or a tensor filled with a number. Without
+  /// an operand it is numbers[0] + numbers[1] * (index of the only dimension).
   const Recipe* recipe = nullptr;
   std::vector<RecipeOperand> operands;
   std::vector<double> numbers;

@@ -13,6 +13,14 @@ namespace {
 
 bool is_half(DType type) { return type == DType::bf16 || type == DType::f16; }
 
+/// The bits of a number that is one of the type, which is not a half.
+uint64_t bits_of(DType type, double value) {
+  if (type == DType::f64) return to_bits(value);
+  if (type == DType::f32) return to_bits(static_cast<float>(value));
+  const auto bits = static_cast<uint64_t>(static_cast<int64_t>(value));
+  return bits & ~uint64_t{0} >> (64 - 8 * byte_size(type));
+}
+
 /// What a NaN becomes in ATen's vectors of bf16. Its scalar code makes another one.
 constexpr uint64_t kNanOfBf16 = 0xffff;
 
@@ -26,12 +34,14 @@ Id CodeBuilder::add(Instruction code) {
 }
 
 Id CodeBuilder::constant(DType type, double value) {
-  const uint64_t bits = type == DType::f32 ? to_bits(static_cast<float>(value)) : to_bits(value);
-  return add({Op::constant, type, {}, bits, -1});
+  return add({Op::constant, type, {}, bits_of(type, value), -1});
 }
 
 Id CodeBuilder::number(DType type, double value) {
-  if (value == 1 || value == -1) return constant(type, value);
+  if (value == 1 || value == -1 || type == DType::boolean) return constant(type, value);
+  if (!is_floating(type) && type != DType::i64) {
+    return add(Op::cast, type, {number(DType::i64, value)});
+  }
   number_types_.push_back(type);
   number_values_.push_back(value);
   return add({Op::number, type, {}, 0, static_cast<int32_t>(number_types_.size()) - 1});
@@ -48,14 +58,14 @@ Id CodeBuilder::narrowed(Id id, DType to) {
     return code_[id].operands[0];
   }
   if (is_half(to) && from != DType::f32) id = add(Op::cast, DType::f32, {id});
+  if (is_half(from) && to != DType::f32) id = add(Op::cast, DType::f32, {id});
+  if (to == DType::u8 && is_floating(from)) id = add(Op::cast, DType::i64, {id});
   return add({Op::cast, to, {id}, to == DType::bf16 ? kNanOfBf16 : 0, -1});
 }
 
 bool CodeBuilder::is_constant(Id id, double value) const {
   const Instruction& code = code_[id];
-  return code.op == Op::constant && is_floating(code.type) &&
-         code.bits ==
-             (code.type == DType::f32 ? to_bits(static_cast<float>(value)) : to_bits(value));
+  return code.op == Op::constant && !is_half(code.type) && code.bits == bits_of(code.type, value);
 }
 
 bool CodeBuilder::is_rounded(Id id, DType element) const {

@@ -16,9 +16,9 @@
 
 namespace antegrad::lower {
 
-/// The type in which operators on elements of a floating-point type compute.
+/// The type in which operators on elements of a type compute.
 constexpr DType arithmetic_type(DType element) {
-  return element == DType::f64 ? DType::f64 : DType::f32;
+  return element == DType::bf16 || element == DType::f16 ? DType::f32 : element;
 }
 
 class CodeBuilder {
@@ -42,11 +42,12 @@ class CodeBuilder {
     return add({op, type, std::move(operands), 0, -1});
   }
   Id constant(DType type, double value);
-  /// An argument of the kernel with this value in this graph; 1 and -1 are constants.
+  /// An argument of the kernel with this value in this graph; 1, -1 and bools are constants. The
+  /// value must be one of the type.
   Id number(DType type, double value);
   /// The value of an element type in which its arithmetic is done: f32 for halves.
   Id widened(Id id);
-  /// In an element type, rounded once.
+  /// In an element type, as eager converts; rounded once.
   Id narrowed(Id id, DType to);
   /// The formula in the type of arithmetic.
   Id formula(const Formula& formula, const Site& site);

@@ -31,6 +31,7 @@ class Assembly {
     add_numbers();
     for (Instruction& instruction : kernel.code) {
       if (instruction.op == Op::path) instruction.index = dimensions_of_row(instruction.index);
+      if (instruction.op == Op::index) instruction.index = dimension_of(instruction.index);
     }
     kernel.stages = {{StageKind::each, 0, static_cast<Id>(kernel.code.size()), {}}};
     kernel.name = "group";
@@ -83,12 +84,15 @@ class Assembly {
     return found == use.strides.end() ? 0 : found->second;
   }
 
-  /// Merges atoms where all buffers allow it and no row ends.
+  /// Merges atoms where all buffers allow it, no row ends, and nobody asks for an index.
   void find_dimensions() {
-    std::set<size_t> row_begins;
+    std::set<size_t> cuts;
     for (const Instruction& instruction : made_.kernel.code) {
       if (instruction.op == Op::path) {
-        row_begins.insert(order_.size() - static_cast<size_t>(instruction.index));
+        cuts.insert(order_.size() - static_cast<size_t>(instruction.index));
+      } else if (instruction.op == Op::index) {
+        cuts.insert(
+            {static_cast<size_t>(instruction.index), static_cast<size_t>(instruction.index) + 1});
       }
     }
     for (size_t i = 1; i < order_.size(); ++i) {
@@ -96,7 +100,7 @@ class Assembly {
         const MemoryUse& memory = memory_[use];
         return stride(memory, i - 1) == stride(memory, i) * layout_.size(order_[i]);
       });
-      if (!merges || row_begins.contains(i)) dimensions_.push_back(i);
+      if (!merges || cuts.contains(i)) dimensions_.push_back(i);
     }
     dimensions_.push_back(order_.size());
   }
@@ -107,6 +111,11 @@ class Assembly {
     const auto begin = order_.size() - static_cast<size_t>(atoms);
     return static_cast<int32_t>(
         std::ranges::count_if(dimensions_, [&](size_t end) { return end > begin; }));
+  }
+
+  int32_t dimension_of(int32_t atom) const {
+    const auto end = static_cast<size_t>(atom) + 1;
+    return static_cast<int32_t>(std::ranges::find(dimensions_, end) - dimensions_.begin());
   }
 
   Extent argument(const std::string& name, int64_t value) {
@@ -141,8 +150,11 @@ class Assembly {
   void add_numbers() {
     const auto first = static_cast<int32_t>(made_.kernel.numbers.size());
     for (size_t i = 0; i < numbers_.size(); ++i) {
-      made_.kernel.numbers.push_back({fmt::format("s{}", i), code_.number_types()[numbers_[i]]});
-      made_.numbers.push_back(std::bit_cast<int64_t>(code_.number_values()[numbers_[i]]));
+      const DType type = code_.number_types()[numbers_[i]];
+      const double value = code_.number_values()[numbers_[i]];
+      made_.kernel.numbers.push_back({fmt::format("s{}", i), type});
+      made_.numbers.push_back(type == DType::i64 ? static_cast<int64_t>(value)
+                                                 : std::bit_cast<int64_t>(value));
     }
     for (Instruction& instruction : made_.kernel.code) {
       if (instruction.op == Op::number) instruction.index += first;

@@ -25,7 +25,7 @@ struct MemoryUse {
 };
 
 /// `order`: the atoms of the space, from the outermost on. Op::path counts its rows in atoms from
-/// the inner end on. What no store needs is dropped.
+/// the inner end on, Op::index names a place in the order. What no store needs is dropped.
 GroupKernel assemble_kernel(CodeBuilder& code, const std::vector<MemoryUse>& memory,
                             const GroupLayout& layout, const Atoms& order);
 

@@ -10,6 +10,7 @@
 #include "lower/aten_recipes.h"
 #include "lower/code_builder.h"
 #include "lower/eager_row.h"
+#include "lower/element_type.h"
 #include "lower/group_assembly.h"
 #include "lower/group_layout.h"
 
@@ -230,65 +231,88 @@ class GroupBuilder {
     }
     check_type(position, to);
     if (call.recipe == nullptr) {
-      const RecipeOperand& operand = call.operands[0];
-      if (operand.value != kNoValue) {
-        made_[output] = loaded(operand.value, output);
-      } else if (is_floating(to)) {
-        made_[output] = code_.narrowed(code_.number(arithmetic_type(to), operand.number), to);
-      } else {
-        refuse(position, name(position) + " makes no floating-point numbers");
-      }
+      made_[output] = call.operands.empty() ? range(position, call)
+                                            : operand_as(position, call.operands[0], to).id;
       return;
     }
     const Recipe& recipe = *call.recipe;
-    const DType element = element_of(position, call);
+    const auto type = element_of(graph_, graph_.nodes[position], call);
+    if (const auto* reason = std::get_if<std::string>(&type)) refuse(position, *reason);
+    const DType element = std::get<DType>(type);
     if (to != recipe.result.value_or(element)) {
       refuse(position, fmt::format("{} makes {} of {}", name(position), antegrad::name(to),
                                    antegrad::name(element)));
     }
     CodeBuilder::Site site{recipe, element, {}, {}};
-    for (const RecipeOperand& operand : call.operands) {
-      site.inputs.push_back(code_.widened(
-          operand.value != kNoValue
-              ? loaded(operand.value, output)
-              : code_.narrowed(code_.number(arithmetic_type(element), operand.number), element)));
+    bool converts = false;
+    for (size_t i = 0; i < call.operands.size(); ++i) {
+      const DType wanted = recipe.inputs[i].type.value_or(element);
+      const Operand operand = operand_as(position, call.operands[i], wanted);
+      converts = converts || operand.converted;
+      site.inputs.push_back(code_.widened(operand.id));
     }
     for (const double number : call.numbers) {
+      check_number(position, element, number);
       site.numbers.push_back(code_.number(arithmetic_type(element), number));
     }
-    made_[output] = code_.narrowed(computed(position, call, site), to);
+    made_[output] = code_.narrowed(computed(position, call, site, converts), to);
+  }
+
+  struct Operand {
+    Id id;
+    bool converted;
+  };
+  /// An operand in the type of the operator's elements.
+  Operand operand_as(int32_t position, const RecipeOperand& operand, DType type) {
+    if (operand.value == kNoValue) {
+      check_number(position, type, operand.number);
+      return {code_.narrowed(code_.number(arithmetic_type(type), operand.number), type), false};
+    }
+    const Id id = loaded(operand.value, result(position));
+    if (code_.type_of(id) == type) return {id, false};
+    // Some operators read a half from a tensor of one element without rounding it.
+    if (is_floating(type) && byte_size(type) == 2 && is_floating(code_.type_of(id))) {
+      refuse(position,
+             fmt::format("{} rounds an operand to {}", name(position), antegrad::name(type)));
+    }
+    return {code_.narrowed(id, type), true};
+  }
+
+  /// start + step * index.
+  Id range(int32_t position, const RecipeCall& call) {
+    const auto number = [&](int64_t value) {
+      return code_.number(DType::i64, static_cast<double>(value));
+    };
+    const auto add = [&](Op op, Id a, Id b) { return code_.add(op, DType::i64, {a, b}); };
+    std::optional<Id> index;
+    for (const int32_t atom : layout_.of(result(position))[0]) {
+      const auto place = static_cast<int32_t>(std::ranges::find(order_, atom) - order_.begin());
+      const Id here = code_.add({Op::index, DType::i64, {}, 0, place});
+      index = index ? add(Op::add, add(Op::mul, *index, number(layout_.size(atom))), here) : here;
+    }
+    Id value = index.value_or(code_.constant(DType::i64, 0));
+    const auto start = static_cast<int64_t>(call.numbers[0]);
+    const auto step = static_cast<int64_t>(call.numbers[1]);
+    if (step != 1) value = add(Op::mul, value, number(step));
+    if (start != 0) value = add(Op::add, value, number(start));
+    return code_.narrowed(value, meta(result(position)).dtype);
+  }
+
+  void check_number(int32_t position, DType type, double number) const {
+    if (is_number_of(type, number)) return;
+    refuse(position, fmt::format("{} makes {} of the number {}", name(position),
+                                 antegrad::name(type), number));
   }
 
   void check_type(int32_t position, DType type) const {
-    const bool known = is_floating(type) ? byte_size(type) > 1 : !is_complex(type);
-    const bool is_unsigned = type == DType::u16 || type == DType::u32 || type == DType::u64;
-    if (!known || is_unsigned) {
-      refuse(position,
-             fmt::format("{} has the element type {}", name(position), antegrad::name(type)));
-    }
-  }
-
-  DType element_of(int32_t position, const RecipeCall& call) const {
-    std::optional<DType> element;
-    for (size_t i = 0; i < call.operands.size(); ++i) {
-      const ValueId id = call.operands[i].value;
-      if (id == kNoValue) continue;
-      const DType type = meta(id).dtype;
-      const auto& fixed = call.recipe->inputs[i].type;
-      if (fixed ? type == *fixed : !element || *element == type) {
-        if (!fixed) element = type;
-        continue;
-      }
-      refuse(position, fmt::format("{} mixes element types: {} and {}", name(position),
-                                   antegrad::name(element.value_or(fixed.value_or(type))),
-                                   antegrad::name(type)));
-    }
-    if (!element) refuse(position, name(position) + " has no tensor operand");
-    return *element;
+    if (is_known_type(type)) return;
+    refuse(position,
+           fmt::format("{} has the element type {}", name(position), antegrad::name(type)));
   }
 
   /// The node's value in the type of arithmetic, on eager's path.
-  Id computed(int32_t position, const RecipeCall& call, const CodeBuilder::Site& site) {
+  Id computed(int32_t position, const RecipeCall& call, const CodeBuilder::Site& site,
+              bool converted) {
     const auto row_for = [&](const std::string& constant) {
       return site.recipe.row(site.element, cpu_.capability, constant);
     };
@@ -297,14 +321,15 @@ class GroupBuilder {
     const RecipeRow* row = std::get<const RecipeRow*>(found);
     const bool converts = site.recipe.result && is_floating(*site.recipe.result);
     const EagerRow eager = eager_row(layout_, result(position), call);
-    if (!eager.known) {
-      const Id body = code_.formula(row->body, site);
-      const bool one_form = std::ranges::all_of(
-          site.recipe.rows, [](const RecipeRow& other) { return other.constant.empty(); });
-      if (!one_form || body != code_.formula(row->tail, site)) {
-        refuse(position, name(position) + " depends on positions, and its result has holes");
+    // Eager converts an operand before, and strides of the copy are not known.
+    if (!eager.known || converted) {
+      const auto value = same_everywhere(site);
+      if (!value) {
+        refuse(position,
+               name(position) + (converted ? " depends on positions, and converts an operand"
+                                           : " depends on positions, and its result has holes"));
       }
-      return body;
+      return *value;
     }
     if (!eager.vectors || converts) return code_.formula(row->tail, site);
     if (!eager.constant.empty()) {
@@ -335,6 +360,23 @@ class GroupBuilder {
                       {body, tail},
                       static_cast<uint64_t>(block),
                       static_cast<int32_t>(eager.row)});
+  }
+
+  /// The value of all rows that may apply, in body and tail; nothing if they differ.
+  std::optional<Id> same_everywhere(const CodeBuilder::Site& site) {
+    std::optional<Id> value;
+    for (const RecipeRow& candidate : site.recipe.rows) {
+      const auto found = site.recipe.row(site.element, cpu_.capability, candidate.constant);
+      const auto* row = std::get_if<const RecipeRow*>(&found);
+      if (row == nullptr) continue;
+      for (const Formula* formula : {&(*row)->body, &(*row)->tail, &(*row)->tail16}) {
+        if (formula->empty()) continue;
+        const Id id = code_.formula(*formula, site);
+        if (value.value_or(id) != id) return {};
+        value = id;
+      }
+    }
+    return value;
   }
 
   // ---- what is written

@@ -68,7 +68,8 @@ struct Recipe {
   Capability upto = Capability::avx512;  ///< the highest for which ATen has a kernel
   std::string when;                      ///< a condition, in words
   ThreadSplit split = ThreadSplit::grain;
-  int32_t vectors = 2;  ///< in a block of the body
+  int32_t vectors = 2;    ///< in a block of the body
+  bool promotes = false;  ///< operands of other types are converted to their common type before
   std::vector<RecipeRow> rows;
 
   /// The first row that applies, or the reason why there is none.

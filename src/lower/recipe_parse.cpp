@@ -38,7 +38,8 @@ constexpr NamedOp kNamedOps[] = {
     {"minimum", Op::minimum, 2},  {"maximum", Op::maximum, 2}, {"select", Op::select, 3},
     {"both", Op::bit_and, 2},     {"either", Op::bit_or, 2},   {"sqrt", Op::sqrt, 1},
     {"floor", Op::floor, 1},      {"ceil", Op::ceil, 1},       {"trunc", Op::trunc, 1},
-    {"round_even", Op::round, 1}, {"abs", Op::abs, 1},
+    {"round_even", Op::round, 1}, {"abs", Op::abs, 1},         {"differ", Op::bit_xor, 2},
+    {"opposite", Op::bit_not, 1},
 };
 
 /// By falling strength; each row of operators of one strength.
@@ -233,6 +234,8 @@ class RecipesParser {
     if (word == "source") return;
     if (word == "when") {
       recipe.when = rest;
+    } else if (word == "promotes") {
+      recipe.promotes = true;
     } else if (word == "upto") {
       recipe.upto = capability(rest);
     } else if (word == "split") {

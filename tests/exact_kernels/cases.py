@@ -24,6 +24,9 @@ def numbers_of(name, numbers, numel):
     return (2.0 / numel,) if name == "mse_backward" and numbers == (0.0,) and numel else numbers
 
 
+# Conversions to integers and bools: check_groups.py compares these.
+COMPARED_IN_GROUPS = ("to_i64", "to_i32", "to_u8", "to_bool")
+
 # Operands that ATen does not broadcast.
 NEVER_CONSTANT = {"mse_backward": ("x", "y")}
 
@@ -31,6 +34,8 @@ CASES = {
     **unary("reciprocal", "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "rsqrt"),
     **unary("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin"),
     **unary("acos", "atan", "tanh", "erf", "erfc", "sinh", "cosh", "sigmoid", "relu", "isnan"),
+    **unary("logical_not"),
+    **compared("logical_and", "logical_or", "logical_xor"),
     **compared("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "atan2", "logaddexp"),
     "add": (lambda x, y, a: torch.add(x, y, alpha=a), [(1.0,), (-1.0,), (0.3,)]),
     "sub": (lambda x, y, a: torch.sub(x, y, alpha=a), [(1.0,), (0.7,)]),
@@ -65,6 +70,10 @@ CASES = {
     "elu": (A.elu, [(1.0, 1.0, 1.0), (1.6732632423543772, 1.0507009873554805, 0.7)]),
     "elu_backward": (
         lambda g, y, *numbers: A.elu_backward(g, *numbers, True, y),
+        [(1.0, 1.0, 1.0), (1.6732632423543772, 1.0507009873554805, 0.7)],
+    ),
+    "elu_backward_of_input": (
+        lambda g, x, *numbers: A.elu_backward(g, *numbers, False, x),
         [(1.0, 1.0, 1.0), (1.6732632423543772, 1.0507009873554805, 0.7)],
     ),
     "gelu": (F.gelu, [()]),

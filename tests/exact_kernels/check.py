@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from cases import CASES, NEVER_CONSTANT, numbers_of
+from cases import CASES, COMPARED_IN_GROUPS, NEVER_CONSTANT, numbers_of
 from program import compile_c, header, parsed
 from recipes import DTYPES, functions, kernel_name, read
 
@@ -202,7 +202,7 @@ def combinations(operators, capability, names, dtypes):
     for name, operator in operators.items():
         for dtype in DTYPES:
             wanted = (not names or name in names) and dtype in dtypes
-            if wanted and operator.row(dtype, capability):
+            if wanted and name not in COMPARED_IN_GROUPS and operator.row(dtype, capability):
                 yield operator, dtype
 
 

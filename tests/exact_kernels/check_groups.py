@@ -16,7 +16,9 @@ from check import TORCH_DTYPE, differences, random_values
 from program import header, load, onednn_level, parsed
 
 A = torch.ops.aten
-NAME = {t: n for n, t in TORCH_DTYPE.items()} | {torch.bool: "bool"}
+INTEGERS = {"i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8}
+TYPES = {**TORCH_DTYPE, **INTEGERS, "bool": torch.bool}
+NAME = {t: n for n, t in TYPES.items()}
 # Those of generated kernels, besides those of the recipes.
 FLAGS = ["-fno-builtin", "-w", "-fwrapv", "-fno-strict-aliasing"]
 SHAPES = [(1,), (7,), (33, 50), (65,), (3, 40, 17), (1500, 77), (32768,), (100003,), (4, 1, 33), (16, 64, 48)]
@@ -24,7 +26,7 @@ UNARY = (
     "neg abs sign floor ceil trunc round reciprocal sqrt rsqrt relu exp exp2 expm1 log log2 log10 log1p sin cos"
     " tan asin acos atan tanh erf erfc sinh cosh sigmoid silu mish hardswish hardsigmoid"
 ).split()
-# name, how many tensors, and texts of the other arguments with {} in place of tensors
+# Name and arguments. In place of tensors: {} floating-point ones of one type, ? bools, # integers of one type, @ any.
 CALLS = [
     *[(f"{name}.default", "{}") for name in UNARY],
     *[("add.Tensor", f"{{}}, {{}}, alpha=scalar({a})") for a in (1, 1, 1, -1.0, 0.3)],
@@ -70,7 +72,56 @@ CALLS = [
     ("mish_backward.default", "{}, {}"),
     ("_to_copy.default", "{}, dtype=!, layout=none, device=none, pin_memory=none, non_blocking=false, memory_format=none"),
     ("clone.default", "{}, memory_format=none"),
+    ("elu_backward.default", "{}, scalar(1.6), scalar(1), scalar(0.7), false, {}"),
+    ("_to_copy.default", "@, dtype=!, layout=none, device=none, pin_memory=none, non_blocking=false, memory_format=none"),
+    ("mul.Tensor", "@, @"),
 ]
+COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+INTEGER_CALLS = [
+    ("add.Tensor", "#, #, alpha=scalar(1)"),
+    ("add.Tensor", "@, @, alpha=scalar(1)"),
+    ("add.Tensor", "#, wrapped(1 : i64), alpha=scalar(3)"),
+    ("add.Tensor", "#, wrapped(0.3 : f64), alpha=scalar(1)"),
+    ("sub.Tensor", "#, #, alpha=scalar(2)"),
+    ("rsub.Scalar", "#, scalar(1), scalar(1)"),
+    ("rsub.Scalar", "#, scalar(0.3), scalar(1)"),
+    ("mul.Tensor", "#, #"),
+    ("mul.Tensor", "?, ?"),
+    ("mul.Tensor", "#, wrapped(3 : i64)"),
+    ("mul.Tensor", "#, wrapped(0.3 : f64)"),
+    ("mul.Tensor", "{}, ?"),
+    ("div.Tensor", "@, @"),
+    ("div.Tensor", "#, wrapped(3 : i64)"),
+    ("neg.default", "#"),
+    ("abs.default", "#"),
+    ("maximum.default", "#, #"),
+    ("minimum.default", "@, @"),
+    ("clamp.default", "#, scalar(1), scalar(5)"),
+    ("clamp_min.default", "#, scalar(0)"),
+    *[(f"{name}.Tensor", "@, @") for name in COMPARED],
+    *[(f"{name}.Scalar", "#, scalar(3)") for name in COMPARED],
+    *[(f"{name}.Scalar", "?, scalar(1)") for name in COMPARED],
+    ("gt.Scalar", "#, scalar(0.5)"),
+    ("eq.Tensor", "?, ?"),
+    ("where.self", "?, @, @"),
+    ("where.self", "?, #, #"),
+    ("where.self", "?, ?, ?"),
+    ("masked_fill.Scalar", "#, ?, scalar(-100)"),
+    ("masked_fill.Scalar", "?, ?, scalar(true)"),
+    *[(f"logical_{name}.default", "@, @") for name in ("and", "or", "xor")],
+    ("logical_not.default", "@"),
+    *[(f"bitwise_{name}.Tensor", arguments) for name in ("and", "or", "xor") for arguments in ("#, #", "?, ?", "#, ?")],
+    ("bitwise_and.Scalar", "#, scalar(7)"),
+    ("bitwise_not.default", "#"),
+    ("bitwise_not.default", "?"),
+    *[("_to_copy.default", "@, dtype=!, layout=none, device=none, pin_memory=none, non_blocking=false, memory_format=none")] * 4,
+    ("full_like.default", "@, scalar(3), dtype=!, layout=none, device=none, pin_memory=none, memory_format=none"),
+    ("zeros_like.default", "@, dtype=!, layout=none, device=none, pin_memory=none, memory_format=none"),
+    ("arange.default", "scalar($), dtype=!, layout=none, device=none, pin_memory=none"),
+    ("arange.start", "scalar(-3), scalar($ - 3), dtype=none, layout=none, device=none, pin_memory=none"),
+    ("arange.start_step", "scalar(5), scalar($ * 2 + 5), scalar(2), dtype=!, layout=none, device=none, pin_memory=none"),
+]
+WORDS = {"none": None, "false": False, "true": True}
 VIEWS = ["view", "transpose", "unsqueeze", "detach"]
 
 
@@ -79,15 +130,15 @@ def value_of(word):
     word = word.split("=", 1)[-1].strip()
     for prefix in ("scalar(", "wrapped("):
         if word.startswith(prefix):
-            return eval(word[len(prefix) : -1].split(" : ")[0])
-    return {"none": None, "false": False, "true": True}.get(word) if word in ("none", "false", "true") else eval(word)
+            return eval(word[len(prefix) : -1].split(" : ")[0], WORDS)
+    return eval(word, WORDS)
 
 
 class Case:
     """A random graph as text, the tensors it starts from, and what eager makes of them."""
 
-    def __init__(self, rng, dtype, shape):
-        self.rng, self.dtype = rng, dtype
+    def __init__(self, rng, dtype, shape, integers):
+        self.rng, self.dtype, self.integers = rng, dtype, integers
         self.generator = torch.Generator().manual_seed(rng.getrandbits(30))
         self.inputs, self.nodes, self.program, self.meta = [], [], [], {}
         for layout in ["whole", *rng.choices(LAYOUTS, k=rng.randint(1, 3))]:
@@ -136,39 +187,56 @@ class Case:
 
     def step(self, view=None):
         rng = self.rng
-        floats = [n for n, t in self.meta.items() if t.dtype != torch.bool]
+        floats = [n for n, t in self.meta.items() if t.dtype.is_floating_point]
         if view is None and rng.random() < 0.15:
-            return self.view(rng.choice(floats))
-        name, arguments = rng.choice(CALLS)
-        dtype = self.meta[rng.choice(floats[-3:])].dtype
-        same = [n for n in floats if self.meta[n].dtype == dtype]
+            return self.view(rng.choice(list(self.meta)))
+        name, arguments = rng.choice(INTEGER_CALLS if rng.random() < self.integers else CALLS)
+        same = {"{}": floats, "@": list(self.meta)}
+        if "{}" in arguments:
+            dtype = self.meta[rng.choice(floats[-3:])].dtype
+            same["{}"] = [n for n in floats if self.meta[n].dtype == dtype]
+        if "#" in arguments:
+            integers = [n for n, t in self.meta.items() if t.dtype in INTEGERS.values()]
+            dtype = self.meta[integers[-1]].dtype if integers else rng.choice(list(INTEGERS.values()))
+            same["#"] = [n for n in integers if self.meta[n].dtype == dtype] or [self.add_integers(dtype)]
+        if "?" in arguments:
+            same["?"] = [n for n, t in self.meta.items() if t.dtype == torch.bool] or [self.add_mask()]
         operands, words = [], []
         for word in arguments.split(", "):
-            if word == "{}":
-                operands.append(same[-1] if not operands and rng.random() < 0.8 else rng.choice(same))
-                words.append(f"%{operands[-1]}")
-            elif word == "?":
-                masks = [n for n, t in self.meta.items() if t.dtype == torch.bool]
-                if not masks:
-                    mask = self.tensor(tuple(self.inputs[0][1].shape), "whole", "f32") > 0
-                    masks = [self.add_input(mask)]
-                operands.append(rng.choice(masks))
+            if word in same:
+                operands.append(same[word][-1] if not operands and rng.random() < 0.8 else rng.choice(same[word]))
                 words.append(f"%{operands[-1]}")
             elif word == "dtype=!":
-                words.append("dtype=" + rng.choice(["f32", "bf16", "f16", "f64"]))
+                names = ["f32", "bf16", "f16", "f64"]
+                words.append("dtype=" + rng.choice(names + ["i64", "i32", "u8", "bool"] if "@" in arguments else names))
+            elif "$" in word:
+                words.append(f"scalar({eval(word[7:-1].replace('$', str(self.inputs[0][1].shape[-1])))})")
             else:
                 words.append(word)
         self.run("aten::" + name, words)
+
+    def add_mask(self):
+        return self.add_input(self.tensor(tuple(self.inputs[0][1].shape), "whole", "f32") > 0)
+
+    def add_integers(self, dtype):
+        """Small numbers, among which some are equal, or all bit patterns."""
+        info = torch.iinfo(dtype)
+        low, high = (max(info.min, -4), 7) if self.rng.random() < 0.6 else (info.min, info.max)
+        shape = tuple(self.inputs[0][1].shape)
+        shape = self.rng.choice([shape, shape, shape[-1:], ()])
+        return self.add_input(torch.randint(low, high, shape, generator=self.generator, dtype=torch.int64).to(dtype))
 
     def run(self, name, words, base=None):
         packet, overload = name[6:].split(".")
         function = getattr(getattr(A, packet), overload)
         values, keywords = [], {}
         for word, argument in zip(words, function._schema.arguments):
+            if "=" not in word and argument.kwarg_only:
+                word = f"{argument.name}={word}"
             if word.startswith("%"):
                 value = ("tensor", int(word[1:]))
             elif word.startswith("dtype="):
-                value = TORCH_DTYPE[word[6:]]
+                value = TYPES.get(word[6:])
             else:
                 value = value_of(word)
             (keywords.__setitem__(argument.name, value) if argument.kwarg_only else values.append(value))
@@ -271,10 +339,11 @@ def main():
     parser.add_argument("--graphs", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dtypes", default="f32,bf16,f16,f64")
+    parser.add_argument("--integers", type=float, default=0.3, help="the share of nodes on integers and bools")
     options = parsed(parser)
     capability = options.capability
     rng = random.Random(options.seed)
-    cases = [Case(rng, rng.choice(options.dtypes.split(",")), rng.choice(SHAPES)) for _ in range(options.graphs)]
+    cases = [Case(rng, rng.choice(options.dtypes.split(",")), rng.choice(SHAPES), options.integers) for _ in range(options.graphs)]
     texts = [case.text() for case in cases]
     folder = pathlib.Path(tempfile.mkdtemp(prefix="check_groups_"))
     source = folder / "kernels.c"
@@ -297,10 +366,7 @@ def main():
             expected = case.eager()
             found = run_kernel(library, line, case, threads, expected)
             for number, tensor in found.items():
-                if tensor.dtype == torch.bool:
-                    bad = tensor != expected[number]
-                else:
-                    bad, _ = differences(expected[number], tensor)
+                bad, _ = differences(expected[number], tensor)
                 compared += tensor.numel()
                 if bad.any():
                     wrong += 1

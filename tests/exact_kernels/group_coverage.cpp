@@ -3,7 +3,8 @@
 //
 //   group_coverage CAPABILITY ONEDNN GRAPH...
 //
-// A group of reasons is named by the first one that group_kernel() gives; others may lie behind it.
+// A group counts for each operator without a recipe. Where all have one, it counts for the first
+// reason that group_kernel() gives.
 
 #include <fmt/format.h>
 
@@ -12,12 +13,14 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "fusion/groups.h"
 #include "graph/parse.h"
 #include "graph/verify.h"
+#include "lower/aten_recipes.h"
 #include "lower/group_kernel.h"
 
 namespace {
@@ -36,6 +39,19 @@ struct Count {
   }
 };
 
+std::set<std::string> reasons_of(const Graph& graph, const FusionGroup& group,
+                                 const lower::NoKernel& none, const lower::EagerCpu& cpu) {
+  std::set<std::string> reasons;
+  for (const int32_t position : group.nodes) {
+    const Node& node = graph.nodes[position];
+    if (node.op.traits().view) continue;
+    const auto call = lower::recipe_call(graph, node, cpu);
+    if (const auto* reason = std::get_if<std::string>(&call)) reasons.insert(*reason);
+  }
+  if (reasons.empty()) reasons.insert(none.reason);
+  return reasons;
+}
+
 void list(const std::string& file, const lower::EagerCpu& cpu) {
   std::ifstream stream(file);
   const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
@@ -49,7 +65,9 @@ void list(const std::string& file, const lower::EagerCpu& cpu) {
     all.add(group);
     const auto made = lower::group_kernel(graph, group.nodes, cpu);
     if (const auto* none = std::get_if<lower::NoKernel>(&made)) {
-      reasons[none->reason].add(group);
+      for (const std::string& reason : reasons_of(graph, group, *none, cpu)) {
+        reasons[reason].add(group);
+      }
     } else {
       covered.add(group);
     }

@@ -12,6 +12,7 @@ PRELUDE = [C / name for name in ("prelude.c", "libraries.c", "onednn.c")]
 REDUCTIONS = [C / name for name in ("sums.c", "layer_norm.c", "softmax.c", "batch_norm.c", "losses.c")]
 
 DTYPES = ("f32", "f64", "bf16", "f16")
+INTEGERS = ("i8", "i16", "i32", "i64", "u8", "bool")  # compared by check_groups.py
 CAPABILITIES = ("default", "avx2", "avx512")
 C_ELEMENT = {"f32": "float", "f64": "double", "bf16": "u16", "f16": "u16", "bool": "u8"}
 ELEMENT_BYTES = {"f32": 4, "f64": 8, "bf16": 2, "f16": 2}
@@ -76,14 +77,16 @@ def read(name):
             operators[operator.name] = operator
         elif words[0] in ("source", "upto", "when", "split", "vectors", "writes"):
             setattr(operator, words[0], rest)
+        elif words[0] == "promotes":
+            pass
         elif words[0] in ("body", "tail", "tail16"):
             setattr(row, words[0], rest)
         elif words[0] == "each":
             row.body = row.tail = rest
-        elif words[0] in DTYPES:
+        elif words[0] in DTYPES + INTEGERS:
             asked = tuple(w[1:] for w in words if w[0] == "@")
             constant = words[words.index("constant") + 1] if "constant" in words else ""
-            row = Row(tuple(w for w in words if w in DTYPES), asked or CAPABILITIES, constant)
+            row = Row(tuple(w for w in words if w in DTYPES + INTEGERS), asked or CAPABILITIES, constant)
             operator.rows.append(row)
         else:
             raise ValueError(f"{name}:{number}: unknown word {words[0]}")

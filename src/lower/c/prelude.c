@@ -84,7 +84,8 @@ typedef i64x8 f64x8_bits;
   FN T splat_##T(T a) { return a; }                                   \
   FN T select_##T(int c, T a, T b) { return c ? a : b; }              \
   FN int either_##T(int a, int b) { return a | b; }                   \
-  FN int both_##T(int a, int b) { return a & b; }
+  FN int both_##T(int a, int b) { return a & b; }                       \
+  FN int differ_##T(int a, int b) { return a ^ b; }
 AG_SCALAR(f32, f)
 AG_SCALAR(f64, )
 
@@ -129,6 +130,7 @@ AG_EACH3(f64x8, 8, fma, __builtin_fma)
   FN V select_##V(B c, V a, V b) { return (V)((c & (B)a) | (~c & (B)b)); }     \
   FN B either_##V(B a, B b) { return a | b; }                                  \
   FN B both_##V(B a, B b) { return a & b; }                                    \
+  FN B differ_##V(B a, B b) { return a ^ b; }                                  \
   FN V abs_##V(V a) { return (V)((B)a & M); }                                  \
   FN V copysign_##V(V a, V b) { return (V)(((B)a & M) | ((B)b & ~M)); }
 AG_VECTOR(f32x8, i32x8, float, 0x7fffffff)

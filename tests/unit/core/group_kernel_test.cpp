@@ -225,11 +225,22 @@ TEST(GroupKernel, WhatIsReadOutsideIsWrittenEvenByAView) {
 TEST(GroupKernel, RefusalsSayWhy) {
   const std::vector<std::string> two = {"f32[64, 4]", "f32[64, 4]"};
   EXPECT_EQ(
-      reason_of(sections({"i64[4]"}, "  %1: i64[4] = aten::neg.default(%0)\n", "  %1 result\n")),
-      "0: neg has no recipe for i64");
-  EXPECT_EQ(reason_of(sections({"f32[4]", "f64[4]"}, "  %2: f64[4] = aten::mul.Tensor(%0, %1)\n",
+      reason_of(sections({"i64[4]"}, "  %1: i64[4] = aten::exp.default(%0)\n", "  %1 result\n")),
+      "0: exp has no recipe for i64");
+  EXPECT_EQ(reason_of(sections({"f32[4]", "f64[4]"}, "  %2: f32[4] = aten::mul.Tensor(%0, %1)\n",
                                "  %2 result\n")),
-            "0: aten::mul.Tensor mixes element types: f32 and f64");
+            "0: aten::mul.Tensor mixes element types: f64 and f32");
+  EXPECT_EQ(reason_of(sections({"bf16[4]", "f32[]"}, "  %2: bf16[4] = aten::mul.Tensor(%0, %1)\n",
+                               "  %2 result\n")),
+            "0: aten::mul.Tensor rounds an operand to bf16");
+  EXPECT_EQ(reason_of(sections({"i64[4]"}, "  %1: bool[4] = aten::gt.Scalar(%0, scalar(0.5))\n",
+                               "  %1 result\n")),
+            "0: aten::gt.Scalar compares in the default type");
+  EXPECT_EQ(reason_of(sections({"u8[4]"},
+                               "  %1: u8[4] = aten::add.Tensor(%0, wrapped(-1 : i64), "
+                               "scalar(1))\n",
+                               "  %1 result\n")),
+            "0: aten::add.Tensor makes u8 of the number -1");
   EXPECT_EQ(
       reason_of(sections({"f32[4]"}, "  %1: f32[4] = aten::lgamma.default(%0)\n", "  %1 result\n")),
       "0: aten::lgamma.default has no recipe");
@@ -251,6 +262,62 @@ TEST(GroupKernel, RefusalsSayWhy) {
                                "  %3: f32[64, 64] = aten::add.Tensor(%1, %2, scalar(1))\n",
                                "  %3 result\n")),
             "2: aten::add.Tensor reads a value of the group in another order");
+}
+
+// mask[i][j] = tokens[j] != 3 and j <= i, as a causal mask without padding.
+TEST(GroupKernel, IndicesAndBoolsMakeAMask) {
+  const std::string any = ", none, none, none, none)\n";
+  const GroupKernel made =
+      kernel_of(sections({"i32[5]"},
+                         "  %1: i64[4] = aten::arange.default(scalar(4)" + any +
+                             "  %2: i64[5] = aten::arange.default(scalar(5)" + any +
+                             "  %3: i64[4, 1] &1 = aten::unsqueeze.default(%1, 1)\n"
+                             "  %4: bool[4, 5] = aten::le.Tensor(%2, %3)\n"
+                             "  %5: bool[5] = aten::ne.Scalar(%0, scalar(3))\n"
+                             "  %6: bool[4, 5] = aten::logical_and.default(%4, %5)\n"
+                             "  %7: i64[4, 5] = aten::mul.Tensor(%6, wrapped(7 : i64))\n",
+                         "  %6 result\n  %7 result\n"));
+  int32_t tokens[] = {3, 1, 3, 0, 5};
+  bool mask[20] = {};
+  int64_t sevens[20] = {};
+  std::vector<char*> buffers;
+  for (const lower::GroupBuffer& buffer : made.buffers) {
+    buffers.push_back(buffer.value == ValueId(0)   ? reinterpret_cast<char*>(tokens)
+                      : buffer.value == ValueId(6) ? reinterpret_cast<char*>(mask)
+                                                   : reinterpret_cast<char*>(sevens));
+  }
+  interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 20, 0);
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 5; ++j) {
+      const bool expected = tokens[j] != 3 && j <= i;
+      EXPECT_EQ(mask[i * 5 + j], expected) << i << ", " << j;
+      EXPECT_EQ(sevens[i * 5 + j], expected ? 7 : 0) << i << ", " << j;
+    }
+  }
+  expect_compiled_agrees(made.kernel, {made.numbers});
+}
+
+TEST(GroupKernel, OperandsOfOtherTypesAreConvertedFirst) {
+  EXPECT_EQ(text_of(sections({"bf16[8]", "i64[8]", "f32[8]"},
+                             "  %3: f32[8] = aten::add.Tensor(%0, %2, scalar(1))\n"
+                             "  %4: f32[8] = aten::mul.Tensor(%3, %1)\n",
+                             "  %4 result\n")),
+            R"(number n0 i64
+buffer x0 bf16 read [1]
+buffer x1 f32 read [1]
+buffer x2 i64 read [1]
+buffer y0 f32 write [1]
+elements [n0]
+each
+  %0 = load bf16 x0
+  %1 = cast f32 %0
+  %2 = load f32 x1
+  %3 = add f32 %1 %2
+  %4 = load i64 x2
+  %5 = cast f32 %4
+  %6 = mul f32 %3 %5
+  store f32 y0 %6
+)");
 }
 
 TEST(GroupKernel, ValuesOfATransposedViewAreComputedWhereTheyAreRead) {

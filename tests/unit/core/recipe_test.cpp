@@ -67,7 +67,7 @@ TEST(Recipes, LookupFindsTheRowOrSaysWhyThereIsNone) {
   const auto plain = std::get<const RecipeRow*>(row(DType::bf16, Capability::baseline));
   EXPECT_NE(vectors, plain);
   EXPECT_FALSE(std::get<const RecipeRow*>(row(DType::f32, Capability::avx2, "y"))->tail16.empty());
-  EXPECT_EQ(std::get<std::string>(row(DType::i64, Capability::avx2)), "add has no recipe for i64");
+  EXPECT_EQ(std::get<std::string>(row(DType::c64, Capability::avx2)), "add has no recipe for c64");
   const auto recipes = lower::parse_recipes("operator f(x)\n  f32 @avx2\n    each x\n", "r");
   EXPECT_EQ(std::get<std::string>(recipes[0].row(DType::f32, Capability::baseline)),
             "f has no recipe for f32 at the capability default");
