@@ -341,6 +341,11 @@ std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node
   const std::string& name = node.op.name();
   if (node.tokens > 0) return name + " draws random numbers or has an effect";
   if (!is_single_tensor(graph, node)) return name + " has other results than one tensor";
+  if (is_gather(name)) {
+    auto call = gather_call(graph, node);
+    if (const auto* reason = std::get_if<std::string>(&call)) return *reason;
+    return RecipeCall{nullptr, {}, {}, std::get<GatherCall>(std::move(call))};
+  }
   bool known = false;
   for (const AtenRow& row : kRows) {
     if (row.name != name) continue;

@@ -3,11 +3,13 @@
 /// \file
 /// Which recipe computes a call of an ATen operator, and from which of its arguments.
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "graph/graph.h"
+#include "lower/aten_gathers.h"
 #include "lower/eager_cpu.h"
 #include "lower/recipe.h"
 
@@ -26,6 +28,7 @@ struct RecipeCall {
   const Recipe* recipe = nullptr;
   std::vector<RecipeOperand> operands;
   std::vector<double> numbers;
+  std::optional<GatherCall> gather;  ///< then nothing else
 };
 
 /// What eager computes for a node, or the reason, in words, why no recipe is known. All sizes must

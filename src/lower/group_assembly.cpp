@@ -66,6 +66,7 @@ class Assembly {
       for (Id& operand : kept.operands) operand = place[operand];
       switch (kept.op) {
         case Op::load:
+        case Op::gather:
         case Op::store: kept.index = place_in(used_, kept.index); break;
         case Op::call: kept.index = place_in(functions, kept.index); break;
         case Op::number: kept.index = place_in(numbers_, kept.index); break;
@@ -143,6 +144,8 @@ class Assembly {
                                    : argument(fmt::format("{}_{}", buffer.name, d), value));
     }
     if (use.offset != 0) buffer.offset = argument(buffer.name + "_at", use.offset);
+    if (use.gather == 1) buffer.gather = {-1, 1};
+    if (use.gather > 1) buffer.gather = argument(buffer.name + "_step", use.gather);
     made_.kernel.buffers.push_back(std::move(buffer));
     made_.buffers.push_back({use.value, use.written});
   }
@@ -172,6 +175,13 @@ class Assembly {
 };
 
 }  // namespace
+
+int32_t place_of(std::vector<MemoryUse>& memory, MemoryUse use) {
+  std::erase_if(use.strides, [](const auto& entry) { return entry.second == 0; });
+  auto found = std::ranges::find(memory, use);
+  if (found == memory.end()) found = memory.insert(memory.end(), std::move(use));
+  return static_cast<int32_t>(found - memory.begin());
+}
 
 GroupKernel assemble_kernel(CodeBuilder& code, const std::vector<MemoryUse>& memory,
                             const GroupLayout& layout, const Atoms& order) {

@@ -21,8 +21,12 @@ struct MemoryUse {
   std::map<int32_t, int64_t> strides;  ///< by atom; others have 0
   int64_t offset = 0;                  ///< from the value's first element
   bool written = false;
+  int64_t gather = 0;  ///< stride of the index of Op::gather
   friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
+
+/// The place of a use in the list, to which it is added if no equal one is there.
+int32_t place_of(std::vector<MemoryUse>& memory, MemoryUse use);
 
 /// `order`: the atoms of the space, from the outermost on. Op::path counts its rows in atoms from
 /// the inner end on, Op::index names a place in the order. What no store needs is dropped.

@@ -12,6 +12,7 @@
 #include "lower/eager_row.h"
 #include "lower/element_type.h"
 #include "lower/group_assembly.h"
+#include "lower/group_gather.h"
 #include "lower/group_layout.h"
 
 namespace antegrad::lower {
@@ -33,6 +34,7 @@ class GroupBuilder {
     store_results();
     GroupKernel made = assemble_kernel(code_, memory_, layout_, order_);
     made.split = split_.value_or(ThreadSplit::grain);
+    made.bounds = std::move(bounds_);
     return made;
   }
 
@@ -214,13 +216,11 @@ class GroupBuilder {
   Id loaded(ValueId operand, ValueId reader) {
     const ValueId base = base_of(operand);
     if (is_made_here(base)) return made_.at(base);
-    MemoryUse use{base, meta(base).dtype, {}, 0, false};
-    use.strides = layout_.strides(operand, *layout_.broadcast(operand, reader));
-    std::erase_if(use.strides, [](const auto& entry) { return entry.second == 0; });
-    use.offset = meta(operand).offset.constant() - meta(base).offset.constant();
-    auto found = std::ranges::find(memory_, use);
-    if (found == memory_.end()) found = memory_.insert(memory_.end(), std::move(use));
-    return code_.add({Op::load, found->type, {}, 0, static_cast<int32_t>(found - memory_.begin())});
+    const int32_t use =
+        place_of(memory_, {base, meta(base).dtype,
+                           layout_.strides(operand, *layout_.broadcast(operand, reader)),
+                           meta(operand).offset.constant() - meta(base).offset.constant(), false});
+    return code_.add({Op::load, memory_[use].type, {}, 0, use});
   }
 
   void emit(int32_t position, const RecipeCall& call) {
@@ -230,6 +230,10 @@ class GroupBuilder {
       if (operand.value != kNoValue) check_type(position, meta(operand.value).dtype);
     }
     check_type(position, to);
+    if (call.gather) {
+      made_[output] = gathered_here(position, *call.gather);
+      return;
+    }
     if (call.recipe == nullptr) {
       made_[output] = call.operands.empty() ? range(position, call)
                                             : operand_as(position, call.operands[0], to).id;
@@ -276,6 +280,24 @@ class GroupBuilder {
              fmt::format("{} rounds an operand to {}", name(position), antegrad::name(type)));
     }
     return {code_.narrowed(id, type), true};
+  }
+
+  /// The element at the indices that the node reads.
+  Id gathered_here(int32_t position, const GatherCall& call) {
+    const auto in_memory = [&](ValueId value) {
+      const ValueId base = base_of(value);
+      if (is_made_here(base)) {
+        refuse(position, name(position) + " reads at indices of or from a value of the group");
+      }
+      if (meta(base).dtype != meta(value).dtype) {
+        refuse(position, name(position) + " reads a view of another type");
+      }
+      return GatheredTensor{value, base};
+    };
+    std::vector<GatheredTensor> indices;
+    for (const GatherIndex& index : call.indices) indices.push_back(in_memory(index.value));
+    return gathered(graph_, call, in_memory(call.source), indices, layout_.of(result(position)),
+                    layout_, code_, memory_, bounds_);
   }
 
   /// start + step * index.
@@ -432,6 +454,7 @@ class GroupBuilder {
   std::map<ValueId, int32_t> maker_;
   std::map<ValueId, Id> made_;
   std::vector<MemoryUse> memory_;
+  std::vector<GroupBound> bounds_;
   Atoms order_;
   ValueId widest_ = kNoValue;
   std::optional<ThreadSplit> split_;  // once a value depends on it

@@ -36,10 +36,20 @@ struct GroupBuffer {
   bool written = false;
 };
 
+/// Indices that must lie in [begin, end), where eager raises an error otherwise. A kernel does not
+/// look: who calls it checks all elements of `value` before, and runs the nodes where one lies
+/// outside.
+struct GroupBound {
+  ValueId value;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
 struct GroupKernel {
   Kernel kernel;                     ///< its name holds the key
   std::vector<int64_t> numbers;      ///< its arguments in this graph
   std::vector<GroupBuffer> buffers;  ///< in the order of Kernel::buffers
+  std::vector<GroupBound> bounds;
   ThreadSplit split = ThreadSplit::grain;
   Hash128 key;  ///< of the structure
 };

@@ -190,6 +190,8 @@ class Case:
         floats = [n for n, t in self.meta.items() if t.dtype.is_floating_point]
         if view is None and rng.random() < 0.15:
             return self.view(rng.choice(list(self.meta)))
+        if view is None and rng.random() < 0.06:
+            return self.gather()
         name, arguments = rng.choice(INTEGER_CALLS if rng.random() < self.integers else CALLS)
         same = {"{}": floats, "@": list(self.meta)}
         if "{}" in arguments:
@@ -215,6 +217,40 @@ class Case:
                 words.append(word)
         self.run("aten::" + name, words)
 
+    def gather(self):
+        """Elements of another tensor at random indices; the result has the shape of the first input."""
+        shape, rng = tuple(self.inputs[0][1].shape), self.rng
+        kind = rng.choice(["index", "index of two", "embedding", "index_select", "gather"])
+        dimension = rng.randrange(len(shape))
+        entries = rng.randint(1, 40)
+        before, after = shape[:dimension], shape[dimension + 1 :]
+        layout = rng.choice(["whole", "part", "every second", "transposed"])
+        index_type = rng.choice([torch.int64, torch.int64, torch.int32])
+
+        def indices(size, wraps):
+            low = -entries if wraps else 0
+            return self.add_input(torch.randint(low, entries, size, generator=self.generator).to(index_type))
+
+        source = lambda sizes: self.add_input(self.tensor(sizes, layout, self.dtype))
+        if kind == "index":
+            words = [source((*before, entries, *after)), indices(shape[dimension : dimension + 1], True)]
+            words = [f"%{words[0]}", "{" + ", ".join(["none"] * dimension + [f"%{words[1]}"]) + "}"]
+            return self.run("aten::index.Tensor", words)
+        if kind == "index of two":
+            made = source((*before, entries, entries, *after))
+            pair = [indices(shape[dimension : dimension + 1], True), indices((1,), True)]
+            rng.shuffle(pair)
+            return self.run("aten::index.Tensor", [f"%{made}", "{" + ", ".join(["none"] * dimension + [f"%{i}" for i in pair]) + "}"])
+        if kind == "embedding":
+            made, index = source((entries, shape[-1])), indices(shape[:-1], False)
+            return self.run("aten::embedding.default", [f"%{made}", f"%{index}", "-1", "false", "false"])
+        if kind == "index_select":
+            made, index = source((*before, entries, *after)), indices(shape[dimension : dimension + 1], False)
+            return self.run("aten::index_select.default", [f"%{made}", str(dimension), f"%{index}"])
+        index_type = torch.int64
+        made, index = source((*before, entries, *after)), indices(shape, False)
+        return self.run("aten::gather.default", [f"%{made}", str(dimension), f"%{index}", "false"])
+
     def add_mask(self):
         return self.add_input(self.tensor(tuple(self.inputs[0][1].shape), "whole", "f32") > 0)
 
@@ -235,14 +271,21 @@ class Case:
                 word = f"{argument.name}={word}"
             if word.startswith("%"):
                 value = ("tensor", int(word[1:]))
+            elif word.startswith("{"):
+                value = [("tensor", int(w[1:])) if w[0] == "%" else None for w in word[1:-1].split(", ")]
             elif word.startswith("dtype="):
                 value = TYPES.get(word[6:])
             else:
                 value = value_of(word)
             (keywords.__setitem__(argument.name, value) if argument.kwarg_only else values.append(value))
+
+        def given(value, table):
+            if isinstance(value, list):
+                return [given(v, table) for v in value]
+            return table[value[1]] if isinstance(value, tuple) else value
+
         run = lambda table: function(
-            *[table[v[1]] if isinstance(v, tuple) else v for v in values],
-            **{k: table[v[1]] if isinstance(v, tuple) else v for k, v in keywords.items()},
+            *[given(v, table) for v in values], **{k: given(v, table) for k, v in keywords.items()}
         )
         try:
             made = run(self.meta)

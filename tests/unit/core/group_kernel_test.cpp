@@ -249,6 +249,11 @@ TEST(GroupKernel, RefusalsSayWhy) {
                                "  %2: f32[64, 4] = aten::add.Tensor(%0, %1, scalar(0.5))\n",
                                "  %2 result\n")),
             "0: aten::add.Tensor ends its rows in groups of 16 bytes");
+  EXPECT_EQ(reason_of(sections({"f32[4]", "i64[4]"},
+                               "  %2: f32[4] = aten::relu.default(%0)\n"
+                               "  %3: f32[4] = aten::index.Tensor(%2, {%1})\n",
+                               "  %3 result\n")),
+            "1: aten::index.Tensor reads at indices of or from a value of the group");
   // Of 4 elements, each of them read 64 times.
   EXPECT_EQ(reason_of(sections({"f32[64, 4]", "f32[4]"},
                                "  %2: f32[4] = aten::sigmoid.default(%1)\n"
@@ -295,6 +300,48 @@ TEST(GroupKernel, IndicesAndBoolsMakeAMask) {
     }
   }
   expect_compiled_agrees(made.kernel, {made.numbers});
+}
+
+// y[i][j] = table[rows[i]][columns[j]] + 1, where negative indices count from the end.
+TEST(GroupKernel, ElementsAreReadAtIndices) {
+  const GroupKernel made =
+      kernel_of(sections({"f32[5, 7]", "i64[3, 1]", "i32[4]"},
+                         "  %3: f32[3, 4] = aten::index.Tensor(%0, {%1, %2})\n"
+                         "  %4: f32[3, 4] = aten::add.Tensor(%3, wrapped(1 : i64), scalar(1))\n",
+                         "  %4 result\n"));
+  float table[35], y[12] = {};
+  std::iota(std::begin(table), std::end(table), 0.0F);
+  int64_t rows[] = {4, -5, 2};
+  int32_t columns[] = {0, -1, 6, 3};
+  std::vector<char*> buffers;
+  for (const lower::GroupBuffer& buffer : made.buffers) {
+    buffers.push_back(buffer.value == ValueId(0)   ? reinterpret_cast<char*>(table)
+                      : buffer.value == ValueId(1) ? reinterpret_cast<char*>(rows)
+                      : buffer.value == ValueId(2) ? reinterpret_cast<char*>(columns)
+                                                   : reinterpret_cast<char*>(y));
+  }
+  interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 12, 0);
+  for (int i = 0; i < 3; ++i) {
+    for (int j = 0; j < 4; ++j) {
+      const int64_t at = (rows[i] + 5) % 5 * 7 + (columns[j] + 7) % 7;
+      EXPECT_EQ(y[i * 4 + j], static_cast<float>(at) + 1) << i << ", " << j;
+    }
+  }
+  std::string bounds;
+  for (const lower::GroupBound& bound : made.bounds) {
+    bounds += fmt::format("{} in [{}, {}) ", bound.value.number(), bound.begin, bound.end);
+  }
+  EXPECT_EQ(bounds, "1 in [-5, 5) 2 in [-7, 7) ");
+}
+
+TEST(GroupKernel, EmbeddingsAndGathersTakeNoNegativeIndex) {
+  const auto bounds = [](const std::string& call, const std::string& result) {
+    const GroupKernel made = kernel_of(
+        sections({"f32[5, 7]", "i64[2, 3]"}, "  %2: f32" + result + " = " + call, "  %2 result\n"));
+    return fmt::format("{}, {}", made.bounds.at(0).begin, made.bounds.at(0).end);
+  };
+  EXPECT_EQ(bounds("aten::embedding.default(%0, %1, -1, false, false)\n", "[2, 3, 7]"), "0, 5");
+  EXPECT_EQ(bounds("aten::gather.default(%0, 1, %1, false)\n", "[2, 3]"), "0, 7");
 }
 
 TEST(GroupKernel, OperandsOfOtherTypesAreConvertedFirst) {
