@@ -7,7 +7,7 @@
 namespace antegrad::lower {
 namespace {
 
-using Made = std::variant<GatherCall, std::string>;
+using GatherMade = std::variant<GatherCall, std::string>;
 
 size_t rank_of(const Graph& graph, ValueId id) { return graph.value(id).meta.sizes.size(); }
 
@@ -21,7 +21,7 @@ std::optional<size_t> dimension_of(const Attr& argument, size_t rank) {
 }
 
 /// The call that replaces neighbouring dimensions of the source by those of its indices.
-Made replaced(const Graph& graph, ValueId source, std::vector<GatherIndex> indices) {
+GatherMade replaced(const Graph& graph, ValueId source, std::vector<GatherIndex> indices) {
   GatherCall call{source, std::move(indices), {}, 0, 0};
   call.first = call.indices.front().dimension;
   for (const GatherIndex& index : call.indices) {
@@ -40,7 +40,7 @@ Made replaced(const Graph& graph, ValueId source, std::vector<GatherIndex> indic
 }
 
 /// index(self, indices), indices being a list with absent entries.
-Made of_index(const Graph& graph, const Node& node) {
+GatherMade of_index(const Graph& graph, const Node& node) {
   if (node.args.size() != 2 || !node.args[1].is<attr::InputList>()) return "unknown indices";
   std::vector<GatherIndex> indices;
   const auto& present = node.args[1].as<attr::InputList>().present;
@@ -52,19 +52,19 @@ Made of_index(const Graph& graph, const Node& node) {
 }
 
 /// embedding(weight, indices, ...)
-Made of_embedding(const Graph& graph, const Node& node) {
+GatherMade of_embedding(const Graph& graph, const Node& node) {
   return replaced(graph, node.inputs[0], {{node.inputs[1], 0, false}});
 }
 
 /// index_select(self, dim, index)
-Made of_index_select(const Graph& graph, const Node& node) {
+GatherMade of_index_select(const Graph& graph, const Node& node) {
   const auto dimension = dimension_of(node.args[1], rank_of(graph, node.inputs[0]));
   if (!dimension || rank_of(graph, node.inputs[1]) != 1) return "unknown indices";
   return replaced(graph, node.inputs[0], {{node.inputs[1], *dimension, false}});
 }
 
 /// gather(self, dim, index, sparse_grad)
-Made of_gather(const Graph& graph, const Node& node) {
+GatherMade of_gather(const Graph& graph, const Node& node) {
   const size_t rank = rank_of(graph, node.inputs[0]);
   const auto dimension = dimension_of(node.args[1], rank);
   if (!dimension || rank_of(graph, node.inputs[1]) != rank) return "unknown indices";
@@ -77,7 +77,7 @@ Made of_gather(const Graph& graph, const Node& node) {
 
 struct GatherRow {
   std::string_view name;
-  Made (*call)(const Graph& graph, const Node& node);
+  GatherMade (*call)(const Graph& graph, const Node& node);
 };
 
 constexpr GatherRow kGathers[] = {
@@ -106,9 +106,9 @@ bool broadcasts(const TensorMeta& index, const TensorMeta& result, const GatherC
 
 bool is_gather(std::string_view name) { return gather_row(name) != nullptr; }
 
-Made gather_call(const Graph& graph, const Node& node) {
+GatherMade gather_call(const Graph& graph, const Node& node) {
   const std::string& name = node.op.name();
-  Made made = gather_row(name)->call(graph, node);
+  GatherMade made = gather_row(name)->call(graph, node);
   if (auto* reason = std::get_if<std::string>(&made)) return name + " has " + *reason;
   const auto& call = std::get<GatherCall>(made);
   const TensorMeta& result = graph.value(node.outputs[0]).meta;

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "lower/aten_draws.h"
+
 namespace antegrad::lower {
 namespace {
 
@@ -339,6 +341,7 @@ std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCp
 std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node& node,
                                                   const EagerCpu& cpu) {
   const std::string& name = node.op.name();
+  if (is_draw(name)) return draw_call(graph, node, cpu);
   if (node.tokens > 0) return name + " draws random numbers or has an effect";
   if (!is_single_tensor(graph, node)) return name + " has other results than one tensor";
   if (is_gather(name)) {

@@ -3,6 +3,7 @@
 /// \file
 /// Which recipe computes a call of an ATen operator, and from which of its arguments.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -22,6 +23,19 @@ struct RecipeOperand {
   DType number_type = DType::f64;  ///< f64, i64 or bool: which kind of number was given
 };
 
+/// Random numbers of a generator of the CPU, in the order of memory.
+struct Draw {
+  enum class Kind : uint8_t {
+    bernoulli,  ///< bools, true with `probability`
+    uniform,    ///< f32 or f64 in [0, 1)
+  };
+  Kind kind = Kind::bernoulli;
+  ValueId value;           ///< filled as a whole; dense in memory
+  double probability = 0;  ///< of bernoulli
+  ValueId token;           ///< of the generator, before the draw
+  friend bool operator==(const Draw&, const Draw&) = default;
+};
+
 struct RecipeCall {
   /// Null where the result is the operand itself: a copy, or a tensor filled with a number. Without
   /// an operand it is numbers[0] + numbers[1] * (index of the only dimension).
@@ -29,6 +43,8 @@ struct RecipeCall {
   std::vector<RecipeOperand> operands;
   std::vector<double> numbers;
   std::optional<GatherCall> gather;  ///< then nothing else
+  /// Memory that is filled with random numbers before. Without a recipe that is the node's result.
+  std::optional<Draw> draw;
 };
 
 /// What eager computes for a node, or the reason, in words, why no recipe is known. All sizes must

@@ -35,6 +35,7 @@ class GroupBuilder {
     GroupKernel made = assemble_kernel(code_, memory_, layout_, order_);
     made.split = split_.value_or(ThreadSplit::grain);
     made.bounds = std::move(bounds_);
+    made.draws = std::move(draws_);
     return made;
   }
 
@@ -62,8 +63,12 @@ class GroupBuilder {
         refuse(position, name(position) + " does not run on the CPU");
       }
       if (numel(meta(result(position))).constant() == 0) refuse(position, "there is no element");
+      auto& made = std::get<RecipeCall>(call);
+      if (made.draw) draws_.push_back(*made.draw);
+      // What is only drawn is read from memory.
+      if (made.draw && made.recipe == nullptr) continue;
       maker_[result(position)] = position;
-      calls_.emplace_back(position, std::get<RecipeCall>(std::move(call)));
+      calls_.emplace_back(position, std::move(made));
     }
     if (calls_.empty()) refuse(nodes_.empty() ? -1 : nodes_[0], "nothing is computed");
   }
@@ -455,6 +460,7 @@ class GroupBuilder {
   std::map<ValueId, Id> made_;
   std::vector<MemoryUse> memory_;
   std::vector<GroupBound> bounds_;
+  std::vector<Draw> draws_;
   Atoms order_;
   ValueId widest_ = kNoValue;
   std::optional<ThreadSplit> split_;  // once a value depends on it

@@ -23,6 +23,7 @@
 
 #include "graph/graph.h"
 #include "graph/hash.h"
+#include "lower/aten_recipes.h"
 #include "lower/eager_cpu.h"
 #include "lower/kernel.h"
 #include "lower/recipe.h"
@@ -46,6 +47,8 @@ struct GroupBound {
 };
 
 struct GroupKernel {
+  /// Made before the kernel runs, in this order, by one thread that holds the generator's lock.
+  std::vector<Draw> draws;
   Kernel kernel;                     ///< its name holds the key
   std::vector<int64_t> numbers;      ///< its arguments in this graph
   std::vector<GroupBuffer> buffers;  ///< in the order of Kernel::buffers

@@ -24,8 +24,8 @@ def numbers_of(name, numbers, numel):
     return (2.0 / numel,) if name == "mse_backward" and numbers == (0.0,) and numel else numbers
 
 
-# Conversions to integers and bools: check_groups.py compares these.
-COMPARED_IN_GROUPS = ("to_i64", "to_i32", "to_u8", "to_bool")
+# Conversions to integers and bools, and what draws: check_groups.py compares these.
+COMPARED_IN_GROUPS = ("to_i64", "to_i32", "to_u8", "to_bool", "native_dropout")
 
 # Operands that ATen does not broadcast.
 NEVER_CONSTANT = {"mse_backward": ("x", "y")}

@@ -13,7 +13,9 @@ from collections import Counter
 import torch
 
 from check import TORCH_DTYPE, differences, random_values
-from program import header, load, onednn_level, parsed
+from check_random import bernoulli, uniform
+from program import compile_c, header, load, onednn_level, parsed
+from recipes import ROOT
 
 A = torch.ops.aten
 INTEGERS = {"i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8}
@@ -141,6 +143,9 @@ class Case:
         self.rng, self.dtype, self.integers = rng, dtype, integers
         self.generator = torch.Generator().manual_seed(rng.getrandbits(30))
         self.inputs, self.nodes, self.program, self.meta = [], [], [], {}
+        self.values = 0
+        self.first_token = self.token = None
+        self.seed = rng.getrandbits(30)
         for layout in ["whole", *rng.choices(LAYOUTS, k=rng.randint(1, 3))]:
             self.add_input(self.tensor(shape, layout, dtype))
         self.transposed = False
@@ -180,10 +185,14 @@ class Case:
         return f"{NAME[tensor.dtype]}[{sizes}]{{{strides}}}"
 
     def add_input(self, tensor):
-        number = len(self.meta)
+        number = self.fresh()
         self.inputs.append((number, tensor))
         self.meta[number] = tensor
         return number
+
+    def fresh(self):
+        self.values += 1
+        return self.values - 1
 
     def step(self, view=None):
         rng = self.rng
@@ -192,6 +201,8 @@ class Case:
             return self.view(rng.choice(list(self.meta)))
         if view is None and rng.random() < 0.06:
             return self.gather()
+        if view is None and rng.random() < 0.06:
+            return self.draw(rng.choice(floats))
         name, arguments = rng.choice(INTEGER_CALLS if rng.random() < self.integers else CALLS)
         same = {"{}": floats, "@": list(self.meta)}
         if "{}" in arguments:
@@ -251,6 +262,32 @@ class Case:
         made, index = source((*before, entries, *after)), indices(shape, False)
         return self.run("aten::gather.default", [f"%{made}", str(dimension), f"%{index}", "false"])
 
+    def draw(self, operand):
+        """native_dropout of a tensor, or rand_like."""
+        if self.meta[operand].numel() == 0:
+            return
+        if self.token is None:
+            self.first_token = self.token = self.fresh()
+        before, values = self.token, [self.fresh()]
+        if self.rng.random() < 0.7:
+            p = self.rng.choice([0.1, 0.5, 1.0, 0.0])
+            made = A.native_dropout.default(self.meta[operand], p, True)
+            values.append(self.fresh())
+            call = f"native_dropout.default(%{operand}, {p}, true"
+            run = lambda table: A.native_dropout.default(table[operand], p, True)
+        else:
+            made = (A.rand_like.default(self.meta[operand]),)
+            call = f"rand_like.default(%{operand}, none, none, none, none, none"
+            run = lambda table: (A.rand_like.default(table[operand]),)
+        for position, (number, tensor) in enumerate(zip(values, made)):
+            self.meta[number] = tensor
+            self.program.append((number, (lambda table, run=run: run(table)) if position == 0 else None, True))
+        self.token = self.fresh()
+        made = ", ".join(f"%{number}: {self.text_of(self.meta[number])}" for number in values)
+        self.nodes.append(f"  {made}, %{self.token}: token = aten::{call}; %{before})")
+        if len(values) == 2:
+            self.computed.append(values[0])
+
     def add_mask(self):
         return self.add_input(self.tensor(tuple(self.inputs[0][1].shape), "whole", "f32") > 0)
 
@@ -291,9 +328,9 @@ class Case:
             made = run(self.meta)
         except RuntimeError:
             return
-        number = len(self.meta)
         if made.dtype not in NAME or made.numel() == 0:
             return
+        number = self.fresh()
         self.meta[number] = made
         self.program.append((number, run, base is None))
         alias = "" if base is None else f" &{base}"
@@ -318,25 +355,31 @@ class Case:
         return self.run("aten::detach.default", [f"%{number}"], base)
 
     def text(self):
-        lines = ['antegrad.graph 1 "case"', "inputs"]
+        lines = ['antegrad.graph 1 "case"', *["generators cpu"] * (self.token is not None), "inputs"]
         lines += [f"  %{n}: {self.text_of(t)} primal argument {i}" for i, (n, t) in enumerate(self.inputs)]
+        lines += [f"  %{self.first_token}: token generator 0"] if self.token is not None else []
         # What the last value is computed from, as in a group.
-        made = {int(line.split(":")[0].strip(" %")): line for line in self.nodes}
-        needed, results = {self.computed[-1]}, [self.computed[-1]]
-        for number in reversed(list(made)):
-            if number in needed:
-                needed |= {int(w) for w in re.findall(r"%(\d+)", made[number].split(" = ", 1)[1])}
-                if number in self.computed[:-1] and self.rng.random() < 0.2:
-                    results.append(number)
-        self.nodes = [line for number, line in made.items() if number in needed]
+        made = [({int(n) for n in re.findall(r"%(\d+):", line.split(" = ")[0])}, line) for line in self.nodes]
+        needed, results = {self.computed[-1], self.token}, [self.computed[-1]]
+        kept = []
+        for numbers, line in reversed(made):
+            if numbers & needed:
+                kept.insert(0, line)
+                needed |= {int(w) for w in re.findall(r"%(\d+)", line.split(" = ", 1)[1])}
+                if numbers & set(self.computed[:-1]) and self.rng.random() < 0.2:
+                    results.append(min(numbers))
+        self.nodes = kept
         self.results = results
         lines += ["nodes", *self.nodes, "outputs", *[f"  %{n} result" for n in self.results]]
+        lines += [f"  %{self.token} generator 0"] if self.token is not None else []
         return "\n".join(lines) + "\n----\n"
 
     def eager(self):
         table = dict(self.inputs)
-        for number, run, _ in self.program:
-            table[number] = run(table)
+        torch.manual_seed(self.seed)
+        for number, run, several in self.program:
+            made = run(table) if run else made
+            table[number] = made[0 if run else 1] if isinstance(made, tuple) else made
         return table
 
 
@@ -353,8 +396,23 @@ def part_size(split, elements, threads):
     return -(-elements // parts)
 
 
-def run_kernel(library, line, case, threads, expected):
+def draw(library, words, expected):
+    """The random numbers that a kernel gets, by value; advances the default generator."""
+    drawn = {}
+    for word in words:
+        number, _, probability = word.partition(":")
+        like = expected[int(number)]
+        flat = uniform(library, like.dtype, like.numel()) if probability == "uniform" else bernoulli(library, float(probability), like.numel())
+        made = torch.empty_strided(like.shape, like.stride(), dtype=flat.dtype)
+        torch.as_strided(made, (like.numel(),), (1,)).copy_(flat)
+        drawn[int(number)] = made
+    return drawn
+
+
+def run_kernel(library, random, line, case, threads, expected):
     words = line.split()
+    torch.manual_seed(case.seed)
+    drawn = draw(random, words[9].split(",") if len(words) > 9 else [], expected)
     numbers = [int(w) for w in words[5].split(",")]
     buffers = [w for w in words[7].split(",")]
     tensors, written = [], {}
@@ -365,7 +423,7 @@ def run_kernel(library, line, case, threads, expected):
             written[number] = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
             tensors.append(written[number])
         else:
-            tensors.append(dict(case.inputs)[number])
+            tensors.append(drawn[number] if number in drawn else dict(case.inputs)[number])
     addresses = (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
     arguments = (ctypes.c_long * len(numbers))(*numbers)
     elements = max(t.numel() for t in written.values())
@@ -373,7 +431,7 @@ def run_kernel(library, line, case, threads, expected):
     kernel = getattr(library, words[1])
     for low in range(0, elements, max(1, size)):
         kernel(addresses, arguments, ctypes.c_long(low), ctypes.c_long(min(elements, low + size)), ctypes.c_long(0))
-    return written
+    return {**written, **{number: tensor.to(expected[number].dtype) for number, tensor in drawn.items()}}
 
 
 def main():
@@ -398,6 +456,7 @@ def main():
         raise SystemExit(f"{answer.stderr}\nin {folder}")
     lines = answer.stdout.splitlines()
     library = load(source, capability, FLAGS)
+    random_library = compile_c((ROOT / "src/lower/c/random.c").read_text(), capability)
     reasons, compared, wrong, kernels = Counter(), 0, 0, 0
     for case, text, line in zip(cases, texts, lines):
         if line.startswith("no "):
@@ -407,7 +466,11 @@ def main():
         for threads in (1, 2, 4) if case.inputs[0][1].numel() > 16384 else (1,):
             torch.set_num_threads(threads)
             expected = case.eager()
-            found = run_kernel(library, line, case, threads, expected)
+            state = torch.get_rng_state()
+            found = run_kernel(library, random_library, line, case, threads, expected)
+            if case.token is not None and not torch.equal(state, torch.get_rng_state()):
+                wrong += 1
+                print(f"the generator has another state\n{text}{line}")
             for number, tensor in found.items():
                 bad, _ = differences(expected[number], tensor)
                 compared += tensor.numel()

@@ -1,4 +1,4 @@
-"""Compares bernoulli of src/lower/c/random.c with ATen: the mask and the generator's state after it."""
+"""Compares the draws of src/lower/c/random.c with ATen: their results and the generator's state after them."""
 
 import ctypes
 import math
@@ -36,11 +36,19 @@ def bernoulli(library, p, n):
     return kept
 
 
+def uniform(library, dtype, n):
+    made, drawn = words(), torch.empty(n, dtype=dtype)
+    fill = library.uniform_f64 if dtype == torch.float64 else library.uniform_f32
+    fill(ctypes.c_void_p(made.data_ptr()), ctypes.c_void_p(drawn.data_ptr()), ctypes.c_long(n))
+    put(made)
+    return drawn
+
+
 def main():
     capability = torch.backends.cpu.get_cpu_capability().lower()
     print(header(capability))
     library = compile_c((ROOT / "src/lower/c/random.c").read_text(), capability)
-    masks = states = dropouts = 0
+    masks = states = dropouts = uniforms = 0
     for threads in (1, 2, 4):
         torch.set_num_threads(threads)
         for n in (0, 1, 2, 311, 312, 313, 1000, 40000, 1000003):
@@ -56,6 +64,14 @@ def main():
                     found = bernoulli(library, p, n)
                     masks += int((expected.to(torch.uint8) != found).sum())
                     states += not torch.equal(after, torch.get_rng_state())
+            for dtype in (torch.float32, torch.float64):
+                torch.manual_seed(n)
+                start = torch.get_rng_state()
+                expected = torch.rand(n, dtype=dtype)
+                after = torch.get_rng_state()
+                torch.set_rng_state(start)
+                uniforms += int((expected != uniform(library, dtype, n)).sum())
+                states += not torch.equal(after, torch.get_rng_state())
         for p in (0.1, 0.3):
             x = torch.randn(1000, 333)
             start = torch.get_rng_state()
@@ -66,8 +82,8 @@ def main():
             torch.set_rng_state(start)
             expected, mask = A.native_dropout(x, p, True)
             dropouts += int((expected != x * kept * (1 / (1 - p))).sum()) + int((mask != kept.bool()).sum())
-    print(f"capability {capability}: {masks} elements of masks, {states} states, {dropouts} dropouts differ")
-    return int(masks or states or dropouts)
+    print(f"capability {capability}: {masks} elements of masks, {uniforms} of rand, {states} states, {dropouts} dropouts differ")
+    return int(masks or states or dropouts or uniforms)
 
 
 if __name__ == "__main__":

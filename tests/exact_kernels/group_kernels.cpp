@@ -3,7 +3,8 @@
 //   group_kernels CAPABILITY ONEDNN OUTPUT.c < graphs
 //
 // Graphs end with a line "----". For each it prints one line: "no REASON", or
-// "kernel NAME split SPLIT numbers N,... buffers VALUE,...", written buffers with a +.
+// "kernel NAME split SPLIT numbers N,... buffers VALUE,... draws VALUE:PROBABILITY,...", written
+// buffers with a +. A uniform draw has the probability "uniform".
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -26,7 +27,8 @@ int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const auto capability = lower::capability_from_name(argv[1]);
   if (!capability) return 2;
-  const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2]))};
+  const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2])),
+                            lower::Draws::mt19937};
   std::map<Hash128, lower::Kernel> kernels;
   std::string text;
   for (std::string line; std::getline(std::cin, line);) {
@@ -49,9 +51,15 @@ int main(int argc, char** argv) {
     for (const lower::GroupBuffer& buffer : group.buffers) {
       buffers.push_back(fmt::format("{}{}", buffer.value.index(), buffer.written ? "+" : ""));
     }
-    fmt::print("kernel {} split {} numbers {} buffers {}\n", group.kernel.name,
+    std::vector<std::string> draws;
+    for (const lower::Draw& draw : group.draws) {
+      const bool uniform = draw.kind == lower::Draw::Kind::uniform;
+      draws.push_back(fmt::format("{}:{}", draw.value.index(),
+                                  uniform ? "uniform" : fmt::to_string(draw.probability)));
+    }
+    fmt::print("kernel {} split {} numbers {} buffers {} draws {}\n", group.kernel.name,
                static_cast<int>(group.split), fmt::join(group.numbers, ","),
-               fmt::join(buffers, ","));
+               fmt::join(buffers, ","), fmt::join(draws, ","));
     kernels.emplace(group.key, std::move(group.kernel));
   }
   std::vector<lower::Kernel> list;

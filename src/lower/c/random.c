@@ -1,5 +1,6 @@
-// bernoulli_(p) of ATen on the CPU, behind prelude.c: two draws of mt19937 an element, in the order
-// of memory, on one thread. An element is 1 where the 53 low bits of the two are below p * 2^53.
+// bernoulli_(p) and rand() of ATen on the CPU, behind prelude.c: draws of mt19937 in the order of
+// memory, on one thread. bernoulli_ takes two an element, which is 1 where the 53 low bits of the
+// two are below p * 2^53.
 
 typedef struct {
   u32 words[624];
@@ -62,5 +63,16 @@ void bernoulli(mt19937* m, i64 threshold, u8* kept, i64 n) {
       const u64 high = mt19937_draw(m), low = mt19937_draw(m);
       kept[i++] = (i64)((high << 32 | low) & 0x1fffffffffffffL) < threshold;
     }
+  }
+}
+
+// rand(): 24 bits of a draw, or 53 of two.
+void uniform_f32(mt19937* m, f32* made, i64 n) {
+  for (i64 i = 0; i < n; i++) made[i] = (f32)(mt19937_draw(m) & 0xffffffu) * 0x1p-24f;
+}
+void uniform_f64(mt19937* m, f64* made, i64 n) {
+  for (i64 i = 0; i < n; i++) {
+    const u64 high = mt19937_draw(m), low = mt19937_draw(m);
+    made[i] = (f64)((high << 32 | low) & 0x1fffffffffffffL) * 0x1p-53;
   }
 }
