@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "lower/aten_draws.h"
+#include "lower/aten_reductions.h"
 
 namespace antegrad::lower {
 namespace {
@@ -343,6 +344,7 @@ std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node
   const std::string& name = node.op.name();
   if (is_draw(name)) return draw_call(graph, node, cpu);
   if (node.tokens > 0) return name + " draws random numbers or has an effect";
+  if (auto reduction = reduction_call(graph, node, cpu)) return std::move(*reduction);
   if (!is_single_tensor(graph, node)) return name + " has other results than one tensor";
   if (is_gather(name)) {
     auto call = gather_call(graph, node);

@@ -45,6 +45,8 @@ struct RecipeCall {
   std::optional<GatherCall> gather;  ///< then nothing else
   /// Memory that is filled with random numbers before. Without a recipe that is the node's result.
   std::optional<Draw> draw;
+  /// Of a reduction: the dimensions of its first operand that make a row, ascending.
+  std::vector<int32_t> reduced = {};
 };
 
 /// What eager computes for a node, or the reason, in words, why no recipe is known. All sizes must

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lower/c_types.h"
+#include "lower/words.h"
 
 namespace antegrad::lower {
 namespace {
@@ -100,15 +101,28 @@ std::string CHead::short_sum(DType type) {
   return name;
 }
 
-std::string CHead::moments(DType type, int32_t lanes) {
+std::string CHead::moments(DType type, int32_t lanes, Fused fused) {
   const std::string whole = vector(type, lanes);
-  std::string name = "moments_" + whole;
-  define(name, fmt::format(R"(typedef struct {{ i64 count; {v} mean, squares; }} {name};
+  std::string name = fmt::format("moments_{}_{}", whole, words::kFused[static_cast<size_t>(fused)]);
+  /// a * b + c
+  const auto sum = [](const std::string& fma, const std::string& a, const std::string& b,
+                      const std::string& c) {
+    return fma.empty() ? fmt::format("{} + ({}) * ({})", c, a, b)
+                       : fmt::format("{}({}, {}, {})", fma, a, b, c);
+  };
+  const bool is_fused = fused != Fused::none;
+  const std::string vectors = is_fused ? arithmetic(Op::fma, type, lanes) : "";
+  const std::string single = type == DType::f32 ? "__builtin_fmaf" : "__builtin_fma";
+  const std::string in_lane = is_fused ? single : "";
+  const std::string in_rest = fused == Fused::all ? single : "";
+  define(name,
+         fmt::format(R"(typedef struct {{ i64 count; {v} mean, squares; }} {name};
 INLINE void add_{name}({name}* to, {name} x) {{
   const i64 total = to->count + x.count;
   const {t} share = total == 0 ? 0 : ({t})x.count / ({t})total;
   const {v} difference = x.mean - to->mean, step = difference * share;
-  to->squares = {fma}(step, difference * ({t})to->count, to->squares + x.squares);
+  const {v} scaled = difference * ({t})to->count, both = to->squares + x.squares;
+  to->squares = {merged};
   to->mean = to->mean + step;
   to->count = total;
 }}
@@ -118,23 +132,27 @@ INLINE void end_{name}(const {t}* x, i64 count, {name} y, i64 added, {t}* mean, 
   for (i64 i = 0; i < count; i++) {{
     const {t} difference = x[i] - m;
     m += difference / ({t})(i + 1);
-    s = s + difference * (x[i] - m);
+    s = {rest};
   }}
   for (int l = 0; l < {lanes}; l++) {{
     const i64 total = count + added;
     const {t} share = total == 0 ? 0 : ({t})added / ({t})total, difference = y.mean[l] - m;
-    m = __builtin_fma{f}(share, difference, m);
-    s = s + __builtin_fma{f}(difference * difference * share, ({t})count, y.squares[l]);
+    m = {lane_mean};
+    s = s + ({lane_squares});
     count = total;
   }}
   *mean = m;
   *squares = s;
 }}
 )",
-                           fmt::arg("name", name), fmt::arg("v", whole),
-                           fmt::arg("t", element_type(type)), fmt::arg("lanes", lanes),
-                           fmt::arg("f", type == DType::f32 ? "f" : ""),
-                           fmt::arg("fma", arithmetic(Op::fma, type, lanes))));
+                     fmt::arg("name", name), fmt::arg("v", whole),
+                     fmt::arg("t", element_type(type)), fmt::arg("lanes", lanes),
+                     fmt::arg("merged", sum(vectors, "step", "scaled", "both")),
+                     fmt::arg("rest", sum(in_rest, "difference", "x[i] - m", "s")),
+                     fmt::arg("lane_mean", sum(in_lane, "share", "difference", "m")),
+                     fmt::arg("lane_squares",
+                              sum(in_lane, "difference * difference * share",
+                                  fmt::format("({})count", element_type(type)), "y.squares[l]"))));
   return name;
 }
 

@@ -275,8 +275,9 @@ class CFold {
   // ---- moments ----
 
   void print_moments() {
-    const std::string moments = code_.head.moments(type_, lanes_);
+    const std::string moments = code_.head.moments(type_, lanes_, fold_.fused);
     const std::string fma = code_.head.arithmetic(Op::fma, type_, lanes_);
+    const bool fused = fold_.fused != Fused::none;
     const std::string zero = fmt::format("({}){{0}}", vector_);
     const int32_t parts = fold_.accumulators;
     out_.line("const i64 vectors = n / {}, chunks = (vectors + {}) / {};", lanes_ * parts,
@@ -299,8 +300,13 @@ class CFold {
       const Copy copy{.lanes = lanes_, .paths = paths_};
       code_.print(stage_, copy);
       out_.line("const {} x = {}, difference = x - mean{};", vector_, yielded(copy), part);
-      out_.line("mean{0} = {1}(share, difference, mean{0});", part, fma);
-      out_.line("squares{0} = {1}(difference, x - mean{0}, squares{0});", part, fma);
+      if (fused) {
+        out_.line("mean{0} = {1}(share, difference, mean{0});", part, fma);
+        out_.line("squares{0} = {1}(difference, x - mean{0}, squares{0});", part, fma);
+      } else {
+        out_.line("mean{0} += share * difference;", part);
+        out_.line("squares{0} += difference * (x - mean{0});", part);
+      }
       out_.close();
     }
     out_.close();

@@ -57,7 +57,7 @@ class CHead {
   std::string call(const Function& function, int32_t lanes);
   std::string cascade_power();
   std::string short_sum(DType type);
-  std::string moments(DType type, int32_t lanes);
+  std::string moments(DType type, int32_t lanes, Fused fused);
 
   /// Declares or defines the function's symbol.
   void declare(const Function& function);

@@ -33,8 +33,8 @@ Id CodeBuilder::add(Instruction code) {
   return static_cast<Id>(code_.size()) - 1;
 }
 
-Id CodeBuilder::constant(DType type, double value) {
-  return add({Op::constant, type, {}, bits_of(type, value), -1});
+Id CodeBuilder::constant(DType type, double value, Op op) {
+  return add({op, type, {}, bits_of(type, value), -1});
 }
 
 Id CodeBuilder::number(DType type, double value) {
@@ -180,6 +180,36 @@ Id CodeBuilder::called(const Term& term, std::vector<Id> operands, const Site& s
   return library(name, std::move(operands), site);
 }
 
+int32_t CodeBuilder::lanes_of(const Site& site) const {
+  const DType type = arithmetic_type(site.element);
+  return site.recipe.vector_bytes(cpu_.capability) / static_cast<int32_t>(byte_size(type));
+}
+
+Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site) {
+  Fold fold{.order = function.order, .lanes = lanes_of(site)};
+  const bool baseline = cpu_.capability == Capability::baseline;
+  switch (function.order) {
+    case Order::lanes:
+      fold.merge = baseline ? Merge::sequence : Merge::tree;
+      fold.combine = function.combine;
+      break;
+    case Order::moments:
+      if (baseline) fold.fused = Fused::none;
+      break;
+    default: break;
+  }
+  auto found = std::ranges::find(folds_, fold);
+  if (found == folds_.end()) found = folds_.insert(folds_.end(), fold);
+  const auto index = static_cast<int32_t>(found - folds_.begin());
+  const auto result = [&](uint64_t bits) {
+    return add({Op::result, type_of(yielded), {yielded}, bits, index});
+  };
+  const Id first = result(0);
+  if (function.order != Order::moments) return first;
+  const Id second = result(1);
+  return function.result == 0 ? first : second;
+}
+
 Id CodeBuilder::formula(const Formula& formula, const Site& site) {
   const DType type = arithmetic_type(site.element);
   std::vector<Id> ids;
@@ -192,6 +222,18 @@ Id CodeBuilder::formula(const Formula& formula, const Site& site) {
       case Term::Kind::constant: ids.push_back(constant(type, term.constant)); break;
       case Term::Kind::operation: ids.push_back(operation(term.op, std::move(operands))); break;
       case Term::Kind::function: ids.push_back(called(term, std::move(operands), site)); break;
+      case Term::Kind::accumulator:
+        ids.push_back(constant(type, term.constant, Op::accumulator));
+        break;
+      case Term::Kind::fold:
+        ids.push_back(fold(*fold_function(term.function), operands[0], site));
+        break;
+      case Term::Kind::ends:
+        ids.push_back(operands[0] == operands[1]
+                          ? operands[0]
+                          : add({Op::path, type, operands, static_cast<uint64_t>(lanes_of(site)),
+                                 site.row_atoms}));
+        break;
     }
   }
   return ids.back();

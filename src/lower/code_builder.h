@@ -1,9 +1,9 @@
 #pragma once
 
 /// \file
-/// Builds the code of a kernel over elements from formulas of recipes. Equal instructions are made
-/// once, and what changes no bit is left out (a product with 1, rounding of what is rounded), so
-/// two formulas that differ in form only become the same value.
+/// Builds the code of a kernel from formulas of recipes, before it is divided into stages. Equal
+/// instructions are made once, and what changes no bit is left out (a product with 1, rounding of
+/// what is rounded), so two formulas that differ in form only become the same value.
 
 #include <cstdint>
 #include <span>
@@ -31,6 +31,7 @@ class CodeBuilder {
     DType element;            ///< of the node's operands
     std::vector<Id> inputs;   ///< in the type of arithmetic, bools as they are
     std::vector<Id> numbers;  ///< made by number()
+    int32_t row_atoms = 0;    ///< of a reduction: atoms of a row
   };
 
   const Instruction& at(Id id) const { return code_[id]; }
@@ -41,7 +42,7 @@ class CodeBuilder {
   Id add(Op op, DType type, std::vector<Id> operands) {
     return add({op, type, std::move(operands), 0, -1});
   }
-  Id constant(DType type, double value);
+  Id constant(DType type, double value, Op op = Op::constant);
   /// An argument of the kernel with this value in this graph; 1, -1 and bools are constants. The
   /// value must be one of the type.
   Id number(DType type, double value);
@@ -52,8 +53,11 @@ class CodeBuilder {
   /// The formula in the type of arithmetic.
   Id formula(const Formula& formula, const Site& site);
 
-  std::vector<Instruction>& code() { return code_; }
+  const std::vector<Instruction>& code() const { return code_; }
   const std::vector<Function>& functions() const { return functions_; }
+  /// What Op::result, whose `index` counts in these, stands for. Its operand is what the fold
+  /// yields, and its `bits` say which of the results it is.
+  const std::vector<Fold>& folds() const { return folds_; }
   /// Types and values of the arguments of Op::number, whose `index` counts in these.
   const std::vector<DType>& number_types() const { return number_types_; }
   const std::vector<double>& number_values() const { return number_values_; }
@@ -62,6 +66,8 @@ class CodeBuilder {
   Id operation(Op op, std::vector<Id> operands);
   Id call(const Function& function, std::vector<Id> operands);
   Id called(const Term& term, std::vector<Id> operands, const Site& site);
+  Id fold(const FoldFunction& function, Id yielded, const Site& site);
+  int32_t lanes_of(const Site& site) const;
   Id library(std::string_view name, std::vector<Id> operands, const Site& site);
   Id vector_erf(Id x, const Site& site);
   Id dnn_exp(Id x);
@@ -79,6 +85,7 @@ class CodeBuilder {
   EagerCpu cpu_;
   std::vector<Instruction> code_;
   std::vector<Function> functions_;
+  std::vector<Fold> folds_;
   std::vector<DType> number_types_;
   std::vector<double> number_values_;
 };

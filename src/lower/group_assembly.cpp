@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "lower/group_stages.h"
 #include "lower/text.h"
 #include "lower/verify.h"
 
@@ -14,14 +15,15 @@ namespace {
 
 class Assembly {
  public:
-  Assembly(CodeBuilder& code, const std::vector<MemoryUse>& memory, const GroupLayout& layout,
-           const Atoms& order)
-      : code_(code), memory_(memory), layout_(layout), order_(order) {}
+  Assembly(const CodeBuilder& code, const std::vector<MemoryUse>& memory, const GroupLayout& layout,
+           const GroupSpace& space)
+      : code_(code), memory_(memory), layout_(layout), space_(space), order_(space.order) {}
 
   GroupKernel assemble() {
-    take_needed_code();
-    find_dimensions();
     Kernel& kernel = made_.kernel;
+    take_code();
+    find_dimensions();
+    kernel.space = space_.kind;
     for (size_t d = 0; d < dimensions_.size(); ++d) {
       int64_t size = 1;
       for (size_t i = begin_of(d); i < dimensions_[d]; ++i) size *= layout_.size(order_[i]);
@@ -33,7 +35,6 @@ class Assembly {
       if (instruction.op == Op::path) instruction.index = dimensions_of_row(instruction.index);
       if (instruction.op == Op::index) instruction.index = dimension_of(instruction.index);
     }
-    kernel.stages = {{StageKind::each, 0, static_cast<Id>(kernel.code.size()), {}}};
     kernel.name = "group";
     made_.key = hash_of_bytes(to_text(kernel));
     kernel.name = "group_" + to_string(made_.key);
@@ -50,20 +51,21 @@ class Assembly {
     return static_cast<int32_t>(list.size()) - 1;
   }
 
-  void take_needed_code() {
-    const std::vector<Instruction>& code = code_.code();
-    std::vector<bool> needed(code.size(), false);
-    for (size_t id = code.size(); id-- > 0;) {
-      if (code[id].op == Op::store) needed[id] = true;
-      if (!needed[id]) continue;
-      for (const Id operand : code[id].operands) needed[operand] = true;
+  bool has_row_stride(const MemoryUse& use) const {
+    for (size_t i = order_.size() - space_.row_atoms; i < order_.size(); ++i) {
+      if (stride(use, i) != 0) return true;
     }
-    std::vector<Id> place(code.size(), -1);
+    return false;
+  }
+
+  void take_code() {
+    std::vector<bool> of_row;
+    for (const MemoryUse& use : memory_) of_row.push_back(!has_row_stride(use));
+    StagedCode staged =
+        space_.kind == Space::elements ? stage_of_elements(code_) : stages_of_rows(code_, of_row);
+    made_.kernel.stages = std::move(staged.stages);
     std::vector<int32_t> functions;
-    for (size_t id = 0; id < code.size(); ++id) {
-      if (!needed[id]) continue;
-      Instruction kept = code[id];
-      for (Id& operand : kept.operands) operand = place[operand];
+    for (Instruction& kept : staged.code) {
       switch (kept.op) {
         case Op::load:
         case Op::gather:
@@ -72,7 +74,6 @@ class Assembly {
         case Op::number: kept.index = place_in(numbers_, kept.index); break;
         default: break;
       }
-      place[id] = static_cast<Id>(made_.kernel.code.size());
       made_.kernel.code.push_back(std::move(kept));
     }
     for (const int32_t function : functions) {
@@ -96,6 +97,7 @@ class Assembly {
             {static_cast<size_t>(instruction.index), static_cast<size_t>(instruction.index) + 1});
       }
     }
+    if (space_.kind != Space::elements) cuts.insert(order_.size() - space_.row_atoms);
     for (size_t i = 1; i < order_.size(); ++i) {
       const bool merges = std::ranges::all_of(used_, [&](int32_t use) {
         const MemoryUse& memory = memory_[use];
@@ -104,6 +106,10 @@ class Assembly {
       if (!merges || cuts.contains(i)) dimensions_.push_back(i);
     }
     dimensions_.push_back(order_.size());
+    if (space_.kind == Space::elements) return;
+    if (dimensions_of_row(static_cast<int32_t>(space_.row_atoms)) != 1) {
+      throw NoKernel{space_.node, "the dimensions of a row lie apart in memory"};
+    }
   }
   size_t begin_of(size_t dimension) const {
     return dimension == 0 ? 0 : dimensions_[dimension - 1];
@@ -164,9 +170,10 @@ class Assembly {
     }
   }
 
-  CodeBuilder& code_;
+  const CodeBuilder& code_;
   const std::vector<MemoryUse>& memory_;
   const GroupLayout& layout_;
+  const GroupSpace& space_;
   const Atoms& order_;
   GroupKernel made_;
   std::vector<int32_t> used_;       // of memory_
@@ -183,9 +190,9 @@ int32_t place_of(std::vector<MemoryUse>& memory, MemoryUse use) {
   return static_cast<int32_t>(found - memory.begin());
 }
 
-GroupKernel assemble_kernel(CodeBuilder& code, const std::vector<MemoryUse>& memory,
-                            const GroupLayout& layout, const Atoms& order) {
-  return Assembly(code, memory, layout, order).assemble();
+GroupKernel assemble_kernel(const CodeBuilder& code, const std::vector<MemoryUse>& memory,
+                            const GroupLayout& layout, const GroupSpace& space) {
+  return Assembly(code, memory, layout, space).assemble();
 }
 
 }  // namespace antegrad::lower

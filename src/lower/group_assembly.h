@@ -11,6 +11,7 @@
 #include "lower/code_builder.h"
 #include "lower/group_kernel.h"
 #include "lower/group_layout.h"
+#include "lower/group_rows.h"
 
 namespace antegrad::lower {
 
@@ -28,9 +29,10 @@ struct MemoryUse {
 /// The place of a use in the list, to which it is added if no equal one is there.
 int32_t place_of(std::vector<MemoryUse>& memory, MemoryUse use);
 
-/// `order`: the atoms of the space, from the outermost on. Op::path counts its rows in atoms from
-/// the inner end on, Op::index names a place in the order. What no store needs is dropped.
-GroupKernel assemble_kernel(CodeBuilder& code, const std::vector<MemoryUse>& memory,
-                            const GroupLayout& layout, const Atoms& order);
+/// Op::path counts its rows in atoms from the inner end of the space on, Op::index names a place in
+/// its order. What no store needs is dropped. Throws NoKernel if a row is no single dimension for
+/// all memory.
+GroupKernel assemble_kernel(const CodeBuilder& code, const std::vector<MemoryUse>& memory,
+                            const GroupLayout& layout, const GroupSpace& space);
 
 }  // namespace antegrad::lower

@@ -14,6 +14,7 @@
 #include "lower/group_assembly.h"
 #include "lower/group_gather.h"
 #include "lower/group_layout.h"
+#include "lower/group_rows.h"
 
 namespace antegrad::lower {
 namespace {
@@ -30,10 +31,12 @@ class GroupBuilder {
     collect();
     find_layouts();
     order_atoms();
+    space_ = group_space(layout_, graph_, calls_, order_);
     for (const auto& [position, call] : calls_) emit(position, call);
     store_results();
-    GroupKernel made = assemble_kernel(code_, memory_, layout_, order_);
-    made.split = split_.value_or(ThreadSplit::grain);
+    GroupKernel made = assemble_kernel(code_, memory_, layout_, space_);
+    const bool rows = space_.kind != Space::elements;
+    made.split = split_.value_or(rows ? ThreadSplit::rows : ThreadSplit::grain);
     made.bounds = std::move(bounds_);
     made.draws = std::move(draws_);
     return made;
@@ -45,6 +48,21 @@ class GroupBuilder {
   }
   const TensorMeta& meta(ValueId id) const { return graph_.value(id).meta; }
   ValueId result(int32_t position) const { return graph_.nodes[position].outputs[0]; }
+  ValueId whole(int32_t position, const RecipeCall& call) const {
+    return whole_of(graph_.nodes[position], call);
+  }
+  bool is_sum(const RecipeCall& call) const {
+    return !call.reduced.empty() && !call.recipe->has_elements();
+  }
+  /// Results that the kernel makes.
+  std::vector<ValueId> results(int32_t position, const RecipeCall& call) const {
+    if (call.reduced.empty()) return {result(position)};
+    std::vector<ValueId> made;
+    for (const ValueId output : graph_.nodes[position].results()) {
+      if (output != kNoValue) made.push_back(output);
+    }
+    return made;
+  }
   const std::string& name(int32_t position) const { return graph_.nodes[position].op.name(); }
 
   void collect() {
@@ -67,7 +85,7 @@ class GroupBuilder {
       if (made.draw) draws_.push_back(*made.draw);
       // What is only drawn is read from memory.
       if (made.draw && made.recipe == nullptr) continue;
-      maker_[result(position)] = position;
+      for (const ValueId output : results(position, made)) maker_[output] = position;
       calls_.emplace_back(position, std::move(made));
     }
     if (calls_.empty()) refuse(nodes_.empty() ? -1 : nodes_[0], "nothing is computed");
@@ -95,6 +113,7 @@ class GroupBuilder {
   bool find_operand_layouts(int32_t position, const RecipeCall& call) {
     const ValueId output = result(position);
     bool found = false;
+    if (is_sum(call)) return find_layouts_of_sum(position, call);
     if (!layout_.has(output)) return false;
     for (const RecipeOperand& operand : call.operands) {
       if (operand.value == kNoValue) continue;
@@ -114,7 +133,7 @@ class GroupBuilder {
   /// The result from the layouts of operands.
   bool find_result_layout(int32_t position, const RecipeCall& call) {
     const ValueId output = result(position);
-    if (layout_.has(output)) return false;
+    if (layout_.has(output) || is_sum(call)) return false;
     const TensorMeta& to = meta(output);
     std::optional<TensorLayout> found;
     // Twice: the first time may split atoms.
@@ -137,6 +156,40 @@ class GroupBuilder {
     return true;
   }
 
+  /// The operand from the elements of the group, the result from the operand.
+  bool find_layouts_of_sum(int32_t position, const RecipeCall& call) {
+    const ValueId operand = call.operands[0].value;
+    if (has_layouts(position, call)) return false;
+    const ValueId base = base_of(operand);
+    if (!layout_.has(operand)) {
+      if (is_made_here(base)) {
+        if (!layout_.has(base)) return false;
+        const auto layout = layout_of_operand(operand);
+        if (!layout) refuse(position, name(position) + " reads a part of a value of the group");
+        layout_.set(operand, *layout);
+      } else if (meta(operand).sizes == meta(widest_).sizes) {
+        layout_.set(operand, TensorLayout(layout_.of(widest_)));
+      } else {
+        return false;
+      }
+    }
+    if (!layout_.has(result(position))) set_layouts_of_rows(position, call);
+    return true;
+  }
+
+  /// Of results that have one element a row.
+  void set_layouts_of_rows(int32_t position, const RecipeCall& call) {
+    const ValueId from = whole(position, call);
+    const auto results = graph_.nodes[position].results();
+    for (size_t i = call.recipe->has_elements() ? 1 : 0; i < results.size(); ++i) {
+      if (results[i] == kNoValue) continue;
+      const size_t dimensions = meta(results[i]).sizes.size();
+      const auto layout = layout_of_rows(meta(from), layout_.of(from), call, dimensions);
+      if (!layout) refuse(position, name(position) + " reduces an expanded value");
+      layout_.set(results[i], *layout);
+    }
+  }
+
   /// Parts of a group that share no value may run side by side over elements of one shape.
   bool align_another_part() {
     const TensorMeta& wide = meta(widest_);
@@ -148,13 +201,18 @@ class GroupBuilder {
     return false;
   }
 
+  bool has_layouts(int32_t position, const RecipeCall& call) const {
+    const auto has = [&](ValueId value) { return layout_.has(value); };
+    return has(whole(position, call)) && std::ranges::all_of(results(position, call), has);
+  }
+
   void find_layouts() {
     const auto elements = [&](const auto& entry) {
-      return numel(meta(result(entry.first))).constant();
+      return numel(meta(whole(entry.first, entry.second))).constant();
     };
     // The last one of those with most elements.
     const auto widest = std::ranges::max_element(calls_.rbegin(), calls_.rend(), {}, elements);
-    widest_ = result(widest->first);
+    widest_ = whole(widest->first, widest->second);
     layout_.set_fresh(widest_);
     for (bool found = true; found;) {
       found = false;
@@ -162,6 +220,11 @@ class GroupBuilder {
         found = find_operand_layouts(entry->first, entry->second) || found;
       }
       for (const auto& [position, call] : calls_) {
+        if (!call.reduced.empty() && layout_.has(whole(position, call)) &&
+            !has_layouts(position, call)) {
+          set_layouts_of_rows(position, call);
+          found = true;
+        }
         if (find_result_layout(position, call)) {
           found = true;
           break;  // its operands first
@@ -170,7 +233,7 @@ class GroupBuilder {
       found = found || align_another_part();
     }
     for (const auto& [position, call] : calls_) {
-      if (!layout_.has(result(position))) {
+      if (!has_layouts(position, call)) {
         refuse(position, name(position) + " has other elements than the rest of its group");
       }
     }
@@ -181,13 +244,14 @@ class GroupBuilder {
   }
 
   void check_operands(int32_t position, const RecipeCall& call, bool last) {
+    if (last && is_sum(call)) check_rows(position, call);
     for (const RecipeOperand& operand : call.operands) {
       if (operand.value == kNoValue) continue;
       const ValueId base = base_of(operand.value);
       if (meta(base).dtype != meta(operand.value).dtype) {
         refuse(position, name(position) + " reads a view of another type");
       }
-      const auto expected = layout_.broadcast(operand.value, result(position));
+      const auto expected = layout_.broadcast(operand.value, whole(position, call));
       if (!expected) refuse(position, name(position) + " has operands that do not fit");
       if (!is_made_here(base)) continue;
       const auto found = layout_of_operand(operand.value);
@@ -202,12 +266,25 @@ class GroupBuilder {
     }
   }
 
+  void check_rows(int32_t position, const RecipeCall& call) {
+    const ValueId from = whole(position, call);
+    const ValueId to = result(position);
+    const size_t dimensions = meta(to).sizes.size();
+    if (layout_of_rows(meta(from), layout_.of(from), call, dimensions) != layout_.of(to)) {
+      refuse(position, name(position) + " has rows in another order than its group");
+    }
+  }
+
   void order_atoms() {
     const auto order = layout_.memory_order(widest_);
-    if (!order) refuse(maker_.at(widest_), "its result has holes in memory");
+    if (!order) {
+      const auto maker = maker_.find(widest_);
+      refuse(maker == maker_.end() ? calls_[0].first : maker->second,
+             "its result has holes in memory");
+    }
     order_ = *order;
     for (const auto& [position, call] : calls_) {
-      for (const int32_t atom : atoms_of(layout_.of(result(position)))) {
+      for (const int32_t atom : atoms_of(layout_.of(whole(position, call)))) {
         if (std::ranges::find(order_, atom) == order_.end()) {
           refuse(position, name(position) + " has other elements than the rest of its group");
         }
@@ -241,22 +318,30 @@ class GroupBuilder {
     }
     if (call.recipe == nullptr) {
       made_[output] = call.operands.empty() ? range(position, call)
-                                            : operand_as(position, call.operands[0], to).id;
+                                            : operand_as(call.operands[0], to, position, output).id;
       return;
     }
     const Recipe& recipe = *call.recipe;
     const auto type = element_of(graph_, graph_.nodes[position], call);
     if (const auto* reason = std::get_if<std::string>(&type)) refuse(position, *reason);
     const DType element = std::get<DType>(type);
+    bool converts = false;
+    const CodeBuilder::Site site = site_of(position, call, element, converts);
+    if (!call.reduced.empty()) return emit_reduction(position, site, converts);
     if (to != recipe.result.value_or(element)) {
       refuse(position, fmt::format("{} makes {} of {}", name(position), antegrad::name(to),
                                    antegrad::name(element)));
     }
-    CodeBuilder::Site site{recipe, element, {}, {}};
-    bool converts = false;
+    made_[output] = code_.narrowed(computed(position, call, site, converts), to);
+  }
+
+  /// Sets `converts` if an operand has another type.
+  CodeBuilder::Site site_of(int32_t position, const RecipeCall& call, DType element,
+                            bool& converts) {
+    CodeBuilder::Site site{*call.recipe, element, {}, {}, static_cast<int32_t>(space_.row_atoms)};
     for (size_t i = 0; i < call.operands.size(); ++i) {
-      const DType wanted = recipe.inputs[i].type.value_or(element);
-      const Operand operand = operand_as(position, call.operands[i], wanted);
+      const DType wanted = call.recipe->inputs[i].type.value_or(element);
+      const Operand operand = operand_as(call.operands[i], wanted, position, whole(position, call));
       converts = converts || operand.converted;
       site.inputs.push_back(code_.widened(operand.id));
     }
@@ -264,20 +349,40 @@ class GroupBuilder {
       check_number(position, element, number);
       site.numbers.push_back(code_.number(arithmetic_type(element), number));
     }
-    made_[output] = code_.narrowed(computed(position, call, site, converts), to);
+    return site;
+  }
+
+  void emit_reduction(int32_t position, const CodeBuilder::Site& site, bool converts) {
+    if (converts) refuse(position, name(position) + " reduces elements that it converts");
+    const auto found = site.recipe.row(site.element, cpu_.capability);
+    if (const auto* reason = std::get_if<std::string>(&found)) refuse(position, *reason);
+    const RecipeRow& row = *std::get<const RecipeRow*>(found);
+    std::vector<const Formula*> formulas;
+    if (!row.body.empty()) formulas.push_back(&row.body);
+    for (const Formula& formula : row.rows) formulas.push_back(&formula);
+    const auto results = graph_.nodes[position].results();
+    for (size_t i = 0; i < formulas.size(); ++i) {
+      if (results[i] == kNoValue) continue;
+      const DType to = meta(results[i]).dtype;
+      if (to != site.element) {
+        refuse(position, fmt::format("{} makes {} of {}", name(position), antegrad::name(to),
+                                     antegrad::name(site.element)));
+      }
+      made_[results[i]] = code_.narrowed(code_.formula(*formulas[i], site), to);
+    }
   }
 
   struct Operand {
     Id id;
     bool converted;
   };
-  /// An operand in the type of the operator's elements.
-  Operand operand_as(int32_t position, const RecipeOperand& operand, DType type) {
+  /// An operand in the type of the operator's elements, for each element of `reader`.
+  Operand operand_as(const RecipeOperand& operand, DType type, int32_t position, ValueId reader) {
     if (operand.value == kNoValue) {
       check_number(position, type, operand.number);
       return {code_.narrowed(code_.number(arithmetic_type(type), operand.number), type), false};
     }
-    const Id id = loaded(operand.value, result(position));
+    const Id id = loaded(operand.value, reader);
     if (code_.type_of(id) == type) return {id, false};
     // Some operators read a half from a tensor of one element without rounding it.
     if (is_floating(type) && byte_size(type) == 2 && is_floating(code_.type_of(id))) {
@@ -313,7 +418,8 @@ class GroupBuilder {
     const auto add = [&](Op op, Id a, Id b) { return code_.add(op, DType::i64, {a, b}); };
     std::optional<Id> index;
     for (const int32_t atom : layout_.of(result(position))[0]) {
-      const auto place = static_cast<int32_t>(std::ranges::find(order_, atom) - order_.begin());
+      const auto place = static_cast<int32_t>(std::ranges::find(space_.order, atom) -
+                                              space_.order.begin());
       const Id here = code_.add({Op::index, DType::i64, {}, 0, place});
       index = index ? add(Op::add, add(Op::mul, *index, number(layout_.size(atom))), here) : here;
     }
@@ -373,6 +479,9 @@ class GroupBuilder {
       refuse(position, name(position) + " depends on positions, and ran in another order or over " +
                            "another number of elements");
     }
+    const int64_t block = int64_t{site.recipe.vectors} * site.recipe.vector_bytes(cpu_.capability) /
+                          byte_size(site.element);
+    if (space_.kind != Space::elements) return in_row(position, call, eager, block, body, tail);
     // Few elements are not split at all.
     const bool few = numel(meta(widest_)).constant() <= kGeluGrain;
     const ThreadSplit split = few ? ThreadSplit::grain : site.recipe.split;
@@ -380,8 +489,10 @@ class GroupBuilder {
       refuse(position, name(position) + " is split among threads in another way");
     }
     split_ = split;
-    const int64_t block = int64_t{site.recipe.vectors} * site.recipe.vector_bytes(cpu_.capability) /
-                          byte_size(site.element);
+    return path(body, tail, block, eager);
+  }
+
+  Id path(Id body, Id tail, int64_t block, const EagerRow& eager) {
     return code_.add({Op::path,
                       code_.type_of(body),
                       {body, tail},
@@ -404,6 +515,22 @@ class GroupBuilder {
       }
     }
     return value;
+  }
+
+  /// Body or tail in a kernel over rows, whose calls do not begin and end where eager's threads do.
+  Id in_row(int32_t position, const RecipeCall& call, const EagerRow& eager, int64_t block, Id body,
+            Id tail) {
+    const int64_t elements = numel(meta(widest_)).constant();
+    const int64_t a_thread = elements_of_a_thread(call.recipe->split, elements, cpu_.threads);
+    switch (row_ends(layout_, space_, eager, block, elements, a_thread)) {
+      case RowEnds::none: return body;
+      case RowEnds::rows: break;
+      case RowEnds::whole: split_ = ThreadSplit::whole; break;
+      case RowEnds::unknown:
+        refuse(position, name(position) + " depends on positions, and ran in other rows, or in " +
+                             "parts that are no whole rows");
+    }
+    return path(body, tail, block, eager);
   }
 
   // ---- what is written
@@ -429,24 +556,31 @@ class GroupBuilder {
     const auto read = storages_read_outside();
     bool any = false;
     for (const auto& [position, call] : calls_) {
-      const ValueId output = result(position);
-      if (!read[graph_.value(output).storage]) continue;
-      any = true;
-      const auto strides = layout_.strides(output, layout_.of(output));
-      const bool once = std::ranges::all_of(
-          order_, [&](int32_t atom) { return strides.contains(atom) && strides.at(atom) != 0; });
-      if (!once) {
-        refuse(position,
-               name(position) + " has fewer elements than its group, and is read outside");
+      for (const ValueId output : results(position, call)) {
+        if (!read[graph_.value(output).storage]) continue;
+        any = true;
+        store(position, output);
       }
-      memory_.push_back({output, meta(output).dtype, strides, 0, true});
-      code_.add({Op::store,
-                 meta(output).dtype,
-                 {made_.at(output)},
-                 0,
-                 static_cast<int32_t>(memory_.size()) - 1});
     }
     if (!any) refuse(calls_.back().first, "nobody reads what the group computes");
+  }
+
+  void store(int32_t position, ValueId output) {
+    const auto strides = layout_.strides(output, layout_.of(output));
+    const auto has = [&](int32_t atom) { return strides.contains(atom) && strides.at(atom) != 0; };
+    const auto atoms = std::span(space_.order);
+    const auto kept = atoms.first(atoms.size() - space_.row_atoms);
+    const auto row = atoms.last(space_.row_atoms);
+    if (!std::ranges::all_of(kept, has) ||
+        !(std::ranges::all_of(row, has) || std::ranges::none_of(row, has))) {
+      refuse(position, name(position) + " has fewer elements than its group, and is read outside");
+    }
+    memory_.push_back({output, meta(output).dtype, strides, 0, true});
+    code_.add({Op::store,
+               meta(output).dtype,
+               {made_.at(output)},
+               0,
+               static_cast<int32_t>(memory_.size()) - 1});
   }
 
   const Graph& graph_;
@@ -461,7 +595,8 @@ class GroupBuilder {
   std::vector<MemoryUse> memory_;
   std::vector<GroupBound> bounds_;
   std::vector<Draw> draws_;
-  Atoms order_;
+  Atoms order_;  // of all elements in memory
+  GroupSpace space_;
   ValueId widest_ = kNoValue;
   std::optional<ThreadSplit> split_;  // once a value depends on it
 };
@@ -480,7 +615,9 @@ std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<c
 int64_t elements_of_a_thread(ThreadSplit split, int64_t elements, int64_t threads) {
   const bool all_threads = split == ThreadSplit::gelu && elements > kGeluGrain;
   const int64_t grain = all_threads ? std::max<int64_t>(1, elements / threads) : kGrain;
-  if (threads <= 1 || elements < grain) return elements;
+  if (threads <= 1 || split == ThreadSplit::whole) return elements;
+  if (split == ThreadSplit::rows) return (elements + threads - 1) / threads;
+  if (elements < grain) return elements;
   const int64_t parts = std::min(threads, (elements + grain - 1) / grain);
   return (elements + parts - 1) / parts;
 }

@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Makes a kernel of a group of pointwise nodes, with the bits of eager ATen.
+/// Makes a kernel of a group of nodes, with the bits of eager ATen: pointwise operators, and
+/// reductions of rows.
 ///
 /// Each node is computed by its recipe (recipe.h), on the path that eager took for it: in whole
 /// blocks of vectors or in the rest of a row, as its own operands lie in memory. A value of the
@@ -11,7 +12,12 @@
 ///
 /// The structure of a kernel depends neither on sizes nor on strides other than 0 and 1, nor on
 /// numbers other than 1 and -1: these are its arguments. So equal keys mean equal kernels, and a
-/// new size needs no new one, unless a dimension gets the size 1 or two become contiguous.
+/// new size needs no new one, unless a dimension gets the size 1 or two become contiguous. With a
+/// reduction it matters, too, whether rows and the parts of eager's threads are whole blocks of
+/// vectors, and whether eager runs on one thread.
+///
+/// A group with reductions is a kernel over rows: all of its reductions reduce the same
+/// dimensions, the innermost ones in memory.
 ///
 /// The graph must be verified; its sizes must be numbers. A group is what fusion/groups.h finds.
 
@@ -67,8 +73,9 @@ struct NoKernel {
 std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<const int32_t> nodes,
                                                  const EagerCpu& cpu);
 
-/// How many of `elements` each thread but the last gets, as in eager: part i of a kernel is
-/// [i * size, (i + 1) * size). It decides which elements lie at the end of a row.
+/// How many of `elements` (of parallel_size() rows, in a kernel over rows) each thread but the last
+/// gets: part i of a kernel is [i * size, (i + 1) * size). Where it decides which elements lie at
+/// the end of a row, it is as in eager.
 int64_t elements_of_a_thread(ThreadSplit split, int64_t elements, int64_t threads);
 
 }  // namespace antegrad::lower

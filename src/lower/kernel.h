@@ -108,13 +108,21 @@ enum class Order : uint8_t {
 /// How partial results of lanes become one.
 enum class Merge : uint8_t { tree, sequence };
 
+/// Which products of Order::moments are added in one rounding: ATen's compiler decided.
+enum class Fused : uint8_t {
+  vectors,  ///< those of vectors and of their merges, not those of the elements beyond
+  all,
+  none,
+};
+
 struct Fold {
   Order order = Order::lanes;
   int32_t lanes = 1;
   int32_t accumulators = 1;  ///< of Order::lanes; vectors added first, of cascade and moments
   Merge merge = Merge::sequence;
-  Op combine = Op::add;  ///< merges partial results of Order::lanes
-  Id value = -1;         ///< what the code yields: the next accumulator, or the summed element
+  Op combine = Op::add;          ///< merges partial results of Order::lanes
+  Fused fused = Fused::vectors;  ///< of Order::moments
+  Id value = -1;  ///< what the code yields: the next accumulator, or the summed element
   friend bool operator==(const Fold&, const Fold&) = default;
 };
 

@@ -94,6 +94,9 @@ class KernelParser {
     fold.order = one_of<Order>(words::kOrders, "an order: lanes, cascade, columns or moments");
     fold.lanes = cursor_.number<int32_t>("lanes");
     fold.accumulators = cursor_.number<int32_t>("accumulators");
+    if (fold.order == Order::moments && cursor_.take("fused")) {
+      fold.fused = one_of<Fused>(words::kFused, "vectors, all or none");
+    }
     if (fold.order != Order::lanes) return;
     fold.merge = one_of<Merge>(words::kMerges, "tree or sequence");
     fold.combine = op();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,20 @@ namespace {
 constexpr std::string_view kPointwise =
 #include "lower/recipes/pointwise.txt"
     ;
+
+constexpr std::string_view kRowRecipes =
+#include "lower/recipes/rows.txt"
+    ;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+constexpr FoldFunction kFolds[] = {
+    {"add_lanes", Order::lanes, Op::add, -0.0},
+    {"max_lanes", Order::lanes, Op::maximum, -kInfinity},
+    {"cascade", Order::cascade},
+    {"mean_moment", Order::moments},
+    {"squares_moment", Order::moments, Op::add, 0, 1},
+};
 
 constexpr LibraryFunction kFunctions[] = {
     {"exp", 1, "u10", "Exp"},   {"exp2", 1, "u10", ""},     {"expm1", 1, "u10", ""},
@@ -24,6 +39,11 @@ constexpr LibraryFunction kFunctions[] = {
     {"atan2", 2, "u10", ""},    {"hypot", 2, "u05", ""},
 };
 
+const Recipe* find_in(const std::vector<Recipe>& recipes, std::string_view name) {
+  const auto found = std::ranges::find(recipes, name, &Recipe::name);
+  return found == recipes.end() ? nullptr : &*found;
+}
+
 bool contains(const auto& list, auto value) { return std::ranges::find(list, value) != list.end(); }
 
 }  // namespace
@@ -31,6 +51,11 @@ bool contains(const auto& list, auto value) { return std::ranges::find(list, val
 const LibraryFunction* library_function(std::string_view name) {
   const auto* found = std::ranges::find(kFunctions, name, &LibraryFunction::name);
   return found == std::end(kFunctions) ? nullptr : found;
+}
+
+const FoldFunction* fold_function(std::string_view name) {
+  const auto* found = std::ranges::find(kFolds, name, &FoldFunction::name);
+  return found == std::end(kFolds) ? nullptr : found;
 }
 
 std::variant<const RecipeRow*, std::string> Recipe::row(DType type, Capability capability,
@@ -51,10 +76,12 @@ const std::vector<Recipe>& pointwise_recipes() {
   return recipes;
 }
 
-const Recipe* find_recipe(std::string_view name) {
-  const auto& recipes = pointwise_recipes();
-  const auto found = std::ranges::find(recipes, name, &Recipe::name);
-  return found == recipes.end() ? nullptr : &*found;
+const std::vector<Recipe>& row_recipes() {
+  static const std::vector<Recipe> recipes = parse_recipes(kRowRecipes, "rows.txt");
+  return recipes;
 }
+
+const Recipe* find_recipe(std::string_view name) { return find_in(pointwise_recipes(), name); }
+const Recipe* find_row_recipe(std::string_view name) { return find_in(row_recipes(), name); }
 
 }  // namespace antegrad::lower

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Recipes of pointwise operators as a table: what ATen's CPU kernels compute, with every rounding
-/// (docs/exact-kernels.md). Read once from src/lower/recipes/pointwise.txt.
+/// Recipes of operators as a table: what ATen's CPU kernels compute, with every rounding
+/// (docs/exact-kernels.md). Read once from src/lower/recipes/pointwise.txt and rows.txt.
 
 #include <cstdint>
 #include <optional>
@@ -13,6 +13,7 @@
 
 #include "graph/dtype.h"
 #include "lower/c_target.h"
+#include "lower/kernel.h"
 #include "lower/op.h"
 
 namespace antegrad::lower {
@@ -20,11 +21,14 @@ namespace antegrad::lower {
 /// One step of a formula. Operands are positions of earlier terms.
 struct Term {
   enum class Kind : uint8_t {
-    input,      ///< tensor operand `index`
-    number,     ///< number `index`
-    constant,   ///< `constant`
-    operation,  ///< `op`: one rounding, or none
-    function,   ///< `function` of the language: muladd, rnd, vec_exp, libm_exp, vml_exp, dnn_gelu
+    input,        ///< tensor operand `index`
+    number,       ///< number `index`
+    constant,     ///< `constant`
+    operation,    ///< `op`: one rounding, or none
+    function,     ///< `function` of the language: muladd, rnd, vec_exp, libm_exp, vml_exp, dnn_gelu
+    accumulator,  ///< the partial result in the operand of a fold over lanes; it starts as `constant`
+    fold,         ///< `function` of the language that reduces a row: max_lanes, add_lanes, cascade
+    ends,         ///< the first operand in whole vectors of a row, the second in the rest
   };
   Kind kind = Kind::constant;
   int32_t index = -1;
@@ -47,6 +51,9 @@ struct RecipeRow {
   Formula tail;
   /// Of the tail from its second element on, in whole groups of 16 bytes; empty where as `tail`.
   Formula tail16;
+  /// Further results, of one element a row, in the order of the operator's. An operator that has
+  /// no others has neither body nor tail.
+  std::vector<Formula> rows;
 };
 
 struct RecipeInput {
@@ -54,10 +61,12 @@ struct RecipeInput {
   std::optional<DType> type;  ///< where it is not the row's
 };
 
-/// What says how many elements a thread gets at least.
+/// How the elements of a kernel, or its rows, are divided among threads.
 enum class ThreadSplit : uint8_t {
-  grain,  ///< 32768
+  grain,  ///< at least 32768 elements each
   gelu,   ///< of more than 16384 elements all threads get a part
+  rows,   ///< any rows: a kernel over rows has the same bits however they are split
+  whole,  ///< one call gets all rows
 };
 
 struct Recipe {
@@ -72,6 +81,9 @@ struct Recipe {
   bool promotes = false;  ///< operands of other types are converted to their common type before
   std::vector<RecipeRow> rows;
 
+  /// Whether its first result has the elements of its operands; otherwise it has one a row.
+  bool has_elements() const { return rows.empty() || !rows[0].body.empty(); }
+
   /// The first row that applies, or the reason why there is none.
   std::variant<const RecipeRow*, std::string> row(DType type, Capability capability,
                                                   std::string_view constant = "") const;
@@ -85,8 +97,23 @@ struct Recipe {
 std::vector<Recipe> parse_recipes(std::string_view text, const std::string& origin);
 
 const std::vector<Recipe>& pointwise_recipes();
-/// The recipe of that name, or null.
+/// Those of operators that reduce rows.
+const std::vector<Recipe>& row_recipes();
+/// The recipe of a pointwise operator of that name, or null.
 const Recipe* find_recipe(std::string_view name);
+/// The recipe of a reduction of that name, or null.
+const Recipe* find_row_recipe(std::string_view name);
+
+/// A function of the language that reduces a row.
+struct FoldFunction {
+  std::string_view name;
+  Order order;
+  Op combine = Op::add;  ///< of Order::lanes
+  double start = 0;      ///< of the accumulator of Order::lanes
+  int32_t result = 0;    ///< which of the results of the fold it is
+};
+/// Null if there is none of that name.
+const FoldFunction* fold_function(std::string_view name);
 
 /// A function of the C library that recipes name as libm_NAME, vec_NAME or vml_NAME, and what
 /// stands for it in the libraries. Empty texts: there is none.

@@ -50,8 +50,9 @@ constexpr NamedOp kProducts[] = {{"*", Op::mul, 2}, {"/", Op::div, 2}};
 
 /// Operands of a function that is no operation; 0 if there is none of that name.
 size_t arity_of(std::string_view name) {
+  if (fold_function(name) != nullptr) return 1;
   if (name == "muladd") return 3;
-  if (name == "libm_pow_double") return 2;
+  if (name == "libm_pow_double" || name == "ends") return 2;
   if (name == "rnd" || name == "dnn_gelu" || name == "dnn_gelu_backward_factor" ||
       name == "dnn_rnd_bf16") {
     return 1;
@@ -170,10 +171,15 @@ class FormulaParser {
   }
 
   int32_t call(std::string_view name) {
+    const FoldFunction* fold = fold_function(name);
+    if (fold != nullptr && fold->order == Order::lanes) {
+      names_["acc"] = add({Term::Kind::accumulator, -1, fold->start});
+    }
     std::vector<int32_t> operands;
     do operands.push_back(comparison());
     while (take(","));
     if (!take(")")) place_.fail("\")\"", rest_);
+    names_.erase("acc");
     const auto* row = std::ranges::find(kNamedOps, name, &NamedOp::name);
     const bool operation = row != std::end(kNamedOps);
     const size_t arity = operation ? row->operands : arity_of(name);
@@ -182,7 +188,10 @@ class FormulaParser {
       place_.fail(fmt::format("{} operands of {}", arity, name), std::to_string(operands.size()));
     }
     if (operation) return add(row->op, std::move(operands));
-    return add({Term::Kind::function, -1, 0, Op::call, std::string(name), std::move(operands)});
+    const Term::Kind kind = fold != nullptr  ? Term::Kind::fold
+                            : name == "ends" ? Term::Kind::ends
+                                             : Term::Kind::function;
+    return add({kind, -1, 0, Op::call, std::string(name), std::move(operands)});
   }
 
   std::string_view rest_;
@@ -305,12 +314,16 @@ class RecipesParser {
 
   void parse_formula(std::string_view word, std::string_view text) {
     Recipe& recipe = recipes_.back();
-    if (word != "body" && word != "tail" && word != "tail16" && word != "each") {
+    if (word != "body" && word != "tail" && word != "tail16" && word != "each" && word != "row") {
       place_.fail("a word of docs/exact-kernels.md", word);
     }
     if (recipe.rows.empty()) place_.fail("a line of element types", word);
     RecipeRow& row = recipe.rows.back();
     Formula formula = FormulaParser(text, recipe, place_).parse();
+    if (word == "row") {
+      row.rows.push_back(std::move(formula));
+      return;
+    }
     if (word == "each") row.tail = formula;
     (word == "tail" ? row.tail : word == "tail16" ? row.tail16 : row.body) = std::move(formula);
   }
@@ -319,8 +332,8 @@ class RecipesParser {
   void end_row() const {
     if (recipes_.empty()) return;
     for (const RecipeRow& row : recipes_.back().rows) {
-      if (row.body.empty() || row.tail.empty()) {
-        place_.fail("each, or body and tail, in the row before", "a row without");
+      if (row.body.empty() != row.tail.empty() || (row.body.empty() && row.rows.empty())) {
+        place_.fail("each, row, or body and tail, in the row before", "a row without");
       }
     }
   }

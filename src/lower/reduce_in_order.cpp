@@ -62,6 +62,11 @@ T cascade(const Fold& fold, const std::vector<T>& row) {
   return sum;
 }
 
+template <class T>
+T product_and_sum(bool fused, T a, T b, T c) {
+  return fused ? std::fma(a, b, c) : a * b + c;
+}
+
 /// Mean and sum of squared differences of some elements.
 template <class T>
 struct Moments {
@@ -69,13 +74,13 @@ struct Moments {
   T mean = 0;
   T squares = 0;
 
-  void add(const Moments& other) {
+  void add(bool fused, const Moments& other) {
     const int64_t total = count + other.count;
     const T share = total == 0 ? T(0) : static_cast<T>(other.count) / static_cast<T>(total);
     const T difference = other.mean - mean;
     const T sum = squares + other.squares;
     const T step = difference * share;
-    squares = std::fma(step, difference * static_cast<T>(count), sum);
+    squares = product_and_sum(fused, step, difference * static_cast<T>(count), sum);
     mean = mean + step;
     count = total;
   }
@@ -84,6 +89,7 @@ struct Moments {
 /// The moments of one lane: chunks of vectors, merged in a binary tree.
 template <class T>
 Moments<T> lane_moments(const Fold& fold, const std::vector<T>& row, int32_t lane) {
+  const bool fused = fold.fused != Fused::none;
   const int64_t vector = int64_t{fold.lanes} * fold.accumulators;
   const int64_t vectors = static_cast<int64_t>(row.size()) / vector;
   const int64_t chunks = (vectors + kMomentsChunk - 1) / kMomentsChunk;
@@ -98,30 +104,32 @@ Moments<T> lane_moments(const Fold& fold, const std::vector<T>& row, int32_t lan
       for (int64_t j = 0; j < count; ++j) {
         const T x = row[(first + j) * vector + int64_t{part} * fold.lanes + lane];
         const T difference = x - own.mean;
-        own.mean = std::fma(T(1) / static_cast<T>(j + 1), difference, own.mean);
-        own.squares = std::fma(difference, x - own.mean, own.squares);
+        own.mean = product_and_sum(fused, T(1) / static_cast<T>(j + 1), difference, own.mean);
+        own.squares = product_and_sum(fused, difference, x - own.mean, own.squares);
       }
-      stack[0].add(own);
+      stack[0].add(fused, own);
     }
     int64_t mask = chunk + 1;
     for (int32_t level = 1; level < depth && (mask & 1) == 0; ++level, mask >>= 1) {
-      stack[level].add(stack[level - 1]);
+      stack[level].add(fused, stack[level - 1]);
       stack[level - 1] = {};
     }
   }
-  for (int32_t level = 1; level < depth; ++level) stack[0].add(stack[level]);
+  for (int32_t level = 1; level < depth; ++level) stack[0].add(fused, stack[level]);
   return stack[0];
 }
 
 template <class T>
 Moments<T> moments(const Fold& fold, const std::vector<T>& row) {
+  const bool fused = fold.fused != Fused::none;
   const int64_t vector = int64_t{fold.lanes} * fold.accumulators;
   const int64_t vectors = static_cast<int64_t>(row.size()) / vector;
   Moments<T> all;
   for (size_t i = static_cast<size_t>(vectors * vector); i < row.size(); ++i) {
     const T difference = row[i] - all.mean;
     all.mean += difference / static_cast<T>(++all.count);
-    all.squares = all.squares + difference * (row[i] - all.mean);
+    all.squares =
+        product_and_sum(fold.fused == Fused::all, difference, row[i] - all.mean, all.squares);
   }
   const int64_t added = vectors * fold.accumulators;
   for (int32_t lane = 0; lane < fold.lanes; ++lane) {
@@ -129,9 +137,9 @@ Moments<T> moments(const Fold& fold, const std::vector<T>& row) {
     const int64_t total = all.count + added;
     const T share = total == 0 ? T(0) : static_cast<T>(added) / static_cast<T>(total);
     const T difference = other.mean - all.mean;
-    all.mean = std::fma(share, difference, all.mean);
-    all.squares = all.squares + std::fma(difference * difference * share, static_cast<T>(all.count),
-                                         other.squares);
+    all.mean = product_and_sum(fused, share, difference, all.mean);
+    all.squares = all.squares + product_and_sum(fused, difference * difference * share,
+                                                static_cast<T>(all.count), other.squares);
     all.count = total;
   }
   return all;

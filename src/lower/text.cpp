@@ -100,6 +100,9 @@ std::string stage_text(const Stage& stage) {
   std::string text(word(words::kStages, stage.kind));
   if (stage.kind != StageKind::fold) return text;
   text += fmt::format(" {} {} {}", word(words::kOrders, fold.order), fold.lanes, fold.accumulators);
+  if (fold.order == Order::moments && fold.fused != Fused::vectors) {
+    text += fmt::format(" fused {}", word(words::kFused, fold.fused));
+  }
   if (fold.order != Order::lanes) return text;
   return text + fmt::format(" {} {}", word(words::kMerges, fold.merge), row_of(fold.combine).name);
 }

@@ -16,6 +16,7 @@ inline constexpr auto kStages = std::to_array<std::string_view>({"each", "row", 
 inline constexpr auto kCallForms = std::to_array<std::string_view>({"lane", "vector", "strip"});
 inline constexpr auto kOrders =
     std::to_array<std::string_view>({"lanes", "cascade", "columns", "moments"});
+inline constexpr auto kFused = std::to_array<std::string_view>({"vectors", "all", "none"});
 inline constexpr auto kMerges = std::to_array<std::string_view>({"tree", "sequence"});
 
 }  // namespace antegrad::lower::words

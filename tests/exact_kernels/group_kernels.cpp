@@ -1,10 +1,10 @@
-// Makes kernels of graphs, each as one group, for check_groups.py.
+// Makes kernels of graphs, each as one group, for check_groups.py and check_row_groups.py.
 //
-//   group_kernels CAPABILITY ONEDNN OUTPUT.c < graphs
+//   group_kernels CAPABILITY ONEDNN OUTPUT.c [THREADS] < graphs
 //
 // Graphs end with a line "----". For each it prints one line: "no REASON", or
-// "kernel NAME split SPLIT numbers N,... buffers VALUE,... draws VALUE:PROBABILITY,...", written
-// buffers with a +. A uniform draw has the probability "uniform".
+// "kernel NAME split SPLIT numbers N,... buffers VALUE,... parallel SIZE draws
+// VALUE:PROBABILITY,...", written buffers with a +. A uniform draw has the probability "uniform".
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,11 +24,11 @@
 
 int main(int argc, char** argv) {
   using namespace antegrad;
-  if (argc != 4) return 2;
+  if (argc != 4 && argc != 5) return 2;
   const auto capability = lower::capability_from_name(argv[1]);
   if (!capability) return 2;
   const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2])),
-                            lower::Draws::mt19937};
+                            lower::Draws::mt19937, argc == 5 ? std::atoi(argv[4]) : 1};
   std::map<Hash128, lower::Kernel> kernels;
   std::string text;
   for (std::string line; std::getline(std::cin, line);) {
@@ -57,9 +57,10 @@ int main(int argc, char** argv) {
       draws.push_back(fmt::format("{}:{}", draw.value.index(),
                                   uniform ? "uniform" : fmt::to_string(draw.probability)));
     }
-    fmt::print("kernel {} split {} numbers {} buffers {} draws {}\n", group.kernel.name,
+    fmt::print("kernel {} split {} numbers {} buffers {} parallel {} draws {}\n", group.kernel.name,
                static_cast<int>(group.split), fmt::join(group.numbers, ","),
-               fmt::join(buffers, ","), fmt::join(draws, ","));
+               fmt::join(buffers, ","),
+               lower::parallel_size(group.kernel, group.numbers.data()), fmt::join(draws, ","));
     kernels.emplace(group.key, std::move(group.kernel));
   }
   std::vector<lower::Kernel> list;

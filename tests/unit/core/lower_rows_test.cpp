@@ -213,11 +213,13 @@ TEST(LowerRows, CascadesAgree) {
     expect_compiled_agrees(parse_kernel(sum_text(order)), cases);
   }
   expect_compiled_agrees(parse_kernel(sum_text("cascade 4 1", "f64")), cases);
-  expect_compiled_agrees(
-      parse_kernel(sum_text("moments 8 2")
-                       .replace(sum_text("moments 8 2").find("  %5 = result"), std::string::npos,
-                                "  %5 = result f32\n  %6 = result f32\nrow\n  store f32 s %6\n")),
-      cases);
+  for (const char* order : {"moments 8 2", "moments 8 1 fused all", "moments 8 1 fused none"}) {
+    std::string text = sum_text(order);
+    text.replace(text.find("  %5 = result"), std::string::npos,
+                 "  %5 = result f32\n  %6 = result f32\nrow\n  store f32 s %6\n");
+    EXPECT_EQ(to_text(parse_kernel(text)), text);
+    expect_compiled_agrees(parse_kernel(text), cases);
+  }
 }
 
 /// A cascade of levels that has to add small numbers to large ones keeps them.

@@ -91,7 +91,7 @@ TEST(Recipes, AWrongTextIsAnErrorWithItsLine) {
   refused(head + "    each fma(x, y)\n", "3 operands of fma");
   refused(head + "    each (x\n", "\")\"");
   refused(head + "    each a = x\n", "\";\" behind the value of a name");
-  refused(head + "    body x\n", "each, or body and tail");
+  refused(head + "    body x\n", "each, row, or body and tail");
   refused(head + "    head x\n", "a word of docs/exact-kernels.md");
   refused("operator f(x)\n  f32 @sse\n", "default, avx2 or avx512");
   refused("operator f(x)\n  upto sse\n", "default, avx2 or avx512");

@@ -1,0 +1,229 @@
+#include "lower/aten_reductions.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "lower/group_layout.h"
+
+namespace antegrad::lower {
+namespace {
+
+/// ATen's grain of parallel_reduce: with fewer elements there is one thread.
+constexpr int64_t kReduceGrain = 32768;
+
+/// How the arguments of an operator's schema become operands, numbers and dimensions of a recipe.
+/// `arguments` has one word for each argument:
+///   NAME      an input or number of the recipe
+///   NAME?1    the same; this number where the argument is absent
+///   @dim      the dimension that is reduced, which must be the last one
+///   @dims     the dimensions that are reduced; absent or none: all
+///   @shape    the sizes of the last dimensions, which are reduced
+///   @type     the type of the results, which must be that of the operands, or absent
+///   @mask     which results there are: the first alone
+///   =false    the argument must be this; "none" is an absent one
+///   *         any argument
+/// Of the rows of an operator, the first that fits counts.
+struct ReductionRow {
+  std::string_view name;
+  std::string_view recipe;
+  std::string_view arguments;
+  bool all = false;   ///< reduces all dimensions
+  bool sums = false;  ///< TensorIterator chose an order of summation by strides
+};
+
+constexpr ReductionRow kReductions[] = {
+    {"aten::_softmax.default", "softmax", "x @dim =false"},
+    {"aten::_log_softmax.default", "log_softmax", "x @dim =false"},
+    {"aten::_softmax_backward_data.default", "softmax_backward", "g y @dim @type"},
+    {"aten::_log_softmax_backward_data.default", "log_softmax_backward", "g y @dim @type"},
+    {"aten::native_layer_norm.default", "layer_norm", "x @shape w b?0 eps"},
+    {"aten::native_layer_norm.default", "layer_norm_no_weight", "x @shape =none b eps"},
+    {"aten::native_layer_norm.default", "layer_norm", "x @shape w?1 b?0 eps"},
+    {"aten::native_layer_norm_backward.default", "layer_norm_backward",
+     "g x @shape mean rstd w * @mask"},
+    {"aten::native_layer_norm_backward.default", "layer_norm_backward_plain",
+     "g x @shape mean rstd =none * @mask"},
+    {"aten::sum.default", "sum", "x @type", true, true},
+    {"aten::sum.dim_IntList", "sum", "x @dims * @type", false, true},
+    {"aten::mean.default", "mean", "x @type", true, true},
+    {"aten::mean.dim", "mean", "x @dims * @type", false, true},
+};
+
+/// Reads the arguments of one node.
+class Reduction {
+ public:
+  Reduction(const Graph& graph, const Node& node, const EagerCpu& cpu, const ReductionRow& row)
+      : graph_(graph), node_(node), cpu_(cpu), row_(row) {}
+
+  std::variant<RecipeCall, std::string> call() {
+    recipe_ = find_row_recipe(row_.recipe);
+    call_ = {recipe_,
+             std::vector<RecipeOperand>(recipe_->inputs.size()),
+             std::vector<double>(recipe_->numbers.size()),
+             {}};
+    std::string reason = read_arguments();
+    if (reason.empty() && row_.all) reduce_all();
+    if (reason.empty()) reason = checked();
+    if (!reason.empty()) return reason;
+    const auto count = std::ranges::find(recipe_->numbers, "count");
+    if (count != recipe_->numbers.end()) {
+      call_.numbers[count - recipe_->numbers.begin()] = static_cast<double>(row_size());
+    }
+    const bool serial = cpu_.threads == 1 || rows() == 1;
+    if (recipe_->name == "softmax_backward" && serial) {
+      call_.recipe = find_row_recipe("softmax_backward_serial");
+    }
+    return std::move(call_);
+  }
+
+ private:
+  std::string no(std::string_view what) const {
+    return fmt::format("{} {}", node_.op.name(), what);
+  }
+  const TensorMeta& meta() const { return graph_.value(node_.inputs[0]).meta; }
+  int64_t dimensions() const { return static_cast<int64_t>(meta().sizes.size()); }
+
+  int64_t row_size() const {
+    int64_t size = 1;
+    for (const int32_t d : call_.reduced) size *= size_at(meta(), d);
+    return size;
+  }
+  int64_t rows() const { return numel(meta()).constant() / std::max<int64_t>(row_size(), 1); }
+
+  void reduce_all() {
+    call_.reduced.resize(static_cast<size_t>(dimensions()));
+    std::iota(call_.reduced.begin(), call_.reduced.end(), 0);
+  }
+
+  std::string read_arguments() {
+    size_t next = 0;
+    std::string_view words = row_.arguments;
+    for (const Attr& argument : node_.args) {
+      const size_t end = std::min(words.find(' '), words.size());
+      const std::string_view word = words.substr(0, end);
+      words.remove_prefix(std::min(end + 1, words.size()));
+      const size_t input = next;
+      next += static_cast<size_t>(argument.input_count());
+      const bool read = word.starts_with("@") ? read_special(word, argument)
+                                              : read_operand(word, argument, input);
+      if (!read) return no("has arguments for which there is no recipe: " + std::string(word));
+    }
+    return words.empty() ? "" : no("has fewer arguments than its recipe");
+  }
+
+  bool read_operand(std::string_view word, const Attr& argument, size_t input) {
+    if (word == "*") return true;
+    if (word == "=false") return argument.is<bool>() && !argument.as<bool>();
+    if (word == "=none") return argument.is<attr::None>();
+    const size_t mark = std::min(word.find('?'), word.size());
+    const std::string_view name = word.substr(0, mark);
+    const auto operand = std::ranges::find(recipe_->inputs, name, &RecipeInput::name);
+    if (operand == recipe_->inputs.end()) {
+      const auto number = std::ranges::find(recipe_->numbers, name);
+      if (number == recipe_->numbers.end() || !argument.is<double>()) return false;
+      call_.numbers[number - recipe_->numbers.begin()] = argument.as<double>();
+      return true;
+    }
+    RecipeOperand& into = call_.operands[operand - recipe_->inputs.begin()];
+    if (argument.is<attr::Input>()) {
+      into.value = node_.inputs[input];
+      return true;
+    }
+    into.number = word.back() == '1' ? 1 : 0;
+    return argument.is<attr::None>() && mark < word.size();
+  }
+
+  bool read_special(std::string_view word, const Attr& argument) {
+    if (word == "@dim") {
+      if (!argument.is<IntExpr>() || dimensions() == 0) return false;
+      const int64_t d = argument.as<IntExpr>().constant();
+      call_.reduced = {static_cast<int32_t>(dimensions() - 1)};
+      return d == -1 || d == dimensions() - 1;
+    }
+    if (word == "@dims") {
+      if (argument.is<attr::None>() || argument.as<Shape>().empty()) {
+        reduce_all();
+        return true;
+      }
+      for (const IntExpr& d : argument.as<Shape>()) {
+        const int64_t at = d.constant();
+        call_.reduced.push_back(static_cast<int32_t>(at < 0 ? at + dimensions() : at));
+      }
+      std::ranges::sort(call_.reduced);
+      return true;
+    }
+    if (word == "@shape") {
+      const auto count = static_cast<int64_t>(argument.as<Shape>().size());
+      for (int64_t d = dimensions() - count; d < dimensions(); ++d) {
+        call_.reduced.push_back(static_cast<int32_t>(d));
+      }
+      return true;
+    }
+    if (word == "@type") {
+      return argument.is<attr::None>() ||
+             (argument.is<DType>() && argument.as<DType>() == meta().dtype);
+    }
+    const auto* mask = std::get_if<std::vector<bool>>(&argument.value);
+    return mask != nullptr && *mask == std::vector<bool>{true, false, false};
+  }
+
+  /// What the order of summation depends on, besides the number of elements.
+  std::string checked() const {
+    if (call_.reduced.empty()) return no("reduces no dimension");
+    if (numel(meta()).constant() == 0) return no("has no elements");
+    if (!row_.sums) return "";
+    if (cpu_.threads > 1 && rows() == 1 && row_size() >= kReduceGrain) {
+      return no("adds the elements of one row on several threads");
+    }
+    return lies_in_rows() ? "" : no("reduces dimensions that are not the innermost in memory");
+  }
+
+  /// Whether each row is consecutive elements, and rows do not overlap.
+  bool lies_in_rows() const {
+    std::vector<std::pair<int64_t, int64_t>> inner;  // strides and sizes
+    for (size_t d = 0; d < meta().sizes.size(); ++d) {
+      if (size_at(meta(), d) == 1) continue;
+      const bool is_reduced =
+          std::ranges::find(call_.reduced, static_cast<int32_t>(d)) != call_.reduced.end();
+      if (is_reduced) {
+        inner.emplace_back(stride_at(meta(), d), size_at(meta(), d));
+      } else if (stride_at(meta(), d) < row_size()) {
+        return false;
+      }
+    }
+    std::ranges::sort(inner);
+    int64_t expected = 1;
+    for (const auto& [stride, size] : inner) {
+      if (stride != expected) return false;
+      expected *= size;
+    }
+    return true;
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  const EagerCpu& cpu_;
+  const ReductionRow& row_;
+  const Recipe* recipe_ = nullptr;
+  RecipeCall call_;
+};
+
+}  // namespace
+
+std::optional<std::variant<RecipeCall, std::string>> reduction_call(const Graph& graph,
+                                                                    const Node& node,
+                                                                    const EagerCpu& cpu) {
+  std::optional<std::variant<RecipeCall, std::string>> found;
+  for (const ReductionRow& row : kReductions) {
+    if (row.name != node.op.name()) continue;
+    found = Reduction(graph, node, cpu, row).call();
+    if (std::holds_alternative<RecipeCall>(*found)) break;
+  }
+  return found;
+}
+
+}  // namespace antegrad::lower

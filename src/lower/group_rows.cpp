@@ -1,0 +1,82 @@
+#include "lower/group_rows.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace antegrad::lower {
+namespace {
+
+/// The atoms that a call reduces, in the order in which eager did: that of dimensions or, for sums,
+/// that of memory.
+Atoms reduced_atoms(const GroupLayout& layout, ValueId whole, const RecipeCall& call) {
+  Atoms atoms;
+  for (const int32_t d : call.reduced) {
+    const Atoms& of_dimension = layout.of(whole)[d];
+    atoms.insert(atoms.end(), of_dimension.begin(), of_dimension.end());
+  }
+  if (!call.recipe->has_elements()) {
+    const auto strides = layout.strides(whole, layout.of(whole));
+    std::ranges::stable_sort(atoms, std::greater<>(),
+                             [&](int32_t atom) { return strides.at(atom); });
+  }
+  return atoms;
+}
+
+}  // namespace
+
+ValueId whole_of(const Node& node, const RecipeCall& call) {
+  const bool sum = !call.reduced.empty() && !call.recipe->has_elements();
+  return sum ? call.operands[0].value : node.outputs[0];
+}
+
+std::optional<TensorLayout> layout_of_rows(const TensorMeta& whole, const TensorLayout& layout,
+                                           const RecipeCall& call, size_t dimensions) {
+  TensorLayout kept;
+  const bool keeps = dimensions == layout.size();
+  for (size_t d = 0; d < layout.size(); ++d) {
+    if (layout[d].empty() && size_at(whole, d) != 1) return {};
+    if (std::ranges::find(call.reduced, static_cast<int32_t>(d)) == call.reduced.end()) {
+      kept.push_back(layout[d]);
+    } else if (keeps) {
+      kept.emplace_back();
+    }
+  }
+  return kept;
+}
+
+GroupSpace group_space(const GroupLayout& layout, const Graph& graph,
+                       std::span<const std::pair<int32_t, RecipeCall>> calls, const Atoms& order) {
+  GroupSpace space{.order = order};
+  Atoms row;
+  for (const auto& [position, call] : calls) {
+    if (call.reduced.empty()) continue;
+    const Node& node = graph.nodes[position];
+    Atoms atoms = reduced_atoms(layout, whole_of(node, call), call);
+    if (space.node >= 0 && atoms != row) {
+      throw NoKernel{position, node.op.name() + " reduces other dimensions than its group"};
+    }
+    space.node = position;
+    row = std::move(atoms);
+  }
+  if (space.node < 0) return space;
+  space.kind = Space::rows;
+  space.row_atoms = row.size();
+  if (row.size() > order.size() || !std::ranges::equal(row, std::span(order).last(row.size()))) {
+    throw NoKernel{space.node, graph.nodes[space.node].op.name() +
+                                   " reduces dimensions that are not the innermost of its group"};
+  }
+  return space;
+}
+
+RowEnds row_ends(const GroupLayout& layout, const GroupSpace& space, const EagerRow& eager,
+                 int64_t block, int64_t elements, int64_t a_thread) {
+  int64_t row = 1;
+  for (size_t i = eager.order.size() - eager.row; i < eager.order.size(); ++i) {
+    row *= layout.size(eager.order[i]);
+  }
+  if (row % block == 0 && a_thread % block == 0) return RowEnds::none;
+  if (a_thread < elements || eager.row < space.row_atoms) return RowEnds::unknown;
+  return eager.row == space.row_atoms ? RowEnds::rows : RowEnds::whole;
+}
+
+}  // namespace antegrad::lower

@@ -1,0 +1,240 @@
+"""Compares kernels over rows with eager ATen, bit by bit: random graphs of reductions with pointwise nodes around them."""
+
+import argparse
+import ctypes
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+import torch
+
+from check import TORCH_DTYPE, differences
+from check_groups import CALLS, FLAGS, Case, part_size, value_of
+from program import load, onednn_level, parsed
+
+A = torch.ops.aten
+SHAPES = [
+    (5, 8), (7, 31), (64, 100), (33, 768), (3, 5, 17), (2, 3, 1000), (4, 4097), (128, 64), (1, 33), (1, 40000),
+    (300, 260), (2000, 40), (6, 2), (3, 16), (16, 15), (9, 127), (50, 1024), (4, 8, 12, 24), (3, 70000), (700, 129),
+]  # fmt: skip
+SPLIT_ROWS, SPLIT_WHOLE = 2, 3
+# Operators of one or two operands that have the same bits wherever an element lies, and some that have not.
+POINTWISE = [(name, words) for name, words in CALLS if "?" not in words and "!" not in words]
+PLAIN = ["add.Tensor", "mul.Tensor", "sub.Tensor", "neg.default", "relu.default", "mul.Scalar", "maximum.default"]
+REDUCTIONS = ["softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "layer_norm",
+              "layer_norm_backward", "sum", "mean"]  # fmt: skip
+
+
+class RowCase(Case):
+    """A random graph whose nodes are reductions of the last dimensions and pointwise operators."""
+
+    def __init__(self, rng, dtype, shape, reductions):
+        self.rng, self.dtype, self.shape = rng, dtype, shape
+        self.generator = torch.Generator().manual_seed(rng.getrandbits(30))
+        self.inputs, self.nodes, self.program, self.meta = [], [], [], {}
+        # How many of the last dimensions are a row.
+        self.dims = rng.randint(1, len(shape) - 1) if len(shape) > 2 and rng.random() < 0.3 else 1
+        self.reductions = [r for r in reductions if self.dims == 1 or "softmax" not in r]
+        layouts = rng.choices(["whole", "whole", "row", "column", "one", "part", "transposed"], k=rng.randint(0, 2))
+        for layout in ["whole", *layouts]:
+            self.add_input(self.tensor(shape, layout, dtype))
+        for _ in range(rng.choice([0, 0, 1, 2])):
+            self.pointwise()
+        for _ in range(rng.choice([1, 1, 1, 2])):
+            self.reduce(rng.choice(self.reductions))
+            for _ in range(rng.choice([0, 1, 2, 3])):
+                self.pointwise()
+
+    def full(self):
+        """A value with all elements, preferably the last one."""
+        numbers = [n for n, t in self.meta.items() if tuple(t.shape) == self.shape and t.dtype == TORCH_DTYPE[self.dtype]]
+        return numbers[-1] if self.rng.random() < 0.7 else self.rng.choice(numbers)
+
+    def input_like(self, shape):
+        return self.add_input(self.tensor(shape, "whole", self.dtype))
+
+    def pointwise(self):
+        rng = self.rng
+        plain = rng.random() < 0.8
+        name, arguments = rng.choice([c for c in POINTWISE if (c[0] in PLAIN) == plain])
+        words = []
+        fitting = [n for n, t in self.meta.items() if t.dtype == TORCH_DTYPE[self.dtype]]
+        for word in arguments.split(", "):
+            operand = fitting[-1] if not words and rng.random() < 0.8 else rng.choice(fitting)
+            words.append(f"%{operand}" if word == "{}" else word)
+        self.run("aten::" + name, words)
+
+    def reduce(self, kind):
+        rng, dims, shape = self.rng, self.dims, self.shape
+        last = rng.choice(["-1", str(len(shape) - 1)])
+        row = shape[len(shape) - dims :]
+        listed = "[" + ", ".join(str(d - dims) for d in range(dims)) + "]"
+        sizes = "[" + ", ".join(map(str, row)) + "]"
+        x = self.full()
+        weights = [f"%{self.input_like(row)}" if rng.random() < 0.7 else "none" for _ in range(2)]
+        if kind in ("softmax", "log_softmax"):
+            self.run(f"aten::_{kind}.default", [f"%{x}", last, "false"])
+        elif kind.endswith("softmax_backward"):
+            y = self.input_like(shape)
+            name = kind.replace("_backward", "_backward_data")
+            operands = [x, y] if rng.random() < 0.7 else [y, x]
+            self.run(f"aten::_{name}.default", [f"%{operands[0]}", f"%{operands[1]}", last, self.dtype])
+        elif kind == "layer_norm":
+            self.run("aten::native_layer_norm.default", [f"%{x}", sizes, *weights, rng.choice(["1e-05", "0.1"])])
+        elif kind == "layer_norm_backward":
+            outer = (*shape[: len(shape) - dims], *[1] * dims)
+            mean, rstd = self.input_like(outer), self.input_like(outer)
+            g = self.full() if rng.random() < 0.3 else self.input_like(shape)
+            self.run(
+                "aten::native_layer_norm_backward.default",
+                [f"%{x}", f"%{g}", sizes, f"%{mean}", f"%{rstd}", *weights, "[true, false, false]"],
+            )
+        elif kind == "sum_all":
+            self.run(f"aten::{rng.choice(['sum', 'mean'])}.default", [f"%{x}", "dtype=none"])
+        else:
+            name = {"sum": "sum.dim_IntList", "mean": "mean.dim"}[kind]
+            self.run(f"aten::{name}", [f"%{x}", listed, rng.choice(["true", "true", "false"]), "none"])
+
+    def value(self, word):
+        if word.startswith("%"):
+            return ("tensor", int(word[1:]))
+        if word in TORCH_DTYPE:
+            return TORCH_DTYPE[word]
+        if word == "[true, false, false]":
+            return [True, False, False]
+        return value_of(word)
+
+    def run(self, name, words, base=None):
+        packet, overload = name[6:].split(".")
+        function = getattr(getattr(A, packet), overload)
+        values, keywords = [], {}
+        for word, argument in zip(words, function._schema.arguments):
+            value = self.value(word)
+            (keywords.__setitem__(argument.name, value) if argument.kwarg_only else values.append(value))
+        pick = lambda table, v: table[v[1]] if isinstance(v, tuple) else v
+        run = lambda table: function(*[pick(table, v) for v in values], **{k: pick(table, v) for k, v in keywords.items()})
+        try:
+            made = run(self.meta)
+        except RuntimeError:  # operands that eager does not broadcast
+            return
+        made = made if isinstance(made, (tuple, list)) else [made]
+        numbers = []
+        for tensor in made:
+            numbers.append(None if tensor is None or tensor.numel() == 0 else len(self.meta))
+            if numbers[-1] is not None:
+                self.meta[numbers[-1]] = tensor
+        if tuple(made[0].shape) == self.shape:  # the last value is what follows reads
+            self.meta[numbers[0]] = self.meta.pop(numbers[0])
+        self.program.append((numbers, run))
+        defined = ", ".join("none" if n is None else f"%{n}: {self.text_of(t)}" for n, t in zip(numbers, made))
+        self.nodes.append((numbers, f"  {defined} = {name}({', '.join(words)})"))
+
+    def text(self):
+        # What the last value is computed from, as in a group.
+        last = [n for n in self.nodes[-1][0] if n is not None]
+        self.results = {last[0]} | {n for n in last if self.rng.random() < 0.5}
+        needed, kept = set(self.results), []
+        for numbers, line in reversed(self.nodes):
+            if needed.isdisjoint(n for n in numbers if n is not None):
+                continue
+            needed |= {int(w) for w in re.findall(r"%(\d+)", line.split(" = ", 1)[1])}
+            self.results |= {n for n in numbers if n is not None and self.rng.random() < 0.2}
+            kept.append(line)
+        lines = ['antegrad.graph 1 "case"', "inputs"]
+        lines += [f"  %{n}: {self.text_of(t)} primal argument {i}" for i, (n, t) in enumerate(self.inputs)]
+        lines += ["nodes", *reversed(kept), "outputs", *[f"  %{n} result" for n in sorted(self.results)]]
+        return "\n".join(lines) + "\n----\n"
+
+    def eager(self):
+        table = dict(self.inputs)
+        for numbers, run in self.program:
+            made = run(table)
+            for number, tensor in zip(numbers, made if isinstance(made, (tuple, list)) else [made]):
+                table[number] = tensor
+        return table
+
+
+def run_kernel(library, line, case, threads, expected):
+    words = line.split()
+    numbers, buffers, split, parallel = words[5].split(","), words[7].split(","), int(words[3]), int(words[9])
+    tensors, written = [], {}
+    for buffer in buffers:
+        number = int(buffer.rstrip("+"))
+        if buffer.endswith("+"):
+            like = expected[number]
+            written[number] = torch.full_like(like, 77)
+            tensors.append(written[number])
+        else:
+            tensors.append(dict(case.inputs)[number])
+    addresses = (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
+    arguments = (ctypes.c_long * len(numbers))(*[int(n) for n in numbers])
+    if split == SPLIT_WHOLE:
+        size = parallel
+    elif split == SPLIT_ROWS:  # any parts
+        size = -(-parallel // (threads + case.rng.randint(0, 3)))
+    else:
+        size = part_size(split, parallel, threads)
+    for low in range(0, parallel, max(1, size)):
+        high = min(parallel, low + size)
+        getattr(library, words[1])(addresses, arguments, ctypes.c_long(low), ctypes.c_long(high), ctypes.c_long(0))
+    return written
+
+
+def check(options, capability, threads, cases, texts):
+    torch.set_num_threads(threads)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="check_row_groups_"))
+    source = folder / "kernels.c"
+    answer = subprocess.run(
+        [options.tool, capability, str(onednn_level()), source, str(threads)],
+        input="".join(texts), text=True, capture_output=True,
+    )  # fmt: skip
+    if answer.returncode:
+        (folder / "graphs.txt").write_text("".join(texts))
+        raise SystemExit(f"{answer.stderr}\nin {folder}")
+    library = load(source, capability, FLAGS)
+    reasons, compared, wrong, kernels = Counter(), 0, 0, 0
+    for case, text, line in zip(cases, texts, answer.stdout.splitlines()):
+        if line.startswith("no "):
+            reasons[line[3:]] += 1
+            continue
+        kernels += 1
+        expected = case.eager()
+        for number, tensor in run_kernel(library, line, case, threads, expected).items():
+            bad = tensor != expected[number] if tensor.dtype == torch.bool else differences(expected[number], tensor)[0]
+            compared += tensor.numel()
+            if bad.any():
+                wrong += 1
+                at = bad.nonzero()[0].tolist()
+                print(f"{int(bad.sum())} of {bad.numel()} elements of %{number} differ, {threads} threads, at {at}: "
+                      f"{expected[number][tuple(at)].item()!r}, kernel {tensor[tuple(at)].item()!r}\n{text}{line}")
+    print(f"{capability}, {threads} threads: {kernels} of {len(cases)} graphs have a kernel; "
+          f"{compared} elements compared, {wrong} results differ")
+    for reason, count in reasons.most_common():
+        print(f"  {count:4d} {reason}")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tool", help="the program group_kernels")
+    parser.add_argument("--graphs", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dtypes", default="f32,bf16,f16")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--reductions", default=",".join(REDUCTIONS))
+    options = parsed(parser)
+    rng = random.Random(options.seed)
+    reductions = options.reductions.split(",")
+    cases = [
+        RowCase(rng, rng.choice(options.dtypes.split(",")), rng.choice(SHAPES), reductions) for _ in range(options.graphs)
+    ]
+    texts = [case.text() for case in cases]
+    return int(any([check(options, options.capability, int(t), cases, texts) for t in options.threads.split(",")]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+// Groups with reductions: the IR of telling cases, numbers against plain loops, refusals.
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "graph/verify.h"
+#include "graphs.h"
+#include "lower/group_kernel.h"
+#include "support/kernels.h"
+
+namespace antegrad::testing {
+namespace group_rows_test {
+
+using lower::Capability;
+using lower::EagerCpu;
+using lower::GroupKernel;
+using lower::NoKernel;
+using lower::ThreadSplit;
+
+constexpr EagerCpu kAvx2{Capability::avx2, lower::OneDnn::avx2, 1};
+constexpr EagerCpu kTwoThreads{Capability::avx2, lower::OneDnn::avx2, 2};
+
+std::variant<GroupKernel, NoKernel> made_of(const std::string& sections, const EagerCpu& cpu) {
+  const Graph graph = graph_of(sections);
+  verify(graph);
+  std::vector<int32_t> nodes(graph.nodes.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return group_kernel(graph, nodes, cpu);
+}
+
+GroupKernel kernel_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
+  auto made = made_of(sections, cpu);
+  const auto* none = std::get_if<NoKernel>(&made);
+  EXPECT_EQ(none, nullptr) << none->reason;
+  return none == nullptr ? std::get<GroupKernel>(std::move(made)) : GroupKernel{};
+}
+
+std::string text_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
+  const std::string text = to_text(kernel_of(sections, cpu).kernel);
+  return text.substr(text.find('\n') + 1);
+}
+
+std::string reason_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
+  const auto made = made_of(sections, cpu);
+  const auto* none = std::get_if<NoKernel>(&made);
+  return none == nullptr ? "" : fmt::format("{}: {}", none->node, none->reason);
+}
+
+/// One input x, %0, of a type; nodes; %1 is the result.
+std::string one(const std::string& type, const std::string& nodes) {
+  return "inputs\n  %0: " + type + " primal argument 0\nnodes\n" + nodes + "outputs\n  %1 result\n";
+}
+
+TEST(GroupRows, SoftmaxIsTwoFoldsAndALoop) {
+  EXPECT_EQ(text_of(one("f32[5, 7]", "  %1: f32[5, 7] = aten::_softmax.default(%0, -1, false)\n")),
+            R"(number n0 i64
+number n1 i64
+number x0_0 i64
+number y0_0 i64
+function Sleef_expf8_u10 f32 1 vector 8 Sleef_expf8_u10
+buffer x0 f32 read [x0_0, 1]
+buffer y0 f32 write [y0_0, 1]
+rows [n0, n1]
+fold lanes 8 1 tree maximum
+  %0 = accumulator f32 bits ff800000
+  %1 = load f32 x0
+  %2 = maximum f32 %0 %1
+  yield %2
+  %3 = result f32
+fold lanes 8 1 tree add
+  %4 = accumulator f32 -0
+  %5 = load f32 x0
+  %6 = sub f32 %5 %3
+  %7 = call f32 Sleef_expf8_u10 %6
+  %8 = add f32 %4 %7
+  yield %8
+  %9 = result f32
+each
+  %10 = load f32 x0
+  %11 = sub f32 %10 %3
+  %12 = call f32 Sleef_expf8_u10 %11
+  %13 = const f32 1
+  %14 = div f32 %13 %9
+  %15 = mul f32 %12 %14
+  store f32 y0 %15
+)");
+}
+
+/// A residual connection in front of a layer normalisation, and a bias behind it.
+std::string normalised(const std::string& n) {
+  const std::string whole = "f32[6, " + n + "]";
+  return "inputs\n  %0: " + whole + " primal argument 0\n  %1: " + whole +
+         " primal argument 1\n  %2: f32[" + n + "] primal argument 2\nnodes\n  %3: " + whole +
+         " = aten::add.Tensor(%0, %1, scalar(1))\n  %4: " + whole +
+         ", %5: f32[6, 1], %6: f32[6, 1] = aten::native_layer_norm.default(%3, [" + n +
+         "], %2, none, 1e-05)\n  %7: " + whole +
+         " = aten::mul.Tensor(%4, %1)\noutputs\n  %3 result\n  %5 result\n  %6 result\n"
+         "  %7 result\n";
+}
+
+TEST(GroupRows, LayerNormIsTheMeanAndDeviationOfWhatItsGroupMakes) {
+  const GroupKernel made = kernel_of(normalised("50"));
+  std::map<int32_t, std::vector<float>> memory;
+  for (const int32_t value : {0, 1, 3, 7}) memory[value].resize(300);
+  memory[2].resize(50);
+  memory[5].resize(6);
+  memory[6].resize(6);
+  for (int i = 0; i < 300; ++i) {
+    memory[0][i] = static_cast<float>(i * 37 % 101) * 0.25F;
+    memory[1][i] = static_cast<float>(i * 11 % 53) - 20;
+  }
+  for (int j = 0; j < 50; ++j) memory[2][j] = static_cast<float>(j) / 16;
+  std::vector<char*> buffers;
+  for (const lower::GroupBuffer& buffer : made.buffers) {
+    buffers.push_back(reinterpret_cast<char*>(memory.at(buffer.value.index()).data()));
+  }
+  interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 6, 0);
+  for (int i = 0; i < 6; ++i) {
+    double sum = 0;
+    double squares = 0;
+    for (int j = 0; j < 50; ++j) sum += memory[0][i * 50 + j] + memory[1][i * 50 + j];
+    const double mean = sum / 50;
+    for (int j = 0; j < 50; ++j) {
+      squares += std::pow(memory[0][i * 50 + j] + memory[1][i * 50 + j] - mean, 2);
+    }
+    const double rstd = 1 / std::sqrt(squares / 50 + 1e-5);
+    EXPECT_NEAR(memory[5][i], mean, 1e-5);
+    EXPECT_NEAR(memory[6][i], rstd, 1e-6);
+    for (int j = 0; j < 50; ++j) {
+      const double x = memory[0][i * 50 + j] + memory[1][i * 50 + j];
+      EXPECT_EQ(memory[3][i * 50 + j], static_cast<float>(x));
+      EXPECT_NEAR(memory[7][i * 50 + j], (x - mean) * rstd * memory[2][j] * memory[1][i * 50 + j],
+                  1e-4);
+    }
+  }
+}
+
+TEST(GroupRows, GeneratedCodeHasTheInterpretersBits) {
+  for (const Capability capability : {Capability::baseline, Capability::avx2}) {
+    for (const char* n : {"2", "8", "31", "300"}) {
+      const GroupKernel made = kernel_of(normalised(n), {capability, lower::OneDnn::avx2, 1});
+      expect_compiled_agrees(made.kernel, {made.numbers});
+    }
+  }
+}
+
+TEST(GroupRows, OtherSizesHaveTheSameKernel) {
+  EXPECT_EQ(kernel_of(normalised("50")).key, kernel_of(normalised("77")).key);
+}
+
+TEST(GroupRows, AnyRowsCanBeSplitAmongThreads) {
+  EXPECT_EQ(kernel_of(normalised("50")).split, ThreadSplit::rows);
+  EXPECT_EQ(lower::elements_of_a_thread(ThreadSplit::rows, 100, 3), 34);
+  EXPECT_EQ(lower::elements_of_a_thread(ThreadSplit::whole, 100, 3), 100);
+}
+
+std::string softmax_backward(const std::string& type) {
+  return "inputs\n  %0: " + type + " primal argument 0\n  %2: " + type +
+         " primal argument 1\nnodes\n  %1: " + type +
+         " = aten::_softmax_backward_data.default(%0, %2, 1, f32)\noutputs\n  %1 result\n";
+}
+
+// ATen's code for one thread fuses the products of the last, partial vector.
+TEST(GroupRows, SoftmaxBackwardDependsOnThreads) {
+  const auto fuses = [](const std::string& type, const EagerCpu& cpu) {
+    return text_of(softmax_backward(type), cpu).find("fma") != std::string::npos;
+  };
+  EXPECT_TRUE(fuses("f32[5, 7]", kAvx2));
+  EXPECT_FALSE(fuses("f32[5, 7]", kTwoThreads));
+  EXPECT_TRUE(fuses("f32[1, 7]", kTwoThreads));
+}
+
+/// A sigmoid, whose last elements are computed by other code, and the sums of its rows.
+std::string sigmoid_sums(int rows, int n) {
+  const std::string size = fmt::format("f32[{}, {}]", rows, n);
+  return fmt::format(
+      "inputs\n  %0: {0} primal argument 0\nnodes\n  %2: {0} = aten::sigmoid.default(%0)\n"
+      "  %1: f32[{1}] = aten::sum.dim_IntList(%2, [1], false, none)\noutputs\n  %1 result\n",
+      size, rows);
+}
+
+TEST(GroupRows, EndsOfPointwiseNodesAreEagers) {
+  const auto path = [](int rows, int n, const EagerCpu& cpu) {
+    const GroupKernel made = kernel_of(sigmoid_sums(rows, n), cpu);
+    const bool found = to_text(made.kernel).find(" block 16 over 2\n") != std::string::npos;
+    EXPECT_EQ(made.split, found ? ThreadSplit::whole : ThreadSplit::rows);
+    return found;
+  };
+  EXPECT_TRUE(path(5, 7, kAvx2));    // one row of 35 elements
+  EXPECT_FALSE(path(5, 32, kAvx2));  // whole blocks
+  EXPECT_TRUE(path(5, 7, kTwoThreads));
+  EXPECT_FALSE(path(1024, 64, kTwoThreads));
+  EXPECT_EQ(reason_of(sigmoid_sums(1001, 33), kTwoThreads),
+            "0: aten::sigmoid.default depends on positions, and ran in other rows, or in parts "
+            "that are no whole rows");
+}
+
+TEST(GroupRows, RefusalsSayWhy) {
+  EXPECT_EQ(reason_of(one("f32[5, 7]", "  %1: f32[5, 7] = aten::_softmax.default(%0, 0, false)\n")),
+            "0: aten::_softmax.default has arguments for which there is no recipe: @dim");
+  EXPECT_EQ(reason_of(one("f64[5, 7]", "  %1: f64[5, 7] = aten::_softmax.default(%0, 1, false)\n")),
+            "0: softmax has no recipe for f64");
+  EXPECT_EQ(
+      reason_of(one("f32[40000]", "  %1: f32[] = aten::sum.default(%0, none)\n"), kTwoThreads),
+      "0: aten::sum.default adds the elements of one row on several threads");
+  EXPECT_EQ(reason_of(one("f32[5, 7]{1, 5}",
+                          "  %1: f32[5] = aten::sum.dim_IntList(%0, [1], false, none)\n")),
+            "0: aten::sum.dim_IntList reduces dimensions that are not the innermost in memory");
+  EXPECT_EQ(reason_of("inputs\n  %0: f32[4, 6] primal argument 0\n  %2: f32[4, 6] primal argument "
+                      "1\nnodes\n  %1: f32[4, 6] = aten::_softmax.default(%0, 1, false)\n"
+                      "  %3: f32[4, 6] = aten::add.Tensor(%1, %2, scalar(1))\n"
+                      "  %4: f32[] = aten::sum.default(%3, none)\noutputs\n  %4 result\n"),
+            "2: aten::sum.default reduces other dimensions than its group");
+}
+
+}  // namespace group_rows_test
+}  // namespace antegrad::testing
