@@ -73,6 +73,9 @@ class Reduction {
     if (count != recipe_->numbers.end()) {
       call_.numbers[count - recipe_->numbers.begin()] = static_cast<double>(row_size());
     }
+    if (row_.sums && !lies_in(true)) {
+      call_.recipe = find_row_recipe(fmt::format("{}_columns", recipe_->name));
+    }
     const bool serial = cpu_.threads == 1 || rows() == 1;
     if (recipe_->name == "softmax_backward" && serial) {
       call_.recipe = find_row_recipe("softmax_backward_serial");
@@ -179,29 +182,51 @@ class Reduction {
     if (cpu_.threads > 1 && rows() == 1 && row_size() >= kReduceGrain) {
       return no("adds the elements of one row on several threads");
     }
-    return lies_in_rows() ? "" : no("reduces dimensions that are not the innermost in memory");
+    if (lies_in(true)) return "";
+    if (!lies_in(false)) return no("reduces dimensions that lie between others in memory");
+    return ends_in_a_narrow_part() ? no("adds few columns on a thread of their own") : "";
   }
 
-  /// Whether each row is consecutive elements, and rows do not overlap.
-  bool lies_in_rows() const {
-    std::vector<std::pair<int64_t, int64_t>> inner;  // strides and sizes
+  /// Whether the dimensions that are reduced, or else the others, are the innermost in memory:
+  /// consecutive elements. The other ones must not overlap them; those above columns must be one.
+  bool lies_in(bool rows) const {
+    struct Dimension {
+      int64_t stride, size;
+    };
+    std::vector<Dimension> inner;
+    std::vector<Dimension> outer;
     for (size_t d = 0; d < meta().sizes.size(); ++d) {
       if (size_at(meta(), d) == 1) continue;
-      const bool is_reduced =
-          std::ranges::find(call_.reduced, static_cast<int32_t>(d)) != call_.reduced.end();
-      if (is_reduced) {
-        inner.emplace_back(stride_at(meta(), d), size_at(meta(), d));
-      } else if (stride_at(meta(), d) < row_size()) {
-        return false;
+      const bool reduced = std::ranges::binary_search(call_.reduced, static_cast<int32_t>(d));
+      (reduced == rows ? inner : outer).push_back({stride_at(meta(), d), size_at(meta(), d)});
+    }
+    const auto end_of = [](std::vector<Dimension>& list, int64_t begin) {
+      std::ranges::sort(list, {}, &Dimension::stride);
+      for (const auto& [stride, size] : list) {
+        if (stride != begin) return int64_t{-1};
+        begin *= size;
       }
-    }
-    std::ranges::sort(inner);
-    int64_t expected = 1;
-    for (const auto& [stride, size] : inner) {
-      if (stride != expected) return false;
-      expected *= size;
-    }
-    return true;
+      return begin;
+    };
+    const int64_t end = end_of(inner, 1);
+    if (end < 0 || inner.empty()) return false;
+    const auto apart = [&](const Dimension& dimension) { return dimension.stride >= end; };
+    if (!std::ranges::all_of(outer, apart)) return false;
+    return rows || (!outer.empty() && end_of(outer, std::ranges::min(outer, {}, &Dimension::stride)
+                                                        .stride) > 0);
+  }
+
+  /// Whether eager's last thread gets fewer columns than a vector has: it takes other code then.
+  bool ends_in_a_narrow_part() const {
+    const int64_t columns = rows();
+    const int64_t elements = numel(meta()).constant();
+    if (cpu_.threads == 1 || elements < kReduceGrain) return false;
+    const int64_t parts = std::min(cpu_.threads, columns);
+    const int64_t part = (columns + parts - 1) / parts;
+    const int64_t last = (columns + part - 1) / part - 1;
+    const int64_t line = 128 / static_cast<int64_t>(byte_size(meta().dtype));
+    const int64_t begin = last * part / line * line;
+    return begin > 0 && columns - begin < 8;
   }
 
   const Graph& graph_;

@@ -153,7 +153,7 @@ class CFold {
 
   void print_columns() {
     each_width([&] {
-      out_.open("if (at + j - begin < blocks_{})", fold_.lanes);
+      out_.open("if (at + j < blocks_{})", fold_.lanes);
       print_column_cascade(1);
       out_.close();
       out_.open("else");

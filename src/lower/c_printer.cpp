@@ -270,11 +270,12 @@ INLINE i64 body_end(i64 begin, i64 end, i64 at, i64 part, i64 block) {
       std::string width = fmt::format("smaller({}, n - j)", lanes);
       for (const int32_t order : orders) {
         // A vector does not cross the end of the blocks.
-        out_.line("const i64 block_{0} = end - begin < {0} ? 4 : 4 * {0};", order);
-        out_.line("const i64 blocks_{0} = (end - begin) / block_{0} * block_{0};", order);
-        width =
-            fmt::format("smaller({}, at + j < begin + blocks_{} ? begin + blocks_{} - at - j : n)",
-                        width, order, order);
+        std::string columns = size(0);
+        for (size_t d = 1; d <= lane; ++d) columns += " * " + size(d);
+        out_.line("const i64 block_{0} = {1} < {0} ? 4 : 4 * {0};", order, columns);
+        out_.line("const i64 blocks_{0} = {1} / block_{0} * block_{0};", order, columns);
+        width = fmt::format("smaller({}, at + j < blocks_{} ? blocks_{} - at - j : n)", width, order,
+                            order);
       }
       out_.open("for (i64 j = 0, k; j < n; j += k)");
       out_.line("k = {};", width);

@@ -110,6 +110,9 @@ class Assembly {
     if (dimensions_of_row(static_cast<int32_t>(space_.row_atoms)) != 1) {
       throw NoKernel{space_.node, "the dimensions of a row lie apart in memory"};
     }
+    if (space_.kind == Space::columns && dimensions_.size() != 2) {
+      throw NoKernel{space_.node, "the dimensions of columns lie apart in memory"};
+    }
   }
   size_t begin_of(size_t dimension) const {
     return dimension == 0 ? 0 : dimensions_[dimension - 1];

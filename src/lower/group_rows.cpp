@@ -55,16 +55,24 @@ GroupSpace group_space(const GroupLayout& layout, const Graph& graph,
     if (space.node >= 0 && atoms != row) {
       throw NoKernel{position, node.op.name() + " reduces other dimensions than its group"};
     }
+    if (space.node >= 0 && call.recipe->over != space.kind) {
+      throw NoKernel{position, node.op.name() + " is no reduction of rows as others of its group"};
+    }
     space.node = position;
+    space.kind = call.recipe->over;
     row = std::move(atoms);
   }
   if (space.node < 0) return space;
-  space.kind = Space::rows;
+  const bool rows = space.kind == Space::rows;
   space.row_atoms = row.size();
-  if (row.size() > order.size() || !std::ranges::equal(row, std::span(order).last(row.size()))) {
+  const auto place = [&](size_t count) {
+    return rows ? std::span(order).last(count) : std::span(order).first(count);
+  };
+  if (row.size() > order.size() || !std::ranges::equal(row, place(row.size()))) {
     throw NoKernel{space.node, graph.nodes[space.node].op.name() +
-                                   " reduces dimensions that are not the innermost of its group"};
+                                   " reduces other dimensions in memory than its group"};
   }
+  if (!rows) std::ranges::rotate(space.order, space.order.begin() + std::ssize(row));
   return space;
 }
 
@@ -76,6 +84,7 @@ RowEnds row_ends(const GroupLayout& layout, const GroupSpace& space, const Eager
   }
   if (row % block == 0 && a_thread % block == 0) return RowEnds::none;
   if (a_thread < elements || eager.row < space.row_atoms) return RowEnds::unknown;
+  if (space.kind == Space::columns) return RowEnds::unknown;
   return eager.row == space.row_atoms ? RowEnds::rows : RowEnds::whole;
 }
 

@@ -68,7 +68,7 @@ class Run {
         row.push_back(values_[stage.fold.value]);
       }
       const Reduced reduced = reduce_in_order(stage.fold, kernel_.code[stage.fold.value].type, row,
-                                              row_ - begin_, end_ - begin_);
+                                              row_, parallel_size(kernel_, numbers_));
       if (stage.fold.order == Order::moments) values_[stage.end - 2] = reduced.first;
       values_[stage.end - 1] = stage.fold.order == Order::moments ? reduced.second : reduced.first;
     }

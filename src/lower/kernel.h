@@ -169,7 +169,7 @@ inline int64_t value_of(Extent extent, const int64_t* numbers) {
 /// Marks each value that is the same for all lanes of a vector.
 std::vector<bool> uniform_values(const Kernel& kernel);
 
-/// The number of accumulators that Order::columns takes for a column of a chunk of `columns`.
+/// The number of accumulators that Order::columns takes for a column of a kernel of `columns`.
 inline int32_t column_accumulators(int64_t column, int64_t columns, int64_t lanes) {
   const int64_t block = 4 * (columns < lanes ? 1 : lanes);
   return column < columns / block * block ? 1 : 4;

@@ -23,6 +23,7 @@ constexpr FoldFunction kFolds[] = {
     {"add_lanes", Order::lanes, Op::add, -0.0},
     {"max_lanes", Order::lanes, Op::maximum, -kInfinity},
     {"cascade", Order::cascade},
+    {"cascade_columns", Order::columns},
     {"mean_moment", Order::moments},
     {"squares_moment", Order::moments, Op::add, 0, 1},
 };

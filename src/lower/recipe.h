@@ -80,6 +80,7 @@ struct Recipe {
   int32_t vectors = 2;    ///< in a block of the body
   bool promotes = false;  ///< operands of other types are converted to their common type before
   std::vector<RecipeRow> rows;
+  Space over = Space::rows;  ///< of reductions: what is reduced, rows or columns
 
   /// Whether its first result has the elements of its operands; otherwise it has one a row.
   bool has_elements() const { return rows.empty() || !rows[0].body.empty(); }

@@ -247,6 +247,9 @@ class RecipesParser {
       recipe.promotes = true;
     } else if (word == "upto") {
       recipe.upto = capability(rest);
+    } else if (word == "over") {
+      if (rest != "columns") place_.fail("columns", rest);
+      recipe.over = Space::columns;
     } else if (word == "split") {
       if (rest != "gelu") place_.fail("gelu", rest);
       recipe.split = ThreadSplit::gelu;

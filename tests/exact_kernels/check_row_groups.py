@@ -26,7 +26,7 @@ SPLIT_ROWS, SPLIT_WHOLE = 2, 3
 POINTWISE = [(name, words) for name, words in CALLS if "?" not in words and "!" not in words]
 PLAIN = ["add.Tensor", "mul.Tensor", "sub.Tensor", "neg.default", "relu.default", "mul.Scalar", "maximum.default"]
 REDUCTIONS = ["softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "layer_norm",
-              "layer_norm_backward", "sum", "mean"]  # fmt: skip
+              "layer_norm_backward", "sum", "mean", "columns"]  # fmt: skip
 
 
 class RowCase(Case):
@@ -38,7 +38,10 @@ class RowCase(Case):
         self.inputs, self.nodes, self.program, self.meta = [], [], [], {}
         # How many of the last dimensions are a row.
         self.dims = rng.randint(1, len(shape) - 1) if len(shape) > 2 and rng.random() < 0.3 else 1
-        self.reductions = [r for r in reductions if self.dims == 1 or "softmax" not in r]
+        # A group with column sums has no other reductions.
+        columns = "columns" in reductions and (len(reductions) == 1 or rng.random() < 0.2)
+        self.reductions = ["columns"] if columns else [r for r in reductions if r != "columns"]
+        self.reductions = [r for r in self.reductions if self.dims == 1 or "softmax" not in r]
         layouts = rng.choices(["whole", "whole", "row", "column", "one", "part", "transposed"], k=rng.randint(0, 2))
         for layout in ["whole", *layouts]:
             self.add_input(self.tensor(shape, layout, dtype))
@@ -95,6 +98,10 @@ class RowCase(Case):
             )
         elif kind == "sum_all":
             self.run(f"aten::{rng.choice(['sum', 'mean'])}.default", [f"%{x}", "dtype=none"])
+        elif kind == "columns":
+            listed = "[" + ", ".join(str(d) for d in range(len(shape) - dims)) + "]"
+            name = rng.choice(["sum.dim_IntList", "mean.dim"])
+            self.run(f"aten::{name}", [f"%{x}", listed, rng.choice(["true", "true", "false"]), "none"])
         else:
             name = {"sum": "sum.dim_IntList", "mean": "mean.dim"}[kind]
             self.run(f"aten::{name}", [f"%{x}", listed, rng.choice(["true", "true", "false"]), "none"])
