@@ -212,8 +212,8 @@ class Reduction {
     if (end < 0 || inner.empty()) return false;
     const auto apart = [&](const Dimension& dimension) { return dimension.stride >= end; };
     if (!std::ranges::all_of(outer, apart)) return false;
-    return rows || (!outer.empty() && end_of(outer, std::ranges::min(outer, {}, &Dimension::stride)
-                                                        .stride) > 0);
+    return rows || (!outer.empty() &&
+                    end_of(outer, std::ranges::min(outer, {}, &Dimension::stride).stride) > 0);
   }
 
   /// Whether eager's last thread gets fewer columns than a vector has: it takes other code then.

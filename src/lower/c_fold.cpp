@@ -23,6 +23,7 @@ class CFold {
       case Order::lanes: code_.columns() ? print_column_lanes() : print_lanes(); break;
       case Order::cascade: print_cascade(); break;
       case Order::columns: print_columns(); break;
+      case Order::vectors: print_vectors(); break;
       case Order::moments: print_moments(); break;
     }
   }
@@ -95,14 +96,7 @@ class CFold {
     const bool tree = fold_.merge == Merge::tree;
     if (tree) {
       out_.open("if (n >= {})", lanes_);
-      for (int32_t half = lanes_ / 2; half > 0; half /= 2) {
-        std::string order;
-        for (int32_t lane = 0; lane < lanes_; ++lane) {
-          order += fmt::format(", {}", lane ^ half);
-        }
-        out_.line("a0 = {};",
-                  combined("a0", fmt::format("__builtin_shufflevector(a0, a0{})", order)));
-      }
+      merge_tree();
       out_.close();
     }
     out_.open("{}", tree ? "else" : "");
@@ -110,6 +104,35 @@ class CFold {
     out_.line("for (i64 l = 1; l < smaller(n, {}); l++) a0 = {};", lanes_,
               combined("a0", fmt::format("{}(all[l])", splat())));
     out_.close();
+  }
+
+  void merge_tree() {
+    for (int32_t half = lanes_ / 2; half > 0; half /= 2) {
+      std::string order;
+      for (int32_t lane = 0; lane < lanes_; ++lane) order += fmt::format(", {}", lane ^ half);
+      out_.line("a0 = {};",
+                combined("a0", fmt::format("__builtin_shufflevector(a0, a0{})", order)));
+    }
+  }
+
+  // ---- vectors: the code yields elements ----
+
+  void print_vectors() {
+    out_.line("const i64 vectors = n / {};", lanes_);
+    print_rest();
+    declare_accumulators(1, fmt::format("({}){{0}}", vector_));
+    out_.open("for (i64 j = 0; j < vectors * {0}; j += {0})", lanes_);
+    const Copy copy{.lanes = lanes_, .paths = paths_};
+    code_.print(stage_, copy);
+    out_.line("a0 += {};", yielded(copy));
+    out_.close();
+    const Id result = stage_.end - 1;
+    if (fold_.merge == Merge::tree) merge_tree();
+    out_.line("r{} = a0[0];", result);
+    if (fold_.merge == Merge::sequence) {
+      out_.line("for (i64 l = 1; l < {}; l++) r{} += a0[l];", lanes_, result);
+    }
+    out_.line("for (i64 l = 0; l < count; l++) r{} += rest[l];", result);
   }
 
   std::string splat() { return code_.head.splat(element_type(type_), lanes_); }

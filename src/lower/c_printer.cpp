@@ -274,8 +274,8 @@ INLINE i64 body_end(i64 begin, i64 end, i64 at, i64 part, i64 block) {
         for (size_t d = 1; d <= lane; ++d) columns += " * " + size(d);
         out_.line("const i64 block_{0} = {1} < {0} ? 4 : 4 * {0};", order, columns);
         out_.line("const i64 blocks_{0} = {1} / block_{0} * block_{0};", order, columns);
-        width = fmt::format("smaller({}, at + j < blocks_{} ? blocks_{} - at - j : n)", width, order,
-                            order);
+        width = fmt::format("smaller({}, at + j < blocks_{} ? blocks_{} - at - j : n)", width,
+                            order, order);
       }
       out_.open("for (i64 j = 0, k; j < n; j += k)");
       out_.line("k = {};", width);

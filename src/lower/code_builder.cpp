@@ -188,15 +188,22 @@ int32_t CodeBuilder::lanes_of(const Site& site) const {
 Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site) {
   Fold fold{.order = function.order, .lanes = lanes_of(site)};
   const bool baseline = cpu_.capability == Capability::baseline;
-  switch (function.order) {
-    case Order::lanes:
-      fold.merge = baseline ? Merge::sequence : Merge::tree;
-      fold.combine = function.combine;
-      break;
-    case Order::moments:
-      if (baseline) fold.fused = Fused::none;
-      break;
-    default: break;
+  const bool half = is_half(site.element);
+  fold.merge = baseline ? Merge::sequence : Merge::tree;
+  // A vector of halves is two of f32, each with partial results of its own.
+  fold.accumulators =
+      half && function.order != Order::columns && function.order != Order::vectors ? 2 : 1;
+  if (function.order == Order::lanes) {
+    fold.combine = function.combine;
+    // A row that does not fill both has one vector of partial results.
+    if (half && site.row_size < int64_t{2} * fold.lanes) {
+      fold.accumulators = 1;
+      fold.merge = Merge::sequence;
+    }
+  }
+  if (function.order == Order::moments) {
+    // ATen's compiler fused the last elements' products for f16 alone.
+    fold.fused = baseline ? Fused::none : site.element == DType::f16 ? Fused::all : Fused::vectors;
   }
   auto found = std::ranges::find(folds_, fold);
   if (found == folds_.end()) found = folds_.insert(folds_.end(), fold);

@@ -32,6 +32,7 @@ class CodeBuilder {
     std::vector<Id> inputs;   ///< in the type of arithmetic, bools as they are
     std::vector<Id> numbers;  ///< made by number()
     int32_t row_atoms = 0;    ///< of a reduction: atoms of a row
+    int64_t row_size = 0;     ///< and its elements
   };
 
   const Instruction& at(Id id) const { return code_[id]; }

@@ -339,6 +339,10 @@ class GroupBuilder {
   CodeBuilder::Site site_of(int32_t position, const RecipeCall& call, DType element,
                             bool& converts) {
     CodeBuilder::Site site{*call.recipe, element, {}, {}, static_cast<int32_t>(space_.row_atoms)};
+    site.row_size = 1;
+    for (const int32_t atom : std::span(space_.order).last(space_.row_atoms)) {
+      site.row_size *= layout_.size(atom);
+    }
     for (size_t i = 0; i < call.operands.size(); ++i) {
       const DType wanted = call.recipe->inputs[i].type.value_or(element);
       const Operand operand = operand_as(call.operands[i], wanted, position, whole(position, call));

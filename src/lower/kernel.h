@@ -102,6 +102,7 @@ enum class Order : uint8_t {
   lanes,    ///< `accumulators` vectors of `lanes` partial results, merged at the end
   cascade,  ///< ATen's cascade_sum along a row: 4 accumulators, 4 levels
   columns,  ///< ATen's cascade_sum over columns: 1 accumulator in full blocks of columns, else 4
+  vectors,  ///< whole vectors in one, whose lanes are merged; then the elements beyond, one by one
   moments,  ///< ATen's RowwiseMoments: mean, and sum of squared differences from it
 };
 

@@ -91,15 +91,16 @@ class KernelParser {
   }
 
   void parse_fold(Fold& fold) {
-    fold.order = one_of<Order>(words::kOrders, "an order: lanes, cascade, columns or moments");
+    fold.order =
+        one_of<Order>(words::kOrders, "an order: lanes, cascade, columns, vectors or moments");
     fold.lanes = cursor_.number<int32_t>("lanes");
     fold.accumulators = cursor_.number<int32_t>("accumulators");
     if (fold.order == Order::moments && cursor_.take("fused")) {
       fold.fused = one_of<Fused>(words::kFused, "vectors, all or none");
     }
-    if (fold.order != Order::lanes) return;
+    if (fold.order != Order::lanes && fold.order != Order::vectors) return;
     fold.merge = one_of<Merge>(words::kMerges, "tree or sequence");
-    fold.combine = op();
+    if (fold.order == Order::lanes) fold.combine = op();
   }
 
   /// One instruction or yield. False if something else is next.

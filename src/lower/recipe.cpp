@@ -22,6 +22,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr FoldFunction kFolds[] = {
     {"add_lanes", Order::lanes, Op::add, -0.0},
     {"max_lanes", Order::lanes, Op::maximum, -kInfinity},
+    {"add_vectors", Order::vectors},
     {"cascade", Order::cascade},
     {"cascade_columns", Order::columns},
     {"mean_moment", Order::moments},

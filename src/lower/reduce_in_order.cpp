@@ -67,6 +67,23 @@ T product_and_sum(bool fused, T a, T b, T c) {
   return fused ? std::fma(a, b, c) : a * b + c;
 }
 
+template <class T>
+T vectors(const Fold& fold, const std::vector<T>& row) {
+  const auto lanes = static_cast<size_t>(fold.lanes);
+  const size_t whole = row.size() / lanes * lanes;
+  std::vector<T> sums(lanes);
+  for (size_t i = 0; i < whole; ++i) sums[i % lanes] += row[i];
+  if (fold.merge == Merge::tree) {
+    for (size_t half = lanes / 2; half > 0; half /= 2) {
+      for (size_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+    }
+  } else {
+    for (size_t lane = 1; lane < lanes; ++lane) sums[0] += sums[lane];
+  }
+  for (size_t i = whole; i < row.size(); ++i) sums[0] += row[i];
+  return sums[0];
+}
+
 /// Mean and sum of squared differences of some elements.
 template <class T>
 struct Moments {
@@ -150,6 +167,7 @@ Reduced reduced(const Fold& fold, std::span<const uint64_t> bits, int64_t column
   std::vector<T> row;
   for (const uint64_t element : bits) row.push_back(from_bits<T>(element));
   if (fold.order == Order::cascade) return {to_bits(cascade(fold, row)), 0};
+  if (fold.order == Order::vectors) return {to_bits(vectors(fold, row)), 0};
   if (fold.order == Order::columns) {
     const int32_t accumulators = column_accumulators(column, columns, fold.lanes);
     return {to_bits(cascade_sum<T>(static_cast<int64_t>(row.size()), accumulators,

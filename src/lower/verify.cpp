@@ -296,6 +296,7 @@ class StageRules {
     hold(lanes || class_of(type) == kFloats, "adds something other than f32 or f64");
     hold(fold.order != Order::cascade || fold.lanes * fold.accumulators <= 64,
          "adds more than 64 elements in a step of a cascade");
+    hold(fold.order != Order::vectors || fold.accumulators == 1, "has one vector of sums");
     const bool columns = kernel_.space == Space::columns;
     hold(!columns || fold.order == Order::columns || (lanes && fold.lanes == 1),
          "has an order along the row in a space of columns");
