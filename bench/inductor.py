@@ -28,6 +28,7 @@ import antegrad
 from antegrad._C import AllocationWatch
 from common.program import arguments_of, write
 from gpt import Gpt
+from measure import clear_gradients
 from models import Mlp, ResNet, ResNet50
 
 MIB = 2**20
@@ -75,15 +76,13 @@ class Variant:
         self.peak = self.measured_peak()
 
     def step(self):
-        for parameter in self.model.parameters():
-            parameter.grad = None
+        clear_gradients(self.model)
         self.compiled(*self.batch).backward()
         if self.batch[0].is_cuda:
             torch.cuda.synchronize()
 
     def measured_peak(self):
-        for parameter in self.model.parameters():
-            parameter.grad = None
+        clear_gradients(self.model)
         if self.batch[0].is_cuda:
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()

@@ -57,7 +57,7 @@ def inductor_partitioner(*, fallback: bool = False, **options: Unpack[Options]) 
     return InductorPartition(fallback, options)
 
 
-def inductor(*, over_budget: Literal["warn", "error"] = "warn", replans: int = 2, inductor: Mapping[str, Any] | None = None,
+def inductor(*, over_budget: Literal["warn", "error"] = "warn", replans: int = 3, inductor: Mapping[str, Any] | None = None,
              fallback: bool = False, **options: Unpack[Options]) -> InductorBackend:
     """PyTorch's compiler with antegrad's partitions, and with memory budgets that are measured:
 

@@ -10,12 +10,11 @@ from torch._inductor.compile_fx import compile_fx
 from torch.fx import GraphModule
 
 from antegrad._C import BudgetError, OptionError, budget_bytes
+from antegrad._budget_search import Trial, best, next_target
 from antegrad._measured_step import MeasuredStep
 from antegrad._partition import InductorPartition
 
 OVER_BUDGET = ("warn", "error")
-# Replans aim at this share of the budget. A measured peak between it and the budget needs no other plan.
-AIM = 0.985
 # The first step compiles the backward, tunes kernels and loads libraries, which take memory of their own.
 STEPS_BEFORE = 1
 
@@ -81,6 +80,10 @@ class Plan:
         if self.record is not None:
             self.record.measured_bytes = peak
 
+    @property
+    def trial(self):
+        return Trial(self.target, self.target or 0 if self.record is None else self.record.peak_bytes, self.peak)
+
     def is_as(self, other):
         known = self.record is not None and other.record is not None
         return known and self.record.saved == other.record.saved and self.record.recomputed == other.record.recomputed
@@ -116,32 +119,27 @@ class Graph:
     def try_another(self):
         """Called between a measured step and the next one."""
         self.plans.append(self.plan)
-        target = self.next_target()
-        plan = self.compiled_again(target) if target != self.plan.target else None
-        if plan is None or any(plan.is_as(other) for other in self.plans):
-            self.settle()
-        else:
-            self.plan = plan
-            self.steps = 0
+        while (target := self.next_target()) is not None:
+            plan = self.compiled_again(target)
+            if plan is None:
+                break
+            same = next((other for other in self.plans if plan.is_as(other)), None)
+            if same is None:
+                self.plan = plan
+                self.steps = 0
+                return
+            plan.measure(same.peak)
+            self.plans.append(plan)
+        self.settle()
 
     def next_target(self):
-        """The predicted peak to plan for; that of the current plan if none is better."""
-        budget = self.backend.budget
-        now = self.plan
-        spare = budget - now.peak
-        if len(self.plans) > self.backend.replans or 0 <= spare <= (1 - AIM) * budget or now.target is None:
-            return now.target
-        if spare > 0 and (now.record is None or now.record.recomputed == 0):
-            return now.target  # nothing would be faster
-        aim = int(AIM * budget)
-        # The line through two measured points, the last one below the aim and one more; a first one is joined with the origin.
-        known = [(0, 0), *sorted((plan.peak, plan.target) for plan in self.plans if plan.target is not None)]
-        below = [point for point in known if point[0] <= aim]
-        above = [point for point in known if point[0] > aim]
-        (low, low_target), (high, high_target) = (below[-1], above[0]) if above else below[-2:]
-        if low == high:
-            return now.target
-        return low_target + (high_target - low_target) * (aim - low) // (high - low)
+        """The predicted peak to plan for; None if nothing is left to try."""
+        if len(self.plans) > self.backend.replans:
+            return None
+        fastest = self.plan.record is not None and self.plan.record.recomputed == 0
+        if fastest and self.plan.peak <= self.backend.budget:
+            return None
+        return next_target([plan.trial for plan in self.plans], self.backend.budget)
 
     def compiled_again(self, target):
         """The plan for a target, or for the smallest peak if no plan is known for the target; None if the new code would
@@ -155,13 +153,13 @@ class Graph:
         return plan if not shapes or len(shapes.guards) == guards else None
 
     def settle(self):
-        """Keeps the measured plan with the highest peak within the budget, which is the fastest."""
+        """Keeps the fastest measured plan within the budget."""
         budget = self.backend.budget
-        held = [plan for plan in self.plans if plan.peak <= budget]
-        self.plan = max(held, key=lambda plan: plan.peak) if held else min(self.plans, key=lambda plan: plan.peak)
+        held = best([plan.trial for plan in self.plans], budget)
+        self.plan = min(self.plans, key=lambda plan: plan.peak if held is None else plan.trial != held)
         self.source = self.context = None
         self.plans = []
-        if held:
+        if held is not None:
             return
         text = (f"antegrad: expected a step within the memory budget of {budget} bytes; found {self.plan.peak} bytes, the "
                 "smallest measured peak; raise the budget, or make the largest tensors smaller")

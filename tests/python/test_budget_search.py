@@ -1,0 +1,157 @@
+"""antegrad.inductor's search for a plan that holds a measured budget, with made-up measurements."""
+
+import antegrad
+import pytest
+import torch
+from antegrad import _inductor
+from antegrad._budget_search import Trial, next_target
+
+BUDGET = 10_000
+ANY = range(1_000, 30_000)  # the predicted peaks of all plans
+
+
+def target_of(*trials):
+    return next_target([Trial(*trial) for trial in trials], BUDGET)
+
+
+def searched(plans, peak_of, replans=3):
+    """The trials of a search. plans: the predicted peaks of all plans. peak_of: the measured peak for a predicted one."""
+    trials = []
+    target = BUDGET
+    while target is not None and len(trials) <= replans:
+        known = [plan for plan in plans if plan <= target]
+        predicted = max(known) if known else min(plans)
+        trials.append(Trial(target if known else None, predicted, peak_of(predicted)))
+        target = next_target(trials, BUDGET)
+    return trials
+
+
+def held(trials):
+    return max((trial.peak for trial in trials if trial.peak <= BUDGET), default=None)
+
+
+@pytest.mark.parametrize("peak_of, plans", [
+    (lambda predicted: predicted, 2),
+    (lambda predicted: predicted - 100, 1),
+    (lambda predicted: predicted + 300, 2),
+    (lambda predicted: predicted + 7_000, 2),
+    (lambda predicted: int(1.4 * predicted), 3),
+    (lambda predicted: int(0.5 * predicted), 3),
+    (lambda predicted: int(1.1 * predicted) + 500, 3),
+])
+def test_a_few_plans_come_close_to_the_budget(peak_of, plans):
+    trials = searched(ANY, peak_of)
+    assert len(trials) <= plans
+    assert 0.95 * BUDGET <= held(trials) <= BUDGET
+
+
+def test_a_deeper_plan_that_measures_as_much_is_not_the_end():
+    trials = searched(ANY, lambda predicted: 10_800 if predicted > 8_000 else predicted + 1_500)
+    assert len(trials) <= 4 and held(trials) is not None
+
+
+def test_a_deeper_plan_that_measures_more_is_not_the_end():
+    trials = searched(ANY, lambda predicted: {10_000: 10_800}.get(predicted, 11_000 if predicted > 8_500 else predicted + 1_000))
+    assert len(trials) <= 4 and held(trials) is not None
+
+
+def test_plans_far_apart_are_not_planned_again():
+    trials = searched([2_000, 5_000, 9_500], lambda predicted: predicted + 1_000)
+    assert [trial.predicted for trial in trials] == [9_500, 5_000]
+
+
+def test_a_plan_below_the_budget_makes_room_for_a_faster_one():
+    assert target_of((BUDGET, 9_900, 8_000)) == 9_900 + 1_850
+    # Nothing between 9_000 and the first target is faster.
+    assert target_of((12_000, 9_000, 9_700)) is None
+
+
+def test_between_a_plan_that_holds_and_one_that_does_not():
+    assert target_of((BUDGET, 10_000, 12_000), (8_000, 8_000, 9_000)) == 8_000 + 2_000 * 850 // 3_000
+
+
+def test_a_plan_that_holds_but_measures_less_than_a_deeper_one():
+    # 7_000 measured more than 9_000 and is not between it and the budget.
+    assert target_of((BUDGET, 9_000, 9_200), (7_000, 7_000, 9_600)) > 9_000
+
+
+def test_the_last_plan_is_only_for_a_budget_that_is_not_held():
+    over = [(BUDGET, 10_000, 13_000), (8_000, 8_000, 12_000)]
+    assert target_of(*over, (5_000, 5_000, 9_000)) is None
+    assert target_of(*over, (5_000, 5_000, 11_000)) < 5_000
+
+
+def test_it_ends_with_the_smallest_plan():
+    assert target_of((None, 12_000, 13_000)) is None
+    assert target_of((BUDGET, 10_000, 14_000), (None, 8_000, 12_000)) is None
+    trials = searched(ANY, lambda predicted: predicted + 20_000)
+    assert [trial.target for trial in trials] == [BUDGET, None]
+
+
+def test_if_the_smallest_plan_measures_more_one_before_it_is_tried():
+    assert target_of((BUDGET, 10_000, 11_000), (None, 4_000, 14_000)) == 7_000
+    trials = searched([4_000, 7_000, 10_000], {4_000: 16_000, 7_000: 9_000, 10_000: 15_000}.get)
+    assert len(trials) == 4 and held(trials) == 9_000
+
+
+def test_a_budget_that_is_met_needs_no_other_plan():
+    assert target_of((BUDGET, 9_900, 9_900)) is None
+    assert target_of((BUDGET, 9_900, 10_000)) is None
+
+
+class FakePlan:
+    """A plan of a graph where each target has one of its own, unless `step` is larger than 1."""
+
+    step = 1
+
+    def __init__(self, backend, target, *_):
+        self.target, self.peak = target, None
+        planned = max(1, target // self.step) * self.step
+        self.record = type("Record", (), {"recomputed": 1, "saved": [planned], "peak_bytes": planned, "measured_bytes": None})()
+
+    measure = _inductor.Plan.measure
+    trial = _inductor.Plan.trial
+    is_as = _inductor.Plan.is_as
+
+
+@pytest.fixture
+def run(monkeypatch):
+    def run(peak_of, **options):
+        monkeypatch.setattr(_inductor, "Plan", FakePlan)
+        module = torch.fx.symbolic_trace(torch.nn.Identity())
+        graph = _inductor.Graph(antegrad.inductor(memory_budget=BUDGET, **options), module, [])
+        monkeypatch.setattr(graph, "compiled_again", lambda target: FakePlan(None, target))
+        measured = []
+        while graph.source is not None:
+            measured.append(graph.plan)
+            graph.plan.measure(peak_of(graph.plan.record.peak_bytes))
+            graph.try_another()
+        return graph.plan, measured
+
+    return run
+
+
+def test_the_graph_keeps_the_best_plan(run):
+    plan, measured = run(lambda predicted: int(1.4 * predicted))
+    assert plan.record.measured_bytes == plan.peak == max(other.peak for other in measured if other.peak <= BUDGET)
+    assert 0.95 * BUDGET <= plan.peak
+
+
+def test_the_graph_keeps_the_smallest_plan_if_none_holds(run):
+    with pytest.warns(UserWarning, match="found 11000 bytes"):
+        plan, measured = run(lambda predicted: 11_000 if predicted < 9_900 else 12_000)
+    assert plan.peak == 11_000 and len(measured) == 4
+
+
+def test_the_graph_does_not_measure_the_same_plan_twice(monkeypatch, run):
+    monkeypatch.setattr(FakePlan, "step", 4_000)
+    plan, measured = run(lambda predicted: predicted + 2_500)
+    assert [other.record.peak_bytes for other in measured] == [8_000, 4_000]
+    assert plan is measured[1]
+
+
+@pytest.mark.parametrize("replans", [0, 1, 2])
+def test_no_more_replans_than_allowed(run, replans):
+    with pytest.warns(UserWarning, match="found 12000 bytes"):
+        _, measured = run(lambda predicted: 12_000, replans=replans)
+    assert len(measured) == replans + 1
