@@ -35,8 +35,20 @@ constexpr double kSpecial[] = {std::numeric_limits<double>::infinity(),
                                -100.0};
 constexpr int64_t kDistance = 211;
 
-// Invented data of this layout, in memory without other elements.
-at::Tensor invented(const TensorMetadata& metadata, at::Generator& generator) {
+// Between which numbers an input's elements must lie, if they are indices.
+lower::GroupBound bound_of(const runtime::GeneratedKernel& kernel, ValueId id) {
+  lower::GroupBound all{id, -100, 100};
+  for (const auto& bound : kernel.bounds) {
+    if (bound.value != id) continue;
+    all.begin = std::max(all.begin, bound.begin);
+    all.end = std::min(all.end, bound.end);
+  }
+  return all;
+}
+
+// Invented data of this layout, in memory without other elements; integers in [begin, end).
+at::Tensor invented(const TensorMetadata& metadata, int64_t begin, int64_t end,
+                    at::Generator& generator) {
   int64_t elements = 1;
   for (size_t d = 0; d < metadata.sizes.size(); ++d) {
     elements += (metadata.sizes[d] - 1) * metadata.strides[d];
@@ -45,7 +57,8 @@ at::Tensor invented(const TensorMetadata& metadata, at::Generator& generator) {
   if (metadata.dtype == at::kBool) {
     memory.bernoulli_(0.5, generator);
   } else if (!at::isFloatingType(metadata.dtype)) {
-    memory.random_(0, 2, generator);  // an index of most tensors
+    memory.random_(metadata.dtype == at::kByte ? std::max<int64_t>(begin, 0) : begin, end,
+                   generator);
   } else {
     memory.normal_(0, 2, generator);
     int64_t first = 3;
@@ -101,7 +114,9 @@ KernelProof proof_of(const Graph& lowered, const Node& node,
     for (int round = rounds_for(kernel); round > 0; --round) {
       std::vector<at::Tensor> inputs;
       for (const auto id : node.inputs) {
-        inputs.push_back(invented(TensorMetadata::of(lowered.value(id).meta), generator));
+        const auto bound = bound_of(kernel, id);
+        inputs.push_back(invented(TensorMetadata::of(lowered.value(id).meta), bound.begin,
+                                  bound.end, generator));
       }
       const auto found = call.run(inputs);
       auto proof = compared(found, kernel.nodes->run(std::move(inputs)));

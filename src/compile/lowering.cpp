@@ -42,7 +42,9 @@ std::optional<lower::EagerCpu> eager_cpu() {
   const auto capability = lower::capability_from_name(name);
   if (!capability) return std::nullopt;
   const bool onednn = at::globalContext().userEnabledMkldnn();
-  return lower::EagerCpu{*capability, onednn ? lower::onednn_of_this_cpu() : lower::OneDnn::off};
+  return lower::EagerCpu{.capability = *capability,
+                         .onednn = onednn ? lower::onednn_of_this_cpu() : lower::OneDnn::off,
+                         .threads = at::get_num_threads()};
 }
 
 const Outcome<Compiler>& system_compiler() {
@@ -141,10 +143,16 @@ Hash128 proof_key(const Hash128& run, const kernels::Source& source, const Compi
 }
 
 runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& built) {
-  return {built.library,    built.functions.at(0),
-          made.kernel.name, made.numbers,
-          made.buffers,     lower::parallel_size(made.kernel, made.numbers.data()),
-          made.split};
+  const bool rows = made.kernel.space != lower::Space::elements;
+  return {.library = built.library,
+          .function = built.functions.at(0),
+          .name = made.kernel.name,
+          .numbers = made.numbers,
+          .buffers = made.buffers,
+          .bounds = made.bounds,
+          .threads = rows ? at::get_num_threads() : 0,
+          .elements = lower::parallel_size(made.kernel, made.numbers.data()),
+          .split = made.split};
 }
 
 // One attempt to lower a graph. Kernels that cannot be made, or that do not prove themselves, are

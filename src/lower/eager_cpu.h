@@ -22,7 +22,7 @@ struct EagerCpu {
   Capability capability = Capability::baseline;
   OneDnn onednn = OneDnn::off;  ///< off also where the user turned it off
   Draws draws = Draws::unknown;
-  int64_t threads = 1;          ///< at::get_num_threads()
+  int64_t threads = 1;  ///< at::get_num_threads()
 };
 
 /// What oneDNN has on this CPU, within the limit of ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA.

@@ -422,8 +422,8 @@ class GroupBuilder {
     const auto add = [&](Op op, Id a, Id b) { return code_.add(op, DType::i64, {a, b}); };
     std::optional<Id> index;
     for (const int32_t atom : layout_.of(result(position))[0]) {
-      const auto place = static_cast<int32_t>(std::ranges::find(space_.order, atom) -
-                                              space_.order.begin());
+      const auto place =
+          static_cast<int32_t>(std::ranges::find(space_.order, atom) - space_.order.begin());
       const Id here = code_.add({Op::index, DType::i64, {}, 0, place});
       index = index ? add(Op::add, add(Op::mul, *index, number(layout_.size(atom))), here) : here;
     }

@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/aminmax.h>
 #include <antegrad/error.h>
 #include <c10/util/SmallVector.h>
 
@@ -22,10 +23,12 @@ int32_t place_in(const std::vector<ValueId>& values, ValueId value) {
   return static_cast<int32_t>(found - values.begin());
 }
 
+int64_t threads_of_eager() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
+
 // Runs the parts of a kernel on the threads that eager would use.
 void run_parts(const GeneratedKernel& kernel, char* const* buffers) {
-  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-  const int64_t size = lower::elements_of_a_thread(kernel.split, kernel.elements, threads);
+  const int64_t size =
+      lower::elements_of_a_thread(kernel.split, kernel.elements, threads_of_eager());
   const auto part = [&](int64_t index) {
     const int64_t end = std::min(kernel.elements, (index + 1) * size);
     kernel.function(buffers, kernel.numbers.data(), index * size, end, index);
@@ -47,6 +50,9 @@ GeneratedCall::GeneratedCall(const Graph& graph, const Node& node, const Generat
     const auto& values = buffer.written ? node.outputs : node.inputs;
     buffers_.push_back({buffer.written, place_in(values, buffer.value)});
   }
+  for (const auto& bound : kernel.bounds) {
+    bounds_.push_back({place_in(node.inputs, bound.value), bound.begin, bound.end});
+  }
 }
 
 bool GeneratedCall::fits(const std::vector<at::Tensor>& inputs) const {
@@ -57,7 +63,12 @@ bool GeneratedCall::fits(const std::vector<at::Tensor>& inputs) const {
                              !tensor.is_neg() && !tensor.is_conj();
     if (!as_expected) return false;
   }
-  return true;
+  const bool any_threads = kernel_.threads == 0;
+  if (!any_threads && kernel_.threads != threads_of_eager()) return false;
+  return std::ranges::all_of(bounds_, [&](const Bound& bound) {
+    const auto [least, greatest] = at::aminmax(inputs[bound.input]);
+    return least.item<int64_t>() >= bound.begin && greatest.item<int64_t>() < bound.end;
+  });
 }
 
 std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const {
@@ -83,13 +94,15 @@ int64_t GeneratedCall::bytes() const {
     return (... + static_cast<int64_t>(lists.capacity() * sizeof(lists[0])));
   };
   return static_cast<int64_t>(sizeof(*this)) +
-         held(kernel_.name, kernel_.numbers, kernel_.buffers, buffers_, inputs_, outputs_) +
+         held(kernel_.name, kernel_.numbers, kernel_.buffers, buffers_, bounds_, inputs_,
+              outputs_) +
          kernel_.nodes->bytes();
 }
 
 bool GeneratedCall::same_as(const GeneratedCall& other) const {
   return kernel_.function == other.kernel_.function && kernel_.numbers == other.kernel_.numbers &&
-         buffers_ == other.buffers_ && inputs_ == other.inputs_ && outputs_ == other.outputs_;
+         buffers_ == other.buffers_ && bounds_ == other.bounds_ && inputs_ == other.inputs_ &&
+         outputs_ == other.outputs_;
 }
 
 }  // namespace antegrad::runtime

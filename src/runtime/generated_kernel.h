@@ -27,6 +27,8 @@ struct GeneratedKernel {
   std::string name = {};
   std::vector<int64_t> numbers = {};
   std::vector<lower::GroupBuffer> buffers = {};
+  std::vector<lower::GroupBound> bounds = {};
+  int64_t threads = 0;   ///< for which it has eager's bits; 0: for any number
   int64_t elements = 0;  ///< of its parallel space
   lower::ThreadSplit split = lower::ThreadSplit::grain;
   /// The nodes that it replaces, from its inputs to its outputs.
@@ -41,7 +43,8 @@ class GeneratedCall {
   /// `inputs` as those of the node, which are consumed; returns one tensor per output of the node,
   /// in memory of its own. Where an input lies in memory otherwise than the graph says, the nodes
   /// run one by one: strides of dimensions of one element show in those of results, and signs may
-  /// be kept as a bit of the tensor.
+  /// be kept as a bit of the tensor. So they do where an index is out of bounds, which is eager's
+  /// error, and where libtorch has another number of threads than a kernel was made for.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
 
   const std::string& name() const { return kernel_.name; }
@@ -59,10 +62,19 @@ class GeneratedCall {
     friend bool operator==(const Buffer&, const Buffer&) = default;
   };
 
+  // An input with indices, and between which numbers they lie.
+  struct Bound {
+    int32_t input;
+    int64_t begin;
+    int64_t end;
+    friend bool operator==(const Bound&, const Bound&) = default;
+  };
+
   bool fits(const std::vector<at::Tensor>& inputs) const;
 
   GeneratedKernel kernel_;
   std::vector<Buffer> buffers_;
+  std::vector<Bound> bounds_;
   std::vector<torch_compat::TensorMetadata> inputs_;
   std::vector<torch_compat::TensorMetadata> outputs_;
 };

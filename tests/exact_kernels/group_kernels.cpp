@@ -59,8 +59,8 @@ int main(int argc, char** argv) {
     }
     fmt::print("kernel {} split {} numbers {} buffers {} parallel {} draws {}\n", group.kernel.name,
                static_cast<int>(group.split), fmt::join(group.numbers, ","),
-               fmt::join(buffers, ","),
-               lower::parallel_size(group.kernel, group.numbers.data()), fmt::join(draws, ","));
+               fmt::join(buffers, ","), lower::parallel_size(group.kernel, group.numbers.data()),
+               fmt::join(draws, ","));
     kernels.emplace(group.key, std::move(group.kernel));
   }
   std::vector<lower::Kernel> list;
