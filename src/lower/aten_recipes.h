@@ -42,9 +42,9 @@ struct RecipeCall {
   const Recipe* recipe = nullptr;
   std::vector<RecipeOperand> operands;
   std::vector<double> numbers;
-  std::optional<GatherCall> gather = std::nullopt;  ///< then nothing else
+  std::optional<GatherCall> gather = {};  ///< then nothing else
   /// Memory that is filled with random numbers before. Without a recipe that is the node's result.
-  std::optional<Draw> draw = std::nullopt;
+  std::optional<Draw> draw = {};
   /// Of a reduction: the dimensions of its first operand that make a row, ascending.
   std::vector<int32_t> reduced = {};
 };

@@ -61,10 +61,9 @@ class Reduction {
 
   std::variant<RecipeCall, std::string> call() {
     recipe_ = find_row_recipe(row_.recipe);
-    call_ = {recipe_,
-             std::vector<RecipeOperand>(recipe_->inputs.size()),
-             std::vector<double>(recipe_->numbers.size()),
-             {}};
+    call_.recipe = recipe_;
+    call_.operands.resize(recipe_->inputs.size());
+    call_.numbers.resize(recipe_->numbers.size());
     std::string reason = read_arguments();
     if (reason.empty() && row_.all) reduce_all();
     if (reason.empty()) reason = checked();
@@ -224,9 +223,11 @@ class Reduction {
     const int64_t parts = std::min(cpu_.threads, columns);
     const int64_t part = (columns + parts - 1) / parts;
     const int64_t last = (columns + part - 1) / part - 1;
-    const int64_t line = 128 / static_cast<int64_t>(byte_size(meta().dtype));
-    const int64_t begin = last * part / line * line;
-    return begin > 0 && columns - begin < 8;
+    // A mean is that of f32.
+    const bool mean = recipe_->name == "mean";
+    const int64_t bytes = mean ? 4 : static_cast<int64_t>(byte_size(meta().dtype));
+    const int64_t begin = last * part / (128 / bytes) * (128 / bytes);
+    return begin > 0 && columns - begin < 32 / bytes;
   }
 
   const Graph& graph_;

@@ -188,7 +188,7 @@ int32_t CodeBuilder::lanes_of(const Site& site) const {
 Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site) {
   Fold fold{.order = function.order, .lanes = lanes_of(site)};
   const bool baseline = cpu_.capability == Capability::baseline;
-  const bool half = is_half(site.element);
+  const bool half = is_half(site.element) && !function.single;
   fold.merge = baseline ? Merge::sequence : Merge::tree;
   // A vector of halves is two of f32, each with partial results of its own.
   fold.accumulators =
@@ -200,6 +200,10 @@ Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site)
       fold.accumulators = 1;
       fold.merge = Merge::sequence;
     }
+  }
+  // Fewer columns than a vector of halves has are added without vectors.
+  if (half && function.order == Order::columns && site.columns < int64_t{2} * fold.lanes) {
+    fold.lanes *= 2;
   }
   if (function.order == Order::moments) {
     // ATen's compiler fused the last elements' products for f16 alone.

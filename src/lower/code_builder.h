@@ -33,6 +33,7 @@ class CodeBuilder {
     std::vector<Id> numbers;  ///< made by number()
     int32_t row_atoms = 0;    ///< of a reduction: atoms of a row
     int64_t row_size = 0;     ///< and its elements
+    int64_t columns = 0;      ///< of a reduction of columns: their number
   };
 
   const Instruction& at(Id id) const { return code_[id]; }

@@ -85,8 +85,10 @@ class GroupBuilder {
       if (made.draw) draws_.push_back(*made.draw);
       // What is only drawn is read from memory.
       if (made.draw && made.recipe == nullptr) continue;
-      for (const ValueId output : results(position, made)) maker_[output] = position;
       calls_.emplace_back(position, std::move(made));
+      for (const ValueId output : results(position, calls_.back().second)) {
+        maker_[output] = position;
+      }
     }
     if (calls_.empty()) refuse(nodes_.empty() ? -1 : nodes_[0], "nothing is computed");
   }
@@ -318,36 +320,45 @@ class GroupBuilder {
     }
     if (call.recipe == nullptr) {
       made_[output] = call.operands.empty() ? range(position, call)
-                                            : operand_as(call.operands[0], to, position, output).id;
+                                            : operand_as(position, call.operands[0], to, output);
       return;
     }
     const Recipe& recipe = *call.recipe;
     const auto type = element_of(graph_, graph_.nodes[position], call);
     if (const auto* reason = std::get_if<std::string>(&type)) refuse(position, *reason);
     const DType element = std::get<DType>(type);
-    bool converts = false;
-    const CodeBuilder::Site site = site_of(position, call, element, converts);
-    if (!call.reduced.empty()) return emit_reduction(position, site, converts);
+    const CodeBuilder::Site site = site_of(position, call, element);
+    if (!call.reduced.empty()) return emit_reduction(position, site);
     if (to != recipe.result.value_or(element)) {
       refuse(position, fmt::format("{} makes {} of {}", name(position), antegrad::name(to),
                                    antegrad::name(element)));
     }
+    const bool converts = std::ranges::any_of(call.operands, [&](const RecipeOperand& operand) {
+      const DType wanted = wanted_type(call, operand, element);
+      return operand.value != kNoValue && meta(operand.value).dtype != wanted;
+    });
     made_[output] = code_.narrowed(computed(position, call, site, converts), to);
   }
 
-  /// Sets `converts` if an operand has another type.
-  CodeBuilder::Site site_of(int32_t position, const RecipeCall& call, DType element,
-                            bool& converts) {
+  /// The type that an operator reads an operand in.
+  static DType wanted_type(const RecipeCall& call, const RecipeOperand& operand, DType element) {
+    return call.recipe->inputs[&operand - call.operands.data()].type.value_or(element);
+  }
+
+  CodeBuilder::Site site_of(int32_t position, const RecipeCall& call, DType element) {
     CodeBuilder::Site site{*call.recipe, element, {}, {}, static_cast<int32_t>(space_.row_atoms)};
-    site.row_size = 1;
-    for (const int32_t atom : std::span(space_.order).last(space_.row_atoms)) {
-      site.row_size *= layout_.size(atom);
-    }
-    for (size_t i = 0; i < call.operands.size(); ++i) {
-      const DType wanted = call.recipe->inputs[i].type.value_or(element);
-      const Operand operand = operand_as(call.operands[i], wanted, position, whole(position, call));
-      converts = converts || operand.converted;
-      site.inputs.push_back(code_.widened(operand.id));
+    const auto elements_of = [&](std::span<const int32_t> atoms) {
+      int64_t elements = 1;
+      for (const int32_t atom : atoms) elements *= layout_.size(atom);
+      return elements;
+    };
+    const auto atoms = std::span<const int32_t>(space_.order);
+    site.row_size = elements_of(atoms.last(space_.row_atoms));
+    site.columns = elements_of(atoms.first(atoms.size() - space_.row_atoms));
+    const ValueId reader = whole(position, call);
+    for (const RecipeOperand& operand : call.operands) {
+      const DType wanted = wanted_type(call, operand, element);
+      site.inputs.push_back(code_.widened(operand_as(position, operand, wanted, reader)));
     }
     for (const double number : call.numbers) {
       check_number(position, element, number);
@@ -356,8 +367,7 @@ class GroupBuilder {
     return site;
   }
 
-  void emit_reduction(int32_t position, const CodeBuilder::Site& site, bool converts) {
-    if (converts) refuse(position, name(position) + " reduces elements that it converts");
+  void emit_reduction(int32_t position, const CodeBuilder::Site& site) {
     const auto found = site.recipe.row(site.element, cpu_.capability);
     if (const auto* reason = std::get_if<std::string>(&found)) refuse(position, *reason);
     const RecipeRow& row = *std::get<const RecipeRow*>(found);
@@ -376,24 +386,20 @@ class GroupBuilder {
     }
   }
 
-  struct Operand {
-    Id id;
-    bool converted;
-  };
-  /// An operand in the type of the operator's elements, for each element of `reader`.
-  Operand operand_as(const RecipeOperand& operand, DType type, int32_t position, ValueId reader) {
+  /// An operand in the type of the operator's elements.
+  Id operand_as(int32_t position, const RecipeOperand& operand, DType type, ValueId reader) {
     if (operand.value == kNoValue) {
       check_number(position, type, operand.number);
-      return {code_.narrowed(code_.number(arithmetic_type(type), operand.number), type), false};
+      return code_.narrowed(code_.number(arithmetic_type(type), operand.number), type);
     }
     const Id id = loaded(operand.value, reader);
-    if (code_.type_of(id) == type) return {id, false};
+    if (code_.type_of(id) == type) return id;
     // Some operators read a half from a tensor of one element without rounding it.
     if (is_floating(type) && byte_size(type) == 2 && is_floating(code_.type_of(id))) {
       refuse(position,
              fmt::format("{} rounds an operand to {}", name(position), antegrad::name(type)));
     }
-    return {code_.narrowed(id, type), true};
+    return code_.narrowed(id, type);
   }
 
   /// The element at the indices that the node reads.
@@ -504,6 +510,22 @@ class GroupBuilder {
                       static_cast<int32_t>(eager.row)});
   }
 
+  /// Body or tail in a kernel over rows, whose calls do not begin and end where eager's threads do.
+  Id in_row(int32_t position, const RecipeCall& call, const EagerRow& eager, int64_t block, Id body,
+            Id tail) {
+    const int64_t elements = numel(meta(widest_)).constant();
+    const int64_t a_thread = elements_of_a_thread(call.recipe->split, elements, cpu_.threads);
+    switch (row_ends(layout_, space_, eager, block, elements, a_thread)) {
+      case RowEnds::none: return body;
+      case RowEnds::rows: break;
+      case RowEnds::whole: split_ = ThreadSplit::whole; break;
+      case RowEnds::unknown:
+        refuse(position, name(position) + " depends on positions, and ran in other rows, or in " +
+                             "parts that are no whole rows");
+    }
+    return path(body, tail, block, eager);
+  }
+
   /// The value of all rows that may apply, in body and tail; nothing if they differ.
   std::optional<Id> same_everywhere(const CodeBuilder::Site& site) {
     std::optional<Id> value;
@@ -519,22 +541,6 @@ class GroupBuilder {
       }
     }
     return value;
-  }
-
-  /// Body or tail in a kernel over rows, whose calls do not begin and end where eager's threads do.
-  Id in_row(int32_t position, const RecipeCall& call, const EagerRow& eager, int64_t block, Id body,
-            Id tail) {
-    const int64_t elements = numel(meta(widest_)).constant();
-    const int64_t a_thread = elements_of_a_thread(call.recipe->split, elements, cpu_.threads);
-    switch (row_ends(layout_, space_, eager, block, elements, a_thread)) {
-      case RowEnds::none: return body;
-      case RowEnds::rows: break;
-      case RowEnds::whole: split_ = ThreadSplit::whole; break;
-      case RowEnds::unknown:
-        refuse(position, name(position) + " depends on positions, and ran in other rows, or in " +
-                             "parts that are no whole rows");
-    }
-    return path(body, tail, block, eager);
   }
 
   // ---- what is written

@@ -24,7 +24,9 @@ constexpr FoldFunction kFolds[] = {
     {"max_lanes", Order::lanes, Op::maximum, -kInfinity},
     {"add_vectors", Order::vectors},
     {"cascade", Order::cascade},
+    {"cascade_f32", Order::cascade, Op::add, 0, 0, true},
     {"cascade_columns", Order::columns},
+    {"cascade_columns_f32", Order::columns, Op::add, 0, 0, true},
     {"mean_moment", Order::moments},
     {"squares_moment", Order::moments, Op::add, 0, 1},
 };

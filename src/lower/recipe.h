@@ -112,6 +112,7 @@ struct FoldFunction {
   Op combine = Op::add;  ///< of Order::lanes
   double start = 0;      ///< of the accumulator of Order::lanes
   int32_t result = 0;    ///< which of the results of the fold it is
+  bool single = false;   ///< halves are added as if they were f32 in memory
 };
 /// Null if there is none of that name.
 const FoldFunction* fold_function(std::string_view name);

@@ -412,7 +412,7 @@ def draw(library, words, expected):
 def run_kernel(library, random, line, case, threads, expected):
     words = line.split()
     torch.manual_seed(case.seed)
-    drawn = draw(random, words[9].split(",") if len(words) > 9 else [], expected)
+    drawn = draw(random, words[11].split(",") if len(words) > 11 else [], expected)
     numbers = [int(w) for w in words[5].split(",")]
     buffers = [w for w in words[7].split(",")]
     tensors, written = [], {}

@@ -65,6 +65,10 @@ FN i64 cascade_power(i64 n) {
 #define AG_VECTOR_bf16(p) (load_bf16_f32x8((const u16*)(p)) + load_bf16_f32x8((const u16*)(p) + 8))
 #define AG_VECTOR_f16(p) (load_f16_f32x8((const u16*)(p)) + load_f16_f32x8((const u16*)(p) + 8))
 
+#define AG_SINGLE_f32(p) load_f32_f32x8((const float*)(p))
+#define AG_SINGLE_bf16(p) load_bf16_f32x8((const u16*)(p))
+#define AG_SINGLE_f16(p) load_f16_f32x8((const u16*)(p))
+
 #define AG_SUM(E, C, LENGTH)                                                                   \
   AG_CASCADE(cascade_##E, float, AG_ONE_##E)                                                   \
   AG_CASCADE(cascade_vectors_##E, f32x8, AG_VECTOR_##E)                                        \
@@ -83,10 +87,22 @@ FN i64 cascade_power(i64 n) {
     for (i64 i = begin; i < end; i++)                                                          \
       store_##E##_f32(out + i, 0.f + sum_of_##E(x + i * columns, columns));                    \
   }                                                                                            \
-  void mean_rows_##E(C* out, const C* x, i64 rows, i64 columns, i64 begin, i64 end) {          \
-    (void)rows;                                                                                \
-    for (i64 i = begin; i < end; i++)                                                          \
-      store_##E##_f32(out + i, (0.f + sum_of_##E(x + i * columns, columns)) / (float)columns); \
+  /* a mean is the sum of elements widened before, divided by their number */                 \
+  AG_CASCADE(cascade_single_##E, f32x8, AG_SINGLE_##E)                                        \
+  FN float single_sum_of_##E(const C* p, i64 n) {                                             \
+    if (n < 8) return cascade_##E##_four((const char*)p, sizeof(C), n);                       \
+    const f32x8 v = cascade_single_##E##_four((const char*)p, sizeof(C) * 8, n / 8);          \
+    float sum = 0;                                                                            \
+    for (i64 i = n / 8 * 8; i < n; i++) sum += AG_ONE_##E(p + i);                             \
+    for (int k = 0; k < 8; k++) sum += v[k];                                                  \
+    return sum;                                                                               \
+  }                                                                                           \
+  void mean_rows_##E(C* out, const C* x, i64 rows, i64 columns, i64 begin, i64 end) {         \
+    (void)rows;                                                                               \
+    for (i64 i = begin; i < end; i++) {                                                       \
+      const float sum = 0.f + single_sum_of_##E(x + i * columns, columns);                    \
+      store_##E##_f32(out + i, sum / (float)columns);                                         \
+    }                                                                                         \
   }
 AG_SUM(f32, float, 8)
 AG_SUM(bf16, u16, 16)
