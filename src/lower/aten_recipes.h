@@ -47,6 +47,12 @@ struct RecipeCall {
   std::optional<Draw> draw = {};
   /// Of a reduction: the dimensions of its first operand that make a row, ascending.
   std::vector<int32_t> reduced = {};
+
+  /// Whether the result depends on no tensor.
+  bool is_factory() const {
+    const bool tensor = !operands.empty() && operands[0].value != kNoValue;
+    return recipe == nullptr && !tensor && !gather && !draw;
+  }
 };
 
 /// What eager computes for a node, or the reason, in words, why no recipe is known. All sizes must

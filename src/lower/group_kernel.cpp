@@ -66,6 +66,7 @@ class GroupBuilder {
   const std::string& name(int32_t position) const { return graph_.nodes[position].op.name(); }
 
   void collect() {
+    const auto read = storages_read_outside();
     for (const int32_t position : nodes_) {
       const Node& node = graph_.nodes[position];
       const OpTraits& traits = node.op.traits();
@@ -85,6 +86,11 @@ class GroupBuilder {
       if (made.draw) draws_.push_back(*made.draw);
       // What is only drawn is read from memory.
       if (made.draw && made.recipe == nullptr) continue;
+      // Made anew where it is read, in the order of the reader.
+      if (made.is_factory() && !read[graph_.value(result(position)).storage]) {
+        factories_[result(position)] = {position, std::move(made)};
+        continue;
+      }
       calls_.emplace_back(position, std::move(made));
       for (const ValueId output : results(position, calls_.back().second)) {
         maker_[output] = position;
@@ -245,6 +251,12 @@ class GroupBuilder {
     }
   }
 
+  /// The layout of a factory's result of which `operand`, of this layout, is a view.
+  std::optional<TensorLayout> layout_of_factory(ValueId operand, ValueId base,
+                                                const TensorLayout& layout) {
+    return operand == base ? layout : layout_.of_view(base, operand, layout);
+  }
+
   void check_operands(int32_t position, const RecipeCall& call, bool last) {
     if (last && is_sum(call)) check_rows(position, call);
     for (const RecipeOperand& operand : call.operands) {
@@ -255,6 +267,9 @@ class GroupBuilder {
       }
       const auto expected = layout_.broadcast(operand.value, whole(position, call));
       if (!expected) refuse(position, name(position) + " has operands that do not fit");
+      if (factories_.contains(base) && !layout_of_factory(operand.value, base, *expected)) {
+        refuse(position, name(position) + " reads a part of a value of the group");
+      }
       if (!is_made_here(base)) continue;
       const auto found = layout_of_operand(operand.value);
       bool same = found.has_value();
@@ -300,6 +315,10 @@ class GroupBuilder {
   Id loaded(ValueId operand, ValueId reader) {
     const ValueId base = base_of(operand);
     if (is_made_here(base)) return made_.at(base);
+    if (const auto factory = factories_.find(base); factory != factories_.end()) {
+      const auto layout = layout_of_factory(operand, base, *layout_.broadcast(operand, reader));
+      return factory_value(factory->second.first, factory->second.second, *layout);
+    }
     const int32_t use =
         place_of(memory_, {base, meta(base).dtype,
                            layout_.strides(operand, *layout_.broadcast(operand, reader)),
@@ -319,8 +338,8 @@ class GroupBuilder {
       return;
     }
     if (call.recipe == nullptr) {
-      made_[output] = call.operands.empty() ? range(position, call)
-                                            : operand_as(position, call.operands[0], to, output);
+      made_[output] = call.is_factory() ? factory_value(position, call, layout_.of(output))
+                                        : operand_as(position, call.operands[0], to, output);
       return;
     }
     const Recipe& recipe = *call.recipe;
@@ -406,7 +425,7 @@ class GroupBuilder {
   Id gathered_here(int32_t position, const GatherCall& call) {
     const auto in_memory = [&](ValueId value) {
       const ValueId base = base_of(value);
-      if (is_made_here(base)) {
+      if (is_made_here(base) || factories_.contains(base)) {
         refuse(position, name(position) + " reads at indices of or from a value of the group");
       }
       if (meta(base).dtype != meta(value).dtype) {
@@ -420,14 +439,17 @@ class GroupBuilder {
                     layout_, code_, memory_, bounds_);
   }
 
-  /// start + step * index.
-  Id range(int32_t position, const RecipeCall& call) {
+  /// A number, or start + step * index.
+  Id factory_value(int32_t position, const RecipeCall& call, const TensorLayout& layout) {
+    const DType to = meta(result(position)).dtype;
+    check_type(position, to);
+    if (!call.operands.empty()) return operand_as(position, call.operands[0], to).id;
     const auto number = [&](int64_t value) {
       return code_.number(DType::i64, static_cast<double>(value));
     };
     const auto add = [&](Op op, Id a, Id b) { return code_.add(op, DType::i64, {a, b}); };
     std::optional<Id> index;
-    for (const int32_t atom : layout_.of(result(position))[0]) {
+    for (const int32_t atom : layout[0]) {
       const auto place =
           static_cast<int32_t>(std::ranges::find(space_.order, atom) - space_.order.begin());
       const Id here = code_.add({Op::index, DType::i64, {}, 0, place});
@@ -438,7 +460,7 @@ class GroupBuilder {
     const auto step = static_cast<int64_t>(call.numbers[1]);
     if (step != 1) value = add(Op::mul, value, number(step));
     if (start != 0) value = add(Op::add, value, number(start));
-    return code_.narrowed(value, meta(result(position)).dtype);
+    return code_.narrowed(value, to);
   }
 
   void check_number(int32_t position, DType type, double number) const {
@@ -601,6 +623,7 @@ class GroupBuilder {
   std::vector<std::pair<int32_t, RecipeCall>> calls_;  // by position of the node
   std::map<ValueId, ValueId> viewed_;                  // by view: its base
   std::map<ValueId, int32_t> maker_;
+  std::map<ValueId, std::pair<int32_t, RecipeCall>> factories_;  // that nobody else reads
   std::map<ValueId, Id> made_;
   std::vector<MemoryUse> memory_;
   std::vector<GroupBound> bounds_;

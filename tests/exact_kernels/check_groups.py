@@ -23,7 +23,7 @@ TYPES = {**TORCH_DTYPE, **INTEGERS, "bool": torch.bool}
 NAME = {t: n for n, t in TYPES.items()}
 # Those of generated kernels, besides those of the recipes.
 FLAGS = ["-fno-builtin", "-w", "-fwrapv", "-fno-strict-aliasing"]
-SHAPES = [(1,), (7,), (33, 50), (65,), (3, 40, 17), (1500, 77), (32768,), (100003,), (4, 1, 33), (16, 64, 48)]
+SHAPES = [(1,), (7,), (33, 50), (65,), (3, 40, 17), (1500, 77), (32768,), (100003,), (4, 1, 33), (16, 64, 48), (3, 40, 40)]
 UNARY = (
     "neg abs sign floor ceil trunc round reciprocal sqrt rsqrt relu exp exp2 expm1 log log2 log10 log1p sin cos"
     " tan asin acos atan tanh erf erfc sinh cosh sigmoid silu mish hardswish hardsigmoid"
@@ -203,6 +203,8 @@ class Case:
             return self.gather()
         if view is None and rng.random() < 0.06:
             return self.draw(rng.choice(floats))
+        if view is None and rng.random() < 0.04:
+            return self.causal_mask()
         name, arguments = rng.choice(INTEGER_CALLS if rng.random() < self.integers else CALLS)
         same = {"{}": floats, "@": list(self.meta)}
         if "{}" in arguments:
@@ -261,6 +263,18 @@ class Case:
         index_type = torch.int64
         made, index = source((*before, entries, *after)), indices(shape, False)
         return self.run("aten::gather.default", [f"%{made}", str(dimension), f"%{index}", "false"])
+
+    def causal_mask(self):
+        """Column <= row; the two are one value where the last dimensions are equal."""
+        shape = self.inputs[0][1].shape
+        if len(shape) < 2:
+            return
+        rest = ["dtype=none", "layout=none", "device=none", "pin_memory=none"]
+        rows = columns = self.run("aten::arange.default", [f"scalar({shape[-2]})", *rest])
+        if shape[-1] != shape[-2]:
+            columns = self.run("aten::arange.default", [f"scalar({shape[-1]})", *rest])
+        column = self.run("aten::unsqueeze.default", [f"%{rows}", "1"], rows)
+        self.run("aten::le.Tensor", [f"%{columns}", f"%{column}"])
 
     def draw(self, operand):
         """native_dropout of a tensor, or rand_like."""
@@ -337,6 +351,7 @@ class Case:
         self.nodes.append(f"  %{number}: {self.text_of(made)}{alias} = {name}({', '.join(words)})")
         if base is None:
             self.computed.append(number)
+        return number
 
     def root(self, number):
         line = next((n for n in self.nodes if n.startswith(f"  %{number}:") and " &" in n.split(" = ")[0]), None)

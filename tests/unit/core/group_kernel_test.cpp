@@ -303,6 +303,24 @@ TEST(GroupKernel, IndicesAndBoolsMakeAMask) {
   expect_compiled_agrees(made.kernel, {made.numbers});
 }
 
+// mask[i][j] = positions[j] <= positions[i], of one arange.
+TEST(GroupKernel, AFactoryIsMadeInTheOrderOfEachReader) {
+  const GroupKernel made =
+      kernel_of(sections({},
+                         "  %0: i64[6] = aten::arange.default(scalar(6), none, none, none, none)\n"
+                         "  %1: i64[2, 3] &0 = aten::view.default(%0, [2, 3])\n"
+                         "  %2: i64[2, 3, 1, 1] &0 = aten::view.default(%0, [2, 3, 1, 1])\n"
+                         "  %3: bool[2, 3, 2, 3] = aten::le.Tensor(%1, %2)\n",
+                         "  %3 result\n"));
+  bool mask[36] = {};
+  char* const buffers[] = {reinterpret_cast<char*>(mask)};
+  interpret(made.kernel, buffers, made.numbers.data(), 0, 36, 0);
+  for (int i = 0; i < 6; ++i) {
+    for (int j = 0; j < 6; ++j) EXPECT_EQ(mask[i * 6 + j], j <= i) << i << ", " << j;
+  }
+  expect_compiled_agrees(made.kernel, {made.numbers});
+}
+
 // y[i][j] = table[rows[i]][columns[j]] + 1, where negative indices count from the end.
 TEST(GroupKernel, ElementsAreReadAtIndices) {
   const GroupKernel made =
