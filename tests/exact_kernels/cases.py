@@ -15,7 +15,7 @@ def compared(*names):
 
 
 def mse_backward(g, x, y, norm):
-    """A norm of 0 stands for the mean; norm_of gives the recipe its value."""
+    """A norm of 0 stands for the mean; numbers_of gives the recipe its value."""
     return A.mse_loss_backward(g, x, y, 0 if norm else 1)
 
 
@@ -28,7 +28,7 @@ def numbers_of(name, numbers, numel):
 COMPARED_IN_GROUPS = ("to_i64", "to_i32", "to_u8", "to_bool", "native_dropout")
 
 # Operands that ATen does not broadcast.
-NEVER_CONSTANT = {"mse_backward": ("x", "y")}
+NEVER_CONSTANT = {"mse_backward": ("x", "y"), "huber": ("x", "y")}
 
 CASES = {
     **unary("reciprocal", "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "rsqrt"),
@@ -97,6 +97,7 @@ CASES = {
     "dropout_backward": (A.native_dropout_backward, [(1 / 0.9,)]),
     "mse": (lambda x, y: A.mse_loss(x, y, 0), [()]),
     "mse_backward": (mse_backward, [(2.0,), (0.0,)]),
+    "huber": (lambda x, y, d: A.huber_loss(x, y, 0, d), [(1.0,), (0.3,)]),
     "smooth_l1": (lambda x, y, b: A.smooth_l1_loss(x, y, 0, b), [(1.0,), (0.3,)]),
     "to_f32": (lambda x: x.float(), [()]),
     "to_f64": (lambda x: x.double(), [()]),

@@ -82,6 +82,7 @@ COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 INTEGER_CALLS = [
     ("add.Tensor", "#, #, alpha=scalar(1)"),
     ("add.Tensor", "@, @, alpha=scalar(1)"),
+    ("hardtanh.default", "{}, scalar(-0.5), scalar(0.75)"),
     ("add.Tensor", "#, wrapped(1 : i64), alpha=scalar(3)"),
     ("add.Tensor", "#, wrapped(0.3 : f64), alpha=scalar(1)"),
     ("sub.Tensor", "#, #, alpha=scalar(2)"),
@@ -116,6 +117,7 @@ INTEGER_CALLS = [
     ("bitwise_and.Scalar", "#, scalar(7)"),
     ("bitwise_not.default", "#"),
     ("bitwise_not.default", "?"),
+    ("copy.default", "@, @, false"),
     *[("_to_copy.default", "@, dtype=!, layout=none, device=none, pin_memory=none, non_blocking=false, memory_format=none")] * 4,
     ("full_like.default", "@, scalar(3), dtype=!, layout=none, device=none, pin_memory=none, memory_format=none"),
     ("zeros_like.default", "@, dtype=!, layout=none, device=none, pin_memory=none, memory_format=none"),
