@@ -3,8 +3,8 @@
 //
 //   group_coverage CAPABILITY ONEDNN GRAPH...
 //
-// A group counts for each operator without a recipe. Where all have one, it counts for the first
-// reason that group_kernel() gives.
+// A group counts for each operator without a recipe, and for the first reason that group_kernel()
+// gives for the rest of its nodes.
 
 #include <fmt/format.h>
 
@@ -40,15 +40,25 @@ struct Count {
 };
 
 std::set<std::string> reasons_of(const Graph& graph, const FusionGroup& group,
-                                 const lower::NoKernel& none, const lower::EagerCpu& cpu) {
+                                 const lower::EagerCpu& cpu) {
   std::set<std::string> reasons;
+  std::vector<int32_t> rest;
+  bool computes = false;
   for (const int32_t position : group.nodes) {
     const Node& node = graph.nodes[position];
-    if (node.op.traits().view) continue;
+    const bool view = node.op.traits().view;
     const auto call = lower::recipe_call(graph, node, cpu);
-    if (const auto* reason = std::get_if<std::string>(&call)) reasons.insert(*reason);
+    const auto* reason = view ? nullptr : std::get_if<std::string>(&call);
+    if (reason != nullptr) {
+      reasons.insert(*reason);
+      continue;
+    }
+    rest.push_back(position);
+    computes = computes || !view;
   }
-  if (reasons.empty()) reasons.insert(none.reason);
+  if (!computes) return reasons;
+  const auto made = lower::group_kernel(graph, rest, cpu);
+  if (const auto* none = std::get_if<lower::NoKernel>(&made)) reasons.insert(none->reason);
   return reasons;
 }
 
@@ -64,8 +74,8 @@ void list(const std::string& file, const lower::EagerCpu& cpu) {
     if (!group.generated) continue;
     all.add(group);
     const auto made = lower::group_kernel(graph, group.nodes, cpu);
-    if (const auto* none = std::get_if<lower::NoKernel>(&made)) {
-      for (const std::string& reason : reasons_of(graph, group, *none, cpu)) {
+    if (std::holds_alternative<lower::NoKernel>(made)) {
+      for (const std::string& reason : reasons_of(graph, group, cpu)) {
         reasons[reason].add(group);
       }
     } else {
