@@ -104,6 +104,8 @@ constexpr AtenRow kRows[] = {
     {"aten::hardtanh_backward.default", "hardtanh_backward", "g x low high"},
     {"aten::mse_loss.default", "mse", "x y =0"},
     {"aten::mse_loss_backward.default", "mse_backward", "g x y norm"},
+    {"aten::smooth_l1_loss_backward.default", "smooth_l1_backward", "g x y norm beta"},
+    {"aten::huber_loss_backward.default", "huber_backward", "g x y norm delta"},
     {"aten::huber_loss.default", "huber", "x y =0 delta"},
     {"aten::hardtanh.default", "clamp", "x low high"},
     {"aten::smooth_l1_loss.default", "smooth_l1", "x y =0 beta"},
@@ -324,6 +326,12 @@ std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, RecipeCall& cal
   return "";
 }
 
+/// What the gradient of a loss multiplies with before a mean; 0 for what is no such gradient.
+double slope_of_loss(std::string_view recipe) {
+  if (recipe == "mse_backward") return 2;
+  return recipe == "smooth_l1_backward" || recipe == "huber_backward" ? 1 : 0;
+}
+
 std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCpu& cpu,
                                                RecipeCall call) {
   if (call.recipe == nullptr) return call;
@@ -331,11 +339,11 @@ std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCp
     std::string reason = choose_gelu(graph, cpu, call);
     if (!reason.empty()) return reason;
   }
-  if (call.recipe->name == "mse_backward") {
+  if (const double slope = slope_of_loss(call.recipe->name); slope != 0) {
     // The argument is the reduction: 0 none, 1 mean, 2 sum.
     const bool mean = call.numbers[0] == 1;
     const int64_t count = numel(graph.value(call.operands[1].value).meta).constant();
-    call.numbers[0] = mean ? 2.0 / static_cast<double>(count) : 2.0;
+    call.numbers[0] = mean ? slope / static_cast<double>(count) : slope;
   }
   return call;
 }

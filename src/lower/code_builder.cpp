@@ -151,8 +151,18 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
   return call(function, std::move(operands));
 }
 
+Id CodeBuilder::exact_number(Id id) {
+  const Instruction& code = code_[id];
+  if (code.op == Op::number) return number(DType::f64, number_values_[code.index]);
+  AG_CHECK(code.op == Op::constant, "a number of a recipe");
+  return narrowed(id, DType::f64);  // 1 or -1
+}
+
 Id CodeBuilder::called(const Term& term, std::vector<Id> operands, const Site& site) {
   const std::string& name = term.function;
+  if (name == "wide") return narrowed(operands[0], DType::f64);
+  if (name == "narrow") return narrowed(operands[0], arithmetic_type(site.element));
+  if (name == "exact") return exact_number(operands[0]);
   if (name == "rnd") return rounded(operands[0], site.element);
   if (name == "muladd") {
     return multiply_add(operands[0], operands[1], operands[2],

@@ -78,6 +78,8 @@ class CodeBuilder {
   Id dnn_gelu_backward_factor(Id x);
   Id multiply_add(Id a, Id b, Id c, bool fused);
   Id rounded(Id id, DType element);
+  /// A number as it was given, in f64.
+  Id exact_number(Id id);
   bool is_rounded(Id id, DType element) const;
   bool is_constant(Id id, double value) const;
   Id polynomial(Id x, std::span<const double> coefficients);

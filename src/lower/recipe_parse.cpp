@@ -53,6 +53,7 @@ size_t arity_of(std::string_view name) {
   if (fold_function(name) != nullptr) return 1;
   if (name == "muladd") return 3;
   if (name == "libm_pow_double" || name == "ends") return 2;
+  if (name == "wide" || name == "narrow" || name == "exact") return 1;
   if (name == "rnd" || name == "dnn_gelu" || name == "dnn_gelu_backward_factor" ||
       name == "dnn_rnd_bf16") {
     return 1;

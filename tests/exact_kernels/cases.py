@@ -19,16 +19,31 @@ def mse_backward(g, x, y, norm):
     return A.mse_loss_backward(g, x, y, 0 if norm else 1)
 
 
+def smooth_l1_backward(g, x, y, norm, beta):
+    return A.smooth_l1_loss_backward(g, x, y, 0 if norm else 1, beta)
+
+
+def huber_backward(g, x, y, norm, delta):
+    return A.huber_loss_backward(g, x, y, 0 if norm else 1, delta)
+
+
+SLOPES = {"mse_backward": 2.0, "smooth_l1_backward": 1.0, "huber_backward": 1.0}
+
+
 def numbers_of(name, numbers, numel):
     """What the recipe gets, where it depends on the size."""
-    return (2.0 / numel,) if name == "mse_backward" and numbers == (0.0,) and numel else numbers
+    mean = name in SLOPES and numbers[0] == 0 and numel
+    return (SLOPES[name] / numel, *numbers[1:]) if mean else numbers
 
 
 # Conversions to integers and bools, and what draws: check_groups.py compares these.
 COMPARED_IN_GROUPS = ("to_i64", "to_i32", "to_u8", "to_bool", "native_dropout")
 
+# Their result is contiguous whatever their operands are, so rows of transposed ones are strided.
+CONTIGUOUS_RESULT = ("smooth_l1_backward", "huber_backward")
+
 # Operands that ATen does not broadcast.
-NEVER_CONSTANT = {"mse_backward": ("x", "y"), "huber": ("x", "y")}
+NEVER_CONSTANT = dict.fromkeys((*SLOPES, "huber"), ("x", "y"))
 
 CASES = {
     **unary("reciprocal", "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "rsqrt"),
@@ -97,6 +112,8 @@ CASES = {
     "dropout_backward": (A.native_dropout_backward, [(1 / 0.9,)]),
     "mse": (lambda x, y: A.mse_loss(x, y, 0), [()]),
     "mse_backward": (mse_backward, [(2.0,), (0.0,)]),
+    "smooth_l1_backward": (smooth_l1_backward, [(1.0, 1.0), (0.0, 1.0), (0.0, 0.3)]),
+    "huber_backward": (huber_backward, [(1.0, 1.0), (0.0, 1.0), (0.0, 0.3)]),
     "huber": (lambda x, y, d: A.huber_loss(x, y, 0, d), [(1.0,), (0.3,)]),
     "smooth_l1": (lambda x, y, b: A.smooth_l1_loss(x, y, 0, b), [(1.0,), (0.3,)]),
     "to_f32": (lambda x: x.float(), [()]),

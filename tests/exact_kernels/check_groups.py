@@ -82,6 +82,8 @@ COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 INTEGER_CALLS = [
     ("add.Tensor", "#, #, alpha=scalar(1)"),
     ("add.Tensor", "@, @, alpha=scalar(1)"),
+    ("huber_loss_backward.default", "{}, {}, {}, 1, 0.3"),
+    ("smooth_l1_loss_backward.default", "{}, {}, {}, 0, 0.3"),
     ("hardtanh.default", "{}, scalar(-0.5), scalar(0.75)"),
     ("add.Tensor", "#, wrapped(1 : i64), alpha=scalar(3)"),
     ("add.Tensor", "#, wrapped(0.3 : f64), alpha=scalar(1)"),

@@ -140,7 +140,11 @@ class Printer:
             name = f"rnd_{self.dtype}" if node.func.id == "rnd" else node.func.id
             if name == "libm_pow_double":  # computes in float64, with the number as it was given
                 return f"({self.compute})pow((double){self.print(node.args[0])}, number_{node.args[1].id})"
+            if name == "exact":
+                return f"number_{node.args[0].id}"
             arguments = [self.print(a) for a in node.args]
+            if name in ("wide", "narrow"):
+                return f"(({'f64' if name == 'wide' else self.compute}){arguments[0]})"
             if name.startswith("vec_") and self.compute != self.vector:
                 lanes = ", ".join(f"splat_{self.vector}({a})" for a in arguments)
                 return f"{name}_{self.vector}({lanes})[0]"

@@ -474,6 +474,21 @@ TEST(GroupKernel, GeneratedCodeHasTheInterpretersBits) {
   expect_compiled_agrees(made.kernel, {made.numbers});
 }
 
+// ATen's code for single elements multiplies by delta in float64; the result is eager's.
+TEST(GroupKernel, TheGradientOfHuberLossIsPartlyComputedInDouble) {
+  const GroupKernel made = kernel_of(sections(
+      {"f32[1]", "f32[1]", "f32[1]"},
+      "  %3: f32[1] = aten::huber_loss_backward.default(%0, %1, %2, 1, 0.3)\n", "  %3 result\n"));
+  float values[] = {1.0578700304031372F, 0.9620521664619446F, 0.39347872138023376F, 0};
+  std::vector<char*> buffers;
+  for (const lower::GroupBuffer& buffer : made.buffers) {
+    buffers.push_back(reinterpret_cast<char*>(&values[buffer.value.index()]));
+  }
+  interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 1, 0);
+  EXPECT_EQ(values[3], 0.3173609972000122F);  // 0.3173610270023346F in f32 alone
+  expect_compiled_agrees(made.kernel, {made.numbers});
+}
+
 TEST(GroupKernel, ThreadsGetWhatTheyGetInEager) {
   using lower::elements_of_a_thread;
   using enum lower::ThreadSplit;
