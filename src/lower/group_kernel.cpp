@@ -443,7 +443,9 @@ class GroupBuilder {
   Id factory_value(int32_t position, const RecipeCall& call, const TensorLayout& layout) {
     const DType to = meta(result(position)).dtype;
     check_type(position, to);
-    if (!call.operands.empty()) return operand_as(position, call.operands[0], to).id;
+    if (!call.operands.empty()) {
+      return operand_as(position, call.operands[0], to, result(position));
+    }
     const auto number = [&](int64_t value) {
       return code_.number(DType::i64, static_cast<double>(value));
     };

@@ -17,7 +17,7 @@
 /// vectors, and whether eager runs on one thread.
 ///
 /// A group with reductions is a kernel over rows: all of its reductions reduce the same
-/// dimensions, the innermost ones in memory.
+/// dimensions, the innermost ones in memory. One with sums over the outermost is over columns.
 ///
 /// The graph must be verified; its sizes must be numbers. A group is what fusion/groups.h finds.
 

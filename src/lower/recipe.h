@@ -26,7 +26,7 @@ struct Term {
     constant,     ///< `constant`
     operation,    ///< `op`: one rounding, or none
     function,     ///< `function` of the language: muladd, rnd, vec_exp, libm_exp, vml_exp, dnn_gelu
-    accumulator,  ///< the partial result in the operand of a fold over lanes; it starts as `constant`
+    accumulator,  ///< the partial result in the operand of a fold; it starts as `constant`
     fold,         ///< `function` of the language that reduces a row: max_lanes, add_lanes, cascade
     ends,         ///< the first operand in whole vectors of a row, the second in the rest
   };

@@ -209,7 +209,8 @@ TEST(LowerRows, CascadesAgree) {
   std::vector<std::vector<int64_t>> cases = row_sizes();
   cases.push_back({2, 5000});
   cases.push_back({1, 70001});
-  for (const char* order : {"cascade 16 1", "cascade 8 1", "cascade 8 2", "cascade 4 1"}) {
+  for (const char* order : {"vectors 8 1 tree", "vectors 16 1 sequence", "cascade 16 1",
+                            "cascade 8 1", "cascade 8 2", "cascade 4 1"}) {
     expect_compiled_agrees(parse_kernel(sum_text(order)), cases);
   }
   expect_compiled_agrees(parse_kernel(sum_text("cascade 4 1", "f64")), cases);
