@@ -231,6 +231,78 @@ TEST(GroupRows, SumsAndMeansOfHalvesHaveOrdersOfTheirOwn) {
   EXPECT_EQ(fold("mean.dim"), "fold cascade 8 1");
 }
 
+/// The softmax of what `made` says of %2 = f32[5, 12], whose mask or index is %1.
+std::string softmax_of(const std::string& inputs, const std::string& made) {
+  return inputs + "nodes\n" + made +
+         "  %9: f32[5, 12] = aten::_softmax.default(%2, 1, false)\noutputs\n  %9 result\n";
+}
+
+// The mask is drawn before, and read in each loop over a row.
+TEST(GroupRows, RowsReadWhatIsDrawn) {
+  EagerCpu cpu = kAvx2;
+  cpu.draws = lower::Draws::mt19937;
+  const std::string sections =
+      "generators cpu\ninputs\n  %0: f32[5, 12] primal argument 0\n  %5: token generator 0\n"
+      "nodes\n  %2: f32[5, 12], %3: bool[5, 12], %6: token = "
+      "aten::native_dropout.default(%0, 0.5, true; %5)\n"
+      "  %9: f32[5, 12] = aten::_softmax.default(%2, 1, false)\n"
+      "outputs\n  %3 result\n  %9 result\n  %6 generator 0\n";
+  const GroupKernel made = kernel_of(sections, cpu);
+  ASSERT_EQ(made.draws.size(), 1U);
+  EXPECT_EQ(made.draws[0].value.index(), 3);
+  EXPECT_EQ(made.split, ThreadSplit::rows);
+  std::string buffers;
+  for (const lower::GroupBuffer& buffer : made.buffers) {
+    buffers += fmt::format(" %{}{}", buffer.value.index(), buffer.written ? "+" : "");
+  }
+  EXPECT_EQ(buffers, " %0 %3 %9+");
+  expect_compiled_agrees(made.kernel, {made.numbers});
+  EXPECT_EQ(reason_of(sections),
+            "0: aten::native_dropout.default: how eager draws here is not known");
+}
+
+TEST(GroupRows, RowsReadAtIndices) {
+  const GroupKernel made = kernel_of(
+      softmax_of("inputs\n  %0: f32[30, 12] primal argument 0\n  %1: i64[5] primal argument 1\n",
+                 "  %2: f32[5, 12] = aten::embedding.default(%0, %1, -1, false, false)\n"));
+  ASSERT_EQ(made.bounds.size(), 1U);
+  EXPECT_EQ(made.bounds[0].value.index(), 1);
+  EXPECT_EQ(made.bounds[0].end, 30);
+  std::vector<float> table(30 * 12);
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<float>(i * 37 % 101) / 16;
+  std::vector<int64_t> indices = {3, 29, 0, 3, 17};
+  std::vector<float> result(5 * 12);
+  std::map<int32_t, char*> memory = {{0, reinterpret_cast<char*>(table.data())},
+                                     {1, reinterpret_cast<char*>(indices.data())},
+                                     {9, reinterpret_cast<char*>(result.data())}};
+  std::vector<char*> buffers;
+  for (const lower::GroupBuffer& buffer : made.buffers) {
+    buffers.push_back(memory.at(buffer.value.index()));
+  }
+  interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 5, 0);
+  for (size_t i = 0; i < 5; ++i) {
+    const auto x = [&](size_t j) { return static_cast<double>(table[indices[i] * 12 + j]); };
+    double sum = 0;
+    for (size_t j = 0; j < 12; ++j) sum += std::exp(x(j));
+    for (size_t j = 0; j < 12; ++j) EXPECT_NEAR(result[i * 12 + j], std::exp(x(j)) / sum, 1e-6);
+  }
+}
+
+// Columns are the inner dimension in memory, but the outer one of the kernel.
+TEST(GroupRows, ARangeInAKernelOverColumnsCountsItsOwnDimension) {
+  const GroupKernel made = kernel_of(
+      "inputs\n  %0: f32[6, 16] primal argument 0\nnodes\n"
+      "  %1: f32[16] = aten::arange.default(scalar(16), f32, none, none, none)\n"
+      "  %2: f32[6, 16] = aten::mul.Tensor(%0, %1)\n"
+      "  %3: f32[16] = aten::sum.dim_IntList(%2, [0], false, none)\noutputs\n  %3 result\n");
+  std::vector<float> x(6 * 16, 1);
+  std::vector<float> sums(16);
+  std::vector<char*> buffers = {reinterpret_cast<char*>(x.data()),
+                                reinterpret_cast<char*>(sums.data())};
+  interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 16, 0);
+  for (size_t i = 0; i < 16; ++i) EXPECT_EQ(sums[i], static_cast<float>(6 * i));
+}
+
 TEST(GroupRows, RefusalsSayWhy) {
   EXPECT_EQ(reason_of(one("f32[5, 7]", "  %1: f32[5, 7] = aten::_softmax.default(%0, 0, false)\n")),
             "0: aten::_softmax.default has arguments for which there is no recipe: @dim");
@@ -247,6 +319,14 @@ TEST(GroupRows, RefusalsSayWhy) {
                       "  %3: f32[4, 6] = aten::add.Tensor(%1, %2, scalar(1))\n"
                       "  %4: f32[] = aten::sum.default(%3, none)\noutputs\n  %4 result\n"),
             "2: aten::sum.default reduces other dimensions than its group");
+  EXPECT_EQ(
+      reason_of(one("i64[5, 7]", "  %1: i64[5] = aten::sum.dim_IntList(%0, [1], false, none)\n")),
+      "0: sum has no recipe for i64");
+  EXPECT_EQ(reason_of("inputs\n  %0: f32[4, 6] primal argument 0\n  %2: bf16[6] primal argument 1\n"
+                      "nodes\n  %1: f32[4, 6], %3: f32[4, 1], %4: f32[4, 1] = "
+                      "aten::native_layer_norm.default(%0, [6], %2, none, 1e-05)\n"
+                      "outputs\n  %1 result\n"),
+            "0: aten::native_layer_norm.default mixes element types: f32 and bf16");
 }
 
 }  // namespace group_rows_test

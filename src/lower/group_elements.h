@@ -1,0 +1,91 @@
+#pragma once
+
+/// \file
+/// The calls of a group, and which elements each of its values has: layouts over atoms that all of
+/// them share, found from the value with most elements on.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/ids.h"
+#include "lower/aten_recipes.h"
+#include "lower/eager_cpu.h"
+#include "lower/group_layout.h"
+
+namespace antegrad::lower {
+
+/// What a node computes, by its position in Graph::nodes.
+using NodeCall = std::pair<int32_t, RecipeCall>;
+
+class GroupElements {
+ public:
+  /// `nodes`: as for group_kernel(). Throws NoKernel.
+  GroupElements(const Graph& graph, std::span<const int32_t> nodes, const EagerCpu& cpu);
+
+  /// In the order of the nodes, without those of draws alone and of factories.
+  const std::vector<NodeCall>& calls() const { return calls_; }
+  const std::vector<Draw>& draws() const { return draws_; }
+  /// Results of a call that the kernel makes.
+  std::vector<ValueId> results(int32_t position, const RecipeCall& call) const;
+
+  /// Of each value that a call makes, and of the operand of a sum.
+  GroupLayout& layout() { return layout_; }
+  /// A value with all elements, and its atoms in memory.
+  ValueId widest() const { return widest_; }
+  const Atoms& order() const { return order_; }
+
+  /// What a value of the group is a view of.
+  ValueId base_of(ValueId id) const;
+  bool makes(ValueId base) const { return maker_.contains(base); }
+  /// The call that makes numbers which nobody outside reads; null if there is none.
+  const NodeCall* factory(ValueId base) const;
+  /// The layout of a factory's result of which `operand`, of this layout, is a view.
+  std::optional<TensorLayout> layout_of_factory(ValueId operand, ValueId base,
+                                                const TensorLayout& layout);
+  /// Whether somebody outside of the group reads the memory of a value.
+  bool is_read_outside(ValueId id) const { return read_[graph_.value(id).storage]; }
+
+ private:
+  const TensorMeta& meta(ValueId id) const { return graph_.value(id).meta; }
+  const std::string& name(int32_t position) const { return graph_.nodes[position].op.name(); }
+  ValueId result(int32_t position) const { return graph_.nodes[position].outputs[0]; }
+  ValueId whole(int32_t position, const RecipeCall& call) const;
+
+  void collect(std::span<const int32_t> nodes, const EagerCpu& cpu);
+  /// The layout of an operand that the group makes, by the layout of what it is a view of.
+  std::optional<TensorLayout> layout_of_operand(ValueId operand);
+  /// Operands from the layout of the result. Whether one was found.
+  bool find_operand_layouts(int32_t position, const RecipeCall& call);
+  /// The result from the layouts of operands.
+  bool find_result_layout(int32_t position, const RecipeCall& call);
+  /// The operand from the elements of the group, the result from the operand.
+  bool find_layouts_of_sum(int32_t position, const RecipeCall& call);
+  /// Of results that have one element a row.
+  void set_layouts_of_rows(int32_t position, const RecipeCall& call);
+  /// Parts of a group that share no value may run side by side over elements of one shape.
+  bool align_another_part();
+  bool has_layouts(int32_t position, const RecipeCall& call) const;
+  void find_layouts();
+  void check_operands(int32_t position, const RecipeCall& call, bool last);
+  void check_rows(int32_t position, const RecipeCall& call);
+  void order_atoms();
+
+  const Graph& graph_;
+  IdMap<StorageId, bool> read_;  // whether somebody outside reads it
+  GroupLayout layout_;
+  std::vector<NodeCall> calls_;
+  std::vector<Draw> draws_;
+  std::map<ValueId, ValueId> viewed_;  // by view: its base
+  std::map<ValueId, int32_t> maker_;
+  std::map<ValueId, NodeCall> factories_;  // that nobody else reads
+  ValueId widest_ = kNoValue;
+  Atoms order_;
+};
+
+}  // namespace antegrad::lower
