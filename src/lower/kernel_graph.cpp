@@ -136,13 +136,32 @@ class Replacement {
       kernel.id = member.id;
       kernel.block = member.block;
     }
+    const auto add = [](std::vector<ValueId>& values, ValueId id) {
+      if (std::ranges::find(values, id) == values.end()) values.push_back(id);
+    };
     for (const GroupBuffer& buffer : made.kernel.buffers) {
-      auto& values = buffer.written ? kernel.outputs : kernel.inputs;
-      if (std::ranges::find(values, buffer.value) == values.end()) values.push_back(buffer.value);
+      add(buffer.written ? kernel.outputs : kernel.inputs, buffer.value);
     }
+    for (const ValueId id : read_by_members(made)) add(kernel.inputs, id);
     kernel.args.assign(kernel.inputs.size(), attr::Input{});
     kernel.args.emplace_back(IntExpr(index));
     units_.push_back(std::move(unit));
+  }
+
+  /// What nodes of a group read that others make. A kernel reads no tensor of which a node only
+  /// asks the type or the sizes.
+  std::vector<ValueId> read_by_members(const KernelOfGroup& made) const {
+    IdMap<ValueId, bool> made_here(graph_.values.size(), false);
+    std::vector<ValueId> read;
+    for (const int32_t position : made.nodes) {
+      for (const ValueId id : graph_.nodes[position].inputs) {
+        if (!made_here[id]) read.push_back(id);
+      }
+      for (const ValueId id : graph_.nodes[position].outputs) {
+        if (id != kNoValue) made_here[id] = true;
+      }
+    }
+    return read;
   }
 
   /// Values that somebody reads who is not a member of a kernel; through views that only members of

@@ -119,6 +119,15 @@ TEST(KernelGraph, AnObjectionKeepsTheNodes) {
   EXPECT_EQ(made.refused[0].reason, "it was wrong");
 }
 
+// Found as a crash: the nodes ran without it.
+TEST(KernelGraph, ATensorOfWhichOnlyTheTypeMattersIsAnInput) {
+  const auto made = lowered(
+      "  %3: f32[8, 16] = aten::copy.default(%0, %1, false)\n"
+      "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n",
+      "  %4 result\n");
+  EXPECT_EQ(lines_of(made), (Lines{"kernel 0: %1 %0 -> %4"}));
+}
+
 TEST(KernelGraph, AGroupAloneHasItsNodesAndWhatTheKernelReadsAndWrites) {
   const auto graph = graph_of(std::string(kInputs) +
                               "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
