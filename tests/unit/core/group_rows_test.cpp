@@ -231,12 +231,6 @@ TEST(GroupRows, SumsAndMeansOfHalvesHaveOrdersOfTheirOwn) {
   EXPECT_EQ(fold("mean.dim"), "fold cascade 8 1");
 }
 
-/// The softmax of what `made` says of %2 = f32[5, 12], whose mask or index is %1.
-std::string softmax_of(const std::string& inputs, const std::string& made) {
-  return inputs + "nodes\n" + made +
-         "  %9: f32[5, 12] = aten::_softmax.default(%2, 1, false)\noutputs\n  %9 result\n";
-}
-
 // The mask is drawn before, and read in each loop over a row.
 TEST(GroupRows, RowsReadWhatIsDrawn) {
   EagerCpu cpu = kAvx2;
@@ -263,8 +257,9 @@ TEST(GroupRows, RowsReadWhatIsDrawn) {
 
 TEST(GroupRows, RowsReadAtIndices) {
   const GroupKernel made = kernel_of(
-      softmax_of("inputs\n  %0: f32[30, 12] primal argument 0\n  %1: i64[5] primal argument 1\n",
-                 "  %2: f32[5, 12] = aten::embedding.default(%0, %1, -1, false, false)\n"));
+      "inputs\n  %0: f32[30, 12] primal argument 0\n  %1: i64[5] primal argument 1\nnodes\n"
+      "  %2: f32[5, 12] = aten::embedding.default(%0, %1, -1, false, false)\n"
+      "  %9: f32[5, 12] = aten::_softmax.default(%2, 1, false)\noutputs\n  %9 result\n");
   ASSERT_EQ(made.bounds.size(), 1U);
   EXPECT_EQ(made.bounds[0].value.index(), 1);
   EXPECT_EQ(made.bounds[0].end, 30);
