@@ -75,7 +75,8 @@ void measure(Bench& bench, const std::string& name, Model model,
              "ms",
              Peer{"lowering=off", beside_off.second_ms},
              {}});
-  bench.add({name, "exact_peak_mib", exact_peak, "MiB", Peer{"eager", eager_peak}, 1.0});
+  bench.add({name, "exact_peak_ratio_to_eager", exact_peak / eager_peak, "", {}, 1.0});
+  bench.add({name, "exact_peak_mib", exact_peak, "MiB", Peer{"eager", eager_peak}, {}});
   bench.add({name,
              "predicted_peak_mib",
              static_cast<double>(program.predicted_peak_bytes) / kMiB,

@@ -46,26 +46,37 @@ lower::GroupBound bound_of(const runtime::GeneratedKernel& kernel, ValueId id) {
   return all;
 }
 
-// Invented data of this layout, in memory without other elements; integers in [begin, end).
-at::Tensor invented(const TensorMetadata& metadata, int64_t begin, int64_t end,
-                    at::Generator& generator) {
-  int64_t elements = 1;
-  for (size_t d = 0; d < metadata.sizes.size(); ++d) {
-    elements += (metadata.sizes[d] - 1) * metadata.strides[d];
-  }
-  auto memory = at::empty({elements}, metadata.options());
-  if (metadata.dtype == at::kBool) {
-    memory.bernoulli_(0.5, generator);
-  } else if (!at::isFloatingType(metadata.dtype)) {
-    memory.random_(metadata.dtype == at::kByte ? std::max<int64_t>(begin, 0) : begin, end,
-                   generator);
+// Invented elements of a type; integers in [begin, end).
+at::Tensor invented_elements(int64_t count, at::ScalarType type, int64_t begin, int64_t end,
+                             at::Generator& generator) {
+  auto elements = at::empty({count}, type);
+  if (type == at::kBool) {
+    elements.bernoulli_(0.5, generator);
+  } else if (!at::isFloatingType(type)) {
+    elements.random_(type == at::kByte ? std::max<int64_t>(begin, 0) : begin, end, generator);
   } else {
-    memory.normal_(0, 2, generator);
+    elements.normal_(0, 2, generator);
     int64_t first = 3;
     for (const double special : kSpecial) {
-      if (first < elements) memory.slice(0, first, elements, kDistance).fill_(special);
+      if (first < count) elements.slice(0, first, count, kDistance).fill_(special);
       first += 17;
     }
+  }
+  return elements;
+}
+
+// Invented data of this layout, in memory without other elements. Large memory repeats itself, at a
+// distance that is no multiple of rows.
+at::Tensor invented(const TensorMetadata& metadata, int64_t begin, int64_t end,
+                    at::Generator& generator) {
+  constexpr int64_t kPeriod = 65521;
+  int64_t count = 1;
+  for (size_t d = 0; d < metadata.sizes.size(); ++d) {
+    count += (metadata.sizes[d] - 1) * metadata.strides[d];
+  }
+  auto memory = invented_elements(std::min(count, kPeriod), metadata.dtype, begin, end, generator);
+  if (count > kPeriod) {
+    memory = memory.repeat({(count + kPeriod - 1) / kPeriod}).slice(0, 0, count);
   }
   return memory.as_strided(metadata.sizes, metadata.strides);
 }
@@ -84,7 +95,7 @@ int64_t different_bits(const at::Tensor& a, const at::Tensor& b) {
 
 // Ends of rows have few elements, so small tensors are compared often.
 int rounds_for(const runtime::GeneratedKernel& kernel) {
-  constexpr int64_t kMost = 32, kElements = 1 << 20;
+  constexpr int64_t kMost = 32, kElements = 1 << 18;
   return static_cast<int>(std::clamp<int64_t>(kElements / kernel.elements, 1, kMost));
 }
 
