@@ -72,7 +72,9 @@ GroupSpace group_space(const GroupLayout& layout, const Graph& graph,
     throw NoKernel{space.node, graph.nodes[space.node].op.name() +
                                    " reduces other dimensions in memory than its group"};
   }
-  if (!rows) std::ranges::rotate(space.order, space.order.begin() + std::ssize(row));
+  if (!rows) {
+    std::rotate(space.order.begin(), space.order.begin() + std::ssize(row), space.order.end());
+  }
   return space;
 }
 
