@@ -36,8 +36,7 @@ constexpr LogRow kRows[] = {
      "the predicted peak of each program; what could not be measured on this machine; "
      "with + the memory alive at each operator"},
     {"shapes", "operators without a shape function, and differences that cross-checks found"},
-    {"kernels",
-     "why libtorch's kernels run where kernels could be generated; the kernels of each graph"},
+    {"kernels", "why libtorch's kernels run where kernels could be generated"},
     {"ops", "custom operators that do not do what their schemas say"},
 };
 constexpr size_t kCount = std::size(kRows);

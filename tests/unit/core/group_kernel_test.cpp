@@ -5,8 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "graph/verify.h"
-#include "graphs.h"
+#include "group_kernels.h"
 #include "support/kernels.h"
 
 namespace antegrad::testing {
@@ -17,34 +16,7 @@ using lower::EagerCpu;
 using lower::GroupKernel;
 using lower::NoKernel;
 
-constexpr EagerCpu kAvx2{Capability::avx2, lower::OneDnn::avx2};
 constexpr EagerCpu kDraws{Capability::avx2, lower::OneDnn::avx2, lower::Draws::mt19937};
-
-std::variant<GroupKernel, NoKernel> made_of(const Graph& graph, const EagerCpu& cpu = kAvx2) {
-  verify(graph);
-  std::vector<int32_t> nodes(graph.nodes.size());
-  std::iota(nodes.begin(), nodes.end(), 0);
-  return group_kernel(graph, nodes, cpu);
-}
-
-GroupKernel kernel_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
-  auto made = made_of(graph_of(sections), cpu);
-  const auto* none = std::get_if<NoKernel>(&made);
-  EXPECT_EQ(none, nullptr) << none->reason;
-  return none == nullptr ? std::get<GroupKernel>(std::move(made)) : GroupKernel{};
-}
-
-/// The kernel's text without its first line.
-std::string text_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
-  const std::string text = to_text(kernel_of(sections, cpu).kernel);
-  return text.substr(text.find('\n') + 1);
-}
-
-std::string reason_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
-  const auto made = made_of(graph_of(sections), cpu);
-  const auto* none = std::get_if<NoKernel>(&made);
-  return none == nullptr ? "" : fmt::format("{}: {}", none->node, none->reason);
-}
 
 /// Inputs %0, %1, ... of these types, then the nodes, then the results.
 std::string sections(const std::vector<std::string>& inputs, const std::string& nodes,

@@ -2,10 +2,8 @@
 
 #include <cmath>
 #include <map>
-#include <numeric>
 
-#include "graph/verify.h"
-#include "graphs.h"
+#include "group_kernels.h"
 #include "lower/group_kernel.h"
 #include "support/kernels.h"
 
@@ -18,35 +16,8 @@ using lower::GroupKernel;
 using lower::NoKernel;
 using lower::ThreadSplit;
 
-constexpr EagerCpu kAvx2{Capability::avx2, lower::OneDnn::avx2};
 constexpr EagerCpu kTwoThreads{
     .capability = Capability::avx2, .onednn = lower::OneDnn::avx2, .threads = 2};
-
-std::variant<GroupKernel, NoKernel> made_of(const std::string& sections, const EagerCpu& cpu) {
-  const Graph graph = graph_of(sections);
-  verify(graph);
-  std::vector<int32_t> nodes(graph.nodes.size());
-  std::iota(nodes.begin(), nodes.end(), 0);
-  return group_kernel(graph, nodes, cpu);
-}
-
-GroupKernel kernel_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
-  auto made = made_of(sections, cpu);
-  const auto* none = std::get_if<NoKernel>(&made);
-  EXPECT_EQ(none, nullptr) << none->reason;
-  return none == nullptr ? std::get<GroupKernel>(std::move(made)) : GroupKernel{};
-}
-
-std::string text_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
-  const std::string text = to_text(kernel_of(sections, cpu).kernel);
-  return text.substr(text.find('\n') + 1);
-}
-
-std::string reason_of(const std::string& sections, const EagerCpu& cpu = kAvx2) {
-  const auto made = made_of(sections, cpu);
-  const auto* none = std::get_if<NoKernel>(&made);
-  return none == nullptr ? "" : fmt::format("{}: {}", none->node, none->reason);
-}
 
 /// One input x, %0, of a type; nodes; %1 is the result.
 std::string one(const std::string& type, const std::string& nodes) {
