@@ -14,6 +14,7 @@ constexpr OpRow on_identity(std::string_view name, const OpTraits& traits = {}) 
 // All operators except pointwise ones and those of op_traits_compute.cpp.
 constexpr OpRow kOpRows[] = {
     // antegrad's own operators.
+    {"antegrad::draw_bools", kFactory | kRandom},
     {"antegrad::offload", kLeavesDevice},
     {"antegrad::fetch", kLeavesDevice},
     {"antegrad::fetch_start", kLeavesDevice},

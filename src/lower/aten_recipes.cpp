@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "lower/aten_draws.h"
 #include "lower/aten_reductions.h"
 
 namespace antegrad::lower {
@@ -353,7 +352,6 @@ std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCp
 std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node& node,
                                                   const EagerCpu& cpu) {
   const std::string& name = node.op.name();
-  if (is_draw(name)) return draw_call(graph, node, cpu);
   if (node.tokens > 0) return name + " draws random numbers or has an effect";
   if (auto reduction = reduction_call(graph, node, cpu)) return std::move(*reduction);
   if (!is_single_tensor(graph, node)) return name + " has other results than one tensor";

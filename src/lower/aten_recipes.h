@@ -23,19 +23,6 @@ struct RecipeOperand {
   DType number_type = DType::f64;  ///< f64, i64 or bool: which kind of number was given
 };
 
-/// Random numbers of a generator of the CPU, in the order of memory.
-struct Draw {
-  enum class Kind : uint8_t {
-    bernoulli,  ///< bools, true with `probability`
-    uniform,    ///< f32 or f64 in [0, 1)
-  };
-  Kind kind = Kind::bernoulli;
-  ValueId value;           ///< filled as a whole; dense in memory
-  double probability = 0;  ///< of bernoulli
-  ValueId token;           ///< of the generator, before the draw
-  friend bool operator==(const Draw&, const Draw&) = default;
-};
-
 struct RecipeCall {
   /// Null where the result is the operand itself: a copy, or a tensor filled with a number. Without
   /// an operand it is numbers[0] + numbers[1] * (index of the only dimension).
@@ -43,15 +30,13 @@ struct RecipeCall {
   std::vector<RecipeOperand> operands;
   std::vector<double> numbers;
   std::optional<GatherCall> gather = {};  ///< then nothing else
-  /// Memory that is filled with random numbers before. Without a recipe that is the node's result.
-  std::optional<Draw> draw = {};
   /// Of a reduction: the dimensions of its first operand that make a row, ascending.
   std::vector<int32_t> reduced = {};
 
   /// Whether the result depends on no tensor.
   bool is_factory() const {
     const bool tensor = !operands.empty() && operands[0].value != kNoValue;
-    return recipe == nullptr && !tensor && !gather && !draw;
+    return recipe == nullptr && !tensor && !gather;
   }
 };
 

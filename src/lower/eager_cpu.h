@@ -14,15 +14,10 @@ namespace antegrad::lower {
 /// `unknown`: neither the CPU nor the environment says it; then what oneDNN may compute is refused.
 enum class OneDnn : uint8_t { off, avx2, avx512, avx512_bf16, unknown };
 
-/// How ATen's generator makes random numbers on this CPU. ATen sends `bernoulli_` to a stream of
-/// MKL on some builds and vendors, so `mt19937` is believed only after a draw was compared.
-enum class Draws : uint8_t { unknown, mt19937 };
-
 struct EagerCpu {
   Capability capability = Capability::baseline;
   OneDnn onednn = OneDnn::off;  ///< off also where the user turned it off
-  Draws draws = Draws::unknown;
-  int64_t threads = 1;  ///< at::get_num_threads()
+  int64_t threads = 1;          ///< at::get_num_threads()
 };
 
 /// What oneDNN has on this CPU, within the limit of ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA.

@@ -77,9 +77,6 @@ void GroupElements::collect(std::span<const int32_t> nodes, const EagerCpu& cpu)
     }
     if (numel(meta(result(position))).constant() == 0) refuse(position, "there is no element");
     auto& made = std::get<RecipeCall>(call);
-    if (made.draw) draws_.push_back(*made.draw);
-    // What is only drawn is read from memory.
-    if (made.draw && made.recipe == nullptr) continue;
     // Made anew where it is read, in the order of the reader.
     if (made.is_factory() && !is_read_outside(result(position))) {
       factories_.emplace(result(position), NodeCall{position, std::move(made)});

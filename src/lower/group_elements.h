@@ -28,9 +28,8 @@ class GroupElements {
   /// `nodes`: as for group_kernel(). Throws NoKernel.
   GroupElements(const Graph& graph, std::span<const int32_t> nodes, const EagerCpu& cpu);
 
-  /// In the order of the nodes, without those of draws alone and of factories.
+  /// In the order of the nodes, without those of factories.
   const std::vector<NodeCall>& calls() const { return calls_; }
-  const std::vector<Draw>& draws() const { return draws_; }
   /// Results of a call that the kernel makes.
   std::vector<ValueId> results(int32_t position, const RecipeCall& call) const;
 
@@ -80,7 +79,6 @@ class GroupElements {
   IdMap<StorageId, bool> read_;  // whether somebody outside reads it
   GroupLayout layout_;
   std::vector<NodeCall> calls_;
-  std::vector<Draw> draws_;
   std::map<ValueId, ValueId> viewed_;  // by view: its base
   std::map<ValueId, int32_t> maker_;
   std::map<ValueId, NodeCall> factories_;  // that nobody else reads

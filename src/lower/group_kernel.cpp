@@ -40,7 +40,6 @@ class GroupBuilder {
     const bool rows = space_.kind != Space::elements;
     made.split = split_.value_or(rows ? ThreadSplit::rows : ThreadSplit::grain);
     made.bounds = std::move(bounds_);
-    made.draws = group_.draws();
     return made;
   }
 

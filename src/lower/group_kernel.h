@@ -53,8 +53,6 @@ struct GroupBound {
 };
 
 struct GroupKernel {
-  /// Made before the kernel runs, in this order, by one thread that holds the generator's lock.
-  std::vector<Draw> draws;
   Kernel kernel;                     ///< its name holds the key
   std::vector<int64_t> numbers;      ///< its arguments in this graph
   std::vector<GroupBuffer> buffers;  ///< in the order of Kernel::buffers

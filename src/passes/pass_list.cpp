@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "passes/bool_masks.h"
 #include "passes/cse.h"
 #include "passes/custom_pass.h"
 #include "passes/dce.h"
@@ -31,6 +32,8 @@ constexpr PassRow kPassRows[] = {
      "early, since functionalisation leaves chains of these: later passes have fewer nodes", plain<no_ops>},
     {"size_only_inputs", PassStage::joint, kOptional, "replaces operators that read only sizes by factories",
      "before cse and dce: values of which only sizes were read become equal or dead", plain<size_only_inputs>},
+    {"bool_masks", PassStage::joint, kOptional, "draws masks as bools, and makes numbers of them where they are read",
+     "before the partition, which then saves a byte an element", plain<bool_masks>},
     {"cse", PassStage::joint, kOptional, "merges equal nodes",
      "after no_ops, which merges the inputs of equal nodes", plain<cse>},
     {"dce", PassStage::joint, kNeeded, "removes nodes that no output needs",

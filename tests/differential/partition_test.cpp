@@ -148,8 +148,9 @@ at::Generator own_generator(c10::Device device) {
 // Each multiplies by what it draws, so that the derivative reads the draw.
 std::vector<RandomCase> random_cases() {
   return {
-      {"dropout", "aten::bernoulli.p", [](const auto& x) { return at::dropout(x, 0.3, true); }},
-      {"two_dropouts", "aten::bernoulli.p",
+      {"dropout", "antegrad::draw_bools.default",
+       [](const auto& x) { return at::dropout(x, 0.3, true); }},
+      {"two_dropouts", "antegrad::draw_bools.default",
        [](const auto& x) { return at::dropout(at::dropout(x, 0.3, true).sin(), 0.2, true); }},
       {"feature_dropout", "",
        [](const auto& x) { return at::feature_dropout(x, 0.3, true).sin(); }},
@@ -157,33 +158,33 @@ std::vector<RandomCase> random_cases() {
        [](const auto& x) { return std::get<0>(at::native_dropout(x, 0.4, true)); }},
       {"rand", "aten::rand.default",
        [](const auto& x) {
-         return x * at::rand({64, 64}, x.options());
+         return x * at::rand({96, 96}, x.options());
        }},
       {"randn", "aten::randn.default",
        [](const auto& x) {
-         return x * at::randn({64, 64}, x.options());
+         return x * at::randn({96, 96}, x.options());
        }},
       {"rand_like", "aten::rand_like.default", [](const auto& x) { return x * at::rand_like(x); }},
       {"randn_like", "aten::randn_like.default",
        [](const auto& x) { return x * at::randn_like(x); }},
       {"randint", "aten::randint.default",
        [](const auto& x) {
-         return x * at::randint(9, {64, 64}, x.options());
+         return x * at::randint(9, {96, 96}, x.options());
        }},
       {"randint_low", "aten::randint.low",
        [](const auto& x) {
-         return x * at::randint(2, 9, {64, 64}, x.options());
+         return x * at::randint(2, 9, {96, 96}, x.options());
        }},
       {"randint_like", "aten::randint_like.low_dtype",
        [](const auto& x) { return x * at::randint_like(x.detach(), 1, 5); }},
       {"bernoulli", "aten::bernoulli.default",
        [](const auto& x) { return x * at::bernoulli(above_zero(x).sigmoid()); }},
-      {"bernoulli_p", "aten::bernoulli.p",
+      {"bernoulli_p", "antegrad::draw_bools.default",
        [](const auto& x) { return x * at::bernoulli(x.detach(), 0.4); }},
       {"multinomial", "aten::multinomial.default",
-       [](const auto& x) { return x * at::multinomial(above_zero(x), 64, true); }},
+       [](const auto& x) { return x * at::multinomial(above_zero(x), 96, true); }},
       {"multinomial_without_replacement", "",
-       [](const auto& x) { return x * at::multinomial(above_zero(x), 64, false); }},
+       [](const auto& x) { return x * at::multinomial(above_zero(x), 96, false); }},
       {"normal", "aten::normal.Tensor_Tensor",
        [](const auto& x) { return x * at::normal(x.detach(), above_zero(x)); }},
       {"normal_", "", [](const auto& x) { return x * at::empty_like(x).normal_(1, 2); }},
@@ -193,22 +194,22 @@ std::vector<RandomCase> random_cases() {
        [](const auto& x) { return x * at::poisson(above_zero(x)); }},
       {"randperm", "aten::randperm.default",
        [](const auto& x) {
-         return x * at::randperm(4096, x.options().dtype(at::kLong)).view({64, 64});
+         return x * at::randperm(9216, x.options().dtype(at::kLong)).view({96, 96});
        }},
       {"rrelu", "aten::rrelu_with_noise_functional.default",
        [](const auto& x) { return at::rrelu(x.sin(), 0.1, 0.4, true); }},
       {"attention", "",
        [](const auto& x) {
-         const auto q = x.view({1, 1, 64, 64});
+         const auto q = x.view({1, 1, 96, 96});
          return at::scaled_dot_product_attention(q, q.sin(), q.cos(), std::nullopt, 0.3, true);
        }},
-      {"own_generator", "aten::bernoulli.p",
+      {"own_generator", "antegrad::draw_bools.default",
        [](const auto& x) { return x * at::bernoulli(x.detach(), 0.4, own_generator(x.device())); }},
       {"own_and_default", "aten::rand.default",
        [](const auto& x) {
-         return x * at::rand({64, 64}, x.options()) *
-                at::rand({64, 64}, own_generator(x.device()), x.options()) *
-                at::rand({64, 64}, x.options());
+         return x * at::rand({96, 96}, x.options()) *
+                at::rand({96, 96}, own_generator(x.device()), x.options()) *
+                at::rand({96, 96}, x.options());
        }},
   };
 }
@@ -222,7 +223,7 @@ List states(c10::Device device) {
 void expect_repeated(const RandomCase& c, c10::Device device) {
   auto body = [&](const at::Tensor& x) { return c.fn(x).sin(); };
   auto step = compile(body, Options().with_verify_graphs(true).with_min_cut(without_bans()));
-  const auto x = at::randn({64, 64}).to(device).requires_grad_();
+  const auto x = at::randn({96, 96}).to(device).requires_grad_();
   const auto observe = [&](auto& call, int seed) {
     torch::manual_seed(seed);
     own_generator(device).set_current_seed(seed + 100);

@@ -36,8 +36,8 @@ def numbers_of(name, numbers, numel):
     return (SLOPES[name] / numel, *numbers[1:]) if mean else numbers
 
 
-# Conversions to integers and bools, and what draws: check_groups.py compares these.
-COMPARED_IN_GROUPS = ("to_i64", "to_i32", "to_u8", "to_bool", "native_dropout")
+# Conversions to integers and bools: check_groups.py compares these.
+COMPARED_IN_GROUPS = ("to_i64", "to_i32", "to_u8", "to_bool")
 
 # Their result is contiguous whatever their operands are, so rows of transposed ones are strided.
 CONTIGUOUS_RESULT = ("smooth_l1_backward", "huber_backward")

@@ -13,8 +13,7 @@ from collections import Counter
 import torch
 
 from check import TORCH_DTYPE, differences, random_values
-from check_random import bernoulli, uniform
-from program import compile_c, header, load, onednn_level, parsed
+from program import header, load, onednn_level, parsed
 from recipes import ROOT
 
 A = torch.ops.aten
@@ -148,8 +147,6 @@ class Case:
         self.generator = torch.Generator().manual_seed(rng.getrandbits(30))
         self.inputs, self.nodes, self.program, self.meta = [], [], [], {}
         self.values = 0
-        self.first_token = self.token = None
-        self.seed = rng.getrandbits(30)
         for layout in ["whole", *rng.choices(LAYOUTS, k=rng.randint(1, 3))]:
             self.add_input(self.tensor(shape, layout, dtype))
         self.transposed = False
@@ -205,8 +202,6 @@ class Case:
             return self.view(rng.choice(list(self.meta)))
         if view is None and rng.random() < 0.06:
             return self.gather()
-        if view is None and rng.random() < 0.06:
-            return self.draw(rng.choice(floats))
         if view is None and rng.random() < 0.04:
             return self.causal_mask()
         name, arguments = rng.choice(INTEGER_CALLS if rng.random() < self.integers else CALLS)
@@ -280,32 +275,6 @@ class Case:
         column = self.run("aten::unsqueeze.default", [f"%{rows}", "1"], rows)
         self.run("aten::le.Tensor", [f"%{columns}", f"%{column}"])
 
-    def draw(self, operand):
-        """native_dropout of a tensor, or rand_like."""
-        if self.meta[operand].numel() == 0:
-            return
-        if self.token is None:
-            self.first_token = self.token = self.fresh()
-        before, values = self.token, [self.fresh()]
-        if self.rng.random() < 0.7:
-            p = self.rng.choice([0.1, 0.5, 1.0, 0.0])
-            made = A.native_dropout.default(self.meta[operand], p, True)
-            values.append(self.fresh())
-            call = f"native_dropout.default(%{operand}, {p}, true"
-            run = lambda table: A.native_dropout.default(table[operand], p, True)
-        else:
-            made = (A.rand_like.default(self.meta[operand]),)
-            call = f"rand_like.default(%{operand}, none, none, none, none, none"
-            run = lambda table: (A.rand_like.default(table[operand]),)
-        for position, (number, tensor) in enumerate(zip(values, made)):
-            self.meta[number] = tensor
-            self.program.append((number, (lambda table, run=run: run(table)) if position == 0 else None, True))
-        self.token = self.fresh()
-        made = ", ".join(f"%{number}: {self.text_of(self.meta[number])}" for number in values)
-        self.nodes.append(f"  {made}, %{self.token}: token = aten::{call}; %{before})")
-        if len(values) == 2:
-            self.computed.append(values[0])
-
     def add_mask(self):
         return self.add_input(self.tensor(tuple(self.inputs[0][1].shape), "whole", "f32") > 0)
 
@@ -374,12 +343,11 @@ class Case:
         return self.run("aten::detach.default", [f"%{number}"], base)
 
     def text(self):
-        lines = ['antegrad.graph 1 "case"', *["generators cpu"] * (self.token is not None), "inputs"]
+        lines = ['antegrad.graph 1 "case"', "inputs"]
         lines += [f"  %{n}: {self.text_of(t)} primal argument {i}" for i, (n, t) in enumerate(self.inputs)]
-        lines += [f"  %{self.first_token}: token generator 0"] if self.token is not None else []
         # What the last value is computed from, as in a group.
         made = [({int(n) for n in re.findall(r"%(\d+):", line.split(" = ")[0])}, line) for line in self.nodes]
-        needed, results = {self.computed[-1], self.token}, [self.computed[-1]]
+        needed, results = {self.computed[-1]}, [self.computed[-1]]
         kept = []
         for numbers, line in reversed(made):
             if numbers & needed:
@@ -390,12 +358,10 @@ class Case:
         self.nodes = kept
         self.results = results
         lines += ["nodes", *self.nodes, "outputs", *[f"  %{n} result" for n in self.results]]
-        lines += [f"  %{self.token} generator 0"] if self.token is not None else []
         return "\n".join(lines) + "\n----\n"
 
     def eager(self):
         table = dict(self.inputs)
-        torch.manual_seed(self.seed)
         for number, run, several in self.program:
             made = run(table) if run else made
             table[number] = made[0 if run else 1] if isinstance(made, tuple) else made
@@ -415,23 +381,8 @@ def part_size(split, elements, threads):
     return -(-elements // parts)
 
 
-def draw(library, words, expected):
-    """The random numbers that a kernel gets, by value; advances the default generator."""
-    drawn = {}
-    for word in words:
-        number, _, probability = word.partition(":")
-        like = expected[int(number)]
-        flat = uniform(library, like.dtype, like.numel()) if probability == "uniform" else bernoulli(library, float(probability), like.numel())
-        made = torch.empty_strided(like.shape, like.stride(), dtype=flat.dtype)
-        torch.as_strided(made, (like.numel(),), (1,)).copy_(flat)
-        drawn[int(number)] = made
-    return drawn
-
-
-def run_kernel(library, random, line, case, threads, expected):
+def run_kernel(library, line, case, threads, expected):
     words = line.split()
-    torch.manual_seed(case.seed)
-    drawn = draw(random, words[11].split(",") if len(words) > 11 else [], expected)
     numbers = [int(w) for w in words[5].split(",")]
     buffers = [w for w in words[7].split(",")]
     tensors, written = [], {}
@@ -442,7 +393,7 @@ def run_kernel(library, random, line, case, threads, expected):
             written[number] = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
             tensors.append(written[number])
         else:
-            tensors.append(drawn[number] if number in drawn else dict(case.inputs)[number])
+            tensors.append(dict(case.inputs)[number])
     addresses = (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
     arguments = (ctypes.c_long * len(numbers))(*numbers)
     elements = max(t.numel() for t in written.values())
@@ -450,7 +401,7 @@ def run_kernel(library, random, line, case, threads, expected):
     kernel = getattr(library, words[1])
     for low in range(0, elements, max(1, size)):
         kernel(addresses, arguments, ctypes.c_long(low), ctypes.c_long(min(elements, low + size)), ctypes.c_long(0))
-    return {**written, **{number: tensor.to(expected[number].dtype) for number, tensor in drawn.items()}}
+    return written
 
 
 def main():
@@ -475,7 +426,6 @@ def main():
         raise SystemExit(f"{answer.stderr}\nin {folder}")
     lines = answer.stdout.splitlines()
     library = load(source, capability, FLAGS)
-    random_library = compile_c((ROOT / "src/lower/c/random.c").read_text(), capability)
     reasons, compared, wrong, kernels = Counter(), 0, 0, 0
     for case, text, line in zip(cases, texts, lines):
         if line.startswith("no "):
@@ -485,11 +435,7 @@ def main():
         for threads in (1, 2, 4) if case.inputs[0][1].numel() > 16384 else (1,):
             torch.set_num_threads(threads)
             expected = case.eager()
-            state = torch.get_rng_state()
-            found = run_kernel(library, random_library, line, case, threads, expected)
-            if case.token is not None and not torch.equal(state, torch.get_rng_state()):
-                wrong += 1
-                print(f"the generator has another state\n{text}{line}")
+            found = run_kernel(library, line, case, threads, expected)
             for number, tensor in found.items():
                 bad, _ = differences(expected[number], tensor)
                 compared += tensor.numel()

@@ -98,8 +98,7 @@ int main(int argc, char** argv) {
   if (argc < 4) return 2;
   const auto capability = lower::capability_from_name(argv[1]);
   if (!capability) return 2;
-  const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2])),
-                            lower::Draws::mt19937};
+  const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2]))};
   for (int i = 3; i < argc; ++i) list(argv[i], cpu);
   return 0;
 }

@@ -3,8 +3,8 @@
 //   group_kernels CAPABILITY ONEDNN OUTPUT.c [THREADS] < graphs
 //
 // Graphs end with a line "----". For each it prints one line: "no REASON", or
-// "kernel NAME split SPLIT numbers N,... buffers VALUE,... parallel SIZE draws
-// VALUE:PROBABILITY,...", written buffers with a +. A uniform draw has the probability "uniform".
+// "kernel NAME split SPLIT numbers N,... buffers VALUE,... parallel SIZE", written buffers
+// with a +.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   const auto capability = lower::capability_from_name(argv[1]);
   if (!capability) return 2;
   const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2])),
-                            lower::Draws::mt19937, argc == 5 ? std::atoi(argv[4]) : 1};
+                            argc == 5 ? std::atoi(argv[4]) : 1};
   std::map<Hash128, lower::Kernel> kernels;
   std::string text;
   for (std::string line; std::getline(std::cin, line);) {
@@ -51,16 +51,9 @@ int main(int argc, char** argv) {
     for (const lower::GroupBuffer& buffer : group.buffers) {
       buffers.push_back(fmt::format("{}{}", buffer.value.index(), buffer.written ? "+" : ""));
     }
-    std::vector<std::string> draws;
-    for (const lower::Draw& draw : group.draws) {
-      const bool uniform = draw.kind == lower::Draw::Kind::uniform;
-      draws.push_back(fmt::format("{}:{}", draw.value.index(),
-                                  uniform ? "uniform" : fmt::to_string(draw.probability)));
-    }
-    fmt::print("kernel {} split {} numbers {} buffers {} parallel {} draws {}\n", group.kernel.name,
+    fmt::print("kernel {} split {} numbers {} buffers {} parallel {}\n", group.kernel.name,
                static_cast<int>(group.split), fmt::join(group.numbers, ","),
-               fmt::join(buffers, ","), lower::parallel_size(group.kernel, group.numbers.data()),
-               fmt::join(draws, ","));
+               fmt::join(buffers, ","), lower::parallel_size(group.kernel, group.numbers.data()));
     kernels.emplace(group.key, std::move(group.kernel));
   }
   std::vector<lower::Kernel> list;

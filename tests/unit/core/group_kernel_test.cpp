@@ -16,8 +16,6 @@ using lower::EagerCpu;
 using lower::GroupKernel;
 using lower::NoKernel;
 
-constexpr EagerCpu kDraws{Capability::avx2, lower::OneDnn::avx2, lower::Draws::mt19937};
-
 /// Inputs %0, %1, ... of these types, then the nodes, then the results.
 std::string sections(const std::vector<std::string>& inputs, const std::string& nodes,
                      const std::string& results) {
@@ -333,52 +331,6 @@ TEST(GroupKernel, EmbeddingsAndGathersTakeNoNegativeIndex) {
   };
   EXPECT_EQ(bounds("aten::embedding.default(%0, %1, -1, false, false)\n", "[2, 3, 7]"), "0, 5");
   EXPECT_EQ(bounds("aten::gather.default(%0, 1, %1, false)\n", "[2, 3]"), "0, 7");
-}
-
-/// %3, %4 = native_dropout(%0), %6 = rand_like(%3), %8 = %3 + %6
-Graph dropout_and_noise() {
-  return graph_of(R"(generators cpu
-inputs
-  %0: f32[2, 3]{1, 2} primal argument 0
-  %1: token generator 0
-nodes
-  %3: f32[2, 3]{1, 2}, %4: bool[2, 3]{1, 2}, %5: token = aten::native_dropout.default(%0, 0.5, true; %1)
-  %6: f32[2, 3]{1, 2}, %7: token = aten::rand_like.default(%3, none, none, none, none, none; %5)
-  %8: f32[2, 3]{1, 2} = aten::add.Tensor(%3, %6, scalar(1))
-outputs
-  %8 result
-  %7 generator 0
-)");
-}
-
-// What is drawn is read from memory, which is filled before, in the order of the nodes.
-TEST(GroupKernel, DrawsAreMadeBeforeTheKernelRuns) {
-  auto result = made_of(dropout_and_noise(), kDraws);
-  ASSERT_TRUE(std::holds_alternative<GroupKernel>(result)) << std::get<NoKernel>(result).reason;
-  const GroupKernel made = std::get<GroupKernel>(std::move(result));
-  ASSERT_EQ(made.draws.size(), 2U);
-  EXPECT_EQ(made.draws[0],
-            (lower::Draw{lower::Draw::Kind::bernoulli, ValueId(4), 0.5, ValueId(1)}));
-  EXPECT_EQ(made.draws[1], (lower::Draw{lower::Draw::Kind::uniform, ValueId(6), 0, ValueId(5)}));
-  float x[] = {1, 2, 3, 4, 5, 6}, noise[] = {0.5, 0.25, 0, 0.5, 0.75, 0}, y[6] = {};
-  bool mask[] = {true, false, true, true, false, false};
-  std::vector<char*> buffers;
-  for (const lower::GroupBuffer& buffer : made.buffers) {
-    buffers.push_back(buffer.value == ValueId(0)   ? reinterpret_cast<char*>(x)
-                      : buffer.value == ValueId(4) ? reinterpret_cast<char*>(mask)
-                      : buffer.value == ValueId(6) ? reinterpret_cast<char*>(noise)
-                                                   : reinterpret_cast<char*>(y));
-    EXPECT_EQ(buffer.written, buffer.value == ValueId(8));
-  }
-  interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 6, 0);
-  EXPECT_EQ(std::vector<float>(y, y + 6), (std::vector<float>{2.5, 0.25, 6, 8.5, 0.75, 0}));
-}
-
-TEST(GroupKernel, DrawsAreRefusedWhereEagersAreNotKnown) {
-  const auto made = made_of(dropout_and_noise(), kAvx2);
-  ASSERT_TRUE(std::holds_alternative<NoKernel>(made));
-  EXPECT_EQ(std::get<NoKernel>(made).reason,
-            "aten::native_dropout.default: how eager draws here is not known");
 }
 
 TEST(GroupKernel, OperandsOfOtherTypesAreConvertedFirst) {

@@ -202,30 +202,6 @@ TEST(GroupRows, SumsAndMeansOfHalvesHaveOrdersOfTheirOwn) {
   EXPECT_EQ(fold("mean.dim"), "fold cascade 8 1");
 }
 
-// The mask is drawn before, and read in each loop over a row.
-TEST(GroupRows, RowsReadWhatIsDrawn) {
-  EagerCpu cpu = kAvx2;
-  cpu.draws = lower::Draws::mt19937;
-  const std::string sections =
-      "generators cpu\ninputs\n  %0: f32[5, 12] primal argument 0\n  %5: token generator 0\n"
-      "nodes\n  %2: f32[5, 12], %3: bool[5, 12], %6: token = "
-      "aten::native_dropout.default(%0, 0.5, true; %5)\n"
-      "  %9: f32[5] = aten::sum.dim_IntList(%2, [1], false, none)\n"
-      "outputs\n  %3 result\n  %9 result\n  %6 generator 0\n";
-  const GroupKernel made = kernel_of(sections, cpu);
-  ASSERT_EQ(made.draws.size(), 1U);
-  EXPECT_EQ(made.draws[0].value.index(), 3);
-  EXPECT_EQ(made.split, ThreadSplit::rows);
-  std::string buffers;
-  for (const lower::GroupBuffer& buffer : made.buffers) {
-    buffers += fmt::format(" %{}{}", buffer.value.index(), buffer.written ? "+" : "");
-  }
-  EXPECT_EQ(buffers, " %0 %3 %9+");
-  expect_compiled_agrees(made.kernel, {made.numbers});
-  EXPECT_EQ(reason_of(sections),
-            "0: aten::native_dropout.default: how eager draws here is not known");
-}
-
 TEST(GroupRows, RowsReadAtIndices) {
   const GroupKernel made = kernel_of(
       "inputs\n  %0: f32[30, 12] primal argument 0\n  %1: i64[5] primal argument 1\nnodes\n"
