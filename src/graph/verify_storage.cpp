@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <unordered_map>
 
 #include <fmt/format.h>
 
+#include "graph/generated_node.h"
 #include "graph/verify_rules.h"
 
 namespace antegrad::verify_detail {
@@ -18,9 +20,25 @@ void inputs_own_their_storage(Facts& facts) {
   }
 }
 
+/// An output of a generated kernel may lie in the memory of an input.
+void generated_outputs_share_with_inputs(const Graph& graph, const Node& node) {
+  for (const ValueId output : node.outputs) {
+    const bool shares = std::ranges::any_of(node.inputs, [&](ValueId input) {
+      return graph.value(input).storage == graph.value(output).storage;
+    });
+    if (!shares && !graph.owns_storage(output)) {
+      fail(graph, node, fmt::format("%{} has the storage of no input", output));
+    }
+  }
+}
+
 void only_views_share_storage(Facts& facts) {
   const Graph& graph = facts.graph;
   for (const Node& node : graph.nodes) {
+    if (is_generated(node)) {
+      generated_outputs_share_with_inputs(graph, node);
+      continue;
+    }
     const OpTraits& traits = node.op.traits();
     // An in-place operator returns the tensor that it wrote, and possibly further new tensors.
     bool shares = traits.view || traits.mutates;
@@ -57,6 +75,11 @@ void storage_is_not_read_after_it_was_overwritten(Facts& facts) {
     if (node.op.traits().mutates && !node.inputs.empty() && graph.is_tensor(node.inputs[0])) {
       written[graph.value(node.inputs[0]).storage] = static_cast<int32_t>(i);
     }
+    if (!is_generated(node)) continue;
+    for (const ValueId output : node.outputs) {
+      if (!graph.owns_storage(output))
+        written[graph.value(output).storage] = static_cast<int32_t>(i);
+    }
   }
   if (written.empty()) return;
   for (const Output& output : graph.outputs) {
@@ -68,7 +91,8 @@ void storage_is_not_read_after_it_was_overwritten(Facts& facts) {
 bool owns_storage(const Facts& facts, ValueId id) {
   if (facts.graph.owns_storage(id)) return true;
   const Node* producer = facts.producer(id);
-  return producer && producer->op.traits().mutates && !producer->op.traits().view;
+  if (producer == nullptr) return false;
+  return is_generated(*producer) || (producer->op.traits().mutates && !producer->op.traits().view);
 }
 
 void saved_values_own_their_storage(Facts& facts) {
@@ -137,7 +161,9 @@ void gradients_share_nothing(Facts& facts) {
 
 constexpr Rules storage_rules = {
     {"an input owns its storage", inputs_own_their_storage},
-    {"views and in-place operators share storage with input 0, all others own theirs",
+    {"views and in-place operators share storage with input 0, generated kernels with any, all "
+     "others "
+     "own theirs",
      only_views_share_storage},
     {"nothing is read after it was overwritten", storage_is_not_read_after_it_was_overwritten},
     {"a saved value owns its storage and is saved once", saved_values_own_their_storage},

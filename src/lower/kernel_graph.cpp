@@ -11,6 +11,8 @@
 
 #include "fusion/groups.h"
 #include "graph/analysis.h"
+#include "graph/generated_node.h"
+#include "lower/buffer_reuse.h"
 
 namespace antegrad::lower {
 namespace {
@@ -125,7 +127,6 @@ class Replacement {
     const KernelOfGroup& made = made_[index];
     Unit unit;
     Node& kernel = unit.node;
-    kernel.op = generated_op();
     for (const int32_t position : made.nodes) {
       in_group_[position] = true;
       const Node& member = graph_.nodes[position];
@@ -143,9 +144,23 @@ class Replacement {
       add(buffer.written ? kernel.outputs : kernel.inputs, buffer.value);
     }
     for (const ValueId id : read_by_members(made)) add(kernel.inputs, id);
-    kernel.args.assign(kernel.inputs.size(), attr::Input{});
-    kernel.args.emplace_back(IntExpr(index));
+    make_generated(kernel, index, reuses_of(made.kernel, kernel));
     units_.push_back(std::move(unit));
+  }
+
+  /// A value that is read as two buffers is not written over.
+  static std::vector<MemoryReuse> reuses_of(const GroupKernel& made, const Node& node) {
+    const auto place = [](const std::vector<ValueId>& values, ValueId id) {
+      return static_cast<int32_t>(std::ranges::find(values, id) - values.begin());
+    };
+    std::vector<MemoryReuse> reuses;
+    for (const auto& [written, read] : reusable_buffers(made.kernel, made.numbers)) {
+      const ValueId from = made.buffers[read].value;
+      if (std::ranges::count(made.buffers, from, &GroupBuffer::value) != 1) continue;
+      reuses.push_back(
+          {place(node.outputs, made.buffers[written].value), place(node.inputs, from)});
+    }
+    return reuses;
   }
 
   /// What nodes of a group read that others make. A kernel reads no tensor of which a node only
@@ -263,21 +278,6 @@ bool has_numbers(const Graph& graph) {
 }
 
 }  // namespace
-
-antegrad::Op generated_op() {
-  static const auto op = [] {
-    OpInfo info;
-    info.name = "antegrad::kernel.default";
-    info.base_name = "antegrad::kernel";
-    info.traits.known = true;
-    return antegrad::Op::declare(std::move(info));
-  }();
-  return op;
-}
-
-bool is_generated(const Node& node) { return node.op == generated_op(); }
-
-int64_t place_of_kernel(const Node& node) { return node.args.back().as<IntExpr>().constant(); }
 
 KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objection& objection) {
   KernelGraph lowered;

@@ -18,13 +18,6 @@
 
 namespace antegrad::lower {
 
-/// The operator of generated kernels. Inputs of a node are what the kernel reads, outputs what it
-/// writes; its last argument is its place in KernelGraph::kernels. Traits: known, and no other.
-antegrad::Op generated_op();
-bool is_generated(const Node& node);
-/// Only of a generated node.
-int64_t place_of_kernel(const Node& node);
-
 /// A node that generated code could compute in a group, but does not.
 struct LibraryNode {
   int32_t node = -1;  ///< Node::id
@@ -40,8 +33,8 @@ struct KernelOfGroup {
 
 struct KernelGraph {
   Graph graph;
-  std::vector<KernelOfGroup> kernels;
-  std::vector<LibraryNode> refused;  ///< in the order of the nodes
+  std::vector<KernelOfGroup> kernels;  ///< by place (graph/generated_node.h)
+  std::vector<LibraryNode> refused;    ///< in the order of the nodes
 };
 
 /// Why a kernel is not to be used; empty if it may be.

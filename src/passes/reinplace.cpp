@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph/analysis.h"
+#include "graph/generated_node.h"
 
 namespace antegrad {
 namespace {
@@ -33,8 +34,12 @@ class Reinplacer {
   void run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       Node& node = graph_.nodes[i];
-      if (may_write(node, static_cast<int32_t>(i))) {
-        write(node);
+      const auto position = static_cast<int32_t>(i);
+      if (is_generated(node)) {
+        visit_generated(node, position);
+      } else if (may_write(node, position)) {
+        take_over(node.inputs[0], node.outputs[0]);
+        node.op = Op::intern(node.op.info().inplace_name);
       } else {
         for (const ValueId output : node.outputs) note_memory(output);
       }
@@ -60,6 +65,18 @@ class Reinplacer {
     if (fills_its_span(value.meta)) root_holder_[value.storage] = id;
   }
 
+  /// Whether `output` may take over the memory of an input, which no other input shares.
+  bool may_reuse(const Node& node, int32_t position, size_t input, ValueId output) const {
+    const ValueId target = node.inputs[input];
+    const StorageId storage = root(target);
+    if (!storage.valid() || root_holder_[storage] != target || last_use_[storage] != position ||
+        !(graph_.value(target).meta == graph_.value(output).meta)) {
+      return false;
+    }
+    return std::ranges::all_of(
+        node.inputs, [&](ValueId other) { return other == target || root(other) != storage; });
+  }
+
   bool may_write(const Node& node, int32_t position) const {
     const OpInfo& info = node.op.info();
     if (!info.traits.pointwise || info.traits.mutates || info.inplace_name.empty() ||
@@ -67,19 +84,25 @@ class Reinplacer {
         node.args.empty() || !node.args[0].is<attr::Input>()) {
       return false;
     }
-    const ValueId target = node.inputs[0];
-    if (rounds_in_place(node, graph_.value(target).meta.dtype)) return false;
-    const StorageId storage = root(target);
-    return storage.valid() && root_holder_[storage] == target && last_use_[storage] == position &&
-           graph_.value(target).meta == graph_.value(node.outputs[0]).meta &&
-           std::all_of(node.inputs.begin() + 1, node.inputs.end(),
-                       [&](ValueId other) { return other == target || root(other) != storage; });
+    return !rounds_in_place(node, graph_.value(node.inputs[0]).meta.dtype) &&
+           may_reuse(node, position, 0, node.outputs[0]);
   }
 
-  void write(Node& node) {
-    const ValueId output = node.outputs[0];
-    const StorageId storage = root(node.inputs[0]);
-    node.op = Op::intern(node.op.info().inplace_name);
+  void visit_generated(const Node& node, int32_t position) {
+    for (const MemoryReuse& reuse : memory_reuses(node)) {
+      const ValueId output = node.outputs[reuse.output];
+      const bool is_new = root_[StorageId(output)] == StorageId(output);
+      if (is_new && may_reuse(node, position, reuse.input, output)) {
+        take_over(node.inputs[reuse.input], output);
+      }
+    }
+    for (const ValueId output : node.outputs) {
+      if (root_[StorageId(output)] == StorageId(output)) note_memory(output);
+    }
+  }
+
+  void take_over(ValueId input, ValueId output) {
+    const StorageId storage = root(input);
     root_[StorageId(output)] = storage;
     root_holder_[storage] = output;
     last_use_[storage] = last_use_[StorageId(output)];

@@ -2,11 +2,12 @@
 
 /// \file
 /// Lets pointwise operators write their result into their first input if nothing reads that input
-/// afterwards.
+/// afterwards, and generated kernels into inputs of which they can (graph/generated_node.h).
 ///
 /// A node takes its in-place form (OpInfo::inplace_name) if
-///  - input 0 was created in this graph or is donated, fills its storage without overlaps, and has
-///    the same metadata as the output, so that the result has the same bits;
+///  - input 0, or that of the kernel, was created in this graph or is donated, fills its storage
+///    without overlaps, and has the same metadata as the output, so that the result has the same
+///    bits;
 ///  - no other value of that storage is used later or is a graph output;
 ///  - no other input of the node shares the storage, unless it is the very same value.
 ///

@@ -45,7 +45,15 @@ void run_parts(const GeneratedKernel& kernel, char* const* buffers) {
 GeneratedCall::GeneratedCall(const Graph& graph, const Node& node, const GeneratedKernel& kernel)
     : kernel_(kernel) {
   for (const auto id : node.inputs) inputs_.push_back(TensorMetadata::of(graph.value(id).meta));
-  for (const auto id : node.outputs) outputs_.push_back(TensorMetadata::of(graph.value(id).meta));
+  for (const auto id : node.outputs) {
+    outputs_.push_back(TensorMetadata::of(graph.value(id).meta));
+    const auto same = [&](ValueId input) {
+      return graph.value(input).storage == graph.value(id).storage;
+    };
+    const auto found = std::ranges::find_if(node.inputs, same);
+    memory_of_.push_back(
+        found == node.inputs.end() ? -1 : static_cast<int32_t>(found - node.inputs.begin()));
+  }
   for (const auto& buffer : kernel.buffers) {
     const auto& values = buffer.written ? node.outputs : node.inputs;
     buffers_.push_back({buffer.written, place_in(values, buffer.value)});
@@ -75,12 +83,15 @@ std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const
   if (!fits(inputs)) return kernel_.nodes->run(std::move(inputs));
   std::vector<at::Tensor> outputs;
   outputs.reserve(outputs_.size());
-  for (const auto& output : outputs_) {
-    outputs.emplace_back(at::detail::empty_strided_cpu(output.sizes, output.strides, output.dtype));
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const auto& output = outputs_[i];
+    outputs.push_back(memory_of_[i] >= 0 ? inputs[memory_of_[i]]
+                                         : at::detail::empty_strided_cpu(
+                                               output.sizes, output.strides, output.dtype));
   }
   c10::SmallVector<char*, 16> addresses;
   for (const auto& buffer : buffers_) {
-    // Only written buffers are written.
+    // Only written buffers are written, and inputs that lie in the same memory.
     addresses.push_back(static_cast<char*>(
         buffer.written ? outputs[buffer.index].mutable_data_ptr()
                        : const_cast<void*>(inputs[buffer.index].const_data_ptr())));
@@ -94,15 +105,15 @@ int64_t GeneratedCall::bytes() const {
     return (... + static_cast<int64_t>(lists.capacity() * sizeof(lists[0])));
   };
   return static_cast<int64_t>(sizeof(*this)) +
-         held(kernel_.name, kernel_.numbers, kernel_.buffers, buffers_, bounds_, inputs_,
-              outputs_) +
+         held(kernel_.name, kernel_.numbers, kernel_.buffers, buffers_, bounds_, inputs_, outputs_,
+              memory_of_) +
          kernel_.nodes->bytes();
 }
 
 bool GeneratedCall::same_as(const GeneratedCall& other) const {
   return kernel_.function == other.kernel_.function && kernel_.numbers == other.kernel_.numbers &&
          buffers_ == other.buffers_ && bounds_ == other.bounds_ && inputs_ == other.inputs_ &&
-         outputs_ == other.outputs_;
+         outputs_ == other.outputs_ && memory_of_ == other.memory_of_;
 }
 
 }  // namespace antegrad::runtime

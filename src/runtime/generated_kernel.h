@@ -41,10 +41,11 @@ class GeneratedCall {
   GeneratedCall(const Graph& graph, const Node& node, const GeneratedKernel& kernel);
 
   /// `inputs` as those of the node, which are consumed; returns one tensor per output of the node,
-  /// in memory of its own. Where an input lies in memory otherwise than the graph says, the nodes
-  /// run one by one: strides of dimensions of one element show in those of results, and signs may
-  /// be kept as a bit of the tensor. So they do where an index is out of bounds, which is eager's
-  /// error, and where libtorch has another number of threads than a kernel was made for.
+  /// in memory of its own, or in that of an input whose storage it has in the graph. Where an input
+  /// lies in memory otherwise than the graph says, the nodes run one by one: strides of dimensions
+  /// of one element show in those of results, and signs may be kept as a bit of the tensor. So they
+  /// do where an index is out of bounds, which is eager's error, and where libtorch has another
+  /// number of threads than a kernel was made for.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) const;
 
   const std::string& name() const { return kernel_.name; }
@@ -77,6 +78,7 @@ class GeneratedCall {
   std::vector<Bound> bounds_;
   std::vector<torch_compat::TensorMetadata> inputs_;
   std::vector<torch_compat::TensorMetadata> outputs_;
+  std::vector<int32_t> memory_of_;  // by output: the input in whose memory it lies, -1: its own
 };
 
 }  // namespace antegrad::runtime

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "graph/analysis.h"
-#include "lower/kernel_graph.h"
+#include "graph/generated_node.h"
 #include "runtime/generator_states.h"
 #include "runtime/program.h"
 
@@ -42,7 +42,7 @@ class ProgramBuilder {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto& node = graph_.nodes[i];
       const auto position = static_cast<int32_t>(i);
-      lower::is_generated(node) ? add_generated(node, position) : add(node, position);
+      is_generated(node) ? add_generated(node, position) : add(node, position);
     }
     for (const auto& output : graph_.outputs) {
       const bool present = output.value != kNoValue && has_register(output.value) &&
@@ -135,7 +135,7 @@ class ProgramBuilder {
     auto instruction = next_instruction(nullptr, node);
     instruction.special = static_cast<int32_t>(program_.generated_.size());
     instruction.result_count = static_cast<uint32_t>(node.outputs.size());
-    program_.generated_.emplace_back(graph_, node, kernels_[lower::place_of_kernel(node)]);
+    program_.generated_.emplace_back(graph_, node, kernels_[place_of_kernel(node)]);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const auto origin =
           dies_here(node, node_index, i) ? Program::Origin::move : Program::Origin::copy;

@@ -53,8 +53,9 @@ TEST(ImportJson, SaysWhatAnotherConverterSays) {
     const std::string other = "reference/exported/" + name;
     if (!std::filesystem::exists(kData + "/" + other + ".agraph")) continue;
     const ImportedGraph imported = import_file(name);
-    EXPECT_EQ(to_text(imported.graph), to_text(parse_graph(text_of(other + ".agraph"), name)));
-    const auto saved = nlohmann::json::parse(text_of(other + ".saved.json"));
+    EXPECT_EQ(to_text(imported.graph),
+              to_text(parse_graph(reference_text(other + ".agraph"), name)));
+    const auto saved = nlohmann::json::parse(reference_text(other + ".saved.json"));
     for (const auto& partition : saved["partitions"]) {
       std::string budget = "default";
       if (partition["partitioner"] != "default_partition") {

@@ -2,9 +2,11 @@
 
 #include "lower/kernel_graph.h"
 
+#include "graph/generated_node.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "graphs.h"
+#include "passes/reinplace.h"
 
 namespace antegrad::testing {
 namespace kernel_graph_test {
@@ -32,9 +34,8 @@ KernelGraph lowered(const std::string& nodes, const std::string& results,
 std::vector<std::string> lines_of(const KernelGraph& lowered) {
   std::vector<std::string> lines;
   for (const Node& node : lowered.graph.nodes) {
-    std::string line = lower::is_generated(node)
-                           ? fmt::format("kernel {}:", lower::place_of_kernel(node))
-                           : short_name(node.op.name()) + ":";
+    std::string line = is_generated(node) ? fmt::format("kernel {}:", place_of_kernel(node))
+                                          : short_name(node.op.name()) + ":";
     for (const ValueId id : node.inputs) line += fmt::format(" %{}", id);
     line += " ->";
     for (const ValueId id : node.outputs) line += fmt::format(" %{}", id);
@@ -54,6 +55,31 @@ TEST(KernelGraph, AChainBecomesOneNode) {
   EXPECT_EQ(lines_of(made), (Lines{"kernel 0: %0 %1 -> %5"}));
   EXPECT_EQ(made.kernels.at(0).nodes, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_TRUE(made.refused.empty());
+}
+
+// An input is overwritten at its last use, where each element is read before it is written.
+TEST(KernelGraph, ResultsLieInMemoryThatNobodyReadsAfterwards) {
+  const std::string nodes =
+      "  %3: f32[8, 4] = aten::mm.default(%0, %2)\n"
+      "  %4: f32[8, 4] = aten::mm.default(%1, %2)\n"
+      "  %5: f32[8, 4] = aten::mul.Tensor(%3, %4)\n"
+      "  %6: f32[8, 4] = aten::sigmoid.default(%5)\n";
+  const auto storages = [](const Graph& graph) {
+    std::string text;
+    for (const Node& node : graph.nodes) {
+      for (const ValueId id : node.outputs) text += fmt::format(" {}", graph.value(id).storage);
+    }
+    return text;
+  };
+  auto made = lowered(nodes, "  %6 result\n");
+  EXPECT_EQ(memory_reuses(made.graph.nodes.at(2)), (std::vector<MemoryReuse>{{0, 0}, {0, 1}}));
+  Graph graph = reinplace(std::move(made.graph));
+  verify(graph);
+  EXPECT_EQ(storages(graph), " 3 4 3");
+  graph = reinplace(lowered(nodes, "  %3 result\n  %6 result\n").graph);
+  EXPECT_EQ(storages(graph), " 3 4 4");
+  graph = reinplace(lowered(nodes, "  %3 result\n  %4 result\n  %6 result\n").graph);
+  EXPECT_EQ(storages(graph), " 3 4 6");
 }
 
 TEST(KernelGraph, OneNodeStaysACallOfTheLibrary) {

@@ -160,7 +160,7 @@ TEST(Knapsack, ManyItemsTakeSpaceForUnitsAlone) {
 }
 
 TEST(Knapsack, TakesWhatTheReferenceTakes) {
-  const auto file = nlohmann::json::parse(text_of("knapsacks.json"));
+  const auto file = nlohmann::json::parse(reference_text("knapsacks.json"));
   int compared = 0;
   for (const auto& instance : file["knapsacks"]) {
     Knapsack knapsack;

@@ -70,7 +70,7 @@ TEST(Pack, TheEmptyGraph) { EXPECT_EQ(to_text(PackedGraph(Graph()).unpack()), to
 
 TEST(Pack, GraphsOfModelsTakeFewBytes) {
   for (const auto& file : graph_files()) {
-    const auto graph = parse_graph(text_of(file + ".agraph"));
+    const auto graph = parse_graph(reference_text(file + ".agraph"));
     const PackedGraph packed(graph);
     EXPECT_EQ(first_difference(packed.unpack(), graph), "") << file;
     const auto per_node =

@@ -30,7 +30,7 @@ inline std::vector<std::string> graph_files() {
 }
 
 /// The text of a file in tests/data.
-inline std::string text_of(const std::string& file) {
+inline std::string reference_text(const std::string& file) {
   std::ifstream stream(std::string(ANTEGRAD_TEST_DATA) + "/" + file);
   EXPECT_TRUE(stream) << file;
   std::stringstream text;

@@ -42,9 +42,9 @@ std::string without_names(const std::string& text) {
 
 class ReferenceGraph : public ::testing::TestWithParam<std::string> {
  protected:
-  const std::string text = text_of(GetParam() + ".agraph");
+  const std::string text = reference_text(GetParam() + ".agraph");
   const Graph graph = parse_graph(text, GetParam());
-  const nlohmann::json saved = nlohmann::json::parse(text_of(GetParam() + ".saved.json"));
+  const nlohmann::json saved = nlohmann::json::parse(reference_text(GetParam() + ".saved.json"));
 
   /// Whether the comment after the definition of a value contains this name.
   bool is_named(ValueId id, const std::string& name) const {

@@ -103,8 +103,8 @@ const Difference& difference(const std::string& graph, const std::string& varian
 
 class ReferenceMinCut : public ::testing::TestWithParam<std::string> {
  protected:
-  const Graph graph = parse_graph(text_of(GetParam() + ".agraph"), GetParam());
-  const nlohmann::json file = nlohmann::json::parse(text_of(GetParam() + ".saved.json"));
+  const Graph graph = parse_graph(reference_text(GetParam() + ".agraph"), GetParam());
+  const nlohmann::json file = nlohmann::json::parse(reference_text(GetParam() + ".saved.json"));
 
   /// Exported graphs lack arguments, so passes that read arguments are skipped. AOTAutograd had
   /// simplified these graphs itself.

@@ -79,8 +79,8 @@ const std::map<std::string, Expected> kExpected = {
 class ReferenceRatio : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ReferenceRatio, SavesTheSameUnlessWritten) {
-  const Graph graph = parse_graph(text_of(GetParam() + ".agraph"), GetParam());
-  const nlohmann::json file = nlohmann::json::parse(text_of(GetParam() + ".saved.json"));
+  const Graph graph = parse_graph(reference_text(GetParam() + ".agraph"), GetParam());
+  const nlohmann::json file = nlohmann::json::parse(reference_text(GetParam() + ".saved.json"));
   const bool exported = file["reference"] == "exported";
   const Graph simplified = exported ? dce(graph) : dce(cse(dce(no_ops(graph))));
   int compared = 0;
