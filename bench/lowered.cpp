@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "common/harness.h"
 #include "common/measure.h"
 #include "common/models.h"
+#include "common/operator_times.h"
 
 namespace antegrad::bench {
 namespace {
@@ -29,6 +31,21 @@ constexpr double kMiB = 1 << 20;
 template <class Compiled>
 double compile_ms(const Compiled& compiled) {
   return compiled.report().programs.back().compile_ms;
+}
+
+// The share of the time of eager's operators, without matrix products, convolutions and attention,
+// that generated kernels and draws of bools take the place of.
+double replaced_share(const std::function<void()>& eager_step, const ProgramReport& program) {
+  double all = 0, replaced = 0;
+  for (const auto& [operation, ms] : operator_times(eager_step)) {
+    if (is_library_call(operation)) continue;
+    all += ms;
+    if (operation == "aten::bernoulli_") replaced += ms;
+  }
+  for (const auto& kernel : program.generated_kernels) {
+    replaced += kernel.library_microseconds / 1e3;
+  }
+  return replaced / all;
 }
 
 // `other` is a batch of another size.
@@ -83,8 +100,15 @@ void measure(Bench& bench, const std::string& name, Model model,
              "MiB",
              Peer{"measured", exact_peak},
              {}});
+  bench.add({name,
+             "generated_kernels",
+             static_cast<double>(program.generated_kernels.size()),
+             "",
+             {},
+             {}});
   bench.add(
-      {name, "generated_kernels", static_cast<double>(program.generated_kernels), "", {}, {}});
+      {name, "replaced_share", replaced_share([&] { step(eager, batch); }, program), "", {}, {}});
+  if (std::getenv("ANTEGRAD_BENCH_KERNELS") != nullptr) fmt::print("{}", kernel_table(program));
   bench.add({name, "cold_compile_s", cold / 1e3, "s", {}, {}});
   bench.add({name, "new_size_ms", new_size, "ms", {}, {}});
 }

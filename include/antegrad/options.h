@@ -46,7 +46,7 @@ enum class HookFilter : uint8_t {
 
 /// Passes that can be left out, to find out which one makes a difference. `antegrad passes` lists
 /// all passes.
-enum class OptionalPass : uint8_t { no_ops, size_only_inputs, cse, reinplace };
+enum class OptionalPass : uint8_t { no_ops, size_only_inputs, bool_masks, cse, reinplace };
 
 /// Whether groups of operators become generated kernels (docs/lowering.md).
 enum class Lowering : uint8_t {
@@ -86,6 +86,9 @@ struct Options {
   /// copies overlap with computation; fewer where a memory budget has no room. At least 0.
   int64_t activation_reload_prefetch = 2;
   Lowering lowering = Lowering::off;
+  /// Whether generated kernels also run where libtorch's were faster when both were compared. They
+  /// may still take less memory.
+  bool keep_slow_kernels = false;
   /// Whether all invariants of the graph are checked after every pass. Costs compile time. On in
   /// debug builds.
   bool verify_graphs =
@@ -198,6 +201,10 @@ struct Options {
   }
   Options& with_lowering(Lowering value) {
     lowering = value;
+    return *this;
+  }
+  Options& with_keep_slow_kernels(bool value) {
+    keep_slow_kernels = value;
     return *this;
   }
   Options& with_verify_graphs(bool value) {

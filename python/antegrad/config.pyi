@@ -27,7 +27,7 @@ check_custom_op_aliasing: bool
 error_on_custom_op_aliasing: bool
 verify_graphs: bool
 dump_dir: str | os.PathLike[str]
-disabled_passes: Sequence[Literal["no_ops", "size_only_inputs", "cse", "reinplace"]] | None
+disabled_passes: Sequence[Literal["no_ops", "size_only_inputs", "bool_masks", "cse", "reinplace"]] | None
 joint_custom_pass: str
 partition: Literal["as_written", "min_cut", "budget"]
 memory_budget: int | str | None
@@ -39,6 +39,7 @@ memory_budget_compressors: Sequence[Literal["bf16", "fp8_e4m3", "fp8_e5m2", "int
 saved_tensors_hooks_filtering_mode: Literal["donated", "no_static", "all"]
 activation_reload_prefetch: int
 lowering: Literal["off", "exact"]
+keep_slow_kernels: bool
 ban_recompute_used_far_apart: bool
 ban_recompute_long_fusible_chains: bool
 ban_recompute_materialized_backward: bool

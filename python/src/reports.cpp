@@ -41,6 +41,15 @@ void add_reports(py::module_& module) {
       .def_readonly("milliseconds", &CompileStage::milliseconds)
       .def_readonly("nodes_before", &CompileStage::nodes_before, "Of a pass.")
       .def_readonly("nodes_after", &CompileStage::nodes_after, "Of a pass.");
+  py::class_<KernelReport>(module, "KernelReport", "A generated kernel of a program.")
+      .def_readonly("name", &KernelReport::name, "Of its function, as profilers show it.")
+      .def_readonly("phase", &KernelReport::phase, "'forward' or 'backward'.")
+      .def_readonly("operators", &KernelReport::operators, "That it computes, without views.")
+      .def_readonly("bytes", &KernelReport::bytes, "Of the tensors that it reads and writes.")
+      .def_readonly("microseconds", &KernelReport::microseconds,
+                    "Of one run when it proved itself on this machine.")
+      .def_readonly("library_microseconds", &KernelReport::library_microseconds,
+                    "The same of the library's kernels in its place.");
   py::class_<ProgramReport> program(module, "ProgramReport", "One captured and compiled program.");
   add_text(program);
   program.def_readonly("name", &ProgramReport::name)

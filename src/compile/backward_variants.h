@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "capture/capture.h"
+#include "compile/lowering.h"
 #include "graph/call_plan.h"
 #include "graph/pack.h"
 #include "hooks/captured_hooks.h"
@@ -46,7 +47,7 @@ class BackwardVariants {
     Schedule schedule;
     hooks::CapturedHooks hooks;  ///< values that the forward packs and each backward unpacks
     std::shared_ptr<const CallPlan> plan;  ///< after hooks were applied
-    Lowering lowering = Lowering::off;
+    LoweringRules lowering = {};
   };
 
   /// The joint graph of the usual form, to be kept. The graph as captured serves, since it is kept

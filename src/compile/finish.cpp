@@ -10,14 +10,14 @@ namespace antegrad::compiler {
 
 namespace {
 
-LoweredGraph finish(Graph graph, const ops::AttrTables& tables, Lowering lowering,
+LoweredGraph finish(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules,
                     const std::vector<ValueId>& donated, const PassContext& passes) {
   LoweredGraph lowered;
-  if (lowering != Lowering::off) {
+  if (rules.lowering != Lowering::off) {
     graph = run_pass(
         "lower",
         [&](Graph whole) {
-          lowered = lower_graph(std::move(whole), tables, lowering);
+          lowered = lower_graph(std::move(whole), tables, rules);
           return std::move(lowered.graph);
         },
         std::move(graph), passes);
@@ -30,17 +30,18 @@ LoweredGraph finish(Graph graph, const ops::AttrTables& tables, Lowering lowerin
 
 }  // namespace
 
-LoweredGraph finish_forward(Graph forward, const ops::AttrTables& tables, Lowering lowering,
-                            const PassContext& passes) {
-  return finish(std::move(forward), tables, lowering, {}, passes);
+LoweredGraph finish_forward(Graph forward, const ops::AttrTables& tables,
+                            const LoweringRules& rules, const PassContext& passes) {
+  return finish(std::move(forward), tables, rules, {}, passes);
 }
 
-LoweredGraph finish_backward(Graph backward, const ops::AttrTables& tables, Lowering lowering,
-                             const CallPlan& plan, const ForwardValues& forward_values,
-                             bool releases, const PassContext& passes) {
+LoweredGraph finish_backward(Graph backward, const ops::AttrTables& tables,
+                             const LoweringRules& rules, const CallPlan& plan,
+                             const ForwardValues& forward_values, bool releases,
+                             const PassContext& passes) {
   std::vector<ValueId> donated;
   if (releases) donated = in_backward(backward, plan.donated(), forward_values);
-  return finish(std::move(backward), tables, lowering, donated, passes);
+  return finish(std::move(backward), tables, rules, donated, passes);
 }
 
 }  // namespace antegrad::compiler

@@ -12,14 +12,15 @@
 namespace antegrad::compiler {
 
 /// Generates kernels, then lets the other nodes write in place.
-LoweredGraph finish_forward(Graph forward, const ops::AttrTables& tables, Lowering lowering,
-                            const PassContext& passes);
+LoweredGraph finish_forward(Graph forward, const ops::AttrTables& tables,
+                            const LoweringRules& rules, const PassContext& passes);
 
 /// `plan` is that of the forward to which the backward belongs. `forward_values` are those in the
 /// backward. `releases`: the backward releases saved tensors, so that it may overwrite those that
 /// the plan donates.
-LoweredGraph finish_backward(Graph backward, const ops::AttrTables& tables, Lowering lowering,
-                             const CallPlan& plan, const ForwardValues& forward_values,
-                             bool releases, const PassContext& passes);
+LoweredGraph finish_backward(Graph backward, const ops::AttrTables& tables,
+                             const LoweringRules& rules, const CallPlan& plan,
+                             const ForwardValues& forward_values, bool releases,
+                             const PassContext& passes);
 
 }  // namespace antegrad::compiler

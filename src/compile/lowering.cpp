@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "compile/kernel_proof.h"
+#include "graph/generated_node.h"
 #include "graph/hash.h"
 #include "graph/text.h"
 #include "kernels/build.h"
@@ -33,6 +34,7 @@ namespace {
 using kernels::Built;
 using kernels::Compiler;
 using kernels::Outcome;
+using kernels::RunTimes;
 
 // What eager runs on this machine, as ATen's switches are now; nothing if kernels of that kind are
 // not generated.
@@ -55,6 +57,11 @@ const Outcome<Compiler>& system_compiler() {
 std::function<void(lower::Kernel&)>& kernel_fault() {
   static auto* const fault = new std::function<void(lower::Kernel&)>();
   return *fault;
+}
+
+std::optional<RunTimes>& invented_times() {
+  static std::optional<RunTimes> times;
+  return times;
 }
 
 kernels::Source source_of(lower::Kernel kernel, lower::Capability capability) {
@@ -106,13 +113,13 @@ class Verdicts {
     refused_.clear();
     proofs_.emplace("");
   }
-  bool is_proven(const Hash128& proof) {
+  std::optional<RunTimes> proven(const Hash128& proof) {
     const runtime::ForkSafeLock lock(mutex_);
-    return proofs().has(proof);
+    return proofs().find(proof);
   }
-  void note_proof(const Hash128& proof) {
+  void note_proof(const Hash128& proof, const RunTimes& times) {
     const runtime::ForkSafeLock lock(mutex_);
-    proofs().add(proof);
+    proofs().add(proof, times);
   }
 
  private:
@@ -135,7 +142,10 @@ Hash128 run_of(const Graph& graph, const lower::GroupKernel& kernel) {
   return hash_of_bytes(text);
 }
 
-// The same with all that its code is made from.
+// The run, for the verdict that it is slow, with which who keeps slow kernels does not agree.
+Hash128 slow(const Hash128& run) { return hash_of_bytes(to_string(run) + " slow"); }
+
+// A run with all that its code is made from.
 Hash128 proof_key(const Hash128& run, const kernels::Source& source, const Compiler& compiler) {
   return hash_of_bytes(fmt::format("{} {} {} {} {}", to_string(run),
                                    to_string(hash_of_bytes(source.text)), source.made_for,
@@ -160,16 +170,22 @@ runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& b
 class Attempt {
  public:
   Attempt(const Graph& graph, const ops::AttrTables& tables, const lower::EagerCpu& cpu,
-          const Compiler& compiler)
-      : graph_(graph), tables_(tables), cpu_(cpu), compiler_(compiler) {}
+          const Compiler& compiler, const LoweringRules& rules)
+      : graph_(graph), tables_(tables), cpu_(cpu), compiler_(compiler), rules_(rules) {}
 
   // Nothing if kernels were refused.
   std::optional<LoweredGraph> run() {
     auto lowered = lower::kernel_graph(graph_, cpu_, [&](const lower::GroupKernel& kernel) {
-      auto reason = verdicts_.against(kernel.key);
-      return reason.empty() ? verdicts_.against(run_of(graph_, kernel)) : reason;
+      const auto run = run_of(graph_, kernel);
+      std::vector<Hash128> keys{kernel.key, run};
+      if (!rules_.keep_slow_kernels) keys.push_back(slow(run));
+      std::string reason;
+      for (const auto& key : keys) {
+        if (reason.empty()) reason = verdicts_.against(key);
+      }
+      return reason;
     });
-    LoweredGraph result{std::move(lowered.graph), {}, std::move(lowered.refused)};
+    LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
     std::vector<kernels::Source> sources;
     for (const auto& made : lowered.kernels) {
       sources.push_back(source_of(made.kernel.kernel, cpu_.capability));
@@ -181,12 +197,14 @@ class Attempt {
     if (refused_) return std::nullopt;
     result.kernels.resize(built.size());
     for (const auto& node : result.graph.nodes) {
-      if (!lower::is_generated(node)) continue;
-      const auto place = lower::place_of_kernel(node);
+      if (!is_generated(node)) continue;
+      const auto place = place_of_kernel(node);
       const auto& [nodes, kernel] = lowered.kernels[place];
       auto& made = result.kernels[place] = callable(kernel, *built[place]);
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
-      prove(result.graph, node, kernel, made, sources[place]);
+      const auto times = prove(result.graph, node, kernel, made, sources[place]);
+      result.reports.push_back(report_of(result.graph, node, nodes, made, times));
+      if (times.kernel > times.library) log_slow(result.reports.back());
     }
     if (refused_) return std::nullopt;
     return result;
@@ -205,25 +223,62 @@ class Attempt {
     verdicts_.refuse(key, std::move(reason));
   }
 
-  void prove(const Graph& lowered, const Node& node, const lower::GroupKernel& kernel,
-             const runtime::GeneratedKernel& made, const kernels::Source& source) {
+  // The times of the kernel, which is refused if it is wrong or slow.
+  RunTimes prove(const Graph& lowered, const Node& node, const lower::GroupKernel& kernel,
+                 const runtime::GeneratedKernel& made, const kernels::Source& source) {
     const auto run = run_of(lowered, kernel);
     const auto key = proof_key(run, source, compiler_);
-    if (verdicts_.is_proven(key)) return;
-    auto proof = proof_of(lowered, node, made);
-    if (!proof.difference.empty()) {
-      refuse(kernel.key, std::move(proof.difference));
-    } else if (!proof.other_strides.empty()) {
-      refuse(run, std::move(proof.other_strides), /*warns=*/false);
-    } else {
-      verdicts_.note_proof(key);
+    auto known = verdicts_.proven(key);
+    if (!known) {
+      auto proof = proof_of(lowered, node, made);
+      if (!proof.difference.empty()) {
+        refuse(kernel.key, std::move(proof.difference));
+        return {};
+      }
+      if (!proof.other_strides.empty()) {
+        refuse(run, std::move(proof.other_strides), /*warns=*/false);
+        return {};
+      }
+      known = invented_times().value_or(proof.times);
+      verdicts_.note_proof(key, *known);
     }
+    if (known->kernel > known->library && !rules_.keep_slow_kernels) {
+      refuse(slow(run), "libtorch's kernels are faster here", /*warns=*/false);
+    }
+    return *known;
+  }
+
+  void log_slow(const KernelReport& report) const {
+    log(
+        Log::kernels,
+        [&] {
+          return fmt::format("{}: a kernel of {} takes {:.1f} us, libtorch's {:.1f} us",
+                             graph_.name, fmt::join(report.operators, ", "), report.microseconds,
+                             report.library_microseconds);
+        },
+        LogLevel::debug);
+  }
+
+  KernelReport report_of(const Graph& lowered, const Node& node, const std::vector<int32_t>& group,
+                         const runtime::GeneratedKernel& made, const RunTimes& times) const {
+    KernelReport report{made.name, node.phase == Phase::forward ? "forward" : "backward"};
+    for (const auto position : group) {
+      const auto& op = graph_.nodes[position].op;
+      if (!op.traits().view) report.operators.push_back(op.name());
+    }
+    for (const auto* values : {&node.inputs, &node.outputs}) {
+      for (const auto id : *values) report.bytes += span_bytes(lowered.value(id).meta).constant();
+    }
+    report.microseconds = static_cast<double>(times.kernel) / 1e3;
+    report.library_microseconds = static_cast<double>(times.library) / 1e3;
+    return report;
   }
 
   const Graph& graph_;
   const ops::AttrTables& tables_;
   const lower::EagerCpu& cpu_;
   const Compiler& compiler_;
+  const LoweringRules& rules_;
   Verdicts& verdicts_ = Verdicts::of_process();
   bool refused_ = false;
 };
@@ -235,8 +290,13 @@ void set_kernel_fault(std::function<void(lower::Kernel&)> fault) {
   Verdicts::of_process().forget();
 }
 
-LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, Lowering lowering) {
-  if (lowering == Lowering::off) return {std::move(graph)};
+void set_kernel_times(std::optional<RunTimes> times) {
+  invented_times() = times;
+  Verdicts::of_process().forget();
+}
+
+LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules) {
+  if (rules.lowering == Lowering::off) return {std::move(graph)};
   const auto cpu = eager_cpu();
   if (!cpu) return {std::move(graph)};
   const auto& compiler = system_compiler();
@@ -247,7 +307,8 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, Lowering lo
   }
   // Each attempt that fails refuses a kernel, so this ends.
   for (;;) {
-    if (auto lowered = Attempt(graph, tables, *cpu, *compiler).run()) return std::move(*lowered);
+    if (auto lowered = Attempt(graph, tables, *cpu, *compiler, rules).run())
+      return std::move(*lowered);
   }
 }
 

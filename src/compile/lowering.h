@@ -5,21 +5,31 @@
 /// called (docs/lowering.md).
 
 #include <antegrad/options.h>
+#include <antegrad/report.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "kernels/proofs.h"
 #include "lower/kernel_graph.h"
 #include "ops/attrs.h"
 #include "runtime/generated_kernel.h"
 
 namespace antegrad::compiler {
 
+/// As in Options.
+struct LoweringRules {
+  Lowering lowering = Lowering::off;
+  bool keep_slow_kernels = false;
+};
+
 struct LoweredGraph {
   Graph graph;
   std::vector<runtime::GeneratedKernel> kernels = {};  ///< by place, as generated nodes name them
+  std::vector<KernelReport> reports = {};              ///< of the kernels
   std::vector<lower::LibraryNode> refused = {};        ///< nodes that stayed library calls
   std::string failure = {};  ///< why there are no kernels, although there could be; "reason: text"
 };
@@ -27,10 +37,14 @@ struct LoweredGraph {
 /// Lowers a graph that has no in-place nodes yet. `tables` are those of its attributes. Never
 /// throws for what the machine is like: without a compiler, or when a kernel cannot be made or does
 /// not prove itself, nodes stay library calls. A reason that holds for all graphs is logged once.
-LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, Lowering lowering);
+LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules);
 
 /// For tests: changes each kernel before it becomes code, and forgets what is known of kernels.
 /// Null for none.
 void set_kernel_fault(std::function<void(lower::Kernel&)> fault);
+
+/// For tests: what measuring a kernel says from now on, and forgets what is known of kernels.
+/// Nothing: the time that it takes.
+void set_kernel_times(std::optional<kernels::RunTimes> times);
 
 }  // namespace antegrad::compiler

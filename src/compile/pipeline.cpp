@@ -118,12 +118,13 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   stages.end("hooks");
 
   // Finish.
-  auto forward = finish_forward(std::move(partition.forward), tables, options.lowering, passes);
+  const LoweringRules rules{options.lowering, options.keep_slow_kernels};
+  auto forward = finish_forward(std::move(partition.forward), tables, rules, passes);
   partition.forward = std::move(forward.graph);
   LoweredGraph backward;
   if (!captured.backward_error) {
-    backward = finish_backward(std::move(partition.backward), tables, options.lowering,
-                               partition.plan, partition.forward_values, /*releases=*/true, passes);
+    backward = finish_backward(std::move(partition.backward), tables, rules, partition.plan,
+                               partition.forward_values, /*releases=*/true, passes);
     partition.backward = std::move(backward.graph);
   }
   stages.end("finish");
@@ -132,8 +133,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const auto plan = std::make_shared<const CallPlan>(partition.plan);
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw), std::move(kept),
-      BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, plan,
-                              options.lowering},
+      BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, plan, rules},
       std::move(later.recapture), passes);
   runtime::ExecutableParts parts{options.name, plan, partition.forward, tables};
   if (!captured.backward_error) {

@@ -77,7 +77,8 @@ void report_hooks(const ReportSources& sources, ProgramReport& report) {
 
 void report_kernels(const ReportSources& sources, ProgramReport& report) {
   for (const auto* graph : {&sources.forward, &sources.backward}) {
-    report.generated_kernels += static_cast<int64_t>(graph->kernels.size());
+    report.generated_kernels.insert(report.generated_kernels.end(), graph->reports.begin(),
+                                    graph->reports.end());
     for (const auto& call : graph->refused) {
       ++report.not_generated[fmt::format("{}: {}", call.op.name(), call.reason)];
     }

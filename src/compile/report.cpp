@@ -1,6 +1,8 @@
 #include <antegrad/report.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <ostream>
 #include <span>
 #include <sstream>
@@ -56,11 +58,17 @@ void write_hooks(std::ostream& out, const ProgramReport& program) {
 void write_kernels(std::ostream& out, const ProgramReport& program) {
   if (!program.lowering_failure.empty()) {
     out << "  kernels        none generated: " << program.lowering_failure << '\n';
-  } else if (program.generated_kernels > 0) {
+  } else if (!program.generated_kernels.empty()) {
     int64_t others = 0;
     for (const auto& [reason, count] : program.not_generated) others += count;
-    out << "  kernels        " << program.generated_kernels << " generated; " << others
-        << " operators stayed out of them\n";
+    double micros = 0, library = 0;
+    for (const auto& kernel : program.generated_kernels) {
+      micros += kernel.microseconds;
+      library += kernel.library_microseconds;
+    }
+    out << "  kernels        " << program.generated_kernels.size() << " generated, "
+        << milliseconds(micros / 1e3) << " instead of " << milliseconds(library / 1e3) << "; "
+        << others << " operators stayed out of them\n";
   }
 }
 
@@ -82,6 +90,25 @@ std::ostream& operator<<(std::ostream& out, const ShapeCheck& check) {
       << check.skipped << " skipped, " << check.mismatches << " mismatches";
   if (check.mismatches > 0) out << ": " << check.mismatch;
   return out;
+}
+
+std::string kernel_table(const ProgramReport& program) {
+  auto kernels = program.generated_kernels;
+  std::ranges::stable_sort(kernels, std::greater<>(), [](const KernelReport& kernel) {
+    return kernel.library_microseconds - kernel.microseconds;
+  });
+  std::string table =
+      fmt::format("{:>10} {:>10} {:>8}  {:8}  operators\n", "us", "library us", "GB/s", "phase");
+  for (const auto& kernel : kernels) {
+    std::string operators;
+    for (const auto& name : kernel.operators) {
+      operators += (operators.empty() ? "" : ", ") + name.substr(name.find("::") + 2);
+    }
+    table += fmt::format(
+        "{:10.1f} {:10.1f} {:8.1f}  {:8}  {}\n", kernel.microseconds, kernel.library_microseconds,
+        static_cast<double>(kernel.bytes) / kernel.microseconds / 1e3, kernel.phase, operators);
+  }
+  return table;
 }
 
 std::ostream& operator<<(std::ostream& out, const ProgramReport& program) {

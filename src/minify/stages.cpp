@@ -77,7 +77,7 @@ Split finished(const Run& run) {
   auto& [forward, backward, plan, values, decisions, packed, schedule] = split.partition;
   const auto context = pass_context(run);
   // Generated kernels prove themselves when they are made.
-  const auto lowering = Lowering::off;
+  const compiler::LoweringRules lowering;
   forward = compiler::finish_forward(std::move(forward), run.tables, lowering, context).graph;
   backward = compiler::finish_backward(std::move(backward), run.tables, lowering, plan, values,
                                        /*releases=*/true, context)

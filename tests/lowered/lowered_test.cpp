@@ -14,7 +14,12 @@ namespace lowered_test {
 
 using List = std::vector<at::Tensor>;
 
-Options exact() { return Options().with_verify_graphs(true).with_lowering(Lowering::exact); }
+Options exact() {
+  return Options()
+      .with_verify_graphs(true)
+      .with_lowering(Lowering::exact)
+      .with_keep_slow_kernels(true);
+}
 
 at::Tensor chain(const List& xs) {
   return ((xs[0] * xs[1] + xs[2]).sigmoid() + xs[0].tanh()).exp().sum();
@@ -38,7 +43,7 @@ TEST(Lowered, AChainIsOneKernelInEachDirection) {
   EXPECT_TRUE(same_bits(trained(step, {33, 65}), trained(chain, {33, 65})));
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);
-  EXPECT_GE(report.programs.at(0).generated_kernels, 2) << report;
+  EXPECT_GE(report.programs.at(0).generated_kernels.size(), 2U) << report;
   EXPECT_EQ(report.programs.at(0).lowering_failure, "");
 }
 
@@ -111,9 +116,30 @@ TEST_P(WrongKernels, AreFoundAndCostNoBit) {
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);
   const auto& program = report.programs.at(0);
-  EXPECT_EQ(program.generated_kernels, 0);
+  EXPECT_TRUE(program.generated_kernels.empty());
   ASSERT_FALSE(program.not_generated.empty());
   EXPECT_NE(program.not_generated.begin()->first.find("differ from libtorch's"), std::string::npos);
+}
+
+class SlowKernels : public ::testing::Test {
+ protected:
+  ~SlowKernels() override { compiler::set_kernel_times(std::nullopt); }
+};
+
+TEST_F(SlowKernels, StayOutUnlessTheyAreKept) {
+  const auto kernels = [](const Options& options) {
+    auto step = compile(chain, options);
+    EXPECT_TRUE(same_bits(trained(step, {33, 65}), trained(chain, {33, 65})));
+    EXPECT_EQ(step.report().eager_calls, 0);
+    return step.report().programs.at(0).generated_kernels.size();
+  };
+  const auto if_fast = Options().with_lowering(Lowering::exact);
+  compiler::set_kernel_times(kernels::RunTimes{.kernel = 2000, .library = 1000});
+  EXPECT_EQ(kernels(if_fast), 0U);
+  EXPECT_GE(kernels(exact()), 2U);
+  EXPECT_EQ(kernels(if_fast), 0U);
+  compiler::set_kernel_times(kernels::RunTimes{.kernel = 1000, .library = 2000});
+  EXPECT_GE(kernels(if_fast), 2U);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WrongKernels,

@@ -20,10 +20,10 @@ def gradients(step):
     model.zero_grad()
     step(x).backward()
     return [parameter.grad.clone() for parameter in model.parameters()]
-step = antegrad.compile(loss, lowering="exact")
+step = antegrad.compile(loss, lowering="exact", keep_slow_kernels=True)
 assert all(torch.equal(a, b) for a, b in zip(gradients(step), gradients(loss)))
 program = step.report().programs[0]
-print(program.generated_kernels, program.lowering_failure)
+print(len(program.generated_kernels), program.lowering_failure)
 for reason in program.not_generated: print(reason)
 """
 

@@ -52,7 +52,7 @@ Options tested_options() {
   ++asked_for;
   auto options = Options().with_verify_graphs(true);
   if (const char* lowering = std::getenv("ANTEGRAD_TEST_LOWERING")) {
-    apply_settings({{"lowering", lowering}}, options);
+    apply_settings({{"lowering", lowering}, {"keep_slow_kernels", "true"}}, options);
   }
   if (const auto& hooks = wanted_hooks(); !hooks.filter.empty()) {
     apply_settings({{"saved_tensors_hooks_filtering_mode", hooks.filter}}, options);

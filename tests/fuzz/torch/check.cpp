@@ -37,6 +37,7 @@ Options options_of(uint64_t seed) {
                      .with_name("fuzz" + std::to_string(seed))
                      .with_verify_graphs(true)
                      .with_lowering(lowering_of(seed))
+                     .with_keep_slow_kernels(true)
                      .with_max_programs(32);
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15U);
   if (random() % 4 == 0) return options;

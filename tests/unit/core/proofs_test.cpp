@@ -17,6 +17,8 @@ namespace proofs_test {
 namespace fs = std::filesystem;
 using kernels::Proofs;
 
+constexpr kernels::RunTimes kTimes{1200, 3400};
+
 class KernelProofs : public ::testing::Test {
  protected:
   std::string file() const { return folder_ + "/proofs"; }
@@ -34,63 +36,66 @@ class KernelProofs : public ::testing::Test {
 
 TEST_F(KernelProofs, AreKept) {
   Proofs proofs(folder_);
-  EXPECT_FALSE(proofs.has(a_));
-  proofs.add(a_);
-  proofs.add(a_);
-  EXPECT_TRUE(proofs.has(a_));
+  EXPECT_FALSE(proofs.find(a_));
+  proofs.add(a_, kTimes);
+  proofs.add(a_, kTimes);
+  EXPECT_EQ(proofs.find(a_), kTimes);
   const Proofs later(folder_);
-  EXPECT_TRUE(later.has(a_));
-  EXPECT_FALSE(later.has(b_));
-  EXPECT_EQ(text(), to_string(a_) + "\n");
+  EXPECT_EQ(later.find(a_), kTimes);
+  EXPECT_FALSE(later.find(b_));
+  EXPECT_EQ(text(), to_string(a_) + " 1200 3400\n");
 }
 
 TEST_F(KernelProofs, TwoProcessesAddToOneList) {
   Proofs one(folder_), other(folder_);
-  one.add(a_);
-  other.add(b_);
+  one.add(a_, kTimes);
+  other.add(b_, kTimes);
   const Proofs later(folder_);
-  EXPECT_TRUE(later.has(a_) && later.has(b_));
+  EXPECT_TRUE(later.find(a_) && later.find(b_));
 }
 
-TEST_F(KernelProofs, LinesThatAreNoHashesAreNotUsed) {
-  Proofs(folder_).add(a_);
-  std::ofstream(file(), std::ios::app) << "rubbish\n" << to_string(b_);  // and one without an end
+TEST_F(KernelProofs, LinesThatAreNoProofsAreNotUsed) {
+  Proofs(folder_).add(a_, kTimes);
+  std::ofstream(file(), std::ios::app) << "rubbish\n"
+                                       << to_string(b_) << "\n"
+                                       << to_string(b_) << " 1 x\n"
+                                       << to_string(b_) << " 1 2";  // and one without an end
   const Proofs later(folder_);
-  EXPECT_TRUE(later.has(a_));
-  EXPECT_FALSE(later.has(b_));
+  EXPECT_EQ(later.find(a_), kTimes);
+  EXPECT_FALSE(later.find(b_));
 }
 
 TEST_F(KernelProofs, AFileThatOthersCanWriteIsNotUsedAndReplaced) {
-  Proofs(folder_).add(a_);
+  Proofs(folder_).add(a_, kTimes);
   fs::permissions(file(), fs::perms::all);
   Proofs later(folder_);
-  EXPECT_FALSE(later.has(a_));
-  later.add(b_);
-  EXPECT_EQ(text(), to_string(b_) + "\n");
+  EXPECT_FALSE(later.find(a_));
+  later.add(b_, kTimes);
+  EXPECT_EQ(text(), to_string(b_) + " 1200 3400\n");
 }
 
 TEST_F(KernelProofs, ALinkIsNotFollowed) {
-  Proofs(folder_).add(a_);
+  Proofs(folder_).add(a_, kTimes);
   fs::rename(file(), temporary_ / "elsewhere");
   fs::create_symlink(temporary_ / "elsewhere", file());
   Proofs later(folder_);
-  EXPECT_FALSE(later.has(a_));
-  later.add(b_);
+  EXPECT_FALSE(later.find(a_));
+  later.add(b_, kTimes);
   EXPECT_FALSE(fs::is_symlink(file()));
 }
 
 TEST_F(KernelProofs, AFullListBeginsAnew) {
-  Proofs(folder_).add(a_);
+  Proofs(folder_).add(a_, kTimes);
   std::ofstream(file(), std::ios::app) << std::string((1 << 20) - 40, '\n');
-  Proofs(folder_).add(b_);
-  EXPECT_EQ(text(), to_string(b_) + "\n");
+  Proofs(folder_).add(b_, kTimes);
+  EXPECT_EQ(text(), to_string(b_) + " 1200 3400\n");
 }
 
 TEST_F(KernelProofs, WithoutAFolderNothingIsKept) {
   Proofs proofs("");
-  proofs.add(a_);
-  EXPECT_TRUE(proofs.has(a_));
-  EXPECT_FALSE(Proofs("").has(a_));
+  proofs.add(a_, kTimes);
+  EXPECT_EQ(proofs.find(a_), kTimes);
+  EXPECT_FALSE(Proofs("").find(a_));
 }
 
 }  // namespace proofs_test
