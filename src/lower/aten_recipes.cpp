@@ -319,8 +319,9 @@ std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, RecipeCall& cal
     return "oneDNN may compute it in f16";
   }
   const bool has_type = type == DType::f32 || (type == DType::bf16 && cpu.onednn >= OneDnn::avx512);
+  // Of the gradient's operands, x decides, the last one.
   const bool onednn = cpu.onednn != OneDnn::off && has_type && contiguous != 0 &&
-                      numel(meta(call.operands[0])).constant() > 1;
+                      numel(meta(call.operands.back())).constant() > 1;
   if (!onednn) call.recipe = find_recipe(call.recipe->name + "_native");
   return "";
 }

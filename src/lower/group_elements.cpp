@@ -16,28 +16,11 @@ bool is_sum(const RecipeCall& call) {
   return !call.reduced.empty() && !call.recipe->has_elements();
 }
 
-/// Storages that somebody outside of the group reads.
-IdMap<StorageId, bool> storages_read_outside(const Graph& graph, std::span<const int32_t> nodes) {
-  IdMap<StorageId, bool> read(graph.values.size(), false);
-  std::vector<bool> inside(graph.nodes.size(), false);
-  for (const int32_t position : nodes) inside[position] = true;
-  const auto mark = [&](ValueId id) {
-    if (graph.is_tensor(id) && graph.value(id).storage.valid()) {
-      read[graph.value(id).storage] = true;
-    }
-  };
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!inside[i]) std::ranges::for_each(graph.nodes[i].inputs, mark);
-  }
-  for (const Output& output : graph.outputs) mark(output.value);
-  return read;
-}
-
 }  // namespace
 
 GroupElements::GroupElements(const Graph& graph, std::span<const int32_t> nodes,
-                             const EagerCpu& cpu)
-    : graph_(graph), read_(storages_read_outside(graph, nodes)), layout_(graph) {
+                             const StorageReaders& readers, const EagerCpu& cpu)
+    : graph_(graph), nodes_(nodes), readers_(readers), layout_(graph) {
   collect(nodes, cpu);
   find_layouts();
   order_atoms();
@@ -45,6 +28,10 @@ GroupElements::GroupElements(const Graph& graph, std::span<const int32_t> nodes,
 
 ValueId GroupElements::whole(int32_t position, const RecipeCall& call) const {
   return whole_of(graph_.nodes[position], call);
+}
+
+bool GroupElements::is_read_outside(ValueId id) const {
+  return readers_.any_but(graph_.value(id).storage, nodes_);
 }
 
 const NodeCall* GroupElements::factory(ValueId base) const {
@@ -150,8 +137,14 @@ bool GroupElements::find_result_layout(int32_t position, const RecipeCall& call)
 
 bool GroupElements::find_layouts_of_sum(int32_t position, const RecipeCall& call) {
   const ValueId operand = call.operands[0].value;
-  if (has_layouts(position, call)) return false;
   const ValueId base = base_of(operand);
+  if (layout_.has(operand) && makes(base) && !layout_.has(base)) {
+    const auto layout = layout_.of_view(base, operand, layout_.of(operand));
+    if (!layout) refuse(position, name(position) + " reads a part of a value of the group");
+    layout_.set(base, *layout);
+    return true;
+  }
+  if (has_layouts(position, call)) return false;
   if (!layout_.has(operand)) {
     if (makes(base)) {
       if (!layout_.has(base)) return false;

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/ids.h"
 #include "lower/aten_recipes.h"
 #include "lower/eager_cpu.h"
 #include "lower/group_layout.h"
+#include "lower/storage_readers.h"
 
 namespace antegrad::lower {
 
@@ -25,8 +25,9 @@ using NodeCall = std::pair<int32_t, RecipeCall>;
 
 class GroupElements {
  public:
-  /// `nodes`: as for group_kernel(). Throws NoKernel.
-  GroupElements(const Graph& graph, std::span<const int32_t> nodes, const EagerCpu& cpu);
+  /// `nodes` and `readers`: as for group_kernel(). Throws NoKernel.
+  GroupElements(const Graph& graph, std::span<const int32_t> nodes, const StorageReaders& readers,
+                const EagerCpu& cpu);
 
   /// In the order of the nodes, without those of factories.
   const std::vector<NodeCall>& calls() const { return calls_; }
@@ -48,7 +49,7 @@ class GroupElements {
   std::optional<TensorLayout> layout_of_factory(ValueId operand, ValueId base,
                                                 const TensorLayout& layout);
   /// Whether somebody outside of the group reads the memory of a value.
-  bool is_read_outside(ValueId id) const { return read_[graph_.value(id).storage]; }
+  bool is_read_outside(ValueId id) const;
 
  private:
   const TensorMeta& meta(ValueId id) const { return graph_.value(id).meta; }
@@ -76,7 +77,8 @@ class GroupElements {
   void order_atoms();
 
   const Graph& graph_;
-  IdMap<StorageId, bool> read_;  // whether somebody outside reads it
+  std::span<const int32_t> nodes_;
+  const StorageReaders& readers_;
   GroupLayout layout_;
   std::vector<NodeCall> calls_;
   std::map<ValueId, ValueId> viewed_;  // by view: its base

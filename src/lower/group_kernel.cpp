@@ -25,10 +25,11 @@ constexpr int64_t kGeluGrain = 16384;
 
 class GroupBuilder {
  public:
-  GroupBuilder(const Graph& graph, std::span<const int32_t> nodes, const EagerCpu& cpu)
+  GroupBuilder(const Graph& graph, std::span<const int32_t> nodes, const StorageReaders& readers,
+               const EagerCpu& cpu)
       : graph_(graph),
         cpu_(cpu),
-        group_(graph, nodes, cpu),
+        group_(graph, nodes, readers, cpu),
         layout_(group_.layout()),
         space_(group_space(layout_, graph, group_.calls(), group_.order())),
         code_(cpu) {}
@@ -360,9 +361,10 @@ class GroupBuilder {
 }  // namespace
 
 std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<const int32_t> nodes,
+                                                 const StorageReaders& readers,
                                                  const EagerCpu& cpu) {
   try {
-    return GroupBuilder(graph, nodes, cpu).build();
+    return GroupBuilder(graph, nodes, readers, cpu).build();
   } catch (NoKernel& reason) {
     return std::move(reason);
   }

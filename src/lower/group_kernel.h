@@ -33,6 +33,7 @@
 #include "lower/eager_cpu.h"
 #include "lower/kernel.h"
 #include "lower/recipe.h"
+#include "lower/storage_readers.h"
 
 namespace antegrad::lower {
 
@@ -67,8 +68,9 @@ struct NoKernel {
   std::string reason;
 };
 
-/// `nodes`: positions in Graph::nodes, ascending, views included.
+/// `nodes`: positions in Graph::nodes, ascending, views included. `readers` are those of the graph.
 std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<const int32_t> nodes,
+                                                 const StorageReaders& readers,
                                                  const EagerCpu& cpu);
 
 /// How many of `elements` (of parallel_size() rows, in a kernel over rows) each thread but the last

@@ -24,6 +24,7 @@ class Selection {
  public:
   Selection(const Graph& graph, const EagerCpu& cpu, const Objection& objection)
       : graph_(graph),
+        readers_(graph),
         cpu_(cpu),
         objection_(objection),
         apart_(graph.nodes.size(), false),
@@ -62,7 +63,7 @@ class Selection {
   const std::variant<GroupKernel, NoKernel>& kernel_of(const std::vector<int32_t>& nodes) {
     const auto known = known_.find(nodes);
     if (known != known_.end()) return known->second;
-    auto made = group_kernel(graph_, nodes, cpu_);
+    auto made = group_kernel(graph_, nodes, readers_, cpu_);
     if (const auto* kernel = std::get_if<GroupKernel>(&made); kernel != nullptr && objection_) {
       if (auto reason = objection_(*kernel); !reason.empty())
         made = NoKernel{-1, std::move(reason)};
@@ -83,6 +84,7 @@ class Selection {
   }
 
   const Graph& graph_;
+  const StorageReaders readers_;
   const EagerCpu& cpu_;
   const Objection& objection_;
   std::vector<bool> apart_;           // by position

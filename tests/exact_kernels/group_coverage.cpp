@@ -40,7 +40,7 @@ struct Count {
 };
 
 std::set<std::string> reasons_of(const Graph& graph, const FusionGroup& group,
-                                 const lower::EagerCpu& cpu) {
+                                 const lower::StorageReaders& readers, const lower::EagerCpu& cpu) {
   std::set<std::string> reasons;
   std::vector<int32_t> rest;
   bool computes = false;
@@ -57,7 +57,7 @@ std::set<std::string> reasons_of(const Graph& graph, const FusionGroup& group,
     computes = computes || !view;
   }
   if (!computes) return reasons;
-  const auto made = lower::group_kernel(graph, rest, cpu);
+  const auto made = lower::group_kernel(graph, rest, readers, cpu);
   if (const auto* none = std::get_if<lower::NoKernel>(&made)) reasons.insert(none->reason);
   return reasons;
 }
@@ -67,15 +67,16 @@ void list(const std::string& file, const lower::EagerCpu& cpu) {
   const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   const Graph graph = parse_graph(text, file);
   verify(graph);
+  const lower::StorageReaders readers(graph);
   Count all;
   Count covered;
   std::map<std::string, Count> reasons;
   for (const FusionGroup& group : fusion_groups(graph).groups) {
     if (!group.generated) continue;
     all.add(group);
-    const auto made = lower::group_kernel(graph, group.nodes, cpu);
+    const auto made = lower::group_kernel(graph, group.nodes, readers, cpu);
     if (std::holds_alternative<lower::NoKernel>(made)) {
-      for (const std::string& reason : reasons_of(graph, group, cpu)) {
+      for (const std::string& reason : reasons_of(graph, group, readers, cpu)) {
         reasons[reason].add(group);
       }
     } else {

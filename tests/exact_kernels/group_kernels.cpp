@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
     text.clear();
     std::vector<int32_t> nodes(graph.nodes.size());
     std::iota(nodes.begin(), nodes.end(), 0);
-    auto made = lower::group_kernel(graph, nodes, cpu);
+    auto made = lower::group_kernel(graph, nodes, lower::StorageReaders(graph), cpu);
     if (const auto* none = std::get_if<lower::NoKernel>(&made)) {
       fmt::print("no {}\n", none->reason);
       continue;

@@ -159,6 +159,10 @@ TEST(GroupKernel, GeluTakesOneDnnOrAtensCode) {
   EXPECT_TRUE(has(gelu("bf16[64]", kAvx2), "Sleef_expf8_u10"));
   EXPECT_TRUE(has(gelu("f32[1]", kAvx2), "erff"));
   EXPECT_TRUE(has(gelu("f32[8, 8]{1, 8}", kAvx2), "path"));
+  const std::string gradient =
+      sections({"f32[64]", "f32[]"},
+               "  %2: f32[64] = aten::gelu_backward.default(%0, %1, \"none\")\n", "  %2 result\n");
+  EXPECT_TRUE(has(text_of(gradient), "Sleef_expf8_u10"));
 }
 
 TEST(GroupKernel, OtherSizesAndNumbersHaveTheSameKernel) {
@@ -184,7 +188,8 @@ TEST(GroupKernel, WhatIsReadOutsideIsWrittenEvenByAView) {
                                         "  %4: f32[8, 8] = aten::mm.default(%2, %3)\n",
                                         "  %4 result\n"));
   verify(graph);
-  const auto made = lower::group_kernel(graph, std::vector<int32_t>{0, 1, 2}, kAvx2);
+  const auto made = lower::group_kernel(graph, std::vector<int32_t>{0, 1, 2},
+                                        lower::StorageReaders(graph), kAvx2);
   ASSERT_TRUE(std::holds_alternative<GroupKernel>(made));
   std::string values;
   for (const lower::GroupBuffer& buffer : std::get<GroupKernel>(made).buffers) {

@@ -25,7 +25,7 @@ inline std::variant<lower::GroupKernel, lower::NoKernel> made_of(
   verify(graph);
   std::vector<int32_t> nodes(graph.nodes.size());
   std::iota(nodes.begin(), nodes.end(), 0);
-  return group_kernel(graph, nodes, cpu);
+  return group_kernel(graph, nodes, lower::StorageReaders(graph), cpu);
 }
 
 inline lower::GroupKernel kernel_of(const std::string& sections,

@@ -189,6 +189,17 @@ TEST(GroupRows, SumsOverTheFirstDimensionAreColumns) {
   }
 }
 
+TEST(GroupRows, ColumnsOfAViewOfWhatTheGroupMakes) {
+  const GroupKernel made = kernel_of(
+      "inputs\n  %0: f32[4, 10, 64] primal argument 0\nnodes\n"
+      "  %1: f32[4, 10, 64] = aten::relu.default(%0)\n"
+      "  %2: f32[40, 64] &1 = aten::view.default(%1, [40, 64])\n"
+      "  %3: f32[1, 64] = aten::sum.dim_IntList(%2, [0], true, none)\noutputs\n  %1 result\n"
+      "  %3 result\n");
+  EXPECT_EQ(made.kernel.space, lower::Space::columns);
+  expect_compiled_agrees(made.kernel, {made.numbers});
+}
+
 // A sum of halves adds two vectors of f32 first; a mean is that of elements widened before.
 TEST(GroupRows, SumsAndMeansOfHalvesHaveOrdersOfTheirOwn) {
   const auto fold = [](const std::string& call) {
