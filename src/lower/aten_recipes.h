@@ -21,6 +21,14 @@ struct RecipeOperand {
   ValueId value = kNoValue;
   double number = 0;               ///< without a value: rounded to the element type
   DType number_type = DType::f64;  ///< f64, i64 or bool: which kind of number was given
+  bool of_row = false;  ///< has one element a row: the dimensions that are not RecipeCall::reduced
+};
+
+/// The values of an operand that counts classes: [0, count), or `ignored`.
+struct ClassBound {
+  ValueId value;
+  int64_t count = 0;
+  int64_t ignored = 0;
 };
 
 struct RecipeCall {
@@ -32,6 +40,7 @@ struct RecipeCall {
   std::optional<GatherCall> gather = {};  ///< then nothing else
   /// Of a reduction: the dimensions of its first operand that make a row, ascending.
   std::vector<int32_t> reduced = {};
+  std::optional<ClassBound> classes = {};
 
   /// Whether the result depends on no tensor.
   bool is_factory() const {

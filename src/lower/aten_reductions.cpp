@@ -19,11 +19,15 @@ constexpr int64_t kReduceGrain = 32768;
 /// `arguments` has one word for each argument:
 ///   NAME      an input or number of the recipe
 ///   NAME?1    the same; this number where the argument is absent
+///   NAME@row  an input with one element a row
+///   NAME@class  the same, of classes: the index in a row, or the argument that is called `ignored`
 ///   @dim      the dimension that is reduced, which must be the last one
 ///   @dims     the dimensions that are reduced; absent or none: all
 ///   @shape    the sizes of the last dimensions, which are reduced
 ///   @type     the type of the results, which must be that of the operands, or absent
-///   @mask     which results there are: the first alone
+///   @rows     of a matrix, the last dimension of the result, which is reduced; any argument
+///   @mask     which results there are: the first, and any others
+///   @first    which results there are: the first alone
 ///   =false    the argument must be this; "none" is an absent one
 ///   *         any argument
 /// Of the rows of an operator, the first that fits counts.
@@ -46,7 +50,12 @@ constexpr ReductionRow kReductions[] = {
     {"aten::native_layer_norm_backward.default", "layer_norm_backward",
      "g x @shape mean rstd w * @mask"},
     {"aten::native_layer_norm_backward.default", "layer_norm_backward_plain",
-     "g x @shape mean rstd =none * @mask"},
+     "g x @shape mean rstd =none * @first"},
+    {"aten::nll_loss_backward.default", "nll_loss_backward_mean",
+     "g @rows t@class =none =1 ignored total"},
+    {"aten::nll_loss_backward.default", "nll_loss_backward", "g @rows t@class =none =2 ignored *"},
+    {"aten::nll_loss_backward.default", "nll_loss_backward",
+     "g@row @rows t@class =none =0 ignored *"},
     {"aten::sum.default", "sum", "x @type", true, true},
     {"aten::sum.dim_IntList", "sum", "x @dims * @type", false, true},
     {"aten::mean.default", "mean", "x @type", true, true},
@@ -68,6 +77,10 @@ class Reduction {
     if (reason.empty() && row_.all) reduce_all();
     if (reason.empty()) reason = checked();
     if (!reason.empty()) return reason;
+    if (call_.classes) {
+      call_.classes->count =
+          size_at(graph_.value(node_.outputs[0]).meta, static_cast<size_t>(call_.reduced[0]));
+    }
     const auto count = std::ranges::find(recipe_->numbers, "count");
     if (count != recipe_->numbers.end()) {
       call_.numbers[count - recipe_->numbers.begin()] = static_cast<double>(row_size());
@@ -75,8 +88,7 @@ class Reduction {
     if (row_.sums && !lies_in(true)) {
       call_.recipe = find_row_recipe(fmt::format("{}_columns", recipe_->name));
     }
-    const bool serial = cpu_.threads == 1 || rows() == 1;
-    if (recipe_->name == "softmax_backward" && serial) {
+    if (recipe_->name == "softmax_backward" && (cpu_.threads == 1 || rows() == 1)) {
       call_.recipe = find_row_recipe("softmax_backward_serial");
     }
     return std::move(call_);
@@ -121,7 +133,11 @@ class Reduction {
     if (word == "*") return true;
     if (word == "=false") return argument.is<bool>() && !argument.as<bool>();
     if (word == "=none") return argument.is<attr::None>();
-    const size_t mark = std::min(word.find('?'), word.size());
+    if (word.front() == '=') {
+      return argument.is<IntExpr>() &&
+             argument.as<IntExpr>().maybe_constant() == int64_t{word.back() - '0'};
+    }
+    const size_t mark = std::min(word.find_first_of("?@"), word.size());
     const std::string_view name = word.substr(0, mark);
     const auto operand = std::ranges::find(recipe_->inputs, name, &RecipeInput::name);
     if (operand == recipe_->inputs.end()) {
@@ -133,6 +149,15 @@ class Reduction {
     RecipeOperand& into = call_.operands[operand - recipe_->inputs.begin()];
     if (argument.is<attr::Input>()) {
       into.value = node_.inputs[input];
+      into.of_row = word.find('@') != std::string_view::npos;
+      if (word.ends_with("@class")) call_.classes = {into.value, 0, 0};
+      return true;
+    }
+    if (name == "ignored") {
+      if (!argument.is<IntExpr>()) return false;
+      into.number = static_cast<double>(argument.as<IntExpr>().constant());
+      into.number_type = DType::i64;
+      call_.classes->ignored = argument.as<IntExpr>().constant();
       return true;
     }
     into.number = word.back() == '1' ? 1 : 0;
@@ -147,10 +172,11 @@ class Reduction {
       return d == -1 || d == dimensions() - 1;
     }
     if (word == "@dims") {
-      if (argument.is<attr::None>() || argument.as<Shape>().empty()) {
+      if (argument.is<attr::None>() || (argument.is<Shape>() && argument.as<Shape>().empty())) {
         reduce_all();
         return true;
       }
+      if (!argument.is<Shape>()) return false;
       for (const IntExpr& d : argument.as<Shape>()) {
         const int64_t at = d.constant();
         call_.reduced.push_back(static_cast<int32_t>(at < 0 ? at + dimensions() : at));
@@ -159,18 +185,25 @@ class Reduction {
       return true;
     }
     if (word == "@shape") {
+      if (!argument.is<Shape>()) return false;
       const auto count = static_cast<int64_t>(argument.as<Shape>().size());
       for (int64_t d = dimensions() - count; d < dimensions(); ++d) {
         call_.reduced.push_back(static_cast<int32_t>(d));
       }
       return true;
     }
+    if (word == "@rows") {
+      const TensorMeta& whole = graph_.value(node_.outputs[0]).meta;
+      call_.reduced = {static_cast<int32_t>(whole.sizes.size()) - 1};
+      return whole.sizes.size() == 2;
+    }
     if (word == "@type") {
       return argument.is<attr::None>() ||
              (argument.is<DType>() && argument.as<DType>() == meta().dtype);
     }
     const auto* mask = std::get_if<std::vector<bool>>(&argument.value);
-    return mask != nullptr && *mask == std::vector<bool>{true, false, false};
+    if (mask == nullptr || !mask->front()) return false;
+    return word == "@mask" || std::ranges::count(*mask, true) == 1;
   }
 
   /// What the order of summation depends on, besides the number of elements.

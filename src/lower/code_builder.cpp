@@ -196,6 +196,11 @@ int32_t CodeBuilder::lanes_of(const Site& site) const {
 }
 
 Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site) {
+  const Instruction& step = code_[yielded];
+  if (step.op == Op::add && code_[step.operands[0]].op == Op::accumulator) {
+    const auto known = sums_of_rows_.find(step.operands[1]);
+    if (known != sums_of_rows_.end()) return known->second;
+  }
   Fold fold{.order = function.order, .lanes = lanes_of(site)};
   const bool baseline = cpu_.capability == Capability::baseline;
   const bool half = is_half(site.element) && !function.single;
@@ -243,8 +248,9 @@ Id CodeBuilder::formula(const Formula& formula, const Site& site) {
       case Term::Kind::constant: ids.push_back(constant(type, term.constant)); break;
       case Term::Kind::operation: ids.push_back(operation(term.op, std::move(operands))); break;
       case Term::Kind::function: ids.push_back(called(term, std::move(operands), site)); break;
+      case Term::Kind::column: ids.push_back(site.column); break;
       case Term::Kind::accumulator:
-        ids.push_back(constant(type, term.constant, Op::accumulator));
+        ids.push_back(site.sum >= 0 ? site.sum : constant(type, term.constant, Op::accumulator));
         break;
       case Term::Kind::fold:
         ids.push_back(fold(*fold_function(term.function), operands[0], site));

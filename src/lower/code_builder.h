@@ -6,6 +6,7 @@
 /// what is rounded), so two formulas that differ in form only become the same value.
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ class CodeBuilder {
     int32_t row_atoms = 0;    ///< of a reduction: atoms of a row
     int64_t row_size = 0;     ///< and its elements
     int64_t columns = 0;      ///< of a reduction of columns: their number
+    Id column = -1;           ///< of a reduction of rows: the index in the row
+    Id sum = -1;              ///< of a sum over rows: the last one
   };
 
   const Instruction& at(Id id) const { return code_[id]; }
@@ -54,6 +57,8 @@ class CodeBuilder {
   Id narrowed(Id id, DType to);
   /// The formula in the type of arithmetic.
   Id formula(const Formula& formula, const Site& site);
+  /// Says what the sum of a value over a row is, in any order.
+  void set_sum_of_row(Id value, Id sum) { sums_of_rows_[value] = sum; }
 
   const std::vector<Instruction>& code() const { return code_; }
   const std::vector<Function>& functions() const { return functions_; }
@@ -90,6 +95,7 @@ class CodeBuilder {
   std::vector<Instruction> code_;
   std::vector<Function> functions_;
   std::vector<Fold> folds_;
+  std::map<Id, Id> sums_of_rows_;  // by value, where they are known without a fold
   std::vector<DType> number_types_;
   std::vector<double> number_values_;
 };

@@ -139,7 +139,7 @@ class Assembly {
     const auto count = std::ranges::count_if(made_.kernel.buffers, same);
     Buffer buffer{fmt::format("{}{}", use.written ? "y" : "x", count),
                   use.type,
-                  !use.written,
+                  !use.written || use.sums != 0,
                   use.written,
                   {},
                   {},
@@ -153,10 +153,11 @@ class Assembly {
                                    : argument(fmt::format("{}_{}", buffer.name, d), value));
     }
     if (use.offset != 0) buffer.offset = argument(buffer.name + "_at", use.offset);
+    if (use.sums != 0) buffer.thread = argument(buffer.name + "_sums", use.sums);
     if (use.gather == 1) buffer.gather = {-1, 1};
     if (use.gather > 1) buffer.gather = argument(buffer.name + "_step", use.gather);
     made_.kernel.buffers.push_back(std::move(buffer));
-    made_.buffers.push_back({use.value, use.written});
+    made_.buffers.push_back({use.value, use.written, use.sums != 0});
   }
 
   void add_numbers() {

@@ -23,6 +23,7 @@ struct MemoryUse {
   int64_t offset = 0;                  ///< from the value's first element
   bool written = false;
   int64_t gather = 0;  ///< stride of the index of Op::gather
+  int64_t sums = 0;    ///< of GroupBuffer::sums, read and written: elements of a row
   friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
 };
 

@@ -69,6 +69,7 @@ void GroupElements::collect(std::span<const int32_t> nodes, const EagerCpu& cpu)
       factories_.emplace(result(position), NodeCall{position, std::move(made)});
       continue;
     }
+    check_reads(position, made);
     calls_.emplace_back(position, std::move(made));
     for (const ValueId output : results(position, calls_.back().second)) {
       maker_[output] = position;
@@ -99,7 +100,7 @@ bool GroupElements::find_operand_layouts(int32_t position, const RecipeCall& cal
     if (operand.value == kNoValue) continue;
     const ValueId base = base_of(operand.value);
     if (!makes(base) || layout_.has(base)) continue;
-    auto expected = layout_.broadcast(operand.value, output);
+    auto expected = operand_layout(graph_, layout_, call, operand, output);
     if (expected && base != operand.value) {
       expected = layout_.of_view(base, operand.value, *expected);
     }
@@ -119,7 +120,8 @@ bool GroupElements::find_result_layout(int32_t position, const RecipeCall& call)
   for (int time = 0; time < 2; ++time) {
     found = TensorLayout(to.sizes.size());
     for (const RecipeOperand& operand : call.operands) {
-      if (operand.value == kNoValue || !layout_.has(base_of(operand.value))) continue;
+      const bool aligned = operand.value != kNoValue && !operand.of_row;
+      if (!aligned || !layout_.has(base_of(operand.value))) continue;
       const auto layout = layout_of_operand(operand.value);
       if (!layout || layout->size() > found->size()) continue;
       const size_t before = found->size() - layout->size();
@@ -167,7 +169,9 @@ void GroupElements::set_layouts_of_rows(int32_t position, const RecipeCall& call
   for (size_t i = call.recipe->has_elements() ? 1 : 0; i < results.size(); ++i) {
     if (results[i] == kNoValue) continue;
     const size_t dimensions = meta(results[i]).sizes.size();
-    const auto layout = layout_of_rows(meta(from), layout_.of(from), call, dimensions);
+    const auto layout = is_sum_of_rows(call, i)
+                            ? layout_of_columns(layout_.of(from), call, dimensions)
+                            : layout_of_rows(meta(from), layout_.of(from), call, dimensions);
     if (!layout) refuse(position, name(position) + " reduces an expanded value");
     layout_.set(results[i], *layout);
   }
@@ -238,7 +242,7 @@ void GroupElements::check_operands(int32_t position, const RecipeCall& call, boo
     if (meta(base).dtype != meta(operand.value).dtype) {
       refuse(position, name(position) + " reads a view of another type");
     }
-    const auto expected = layout_.broadcast(operand.value, whole(position, call));
+    const auto expected = operand_layout(graph_, layout_, call, operand, whole(position, call));
     if (!expected) refuse(position, name(position) + " has operands that do not fit");
     if (factories_.contains(base) && !layout_of_factory(operand.value, base, *expected)) {
       refuse(position, name(position) + " reads a part of a value of the group");
@@ -262,6 +266,28 @@ void GroupElements::check_rows(int32_t position, const RecipeCall& call) {
   const size_t dimensions = meta(to).sizes.size();
   if (layout_of_rows(meta(from), layout_.of(from), call, dimensions) != layout_.of(to)) {
     refuse(position, name(position) + " has rows in another order than its group");
+  }
+}
+
+bool GroupElements::is_sum_of_rows(const RecipeCall& call, size_t i) {
+  if (call.recipe == nullptr || call.recipe->rows.empty()) return false;
+  const RecipeRow& row = call.recipe->rows[0];
+  return !row.sums.empty() && i >= (call.recipe->has_elements() ? 1 : 0) + row.rows.size();
+}
+
+void GroupElements::check_reads(int32_t position, const RecipeCall& call) const {
+  const auto is_sum = [&](ValueId base) {
+    const auto maker = maker_.find(base);
+    if (maker == maker_.end()) return false;
+    const auto made = std::ranges::find(calls_, maker->second, &NodeCall::first);
+    const auto results = graph_.nodes[maker->second].results();
+    const auto place = std::ranges::find(results, base) - results.begin();
+    return is_sum_of_rows(made->second, static_cast<size_t>(place));
+  };
+  for (const RecipeOperand& operand : call.operands) {
+    if (operand.value != kNoValue && is_sum(base_of(operand.value))) {
+      refuse(position, name(position) + " reads a sum over the rows of its group");
+    }
   }
 }
 

@@ -43,6 +43,8 @@ class GroupElements {
   /// What a value of the group is a view of.
   ValueId base_of(ValueId id) const;
   bool makes(ValueId base) const { return maker_.contains(base); }
+  /// Whether result i of a call is a sum over rows.
+  static bool is_sum_of_rows(const RecipeCall& call, size_t i);
   /// The call that makes numbers which nobody outside reads; null if there is none.
   const NodeCall* factory(ValueId base) const;
   /// The layout of a factory's result of which `operand`, of this layout, is a view.
@@ -74,6 +76,8 @@ class GroupElements {
   void find_layouts();
   void check_operands(int32_t position, const RecipeCall& call, bool last);
   void check_rows(int32_t position, const RecipeCall& call);
+  /// Throws NoKernel if the call reads a sum over rows, which nobody has before the last row.
+  void check_reads(int32_t position, const RecipeCall& call) const;
   void order_atoms();
 
   const Graph& graph_;

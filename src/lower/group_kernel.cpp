@@ -16,6 +16,7 @@
 #include "lower/group_gather.h"
 #include "lower/group_layout.h"
 #include "lower/group_rows.h"
+#include "lower/scalar.h"
 
 namespace antegrad::lower {
 namespace {
@@ -40,6 +41,10 @@ class GroupBuilder {
     GroupKernel made = assemble_kernel(code_, memory_, layout_, space_);
     const bool rows = space_.kind != Space::elements;
     made.split = split_.value_or(rows ? ThreadSplit::rows : ThreadSplit::grain);
+    if (adds_rows_ && made.split == ThreadSplit::whole && cpu_.threads > 1) {
+      refuse(whole_,
+             name(whole_) + " ends rows as on one thread, and its group adds rows on several");
+    }
     made.bounds = std::move(bounds_);
     return made;
   }
@@ -58,17 +63,17 @@ class GroupBuilder {
   // ---- what is computed
 
   /// The operand in its element type.
-  Id loaded(ValueId operand, ValueId reader) {
+  Id loaded(const RecipeCall& call, const RecipeOperand& read, ValueId reader) {
+    const ValueId operand = read.value;
     const ValueId base = group_.base_of(operand);
     if (group_.makes(base)) return made_.at(base);
+    const TensorLayout layout = *operand_layout(graph_, layout_, call, read, reader);
     if (const auto* factory = group_.factory(base)) {
-      const auto layout =
-          group_.layout_of_factory(operand, base, *layout_.broadcast(operand, reader));
-      return factory_value(factory->first, factory->second, *layout);
+      return factory_value(factory->first, factory->second,
+                           *group_.layout_of_factory(operand, base, layout));
     }
     const int32_t use =
-        place_of(memory_, {base, meta(base).dtype,
-                           layout_.strides(operand, *layout_.broadcast(operand, reader)),
+        place_of(memory_, {base, meta(base).dtype, layout_.strides(operand, layout),
                            meta(operand).offset.constant() - meta(base).offset.constant(), false});
     return code_.add({Op::load, memory_[use].type, {}, 0, use});
   }
@@ -86,7 +91,7 @@ class GroupBuilder {
     }
     if (call.recipe == nullptr) {
       made_[output] = call.is_factory() ? factory_value(position, call, layout_.of(output))
-                                        : operand_as(position, call.operands[0], to, output);
+                                        : operand_as(position, call, call.operands[0], to, output);
       return;
     }
     const Recipe& recipe = *call.recipe;
@@ -94,6 +99,13 @@ class GroupBuilder {
     if (const auto* reason = std::get_if<std::string>(&type)) refuse(position, *reason);
     const DType element = std::get<DType>(type);
     const CodeBuilder::Site site = site_of(position, call, element);
+    if (call.classes) {
+      const auto [value, count, ignored] = *call.classes;
+      if (group_.makes(group_.base_of(value))) {
+        refuse(position, name(position) + " reads classes that its group makes");
+      }
+      bounds_.push_back({value, 0, count, ignored});
+    }
     if (!call.reduced.empty()) return emit_reduction(position, site);
     if (to != recipe.result.value_or(element)) {
       refuse(position, fmt::format("{} makes {} of {}", name(position), antegrad::name(to),
@@ -119,12 +131,14 @@ class GroupBuilder {
       return elements;
     };
     const auto atoms = std::span<const int32_t>(space_.order);
-    site.row_size = elements_of(atoms.last(space_.row_atoms));
+    const auto row = atoms.last(space_.row_atoms);
+    site.row_size = elements_of(row);
     site.columns = elements_of(atoms.first(atoms.size() - space_.row_atoms));
+    if (call.classes) site.column = index_over(Atoms(row.begin(), row.end()));
     const ValueId reader = whole(position, call);
     for (const RecipeOperand& operand : call.operands) {
       const DType wanted = wanted_type(call, operand, element);
-      site.inputs.push_back(code_.widened(operand_as(position, operand, wanted, reader)));
+      site.inputs.push_back(code_.widened(operand_as(position, call, operand, wanted, reader)));
     }
     for (const double number : call.numbers) {
       check_number(position, element, number);
@@ -150,15 +164,46 @@ class GroupBuilder {
       }
       made_[results[i]] = code_.narrowed(code_.formula(*formulas[i], site), to);
     }
+    if (!row.added.empty() && site.row_size > 1) {
+      code_.set_sum_of_row(code_.widened(made_.at(results[0])), code_.formula(row.added, site));
+    }
+    for (size_t i = 0; i < row.sums.size(); ++i) {
+      const size_t place = formulas.size() + i;
+      if (place < results.size() && results[place] != kNoValue) {
+        add_to_sum(position, results[place], row.sums[i], site);
+      }
+    }
+  }
+
+  /// Adds to the sum over rows of the thread that runs.
+  void add_to_sum(int32_t position, ValueId output, const Formula& formula,
+                  CodeBuilder::Site site) {
+    if (!group_.is_read_outside(output)) return;
+    const auto row = std::span(space_.order).last(space_.row_atoms);
+    const auto order = layout_.memory_order(output);
+    if (!order || !std::ranges::equal(*order, row) || meta(output).dtype != site.element) {
+      refuse(position, name(position) + " adds rows that lie in another order than its result");
+    }
+    memory_.push_back({.value = output,
+                       .type = arithmetic_type(site.element),
+                       .strides = layout_.strides(output, layout_.of(output)),
+                       .written = true,
+                       .sums = site.row_size});
+    const auto use = static_cast<int32_t>(memory_.size()) - 1;
+    const DType type = memory_[use].type;
+    site.sum = code_.add({Op::load, type, {}, 0, use});
+    code_.add({Op::store, type, {code_.formula(formula, site)}, 0, use});
+    adds_rows_ = true;
   }
 
   /// An operand in the type of the operator's elements.
-  Id operand_as(int32_t position, const RecipeOperand& operand, DType type, ValueId reader) {
+  Id operand_as(int32_t position, const RecipeCall& call, const RecipeOperand& operand, DType type,
+                ValueId reader) {
     if (operand.value == kNoValue) {
       check_number(position, type, operand.number);
       return code_.narrowed(code_.number(arithmetic_type(type), operand.number), type);
     }
-    const Id id = loaded(operand.value, reader);
+    const Id id = loaded(call, operand, reader);
     if (code_.type_of(id) == type) return id;
     // Some operators read a half from a tensor of one element without rounding it.
     if (is_floating(type) && byte_size(type) == 2 && is_floating(code_.type_of(id))) {
@@ -191,25 +236,32 @@ class GroupBuilder {
     const DType to = meta(result(position)).dtype;
     check_type(position, to);
     if (!call.operands.empty()) {
-      return operand_as(position, call.operands[0], to, result(position));
+      return operand_as(position, call, call.operands[0], to, result(position));
     }
-    const auto number = [&](int64_t value) {
-      return code_.number(DType::i64, static_cast<double>(value));
-    };
-    const auto add = [&](Op op, Id a, Id b) { return code_.add(op, DType::i64, {a, b}); };
+    Id value = index_over(layout[0]);
+    const auto start = static_cast<int64_t>(call.numbers[0]);
+    const auto step = static_cast<int64_t>(call.numbers[1]);
+    if (step != 1) value = whole_number(Op::mul, value, step);
+    if (start != 0) value = whole_number(Op::add, value, start);
+    return code_.narrowed(value, to);
+  }
+
+  /// The index over atoms, of which the first is the outermost.
+  Id index_over(const Atoms& atoms) {
     std::optional<Id> index;
-    for (const int32_t atom : layout[0]) {
+    for (const int32_t atom : atoms) {
       const auto place =
           static_cast<int32_t>(std::ranges::find(space_.order, atom) - space_.order.begin());
       const Id here = code_.add({Op::index, DType::i64, {}, 0, place});
-      index = index ? add(Op::add, add(Op::mul, *index, number(layout_.size(atom))), here) : here;
+      index = index ? code_.add(Op::add, DType::i64,
+                                {whole_number(Op::mul, *index, layout_.size(atom)), here})
+                    : here;
     }
-    Id value = index.value_or(code_.constant(DType::i64, 0));
-    const auto start = static_cast<int64_t>(call.numbers[0]);
-    const auto step = static_cast<int64_t>(call.numbers[1]);
-    if (step != 1) value = add(Op::mul, value, number(step));
-    if (start != 0) value = add(Op::add, value, number(start));
-    return code_.narrowed(value, to);
+    return index.value_or(code_.constant(DType::i64, 0));
+  }
+
+  Id whole_number(Op op, Id a, int64_t b) {
+    return code_.add(op, DType::i64, {a, code_.number(DType::i64, static_cast<double>(b))});
   }
 
   void check_number(int32_t position, DType type, double number) const {
@@ -289,7 +341,10 @@ class GroupBuilder {
     switch (row_ends(layout_, space_, eager, block, elements, a_thread)) {
       case RowEnds::none: return body;
       case RowEnds::rows: break;
-      case RowEnds::whole: split_ = ThreadSplit::whole; break;
+      case RowEnds::whole:
+        split_ = ThreadSplit::whole;
+        whole_ = position;
+        break;
       case RowEnds::unknown:
         refuse(position, name(position) + " depends on positions, and ran in other rows, or in " +
                              "parts that are no whole rows");
@@ -322,7 +377,7 @@ class GroupBuilder {
       for (const ValueId output : group_.results(position, call)) {
         if (!group_.is_read_outside(output)) continue;
         any = true;
-        store(position, output);
+        if (made_.contains(output)) store(position, output);  // sums over rows are stored
       }
     }
     if (!any) refuse(group_.calls().back().first, "nobody reads what the group computes");
@@ -356,6 +411,8 @@ class GroupBuilder {
   std::vector<MemoryUse> memory_;
   std::vector<GroupBound> bounds_;
   std::optional<ThreadSplit> split_;  // once a value depends on it
+  int32_t whole_ = -1;                // a node for which that is ThreadSplit::whole
+  bool adds_rows_ = false;            // there are sums over rows
 };
 
 }  // namespace
@@ -367,6 +424,17 @@ std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<c
     return GroupBuilder(graph, nodes, readers, cpu).build();
   } catch (NoKernel& reason) {
     return std::move(reason);
+  }
+}
+
+void add_sums(std::span<const float> sums, int64_t parts, DType type, char* result) {
+  const size_t count = sums.size() / static_cast<size_t>(parts);
+  for (size_t i = 0; i < count; ++i) {
+    float sum = 0;
+    for (size_t at = i; at < sums.size(); at += count) sum += sums[at];
+    uint64_t bits = to_bits(sum);
+    if (type != DType::f32) bits = evaluate({Op::cast, type, {}, 0, -1}, DType::f32, &bits);
+    write_element(type, result + i * static_cast<size_t>(byte_size(type)), bits);
   }
 }
 

@@ -22,6 +22,7 @@
 /// The graph must be verified; its sizes must be numbers. A group is what fusion/groups.h finds.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -42,15 +43,19 @@ namespace antegrad::lower {
 struct GroupBuffer {
   ValueId value;
   bool written = false;
+  /// Then it is not the value's memory but a row of f32 for each part of the kernel, one for each
+  /// element of the value, which must be zeros before. add_sums() makes the value of them.
+  bool sums = false;
 };
 
-/// Indices that must lie in [begin, end), where eager raises an error otherwise. A kernel does not
-/// look: who calls it checks all elements of `value` before, and runs the nodes where one lies
-/// outside.
+/// Indices that must lie in [begin, end), or be `other`; eager raises an error otherwise. A kernel
+/// does not look: who calls it checks all elements of `value` before, and runs the nodes where one
+/// lies outside.
 struct GroupBound {
   ValueId value;
   int64_t begin = 0;
   int64_t end = 0;
+  std::optional<int64_t> other = {};
 };
 
 struct GroupKernel {
@@ -77,5 +82,9 @@ std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<c
 /// gets: part i of a kernel is [i * size, (i + 1) * size). Where it decides which elements lie at
 /// the end of a row, it is as in eager.
 int64_t elements_of_a_thread(ThreadSplit split, int64_t elements, int64_t threads);
+
+/// Adds the `parts` rows of a buffer with GroupBuffer::sums, in their order, as eager does, and
+/// rounds once to `type`, that of `result`.
+void add_sums(std::span<const float> sums, int64_t parts, DType type, char* result);
 
 }  // namespace antegrad::lower

@@ -44,6 +44,22 @@ std::optional<TensorLayout> layout_of_rows(const TensorMeta& whole, const Tensor
   return kept;
 }
 
+std::optional<TensorLayout> layout_of_columns(const TensorLayout& layout, const RecipeCall& call,
+                                              size_t dimensions) {
+  if (dimensions != call.reduced.size()) return {};
+  TensorLayout kept;
+  for (const int32_t d : call.reduced) kept.push_back(layout[d]);
+  return kept;
+}
+
+std::optional<TensorLayout> operand_layout(const Graph& graph, const GroupLayout& layout,
+                                           const RecipeCall& call, const RecipeOperand& operand,
+                                           ValueId whole) {
+  if (!operand.of_row) return layout.broadcast(operand.value, whole);
+  const size_t dimensions = graph.value(operand.value).meta.sizes.size();
+  return layout_of_rows(graph.value(whole).meta, layout.of(whole), call, dimensions);
+}
+
 GroupSpace group_space(const GroupLayout& layout, const Graph& graph,
                        std::span<const std::pair<int32_t, RecipeCall>> calls, const Atoms& order) {
   GroupSpace space{.order = order};

@@ -35,6 +35,17 @@ ValueId whole_of(const Node& node, const RecipeCall& call);
 std::optional<TensorLayout> layout_of_rows(const TensorMeta& whole, const TensorLayout& layout,
                                            const RecipeCall& call, size_t dimensions);
 
+/// The layout of a sum over rows of `dimensions` dimensions: what layout_of_rows() leaves out.
+/// Nothing if they are not the dimensions that are reduced.
+std::optional<TensorLayout> layout_of_columns(const TensorLayout& layout, const RecipeCall& call,
+                                              size_t dimensions);
+
+/// The layout of an operand in the elements of `whole`, whose layout is known; nothing if it does
+/// not fit.
+std::optional<TensorLayout> operand_layout(const Graph& graph, const GroupLayout& layout,
+                                           const RecipeCall& call, const RecipeOperand& operand,
+                                           ValueId whole);
+
 /// The space of a group with these calls, of which `order` are the atoms in memory. Throws NoKernel
 /// if its reductions have no rows in common.
 GroupSpace group_space(const GroupLayout& layout, const Graph& graph,

@@ -45,7 +45,8 @@ struct Extent {
 /// elements from the address that the caller gives; the last term is that of Op::gather.
 ///
 /// A written buffer may share memory with another one only if each of its elements is read by none
-/// but the iteration (the row, in kernels over rows and columns) that writes it.
+/// but the iteration (the row, in kernels over rows and columns) that writes it. Rows of a call run
+/// in their order, so one that is read and written may hold sums over the rows of a thread.
 struct Buffer {
   std::string name;
   DType type = DType::f32;

@@ -158,6 +158,7 @@ class Replacement {
     std::vector<MemoryReuse> reuses;
     for (const auto& [written, read] : reusable_buffers(made.kernel, made.numbers)) {
       const ValueId from = made.buffers[read].value;
+      if (made.buffers[written].sums) continue;
       if (std::ranges::count(made.buffers, from, &GroupBuffer::value) != 1) continue;
       reuses.push_back(
           {place(node.outputs, made.buffers[written].value), place(node.inputs, from)});

@@ -26,7 +26,8 @@ struct Term {
     constant,     ///< `constant`
     operation,    ///< `op`: one rounding, or none
     function,     ///< `function` of the language: muladd, rnd, vec_exp, libm_exp, vml_exp, dnn_gelu
-    accumulator,  ///< the partial result in the operand of a fold; it starts as `constant`
+    column,       ///< i64: the index of the element in its row
+    accumulator,  ///< the partial result in a fold, which starts as `constant`, or a sum over rows
     fold,         ///< `function` of the language that reduces a row: max_lanes, add_lanes, cascade
     ends,         ///< the first operand in whole vectors of a row, the second in the rest
   };
@@ -54,6 +55,11 @@ struct RecipeRow {
   /// Further results, of one element a row, in the order of the operator's. An operator that has
   /// no others has neither body nor tail.
   std::vector<Formula> rows;
+  /// Behind those: results of one element a column, sums over rows. Each is the next sum from the
+  /// last one, a Term::Kind::accumulator; each thread adds its rows, then threads are added.
+  std::vector<Formula> sums;
+  /// The sum of a row of at least two elements of `body`, if it is the same in any order.
+  Formula added;
 };
 
 struct RecipeInput {

@@ -69,8 +69,11 @@ size_t arity_of(std::string_view name) {
 
 class FormulaParser {
  public:
-  FormulaParser(std::string_view text, const Recipe& recipe, Place place)
+  /// `sums`: the formula adds to `acc`, a sum over rows.
+  FormulaParser(std::string_view text, const Recipe& recipe, bool sums, Place place)
       : rest_(text), place_(place) {
+    names_["column"] = add({Term::Kind::column});
+    if (sums) names_["acc"] = add({Term::Kind::accumulator});
     for (size_t i = 0; i < recipe.inputs.size(); ++i) {
       names_[recipe.inputs[i].name] = add({Term::Kind::input, static_cast<int32_t>(i)});
     }
@@ -173,14 +176,15 @@ class FormulaParser {
 
   int32_t call(std::string_view name) {
     const FoldFunction* fold = fold_function(name);
-    if (fold != nullptr && fold->order == Order::lanes) {
+    const bool accumulates = fold != nullptr && fold->order == Order::lanes;
+    if (accumulates) {
       names_["acc"] = add({Term::Kind::accumulator, -1, fold->start});
     }
     std::vector<int32_t> operands;
     do operands.push_back(comparison());
     while (take(","));
     if (!take(")")) place_.fail("\")\"", rest_);
-    names_.erase("acc");
+    if (accumulates) names_.erase("acc");
     const auto* row = std::ranges::find(kNamedOps, name, &NamedOp::name);
     const bool operation = row != std::end(kNamedOps);
     const size_t arity = operation ? row->operands : arity_of(name);
@@ -318,14 +322,19 @@ class RecipesParser {
 
   void parse_formula(std::string_view word, std::string_view text) {
     Recipe& recipe = recipes_.back();
-    if (word != "body" && word != "tail" && word != "tail16" && word != "each" && word != "row") {
+    if (word != "body" && word != "tail" && word != "tail16" && word != "each" && word != "row" &&
+        word != "sums" && word != "added") {
       place_.fail("a word of docs/exact-kernels.md", word);
     }
     if (recipe.rows.empty()) place_.fail("a line of element types", word);
     RecipeRow& row = recipe.rows.back();
-    Formula formula = FormulaParser(text, recipe, place_).parse();
-    if (word == "row") {
-      row.rows.push_back(std::move(formula));
+    Formula formula = FormulaParser(text, recipe, word == "sums", place_).parse();
+    if (word == "row" || word == "sums") {
+      (word == "row" ? row.rows : row.sums).push_back(std::move(formula));
+      return;
+    }
+    if (word == "added") {
+      row.added = std::move(formula);
       return;
     }
     if (word == "each") row.tail = formula;

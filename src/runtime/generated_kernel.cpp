@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/program.h"
+#include "torch_compat/convert.h"
 
 namespace antegrad::runtime {
 namespace {
@@ -25,17 +26,25 @@ int32_t place_in(const std::vector<ValueId>& values, ValueId value) {
 
 int64_t threads_of_eager() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
 
-// Runs the parts of a kernel on the threads that eager would use.
-void run_parts(const GeneratedKernel& kernel, char* const* buffers) {
+// The parts of a kernel on the threads that eager would use.
+struct Parts {
+  int64_t size;
+  int64_t count;
+};
+
+Parts parts_of(const GeneratedKernel& kernel) {
   const int64_t size =
       lower::elements_of_a_thread(kernel.split, kernel.elements, threads_of_eager());
+  return {size, (kernel.elements + size - 1) / size};
+}
+
+void run_parts(const GeneratedKernel& kernel, const Parts& parts, char* const* buffers) {
   const auto part = [&](int64_t index) {
-    const int64_t end = std::min(kernel.elements, (index + 1) * size);
-    kernel.function(buffers, kernel.numbers.data(), index * size, end, index);
+    const int64_t end = std::min(kernel.elements, (index + 1) * parts.size);
+    kernel.function(buffers, kernel.numbers.data(), index * parts.size, end, index);
   };
-  const int64_t parts = (kernel.elements + size - 1) / size;
-  if (parts <= 1) return part(0);
-  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+  if (parts.count <= 1) return part(0);
+  at::parallel_for(0, parts.count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) part(index);
   });
 }
@@ -56,10 +65,10 @@ GeneratedCall::GeneratedCall(const Graph& graph, const Node& node, const Generat
   }
   for (const auto& buffer : kernel.buffers) {
     const auto& values = buffer.written ? node.outputs : node.inputs;
-    buffers_.push_back({buffer.written, place_in(values, buffer.value)});
+    buffers_.push_back({buffer.written, place_in(values, buffer.value), buffer.sums});
   }
   for (const auto& bound : kernel.bounds) {
-    bounds_.push_back({place_in(node.inputs, bound.value), bound.begin, bound.end});
+    bounds_.push_back({place_in(node.inputs, bound.value), bound.begin, bound.end, bound.other});
   }
 }
 
@@ -74,7 +83,9 @@ bool GeneratedCall::fits(const std::vector<at::Tensor>& inputs) const {
   const bool any_threads = kernel_.threads == 0;
   if (!any_threads && kernel_.threads != threads_of_eager()) return false;
   return std::ranges::all_of(bounds_, [&](const Bound& bound) {
-    const auto [least, greatest] = at::aminmax(inputs[bound.input]);
+    const auto& found = inputs[bound.input];
+    const auto [least, greatest] =
+        at::aminmax(bound.other ? found.masked_fill(found.eq(*bound.other), bound.begin) : found);
     return least.item<int64_t>() >= bound.begin && greatest.item<int64_t>() < bound.end;
   });
 }
@@ -89,14 +100,26 @@ std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const
                                          : at::detail::empty_strided_cpu(
                                                output.sizes, output.strides, output.dtype));
   }
+  const Parts parts = parts_of(kernel_);
+  std::vector<std::pair<int32_t, std::vector<float>>> sums;  // by output
   c10::SmallVector<char*, 16> addresses;
   for (const auto& buffer : buffers_) {
+    if (buffer.sums) {
+      const int64_t count = parts.count * outputs[buffer.index].numel();
+      auto& rows = sums.emplace_back(buffer.index, std::vector<float>(count)).second;
+      addresses.push_back(reinterpret_cast<char*>(rows.data()));
+      continue;
+    }
     // Only written buffers are written, and inputs that lie in the same memory.
     addresses.push_back(static_cast<char*>(
         buffer.written ? outputs[buffer.index].mutable_data_ptr()
                        : const_cast<void*>(inputs[buffer.index].const_data_ptr())));
   }
-  run_parts(kernel_, addresses.data());
+  run_parts(kernel_, parts, addresses.data());
+  for (const auto& [index, rows] : sums) {
+    lower::add_sums(rows, parts.count, torch_compat::to_dtype(outputs_[index].dtype),
+                    static_cast<char*>(outputs[index].mutable_data_ptr()));
+  }
   return outputs;
 }
 

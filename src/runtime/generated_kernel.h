@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,14 +61,16 @@ class GeneratedCall {
   struct Buffer {
     bool written;
     int32_t index;
+    bool sums;  // GroupBuffer::sums
     friend bool operator==(const Buffer&, const Buffer&) = default;
   };
 
-  // An input with indices, and between which numbers they lie.
+  // An input with indices, and between which numbers they lie if they are not `other`.
   struct Bound {
     int32_t input;
     int64_t begin;
     int64_t end;
+    std::optional<int64_t> other;
     friend bool operator==(const Bound&, const Bound&) = default;
   };
 

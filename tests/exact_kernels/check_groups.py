@@ -142,6 +142,8 @@ def value_of(word):
 class Case:
     """A random graph as text, the tensors it starts from, and what eager makes of them."""
 
+    kinds = ["n1", "n4", "bits", "special"]  # of random_values
+
     def __init__(self, rng, dtype, shape, integers):
         self.rng, self.dtype, self.integers = rng, dtype, integers
         self.generator = torch.Generator().manual_seed(rng.getrandbits(30))
@@ -161,7 +163,7 @@ class Case:
             count = 1
             for size in sizes:
                 count *= size
-            kind = self.rng.choice(["n1", "n4", "bits", "special"])
+            kind = self.rng.choice(self.kinds)
             return random_values(self.generator, count, kind, dtype).reshape(sizes)
 
         if layout == "row":

@@ -26,7 +26,7 @@ SPLIT_ROWS, SPLIT_WHOLE = 2, 3
 POINTWISE = [(name, words) for name, words in CALLS if not set(words) & set("?!#@$")]
 PLAIN = ["add.Tensor", "mul.Tensor", "sub.Tensor", "neg.default", "relu.default", "mul.Scalar", "maximum.default"]
 REDUCTIONS = ["softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "layer_norm",
-              "layer_norm_backward", "sum", "mean", "columns"]  # fmt: skip
+              "layer_norm_backward", "nll_loss_backward", "sum", "mean", "columns"]  # fmt: skip
 
 
 class RowCase(Case):
@@ -36,12 +36,15 @@ class RowCase(Case):
         self.rng, self.dtype, self.shape = rng, dtype, shape
         self.generator = torch.Generator().manual_seed(rng.getrandbits(30))
         self.inputs, self.nodes, self.program, self.meta, self.values = [], [], [], {}, 0
+        # Sums over many elements that include infinities tell nothing.
+        self.kinds = rng.choice([["n1", "n4"], Case.kinds])
         # How many of the last dimensions are a row.
         self.dims = rng.randint(1, len(shape) - 1) if len(shape) > 2 and rng.random() < 0.3 else 1
         # A group with column sums has no other reductions.
         columns = "columns" in reductions and (len(reductions) == 1 or rng.random() < 0.2)
         self.reductions = ["columns"] if columns else [r for r in reductions if r != "columns"]
         self.reductions = [r for r in self.reductions if self.dims == 1 or "softmax" not in r]
+        self.reductions = [r for r in self.reductions if len(shape) == 2 or "nll" not in r] or ["sum"]
         layouts = rng.choices(["whole", "whole", "row", "column", "one", "part", "transposed"], k=rng.randint(0, 2))
         for layout in ["whole", *layouts]:
             self.add_input(self.tensor(shape, layout, dtype))
@@ -94,8 +97,19 @@ class RowCase(Case):
             g = self.full() if rng.random() < 0.3 else self.input_like(shape)
             self.run(
                 "aten::native_layer_norm_backward.default",
-                [f"%{x}", f"%{g}", sizes, f"%{mean}", f"%{rstd}", *weights, "[true, false, false]"],
+                [f"%{x}", f"%{g}", sizes, f"%{mean}", f"%{rstd}", *weights, self.mask(weights)],
             )
+        elif kind == "nll_loss_backward":
+            rows, classes = shape
+            ignored = rng.choice([-100, 0, classes - 1])
+            target = torch.randint(0, classes, (rows,), generator=self.generator)
+            target[torch.rand(rows, generator=self.generator) < 0.2] = ignored
+            target = self.add_input(target)
+            reduction = rng.choice([0, 1, 1, 1, 2])
+            g, total = self.input_like((rows,) if reduction == 0 else ()), self.input_like(())
+            words = [g, x, target, "none", str(reduction), str(ignored), total]
+            words = [f"%{w}" if isinstance(w, int) else w for w in words]
+            self.run("aten::nll_loss_backward.default", words)
         elif kind == "sum_all":
             self.run(f"aten::{rng.choice(['sum', 'mean'])}.default", [f"%{x}", "dtype=none"])
         elif kind == "columns":
@@ -106,13 +120,18 @@ class RowCase(Case):
             name = {"sum": "sum.dim_IntList", "mean": "mean.dim"}[kind]
             self.run(f"aten::{name}", [f"%{x}", listed, rng.choice(["true", "true", "false"]), "none"])
 
+    def mask(self, weights):
+        """Which gradients of a layer normalisation: those of what there is."""
+        wanted = [True, *[w != "none" and weights[0] != "none" and self.rng.random() < 0.7 for w in weights]]
+        return "[" + ", ".join(str(w).lower() for w in wanted) + "]"
+
     def value(self, word):
         if word.startswith("%"):
             return ("tensor", int(word[1:]))
         if word in TORCH_DTYPE:
             return TORCH_DTYPE[word]
-        if word == "[true, false, false]":
-            return [True, False, False]
+        if word.startswith("[true, "):
+            return [w == "true" for w in word.strip("[]").split(", ")]
         return value_of(word)
 
     def run(self, name, words, base=None):
@@ -168,10 +187,13 @@ class RowCase(Case):
 def run_kernel(library, line, case, threads, expected):
     words = line.split()
     numbers, buffers, split, parallel = words[5].split(","), words[7].split(","), int(words[3]), int(words[9])
-    tensors, written = [], {}
+    tensors, written, sums = [], {}, {}
     for buffer in buffers:
-        number = int(buffer.rstrip("+"))
-        if buffer.endswith("+"):
+        number = int(buffer.rstrip("+*"))
+        if buffer.endswith("*"):
+            sums[number] = torch.zeros(threads, expected[number].numel())
+            tensors.append(sums[number])
+        elif buffer.endswith("+"):
             like = expected[number]
             written[number] = torch.full_like(like, 77)
             tensors.append(written[number])
@@ -181,13 +203,19 @@ def run_kernel(library, line, case, threads, expected):
     arguments = (ctypes.c_long * len(numbers))(*[int(n) for n in numbers])
     if split == SPLIT_WHOLE:
         size = parallel
-    elif split == SPLIT_ROWS:  # any parts
-        size = -(-parallel // (threads + case.rng.randint(0, 3)))
+    elif split == SPLIT_ROWS:  # any parts, unless they are eager's
+        size = -(-parallel // (threads + (0 if sums else case.rng.randint(0, 3))))
     else:
         size = part_size(split, parallel, threads)
     for low in range(0, parallel, max(1, size)):
         high = min(parallel, low + size)
-        getattr(library, words[1])(addresses, arguments, ctypes.c_long(low), ctypes.c_long(high), ctypes.c_long(0))
+        part = ctypes.c_long(low // max(1, size))
+        getattr(library, words[1])(addresses, arguments, ctypes.c_long(low), ctypes.c_long(high), part)
+    for number, parts in sums.items():
+        total = torch.zeros(parts.shape[1])
+        for part in parts:
+            total += part
+        written[number] = total.to(expected[number].dtype).reshape(expected[number].shape)
     return written
 
 

@@ -4,7 +4,7 @@
 //
 // Graphs end with a line "----". For each it prints one line: "no REASON", or
 // "kernel NAME split SPLIT numbers N,... buffers VALUE,... parallel SIZE", written buffers
-// with a +.
+// with a +, sums of threads with a *.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -49,7 +49,8 @@ int main(int argc, char** argv) {
     auto& group = std::get<lower::GroupKernel>(made);
     std::vector<std::string> buffers;
     for (const lower::GroupBuffer& buffer : group.buffers) {
-      buffers.push_back(fmt::format("{}{}", buffer.value.index(), buffer.written ? "+" : ""));
+      const char* mark = buffer.sums ? "*" : buffer.written ? "+" : "";
+      buffers.push_back(fmt::format("{}{}", buffer.value.index(), mark));
     }
     fmt::print("kernel {} split {} numbers {} buffers {} parallel {}\n", group.kernel.name,
                static_cast<int>(group.split), fmt::join(group.numbers, ","),

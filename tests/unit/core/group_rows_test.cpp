@@ -240,6 +240,69 @@ TEST(GroupRows, RowsReadAtIndices) {
   }
 }
 
+/// Gradients of cross entropy: those of the loss of a type, and of log_softmax.
+std::string cross_entropy(const std::string& type, const std::string& ignored) {
+  return fmt::format(
+      "inputs\n  %0: {0}[] primal argument 0\n  %1: {0}[4, 6] primal argument 1\n"
+      "  %2: i64[4] primal argument 2\n  %3: {0}[] primal argument 3\nnodes\n"
+      "  %4: {0}[4, 6] = aten::nll_loss_backward.default(%0, %1, %2, none, 1, {1}, %3)\n"
+      "  %5: {0}[4, 6] = aten::_log_softmax_backward_data.default(%4, %1, 1, {0})\n"
+      "outputs\n  %4 result\n  %5 result\n",
+      type, ignored);
+}
+
+TEST(GroupRows, TheGradientOfALossIsAtTheClassOfEachRow) {
+  const GroupKernel made = kernel_of(cross_entropy("f32", "3"));
+  ASSERT_EQ(made.bounds.size(), 1U);
+  EXPECT_EQ(made.bounds[0].value.index(), 2);
+  EXPECT_EQ(made.bounds[0].begin, 0);
+  EXPECT_EQ(made.bounds[0].end, 6);
+  EXPECT_EQ(made.bounds[0].other, 3);
+  float gradient = 2;
+  float rows = 4;
+  std::vector<int64_t> classes = {5, 0, 3, 4};  // one is ignored
+  std::vector<float> logs(24, 0);
+  std::vector<float> of_loss(24);
+  std::vector<float> of_softmax(24);
+  std::map<int32_t, char*> memory = {{0, reinterpret_cast<char*>(&gradient)},
+                                     {1, reinterpret_cast<char*>(logs.data())},
+                                     {2, reinterpret_cast<char*>(classes.data())},
+                                     {3, reinterpret_cast<char*>(&rows)},
+                                     {4, reinterpret_cast<char*>(of_loss.data())},
+                                     {5, reinterpret_cast<char*>(of_softmax.data())}};
+  std::vector<char*> buffers;
+  for (const lower::GroupBuffer& buffer : made.buffers) {
+    buffers.push_back(memory.at(buffer.value.index()));
+  }
+  const lower::HostFunctions exp = {{"Sleef_expf8_u10", [](std::span<const uint64_t> x) {
+                                       return lower::to_bits(
+                                           std::exp(lower::from_bits<float>(x[0])));
+                                     }}};
+  interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 4, 0, exp);
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t j = 0; j < 6; ++j) {
+      const float here = classes[i] == j && j != 3 ? -0.5F : 0;
+      EXPECT_EQ(of_loss[i * 6 + j], here);
+      EXPECT_EQ(of_softmax[i * 6 + j], classes[i] == 3 ? 0 : here + 0.5F);
+    }
+  }
+}
+
+// One element and zeros: their sum is known.
+TEST(GroupRows, TheGradientOfALossIsNotAdded) {
+  EXPECT_EQ(text_of(cross_entropy("f32", "-100")).find("fold"), std::string::npos);
+  EXPECT_EQ(text_of(cross_entropy("bf16", "-100")).find("fold"), std::string::npos);
+}
+
+TEST(GroupRows, TheGradientOfALossHasTheInterpretersBits) {
+  for (const char* type : {"f32", "bf16", "f16"}) {
+    const std::string text = cross_entropy(type, "-100");
+    const size_t softmax = text.find("  %5");
+    const GroupKernel made = kernel_of(text.substr(0, softmax) + "outputs\n  %4 result\n");
+    expect_compiled_agrees(made.kernel, {made.numbers});
+  }
+}
+
 // Columns are the inner dimension in memory, but the outer one of the kernel.
 TEST(GroupRows, ARangeInAKernelOverColumnsCountsItsOwnDimension) {
   const GroupKernel made = kernel_of(
@@ -271,6 +334,12 @@ TEST(GroupRows, RefusalsSayWhy) {
                       "  %3: f32[4, 6] = aten::add.Tensor(%1, %2, scalar(1))\n"
                       "  %4: f32[] = aten::sum.default(%3, none)\noutputs\n  %4 result\n"),
             "2: aten::sum.default reduces other dimensions than its group");
+  EXPECT_EQ(reason_of("inputs\n  %0: f32[] primal argument 0\n  %1: f32[4, 6] primal argument 1\n"
+                      "  %2: i64[4] primal argument 2\n  %3: f32[] primal argument 3\nnodes\n"
+                      "  %4: i64[4] = aten::neg.default(%2)\n  %5: f32[4, 6] = "
+                      "aten::nll_loss_backward.default(%0, %1, %4, none, 1, -100, %3)\n"
+                      "outputs\n  %5 result\n"),
+            "1: aten::nll_loss_backward.default reads classes that its group makes");
   EXPECT_EQ(
       reason_of(one("i64[5, 7]", "  %1: i64[5] = aten::sum.dim_IntList(%0, [1], false, none)\n")),
       "0: sum has no recipe for i64");
