@@ -6,7 +6,6 @@
 
 #include "cost/node_cost.h"
 #include "fusion/contracted_order.h"
-#include "fusion/fusing.h"
 #include "fusion/loops.h"
 
 namespace antegrad {
@@ -62,7 +61,7 @@ class Grouping {
     look_through_views();
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const bool alone = !apart.empty() && apart[i];
-      loops_.push_back(alone ? std::nullopt : loops_of(graph, graph.nodes[i], symbols));
+      loops_.push_back(alone ? std::nullopt : loops_of_node(graph.nodes[i]));
     }
     in_group_.assign(graph.nodes.size(), 1);
     reordered_.assign(graph.nodes.size(), false);
@@ -87,6 +86,18 @@ class Grouping {
   };
 
   const Node& node(int32_t position) const { return graph_.nodes[position]; }
+
+  std::optional<Loops> loops_of_node(const Node& node) const {
+    if (const auto rows = row_loops_of(graph_, node, symbols_)) return rows->loops;
+    return loops_of(graph_, node, symbols_);
+  }
+
+  /// Whether a value that a node makes runs over its loops, or over their rows.
+  bool is_of_loops(const Node& maker, ValueId made) const {
+    const auto rows = row_loops_of(graph_, maker, symbols_);
+    const auto place = std::ranges::find(maker.outputs, made) - maker.outputs.begin();
+    return !rows || place < static_cast<std::ptrdiff_t>(rows->shared);
+  }
 
   void look_through_views() {
     for (const Input& input : graph_.inputs) seen_[input.value].made = input.value;
@@ -124,7 +135,7 @@ class Grouping {
     const Node& reader = node(user);
     const Value& made = graph_.value(seen.made);
     if (made.kind != ValueKind::tensor || !loops_[seen.maker] || !loops_[user]) return false;
-    if (!may_fuse(fusing_of(maker.op.traits()), fusing_of(reader.op.traits()))) return false;
+    if (!is_of_loops(maker, seen.made)) return false;
     if (maker.phase != reader.phase || seen.other_phase) return false;
     if (!(made.meta.device == device_of(reader))) return false;
     if (reader.op.traits().gathers && input == 0) return false;

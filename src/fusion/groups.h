@@ -5,9 +5,9 @@
 ///
 /// A group is a set of nodes that generated code can compute in the same loops, with each value in
 /// registers if only the group reads it. Rules for any two nodes of a group that share a value:
-///  - fusing.h allows the pair, and loops.h has loops for both: pointwise nodes, factories, draws,
+///  - loops.h has loops for both: pairs that fusing.h allows (pointwise nodes, factories, draws,
 ///    and reductions over the last dimensions, before or after others; a reduction over the first
-///    dimensions can only end a group;
+///    dimensions can only end a group), and operators over rows;
 ///  - they have the same phase and device;
 ///  - they have the same number of elements, or one is broadcast and nobody else reads it; after a
 ///    reduction, as many elements as it makes or as it reads;

@@ -1,6 +1,8 @@
 #include "fusion/loops.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "fusion/fusing.h"
 
@@ -80,6 +82,41 @@ std::optional<Loops> reduction_loops(const Graph& graph, const Node& node, int64
   return {};
 }
 
+/// Operators over rows of an input. An argument names the dimension, which has to be the last one,
+/// or gives the sizes of those that make a row; the input itself means the last dimension.
+struct RowOperator {
+  std::string_view name;
+  size_t input;
+  size_t argument;
+  size_t shared;
+};
+
+constexpr RowOperator kRowOperators[] = {
+    {"aten::_softmax.default", 0, 1, 1},
+    {"aten::_log_softmax.default", 0, 1, 1},
+    {"aten::_softmax_backward_data.default", 0, 2, 1},
+    {"aten::_log_softmax_backward_data.default", 0, 2, 1},
+    {"aten::native_layer_norm.default", 0, 1, 3},
+    {"aten::native_layer_norm_backward.default", 0, 2, 1},
+    {"aten::nll_loss_backward.default", 1, 1, 1},
+};
+
+/// The size of the dimensions that a row operator names; 0 if they are not the last ones.
+int64_t depth_of(const RowOperator& row, const Node& node, const Sizes& sizes,
+                 const std::vector<int64_t>& symbols) {
+  const Attr& argument = node.args[row.argument];
+  if (row.argument == row.input) return sizes.empty() ? 0 : sizes.back();
+  if (argument.is<Shape>()) {
+    int64_t depth = 1;
+    for (const IntExpr& size : argument.as<Shape>()) depth *= size.evaluate(symbols);
+    return depth;
+  }
+  if (sizes.empty() || !argument.is<IntExpr>()) return 0;
+  const auto last = static_cast<int64_t>(sizes.size()) - 1;
+  const int64_t dimension = argument.as<IntExpr>().maybe_constant().value_or(0);
+  return dimension == -1 || dimension == last ? sizes.back() : 0;
+}
+
 bool makes_whole_numbers(const Graph& graph, const Node& node) {
   return std::ranges::any_of(node.outputs, [&](ValueId id) {
     return graph.is_tensor(id) && !is_floating(graph.value(id).meta.dtype);
@@ -99,6 +136,19 @@ std::optional<Loops> loops_of(const Graph& graph, const Node& node,
   if (!made) return {};
   if (traits.reduction) return reduction_loops(graph, node, *made, symbols);
   return Loops{*made, 1, false, false};
+}
+
+std::optional<RowLoops> row_loops_of(const Graph& graph, const Node& node,
+                                     const std::vector<int64_t>& symbols) {
+  const auto* row = std::ranges::find(kRowOperators, node.op.name(), &RowOperator::name);
+  if (row == std::end(kRowOperators) || row->input >= node.inputs.size()) return {};
+  const ValueId input = node.inputs[row->input];
+  if (!graph.is_tensor(input) || row->argument >= node.args.size()) return {};
+  const Sizes sizes = sizes_of(graph.value(input), symbols);
+  const int64_t depth = depth_of(*row, node, sizes, symbols);
+  const int64_t elements = count(sizes);
+  if (depth == 0 || elements == 0 || elements % depth != 0) return {};
+  return RowLoops{{elements / depth, depth, true, false}, row->shared};
 }
 
 bool only_shows(const Graph& graph, const Node& node) {

@@ -30,6 +30,18 @@ struct Loops {
 std::optional<Loops> loops_of(const Graph& graph, const Node& node,
                               const std::vector<int64_t>& symbols = {});
 
+/// The loops of an operator over rows: it reduces the last dimensions of an input and returns a
+/// value with all elements, as softmax and layer normalisation do. Generated code can compute
+/// these, but they make no pairs of fusing.h, since recomputing one costs more than its inputs.
+/// `shared`: how many of its outputs run over the rows or their elements; others are sums over
+/// rows.
+struct RowLoops {
+  Loops loops;
+  size_t shared = 1;
+};
+std::optional<RowLoops> row_loops_of(const Graph& graph, const Node& node,
+                                     const std::vector<int64_t>& symbols = {});
+
 /// Whether a node only shows the elements of its input: a view of its dtype. Loops look through it.
 bool only_shows(const Graph& graph, const Node& node);
 

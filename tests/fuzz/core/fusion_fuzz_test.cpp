@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "cost/node_cost.h"
+#include "fusion/loops.h"
 #include "graph/analysis.h"
 #include "graph/verify.h"
 #include "partition/steps.h"
@@ -72,7 +73,7 @@ std::string runs_too_early(const Graph& graph, const FusionGroups& found) {
 }
 
 /// Expects that two nodes of a group with a producer-reader edge are fusible for the partitioners
-/// too.
+/// too, unless one is an operator over rows.
 std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
   const StepGraph steps(graph, {});
   const IdMap<ValueId, int32_t> producer = producers(graph);
@@ -83,6 +84,7 @@ std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
       if (graph.value(id).kind != ValueKind::tensor || made < 0) continue;
       if (found.of_node[i] < 0 || found.of_node[i] != found.of_node[made]) continue;
       if (user.phase != graph.nodes[made].phase) return "two phases in a group";
+      if (row_loops_of(graph, user) || row_loops_of(graph, graph.nodes[made])) continue;
       for (const ValueId output : user.outputs) {
         if (output == kNoValue || steps.of_value(output) < 0) continue;
         if (!steps.fusible(steps.of_value(id), steps.of_value(output))) {

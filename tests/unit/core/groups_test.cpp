@@ -73,6 +73,32 @@ TEST(FusionGroups, WhatIsReadElsewhereIsWritten) {
   EXPECT_EQ(found.groups[1].bytes_written, 256);
 }
 
+TEST(FusionGroups, OperatorsOverRowsJoinWhatIsAroundThem) {
+  EXPECT_EQ(groups_of("  %3: f32[8, 8] = aten::mul.Tensor(%0, %1)  # 0\n"
+                      "  %4: f32[8, 8] = aten::_softmax.default(%3, -1, false)  # 1\n"
+                      "  %5: f32[8, 8] = aten::relu.default(%4)  # 2\n",
+                      "  %5 result\n"),
+            "0 1 2");
+  EXPECT_EQ(groups_of("  %3: f32[8, 8] = aten::mul.Tensor(%0, %1)  # 0\n"
+                      "  %4: f32[8, 8] = aten::_softmax.default(%3, 0, false)  # 1\n",
+                      "  %4 result\n"),
+            "0 | 1");
+}
+
+// The sums are known after the last row.
+TEST(FusionGroups, SumsOverRowsAreReadElsewhere) {
+  EXPECT_EQ(
+      groups_text("inputs\n  %0: f32[4, 8] primal argument 0\n  %1: f32[4, 8] primal argument "
+                  "1\n  %2: f32[4, 1] primal argument 2\n  %3: f32[8] primal argument 3\n"
+                  "nodes\n  %4: f32[4, 8], %5: f32[8], %6: f32[8] = "
+                  "aten::native_layer_norm_backward.default(%0, %1, [8], %2, %2, %3, %3, "
+                  "[true, true, true])  # 0\n"
+                  "  %7: f32[4, 8] = aten::neg.default(%4)  # 1\n"
+                  "  %8: f32[8] = aten::neg.default(%5)  # 2\n"
+                  "outputs\n  %6 result\n  %7 result\n  %8 result\n"),
+      "0 1 | 2");
+}
+
 TEST(FusionGroups, NoPathLeavesAGroupAndComesBack) {
   EXPECT_EQ(groups_of("  %3: f32[8, 8] = aten::relu.default(%0)  # 0\n"
                       "  %4: f32[8, 8] = aten::mm.default(%3, %1)  # 1\n"

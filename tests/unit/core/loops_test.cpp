@@ -57,6 +57,32 @@ TEST(Loops, OthersHaveNone) {
   EXPECT_EQ(loops({"f32[8, 8]"}, {"f32[8]"}, "aten::sum.dim_IntList(%0)"), "none");
 }
 
+/// "rows x depth, number of results that share them", or "none".
+std::string row_loops(const Types& inputs, const Types& outputs, const std::string& call) {
+  const Graph graph = graph_of_call(inputs, outputs, call);
+  const auto found = row_loops_of(graph, graph.nodes[0]);
+  if (!found) return "none";
+  EXPECT_TRUE(found->loops.reduces && !found->loops.columns);
+  return std::to_string(found->loops.rows) + " x " + std::to_string(found->loops.depth) + ", " +
+         std::to_string(found->shared);
+}
+
+TEST(Loops, OperatorsOverRowsReduceTheLastDimensions) {
+  EXPECT_EQ(row_loops({"f32[2, 4, 8]"}, {"f32[2, 4, 8]"}, "aten::_softmax.default(%0, -1, false)"),
+            "8 x 8, 1");
+  EXPECT_EQ(row_loops({"f32[2, 4, 8]"}, {"f32[2, 4, 8]"}, "aten::_softmax.default(%0, 1, false)"),
+            "none");
+  EXPECT_EQ(row_loops({"f32[2, 4, 8]"}, {"f32[2, 4, 8]", "f32[2, 1, 1]", "f32[2, 1, 1]"},
+                      "aten::native_layer_norm.default(%0, [4, 8], none, none, 1e-05)"),
+            "2 x 32, 3");
+  EXPECT_EQ(row_loops({"f32[]", "f32[4, 8]", "i64[4]", "f32[]"}, {"f32[4, 8]"},
+                      "aten::nll_loss_backward.default(%0, %1, %2, none, 1, -100, %3)"),
+            "4 x 8, 1");
+  EXPECT_EQ(row_loops({"f32[4, 8]"}, {"f32[4, 8]"}, "aten::relu.default(%0)"), "none");
+  // A graph that does not say which dimensions are reduced.
+  EXPECT_EQ(row_loops({"f32[4, 8]"}, {"f32[4, 8]"}, "aten::_softmax.default(%0)"), "none");
+}
+
 TEST(Loops, TwoShareThoseOfTheReduction) {
   const Loops rows{4, 8, true, false};
   const Loops columns{4, 8, true, true};
