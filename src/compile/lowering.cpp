@@ -177,13 +177,13 @@ class Attempt {
   std::optional<LoweredGraph> run() {
     auto lowered = lower::kernel_graph(graph_, cpu_, [&](const lower::GroupKernel& kernel) {
       const auto run = run_of(graph_, kernel);
-      std::vector<Hash128> keys{kernel.key, run};
-      if (!rules_.keep_slow_kernels) keys.push_back(slow(run));
-      std::string reason;
-      for (const auto& key : keys) {
-        if (reason.empty()) reason = verdicts_.against(key);
+      for (const auto& key : {kernel.key, run}) {
+        if (auto reason = verdicts_.against(key); !reason.empty()) {
+          return lower::Objection{std::move(reason)};
+        }
       }
-      return reason;
+      if (rules_.keep_slow_kernels) return lower::Objection();
+      return lower::Objection{verdicts_.against(slow(run)), /*divides=*/true};
     });
     LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
     std::vector<kernels::Source> sources;

@@ -22,11 +22,11 @@ bool computes(const Node& node) { return !node.op.traits().view; }
 /// Finds groups, and refuses nodes, until all groups of two or more have kernels.
 class Selection {
  public:
-  Selection(const Graph& graph, const EagerCpu& cpu, const Objection& objection)
+  Selection(const Graph& graph, const EagerCpu& cpu, const Objections& objections)
       : graph_(graph),
         readers_(graph),
         cpu_(cpu),
-        objection_(objection),
+        objections_(objections),
         apart_(graph.nodes.size(), false),
         reasons_(graph.nodes.size()) {}
 
@@ -64,11 +64,20 @@ class Selection {
     const auto known = known_.find(nodes);
     if (known != known_.end()) return known->second;
     auto made = group_kernel(graph_, nodes, readers_, cpu_);
-    if (const auto* kernel = std::get_if<GroupKernel>(&made); kernel != nullptr && objection_) {
-      if (auto reason = objection_(*kernel); !reason.empty())
-        made = NoKernel{-1, std::move(reason)};
+    if (const auto* kernel = std::get_if<GroupKernel>(&made); kernel != nullptr && objections_) {
+      if (auto [reason, divides] = objections_(*kernel); !reason.empty()) {
+        made = NoKernel{divides ? last_reduction(nodes) : -1, std::move(reason)};
+      }
     }
     return known_.emplace(nodes, std::move(made)).first->second;
+  }
+
+  /// -1 if there is none.
+  int32_t last_reduction(const std::vector<int32_t>& nodes) const {
+    const auto last = std::find_if(nodes.rbegin(), nodes.rend(), [&](int32_t position) {
+      return graph_.nodes[position].op.traits().reduction;
+    });
+    return last == nodes.rend() ? -1 : *last;
   }
 
   void refuse(const NoKernel& none, const FusionGroup& group) {
@@ -86,7 +95,7 @@ class Selection {
   const Graph& graph_;
   const StorageReaders readers_;
   const EagerCpu& cpu_;
-  const Objection& objection_;
+  const Objections& objections_;
   std::vector<bool> apart_;           // by position
   std::vector<std::string> reasons_;  // by position
   std::map<std::vector<int32_t>, std::variant<GroupKernel, NoKernel>> known_;
@@ -282,10 +291,10 @@ bool has_numbers(const Graph& graph) {
 
 }  // namespace
 
-KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objection& objection) {
+KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections) {
   KernelGraph lowered;
   if (has_numbers(graph)) {
-    Selection selection(graph, cpu, objection);
+    Selection selection(graph, cpu, objections);
     lowered.kernels = selection.run();
     lowered.refused = selection.refused();
     if (!lowered.kernels.empty()) Replacement(graph, lowered.kernels).run();

@@ -37,15 +37,20 @@ struct KernelGraph {
   std::vector<LibraryNode> refused;    ///< in the order of the nodes
 };
 
-/// Why a kernel is not to be used; empty if it may be.
-using Objection = std::function<std::string(const GroupKernel& kernel)>;
+/// Why a kernel is not to be used.
+struct Objection {
+  std::string reason = {};  ///< empty if it may be used
+  /// Whether the group without its last reduction may do, if it has one.
+  bool divides = false;
+};
+using Objections = std::function<Objection(const GroupKernel& kernel)>;
 
 /// Makes kernels of groups of at least two nodes that compute (fusion/groups.h), without those that
-/// group_kernel() refuses and those against which `objection` has a reason. Nodes keep their order
+/// group_kernel() refuses and those against which there are objections. Nodes keep their order
 /// where kernels allow it; a kernel stands where the last of its nodes stood, or earlier if others
 /// wait for it. `graph` must be a verified forward or backward without in-place nodes; without
 /// numbers for sizes it is returned as it is.
-KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objection& objection = {});
+KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections = {});
 
 /// The nodes of a group as a graph of their own: from what the generated node `kernel` reads to
 /// what it writes, in that order. `graph` has the group. Values have other ids.

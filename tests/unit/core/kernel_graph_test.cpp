@@ -22,10 +22,10 @@ constexpr const char* kInputs =
     "  %2: f32[16, 4] primal argument 2\nnodes\n";
 
 KernelGraph lowered(const std::string& nodes, const std::string& results,
-                    const lower::Objection& objection = {}) {
+                    const lower::Objections& objections = {}) {
   auto graph = graph_of(kInputs + nodes + "outputs\n" + results);
   verify(graph);
-  auto made = lower::kernel_graph(std::move(graph), kAvx2, objection);
+  auto made = lower::kernel_graph(std::move(graph), kAvx2, objections);
   verify(made.graph);
   return made;
 }
@@ -139,10 +139,24 @@ TEST(KernelGraph, AnObjectionKeepsTheNodes) {
   const auto made = lowered(
       "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
       "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n",
-      "  %4 result\n", [](const lower::GroupKernel&) { return "it was wrong"; });
+      "  %4 result\n", [](const lower::GroupKernel&) { return lower::Objection{"it was wrong"}; });
   EXPECT_EQ(lines_of(made), (Lines{"mul.Tensor: %0 %1 -> %3", "sigmoid: %3 -> %4"}));
   ASSERT_EQ(made.refused.size(), 2U);
   EXPECT_EQ(made.refused[0].reason, "it was wrong");
+}
+
+TEST(KernelGraph, AnObjectionMayDivideAGroupBeforeItsLastReduction) {
+  const auto made = lowered(
+      "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
+      "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n"
+      "  %5: f32[8] = aten::sum.dim_IntList(%4, [1], false, none)\n",
+      "  %4 result\n  %5 result\n", [](const lower::GroupKernel& kernel) {
+        const bool rows = kernel.kernel.space == lower::Space::rows;
+        return lower::Objection{rows ? "it was slow" : "", /*divides=*/true};
+      });
+  EXPECT_EQ(lines_of(made), (Lines{"kernel 0: %0 %1 -> %4", "sum.dim_IntList: %4 -> %5"}));
+  ASSERT_EQ(made.refused.size(), 1U);
+  EXPECT_EQ(made.refused[0].reason, "it was slow");
 }
 
 // Found as a crash: the nodes ran without it.
