@@ -101,7 +101,8 @@ class GroupBuilder {
     const CodeBuilder::Site site = site_of(position, call, element);
     if (call.classes) {
       const auto [value, count, ignored] = *call.classes;
-      if (group_.makes(group_.base_of(value))) {
+      const ValueId base = group_.base_of(value);
+      if (group_.makes(base) || group_.factory(base) != nullptr) {
         refuse(position, name(position) + " reads classes that its group makes");
       }
       bounds_.push_back({value, 0, count, ignored});

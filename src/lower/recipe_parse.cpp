@@ -72,7 +72,6 @@ class FormulaParser {
   /// `sums`: the formula adds to `acc`, a sum over rows.
   FormulaParser(std::string_view text, const Recipe& recipe, bool sums, Place place)
       : rest_(text), place_(place) {
-    names_["column"] = add({Term::Kind::column});
     if (sums) names_["acc"] = add({Term::Kind::accumulator});
     for (size_t i = 0; i < recipe.inputs.size(); ++i) {
       names_[recipe.inputs[i].name] = add({Term::Kind::input, static_cast<int32_t>(i)});
@@ -168,6 +167,9 @@ class FormulaParser {
     if (take("(")) return call(name);
     if (name == "inf") {
       return add({Term::Kind::constant, -1, std::numeric_limits<double>::infinity()});
+    }
+    if (name == "column" && !names_.contains(name)) {
+      return names_["column"] = add({Term::Kind::column});
     }
     const auto found = names_.find(name);
     if (found == names_.end()) place_.fail("an input, a number or a name given before", name);

@@ -70,6 +70,39 @@ TEST(Lowered, WhatIsLazilyNegatedRunsNodeByNode) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
+// A residual connection, a layer normalisation with weight and bias, and cross entropy.
+at::Tensor classified(const List& xs) {
+  const at::Tensor normal = at::layer_norm(xs[0] + xs[1], {xs[2].size(0)}, xs[2], xs[3]);
+  return at::cross_entropy_loss(normal, xs[4]);
+}
+
+TEST(Lowered, SumsOverRowsAndClassesHaveEagersBits) {
+  const int threads = at::get_num_threads();
+  for (const int count : {1, 2, 3}) {
+    at::set_num_threads(count);
+    auto step = compile(classified, exact());
+    const auto gradients = [](auto& callable) {
+      at::manual_seed(0);
+      List inputs;
+      for (const auto& sizes : std::vector<std::vector<int64_t>>{{70, 96}, {70, 96}, {96}, {96}}) {
+        inputs.push_back(at::randn(sizes).requires_grad_());
+      }
+      inputs.push_back(at::randint(96, {70}, at::kLong));
+      inputs.back().slice(0, 0, 70, 9).fill_(-100);  // ignored
+      at::Tensor loss = callable(inputs);
+      loss.backward();
+      List all{loss.detach()};
+      for (int i = 0; i < 4; ++i) all.push_back(inputs[i].grad());
+      return all;
+    };
+    EXPECT_TRUE(same_bits(gradients(step), gradients(classified))) << count << " threads";
+    const auto report = step.report();
+    EXPECT_EQ(report.eager_calls, 0);
+    EXPECT_GE(report.programs.at(0).generated_kernels, 2) << report;
+  }
+  at::set_num_threads(threads);
+}
+
 // ---- kernels that are wrong on purpose
 
 using lower::Kernel;

@@ -334,12 +334,17 @@ TEST(GroupRows, RefusalsSayWhy) {
                       "  %3: f32[4, 6] = aten::add.Tensor(%1, %2, scalar(1))\n"
                       "  %4: f32[] = aten::sum.default(%3, none)\noutputs\n  %4 result\n"),
             "2: aten::sum.default reduces other dimensions than its group");
-  EXPECT_EQ(reason_of("inputs\n  %0: f32[] primal argument 0\n  %1: f32[4, 6] primal argument 1\n"
-                      "  %2: i64[4] primal argument 2\n  %3: f32[] primal argument 3\nnodes\n"
-                      "  %4: i64[4] = aten::neg.default(%2)\n  %5: f32[4, 6] = "
-                      "aten::nll_loss_backward.default(%0, %1, %4, none, 1, -100, %3)\n"
-                      "outputs\n  %5 result\n"),
-            "1: aten::nll_loss_backward.default reads classes that its group makes");
+  for (const char* classes :
+       {"aten::neg.default(%2)", "aten::arange.default(scalar(4), none, none, none, none)"}) {
+    EXPECT_EQ(reason_of(fmt::format(
+                  "inputs\n  %0: f32[] primal argument 0\n  %1: f32[4, 6] primal argument 1\n"
+                  "  %2: i64[4] primal argument 2\n  %3: f32[] primal argument 3\nnodes\n"
+                  "  %4: i64[4] = {}\n  %5: f32[4, 6] = "
+                  "aten::nll_loss_backward.default(%0, %1, %4, none, 1, -100, %3)\n"
+                  "outputs\n  %5 result\n",
+                  classes)),
+              "1: aten::nll_loss_backward.default reads classes that its group makes");
+  }
   EXPECT_EQ(
       reason_of(one("i64[5, 7]", "  %1: i64[5] = aten::sum.dim_IntList(%0, [1], false, none)\n")),
       "0: sum has no recipe for i64");
