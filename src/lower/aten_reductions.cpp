@@ -58,6 +58,8 @@ constexpr ReductionRow kReductions[] = {
      "g@row @rows t@class =none =0 ignored *"},
     {"aten::sum.default", "sum", "x @type", true, true},
     {"aten::sum.dim_IntList", "sum", "x @dims * @type", false, true},
+    {"aten::amax.default", "amax", "x @dims *", false, true},
+    {"aten::amin.default", "amin", "x @dims *", false, true},
     {"aten::mean.default", "mean", "x @type", true, true},
     {"aten::mean.dim", "mean", "x @dims * @type", false, true},
 };
@@ -87,6 +89,7 @@ class Reduction {
     }
     if (row_.sums && !lies_in(true)) {
       call_.recipe = find_row_recipe(fmt::format("{}_columns", recipe_->name));
+      if (call_.recipe == nullptr) return no("reduces other dimensions than the innermost ones");
     }
     if (recipe_->name == "softmax_backward" && (cpu_.threads == 1 || rows() == 1)) {
       call_.recipe = find_row_recipe("softmax_backward_serial");

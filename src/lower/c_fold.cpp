@@ -25,6 +25,7 @@ class CFold {
       case Order::columns: print_columns(); break;
       case Order::vectors: print_vectors(); break;
       case Order::moments: print_moments(); break;
+      case Order::blocks: print_blocks(); break;
     }
   }
 
@@ -133,6 +134,51 @@ class CFold {
       out_.line("for (i64 l = 1; l < {}; l++) r{} += a0[l];", lanes_, result);
     }
     out_.line("for (i64 l = 0; l < count; l++) r{} += rest[l];", result);
+  }
+
+  // ---- blocks: the code yields elements ----
+
+  void print_blocks() {
+    const int32_t count = fold_.accumulators;
+    out_.line("const i64 vectors = n / {};", lanes_ * count);
+    print_rest();
+    declare_accumulators(count, fmt::format("({}){{0}}", vector_));
+    out_.line("i64 l = 0;");
+    out_.open("if (vectors > 0)");
+    for (int32_t c = 0; c < count; ++c) {
+      print_part_of_block(c, fmt::format("{}", c * lanes_),
+                          [&](const Copy& copy) { return yielded(copy); });
+    }
+    out_.open("for (i64 b = {0}; b < vectors * {0}; b += {0})", lanes_ * count);
+    for (int32_t c = 0; c < count; ++c) {
+      print_part_of_block(c, fmt::format("b + {}", c * lanes_), [&](const Copy& copy) {
+        return combined(accumulator(c), yielded(copy));
+      });
+    }
+    out_.close();
+    for (int32_t step = 1; step < count; step *= 2) {
+      for (int32_t c = 0; c < count; c += 2 * step) {
+        out_.line("{} = {};", accumulator(c), combined(accumulator(c), accumulator(c + step)));
+      }
+    }
+    out_.line("const {} all = a0;", vector_);
+    out_.line("for (i64 lane = 1; lane < {}; lane++) a0 = {};", lanes_,
+              combined(fmt::format("{}(all[lane])", splat()), "a0"));
+    out_.close();
+    out_.line("else if (count > 0) a0 = {}(rest[l++]);", splat());
+    out_.line("for (; l < count; l++) a0 = {};",
+              combined(fmt::format("{}(rest[l])", splat()), "a0"));
+    out_.line("r{} = a0[0];", stage_.end - 1);
+  }
+
+  template <class Next>
+  void print_part_of_block(int32_t c, const std::string& first, const Next& next) {
+    out_.open();
+    out_.line("const i64 j = {};", first);
+    const Copy copy{.lanes = lanes_, .paths = paths_};
+    code_.print(stage_, copy);
+    out_.line("{} = {};", accumulator(c), next(copy));
+    out_.close();
   }
 
   std::string splat() { return code_.head.splat(element_type(type_), lanes_); }

@@ -220,6 +220,11 @@ Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site)
   if (half && function.order == Order::columns && site.columns < int64_t{2} * fold.lanes) {
     fold.lanes *= 2;
   }
+  if (function.order == Order::blocks) {
+    fold.combine = function.combine;
+    fold.accumulators = 4;
+    if (half) fold.lanes *= 2;
+  }
   if (function.order == Order::moments) {
     // ATen's compiler fused the last elements' products for f16 alone.
     fold.fused = baseline ? Fused::none : site.element == DType::f16 ? Fused::all : Fused::vectors;

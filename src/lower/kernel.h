@@ -105,6 +105,7 @@ enum class Order : uint8_t {
   columns,  ///< ATen's cascade_sum over columns: 1 accumulator in full blocks of columns, else 4
   vectors,  ///< whole vectors in one, whose lanes are merged; then the elements beyond, one by one
   moments,  ///< ATen's RowwiseMoments: mean, and sum of squared differences from it
+  blocks,   ///< ATen's vectorized_inner_reduction: blocks of vectors, merged; then single elements
 };
 
 /// How partial results of lanes become one.
@@ -120,9 +121,9 @@ enum class Fused : uint8_t {
 struct Fold {
   Order order = Order::lanes;
   int32_t lanes = 1;
-  int32_t accumulators = 1;  ///< of Order::lanes; vectors added first, of cascade and moments
+  int32_t accumulators = 1;  ///< of lanes and blocks; vectors added first, of cascade and moments
   Merge merge = Merge::sequence;
-  Op combine = Op::add;          ///< merges partial results of Order::lanes
+  Op combine = Op::add;          ///< merges partial results of lanes, and elements of blocks
   Fused fused = Fused::vectors;  ///< of Order::moments
   Id value = -1;  ///< what the code yields: the next accumulator, or the summed element
   friend bool operator==(const Fold&, const Fold&) = default;

@@ -98,6 +98,7 @@ class KernelParser {
     if (fold.order == Order::moments && cursor_.take("fused")) {
       fold.fused = one_of<Fused>(words::kFused, "vectors, all or none");
     }
+    if (fold.order == Order::blocks) fold.combine = op();
     if (fold.order != Order::lanes && fold.order != Order::vectors) return;
     fold.merge = one_of<Merge>(words::kMerges, "tree or sequence");
     if (fold.order == Order::lanes) fold.combine = op();

@@ -27,6 +27,8 @@ constexpr FoldFunction kFolds[] = {
     {"cascade_f32", Order::cascade, Op::add, 0, 0, true},
     {"cascade_columns", Order::columns},
     {"cascade_columns_f32", Order::columns, Op::add, 0, 0, true},
+    {"max_blocks", Order::blocks, Op::maximum},
+    {"min_blocks", Order::blocks, Op::minimum},
     {"mean_moment", Order::moments},
     {"squares_moment", Order::moments, Op::add, 0, 1},
 };

@@ -115,7 +115,7 @@ const Recipe* find_row_recipe(std::string_view name);
 struct FoldFunction {
   std::string_view name;
   Order order;
-  Op combine = Op::add;  ///< of Order::lanes
+  Op combine = Op::add;  ///< of Order::lanes and blocks
   double start = 0;      ///< of the accumulator of Order::lanes
   int32_t result = 0;    ///< which of the results of the fold it is
   bool single = false;   ///< halves are added as if they were f32 in memory

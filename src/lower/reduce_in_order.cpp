@@ -162,6 +162,31 @@ Moments<T> moments(const Fold& fold, const std::vector<T>& row) {
   return all;
 }
 
+/// `combine(a, b)` of accumulators and of the next elements of blocks, b being the later one; of
+/// lanes and of the elements beyond, a.
+uint64_t blocks(const Fold& fold, DType type, std::span<const uint64_t> row) {
+  const auto combined = [&](uint64_t a, uint64_t b) { return evaluate(fold.combine, type, a, b); };
+  const auto lanes = static_cast<size_t>(fold.lanes);
+  const auto count = static_cast<size_t>(fold.accumulators);
+  const size_t block = lanes * count;
+  const size_t whole = row.size() / block * block;
+  std::vector<uint64_t> single;
+  if (whole > 0) {
+    std::vector<uint64_t> all(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(block));
+    for (size_t i = block; i < whole; ++i) all[i % block] = combined(all[i % block], row[i]);
+    for (size_t step = 1; step < count; step *= 2) {
+      for (size_t i = 0; i < block; ++i) {
+        if (i / lanes % (2 * step) == 0) all[i] = combined(all[i], all[i + step * lanes]);
+      }
+    }
+    single.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(lanes));
+  }
+  single.insert(single.end(), row.begin() + static_cast<std::ptrdiff_t>(whole), row.end());
+  uint64_t result = single[0];
+  for (size_t i = 1; i < single.size(); ++i) result = combined(single[i], result);
+  return result;
+}
+
 template <class T>
 Reduced reduced(const Fold& fold, std::span<const uint64_t> bits, int64_t column, int64_t columns) {
   std::vector<T> row;
@@ -183,6 +208,7 @@ Reduced reduced(const Fold& fold, std::span<const uint64_t> bits, int64_t column
 Reduced reduce_in_order(const Fold& fold, DType type, std::span<const uint64_t> row, int64_t column,
                         int64_t columns) {
   AG_CHECK(fold.order != Order::lanes, "the interpreter folds lanes itself");
+  if (fold.order == Order::blocks) return {row.empty() ? 0 : blocks(fold, type, row), 0};
   return type == DType::f64 ? reduced<double>(fold, row, column, columns)
                             : reduced<float>(fold, row, column, columns);
 }

@@ -103,6 +103,7 @@ std::string stage_text(const Stage& stage) {
   if (fold.order == Order::moments && fold.fused != Fused::vectors) {
     text += fmt::format(" fused {}", word(words::kFused, fold.fused));
   }
+  if (fold.order == Order::blocks) return text + fmt::format(" {}", row_of(fold.combine).name);
   if (fold.order != Order::lanes && fold.order != Order::vectors) return text;
   text += fmt::format(" {}", word(words::kMerges, fold.merge));
   return fold.order == Order::lanes ? text + fmt::format(" {}", row_of(fold.combine).name) : text;

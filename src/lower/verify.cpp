@@ -290,13 +290,16 @@ class StageRules {
     const bool lanes = fold.order == Order::lanes;
     hold(count(Op::accumulator) == (lanes ? 1 : 0), "has too few or many accumulators");
     const OpRow& combine = row_of(fold.combine);
-    hold(
-        !lanes || (combine.plain && combine.operands == 2 && (combine.types & class_of(type)) != 0),
-        "merges with an operation that its type does not have");
+    const bool combines = lanes || fold.order == Order::blocks;
+    hold(!combines ||
+             (combine.plain && combine.operands == 2 && (combine.types & class_of(type)) != 0),
+         "merges with an operation that its type does not have");
     hold(lanes || class_of(type) == kFloats, "adds something other than f32 or f64");
     hold(fold.order != Order::cascade || fold.lanes * fold.accumulators <= 64,
          "adds more than 64 elements in a step of a cascade");
     hold(fold.order != Order::vectors || fold.accumulators == 1, "has one vector of sums");
+    hold(fold.order != Order::blocks || std::has_single_bit(uint32_t(fold.accumulators)),
+         "merges a power of two of accumulators in halves");
     const bool columns = kernel_.space == Space::columns;
     hold(!columns || fold.order == Order::columns || (lanes && fold.lanes == 1),
          "has an order along the row in a space of columns");

@@ -26,7 +26,7 @@ SPLIT_ROWS, SPLIT_WHOLE = 2, 3
 POINTWISE = [(name, words) for name, words in CALLS if not set(words) & set("?!#@$")]
 PLAIN = ["add.Tensor", "mul.Tensor", "sub.Tensor", "neg.default", "relu.default", "mul.Scalar", "maximum.default"]
 REDUCTIONS = ["softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "layer_norm",
-              "layer_norm_backward", "nll_loss_backward", "sum", "mean", "columns"]  # fmt: skip
+              "layer_norm_backward", "nll_loss_backward", "sum", "mean", "amax", "amin", "columns"]  # fmt: skip
 
 
 class RowCase(Case):
@@ -112,6 +112,10 @@ class RowCase(Case):
             self.run("aten::nll_loss_backward.default", words)
         elif kind == "sum_all":
             self.run(f"aten::{rng.choice(['sum', 'mean'])}.default", [f"%{x}", "dtype=none"])
+        elif kind in ("amax", "amin"):
+            if rng.random() < 0.5:  # zeros of both signs
+                x = self.run("aten::mul.Scalar", [f"%{x}", "scalar(0)"])
+            self.run(f"aten::{kind}.default", [f"%{x}", listed, rng.choice(["true", "true", "false"])])
         elif kind == "columns":
             listed = "[" + ", ".join(str(d) for d in range(len(shape) - dims)) + "]"
             name = rng.choice(["sum.dim_IntList", "mean.dim"])
@@ -158,6 +162,7 @@ class RowCase(Case):
         self.program.append((numbers, run))
         defined = ", ".join("none" if n is None else f"%{n}: {self.text_of(t)}" for n, t in zip(numbers, made))
         self.nodes.append((numbers, f"  {defined} = {name}({', '.join(words)})"))
+        return numbers[0]
 
     def text(self):
         # What the last value is computed from, as in a group.

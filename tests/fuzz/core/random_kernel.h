@@ -278,8 +278,9 @@ class RandomKernel {
     begin_stage(lower::StageKind::fold);
     const bool columns = kernel_.space == lower::Space::columns;
     lower::Fold fold;
-    fold.order = columns ? one_of(std::vector{Order::lanes, Order::columns})
-                         : one_of(std::vector{Order::lanes, Order::cascade, Order::moments});
+    fold.order =
+        columns ? one_of(std::vector{Order::lanes, Order::columns})
+                : one_of(std::vector{Order::lanes, Order::cascade, Order::moments, Order::blocks});
     const bool lanes = fold.order == Order::lanes;
     fold.lanes = columns && lanes ? 1 : 1 << below(5);
     fold.accumulators = lanes ? 1 + below(4) : fold.order == Order::columns ? 1 : 1 + below(2);
@@ -291,9 +292,11 @@ class RandomKernel {
     for (const lower::Id id : pool_) {
       if (id > accumulator && kernel_.code[id].type == type) fold.value = id;
     }
+    if (lanes || fold.order == Order::blocks) {
+      fold.combine = one_of(std::vector{Op::add, Op::maximum, Op::min});
+    }
     if (lanes) {
       fold.merge = lower::Merge(below(2));
-      fold.combine = one_of(std::vector{Op::add, Op::maximum, Op::min});
       fold.value = push(fold.combine, type, {accumulator, fold.value});
     } else if (fold.value < kernel_.stages.back().begin) {
       fold.value = push(Op::neg, type, {fold.value});

@@ -200,6 +200,46 @@ TEST(GroupRows, ColumnsOfAViewOfWhatTheGroupMakes) {
   expect_compiled_agrees(made.kernel, {made.numbers});
 }
 
+/// The largest elements of rows of zeros of both signs.
+std::string largest_zeros(const std::string& type, int n) {
+  return fmt::format(
+      "inputs\n  %0: {0}[9, {1}] primal argument 0\nnodes\n"
+      "  %1: {0}[9, {1}] = aten::mul.Scalar(%0, scalar(0))\n"
+      "  %2: {0}[9] = aten::amax.default(%1, [1], false)\noutputs\n  %2 result\n",
+      type, n);
+}
+
+TEST(GroupRows, TheSignOfTheLargestZeroIsThatOfItsPlace) {
+  for (const char* type : {"f32", "bf16", "f16"}) {
+    for (const int n : {3, 31, 32, 64, 75, 200}) {
+      const GroupKernel made = kernel_of(largest_zeros(type, n));
+      expect_compiled_agrees(made.kernel, {made.numbers});
+    }
+  }
+  EXPECT_NE(text_of(largest_zeros("f32", 31)).find("fold blocks 8 4 maximum\n"), std::string::npos);
+  EXPECT_NE(text_of(largest_zeros("f16", 31)).find("fold blocks 16 4 maximum\n"),
+            std::string::npos);
+}
+
+// Of accumulators the last zero counts, of lanes the first one, and it is kept by those beyond.
+TEST(GroupRows, LargestZerosAreEagers) {
+  const GroupKernel made = kernel_of(largest_zeros("f32", 33));
+  const auto sign_with_positive_at = [&](const std::vector<size_t>& places) {
+    std::vector<float> x(33, -1);
+    std::vector<float> result(9);
+    for (const size_t place : places) x[place] = 1;
+    std::vector<char*> buffers = {reinterpret_cast<char*>(x.data()),
+                                  reinterpret_cast<char*>(result.data())};
+    interpret(made.kernel, buffers.data(), made.numbers.data(), 0, 1, 0);
+    EXPECT_EQ(result[0], 0);
+    return std::signbit(result[0]) ? '-' : '+';
+  };
+  EXPECT_EQ(sign_with_positive_at({}), '-');
+  EXPECT_EQ(sign_with_positive_at({24}), '+');  // lane 0 of the last vector
+  EXPECT_EQ(sign_with_positive_at({0, 8, 16}), '-');
+  EXPECT_EQ(sign_with_positive_at({25, 31, 32}), '-');
+}
+
 // A sum of halves adds two vectors of f32 first; a mean is that of elements widened before.
 TEST(GroupRows, SumsAndMeansOfHalvesHaveOrdersOfTheirOwn) {
   const auto fold = [](const std::string& call) {
@@ -329,6 +369,8 @@ TEST(GroupRows, RefusalsSayWhy) {
   EXPECT_EQ(reason_of(one("f32[3, 4, 5]",
                           "  %1: f32[3, 5] = aten::sum.dim_IntList(%0, [1], false, none)\n")),
             "0: aten::sum.dim_IntList reduces dimensions that lie between others in memory");
+  EXPECT_EQ(reason_of(one("f32[3, 5]", "  %1: f32[5] = aten::amax.default(%0, [0], false)\n")),
+            "0: aten::amax.default reduces other dimensions than the innermost ones");
   EXPECT_EQ(reason_of("inputs\n  %0: f32[4, 6] primal argument 0\n  %2: f32[4, 6] primal argument "
                       "1\nnodes\n  %1: f32[4, 6] = aten::_softmax.default(%0, 1, false)\n"
                       "  %3: f32[4, 6] = aten::add.Tensor(%1, %2, scalar(1))\n"
