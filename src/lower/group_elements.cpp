@@ -133,6 +133,10 @@ bool GroupElements::find_result_layout(int32_t position, const RecipeCall& call)
   for (size_t d = 0; d < found->size(); ++d) {
     if (size_at(to, d) != 1 && (*found)[d].empty()) return false;
   }
+  // Each row beside each row: more elements than the group has.
+  Atoms atoms = atoms_of(*found);
+  std::ranges::sort(atoms);
+  if (std::ranges::adjacent_find(atoms) != atoms.end()) return false;
   layout_.set(output, *found);
   return true;
 }

@@ -387,6 +387,12 @@ TEST(GroupRows, RefusalsSayWhy) {
                   classes)),
               "1: aten::nll_loss_backward.default reads classes that its group makes");
   }
+  EXPECT_EQ(reason_of("inputs\n  %0: f32[5, 7] primal argument 0\n  %1: f32[5, 7] primal argument "
+                      "1\nnodes\n  %2: f32[5] = aten::sum.dim_IntList(%0, [1], false, none)\n"
+                      "  %3: f32[5, 1] = aten::sum.dim_IntList(%1, [1], true, none)\n"
+                      "  %4: f32[5, 5] = aten::add.Tensor(%2, %3, scalar(1))\n"
+                      "outputs\n  %4 result\n"),
+            "2: aten::add.Tensor has other elements than the rest of its group");
   EXPECT_EQ(
       reason_of(one("i64[5, 7]", "  %1: i64[5] = aten::sum.dim_IntList(%0, [1], false, none)\n")),
       "0: sum has no recipe for i64");
