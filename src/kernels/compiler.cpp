@@ -126,7 +126,9 @@ Outcome<Compiler> find_compiler(const std::string& named, milliseconds limit) {
 
 std::vector<std::string> flags_of(Capability capability, Numerics numerics) {
   std::vector<std::string> flags = {
-      "-std=gnu11", "-O2", "-fPIC", "-shared", "-w",
+      "-std=gnu11", "-O2", "-fPIC", "-shared",
+      // GCC's notes on vectors as arguments are no warnings, and fill the reason of a failure.
+      "-w", "-Wno-psabi",
       // C leaves them undefined, ATen's kernels rely on them: signed overflow, memory as two types.
       "-fwrapv", "-fno-strict-aliasing",
       // Neither changes a result. The first lets sqrt be an instruction.
