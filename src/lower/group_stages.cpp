@@ -1,5 +1,6 @@
 #include "lower/group_stages.h"
 
+#include <algorithm>
 #include <map>
 
 namespace antegrad::lower {
@@ -27,16 +28,21 @@ class Stages {
 
   StagedCode rows(const std::vector<bool>& of_row) {
     // A fold stands behind the folds that it reads.
+    std::vector<Id> folds;
     for (Id id = 0; id < size(); ++id) {
-      if (needed_[id] && at(id).op == Op::result && !results_.contains(id)) fold(id);
-    }
-    for (const bool row : {true, false}) {
-      begin(row ? StageKind::row : StageKind::each);
-      for (Id id = 0; id < size(); ++id) {
-        if (at(id).op == Op::store && of_row[at(id).index] == row) take(id);
+      const auto same = [&](Id fold) {
+        return at(fold).index == at(id).index && at(fold).operands == at(id).operands;
+      };
+      if (needed_[id] && at(id).op == Op::result && std::ranges::none_of(folds, same)) {
+        folds.push_back(id);
       }
-      end();
     }
+    for (Id id = 0; id < size(); ++id) {
+      if (at(id).op == Op::store) (of_row[at(id).index] ? row_stores_ : stores_).push_back(id);
+    }
+    for (const Id id : folds) fold(id, id == folds.back());
+    stage_of(StageKind::row, row_stores_);
+    stage_of(StageKind::each, stores_);
     return std::move(made_);
   }
 
@@ -68,7 +74,13 @@ class Stages {
     return static_cast<Id>(made_.code.size()) - 1;
   }
 
-  void fold(Id id) {
+  void stage_of(StageKind kind, const std::vector<Id>& stores) {
+    begin(kind);
+    for (const Id id : stores) take(id);
+    end();
+  }
+
+  void fold(Id id, bool last) {
     const Instruction result = at(id);
     begin(StageKind::fold);
     Fold fold = code_.folds()[result.index];
@@ -77,6 +89,7 @@ class Stages {
       fold.value = add({Op::bitcast, result.type, {fold.value}, 0, -1});
     }
     made_.stages.back().fold = fold;
+    if (last) store_here();
     for (uint64_t i = 0; i < (fold.order == Order::moments ? 2 : 1); ++i) {
       const Id own = add({Op::result, result.type, {}, 0, -1});
       Instruction wanted = result;
@@ -88,8 +101,19 @@ class Stages {
     end();
   }
 
+  /// Stores all elements in the present stage if it computes them anyway. Nothing may read elements
+  /// after that, since what is written may lie where something was read.
+  void store_here() {
+    const auto is_taken = [&](Id store) { return taken_.contains(at(store).operands[0]); };
+    if (!std::ranges::all_of(stores_, is_taken)) return;
+    for (const Id store : stores_) take(store);
+    stores_.clear();
+  }
+
   const CodeBuilder& code_;
   std::vector<bool> needed_;
+  std::vector<Id> row_stores_;  // of what has one element a row
+  std::vector<Id> stores_;      // of the others
   StagedCode made_;
   std::map<Id, Id> taken_;    // of the present stage
   std::map<Id, Id> results_;  // of folds

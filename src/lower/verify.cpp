@@ -235,7 +235,6 @@ class StageRules {
       case Op::gather: check_access(code, row, inner); break;
       case Op::store:
         check_access(code, row, inner);
-        need(stage_.kind != StageKind::fold, "a store in a reduction");
         need(row || !kernel_.buffers[code.index].strides[inner].is(0),
              "a store of a loop to one place");
         break;

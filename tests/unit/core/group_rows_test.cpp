@@ -181,6 +181,8 @@ std::string bias_gradient(const std::string& type, const std::string& sums) {
 TEST(GroupRows, SumsOverTheFirstDimensionAreColumns) {
   const std::string text = text_of(bias_gradient("f32[40, 64]", "f32[1, 64]"));
   EXPECT_NE(text.find("columns [n0, n1]\nfold columns 8 1\n"), std::string::npos) << text;
+  // What the fold adds is stored there, not computed again.
+  EXPECT_EQ(text.find("\neach\n"), std::string::npos) << text;
   for (const char* n : {"3", "7", "36", "150"}) {
     const std::string size = n;
     const GroupKernel made =
