@@ -14,7 +14,9 @@ CCode::CCode(const Kernel& printed, CHead& c_head, CLines& lines)
       crosses_(printed.code.size()),
       kept_(printed.code.size()),
       phase_(printed.code.size()),
-      mask_bytes_(printed.code.size()) {
+      mask_bytes_(printed.code.size()),
+      remembered_(printed.code.size()),
+      recalled_(printed.code.size(), -1) {
   for (const Stage& stage : kernel.stages) {
     for (Id id = stage.begin; id < stage.end; ++id) {
       for (const Id operand : kernel.code[id].operands) {
@@ -24,6 +26,7 @@ CCode::CCode(const Kernel& printed, CHead& c_head, CLines& lines)
   }
   find_masks();
   find_phases();
+  find_remembered();
 }
 
 // A mask is as wide as what was compared, so that most need no conversion.
@@ -64,6 +67,50 @@ void CCode::find_phases() {
   }
 }
 
+void CCode::find_remembered() {
+  if (kernel.space != Space::rows) return;
+  const std::vector<Instruction>& code = kernel.code;
+  std::vector<Instruction> forms(code);   // with operands of `first`
+  std::vector<Id> first(code.size());     // the first value of the same form
+  std::vector<bool> calls(code.size());   // contains a call
+  std::vector<bool> bodies(code.size());  // is computed for all elements
+  Id source = 0;                          // nothing is stored from here on
+  for (const Stage& stage : kernel.stages) {
+    const std::vector<bool> used = needed(stage, false);
+    std::vector<bool> repeated(code.size());
+    bool stores = false;
+    bool strips = false;
+    for (Id id = stage.begin; id < stage.end; ++id) {
+      Instruction& form = forms[id];
+      calls[id] = form.op == Op::call;
+      for (Id& operand : form.operands) {
+        if (operand >= stage.begin && calls[operand]) calls[id] = true;
+        operand = first[operand];
+      }
+      stores = stores || form.op == Op::store;
+      strips = strips || is_strip(id);
+      bodies[id] = used[id] && stage.kind != StageKind::row;
+      first[id] = id;
+      if (form.op == Op::result || form.op == Op::accumulator || form.op == Op::store) continue;
+      const auto end = forms.begin() + stage.begin;
+      const auto same = std::find(forms.begin() + source, end, form);
+      if (same == end) continue;
+      first[id] = first[same - forms.begin()];
+      repeated[id] = calls[id] && used[id] && bodies[first[id]] && !uniform_[id] &&
+                     form.type != DType::boolean;
+    }
+    for (Id id = stage.begin; id < stage.end && !strips; ++id) {
+      if (!used[id] || repeated[id]) continue;
+      for (const Id operand : code[id].operands) {
+        if (operand < stage.begin || !repeated[operand]) continue;
+        recalled_[operand] = first[operand];
+        remembered_[first[operand]] = true;
+      }
+    }
+    if (stores) source = stage.end;
+  }
+}
+
 bool CCode::is_strip(Id id) const {
   const Instruction& code = kernel.code[id];
   if (code.op != Op::call || columns() || uniform_[id]) return false;
@@ -78,14 +125,14 @@ bool CCode::has_paths(const Stage& stage) const {
                      [](const Instruction& code) { return code.op == Op::path; });
 }
 
-std::vector<bool> CCode::needed(const Stage& stage, bool paths) const {
+std::vector<bool> CCode::needed(const Stage& stage, bool paths, bool recalls) const {
   std::vector<bool> needed(kernel.code.size());
   for (Id id = stage.end; id-- > stage.begin;) {
     const Instruction& code = kernel.code[id];
     needed[id] = needed[id] || code.op == Op::store || is_strip(id) ||
                  (crosses_[id] && stage.kind == StageKind::row) ||
                  (stage.kind == StageKind::fold && id == stage.fold.value);
-    if (!needed[id]) continue;
+    if (!needed[id] || (recalls && recalled_[id] >= 0)) continue;
     for (const Id operand : code.operands) {
       needed[operand] = true;
       if (code.op == Op::path && !paths) break;
@@ -97,16 +144,12 @@ std::vector<bool> CCode::needed(const Stage& stage, bool paths) const {
 int32_t CCode::lanes_of(const Stage& stage) const {
   if (stage.kind == StageKind::row && !columns()) return 1;
   if (stage.kind == StageKind::fold && !columns()) return stage.fold.lanes;
-  // Vectors of columns pass from stage to stage, so all have the same lanes.
-  const Id begin = columns() ? 0 : stage.begin;
-  const Id end = columns() ? static_cast<Id>(kernel.code.size()) : stage.end;
   int32_t bytes = 8;
-  for (Id id = begin; id < end; ++id) {
+  for (Id id = stage.begin; id < stage.end; ++id) {
     const Instruction& code = kernel.code[id];
     if (code.type != DType::boolean && byte_size(code.type) < 8) bytes = 4;
   }
-  // Several registers of columns: a row's page is visited once for all of them.
-  return head.target().vector_bytes / bytes * (columns() ? 4 : 1);
+  return head.target().vector_bytes / bytes;
 }
 
 std::string CCode::value_element(Id id) const {
@@ -131,7 +174,15 @@ std::string CCode::term(const std::string& factor, Extent stride) const {
 
 std::string CCode::value(Id id, const Copy& copy) const {
   if (kernel.code[id].op == Op::accumulator) return copy.accumulator;
-  return (columns() && crosses_[id] ? "r" : "v") + std::to_string(id);
+  return "v" + std::to_string(id);
+}
+
+uint64_t CCode::start(const Stage& stage) const {
+  const auto begin = kernel.code.begin() + stage.begin;
+  const auto end = kernel.code.begin() + stage.end;
+  const auto found =
+      std::find_if(begin, end, [](const Instruction& code) { return code.op == Op::accumulator; });
+  return found == end ? 0 : found->bits;
 }
 
 }  // namespace antegrad::lower

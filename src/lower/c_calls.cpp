@@ -87,6 +87,20 @@ std::string CHead::cascade_power() {
   return "cascade_power";
 }
 
+std::string CHead::add_strip(DType type, int32_t lanes) {
+  const std::string whole = vector(type, lanes);
+  std::string name = "add_strip_" + whole;
+  define(name, fmt::format(R"(SHARED void {0}({1}* to, {1}* from, i64 size) {{
+  for (i64 l = 0; l < size; l += {2}) {{
+    *({3}m*)(to + l) += *({3}m*)(from + l);
+    *({3}m*)(from + l) = ({3}){{0}};
+  }}
+}}
+)",
+                           name, element_type(type), lanes, whole));
+  return name;
+}
+
 // Fewer than 64 elements, so no level fills.
 std::string CHead::short_sum(DType type) {
   std::string name = fmt::format("short_sum_{}", element_type(type));

@@ -132,6 +132,13 @@ std::string CCode::cast(Id id, const Copy& copy) {
   std::string a = value(operand, copy);
   const int32_t lanes = copy.lanes;
   if (from == to) return a;
+  const Instruction& rounded = kernel.code[operand];
+  if (from == DType::bf16 && rounded.op == Op::cast && !crosses_[operand] &&
+      recalled_[operand] < 0 && phase_[operand] == copy.phase) {
+    // Without a way through 16 bits.
+    return fmt::format("{}({})", head.round_wide_bf16(rounded.bits, lanes),
+                       value(rounded.operands[0], copy));
+  }
   if (from == DType::bf16 || from == DType::f16) {
     return fmt::format("{}({})", head.widen(from, lanes), a);
   }
@@ -307,50 +314,6 @@ std::string CCode::expression(Id id, const Copy& copy) {
   }
   if (from == DType::boolean) return logical(code, id, copy);
   return binary(code.op, code.type, lanes, operand(0), operand(1));
-}
-
-void CCode::print_instruction(Id id, const Copy& copy) {
-  const Instruction& code = kernel.code[id];
-  if (code.op == Op::store) return print_store(code, copy);
-  const std::string text = expression(id, copy);
-  if (columns() && crosses_[id]) return out.line("r{} = {};", id, text);
-  out.line("const {} v{} = {};", value_type(id, copy.lanes), id, text);
-}
-
-void CCode::print_invariants(const Stage& stage, int32_t lanes) {
-  if (columns()) return;
-  const std::vector<bool> used = needed(stage, true);
-  for (Id id = 0; id < stage.begin; ++id) {
-    if (!used[id]) continue;
-    out.line("const {} v{} = {}(r{});", value_type(id, lanes), id,
-             head.splat(value_element(id), lanes), id);
-  }
-  for (Id id = stage.begin; id < stage.end; ++id) {
-    if (used[id] && uniform_[id] && kernel.code[id].op != Op::store) {
-      print_instruction(id, {.lanes = lanes});
-    }
-  }
-}
-
-void CCode::print(const Stage& stage, const Copy& copy) {
-  const std::vector<bool> used = needed(stage, copy.paths);
-  for (Id id = stage.begin; id < stage.end; ++id) {
-    if (kept_[id] && !is_uniform(id) && (phase_[id] < copy.phase || is_strip(id)) &&
-        phase_[id] <= copy.phase) {
-      const std::string type = value_type(id, copy.lanes);
-      out.line("const {0} v{1} = *(const {0}m*)(t{1} + (j - j0));", type, id);
-    }
-  }
-  for (Id id = stage.begin; id < stage.end; ++id) {
-    const Instruction& code = kernel.code[id];
-    const bool own = code.op == Op::store || !is_uniform(id);
-    if (!used[id] || !own || phase_[id] != copy.phase || is_strip(id)) continue;
-    if (code.op == Op::result || code.op == Op::accumulator) continue;
-    print_instruction(id, copy);
-    if (kept_[id]) {
-      out.line("*({}m*)(t{} + (j - j0)) = {};", value_type(id, copy.lanes), id, value(id, copy));
-    }
-  }
 }
 
 }  // namespace antegrad::lower

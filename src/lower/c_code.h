@@ -44,7 +44,7 @@ class CLines {
 };
 
 /// A copy of a stage's code. In C, j is the index of the first lane and, in a space of columns, i
-/// the inner index.
+/// the inner index. Arrays of a strip begin at index j0.
 struct Copy {
   int32_t lanes = 1;
   bool whole = true;   ///< all lanes are live, otherwise the first k
@@ -52,6 +52,14 @@ struct Copy {
   std::string accumulator = {};
   int32_t phase = 0;
 };
+
+/// Columns of a strip, a piece of the rows in a space of columns: long, so that memory is read in
+/// one go, but sums of a strip stay in the nearest cache. It is shared by the accumulators of a
+/// column.
+inline constexpr int32_t kColumns = 4096;
+
+/// Elements of a row that are remembered, in an array, for the stages behind.
+inline constexpr int32_t kRemembered = 4096;
 
 /// Prints code of a kernel's stages.
 class CCode {
@@ -81,8 +89,33 @@ class CCode {
   bool is_strip(Id id) const;
   /// Whether a later phase reads the value, which therefore is kept in an array.
   bool is_kept(Id id) const { return kept_[id]; }
-  /// What the stage's stores, or its results, are computed from.
-  std::vector<bool> needed(const Stage& stage, bool paths) const;
+  /// Whether the value is kept for a whole row, since a later stage needs it, and it contains a
+  /// call. Longer rows than kRemembered compute it again.
+  bool is_remembered(Id id) const { return remembered_[id]; }
+  /// What the stage's stores, or its results, are computed from; with `recalls`, apart from values
+  /// that an earlier stage remembers.
+  std::vector<bool> needed(const Stage& stage, bool paths, bool recalls = false) const;
+
+  /// A loop over vectors from j on to `end`: `body` for whole ones up to `whole_end`, and for the
+  /// rest.
+  template <class Body>
+  void each_vector(const Copy& first, const std::string& whole_end, const std::string& end,
+                   const Body& body) {
+    Copy rest = first;
+    rest.whole = false;
+    rest.paths = true;
+    out.open("for (; j + {0} <= {1}; j += {0})", first.lanes, whole_end);
+    body(first);
+    out.close();
+    out.open("for (; j < {}; j += {})", end, first.lanes);
+    out.line("const i64 k = smaller({}, {} - j);", first.lanes, end);
+    body(rest);
+    out.close();
+  }
+  /// The vector at j of an array of a strip.
+  std::string in_strip(const std::string& array, const std::string& vector) const {
+    return fmt::format("*({}m*)({} + (j - j0))", vector, array);
+  }
 
   /// Values of earlier stages and values that are the same in all lanes, in front of a loop.
   void print_invariants(const Stage& stage, int32_t lanes);
@@ -92,9 +125,13 @@ class CCode {
   std::string binary(Op op, DType type, int32_t lanes, const std::string& a, const std::string& b);
   std::string literal(DType type, uint64_t bits, int32_t lanes);
   std::string value(Id id, const Copy& copy) const;
+  /// The bits that accumulators of a fold over lanes have at the start.
+  uint64_t start(const Stage& stage) const;
 
  private:
   void print_instruction(Id id, const Copy& copy);
+  void print_recalled(const Stage& stage, const Copy& copy, const std::vector<bool>& used,
+                      const std::vector<bool>& apart);
   std::string expression(Id id, const Copy& copy);
   std::string access(Id id, const Copy& copy);
   std::string memory(const Instruction& code) const;
@@ -108,15 +145,19 @@ class CCode {
   std::string logical(const Instruction& code, Id id, const Copy& copy);
   void find_masks();
   void find_phases();
+  void find_remembered();
 
   std::vector<bool> uniform_;
   std::vector<bool> crosses_;
   std::vector<bool> kept_;
   std::vector<int32_t> phase_;
   std::vector<int32_t> mask_bytes_;
+  std::vector<bool> remembered_;
+  std::vector<Id> recalled_;  // the remembered value that the value is, or -1
 };
 
 /// Prints a stage that is a fold.
 void print_fold(CCode& code, const Stage& stage);
+void print_fold_of_columns(CCode& code, const Stage& stage);
 
 }  // namespace antegrad::lower

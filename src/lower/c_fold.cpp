@@ -1,9 +1,18 @@
 // Prints reductions, each in its stated order.
 
+#include <algorithm>
+#include <cmath>
+
 #include "lower/c_code.h"
+#include "lower/scalar.h"
 
 namespace antegrad::lower {
 namespace {
+
+bool is_nan(DType type, uint64_t bits) {
+  return type == DType::f64 ? std::isnan(from_bits<double>(bits))
+                            : std::isnan(from_bits<float>(bits));
+}
 
 /// Prints one stage that is a fold.
 class CFold {
@@ -16,13 +25,15 @@ class CFold {
         type_(code.kernel.code[stage.fold.value].type),
         lanes_(code.lanes_of(stage)),
         vector_(code.head.vector(type_, lanes_)),
-        paths_(code.has_paths(stage)) {}
+        bits_(code.head.mask(byte_size(type_), lanes_)),
+        paths_(code.has_paths(stage)),
+        notes_nan_(notes_nan()) {}
 
   void print() {
     switch (fold_.order) {
-      case Order::lanes: code_.columns() ? print_column_lanes() : print_lanes(); break;
+      case Order::lanes: print_lanes(); break;
       case Order::cascade: print_cascade(); break;
-      case Order::columns: print_columns(); break;
+      case Order::columns: break;  // of a space of columns
       case Order::vectors: print_vectors(); break;
       case Order::moments: print_moments(); break;
       case Order::blocks: print_blocks(); break;
@@ -37,14 +48,6 @@ class CFold {
     for (int32_t c = 0; c < count; ++c) out_.line("{} {} = {};", vector_, accumulator(c), start);
   }
 
-  void print_accumulators() {
-    uint64_t bits = 0;
-    for (Id id = stage_.begin; id < stage_.end; ++id) {
-      if (code_.kernel.code[id].op == Op::accumulator) bits = code_.kernel.code[id].bits;
-    }
-    declare_accumulators(fold_.accumulators, code_.literal(type_, bits, lanes_));
-  }
-
   void merge_accumulators() {
     for (int32_t c = 1; c < fold_.accumulators; ++c) {
       out_.line("a0 = {};", combined("a0", accumulator(c)));
@@ -55,10 +58,31 @@ class CFold {
     return code_.binary(fold_.combine, type_, lanes_, a, b);
   }
 
+  /// Declares `name`, what the whole vector at j yields. Both paths are computed only in the vector
+  /// that has both, and in those behind it.
+  void print_yielded(std::string_view name) {
+    Copy copy{.lanes = lanes_};
+    out_.line("{} {};", vector_, name);
+    if (paths_) out_.open("if (j + {} <= body)", lanes_);
+    if (!paths_) out_.open();
+    code_.print(stage_, copy);
+    out_.line("{} = {};", name, yielded(copy));
+    out_.close();
+    if (!paths_) return;
+    copy.paths = true;
+    out_.open("else");
+    code_.print(stage_, copy);
+    out_.line("{} = {};", name, yielded(copy));
+    out_.close();
+  }
+
   // ---- lanes ----
 
   void print_lanes() {
-    print_accumulators();
+    declare_accumulators(fold_.accumulators, code_.literal(type_, code_.start(stage_), lanes_));
+    for (int32_t c = 0; notes_nan_ && c < fold_.accumulators; ++c) {
+      out_.line("{} nan{} = {{0}};", bits_, c);
+    }
     const int32_t block = lanes_ * fold_.accumulators;
     out_.line("i64 b = 0;");
     out_.open("for (; b + {} <= {}; b += {})", block, paths_ ? "body" : "n", block);
@@ -67,11 +91,15 @@ class CFold {
       const Copy copy{.lanes = lanes_, .accumulator = accumulator(c)};
       out_.line("const i64 j = b + {};", c * lanes_);
       code_.print(stage_, copy);
-      out_.line("a{} = {};", c, yielded(copy));
+      out_.line("a{} = {};", c, next(copy));
+      if (notes_nan_) out_.line("nan{} |= {};", c, nan_of(copy));
       out_.close();
     }
     out_.close();
     if (block > 1 || paths_) print_rest_of_lanes(block);
+    for (int32_t c = 0; notes_nan_ && c < fold_.accumulators; ++c) {
+      out_.line("a{0} = ({1})(({2})a{0} | nan{0});", c, vector_, bits_);
+    }
     merge_accumulators();
     merge_lanes();
     out_.line("r{} = a0[0];", stage_.end - 1);
@@ -86,10 +114,45 @@ class CFold {
       out_.line("const i64 j = b + {}, k = smaller({}, n - j);", c * lanes_, lanes_);
       code_.print(stage_, copy);
       out_.line("a{0} = {1}({2}(k), {3}, a{0});", c, code_.head.select(element_type(type_), lanes_),
-                code_.head.first_lanes(byte_size(type_), lanes_), yielded(copy));
+                code_.head.first_lanes(byte_size(type_), lanes_), next(copy));
+      if (notes_nan_) {
+        out_.line("nan{} |= {} & {}(k);", c, nan_of(copy),
+                  code_.head.first_lanes(byte_size(type_), lanes_));
+      }
       out_.close();
     }
     out_.close();
+  }
+
+  // Of the maximum or minimum of a row, NaN is noted apart: in the operation, its comparison would
+  // stand in the chain from one value of an accumulator to the next.
+
+  bool notes_nan() const {
+    if (fold_.order != Order::lanes) return false;
+    const std::vector<Instruction>& code = code_.kernel.code;
+    const Instruction& yield = code[fold_.value];
+    if (yield.op != Op::maximum && yield.op != Op::minimum) return false;
+    // Nothing else may depend on the accumulator.
+    const auto is_partial = [&](Id id) { return code[id].op == Op::accumulator; };
+    if (!is_partial(yield.operands[0]) || is_partial(yield.operands[1])) return false;
+    for (Id id = stage_.begin; id < stage_.end; ++id) {
+      const bool uses = std::ranges::any_of(code[id].operands, [&](Id operand) {
+        return is_partial(operand) || operand == fold_.value;
+      });
+      if (uses && id != fold_.value) return false;
+    }
+    return !is_nan(type_, code_.start(stage_));
+  }
+  /// The next accumulator.
+  std::string next(const Copy& copy) {
+    if (!notes_nan_) return yielded(copy);
+    const Instruction& yield = code_.kernel.code[fold_.value];
+    return code_.binary(yield.op == Op::maximum ? Op::max : Op::min, type_, lanes_,
+                        copy.accumulator, code_.value(yield.operands[1], copy));
+  }
+  std::string nan_of(const Copy& copy) const {
+    const std::string x = code_.value(code_.kernel.code[fold_.value].operands[1], copy);
+    return fmt::format("({})({} != {})", bits_, x, x);
   }
 
   void merge_lanes() {
@@ -123,9 +186,8 @@ class CFold {
     print_rest();
     declare_accumulators(1, fmt::format("({}){{0}}", vector_));
     out_.open("for (i64 j = 0; j < vectors * {0}; j += {0})", lanes_);
-    const Copy copy{.lanes = lanes_, .paths = paths_};
-    code_.print(stage_, copy);
-    out_.line("a0 += {};", yielded(copy));
+    print_yielded("x");
+    out_.line("a0 += x;");
     out_.close();
     const Id result = stage_.end - 1;
     if (fold_.merge == Merge::tree) merge_tree();
@@ -183,93 +245,18 @@ class CFold {
 
   std::string splat() { return code_.head.splat(element_type(type_), lanes_); }
 
-  // ---- columns: lanes are columns, i runs along them ----
-
-  void print_element(const Copy& copy, int32_t c) {
-    code_.print(stage_, copy);
-    const bool sum = fold_.order != Order::lanes;
-    out_.line("a{} {}= {};", c, sum ? "+" : "", yielded(copy));
-  }
-
-  void print_column_element(int32_t c, const std::string& inner) {
-    out_.open();
-    out_.line("const i64 i = {};", inner);
-    print_element(column_copy(c), c);
-    out_.close();
-  }
-
-  Copy column_copy(int32_t c) const {
-    return {.lanes = lanes_, .whole = whole_, .accumulator = accumulator(c)};
-  }
-
-  void print_column_lanes() {
-    const int32_t count = fold_.accumulators;
-    each_width([&] {
-      print_accumulators();
-      out_.line("i64 b = 0;");
-      out_.open("for (; b + {} <= {}; b += {})", count, code_.inner_size(), count);
-      for (int32_t c = 0; c < count; ++c) print_column_element(c, fmt::format("b + {}", c));
-      out_.close();
-      for (int32_t c = 0; c + 1 < count; ++c) {
-        out_.open("if (b + {} < {})", c, code_.inner_size());
-        print_column_element(c, fmt::format("b + {}", c));
-        out_.close();
-      }
-      merge_accumulators();
-      out_.line("r{} = a0;", stage_.end - 1);
-    });
-  }
-
-  void print_columns() {
-    each_width([&] {
-      out_.open("if (at + j < blocks_{})", fold_.lanes);
-      print_column_cascade(1);
-      out_.close();
-      out_.open("else");
-      print_column_cascade(kCascadeAccumulators);
-      out_.close();
-    });
-  }
-
-  void print_column_cascade(int32_t count) {
-    out_.line("const i64 m = {}, steps = m / {};", code_.inner_size(), count);
-    print_levels(count, [&](int32_t c) {
-      print_column_element(c, fmt::format("step * {} + {}", count, c));
-    });
-    if (count > 1) {
-      out_.open("for (i64 i = steps * {}; i < m; i++)", count);
-      print_element(column_copy(0), 0);
-      out_.close();
-      for (int32_t c = 1; c < count; ++c) out_.line("a0 += a{};", c);
-    }
-    out_.line("r{} = a0;", stage_.end - 1);
-  }
-
-  /// `body` for whole vectors of columns and for the last ones.
-  template <class Body>
-  void each_width(const Body& body) {
-    whole_ = true;
-    out_.open("if (k == {})", lanes_);
-    body();
-    out_.close();
-    whole_ = false;
-    out_.open("else");
-    body();
-    out_.close();
-  }
-
   // ---- cascades ----
 
-  /// The loop over `steps` with its accumulators and levels; `element` adds to accumulator c.
-  template <class Element>
-  void print_levels(int32_t count, const Element& element) {
+  /// The loop over `steps` with its accumulators and levels.
+  void print_levels() {
+    const int32_t count = kCascadeAccumulators;
     declare_accumulators(count, fmt::format("({}){{0}}", vector_));
     out_.line("{} level[{}][{}] = {{0}};", vector_, kCascadeLevels, count);
     out_.line("const i64 power = {}(steps), stretch = 1l << power;", code_.head.cascade_power());
     out_.open("for (i64 step = 0; step < steps;)");
     out_.line("const i64 stop = smaller(step + stretch, steps), full = stop - step == stretch;");
     out_.open("for (; step < stop; step++)");
-    for (int32_t c = 0; c < count; ++c) element(c);
+    for (int32_t c = 0; c < count; ++c) print_vector(c, fmt::format("step * {} + {}", count, c));
     out_.close();
     out_.line("if (!full) break;");
     for (int32_t c = 0; c < count; ++c) {
@@ -296,9 +283,8 @@ class CFold {
       if (part == 0) out_.line("{} x;", vector_);
       out_.open();
       out_.line("const i64 j = first + {};", part * lanes_);
-      const Copy copy{.lanes = lanes_, .paths = paths_};
-      code_.print(stage_, copy);
-      out_.line("x {}= {};", part == 0 ? "" : "+", yielded(copy));
+      print_yielded("y");
+      out_.line("x {}= y;", part == 0 ? "" : "+");
       out_.close();
     }
     out_.line("a{} += x;", c);
@@ -328,9 +314,7 @@ class CFold {
     out_.close();
     out_.open("else");
     out_.line("const i64 steps = vectors / {};", kCascadeAccumulators);
-    print_levels(kCascadeAccumulators, [&](int32_t c) {
-      print_vector(c, fmt::format("step * {} + {}", kCascadeAccumulators, c));
-    });
+    print_levels();
     out_.open("for (i64 v = steps * {}; v < vectors; v++)", kCascadeAccumulators);
     print_vector(0, "v");
     out_.close();
@@ -366,9 +350,8 @@ class CFold {
     for (int32_t part = 0; part < parts; ++part) {
       out_.open();
       out_.line("const i64 j = v * {} + {};", lanes_ * parts, part * lanes_);
-      const Copy copy{.lanes = lanes_, .paths = paths_};
-      code_.print(stage_, copy);
-      out_.line("const {} x = {}, difference = x - mean{};", vector_, yielded(copy), part);
+      print_yielded("x");
+      out_.line("const {} difference = x - mean{};", vector_, part);
       if (fused) {
         out_.line("mean{0} = {1}(share, difference, mean{0});", part, fma);
         out_.line("squares{0} = {1}(difference, x - mean{0}, squares{0});", part, fma);
@@ -400,12 +383,15 @@ class CFold {
   DType type_;
   int32_t lanes_;
   std::string vector_;
+  std::string bits_;  // integers of vector_
   bool paths_;
-  bool whole_ = true;
+  bool notes_nan_;
 };
 
 }  // namespace
 
-void print_fold(CCode& code, const Stage& stage) { CFold(code, stage).print(); }
+void print_fold(CCode& code, const Stage& stage) {
+  code.columns() ? print_fold_of_columns(code, stage) : CFold(code, stage).print();
+}
 
 }  // namespace antegrad::lower

@@ -108,14 +108,22 @@ class CKernel {
   }
 
   void declare_row_values() {
-    const std::vector<bool> results = row_values();
-    for (size_t id = 0; id < results.size(); ++id) {
-      if (!results[id]) continue;
-      const auto value = static_cast<Id>(id);
-      const int32_t lanes = code_.lanes_of(kernel_.stages[0]);
-      out_.line("{} r{};",
-                code_.columns() ? code_.value_type(value, lanes) : code_.value_element(value), id);
+    const std::vector<bool> values = row_values();
+    for (const Stage& stage : kernel_.stages) {
+      for (Id id = stage.begin; id < stage.end; ++id) {
+        if (!values[id]) continue;
+        out_.line("{} r{}{};", code_.value_element(id), id,
+                  code_.columns() ? fmt::format("[{}] __attribute__((aligned(64)))",
+                                                kColumns * arrays_of(stage))
+                                  : "");
+      }
     }
+  }
+
+  /// Arrays of a strip that hold a value of a stage in a space of columns, or become it.
+  static int32_t arrays_of(const Stage& stage) {
+    if (stage.kind != StageKind::fold) return 1;
+    return stage.fold.order == Order::columns ? kCascadeLevels : stage.fold.accumulators;
   }
 
   std::vector<bool> row_values() const {
@@ -130,6 +138,7 @@ class CKernel {
     const size_t outer = dimensions() - 1;
     if (outer > 0) print_first_indices(outer);
     out_.line("const i64 n = {};", size(outer));
+    print_memory_of_rows();
     out_.open("for (i64 row = begin; row < end; row++)");
     print_pointers(outer);
     declare_row_values();
@@ -142,6 +151,15 @@ class CKernel {
     }
     if (outer > 0) print_next_index(outer - 1);
     out_.close();
+  }
+
+  void print_memory_of_rows() {
+    for (Id id = 0; id < static_cast<Id>(kernel_.code.size()); ++id) {
+      if (!code_.is_remembered(id)) continue;
+      // A last vector may have lanes beyond the row.
+      out_.line("{} m{}[{} + 64] __attribute__((aligned(64)));", code_.value_element(id), id,
+                kRemembered);
+    }
   }
 
   void print_row_stage(const Stage& stage) {
@@ -217,13 +235,8 @@ INLINE i64 body_end(i64 begin, i64 end, i64 at, i64 part, i64 block) {
     const std::string whole_end = !paths       ? end
                                   : end == "n" ? "body"
                                                : fmt::format("smaller(body, {})", end);
-    out_.open("for (; j + {} <= {}; j += {})", lanes, whole_end, lanes);
-    code_.print(stage, {.lanes = lanes, .phase = phase});
-    out_.close();
-    out_.open("for (; j < {}; j += {})", end, lanes);
-    out_.line("const i64 k = smaller({}, {} - j);", lanes, end);
-    code_.print(stage, {.lanes = lanes, .whole = false, .paths = true, .phase = phase});
-    out_.close();
+    code_.each_vector({.lanes = lanes, .phase = phase}, whole_end, end,
+                      [&](const Copy& copy) { code_.print(stage, copy); });
   }
 
   void print_strips(const Stage& stage, int32_t lanes, int32_t phases) {
@@ -260,46 +273,46 @@ INLINE i64 body_end(i64 begin, i64 end, i64 at, i64 part, i64 block) {
   void print_columns() {
     const size_t lane = dimensions() - 2;
     each_part(lane, [&] {
-      const int32_t lanes = code_.lanes_of(kernel_.stages[0]);
       std::set<int32_t> orders;
       for (const Stage& stage : kernel_.stages) {
         if (stage.kind == StageKind::fold && stage.fold.order == Order::columns) {
           orders.insert(stage.fold.lanes);
         }
       }
-      std::string width = fmt::format("smaller({}, n - j)", lanes);
+      std::string width = fmt::format("smaller({}, n - j0)", kColumns);
       for (const int32_t order : orders) {
-        // A vector does not cross the end of the blocks.
+        // A strip does not cross the end of the blocks.
         std::string columns = size(0);
         for (size_t d = 1; d <= lane; ++d) columns += " * " + size(d);
         out_.line("const i64 block_{0} = {1} < {0} ? 4 : 4 * {0};", order, columns);
         out_.line("const i64 blocks_{0} = {1} / block_{0} * block_{0};", order, columns);
-        width = fmt::format("smaller({}, at + j < blocks_{} ? blocks_{} - at - j : n)", width,
-                            order, order);
+        width = fmt::format("smaller({0}, at + j0 < blocks_{1} ? blocks_{1} - at - j0 : {2})",
+                            width, order, kColumns / kCascadeAccumulators);
       }
-      out_.open("for (i64 j = 0, k; j < n; j += k)");
-      out_.line("k = {};", width);
+      out_.open("for (i64 j0 = 0, stop; j0 < n; j0 = stop)");
+      out_.line("stop = j0 + {};", width);
       declare_row_values();
-      for (const Stage& stage : kernel_.stages) print_column_stage(stage, lanes);
+      for (const Stage& stage : kernel_.stages) print_column_stage(stage);
       out_.close();
     });
   }
 
-  void print_column_stage(const Stage& stage, int32_t lanes) {
+  void print_column_stage(const Stage& stage) {
     out_.open();
-    if (stage.kind == StageKind::fold) {
-      print_fold(code_, stage);
-    } else {
-      for (const bool whole : {true, false}) {
-        out_.open("{}", whole ? fmt::format("if (k == {})", lanes) : "else");
-        if (stage.kind == StageKind::each)
-          out_.open("for (i64 i = 0; i < {}; i++)", code_.inner_size());
-        code_.print(stage, {.lanes = lanes, .whole = whole});
-        if (stage.kind == StageKind::each) out_.close();
+    switch (stage.kind) {
+      case StageKind::fold: print_fold(code_, stage); break;
+      case StageKind::row: print_strip(stage); break;
+      case StageKind::each:
+        out_.open("for (i64 i = 0; i < {}; i++)", code_.inner_size());
+        print_strip(stage);
         out_.close();
-      }
     }
     out_.close();
+  }
+
+  void print_strip(const Stage& stage) {
+    out_.line("i64 j = j0;");
+    print_loops(stage, code_.lanes_of(stage), 0, "stop");
   }
 
   const Kernel& kernel_;

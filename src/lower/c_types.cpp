@@ -138,8 +138,26 @@ std::string CHead::select(std::string_view element, int32_t lanes) {
   return name;
 }
 
+CHead::Masked CHead::masked(std::string_view access, std::string_view element, int32_t lanes) {
+  const int32_t bytes = bytes_of(element);
+  const int32_t bits = bytes * lanes * 8;
+  if (target_.capability < Capability::avx512 || bytes == 1) return {};
+  if (bits != 128 && bits != 256 && bits != 512) return {};
+  const std::string_view form = bytes == 8 ? "upd" : bytes == 4 ? "dqusi" : "dquhi";
+  return {fmt::format("__builtin_ia32_{}{}{}_mask", access, form, bits),
+          vector(bytes == 8 ? "f64" : mask_element(bytes), lanes)};
+}
+
 std::string CHead::part(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
+  if (const Masked load = masked("load", element, lanes); !load.builtin.empty()) {
+    define(
+        "part_" + type,
+        fmt::format("INLINE {0} part_{0}(const {1}* p, i64 n) {{ return ({0}){2}((const void*)p, "
+                    "({3}){{0}}, (1u << n) - 1); }}\n",
+                    type, element, load.builtin, load.type));
+    return "part_" + type;
+  }
   define("part_" + type, fmt::format(R"(SHARED {0} part_{0}(const {1}* p, i64 n) {{
   {0} v = {{0}};
   __builtin_memcpy(&v, p, n * sizeof *p);
@@ -177,6 +195,12 @@ std::string CHead::gather(std::string_view element, int32_t lanes) {
 
 std::string CHead::put(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
+  if (const Masked store = masked("store", element, lanes); !store.builtin.empty()) {
+    define("put_" + type, fmt::format("INLINE void put_{0}({1}* p, {0} v, i64 n) {{ {2}((void*)p, "
+                                      "({3})v, (1u << n) - 1); }}\n",
+                                      type, element, store.builtin, store.type));
+    return "put_" + type;
+  }
   define("put_" + type, fmt::format(R"(SHARED void put_{0}({1}* p, {0} v, i64 n) {{
   __builtin_memcpy(p, &v, n * sizeof *p);
 }}
@@ -252,6 +276,27 @@ std::string CHead::truncate(DType from, DType to, int32_t lanes) {
   return name;
 }
 
+// GCC 12 takes four instructions for a conversion that is one.
+std::string CHead::u32_from_u16(int32_t lanes) {
+  const std::string from = vector("u16", lanes);
+  const std::string to = vector("u32", lanes);
+  std::string name = fmt::format("{}_from_{}", to, from);
+  std::string builtin;
+  if (lanes == 16 && target_.capability >= Capability::avx512) {
+    builtin = fmt::format("__builtin_ia32_pmovzxwd512_mask(({})x, ({}){{0}}, (u16)-1)",
+                          vector("i16", lanes), vector("i32", lanes));
+  } else if (lanes == 8 && target_.capability >= Capability::avx2) {
+    builtin = fmt::format("__builtin_ia32_pmovzxwd256(({})x)", vector("i16", lanes));
+  }
+  const std::string plain = fmt::format("  return __builtin_convertvector(x, {});\n", to);
+  const std::string body =
+      builtin.empty() ? plain
+                      : fmt::format("#ifdef __clang__\n{}#else\n  return ({}){};\n#endif\n", plain,
+                                    to, builtin);
+  define(name, fmt::format("INLINE {} {}({} x) {{\n{}}}\n", to, name, from, body));
+  return name;
+}
+
 std::string CHead::widen(DType half, int32_t lanes) {
   std::string name = fmt::format("widen_{}x{}", antegrad::name(half), lanes);
   const std::string f32 = vector(DType::f32, lanes);
@@ -259,15 +304,13 @@ std::string CHead::widen(DType half, int32_t lanes) {
   const std::string u32 = vector("u32", lanes);
   const std::string i32 = vector("i32", lanes);
   if (half == DType::bf16) {
-    define(name,
-           fmt::format("INLINE {0} {1}({2} h) {{ return ({0})(__builtin_convertvector(h, {3}) << "
-                       "16); }}\n",
-                       f32, name, u16, u32));
+    define(name, fmt::format("INLINE {0} {1}({2} h) {{ return ({0})({3}(h) << 16); }}\n", f32, name,
+                             u16, u32_from_u16(lanes)));
     return name;
   }
   const std::string choose = select("u32", lanes);
   define(name, fmt::format(R"(INLINE {f32} {name}({u16} h) {{
-  {u32} w = __builtin_convertvector(h, {u32}), m = (w & 0x7fffu) << 13;
+  {u32} w = {convert}(h), m = (w & 0x7fffu) << 13;
   {u32} tiny = ({u32})(__builtin_convertvector(({i32})(w & 0x7fffu), {f32}) * 0x1p-24f);
   {u32} huge = (m + 0x70000000u) | (({u32})(m > 0x0f800000u) & 0x400000u);
   m = {select}(({i32})(m >= 0x0f800000u), huge, {select}(({i32})(m < 0x00800000u), tiny, m + 0x38000000u));
@@ -275,7 +318,24 @@ std::string CHead::widen(DType half, int32_t lanes) {
 }}
 )",
                            fmt::arg("name", name), fmt::arg("f32", f32), fmt::arg("u16", u16),
-                           fmt::arg("u32", u32), fmt::arg("i32", i32), fmt::arg("select", choose)));
+                           fmt::arg("u32", u32), fmt::arg("i32", i32), fmt::arg("select", choose),
+                           fmt::arg("convert", u32_from_u16(lanes))));
+  return name;
+}
+
+std::string CHead::round_wide_bf16(uint64_t nan, int32_t lanes) {
+  std::string name = fmt::format("round_wide_bf16_{:x}x{}", nan, lanes);
+  const std::string nans =
+      nan == 0 ? "u | 0x400000u" : fmt::format("{}({:#x}u)", splat("u32", lanes), nan << 16);
+  define(name,
+         fmt::format(R"(INLINE {f32} {name}({f32} x) {{
+  {u32} u = ({u32})x, r = u + 0x7fffu + (u >> 16 & 1u);
+  return ({f32})({select}(({i32})(x == x), r, {nans}) & 0xffff0000u);
+}}
+)",
+                     fmt::arg("name", name), fmt::arg("f32", vector(DType::f32, lanes)),
+                     fmt::arg("u32", vector("u32", lanes)), fmt::arg("i32", vector("i32", lanes)),
+                     fmt::arg("select", select("u32", lanes)), fmt::arg("nans", nans)));
   return name;
 }
 
@@ -285,16 +345,16 @@ std::string CHead::round_half(DType half, uint64_t nan, int32_t lanes) {
   const std::string u16 = vector("u16", lanes);
   const std::string u32 = vector("u32", lanes);
   const std::string i32 = vector("i32", lanes);
-  const std::string choose = select("u32", lanes);
-  std::string nans = half == DType::bf16 ? "(u >> 16) | 0x40u"
-                                         : "(u >> 16 & 0x8000u) | 0x7e00u | (u >> 13 & 0x1ffu)";
+  if (half == DType::bf16) {
+    define(name,
+           fmt::format("INLINE {0} {1}({2} x) {{ return __builtin_convertvector(({3}){4}(x) >> "
+                       "16, {0}); }}\n",
+                       u16, name, f32, u32, round_wide_bf16(nan, lanes)));
+    return name;
+  }
+  std::string nans = "(u >> 16 & 0x8000u) | 0x7e00u | (u >> 13 & 0x1ffu)";
   if (nan != 0) nans = fmt::format("{}({:#x}u)", splat("u32", lanes), nan);
-  const char* form = half == DType::bf16 ? R"(INLINE {u16} {name}({f32} x) {{
-  {u32} u = ({u32})x, r = (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
-  return __builtin_convertvector({select}(({i32})(x == x), r, {nans}), {u16});
-}}
-)"
-                                         : R"(INLINE {u16} {name}({f32} x) {{
+  define(name, fmt::format(R"(INLINE {u16} {name}({f32} x) {{
   {u32} u = ({u32})x, m = u & 0x7fffffffu;
   {u32} r = (m + 0xfffu + (m >> 13 & 1u) - 0x38000000u) >> 13;
   {u32} tiny = ({u32})(({f32})m * 0x1p24f + 0x1p23f) - 0x4b000000u;
@@ -302,10 +362,10 @@ std::string CHead::round_half(DType half, uint64_t nan, int32_t lanes) {
   r |= u >> 16 & 0x8000u;
   return __builtin_convertvector({select}(({i32})(x == x), r, {nans}), {u16});
 }}
-)";
-  define(name, fmt::format(fmt::runtime(form), fmt::arg("name", name), fmt::arg("f32", f32),
-                           fmt::arg("u16", u16), fmt::arg("u32", u32), fmt::arg("i32", i32),
-                           fmt::arg("select", choose), fmt::arg("nans", nans),
+)",
+                           fmt::arg("name", name), fmt::arg("f32", f32), fmt::arg("u16", u16),
+                           fmt::arg("u32", u32), fmt::arg("i32", i32),
+                           fmt::arg("select", select("u32", lanes)), fmt::arg("nans", nans),
                            fmt::arg("splat", splat("u32", lanes))));
   return name;
 }

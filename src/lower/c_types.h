@@ -50,12 +50,17 @@ class CHead {
   std::string extreme(Op op, DType type, int32_t lanes);  ///< minimum, maximum
   /// From f32 or f64 to i32 or i64, as the instruction does it.
   std::string truncate(DType from, DType to, int32_t lanes);
+  std::string u32_from_u16(int32_t lanes);
   std::string widen(DType half, int32_t lanes);
+  /// To the nearest bf16, in f32.
+  std::string round_wide_bf16(uint64_t nan, int32_t lanes);
   std::string round_half(DType half, uint64_t nan, int32_t lanes);
   /// A call of the kernel's function with vectors; those that do not take them whole also take the
   /// number of live lanes.
   std::string call(const Function& function, int32_t lanes);
   std::string cascade_power();
+  /// Adds an array, in whole vectors, to another one, and makes it zero.
+  std::string add_strip(DType type, int32_t lanes);
   std::string short_sum(DType type);
   std::string moments(DType type, int32_t lanes, Fused fused);
 
@@ -65,6 +70,14 @@ class CHead {
   void define(const std::string& name, const std::string& text);
 
  private:
+  /// GCC's function for the first lanes of a vector in memory, and its type of vectors; empty if
+  /// the target has none.
+  struct Masked {
+    std::string builtin;
+    std::string type;
+  };
+  Masked masked(std::string_view access, std::string_view element, int32_t lanes);
+
   const CTarget& target_;
   std::map<std::string, std::string> defined_;
   std::string text_;

@@ -295,11 +295,15 @@ class RandomKernel {
     if (lanes || fold.order == Order::blocks) {
       fold.combine = one_of(std::vector{Op::add, Op::maximum, Op::min});
     }
+    const lower::Id element = fold.value;
     if (lanes) {
       fold.merge = lower::Merge(below(2));
       fold.value = push(fold.combine, type, {accumulator, fold.value});
     } else if (fold.value < kernel_.stages.back().begin) {
       fold.value = push(Op::neg, type, {fold.value});
+    }
+    if (element > kernel_.stages.back().begin && below(3) == 0) {
+      push(Op::store, type, {element}, 0, add_buffer(false, true, type));
     }
     const int results = fold.order == Order::moments ? 2 : 1;
     for (int i = 0; i < results; ++i) row_values_.push_back(push(Op::result, type, {}));

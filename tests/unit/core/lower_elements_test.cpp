@@ -306,5 +306,27 @@ each
   expect_compiled_agrees(kernel, {{70, int64_t{1} << 33}, {5, -(int64_t{1} << 40)}});
 }
 
+/// What was rounded is widened without a way through 16 bits.
+TEST(LowerElements, RoundedNumbersThatAreReadOnAgree) {
+  const Kernel kernel = parse_kernel(R"(antegrad.kernel 1 rounded
+number n i64
+buffer x f32 read [1]
+buffer y bf16 write [1]
+buffer z f32 write [1]
+elements [n]
+each
+  %0 = load f32 x
+  %1 = cast bf16 %0 nan ffff
+  %2 = cast f32 %1
+  %3 = add f32 %2 %0
+  %4 = cast bf16 %3
+  %5 = cast f32 %4
+  %6 = sub f32 %5 %0
+  store bf16 y %1
+  store f32 z %6
+)");
+  expect_compiled_agrees(kernel, {{1}, {15}, {300}});
+}
+
 }  // namespace lower_elements_test
 }  // namespace antegrad::testing

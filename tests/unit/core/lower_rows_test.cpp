@@ -343,11 +343,72 @@ each
     for (const int64_t rows : {0, 1, 5, 63, 64, 300}) cases.push_back({rows, n});
   }
   cases.push_back({5000, 40});
+  cases.push_back({70, 9000});  // several strips
   for (const char* order : {"columns 16 1", "columns 8 1", "columns 4 1"}) {
     std::string kernel = text;
     kernel.replace(kernel.find("ORDER"), 5, order);
     expect_compiled_agrees(parse_kernel(kernel), cases);
   }
+}
+
+TEST(LowerRows, AFoldStoresWhatItAdds) {
+  const std::string text = R"(antegrad.kernel 1 products
+number rows i64
+number n i64
+buffer x f32 read [n, 1]
+buffer y f32 write [n, 1]
+buffer s f32 write [1, 0]
+SPACE [rows, n]
+fold ORDER
+  %0 = load f32 x
+  %1 = mul f32 %0 %0
+  store f32 y %1
+  yield %1
+  %3 = result f32
+row
+  store f32 s %3
+)";
+  const auto check = [&](const std::string& space, const std::string& order, bool columns) {
+    std::string kernel = text;
+    kernel.replace(kernel.find("SPACE"), 5, space);
+    kernel.replace(kernel.find("ORDER"), 5, order);
+    for (size_t at; columns && (at = kernel.find("[n, 1]")) != std::string::npos;) {
+      kernel.replace(at, 6, "[1, rows]");
+    }
+    expect_compiled_agrees(parse_kernel(kernel), row_sizes());
+  };
+  check("rows", "cascade 8 2", false);
+  check("rows", "vectors 16 1 tree", false);
+  check("columns", "columns 8 1", true);
+}
+
+/// The exponentials of a row are computed once, if the row is short.
+TEST(LowerRows, RowsThatRememberAgree) {
+  const Kernel kernel = parse_kernel("antegrad.kernel 1 softmax\nnumber rows i64\nnumber n i64\n" +
+                                     std::string(kExp) + R"(
+buffer x f32 read [n, 1]
+buffer y bf16 write [n, 1]
+rows [rows, n]
+fold lanes 8 1 tree add
+  %0 = accumulator f32 -0
+  %1 = load f32 x
+  %2 = call f32 exp %1
+  %3 = path f32 %2 %1 block 8 over 1
+  %4 = add f32 %0 %3
+  yield %4
+  %5 = result f32
+each
+  %6 = load f32 x
+  %7 = call f32 exp %6
+  %8 = path f32 %7 %6 block 8 over 1
+  %9 = div f32 %8 %5
+  %10 = add f32 %9 %6
+  %11 = cast bf16 %10
+  store bf16 y %11
+)");
+  auto sizes = row_sizes();
+  for (const int64_t n : {4095, 4096, 4097}) sizes.push_back({2, n});
+  expect_compiled_agrees(kernel, sizes, host_functions());
 }
 
 TEST(LowerRows, ColumnsFoldInSequence) {
