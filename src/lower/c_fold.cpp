@@ -208,14 +208,11 @@ class CFold {
     out_.line("i64 l = 0;");
     out_.open("if (vectors > 0)");
     for (int32_t c = 0; c < count; ++c) {
-      print_part_of_block(c, fmt::format("{}", c * lanes_),
-                          [&](const Copy& copy) { return yielded(copy); });
+      print_part_of_block(c, fmt::format("{}", c * lanes_), "x");
     }
     out_.open("for (i64 b = {0}; b < vectors * {0}; b += {0})", lanes_ * count);
     for (int32_t c = 0; c < count; ++c) {
-      print_part_of_block(c, fmt::format("b + {}", c * lanes_), [&](const Copy& copy) {
-        return combined(accumulator(c), yielded(copy));
-      });
+      print_part_of_block(c, fmt::format("b + {}", c * lanes_), combined(accumulator(c), "x"));
     }
     out_.close();
     for (int32_t step = 1; step < count; step *= 2) {
@@ -233,13 +230,12 @@ class CFold {
     out_.line("r{} = a0[0];", stage_.end - 1);
   }
 
-  template <class Next>
-  void print_part_of_block(int32_t c, const std::string& first, const Next& next) {
+  /// Makes accumulator c `next`, an expression of x, the vector at `first`.
+  void print_part_of_block(int32_t c, const std::string& first, const std::string& next) {
     out_.open();
     out_.line("const i64 j = {};", first);
-    const Copy copy{.lanes = lanes_, .paths = paths_};
-    code_.print(stage_, copy);
-    out_.line("{} = {};", accumulator(c), next(copy));
+    print_yielded("x");
+    out_.line("{} = {};", accumulator(c), next);
     out_.close();
   }
 

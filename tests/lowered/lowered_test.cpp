@@ -141,6 +141,9 @@ class WrongKernels : public ::testing::TestWithParam<Fault> {
 };
 
 TEST_P(WrongKernels, AreFoundAndCostNoBit) {
+  if (GetParam().make == end_rows_like_their_bodies && at::get_cpu_capability() == "DEFAULT") {
+    GTEST_SKIP() << "rows end like their bodies without vectors";
+  }
   compiler::set_kernel_fault(GetParam().make);
   const auto fn = [](const List& xs) { return (xs[0] * xs[1] + xs[2]).sigmoid(); };
   auto step = compile(fn, exact());
