@@ -1,5 +1,6 @@
 """The search for a plan whose measured peak is within a budget."""
 
+import itertools
 from typing import NamedTuple
 
 # Replans aim at this share of the budget. A measured peak between it and the budget needs no other plan.
@@ -47,13 +48,21 @@ def next_target(trials, budget):
 def deeper_target(trials, aim):
     """Where no trial holds the budget."""
     deepest, *others = sorted(trials, key=by_depth)
-    if deepest.target is not None:
-        over = deepest.peak - aim
-        return max(1, deepest.predicted - int(over / slope(deepest, others[0] if others else deepest)))
-    # There is no deeper plan. One that is less deep and measured lower has others beside it that may be lower still.
-    lowest = min(trials, key=lambda trial: trial.peak)
-    below = [trial.target or trial.predicted for trial in trials if trial.predicted < lowest.predicted]
-    return (max(below) + lowest.predicted) // 2 if below else None
+    if deepest.target is None:
+        return target_between(trials)
+    # The lowest peaks tell how far the budget is. A deeper plan that measured more than they did is an outlier.
+    lowest, reference = (min(known, key=by_peak) for known in (trials, others or trials))
+    return max(1, deepest.predicted - int((lowest.peak - aim) / slope(deepest, reference)))
+
+
+def target_between(trials):
+    """Where there is no deeper plan. Two plans next to each other whose peaks are out of line have others between them that
+    may measure less than both."""
+    pairs = [pair for pair in itertools.pairwise(sorted(trials, key=by_depth)) if not SLOPES[0] <= rise(*pair) <= SLOPES[1]]
+    if not pairs:
+        return None
+    deeper, other = min(pairs, key=lambda pair: min(map(by_peak, pair)))
+    return ((deeper.target or deeper.predicted) + other.predicted) // 2
 
 
 def best(trials, budget):
@@ -65,9 +74,15 @@ def by_depth(trial):
     return trial.predicted, trial.target or 0
 
 
+def by_peak(trial):
+    return trial.peak
+
+
 def slope(trial, other):
+    """The rise between two trials, within what is likely."""
+    return min(max(rise(trial, other), SLOPES[0]), SLOPES[1])
+
+
+def rise(trial, other):
     """Of measured peaks over predicted ones, 1 without a second trial."""
-    if other.predicted == trial.predicted:
-        return 1.0
-    measured = (other.peak - trial.peak) / (other.predicted - trial.predicted)
-    return min(max(measured, SLOPES[0]), SLOPES[1])
+    return (other.peak - trial.peak) / (other.predicted - trial.predicted) if other.predicted != trial.predicted else 1.0

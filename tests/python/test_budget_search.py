@@ -10,24 +10,24 @@ BUDGET = 10_000
 ANY = range(1_000, 30_000)  # the predicted peaks of all plans
 
 
-def target_of(*trials):
-    return next_target([Trial(*trial) for trial in trials], BUDGET)
+def target_of(*trials, budget=BUDGET):
+    return next_target([Trial(*trial) for trial in trials], budget)
 
 
-def searched(plans, peak_of, replans=3):
+def searched(plans, peak_of, replans=3, budget=BUDGET):
     """The trials of a search. plans: the predicted peaks of all plans. peak_of: the measured peak for a predicted one."""
     trials = []
-    target = BUDGET
+    target = budget
     while target is not None and len(trials) <= replans:
         known = [plan for plan in plans if plan <= target]
         predicted = max(known) if known else min(plans)
         trials.append(Trial(target if known else None, predicted, peak_of(predicted)))
-        target = next_target(trials, BUDGET)
+        target = next_target(trials, budget)
     return trials
 
 
-def held(trials):
-    return max((trial.peak for trial in trials if trial.peak <= BUDGET), default=None)
+def held(trials, budget=BUDGET):
+    return max((trial.peak for trial in trials if trial.peak <= budget), default=None)
 
 
 @pytest.mark.parametrize("peak_of, plans", [
@@ -53,6 +53,32 @@ def test_a_deeper_plan_that_measures_as_much_is_not_the_end():
 def test_a_deeper_plan_that_measures_more_is_not_the_end():
     trials = searched(ANY, lambda predicted: {10_000: 10_800}.get(predicted, 11_000 if predicted > 8_500 else predicted + 1_000))
     assert len(trials) <= 4 and held(trials) is not None
+
+
+# Plans of GPT-2 with 8 x 1024 tokens on an H200: predicted and measured MiB.
+GPT_2 = {872: 1668, 944: 1539, 980: 1564, 992: 1414, 1016: 1305, 1053: 1306, 1115: 1368, 1416: 2915, 1584: 1728}
+
+
+@pytest.mark.parametrize("budget", [1380, 1450, 1550, 1594, 1650, 1700])
+def test_plans_below_an_outlier_are_found(budget):
+    trials = searched(GPT_2, GPT_2.get, budget=budget)
+    assert len(trials) <= 4 and held(trials, budget) is not None
+
+
+def test_after_an_outlier_the_search_goes_on_from_the_lowest_peak():
+    assert 1_000 < target_of((1594, 1584, 1728), (1426, 1416, 2915), budget=1594) < 1_200
+
+
+@pytest.mark.parametrize("outlier", range(5_000, 10_000, 250))
+@pytest.mark.parametrize("excess", [200, 1_000, 3_000])
+def test_one_outlier_does_not_end_the_search(outlier, excess):
+    trials = searched(ANY, lambda predicted: predicted + (8_000 if abs(predicted - outlier) < 250 else excess))
+    assert len(trials) <= 4 and held(trials) is not None
+
+
+def test_between_the_smallest_plan_and_an_outlier():
+    assert target_of((1594, 1584, 1728), (1426, 1416, 2915), (None, 872, 1668), budget=1594) == (1416 + 872) // 2
+    assert target_of((1426, 1416, 2915), (None, 872, 1668), budget=1426) == (1416 + 872) // 2
 
 
 def test_plans_far_apart_are_not_planned_again():
