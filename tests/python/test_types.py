@@ -82,7 +82,7 @@ def test_parameters_in_the_stub_are_those_of_the_extension():
 
 
 def value_types(text):
-    return eval(text, {"ShapeCheck": _C.ShapeCheck, "ProgramReport": _C.ProgramReport, "CompileStage": _C.CompileStage})
+    return eval(text, vars(_C))
 
 
 def assert_is(value, expected, name):
