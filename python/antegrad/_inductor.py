@@ -6,17 +6,24 @@ import warnings
 import torch
 from torch._dynamo.utils import preserve_rng_state
 from torch._guards import TracingContext, tracing
+from torch._inductor import config
 from torch._inductor.compile_fx import compile_fx
 from torch.fx import GraphModule
 
 from antegrad._C import BudgetError, OptionError, budget_bytes
 from antegrad._budget_search import Trial, best, next_target
+from antegrad._kernel_order import KernelOrder
 from antegrad._measured_step import MeasuredStep
 from antegrad._partition import InductorPartition
 
 OVER_BUDGET = ("warn", "error")
 # The first step compiles the backward, tunes kernels and loads libraries, which take memory of their own.
 STEPS_BEFORE = 1
+# Settings with which Inductor keeps to a plan, where it otherwise takes memory for speed: its own values, and these.
+AS_PLANNED = {
+    "allow_buffer_reuse": (True, False),  # what is kept for a later tensor of the same size is freed at once
+    "_pre_fusion_custom_pass": (None, KernelOrder()),
+}
 
 
 class Inductor:
@@ -42,6 +49,12 @@ class Inductor:
     def records(self):
         return [graph.plan.record for graph in self.graphs if graph.plan.record is not None]
 
+    @property
+    def as_planned(self):
+        """Settings that keep Inductor to a plan, but for those that the user chose."""
+        return {name: value for name, (own, value) in AS_PLANNED.items()
+                if name not in self.inductor and getattr(config, name) == own}
+
     def __call__(self, module, inputs, *, mode=None, options=None):
         if mode is not None or options:
             raise OptionError("antegrad: expected Inductor's settings as antegrad.inductor(inductor={...}), found mode= or "
@@ -52,10 +65,11 @@ class Inductor:
 
 class Plan:
     """A graph compiled by Inductor with one partition. `target`: the bytes of predicted peak that it was planned for; None
-    for the smallest plan."""
+    for the smallest plan. `as_planned`: whether Inductor was given the settings that keep it to the plan."""
 
-    def __init__(self, backend, target, module, inputs):
+    def __init__(self, backend, target, as_planned, module, inputs):
         self.target = target
+        self.as_planned = as_planned
         self.peak = None  # bytes, measured
         source = copied(module)  # compile_fx() changes the graph that it is given
         try:
@@ -70,10 +84,13 @@ class Plan:
             options = {name: value for name, value in options.items() if name != "memory_budget"}
             options |= {"memory_share": 0.0} if self.target is None else {"memory_budget": self.target}
         partition = InductorPartition(backend.fallback, options)
+        settings = backend.inductor | {"custom_partitioner_fn": partition}
         self.function = compile_fx(
-            module, inputs, config_patches=backend.inductor | {"custom_partitioner_fn": partition})
+            module, inputs, config_patches=settings | backend.as_planned if self.as_planned else settings)
         # None for a graph without a backward, and for one that Inductor found in its cache.
         self.record = partition.records[-1] if partition.records else None
+        if self.record is not None:
+            self.record.as_planned = self.as_planned
 
     def measure(self, peak):
         self.peak = peak
@@ -85,7 +102,7 @@ class Plan:
         return Trial(self.target, self.target or 0 if self.record is None else self.record.peak_bytes, self.peak)
 
     def is_as(self, other):
-        known = self.record is not None and other.record is not None
+        known = self.record is not None and other.record is not None and self.as_planned == other.as_planned
         return known and self.record.saved == other.record.saved and self.record.recomputed == other.record.recomputed
 
 
@@ -101,7 +118,7 @@ class Graph:
         if backend.budget is not None:
             self.source = copied(module)
             self.context = TracingContext.try_get()
-        self.plan = Plan(backend, backend.budget, module, inputs)
+        self.plan = Plan(backend, backend.budget, False, module, inputs)
 
     def __call__(self, *args):
         if self.error is not None:
@@ -119,8 +136,8 @@ class Graph:
     def try_another(self):
         """Called between a measured step and the next one."""
         self.plans.append(self.plan)
-        while (target := self.next_target()) is not None:
-            plan = self.compiled_again(target)
+        while (step := self.next_step()) is not None:
+            plan = self.compiled_again(*step)
             if plan is None:
                 break
             same = next((other for other in self.plans if plan.is_as(other)), None)
@@ -132,16 +149,20 @@ class Graph:
             self.plans.append(plan)
         self.settle()
 
-    def next_target(self):
-        """The predicted peak to plan for; None if nothing is left to try."""
+    def next_step(self):
+        """The predicted peak to plan for, and whether Inductor is kept to the plan; None if nothing is left to try."""
+        budget, last = self.backend.budget, self.plans[-1]
         if len(self.plans) > self.backend.replans:
             return None
         fastest = self.plan.record is not None and self.plan.record.recomputed == 0
-        if fastest and self.plan.peak <= self.backend.budget:
+        if fastest and self.plan.peak <= budget:
             return None
-        return next_target([plan.trial for plan in self.plans], self.backend.budget)
+        if self.backend.as_planned and not last.as_planned and best([plan.trial for plan in self.plans], budget) is None:
+            return last.target, True
+        target = next_target([plan.trial for plan in self.plans if plan.as_planned == last.as_planned], budget)
+        return None if target is None else (target, last.as_planned)
 
-    def compiled_again(self, target):
+    def compiled_again(self, target, as_planned):
         """The plan for a target, or for the smallest peak if no plan is known for the target; None if the new code would
         serve fewer sizes than Dynamo's guards let through."""
         shapes = self.context.fake_mode.shape_env if self.context else None
@@ -149,7 +170,7 @@ class Graph:
         module = copied(self.source)
         inputs = [node.meta["example_value"] for node in module.graph.find_nodes(op="placeholder")]
         with tracing(self.context), preserve_rng_state():
-            plan = Plan(self.backend, target, module, inputs)
+            plan = Plan(self.backend, target, as_planned, module, inputs)
         return plan if not shapes or len(shapes.guards) == guards else None
 
     def settle(self):

@@ -15,16 +15,18 @@ from torch.fx.experimental.proxy_tensor import is_sym_node
 
 from antegrad._C import BudgetError, Error, OptionError, check_partition, library_version, plan_exported
 from antegrad._joint_graph import JointGraph, is_view, is_write, refuse
+from antegrad._kernel_order import keep_sums_apart
 
 
 class PartitionRecord:
     """How one joint graph was partitioned. `peak_bytes` is predicted, `measured_bytes` is the peak of a step, None before
-    antegrad.inductor measured one. str() is a graph file, which the commands `antegrad explain`, `pareto`, `timeline` and
-    `replay` read."""
+    antegrad.inductor measured one. `as_planned`: whether it gave Inductor the settings that keep it to the plan. str() is a graph
+    file, which the commands `antegrad explain`, `pareto`, `timeline` and `replay` read."""
 
     def __init__(self, plan, saved, seconds):
         self.peak_bytes = plan["peak_bytes"]
         self.measured_bytes = None
+        self.as_planned = False
         self.graph = plan["graph"]
         self.saved = saved
         self.seconds = seconds  # that partitioning took
@@ -36,6 +38,7 @@ class PartitionRecord:
 
     def __repr__(self):
         measured = "" if self.measured_bytes is None else f", measured {self.measured_bytes} bytes"
+        measured += ", as planned" if self.as_planned else ""
         return (f"PartitionRecord({len(self.saved)} saved, {self.recomputed} recomputed, peak {self.peak_bytes} bytes"
                 f"{measured})")
 
@@ -84,6 +87,9 @@ class Partition:
                 module, inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
         plan = json.loads(plan_exported(text, self.options, self.fuses))
         forward, backward, saved = split_as_planned(joint, plan, num_fwd_outputs)
+        if self.fuses:
+            keep_sums_apart(backward.graph)
+            backward.recompile()
         self.records.append(PartitionRecord(plan, saved, time.perf_counter() - start))
         return forward, backward
 
@@ -94,7 +100,7 @@ class InductorPartition(Partition, CustomPartitionerFn):
     fuses = True
 
     def uuid(self):
-        files = (__file__, inspect.getfile(JointGraph))
+        files = (__file__, inspect.getfile(JointGraph), inspect.getfile(keep_sums_apart))
         return get_hash_for_files(files, library_version() + repr(sorted(self.options.items())))
 
 

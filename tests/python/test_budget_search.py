@@ -130,8 +130,8 @@ class FakePlan:
 
     step = 1
 
-    def __init__(self, backend, target, *_):
-        self.target, self.peak = target, None
+    def __init__(self, backend, target, as_planned, *_):
+        self.target, self.as_planned, self.peak = target, as_planned, None
         planned = max(1, target // self.step) * self.step
         self.record = type("Record", (), {"recomputed": 1, "saved": [planned], "peak_bytes": planned, "measured_bytes": None})()
 
@@ -140,21 +140,63 @@ class FakePlan:
     is_as = _inductor.Plan.is_as
 
 
+# The user's choice of all settings that the search would choose.
+CHOSEN = {name: own for name, (own, _) in _inductor.AS_PLANNED.items()}
+
+
 @pytest.fixture
 def run(monkeypatch):
-    def run(peak_of, **options):
+    """Runs a search. peak_of: the measured peak for a predicted one, and, if not CHOSEN, whether Inductor is kept to the plan."""
+    def run(peak_of, inductor=CHOSEN, **options):
         monkeypatch.setattr(_inductor, "Plan", FakePlan)
         module = torch.fx.symbolic_trace(torch.nn.Identity())
-        graph = _inductor.Graph(antegrad.inductor(memory_budget=BUDGET, **options), module, [])
-        monkeypatch.setattr(graph, "compiled_again", lambda target: FakePlan(None, target))
+        graph = _inductor.Graph(antegrad.inductor(memory_budget=BUDGET, inductor=inductor, **options), module, [])
+        monkeypatch.setattr(graph, "compiled_again", lambda *step: FakePlan(None, *step))
         measured = []
         while graph.source is not None:
             measured.append(graph.plan)
-            graph.plan.measure(peak_of(graph.plan.record.peak_bytes))
+            settings = () if inductor is CHOSEN else (graph.plan.as_planned,)
+            graph.plan.measure(peak_of(graph.plan.record.peak_bytes, *settings))
             graph.try_another()
         return graph.plan, measured
 
     return run
+
+
+def steps_of(measured):
+    return [(plan.record.peak_bytes, plan.as_planned) for plan in measured]
+
+
+def test_a_plan_that_misses_is_first_compiled_again_with_inductor_kept_to_it(run):
+    plan, measured = run(lambda predicted, as_planned: predicted if as_planned else predicted + 500, inductor=None)
+    assert steps_of(measured) == [(BUDGET, False), (BUDGET, True)]
+    assert plan.as_planned and plan.peak == BUDGET
+
+
+def test_deeper_plans_keep_inductor_to_them(run):
+    plan, measured = run(lambda predicted, as_planned: predicted + (400 if as_planned else 3_000), inductor=None)
+    assert [as_planned for _, as_planned in steps_of(measured)] == [False, True, True]
+    assert 0.95 * BUDGET <= plan.peak <= BUDGET
+
+
+def test_the_same_plan_is_kept_as_it_was_if_that_measures_less(run):
+    with pytest.warns(UserWarning, match="found 12000 bytes"):
+        plan, measured = run(lambda predicted, as_planned: 13_000 if as_planned else 12_000, inductor=None)
+    assert not plan.as_planned and len(measured) == 4
+
+
+@pytest.mark.parametrize("peak", [5_000, 9_900])
+def test_where_a_plan_holds_inductor_is_left_as_it_is(run, peak):
+    _, measured = run(lambda predicted, as_planned: peak, inductor=None)
+    assert not any(plan.as_planned for plan in measured)
+
+
+def test_settings_that_the_user_chose_stay():
+    chosen = antegrad.inductor(inductor={"allow_buffer_reuse": True})
+    assert chosen.as_planned.keys() == {"_pre_fusion_custom_pass"}
+    with torch._inductor.config.patch(allow_buffer_reuse=False):
+        assert antegrad.inductor().as_planned.keys() == {"_pre_fusion_custom_pass"}
+    assert antegrad.inductor().as_planned["allow_buffer_reuse"] is False
 
 
 def test_the_graph_keeps_the_best_plan(run):

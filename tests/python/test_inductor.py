@@ -10,6 +10,8 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 MIB = 2**20
+# Until no other plan is tried, if the first one is the smallest: two for it, and two with Inductor kept to it.
+STEPS_OF_SMALLEST = 4
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +111,7 @@ def test_a_budget_that_no_plan_holds_is_said_with_both_numbers():
     model, x = mlp(layers=2)
     backend = antegrad.inductor(memory_budget="64KiB")
     compiled = torch.compile(model, backend=backend)
-    for _ in range(2):
+    for _ in range(STEPS_OF_SMALLEST):
         step(compiled, x)
     with pytest.warns(UserWarning, match=r"memory budget of 65536 bytes; found \d+ bytes"):
         step(compiled, x)
@@ -119,7 +121,7 @@ def test_a_budget_that_no_plan_holds_is_said_with_both_numbers():
 def test_as_an_error_it_leaves_everything_as_it_was():
     model, x = mlp(layers=2)
     compiled = torch.compile(model, backend=antegrad.inductor(memory_budget="64KiB", over_budget="error"))
-    gradients = [step(compiled, x) for _ in range(2)][-1]
+    gradients = [step(compiled, x) for _ in range(STEPS_OF_SMALLEST)][-1]
     state = torch.get_rng_state()
     for _ in range(2):
         with pytest.raises(antegrad.BudgetError, match=r"memory budget of 65536 bytes; found \d+ bytes"):
