@@ -9,6 +9,8 @@ AIM = 0.985
 SLOPES = (0.5, 2.0)
 # So many plans are tried where one holds the budget, but a faster one may hold it too.
 TRIALS_FOR_SPEED = 3
+# A plan that measures at most so much more than the budget is first replaced by a deeper one. To keep Inductor to a plan costs time.
+NEAR = 1.1
 
 
 class Trial(NamedTuple):
@@ -20,6 +22,18 @@ class Trial(NamedTuple):
     target: int | None
     predicted: int
     peak: int
+    as_planned: bool = False
+
+
+def next_step(trials, budget, can_keep):
+    """The target of the next trial, and whether to keep Inductor to its plan; None if no other trial is likely to be better than
+    the best one. can_keep: whether Inductor can be kept to a plan; then it is, once deeper plans do not help."""
+    kept = [trial for trial in trials if trial.as_planned]
+    target = next_target(kept or trials, budget)
+    near = len(trials) == 1 and trials[0].peak <= NEAR * budget
+    if can_keep and not kept and best(trials, budget) is None and (target is None or not near):
+        return trials[0].target, True
+    return None if target is None else (target, bool(kept))
 
 
 def next_target(trials, budget):

@@ -11,7 +11,7 @@ from torch._inductor.compile_fx import compile_fx
 from torch.fx import GraphModule
 
 from antegrad._C import BudgetError, OptionError, budget_bytes
-from antegrad._budget_search import Trial, best, next_target
+from antegrad._budget_search import Trial, best, next_step
 from antegrad._kernel_order import KernelOrder
 from antegrad._measured_step import MeasuredStep
 from antegrad._partition import InductorPartition
@@ -99,7 +99,8 @@ class Plan:
 
     @property
     def trial(self):
-        return Trial(self.target, self.target or 0 if self.record is None else self.record.peak_bytes, self.peak)
+        return Trial(self.target, self.target or 0 if self.record is None else self.record.peak_bytes, self.peak,
+                     self.as_planned)
 
     def is_as(self, other):
         known = self.record is not None and other.record is not None and self.as_planned == other.as_planned
@@ -151,16 +152,13 @@ class Graph:
 
     def next_step(self):
         """The predicted peak to plan for, and whether Inductor is kept to the plan; None if nothing is left to try."""
-        budget, last = self.backend.budget, self.plans[-1]
+        budget = self.backend.budget
         if len(self.plans) > self.backend.replans:
             return None
         fastest = self.plan.record is not None and self.plan.record.recomputed == 0
         if fastest and self.plan.peak <= budget:
             return None
-        if self.backend.as_planned and not last.as_planned and best([plan.trial for plan in self.plans], budget) is None:
-            return last.target, True
-        target = next_target([plan.trial for plan in self.plans if plan.as_planned == last.as_planned], budget)
-        return None if target is None else (target, last.as_planned)
+        return next_step([plan.trial for plan in self.plans], budget, bool(self.backend.as_planned))
 
     def compiled_again(self, target, as_planned):
         """The plan for a target, or for the smallest peak if no plan is known for the target; None if the new code would

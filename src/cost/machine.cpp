@@ -13,12 +13,14 @@ const Machine& machine_named(std::string_view name) {
   throw OptionError(ErrorText{"the machine cpu or gpu", std::string(name), ""});
 }
 
-double seconds(const NodeCost& cost, const Machine& machine) {
-  if (cost == NodeCost{}) return 0;
+double roofline(const NodeCost& cost, const Machine& machine) {
   return std::max({static_cast<double>(cost.flops) / machine.flops_per_second,
                    static_cast<double>(cost.bytes) / machine.bytes_per_second,
-                   static_cast<double>(cost.host_bytes) / machine.host_bytes_per_second}) +
-         machine.seconds_per_node;
+                   static_cast<double>(cost.host_bytes) / machine.host_bytes_per_second});
+}
+
+double seconds(const NodeCost& cost, const Machine& machine) {
+  return cost == NodeCost{} ? 0 : roofline(cost, machine) + machine.seconds_per_node;
 }
 
 std::vector<double> node_seconds(const Graph& graph, const std::vector<int64_t>& symbols,

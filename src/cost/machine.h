@@ -36,8 +36,11 @@ inline const Machine kCpu{1e12, 100e9, 1e-6, 1e9};
 /// "gpu", "cpu". Throws OptionError for other names.
 const Machine& machine_named(std::string_view name);
 
-/// Seconds of a node with this cost by the roofline: the longest of computing and moving memory,
-/// plus the time per node. A node that does neither takes none.
+/// Seconds by the roofline: the longest of computing and moving memory.
+double roofline(const NodeCost& cost, const Machine& machine);
+
+/// Seconds of a node with this cost: by the roofline, plus the time per node. A node that neither
+/// computes nor moves memory takes none.
 double seconds(const NodeCost& cost, const Machine& machine);
 
 /// The machine that runs a graph, for machine_named(): "gpu" if a tensor is on a CUDA device,

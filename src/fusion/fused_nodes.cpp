@@ -137,9 +137,13 @@ std::vector<double> fused_seconds(const Graph& joint, const std::vector<bool>& f
     }
     const auto id = static_cast<size_t>(node.id);
     by_id.resize(std::max(by_id.size(), id + 1), -1);
-    const NodeCost cost = cost_among_fused(joint, node, in_registers, symbols);
-    by_id[id] =
-        is_fused(node) ? static_cast<double>(cost.flops) / on.flops_per_second : seconds(cost, on);
+    if (is_fused(node)) {
+      NodeCost cost = node_cost(joint, node, symbols);
+      if (!node.op.traits().reduction) cost.bytes = 0;
+      by_id[id] = roofline(cost, on);
+    } else {
+      by_id[id] = seconds(cost_among_fused(joint, node, in_registers, symbols), on);
+    }
   }
   return by_id;
 }

@@ -23,7 +23,9 @@ namespace antegrad {
 std::vector<bool> fused_nodes(const Graph& joint, const std::vector<int64_t>& symbols = {});
 
 /// Seconds by Node::id on the named machine (cost/machine.h). A fused node moves no memory and is
-/// no kernel of its own; the others do not read what fused nodes make.
+/// no kernel of its own; the others do not read what fused nodes make. But a reduction takes the
+/// time of reading its inputs even so: its readers need a second loop over them, in which
+/// everything that makes them is computed again.
 std::vector<double> fused_seconds(const Graph& joint, const std::vector<bool>& fused,
                                   std::string_view machine,
                                   const std::vector<int64_t>& symbols = {});

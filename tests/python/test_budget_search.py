@@ -4,7 +4,7 @@ import antegrad
 import pytest
 import torch
 from antegrad import _inductor
-from antegrad._budget_search import Trial, next_target
+from antegrad._budget_search import Trial, next_step, next_target
 
 BUDGET = 10_000
 ANY = range(1_000, 30_000)  # the predicted peaks of all plans
@@ -167,10 +167,22 @@ def steps_of(measured):
     return [(plan.record.peak_bytes, plan.as_planned) for plan in measured]
 
 
-def test_a_plan_that_misses_is_first_compiled_again_with_inductor_kept_to_it(run):
-    plan, measured = run(lambda predicted, as_planned: predicted if as_planned else predicted + 500, inductor=None)
+def test_a_plan_that_misses_by_far_is_first_compiled_again_with_inductor_kept_to_it(run):
+    plan, measured = run(lambda predicted, as_planned: predicted if as_planned else predicted + 1_500, inductor=None)
     assert steps_of(measured) == [(BUDGET, False), (BUDGET, True)]
     assert plan.as_planned and plan.peak == BUDGET
+
+
+def test_after_a_near_miss_a_deeper_plan_leaves_inductor_as_it_is(run):
+    plan, measured = run(lambda predicted, as_planned: predicted + 500, inductor=None)
+    assert len(measured) == 2 and not plan.as_planned
+    assert 0.95 * BUDGET <= plan.peak <= BUDGET
+
+
+def test_if_the_deeper_plan_misses_too_inductor_is_kept_to_the_first_one(run):
+    plan, measured = run(lambda predicted, as_planned: predicted if as_planned else 10_500, inductor=None)
+    assert [as_planned for _, as_planned in steps_of(measured)] == [False, False, True]
+    assert plan is measured[2] and plan.record.peak_bytes == BUDGET
 
 
 def test_deeper_plans_keep_inductor_to_them(run):
@@ -189,6 +201,11 @@ def test_the_same_plan_is_kept_as_it_was_if_that_measures_less(run):
 def test_where_a_plan_holds_inductor_is_left_as_it_is(run, peak):
     _, measured = run(lambda predicted, as_planned: peak, inductor=None)
     assert not any(plan.as_planned for plan in measured)
+
+
+def test_a_near_miss_of_the_smallest_plan_keeps_inductor_to_it():
+    assert next_step([Trial(None, 9_000, 10_500)], BUDGET, can_keep=True) == (None, True)
+    assert next_step([Trial(None, 9_000, 10_500)], BUDGET, can_keep=False) is None
 
 
 def test_settings_that_the_user_chose_stay():

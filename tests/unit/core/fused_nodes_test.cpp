@@ -94,5 +94,16 @@ TEST(FusedNodes, MoveNoMemory) {
   EXPECT_DOUBLE_EQ(times[3], seconds(node_cost(graph, graph.nodes[3]), kCpu));
 }
 
+TEST(FusedNodes, ReductionsTakeTheTimeOfAnotherLoop) {
+  const Graph graph = joint_of(
+      "  %3: f32[8, 16] = aten::mul.Tensor(%0, %0)  # 0\n"
+      "  %4: f32[8, 1] = aten::sum.dim_IntList(%3, [1], true, none)  # 1\n"
+      "  %5: f32[8, 16] = aten::div.Tensor(%3, %4)  # 2\n",
+      "  %5 result\n");
+  const std::vector<double> times = fused_seconds(graph, fused_nodes(graph), "cpu");
+  EXPECT_EQ(times[0], 0);
+  EXPECT_DOUBLE_EQ(times[1], (8 * 16 + 8) * 4 / kCpu.bytes_per_second);
+}
+
 }  // namespace fused_nodes_test
 }  // namespace antegrad::testing
