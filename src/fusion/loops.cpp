@@ -83,13 +83,16 @@ std::optional<Loops> reduction_loops(const Graph& graph, const Node& node, int64
 }
 
 /// Operators over rows of an input. An argument names the dimension, which has to be the last one,
-/// or gives the sizes of those that make a row; the input itself means the last dimension.
+/// or gives the sizes of those that make a row; the input itself means the last dimension, and
+/// kChannels all but the second one.
 struct RowOperator {
   std::string_view name;
   size_t input;
   size_t argument;
   size_t shared;
 };
+
+constexpr size_t kChannels = static_cast<size_t>(-1);
 
 constexpr RowOperator kRowOperators[] = {
     {"aten::_softmax.default", 0, 1, 1},
@@ -99,11 +102,14 @@ constexpr RowOperator kRowOperators[] = {
     {"aten::native_layer_norm.default", 0, 1, 3},
     {"aten::native_layer_norm_backward.default", 0, 2, 1},
     {"aten::nll_loss_backward.default", 1, 1, 1},
+    {"aten::_native_batch_norm_legit_functional.default", 0, kChannels, 5},
+    {"aten::native_batch_norm_backward.default", 0, kChannels, 3},
 };
 
 /// The size of the dimensions that a row operator names; 0 if they are not the last ones.
 int64_t depth_of(const RowOperator& row, const Node& node, const Sizes& sizes,
                  const std::vector<int64_t>& symbols) {
+  if (row.argument == kChannels) return sizes.size() < 2 ? 0 : count(sizes) / sizes[1];
   const Attr& argument = node.args[row.argument];
   if (row.argument == row.input) return sizes.empty() ? 0 : sizes.back();
   if (argument.is<Shape>()) {
@@ -143,12 +149,13 @@ std::optional<RowLoops> row_loops_of(const Graph& graph, const Node& node,
   const auto* row = std::ranges::find(kRowOperators, node.op.name(), &RowOperator::name);
   if (row == std::end(kRowOperators) || row->input >= node.inputs.size()) return {};
   const ValueId input = node.inputs[row->input];
-  if (!graph.is_tensor(input) || row->argument >= node.args.size()) return {};
+  const bool channels = row->argument == kChannels;
+  if (!graph.is_tensor(input) || (!channels && row->argument >= node.args.size())) return {};
   const Sizes sizes = sizes_of(graph.value(input), symbols);
-  const int64_t depth = depth_of(*row, node, sizes, symbols);
   const int64_t elements = count(sizes);
-  if (depth == 0 || elements == 0 || elements % depth != 0) return {};
-  return RowLoops{{elements / depth, depth, true, false}, row->shared};
+  const int64_t depth = elements == 0 ? 0 : depth_of(*row, node, sizes, symbols);
+  if (depth == 0 || elements % depth != 0) return {};
+  return RowLoops{{elements / depth, depth, true, false, channels}, row->shared};
 }
 
 bool only_shows(const Graph& graph, const Node& node) {
@@ -164,7 +171,8 @@ bool only_shows(const Graph& graph, const Node& node) {
 std::optional<Loops> common_loops(const Loops& a, const Loops& b, bool apart) {
   if ((a.reduces || b.reduces) && apart) return {};
   if (a.reduces && b.reduces) {
-    const bool same = a.rows == b.rows && a.depth == b.depth && a.columns == b.columns;
+    const bool same = a.rows == b.rows && a.depth == b.depth && a.columns == b.columns &&
+                      a.channels == b.channels;
     return same ? std::optional(a) : std::nullopt;
   }
   const Loops& reduction = a.reduces ? a : b;

@@ -19,7 +19,7 @@ constexpr int64_t kReduceGrain = 32768;
 /// `arguments` has one word for each argument:
 ///   NAME      an input or number of the recipe
 ///   NAME?1    the same; this number where the argument is absent
-///   NAME@row  an input with one element a row
+///   NAME@row  an input with one element a row; NAME@row?1 as above
 ///   NAME@class  the same, of classes: the index in a row, or the argument that is called `ignored`
 ///   @dim      the dimension that is reduced, which must be the last one
 ///   @dims     the dimensions that are reduced; absent or none: all
@@ -56,6 +56,10 @@ constexpr ReductionRow kReductions[] = {
     {"aten::nll_loss_backward.default", "nll_loss_backward", "g @rows t@class =none =2 ignored *"},
     {"aten::nll_loss_backward.default", "nll_loss_backward",
      "g@row @rows t@class =none =0 ignored *"},
+    {"aten::_native_batch_norm_legit_functional.default", "batch_norm",
+     "x w@row?1 b@row?0 rm@row rv@row =true momentum eps"},
+    {"aten::native_batch_norm_backward.default", "batch_norm_backward",
+     "g x w@row?1 * * mean@row invstd@row =true * @mask"},
     {"aten::sum.default", "sum", "x @type", true, true},
     {"aten::sum.dim_IntList", "sum", "x @dims * @type", false, true},
     {"aten::amax.default", "amax", "x @dims *", false, true},
@@ -77,6 +81,7 @@ class Reduction {
     call_.numbers.resize(recipe_->numbers.size());
     std::string reason = read_arguments();
     if (reason.empty() && row_.all) reduce_all();
+    if (reason.empty() && recipe_->channels) reduce_all_but_channels();
     if (reason.empty()) reason = checked();
     if (!reason.empty()) return reason;
     if (call_.classes) {
@@ -116,6 +121,11 @@ class Reduction {
     std::iota(call_.reduced.begin(), call_.reduced.end(), 0);
   }
 
+  void reduce_all_but_channels() {
+    reduce_all();
+    std::erase(call_.reduced, 1);
+  }
+
   std::string read_arguments() {
     size_t next = 0;
     std::string_view words = row_.arguments;
@@ -135,6 +145,7 @@ class Reduction {
   bool read_operand(std::string_view word, const Attr& argument, size_t input) {
     if (word == "*") return true;
     if (word == "=false") return argument.is<bool>() && !argument.as<bool>();
+    if (word == "=true") return argument.is<bool>() && argument.as<bool>();
     if (word == "=none") return argument.is<attr::None>();
     if (word.front() == '=') {
       return argument.is<IntExpr>() &&
@@ -164,7 +175,7 @@ class Reduction {
       return true;
     }
     into.number = word.back() == '1' ? 1 : 0;
-    return argument.is<attr::None>() && mark < word.size();
+    return argument.is<attr::None>() && word.find('?') != std::string_view::npos;
   }
 
   bool read_special(std::string_view word, const Attr& argument) {
@@ -213,6 +224,7 @@ class Reduction {
   std::string checked() const {
     if (call_.reduced.empty()) return no("reduces no dimension");
     if (numel(meta()).constant() == 0) return no("has no elements");
+    if (recipe_->channels) return checked_channels();
     if (!row_.sums) return "";
     if (cpu_.threads > 1 && rows() == 1 && row_size() >= kReduceGrain) {
       return no("adds the elements of one row on several threads");
@@ -220,6 +232,20 @@ class Reduction {
     if (lies_in(true)) return "";
     if (!lies_in(false)) return no("reduces dimensions that lie between others in memory");
     return ends_in_a_narrow_part() ? no("adds few columns on a thread of their own") : "";
+  }
+
+  /// Which of ATen's kernels runs.
+  std::string checked_channels() const {
+    for (const RecipeOperand& operand : call_.operands) {
+      if (operand.value == kNoValue) continue;
+      if (is_contiguous(graph_.value(operand.value).meta)) continue;
+      return no("has an operand that is not contiguous, such as one in channels-last");
+    }
+    if (numel(meta()).constant() == size_at(meta(), 0) * size_at(meta(), 1)) {
+      return no("has images of one element");
+    }
+    if (size_at(meta(), 1) == 1) return no("has one channel");
+    return "";
   }
 
   /// Whether the dimensions that are reduced, or else the others, are the innermost in memory:

@@ -68,7 +68,7 @@ void CCode::find_phases() {
 }
 
 void CCode::find_remembered() {
-  if (kernel.space != Space::rows) return;
+  if (kernel.space != Space::rows || kernel.inner > 1 || has_row_blocks()) return;
   const std::vector<Instruction>& code = kernel.code;
   std::vector<Instruction> forms(code);   // with operands of `first`
   std::vector<Id> first(code.size());     // the first value of the same form
@@ -123,6 +123,13 @@ bool CCode::is_strip(Id id) const {
 bool CCode::has_paths(const Stage& stage) const {
   return std::any_of(kernel.code.begin() + stage.begin, kernel.code.begin() + stage.end,
                      [](const Instruction& code) { return code.op == Op::path; });
+}
+
+bool CCode::folds_across(const Stage& stage) const {
+  const auto no_sums = [](const Buffer& buffer) { return buffer.thread.is(0); };
+  return kernel.space == Space::rows &&
+         static_cast<int32_t>(kernel.sizes.size()) == kernel.inner + 1 &&
+         std::ranges::all_of(kernel.buffers, no_sums) && folds_in_order(kernel, stage);
 }
 
 std::vector<bool> CCode::needed(const Stage& stage, bool paths, bool recalls) const {

@@ -54,6 +54,22 @@ std::string_view c_operator(Op op) {
 
 }  // namespace
 
+void CCode::print_pointers(size_t count, const Stage* stage) {
+  std::vector<bool> accessed(kernel.buffers.size(), stage == nullptr);
+  for (Id id = stage ? stage->begin : 0; stage && id < stage->end; ++id) {
+    const Instruction& code = kernel.code[id];
+    const bool access = code.op == Op::load || code.op == Op::gather || code.op == Op::store;
+    if (access) accessed[code.index] = true;
+  }
+  for (size_t i = 0; i < kernel.buffers.size(); ++i) {
+    if (!accessed[i]) continue;
+    const Buffer& buffer = kernel.buffers[i];
+    std::string place = "b_" + buffer.name;
+    for (size_t d = 0; d < count; ++d) place += term(fmt::format("i{}", d), buffer.strides[d]);
+    out.line("{}* const p_{} = {};", pointee(buffer), buffer.name, place);
+  }
+}
+
 std::string CCode::literal(DType type, uint64_t bits, int32_t lanes) {
   const std::string text = number_text(type, bits);
   if (!text.empty()) return fmt::format("{}({})", head.splat(element_type(type), lanes), text);

@@ -4,6 +4,7 @@
 /// Internals of the C printer, shared by its files: lines with indentation, and the code of one
 /// stage, of which loops print several copies. Not to be included elsewhere.
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,10 @@ inline constexpr int32_t kColumns = 4096;
 /// Elements of a row that are remembered, in an array, for the stages behind.
 inline constexpr int32_t kRemembered = 4096;
 
+/// Rows whose folds in order run side by side: each is a chain of operations that wait for each
+/// other.
+inline constexpr int32_t kRowBlock = 8;
+
 /// Prints code of a kernel's stages.
 class CCode {
  public:
@@ -75,6 +80,12 @@ class CCode {
   /// " + a * b", without what is 0 or 1; empty if the product is 0.
   std::string term(const std::string& factor, Extent stride) const;
   std::string inner_size() const { return extent(kernel.sizes.back()); }
+  static std::string pointee(const Buffer& buffer) {
+    return (buffer.written ? "" : "const ") + std::string(element_type(buffer.type));
+  }
+  /// Addresses at indices i0, i1, ... of the first `count` dimensions, of buffers that a stage
+  /// accesses, or of all.
+  void print_pointers(size_t count, const Stage* stage = nullptr);
 
   /// Lanes of a stage's vectors.
   int32_t lanes_of(const Stage& stage) const;
@@ -84,6 +95,12 @@ class CCode {
   bool is_uniform(Id id) const { return uniform_[id] && !columns(); }
   bool crosses(Id id) const { return crosses_[id]; }
   bool has_paths(const Stage& stage) const;
+  /// Whether the stage is a fold in order that runs for a block of rows at once.
+  bool folds_across(const Stage& stage) const;
+  bool has_row_blocks() const {
+    return std::ranges::any_of(kernel.stages,
+                               [&](const Stage& stage) { return folds_across(stage); });
+  }
   /// How many strips of a function a value waits for; 0 outside stages that print strips.
   int32_t phase_of(Id id) const { return phase_[id]; }
   bool is_strip(Id id) const;
@@ -111,6 +128,18 @@ class CCode {
     out.line("const i64 k = smaller({}, {} - j);", first.lanes, end);
     body(rest);
     out.close();
+  }
+  /// A loop over the segments of a row; a row of one dimension is a segment.
+  template <class Body>
+  void each_segment(const Body& body) {
+    if (kernel.inner == 1) return body();
+    out.open("for (i64 i1 = 0; i1 < {}; i1++)", extent(kernel.sizes[1]));
+    body();
+    out.close();
+  }
+  /// Addresses of segment i1 of row i0, where rows have segments.
+  void print_segment(const Stage& stage) {
+    if (kernel.inner > 1) print_pointers(static_cast<size_t>(kernel.inner), &stage);
   }
   /// The vector at j of an array of a strip.
   std::string in_strip(const std::string& array, const std::string& vector) const {
@@ -159,5 +188,7 @@ class CCode {
 /// Prints a stage that is a fold.
 void print_fold(CCode& code, const Stage& stage);
 void print_fold_of_columns(CCode& code, const Stage& stage);
+/// Prints a stage with CCode::folds_across() for the rows `block` to `last`.
+void print_fold_across_rows(CCode& code, const Stage& stage);
 
 }  // namespace antegrad::lower

@@ -49,22 +49,8 @@ class CKernel {
       const Buffer& buffer = kernel_.buffers[i];
       const std::string start = (buffer.offset.is(0) ? "" : " + " + code_.extent(buffer.offset)) +
                                 code_.term("thread", buffer.thread);
-      out_.line("{0}* const b_{1} = ({0}*)buffers[{2}]{3};", pointee(buffer), buffer.name, i,
-                start);
-    }
-  }
-
-  static std::string pointee(const Buffer& buffer) {
-    return (buffer.written ? "" : "const ") + std::string(element_type(buffer.type));
-  }
-
-  /// Buffers' addresses at indices i0, i1, ... of the first `count` dimensions.
-  void print_pointers(size_t count) {
-    for (const Buffer& buffer : kernel_.buffers) {
-      std::string place = "b_" + buffer.name;
-      for (size_t d = 0; d < count; ++d)
-        place += code_.term(fmt::format("i{}", d), buffer.strides[d]);
-      out_.line("{}* const p_{} = {};", pointee(buffer), buffer.name, place);
+      out_.line("{0}* const b_{1} = ({0}*)buffers[{2}]{3};", CCode::pointee(buffer), buffer.name,
+                i, start);
     }
   }
 
@@ -90,13 +76,13 @@ class CKernel {
     print_first_indices(lane + 1);
     if (lane == 0) {
       out_.line("const i64 at = begin, n = end - begin;");
-      print_pointers(1);
+      code_.print_pointers(1);
       body();
       return;
     }
     out_.open("for (i64 at = begin, n; at < end; at += n)");
     out_.line("n = smaller({} - i{}, end - at);", size(lane), lane);
-    print_pointers(lane + 1);
+    code_.print_pointers(lane + 1);
     body();
     out_.line("i{} = 0;", lane);
     print_next_index(lane - 1);
@@ -135,21 +121,62 @@ class CKernel {
   }
 
   void print_rows() {
-    const size_t outer = dimensions() - 1;
+    const size_t outer = dimensions() - static_cast<size_t>(kernel_.inner);
+    out_.line("const i64 n = {};", code_.inner_size());
+    if (code_.has_row_blocks()) return print_blocks_of_rows();
     if (outer > 0) print_first_indices(outer);
-    out_.line("const i64 n = {};", size(outer));
     print_memory_of_rows();
     out_.open("for (i64 row = begin; row < end; row++)");
-    print_pointers(outer);
+    code_.print_pointers(outer);
     declare_row_values();
-    for (const Stage& stage : kernel_.stages) {
-      switch (stage.kind) {
-        case StageKind::row: print_row_stage(stage); break;
-        case StageKind::each: print_each(stage); break;
-        case StageKind::fold: print_row_fold(stage); break;
-      }
-    }
+    for (const Stage& stage : kernel_.stages) print_stage_of_row(stage);
     if (outer > 0) print_next_index(outer - 1);
+    out_.close();
+  }
+
+  void print_stage_of_row(const Stage& stage) {
+    switch (stage.kind) {
+      case StageKind::row: print_row_stage(stage); break;
+      case StageKind::each: print_each_segment(stage); break;
+      case StageKind::fold: print_row_fold(stage); break;
+    }
+  }
+
+  void print_each_segment(const Stage& stage) {
+    code_.each_segment([&] {
+      code_.print_segment(stage);
+      print_each(stage);
+    });
+  }
+
+  /// A stage runs for all rows of a block before the next one; what rows keep lies in arrays.
+  void print_blocks_of_rows() {
+    const std::vector<bool> values = row_values();
+    out_.open("for (i64 block = begin; block < end; block += {})", kRowBlock);
+    out_.line("const i64 last = smaller(block + {}, end) - 1;", kRowBlock);
+    for (Id id = 0; id < static_cast<Id>(values.size()); ++id) {
+      if (!values[id]) continue;
+      out_.line("{} s{}[{}] __attribute__((aligned(64)));", code_.value_element(id), id, kRowBlock);
+    }
+    for (const Stage& stage : kernel_.stages) {
+      if (code_.folds_across(stage)) {
+        print_fold_across_rows(code_, stage);
+        continue;
+      }
+      out_.open("for (i64 row = block; row <= last; row++)");
+      out_.line("const i64 i0 = row;");
+      code_.print_pointers(1, &stage);
+      for (Id id = 0; id < stage.end; ++id) {
+        if (!values[id]) continue;
+        const std::string kept = id < stage.begin ? fmt::format(" = s{}[row - block]", id) : "";
+        out_.line("{} r{}{};", code_.value_element(id), id, kept);
+      }
+      print_stage_of_row(stage);
+      for (Id id = stage.begin; id < stage.end; ++id) {
+        if (values[id]) out_.line("s{0}[row - block] = r{0};", id);
+      }
+      out_.close();
+    }
     out_.close();
   }
 
@@ -173,10 +200,27 @@ class CKernel {
   }
 
   void print_row_fold(const Stage& stage) {
+    const auto reduce = [&] {
+      code_.print_invariants(stage, code_.lanes_of(stage));
+      print_bounds(stage);
+      print_fold(code_, stage);
+    };
     out_.open();
-    code_.print_invariants(stage, code_.lanes_of(stage));
-    print_bounds(stage);
-    print_fold(code_, stage);
+    if (stage.fold.segments) {
+      const Id result = stage.end - 1;
+      out_.line("f64 sum = 0;");
+      out_.open();
+      code_.each_segment([&] {
+        code_.print_segment(stage);
+        out_.line("{} r{};", element_type(kernel_.code[stage.fold.value].type), result);
+        reduce();
+        out_.line("sum += r{};", result);
+      });
+      out_.close();
+      out_.line("r{} = sum;", result);
+    } else {
+      reduce();
+    }
     out_.close();
   }
 

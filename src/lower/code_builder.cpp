@@ -220,6 +220,8 @@ Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site)
   if (half && function.order == Order::columns && site.columns < int64_t{2} * fold.lanes) {
     fold.lanes *= 2;
   }
+  fold.segments = function.segments;
+  if (function.in_order) fold = {.merge = Merge::sequence};
   if (function.order == Order::blocks) {
     fold.combine = function.combine;
     fold.accumulators = 4;
@@ -233,7 +235,8 @@ Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site)
   if (found == folds_.end()) found = folds_.insert(folds_.end(), fold);
   const auto index = static_cast<int32_t>(found - folds_.begin());
   const auto result = [&](uint64_t bits) {
-    return add({Op::result, type_of(yielded), {yielded}, bits, index});
+    const DType type = fold.segments ? DType::f64 : type_of(yielded);
+    return add({Op::result, type, {yielded}, bits, index});
   };
   const Id first = result(0);
   if (function.order != Order::moments) return first;
@@ -254,9 +257,14 @@ Id CodeBuilder::formula(const Formula& formula, const Site& site) {
       case Term::Kind::operation: ids.push_back(operation(term.op, std::move(operands))); break;
       case Term::Kind::function: ids.push_back(called(term, std::move(operands), site)); break;
       case Term::Kind::column: ids.push_back(site.column); break;
-      case Term::Kind::accumulator:
-        ids.push_back(site.sum >= 0 ? site.sum : constant(type, term.constant, Op::accumulator));
+      case Term::Kind::accumulator: {
+        const FoldFunction* function = fold_function(term.function);
+        const bool wide = function != nullptr && function->in_order;
+        ids.push_back(site.sum >= 0 ? site.sum
+                                    : constant(wide ? DType::f64 : type, term.constant,
+                                               Op::accumulator));
         break;
+      }
       case Term::Kind::fold:
         ids.push_back(fold(*fold_function(term.function), operands[0], site));
         break;

@@ -32,7 +32,7 @@ class CodeBuilder {
     DType element;            ///< of the node's operands
     std::vector<Id> inputs;   ///< in the type of arithmetic, bools as they are
     std::vector<Id> numbers;  ///< made by number()
-    int32_t row_atoms = 0;    ///< of a reduction: atoms of a row
+    int32_t row_atoms = 0;    ///< of a reduction: atoms of a row, or of a segment of it
     int64_t row_size = 0;     ///< and its elements
     int64_t columns = 0;      ///< of a reduction of columns: their number
     Id column = -1;           ///< of a reduction of rows: the index in the row

@@ -98,6 +98,7 @@ class Assembly {
       }
     }
     if (space_.kind != Space::elements) cuts.insert(order_.size() - space_.row_atoms);
+    if (space_.segment_atoms > 0) cuts.insert(order_.size() - space_.segment_atoms);
     for (size_t i = 1; i < order_.size(); ++i) {
       const bool merges = std::ranges::all_of(used_, [&](int32_t use) {
         const MemoryUse& memory = memory_[use];
@@ -107,11 +108,22 @@ class Assembly {
     }
     dimensions_.push_back(order_.size());
     if (space_.kind == Space::elements) return;
+    if (space_.segment_atoms > 0) return find_segments();
     if (dimensions_of_row(static_cast<int32_t>(space_.row_atoms)) != 1) {
       throw NoKernel{space_.node, "the dimensions of a row lie apart in memory"};
     }
     if (space_.kind == Space::columns && dimensions_.size() != 2) {
       throw NoKernel{space_.node, "the dimensions of columns lie apart in memory"};
+    }
+  }
+  /// A channel has one segment in each image.
+  void find_segments() {
+    const size_t images = space_.row_atoms == space_.segment_atoms ? 0 : 1;
+    made_.kernel.inner = static_cast<int32_t>(1 + images);
+    if (dimensions_of_row(static_cast<int32_t>(space_.segment_atoms)) != 1 ||
+        dimensions_of_row(static_cast<int32_t>(space_.row_atoms)) != made_.kernel.inner ||
+        dimensions_.size() != 2 + images) {
+      throw NoKernel{space_.node, "the dimensions of channels lie apart in memory"};
     }
   }
   size_t begin_of(size_t dimension) const {

@@ -125,7 +125,8 @@ class GroupBuilder {
   }
 
   CodeBuilder::Site site_of(int32_t position, const RecipeCall& call, DType element) {
-    CodeBuilder::Site site{*call.recipe, element, {}, {}, static_cast<int32_t>(space_.row_atoms)};
+    const size_t ends = space_.segment_atoms > 0 ? space_.segment_atoms : space_.row_atoms;
+    CodeBuilder::Site site{*call.recipe, element, {}, {}, static_cast<int32_t>(ends)};
     const auto elements_of = [&](std::span<const int32_t> atoms) {
       int64_t elements = 1;
       for (const int32_t atom : atoms) elements *= layout_.size(atom);

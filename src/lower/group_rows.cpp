@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 namespace antegrad::lower {
 namespace {
@@ -20,6 +21,26 @@ Atoms reduced_atoms(const GroupLayout& layout, ValueId whole, const RecipeCall& 
                              [&](int32_t atom) { return strides.at(atom); });
   }
   return atoms;
+}
+
+/// How many atoms of a channel lie behind those that count channels.
+size_t segment_atoms(const GroupLayout& layout, ValueId whole) {
+  size_t count = 0;
+  for (size_t d = 2; d < layout.of(whole).size(); ++d) count += layout.of(whole)[d].size();
+  return count;
+}
+
+/// The atoms of channels, then those of a channel; nothing if they do not lie in memory as in a
+/// contiguous tensor.
+std::optional<Atoms> order_of_channels(const Atoms& order, const Atoms& channel, size_t segment) {
+  const size_t images = channel.size() - segment;
+  const size_t channels = order.size() - channel.size();
+  if (order.size() < channel.size()) return {};
+  Atoms turned(order);
+  std::rotate(turned.begin(), turned.begin() + static_cast<std::ptrdiff_t>(images),
+              turned.begin() + static_cast<std::ptrdiff_t>(images + channels));
+  if (!std::ranges::equal(std::span(turned).last(channel.size()), channel)) return {};
+  return turned;
 }
 
 }  // namespace
@@ -64,6 +85,7 @@ GroupSpace group_space(const GroupLayout& layout, const Graph& graph,
                        std::span<const std::pair<int32_t, RecipeCall>> calls, const Atoms& order) {
   GroupSpace space{.order = order};
   Atoms row;
+  bool channels = false;
   for (const auto& [position, call] : calls) {
     if (call.reduced.empty()) continue;
     const Node& node = graph.nodes[position];
@@ -71,16 +93,28 @@ GroupSpace group_space(const GroupLayout& layout, const Graph& graph,
     if (space.node >= 0 && atoms != row) {
       throw NoKernel{position, node.op.name() + " reduces other dimensions than its group"};
     }
-    if (space.node >= 0 && call.recipe->over != space.kind) {
+    if (space.node >= 0 &&
+        (call.recipe->over != space.kind || call.recipe->channels != channels)) {
       throw NoKernel{position, node.op.name() + " is no reduction of rows as others of its group"};
     }
     space.node = position;
     space.kind = call.recipe->over;
+    channels = call.recipe->channels;
     row = std::move(atoms);
   }
   if (space.node < 0) return space;
   const bool rows = space.kind == Space::rows;
   space.row_atoms = row.size();
+  if (channels) {
+    space.segment_atoms = segment_atoms(layout, graph.nodes[space.node].outputs[0]);
+    const auto turned = order_of_channels(order, row, space.segment_atoms);
+    if (!turned) {
+      throw NoKernel{space.node,
+                     graph.nodes[space.node].op.name() + " has channels in another order in memory"};
+    }
+    space.order = *turned;
+    return space;
+  }
   const auto place = [&](size_t count) {
     return rows ? std::span(order).last(count) : std::span(order).first(count);
   };
@@ -102,6 +136,7 @@ RowEnds row_ends(const GroupLayout& layout, const GroupSpace& space, const Eager
   }
   if (row % block == 0 && a_thread % block == 0) return RowEnds::none;
   if (a_thread < elements || eager.row < space.row_atoms) return RowEnds::unknown;
+  if (space.segment_atoms > 0) return RowEnds::unknown;
   if (space.kind == Space::columns) return RowEnds::unknown;
   return eager.row == space.row_atoms ? RowEnds::rows : RowEnds::whole;
 }

@@ -23,6 +23,8 @@ struct GroupSpace {
   Space kind = Space::elements;
   Atoms order;
   size_t row_atoms = 0;  ///< of rows and columns: the last ones, which are reduced
+  /// Of rows that are channels: the last ones, which lie together in memory. 0 for other rows.
+  size_t segment_atoms = 0;
   int32_t node = -1;     ///< a node that reduces them
 };
 

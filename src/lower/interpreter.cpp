@@ -37,17 +37,30 @@ class Run {
     }
     for (int64_t row = begin_; row < end_; ++row) {
       row_ = row;
-      set_position(row, kernel_.sizes.size() - 1);
+      set_position(row, kernel_.sizes.size() - static_cast<size_t>(kernel_.inner));
       for (const Stage& stage : kernel_.stages) run_stage(stage);
     }
   }
 
  private:
   int64_t number(Extent extent) const { return value_of(extent, numbers_); }
-  int64_t inner_size() const { return number(kernel_.sizes.back()); }
+  int64_t row_size() const {
+    int64_t size = number(kernel_.sizes.back());
+    if (kernel_.inner == 2) size *= number(kernel_.sizes[1]);
+    return size;
+  }
 
   void set_position(int64_t flat, size_t dimensions) {
     for (size_t d = dimensions; d-- > 0;) {
+      const int64_t size = number(kernel_.sizes[d]);
+      index_[d] = flat % size;
+      flat /= size;
+    }
+  }
+
+  /// The position of an element of the row.
+  void set_element(int64_t flat) {
+    for (size_t d = index_.size(); d-- > index_.size() - static_cast<size_t>(kernel_.inner);) {
       const int64_t size = number(kernel_.sizes[d]);
       index_[d] = flat % size;
       flat /= size;
@@ -58,12 +71,16 @@ class Run {
     if (stage.kind == StageKind::row) {
       run_code(stage);
     } else if (stage.kind == StageKind::each) {
-      for (index_.back() = 0; index_.back() < inner_size(); ++index_.back()) run_code(stage);
+      for (int64_t j = 0; j < row_size(); ++j) {
+        set_element(j);
+        run_code(stage);
+      }
     } else if (stage.fold.order == Order::lanes) {
       fold_lanes(stage);
     } else {
       std::vector<uint64_t> row;
-      for (index_.back() = 0; index_.back() < inner_size(); ++index_.back()) {
+      for (int64_t j = 0; j < row_size(); ++j) {
+        set_element(j);
         run_code(stage);
         row.push_back(values_[stage.fold.value]);
       }
@@ -72,10 +89,27 @@ class Run {
       if (stage.fold.order == Order::moments) values_[stage.end - 2] = reduced.first;
       values_[stage.end - 1] = stage.fold.order == Order::moments ? reduced.second : reduced.first;
     }
-    index_.back() = 0;
+    if (row_size() > 0) set_element(0);
   }
 
   void fold_lanes(const Stage& stage) {
+    if (!stage.fold.segments) {
+      values_[stage.end - 1] = reduced_lanes(stage, 0, row_size());
+      return;
+    }
+    const bool single = kernel_.code[stage.fold.value].type == DType::f32;
+    const int64_t size = number(kernel_.sizes.back());
+    const int64_t segments = kernel_.inner == 1 ? 1 : number(kernel_.sizes[1]);
+    double sum = 0;
+    for (int64_t s = 0; s < segments; ++s) {
+      const uint64_t part = reduced_lanes(stage, s * size, size);
+      sum += single ? static_cast<double>(from_bits<float>(part)) : from_bits<double>(part);
+    }
+    values_[stage.end - 1] = to_bits(sum);
+  }
+
+  /// The elements [begin, begin + size) of the row.
+  uint64_t reduced_lanes(const Stage& stage, int64_t begin, int64_t size) {
     const Fold& fold = stage.fold;
     const auto code = std::span(kernel_.code).subspan(stage.begin, stage.end - stage.begin);
     const auto accumulator = std::ranges::find(code, Op::accumulator, &Instruction::op);
@@ -83,9 +117,8 @@ class Run {
     const auto accumulator_id = static_cast<Id>(stage.begin + (accumulator - code.begin()));
     std::vector<uint64_t> partial(static_cast<size_t>(fold.lanes) * fold.accumulators,
                                   accumulator->bits);
-    const int64_t size = inner_size();
     for (int64_t j = 0; j < size; ++j) {
-      index_.back() = j;
+      set_element(begin + j);
       uint64_t& lane = partial[j % static_cast<int64_t>(partial.size())];
       values_[accumulator_id] = lane;
       run_code(stage);
@@ -106,7 +139,7 @@ class Run {
         merge(partial[0], partial[l]);
       }
     }
-    values_[stage.end - 1] = partial[0];
+    return partial[0];
   }
 
   void run_code(const Stage& stage) {
@@ -163,7 +196,7 @@ class Run {
     }
     int64_t flat = 0;
     for (size_t d = 0; d < index_.size(); ++d) flat = flat * number(kernel_.sizes[d]) + index_[d];
-    const int64_t unit = kernel_.space == Space::elements ? 1 : inner_size();
+    const int64_t unit = kernel_.space == Space::elements ? 1 : row_size();
     const int64_t begin = std::max(begin_ * unit, flat - flat % part);
     const int64_t end = std::min(end_ * unit, flat - flat % part + part);
     const auto block = static_cast<int64_t>(path.bits);

@@ -7,7 +7,8 @@ namespace antegrad::lower {
 
 int64_t parallel_size(const Kernel& kernel, const int64_t* numbers) {
   int64_t size = 1;
-  const size_t dimensions = kernel.sizes.size() - (kernel.space == Space::elements ? 0 : 1);
+  const size_t inner = kernel.space == Space::elements ? 0 : static_cast<size_t>(kernel.inner);
+  const size_t dimensions = kernel.sizes.size() - inner;
   for (size_t d = 0; d < dimensions; ++d) size *= value_of(kernel.sizes[d], numbers);
   return size;
 }
@@ -27,6 +28,27 @@ std::vector<bool> uniform_values(const Kernel& kernel) {
     uniform[id] = same;
   }
   return uniform;
+}
+
+bool folds_in_order(const Kernel& kernel, const Stage& stage) {
+  const Fold& fold = stage.fold;
+  if (stage.kind != StageKind::fold || fold.order != Order::lanes || fold.segments) return false;
+  if (fold.lanes != 1 || fold.accumulators != 1) return false;
+  const auto is_partial = [&](Id id) { return kernel.code[id].op == Op::accumulator; };
+  const Instruction& yield = kernel.code[fold.value];
+  if (yield.type == DType::boolean) return false;
+  if (yield.op != fold.combine || yield.operands.size() != 2) return false;
+  if (!is_partial(yield.operands[0]) || is_partial(yield.operands[1])) return false;
+  for (Id id = stage.begin; id < stage.end; ++id) {
+    if (kernel.code[id].op == Op::path) return false;
+    if (id == fold.value) continue;
+    if (std::ranges::any_of(kernel.code[id].operands, [&](Id operand) {
+          return is_partial(operand) || operand == fold.value;
+        })) {
+      return false;
+    }
+  }
+  return true;
 }
 
 int32_t cascade_level_power(int64_t size) {

@@ -125,6 +125,9 @@ struct Fold {
   Merge merge = Merge::sequence;
   Op combine = Op::add;          ///< merges partial results of lanes, and elements of blocks
   Fused fused = Fused::vectors;  ///< of Order::moments
+  /// Of Order::lanes: each segment of the row is reduced apart, and what they give is added in f64,
+  /// in their order, to 0.
+  bool segments = false;
   Id value = -1;  ///< what the code yields: the next accumulator, or the summed element
   friend bool operator==(const Fold&, const Fold&) = default;
 };
@@ -138,7 +141,8 @@ struct Stage {
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 
-/// The iteration space. In all of them the last dimension is the inner one, over which stages run.
+/// The iteration space. In all of them the last dimension is the inner one, over which stages run;
+/// in `rows` it may be the last two.
 enum class Space : uint8_t {
   elements,  ///< one stage `each`; threads split the flat elements
   rows,      ///< threads split the flat outer dimensions; lanes run along the inner one
@@ -149,6 +153,9 @@ struct Kernel {
   std::string name;
   Space space = Space::elements;
   std::vector<Extent> sizes;  ///< at least one; of `columns` two
+  /// How many of them, the last ones, make a row. A row of two dimensions has a segment for each
+  /// index of the first of them; there is one outer dimension then.
+  int32_t inner = 1;
   std::vector<Number> numbers;
   std::vector<Function> functions;
   std::vector<Buffer> buffers;
@@ -171,6 +178,10 @@ inline int64_t value_of(Extent extent, const int64_t* numbers) {
 
 /// Marks each value that is the same for all lanes of a vector.
 std::vector<bool> uniform_values(const Kernel& kernel);
+
+/// Whether a stage is a fold that merges one element after the other into a single accumulator,
+/// which nothing else reads: numbers that do not depend on paths.
+bool folds_in_order(const Kernel& kernel, const Stage& stage);
 
 /// The number of accumulators that Order::columns takes for a column of a kernel of `columns`.
 inline int32_t column_accumulators(int64_t column, int64_t columns, int64_t lanes) {

@@ -10,6 +10,7 @@
 #include <antegrad/error.h>
 
 #include "fusion/groups.h"
+#include "fusion/loops.h"
 #include "graph/analysis.h"
 #include "graph/generated_node.h"
 #include "lower/buffer_reuse.h"
@@ -19,7 +20,14 @@ namespace {
 
 bool computes(const Node& node) { return !node.op.traits().view; }
 
-/// Finds groups, and refuses nodes, until all groups of two or more have kernels.
+/// Whether a kernel of the node alone may be faster than libtorch's, which adds the elements of a
+/// channel one after the other, and channels one after the other, too.
+bool is_lowered_alone(const Graph& graph, const Node& node) {
+  const auto rows = row_loops_of(graph, node);
+  return rows && rows->loops.channels;
+}
+
+/// Finds groups, and refuses nodes, until all groups that are worth one have kernels.
 class Selection {
  public:
   Selection(const Graph& graph, const EagerCpu& cpu, const Objections& objections)
@@ -38,7 +46,13 @@ class Selection {
       for (FusionGroup& group : fusion_groups(graph_, {}, apart_).groups) {
         const auto computing = std::ranges::count_if(
             group.nodes, [&](int32_t position) { return computes(graph_.nodes[position]); });
-        if (!group.generated || computing < 2) continue;
+        if (!group.generated || computing == 0) continue;
+        const bool alone = computing == 1;
+        if (alone && std::ranges::none_of(group.nodes, [&](int32_t position) {
+              return is_lowered_alone(graph_, graph_.nodes[position]);
+            })) {
+          continue;
+        }
         const auto& kernel = kernel_of(group.nodes);
         if (const auto* none = std::get_if<NoKernel>(&kernel)) {
           refuse(*none, group);

@@ -27,6 +27,7 @@ class KernelParser {
     while (cursor_.take("buffer")) parse_buffer();
     kernel_.space = one_of<Space>(words::kSpaces, "a space: elements, rows or columns");
     kernel_.sizes = extents();
+    if (cursor_.take("inner")) kernel_.inner = cursor_.number<int32_t>("dimensions of a row");
     cursor_.next_line();
     while (!cursor_.at_end()) parse_stage();
     return std::move(kernel_);
@@ -101,7 +102,9 @@ class KernelParser {
     if (fold.order == Order::blocks) fold.combine = op();
     if (fold.order != Order::lanes && fold.order != Order::vectors) return;
     fold.merge = one_of<Merge>(words::kMerges, "tree or sequence");
-    if (fold.order == Order::lanes) fold.combine = op();
+    if (fold.order != Order::lanes) return;
+    fold.combine = op();
+    fold.segments = cursor_.take("segments");
   }
 
   /// One instruction or yield. False if something else is next.

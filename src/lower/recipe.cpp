@@ -22,6 +22,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr FoldFunction kFolds[] = {
     {"add_lanes", Order::lanes, Op::add, -0.0},
     {"max_lanes", Order::lanes, Op::maximum, -kInfinity},
+    {.name = "add_in_order", .order = Order::lanes, .in_order = true},
+    {.name = "add_segments", .order = Order::lanes, .start = -0.0, .segments = true},
     {"add_vectors", Order::vectors},
     {"cascade", Order::cascade},
     {"cascade_f32", Order::cascade, Op::add, 0, 0, true},

@@ -87,6 +87,8 @@ struct Recipe {
   bool promotes = false;  ///< operands of other types are converted to their common type before
   std::vector<RecipeRow> rows;
   Space over = Space::rows;  ///< of reductions: what is reduced, rows or columns
+  /// Of reductions: a row is a channel, all dimensions but the second one.
+  bool channels = false;
 
   /// Whether its first result has the elements of its operands; otherwise it has one a row.
   bool has_elements() const { return rows.empty() || !rows[0].body.empty(); }
@@ -119,6 +121,8 @@ struct FoldFunction {
   double start = 0;      ///< of the accumulator of Order::lanes
   int32_t result = 0;    ///< which of the results of the fold it is
   bool single = false;   ///< halves are added as if they were f32 in memory
+  bool in_order = false;  ///< of Order::lanes: in f64, one element after the other
+  bool segments = false;  ///< of Order::lanes: each segment of the row apart
 };
 /// Null if there is none of that name.
 const FoldFunction* fold_function(std::string_view name);

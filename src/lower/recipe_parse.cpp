@@ -180,7 +180,9 @@ class FormulaParser {
     const FoldFunction* fold = fold_function(name);
     const bool accumulates = fold != nullptr && fold->order == Order::lanes;
     if (accumulates) {
-      names_["acc"] = add({Term::Kind::accumulator, -1, fold->start});
+      names_["acc"] = add({.kind = Term::Kind::accumulator,
+                           .constant = fold->start,
+                           .function = std::string(name)});
     }
     std::vector<int32_t> operands;
     do operands.push_back(comparison());
@@ -255,8 +257,9 @@ class RecipesParser {
     } else if (word == "upto") {
       recipe.upto = capability(rest);
     } else if (word == "over") {
-      if (rest != "columns") place_.fail("columns", rest);
-      recipe.over = Space::columns;
+      if (rest != "columns" && rest != "channels") place_.fail("columns or channels", rest);
+      recipe.channels = rest == "channels";
+      if (!recipe.channels) recipe.over = Space::columns;
     } else if (word == "split") {
       if (rest != "gelu") place_.fail("gelu", rest);
       recipe.split = ThreadSplit::gelu;

@@ -106,7 +106,8 @@ std::string stage_text(const Stage& stage) {
   if (fold.order == Order::blocks) return text + fmt::format(" {}", row_of(fold.combine).name);
   if (fold.order != Order::lanes && fold.order != Order::vectors) return text;
   text += fmt::format(" {}", word(words::kMerges, fold.merge));
-  return fold.order == Order::lanes ? text + fmt::format(" {}", row_of(fold.combine).name) : text;
+  if (fold.order == Order::lanes) text += fmt::format(" {}", row_of(fold.combine).name);
+  return fold.segments ? text + " segments" : text;
 }
 
 }  // namespace
@@ -127,8 +128,8 @@ std::string to_text(const Kernel& kernel) {
   }
   for (const Function& function : kernel.functions) text += function_text(function) + "\n";
   for (const Buffer& buffer : kernel.buffers) text += buffer_text(kernel, buffer) + "\n";
-  text +=
-      fmt::format("{} {}\n", word(words::kSpaces, kernel.space), list_text(kernel, kernel.sizes));
+  text += fmt::format("{} {}", word(words::kSpaces, kernel.space), list_text(kernel, kernel.sizes));
+  text += kernel.inner == 1 ? "\n" : fmt::format(" inner {}\n", kernel.inner);
   for (const Stage& stage : kernel.stages) {
     text += stage_text(stage) + "\n";
     bool yielded = stage.kind != StageKind::fold;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <initializer_list>
 #include <set>
+#include <span>
 #include <string>
 
 #include <fmt/format.h>
@@ -89,10 +90,17 @@ void numbers_have_a_type(const Kernel& kernel) {
 void space_has_dimensions(const Kernel& kernel) {
   require(kernel.sizes.size() >= (kernel.space == Space::columns ? 2 : 1), "too few dimensions");
   for (const Extent size : kernel.sizes) check_extent(kernel, size, "a size");
+  require(kernel.inner == 1 || kernel.inner == 2, "a row has one or two dimensions");
+  if (kernel.inner == 1) return;
+  require(kernel.space == Space::rows && kernel.sizes.size() == 3,
+          "rows of two dimensions lie along one other, in a space of rows");
+  for (const Buffer& buffer : kernel.buffers) {
+    require(buffer.thread.is(0), buffer.name + " has sums of threads over rows of two dimensions");
+  }
 }
 
 void buffers_fit_the_space(const Kernel& kernel) {
-  const int32_t split = dimensions(kernel) - (kernel.space == Space::elements ? 0 : 1);
+  const int32_t split = dimensions(kernel) - (kernel.space == Space::elements ? 0 : kernel.inner);
   for (const Buffer& buffer : kernel.buffers) {
     require(class_of(buffer.type) != 0, buffer.name + " has a type without operations");
     require(buffer.strides.size() == kernel.sizes.size(),
@@ -227,20 +235,21 @@ class StageRules {
 
   /// What depends on the stage that an instruction stands in.
   void check_place(const Instruction& code) {
-    const auto inner = static_cast<int32_t>(kernel_.sizes.size()) - 1;
+    const auto inner = static_cast<int32_t>(kernel_.sizes.size()) - kernel_.inner;
     const bool row = stage_.kind == StageKind::row;
     switch (code.op) {
-      case Op::index: need(!row || code.index != inner, "the inner index in a row's code"); break;
+      case Op::index: need(!row || code.index < inner, "an inner index in a row's code"); break;
       case Op::load:
-      case Op::gather: check_access(code, row, inner); break;
+      case Op::gather: check_access(code, row); break;
       case Op::store:
-        check_access(code, row, inner);
-        need(row || !kernel_.buffers[code.index].strides[inner].is(0),
+        check_access(code, row);
+        need(row || std::ranges::none_of(inner_strides(code), is_zero),
              "a store of a loop to one place");
         break;
       case Op::path:
         need(!row && kernel_.space != Space::columns, "a path outside a loop over elements");
         need(code.bits >= 1 && code.index >= 1, "a path without elements");
+        need(kernel_.inner == 1 || code.index == 1, "a path over more than a segment");
         break;
       case Op::accumulator:
         need(stage_.kind == StageKind::fold && stage_.fold.order == Order::lanes,
@@ -254,11 +263,17 @@ class StageRules {
     }
   }
 
-  void check_access(const Instruction& code, bool row, int32_t inner) {
+  std::span<const Extent> inner_strides(const Instruction& code) const {
+    return std::span(kernel_.buffers[code.index].strides).last(static_cast<size_t>(kernel_.inner));
+  }
+  static bool is_zero(Extent stride) { return stride.is(0); }
+
+  void check_access(const Instruction& code, bool row) {
     const Buffer& buffer = kernel_.buffers[code.index];
     const bool store = code.op == Op::store;
     need(store ? buffer.written : buffer.read, "an access that the buffer does not declare");
-    need(!row || buffer.strides[inner].is(0), "an element of a row in a row's code");
+    need(!row || std::ranges::all_of(inner_strides(code), is_zero),
+         "an element of a row in a row's code");
     if (store) {
       stored_.insert(code.index);
     } else {
@@ -280,7 +295,8 @@ class StageRules {
          "has too few or many results");
     for (Id id = stage_.begin; id < stage_.end; ++id) {
       const Op op = kernel_.code[id].op;
-      if (op == Op::result || op == Op::accumulator) hold(type_of(id) == type, "mixes types");
+      if (op == Op::accumulator) hold(type_of(id) == type, "mixes types");
+      if (op == Op::result) hold(type_of(id) == (fold.segments ? DType::f64 : type), "mixes types");
       hold(op != Op::result || fold.value < id, "yields its result");
     }
     hold(fold.lanes >= 1 && fold.lanes <= 64 && std::has_single_bit(uint32_t(fold.lanes)),
@@ -303,6 +319,10 @@ class StageRules {
     hold(!columns || fold.order == Order::columns || (lanes && fold.lanes == 1),
          "has an order along the row in a space of columns");
     hold(columns || fold.order != Order::columns, "has an order of columns in another space");
+    hold(!fold.segments || (lanes && !columns && class_of(type) == kFloats),
+         "adds segments of something other than lanes of f32 or f64 in a row");
+    hold(kernel_.inner == 1 || fold.segments || folds_in_order(kernel_, stage_),
+         "reduces segments neither apart nor one element after the other");
   }
 
   const Kernel& kernel_;

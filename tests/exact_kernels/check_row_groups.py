@@ -21,18 +21,29 @@ SHAPES = [
     (5, 8), (7, 31), (64, 100), (33, 768), (3, 5, 17), (2, 3, 1000), (4, 4097), (128, 64), (1, 33), (1, 40000),
     (300, 260), (2000, 40), (6, 2), (3, 16), (16, 15), (9, 127), (50, 1024), (4, 8, 12, 24), (3, 70000), (700, 129), (700, 12), (90, 36),
 ]  # fmt: skip
+IMAGES = [
+    (2, 3, 4, 4), (4, 16, 7, 7), (8, 64, 14, 14), (3, 5, 9, 11), (1, 8, 6, 6), (5, 2, 33), (2, 16, 3, 5, 7),
+    (6, 130, 2, 2), (3, 9, 1, 40), (4, 7, 56, 57), (64, 12, 3, 1), (2, 17, 5, 5),
+]  # fmt: skip
 SPLIT_ROWS, SPLIT_WHOLE = 2, 3
 # Operators of one or two operands that have the same bits wherever an element lies, and some that have not.
 POINTWISE = [(name, words) for name, words in CALLS if not set(words) & set("?!#@$")]
 PLAIN = ["add.Tensor", "mul.Tensor", "sub.Tensor", "neg.default", "relu.default", "mul.Scalar", "maximum.default"]
 REDUCTIONS = ["softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "layer_norm",
-              "layer_norm_backward", "nll_loss_backward", "sum", "mean", "amax", "amin", "columns"]  # fmt: skip
+              "layer_norm_backward", "nll_loss_backward", "sum", "mean", "amax", "amin", "columns",
+              "batch_norm", "batch_norm_backward"]  # fmt: skip
 
 
 class RowCase(Case):
     """A random graph whose nodes are reductions of the last dimensions and pointwise operators."""
 
     def __init__(self, rng, dtype, shape, reductions):
+        # A group with batch normalisations has no other reductions.
+        channels = [r for r in reductions if "batch_norm" in r]
+        if channels and (len(channels) == len(reductions) or rng.random() < 0.2):
+            reductions, dtype, shape = channels, "f32", rng.choice(IMAGES)
+        else:
+            reductions = [r for r in reductions if r not in channels]
         self.rng, self.dtype, self.shape = rng, dtype, shape
         self.generator = torch.Generator().manual_seed(rng.getrandbits(30))
         self.inputs, self.nodes, self.program, self.meta, self.values = [], [], [], {}, 0
@@ -40,6 +51,7 @@ class RowCase(Case):
         self.kinds = rng.choice([["n1", "n4"], Case.kinds])
         # How many of the last dimensions are a row.
         self.dims = rng.randint(1, len(shape) - 1) if len(shape) > 2 and rng.random() < 0.3 else 1
+        self.dims = 1 if reductions is channels else self.dims
         # A group with column sums has no other reductions.
         columns = "columns" in reductions and (len(reductions) == 1 or rng.random() < 0.2)
         self.reductions = ["columns"] if columns else [r for r in reductions if r != "columns"]
@@ -77,7 +89,7 @@ class RowCase(Case):
     def reduce(self, kind):
         rng, dims, shape = self.rng, self.dims, self.shape
         last = rng.choice(["-1", str(len(shape) - 1)])
-        row = shape[len(shape) - dims :]
+        row = shape[1:2] if "batch_norm" in kind else shape[len(shape) - dims :]
         listed = "[" + ", ".join(str(d - dims) for d in range(dims)) + "]"
         sizes = "[" + ", ".join(map(str, row)) + "]"
         x = self.full()
@@ -99,6 +111,17 @@ class RowCase(Case):
                 "aten::native_layer_norm_backward.default",
                 [f"%{x}", f"%{g}", sizes, f"%{mean}", f"%{rstd}", *weights, self.mask(weights)],
             )
+        elif kind == "batch_norm":
+            statistics = [f"%{self.input_like(row)}" for _ in range(2)]
+            numbers = ["true", rng.choice(["0.1", "0.3"]), rng.choice(["1e-05", "0.1"])]
+            words = [f"%{x}", *weights, *statistics, *numbers]
+            self.run("aten::_native_batch_norm_legit_functional.default", words)
+        elif kind == "batch_norm_backward":
+            statistics = [f"%{self.input_like(row)}" for _ in range(4)]
+            operands = [f"%{x}", f"%{self.input_like(shape) if rng.random() < 0.8 else self.full()}"]
+            mask = "[true, " + ", ".join(rng.choice(["true", "true", "false"]) for _ in range(2)) + "]"
+            words = [*(operands if rng.random() < 0.8 else operands[::-1]), weights[0], *statistics, "true", "1e-05", mask]
+            self.run("aten::native_batch_norm_backward.default", words)
         elif kind == "nll_loss_backward":
             rows, classes = shape
             ignored = rng.choice([-100, 0, classes - 1])

@@ -170,6 +170,25 @@ def row_mean(g):
     return [g.op("mean.dim", x, "[-1]", "false", "none")]
 
 
+CHANNELS = slice(1, 2)
+NORM_BACKWARD = "native_batch_norm_backward.default"
+
+
+def batch_norm(g, residual=False, activation=True):
+    words = [g.input(g.shape[CHANNELS]) for _ in range(4)]
+    made = g.op("_native_batch_norm_legit_functional.default", g.input(), *words, "true", "0.1", "1e-05")
+    y = g.op("add.Tensor", made, g.input(), "scalar(1)") if residual else made
+    y = g.op("relu.default", y) if activation else y
+    return [y, *range(made + 1, made + 5)]
+
+
+def batch_norm_backward(g, activation=True, kept=False):
+    dy = g.op("threshold_backward.default", g.input(), g.input(), "scalar(0)") if activation else g.input()
+    words = [g.input(), *[g.input(g.shape[CHANNELS]) for _ in range(5)], "true", "1e-05", "[true, true, true]"]
+    y = g.op(NORM_BACKWARD, dy, *words)
+    return [*([dy] if kept else []), y, y + 1, y + 2]
+
+
 WIDE, NARROW, SQUARE = (1024, 3072), (2048, 768), (24, 256, 256)
 CASES = {
     "bias_gelu": (bias_gelu, WIDE),
@@ -195,6 +214,16 @@ CASES = {
     "bias_residual": (bias_residual, NARROW),
     "silu_gate": (silu_gate, WIDE),
 }
+STAGES = {"56": (8, 64, 56, 56), "28": (8, 256, 28, 28), "14": (8, 1024, 14, 14), "7": (8, 512, 7, 7)}
+for name, shape in STAGES.items():
+    CASES |= {
+        f"batch_norm_{name}": (lambda g: batch_norm(g, False, False), shape),
+        f"batch_norm_relu_{name}": (batch_norm, shape),
+        f"batch_norm_add_relu_{name}": (lambda g: batch_norm(g, True), shape),
+        f"batch_norm_backward_{name}": (lambda g: batch_norm_backward(g, False), shape),
+        f"relu_batch_norm_backward_{name}": (batch_norm_backward, shape),
+        f"relu_batch_norm_backward_kept_{name}": (lambda g: batch_norm_backward(g, True, True), shape),
+    }
 
 
 def user_seconds(run):
@@ -280,7 +309,7 @@ def main():
     print(f"{capability}: {'case':24s} type threads compile [ms] kernel [us] eager [us] ratio  GB/s")
     for name in options.cases or CASES:
         make, shape = CASES[name]
-        for dtype in options.dtypes.split(","):
+        for dtype in options.dtypes.split(",") if "batch_norm" not in name else ["f32"]:
             group = Group(dtype, shape)
             group.results = set(make(group))
             for threads in map(int, options.threads.split(",")):

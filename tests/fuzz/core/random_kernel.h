@@ -32,7 +32,9 @@ class RandomKernel {
     kernel_.name = name;
     kernel_.space = lower::Space(below(3));
     const bool elements = kernel_.space == lower::Space::elements;
-    const int dimensions = (elements ? 1 : 2) + below(2);
+    const bool segments = kernel_.space == lower::Space::rows && below(3) == 0;
+    const int dimensions = segments ? 3 : (elements ? 1 : 2) + below(2);
+    kernel_.inner = segments ? 2 : 1;
     for (int d = 0; d < dimensions; ++d) kernel_.sizes.push_back(number());
     scalar_ = static_cast<int32_t>(kernel_.numbers.size());
     kernel_.numbers.push_back({"alpha", DType::f32});
@@ -133,7 +135,7 @@ class RandomKernel {
         if (written && !inner && kernel_.sizes.size() > 2) stride = number();
       }
       if (!written && below(4) == 0) stride = {-1, 0};
-      if (of_rows && inner) stride = {-1, 0};
+      if (of_rows && static_cast<int>(kernel_.sizes.size() - d) <= kernel_.inner) stride = {-1, 0};
       buffer.strides.push_back(stride);
     }
     if (below(2) == 0) buffer.offset = number();
@@ -200,7 +202,7 @@ class RandomKernel {
       case Op::number: push(op, DType::f32, {}, 0, scalar_); break;
       case Op::index:
         push(op, DType::i64, {}, 0,
-             below(static_cast<int>(kernel_.sizes.size()) - (in_loop ? 0 : 1)));
+             below(static_cast<int>(kernel_.sizes.size()) - (in_loop ? 0 : kernel_.inner)));
         break;
       case Op::select: push(op, type, {value(DType::boolean), value(type), value(type)}); break;
       case Op::call: {
@@ -211,7 +213,7 @@ class RandomKernel {
         break;
       }
       case Op::path:
-        if (in_loop && kernel_.space != lower::Space::columns) path(type);
+        if (in_loop && paths_) path(type);
         break;
       default: break;
     }
@@ -219,7 +221,7 @@ class RandomKernel {
 
   void path(DType type) {
     push(lower::Op::path, type, {value(type), value(type)}, 4 << below(4),
-         1 + below(static_cast<int>(kernel_.sizes.size())));
+         kernel_.inner == 2 ? 1 : 1 + below(static_cast<int>(kernel_.sizes.size())));
   }
 
   /// At least one value, and about `count`.
@@ -227,7 +229,7 @@ class RandomKernel {
     const size_t before = pool_.size();
     while (pool_.size() < before + static_cast<size_t>(count)) {
       instruction(in_loop);
-      if (in_loop && kernel_.space != lower::Space::columns && below(12) == 0) path(DType::f32);
+      if (in_loop && paths_ && below(12) == 0) path(DType::f32);
     }
   }
 
@@ -237,6 +239,7 @@ class RandomKernel {
     stage.begin = static_cast<lower::Id>(kernel_.code.size());
     kernel_.stages.push_back(stage);
     pool_ = row_values_;
+    paths_ = kernel_.space != lower::Space::columns;
   }
 
   void end_stage() { kernel_.stages.back().end = static_cast<lower::Id>(kernel_.code.size()); }
@@ -280,18 +283,28 @@ class RandomKernel {
     lower::Fold fold;
     fold.order =
         columns ? one_of(std::vector{Order::lanes, Order::columns})
-                : one_of(std::vector{Order::lanes, Order::cascade, Order::moments, Order::blocks});
+        : kernel_.inner == 2
+            ? Order::lanes
+            : one_of(std::vector{Order::lanes, Order::cascade, Order::moments, Order::blocks});
     const bool lanes = fold.order == Order::lanes;
     fold.lanes = columns && lanes ? 1 : 1 << below(5);
     fold.accumulators = lanes ? 1 + below(4) : fold.order == Order::columns ? 1 : 1 + below(2);
     const DType type = one_of(std::vector{DType::f32, DType::f64});
+    fold.segments = lanes && !columns && below(3) == 0;
+    const bool in_order = lanes && !fold.segments && (kernel_.inner == 2 || below(4) == 0);
+    if (in_order) {
+      fold.lanes = fold.accumulators = 1;
+      paths_ = kernel_.inner == 1;
+    }
     loads();
-    const lower::Id accumulator = lanes ? push(Op::accumulator, type, {}, 0) : -1;
+    lower::Id accumulator = lanes && !in_order ? push(Op::accumulator, type, {}, 0) : -1;
     instructions(1 + below(6), true);
     fold.value = value(type);
     for (const lower::Id id : pool_) {
       if (id > accumulator && kernel_.code[id].type == type) fold.value = id;
     }
+    // Nothing else may read it.
+    if (in_order) accumulator = push(Op::accumulator, type, {}, 0);
     if (lanes || fold.order == Order::blocks) {
       fold.combine = one_of(std::vector{Op::add, Op::maximum, Op::min});
     }
@@ -306,7 +319,8 @@ class RandomKernel {
       push(Op::store, type, {element}, 0, add_buffer(false, true, type));
     }
     const int results = fold.order == Order::moments ? 2 : 1;
-    for (int i = 0; i < results; ++i) row_values_.push_back(push(Op::result, type, {}));
+    const DType result = fold.segments ? DType::f64 : type;
+    for (int i = 0; i < results; ++i) row_values_.push_back(push(Op::result, result, {}));
     kernel_.stages.back().fold = fold;
     end_stage();
   }
@@ -314,6 +328,7 @@ class RandomKernel {
   std::mt19937_64 random_;
   lower::Kernel kernel_;
   int32_t scalar_ = 0;
+  bool paths_ = true;
   std::vector<lower::Id> pool_;
   std::vector<lower::Id> row_values_;
 };

@@ -452,5 +452,122 @@ each
   expect_compiled_agrees(kernel, {{3, 20}, {1, 1}, {4, 64}, {0, 5}});
 }
 
+/// Statistics of channels, rows of two dimensions, and a gradient's sums of segments.
+constexpr std::string_view kChannels = R"(antegrad.kernel 1 channels
+number channels i64
+number images i64
+number n i64
+number image i64
+buffer x f32 read [n, image, 1]
+buffer scale f32 read [1, 0, 0]
+buffer gate f32 read [images, 1, 0]
+buffer y f32 write [n, image, 1]
+buffer copy f32 write [n, image, 1]
+buffer mean f32 write [1, 0, 0]
+buffer sum f64 write [1, 0, 0]
+rows [channels, images, n] inner 2
+fold lanes 1 1 sequence add
+  %0 = accumulator f64 0
+  %1 = load f32 x
+  %2 = cast f64 %1
+  %3 = add f64 %0 %2
+  yield %3
+  %4 = result f64
+fold lanes 1 1 sequence maximum
+  %5 = accumulator f32 bits ff800000
+  %6 = load f32 x
+  %7 = cast f32 %4
+  %8 = sub f32 %6 %7
+  %9 = maximum f32 %5 %8
+  store f32 copy %8
+  yield %9
+  %11 = result f32
+fold lanes 8 1 tree add segments
+  %12 = accumulator f32 -0
+  %13 = load f32 x
+  %14 = sub f32 %13 %11
+  %15 = add f32 %12 %14
+  %16 = fma f32 %14 %14 %12
+  %17 = path f32 %15 %16 block 8 over 1
+  yield %17
+  %18 = result f64
+row
+  %19 = load f32 scale
+  %20 = cast f32 %4
+  %21 = mul f32 %20 %19
+  store f32 mean %21
+  store f64 sum %18
+each
+  %24 = load f32 x
+  %25 = load f32 gate
+  %26 = cast f32 %18
+  %27 = fma f32 %24 %21 %26
+  %28 = mul f32 %27 %25
+  store f32 y %28
+)";
+
+TEST(LowerRows, RowsOfTwoDimensionsAgree) {
+  std::vector<std::vector<int64_t>> cases;
+  for (const int64_t n : {0, 1, 3, 7, 8, 9, 16, 31, 49, 300}) {
+    for (const int64_t channels : {1, 3, 8, 20}) {
+      for (const int64_t images : {0, 1, 4})
+        cases.push_back({channels, images, n, channels * n + 2});
+    }
+  }
+  expect_compiled_agrees(parse_kernel(kChannels), cases);
+}
+
+TEST(LowerRows, SegmentsAreReducedApartAndAddedInF64) {
+  const Kernel kernel = parse_kernel(R"(antegrad.kernel 1 segments
+number images i64
+buffer x f32 read [2, 4, 1]
+buffer y f64 write [1, 0, 0]
+rows [2, images, 2] inner 2
+fold lanes 8 1 tree add segments
+  %0 = accumulator f32 -0
+  %1 = load f32 x
+  %2 = add f32 %0 %1
+  yield %2
+  %3 = result f64
+row
+  store f64 y %3
+)");
+  lower::verify(kernel);
+  // In f32 each segment loses its one; in f64 nothing is lost between segments.
+  std::vector<float> x = {1, 0x1p24F, 2, 3, 0x1p-10F, 0, 0, 4};
+  std::vector<double> y(2);
+  char* const buffers[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data())};
+  const int64_t numbers[] = {2};
+  interpret(kernel, buffers, numbers, 0, 2, 0);
+  EXPECT_EQ(y[0], 0x1p24 + 0x1p-10);
+  EXPECT_EQ(y[1], 9);
+}
+
+TEST(LowerRows, ElementsAreMergedInTheOrderOfTheRow) {
+  const Kernel kernel = parse_kernel(R"(antegrad.kernel 1 in_order
+number images i64
+buffer x f32 read [2, 4, 1]
+buffer y f64 write [1, 0, 0]
+rows [2, images, 2] inner 2
+fold lanes 1 1 sequence add
+  %0 = accumulator f64 0
+  %1 = load f32 x
+  %2 = cast f64 %1
+  %3 = add f64 %0 %2
+  yield %3
+  %4 = result f64
+row
+  store f64 y %4
+)");
+  lower::verify(kernel);
+  std::vector<float> x = {1, 0x1p60F, 2, 3, 1, -0x1p60F, 0, 4};
+  std::vector<double> y(2);
+  char* const buffers[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data())};
+  const int64_t numbers[] = {2};
+  interpret(kernel, buffers, numbers, 0, 2, 0);
+  EXPECT_EQ(y[0], 0);
+  EXPECT_EQ(y[1], 9);
+}
+
 }  // namespace lower_rows_test
 }  // namespace antegrad::testing

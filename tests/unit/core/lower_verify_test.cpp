@@ -114,6 +114,46 @@ TEST(LowerVerify, RefusesFoldsWithoutAnOrder) {
               HasSubstr("a path outside a loop over elements"));
 }
 
+std::string error_in_channels(const std::string& buffer, const std::string& rest) {
+  try {
+    verify(lower::parse_kernel(
+        "antegrad.kernel 1 k\nnumber n i64\nbuffer x f32 read [n, n, 1]\nbuffer y f32 write " +
+        buffer + "\n" + rest));
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LowerVerify, RefusesRowsOfTwoDimensionsThatHaveNoLoop) {
+  const std::string each = "each\n  %0 = load f32 x\n";
+  const auto error = [](const std::string& rest) {
+    return error_in_channels("[n, 0, 1]", "rows [n, n, n] inner 2\n" + rest);
+  };
+  EXPECT_THAT(error_in_channels("[n, n, 1] thread n", "rows [n, n, n] inner 2\n" + each),
+              HasSubstr("sums of threads"));
+  EXPECT_THAT(error_in_channels("[n, n, 1]", "columns [n, n, n] inner 2\n" + each),
+              HasSubstr("along one other"));
+  EXPECT_THAT(error_in_channels("[n, n, 1]", "rows [n, n, n] inner 3\n" + each),
+              HasSubstr("one or two"));
+  EXPECT_THAT(error_of("rows [m, n] inner 2\n" + each), HasSubstr("along one other"));
+  EXPECT_EQ(error(each), "");
+  EXPECT_THAT(error(each + "  store f32 y %0\n"), HasSubstr("a store of a loop to one place"));
+  EXPECT_THAT(error(each + "  %1 = path f32 %0 %0 block 8 over 2\n"),
+              HasSubstr("a path over more than a segment"));
+  EXPECT_THAT(error("row\n  %0 = index i64 1\n"), HasSubstr("an inner index"));
+  EXPECT_THAT(error("fold cascade 8 1\n  %0 = load f32 x\n  yield %0\n  %1 = result f32\n"),
+              HasSubstr("neither apart nor one element after the other"));
+  const std::string sum =
+      "  %0 = accumulator f32 0\n  %1 = load f32 x\n  %2 = add f32 %0 %1\n  yield %2\n";
+  EXPECT_EQ(error("fold lanes 8 1 tree add segments\n" + sum + "  %3 = result f64\n"), "");
+  EXPECT_EQ(error("fold lanes 1 1 sequence add\n" + sum + "  %3 = result f32\n"), "");
+  EXPECT_THAT(error("fold lanes 8 1 tree add segments\n" + sum + "  %3 = result f32\n"),
+              HasSubstr("mixes types"));
+  EXPECT_THAT(error("fold lanes 8 1 tree add\n" + sum + "  %3 = result f32\n"),
+              HasSubstr("neither apart nor one element after the other"));
+}
+
 TEST(LowerVerify, RefusesFoldsOverElements) {
   const std::string text =
       "antegrad.kernel 1 k\nnumber n i64\nbuffer x f32 read [1]\nelements [n]\n"

@@ -1,0 +1,156 @@
+// Prints folds in order for a block of rows: one element after the other, but each lane has a row
+// of its own. Square pieces of the rows are transposed on the way.
+
+#include <algorithm>
+
+#include "lower/c_code.h"
+
+namespace antegrad::lower {
+namespace {
+
+/// Prints one stage that is a fold.
+class CRows {
+ public:
+  CRows(CCode& code, const Stage& stage)
+      : code_(code),
+        out_(code.out),
+        stage_(stage),
+        fold_(stage.fold),
+        type_(code.kernel.code[stage.fold.value].type),
+        lanes_(std::min<int32_t>(
+            kRowBlock, code.head.target().vector_bytes / static_cast<int32_t>(byte_size(type_)))),
+        vector_(code.head.vector(type_, lanes_)) {}
+
+  void print() {
+    out_.open();
+    for (int32_t g = 0; g < groups(); ++g) {
+      out_.line("{} a{} = {};", vector_, g, code_.literal(type_, code_.start(stage_), lanes_));
+    }
+    code_.each_segment([&] {
+      out_.line("i64 from = 0;");
+      out_.open("for (; from + {0} <= n; from += {0})", lanes_);
+      print_piece();
+      out_.close();
+      out_.open("if (from < n)");
+      print_accumulators("{0} = {1};");
+      print_rest();
+      print_accumulators("{1} = {0};");
+      out_.close();
+    });
+    print_accumulators("{0} = {1};");
+    out_.close();
+  }
+
+ private:
+  /// Vectors of rows.
+  int32_t groups() const { return kRowBlock / lanes_; }
+
+  std::string kept() const { return fmt::format("s{}", stage_.end - 1); }
+
+  /// Moves the accumulators, {1}, from or to the array of what rows keep, {0}.
+  void print_accumulators(std::string_view move) {
+    for (int32_t g = 0; g < groups(); ++g) {
+      const std::string memory = fmt::format("*({}m*)({} + {})", vector_, kept(), g * lanes_);
+      out_.line("{}", fmt::format(fmt::runtime(move), memory, fmt::format("a{}", g)));
+    }
+  }
+
+  /// As many elements from `from` on as there are lanes, of all rows.
+  void print_piece() {
+    for (int32_t r = 0; r < kRowBlock; ++r) print_row(r);
+    for (int32_t g = 0; g < groups(); ++g) {
+      const int32_t step = print_transposed(g);
+      for (int32_t l = 0; l < lanes_; ++l) {
+        const std::string a = fmt::format("a{}", g);
+        out_.line("{} = {};", a,
+                  code_.binary(fold_.combine, type_, lanes_, a, piece(step, g * lanes_ + l)));
+      }
+    }
+  }
+
+  /// The elements beyond, row by row.
+  void print_rest() {
+    out_.open("for (i64 i0 = block; i0 <= last; i0++)");
+    print_start_of_row(1);
+    out_.line("{} acc = {}({}[i0 - block]);", code_.head.vector(type_, 1),
+              code_.head.splat(element_type(type_), 1), kept());
+    out_.open("for (i64 j = from; j < n; j++)");
+    code_.print(stage_, {.lanes = 1, .accumulator = "acc"});
+    out_.line("acc = v{};", fold_.value);
+    out_.close();
+    out_.line("{}[i0 - block] = acc[0];", kept());
+    out_.close();
+  }
+
+  /// Addresses of row i0 and what it has kept.
+  void print_start_of_row(int32_t lanes) {
+    code_.print_pointers(static_cast<size_t>(code_.kernel.inner), &stage_);
+    const std::vector<bool> needed = code_.needed(stage_, true);
+    for (Id id = 0; id < stage_.begin; ++id) {
+      if (needed[id]) out_.line("const {0} r{1} = s{1}[i0 - block];", code_.value_element(id), id);
+    }
+    code_.print_invariants(stage_, lanes);
+  }
+
+  static std::string piece(int32_t step, int32_t row) { return fmt::format("x{}_{}", step, row); }
+
+  /// What row r merges. The last row stands for rows that the block lacks.
+  void print_row(int32_t r) {
+    out_.line("{} {} = {{0}};", vector_, piece(0, r));
+    out_.open("{}", stores() ? fmt::format("if (block + {} <= last)", r) : "");
+    out_.line("const i64 i0 = smaller(block + {}, last), j = from;", r);
+    print_start_of_row(lanes_);
+    out_.line("const {} acc = {{0}};", vector_);  // of the code, which is not used
+    const Copy copy{.lanes = lanes_, .accumulator = "acc"};
+    code_.print(stage_, copy);
+    out_.line("{} = {};", piece(0, r), code_.value(merged(), copy));
+    out_.close();
+  }
+
+  /// Then no row is computed twice.
+  bool stores() const {
+    return std::any_of(code_.kernel.code.begin() + stage_.begin,
+                       code_.kernel.code.begin() + stage_.end,
+                       [](const Instruction& code) { return code.op == Op::store; });
+  }
+
+  /// What is merged with the accumulator.
+  Id merged() const { return code_.kernel.code[fold_.value].operands[1]; }
+
+  /// Makes vectors of rows from the rows of a group; returns the step of the last ones.
+  int32_t print_transposed(int32_t group) {
+    int32_t step = 0;
+    for (int32_t width = 1; width < lanes_; width *= 2, ++step) {
+      for (int32_t l = 0; l < lanes_; ++l) {
+        const bool upper = (l & width) != 0;
+        const int32_t other = l ^ width;
+        std::string order;
+        for (int32_t lane = 0; lane < lanes_; ++lane) {
+          // Of the first of two rows, then of the second.
+          const bool second = (lane & width) != 0;
+          const int32_t from = upper ? lane | width : lane & ~width;
+          order += fmt::format(", {}", second ? lanes_ + from : from);
+        }
+        const int32_t base = group * lanes_;
+        out_.line("const {} {} = __builtin_shufflevector({}, {}{});", vector_,
+                  piece(step + 1, base + l), piece(step, base + std::min(l, other)),
+                  piece(step, base + std::max(l, other)), order);
+      }
+    }
+    return step;
+  }
+
+  CCode& code_;
+  CLines& out_;
+  const Stage& stage_;
+  const Fold& fold_;
+  DType type_;
+  int32_t lanes_;
+  std::string vector_;
+};
+
+}  // namespace
+
+void print_fold_across_rows(CCode& code, const Stage& stage) { CRows(code, stage).print(); }
+
+}  // namespace antegrad::lower
