@@ -18,7 +18,7 @@ struct Loops {
   int64_t rows = 1;
   int64_t depth = 1;
   bool reduces = false;
-  bool columns = false;  ///< the reduction is over the first dimensions, not the last ones
+  bool columns = false;   ///< the reduction is over the first dimensions, not the last ones
   bool channels = false;  ///< the reduction is over all dimensions but the second one
 
   int64_t elements() const { return rows * depth; }
@@ -32,8 +32,9 @@ std::optional<Loops> loops_of(const Graph& graph, const Node& node,
                               const std::vector<int64_t>& symbols = {});
 
 /// The loops of an operator over rows: it reduces the last dimensions of an input, or all but the
-/// second one, and returns a value with all elements, as softmax and normalisations do. Generated code can compute
-/// these, but they make no pairs of fusing.h, since recomputing one costs more than its inputs.
+/// second one, and returns a value with all elements, as softmax and normalisations do. Generated
+/// code can compute these, but they make no pairs of fusing.h, since recomputing one costs more
+/// than its inputs.
 /// `shared`: how many of its outputs run over the rows or their elements; others are sums over
 /// rows.
 struct RowLoops {

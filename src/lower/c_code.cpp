@@ -180,7 +180,17 @@ std::string CCode::cast(Id id, const Copy& copy) {
     return fmt::format("__builtin_convertvector({}, {})", to_integer(DType::i32, from, lanes, a),
                        head.vector(to, lanes));
   }
+  if (from == DType::f32 && to == DType::f64) return widened(a, lanes);
   return fmt::format("__builtin_convertvector({}, {})", a, head.vector(to, lanes));
+}
+
+std::string CCode::widened(const std::string& text, int32_t lanes) {
+  // GCC has no vector code for the whole of it.
+  if (lanes == 8 && head.target().vector_bytes == 64) {
+    return fmt::format("__builtin_ia32_cvtps2pd512_mask({}, ({}){{0}}, -1, 4)", text,
+                       head.vector(DType::f64, lanes));
+  }
+  return fmt::format("__builtin_convertvector({}, {})", text, head.vector(DType::f64, lanes));
 }
 
 std::string CCode::memory(const Instruction& code) const {

@@ -152,6 +152,8 @@ class CCode {
   void print(const Stage& stage, const Copy& copy);
   /// A binary operation on two values of a type.
   std::string binary(Op op, DType type, int32_t lanes, const std::string& a, const std::string& b);
+  /// A vector of f32 in f64.
+  std::string widened(const std::string& text, int32_t lanes);
   std::string literal(DType type, uint64_t bits, int32_t lanes);
   std::string value(Id id, const Copy& copy) const;
   /// The bits that accumulators of a fold over lanes have at the start.

@@ -62,8 +62,10 @@ class CRows {
       const int32_t step = print_transposed(g);
       for (int32_t l = 0; l < lanes_; ++l) {
         const std::string a = fmt::format("a{}", g);
+        const std::string row = piece(step, g * lanes_ + l);
         out_.line("{} = {};", a,
-                  code_.binary(fold_.combine, type_, lanes_, a, piece(step, g * lanes_ + l)));
+                  code_.binary(fold_.combine, type_, lanes_, a,
+                               widens() ? code_.widened(row, lanes_) : row));
       }
     }
   }
@@ -96,14 +98,14 @@ class CRows {
 
   /// What row r merges. The last row stands for rows that the block lacks.
   void print_row(int32_t r) {
-    out_.line("{} {} = {{0}};", vector_, piece(0, r));
+    out_.line("{} {} = {{0}};", piece_type(), piece(0, r));
     out_.open("{}", stores() ? fmt::format("if (block + {} <= last)", r) : "");
     out_.line("const i64 i0 = smaller(block + {}, last), j = from;", r);
     print_start_of_row(lanes_);
     out_.line("const {} acc = {{0}};", vector_);  // of the code, which is not used
     const Copy copy{.lanes = lanes_, .accumulator = "acc"};
     code_.print(stage_, copy);
-    out_.line("{} = {};", piece(0, r), code_.value(merged(), copy));
+    out_.line("{} = {};", piece(0, r), code_.value(transposed(), copy));
     out_.close();
   }
 
@@ -116,6 +118,17 @@ class CRows {
 
   /// What is merged with the accumulator.
   Id merged() const { return code_.kernel.code[fold_.value].operands[1]; }
+
+  /// Whether it is a value of the loop that is widened, which is done after the transposition.
+  bool widens() const {
+    const Instruction& code = code_.kernel.code[merged()];
+    return code.op == Op::cast && code.type == DType::f64 && code.operands[0] >= stage_.begin &&
+           code_.kernel.code[code.operands[0]].type == DType::f32;
+  }
+  Id transposed() const { return widens() ? code_.kernel.code[merged()].operands[0] : merged(); }
+  std::string piece_type() {
+    return code_.head.vector(code_.kernel.code[transposed()].type, lanes_);
+  }
 
   /// Makes vectors of rows from the rows of a group; returns the step of the last ones.
   int32_t print_transposed(int32_t group) {
@@ -132,7 +145,7 @@ class CRows {
           order += fmt::format(", {}", second ? lanes_ + from : from);
         }
         const int32_t base = group * lanes_;
-        out_.line("const {} {} = __builtin_shufflevector({}, {}{});", vector_,
+        out_.line("const {} {} = __builtin_shufflevector({}, {}{});", piece_type(),
                   piece(step + 1, base + l), piece(step, base + std::min(l, other)),
                   piece(step, base + std::max(l, other)), order);
       }

@@ -49,8 +49,8 @@ class CKernel {
       const Buffer& buffer = kernel_.buffers[i];
       const std::string start = (buffer.offset.is(0) ? "" : " + " + code_.extent(buffer.offset)) +
                                 code_.term("thread", buffer.thread);
-      out_.line("{0}* const b_{1} = ({0}*)buffers[{2}]{3};", CCode::pointee(buffer), buffer.name,
-                i, start);
+      out_.line("{0}* const b_{1} = ({0}*)buffers[{2}]{3};", CCode::pointee(buffer), buffer.name, i,
+                start);
     }
   }
 

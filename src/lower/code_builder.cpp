@@ -260,9 +260,9 @@ Id CodeBuilder::formula(const Formula& formula, const Site& site) {
       case Term::Kind::accumulator: {
         const FoldFunction* function = fold_function(term.function);
         const bool wide = function != nullptr && function->in_order;
-        ids.push_back(site.sum >= 0 ? site.sum
-                                    : constant(wide ? DType::f64 : type, term.constant,
-                                               Op::accumulator));
+        ids.push_back(site.sum >= 0
+                          ? site.sum
+                          : constant(wide ? DType::f64 : type, term.constant, Op::accumulator));
         break;
       }
       case Term::Kind::fold:

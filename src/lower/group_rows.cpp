@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <string>
 
 namespace antegrad::lower {
 namespace {
@@ -93,8 +94,7 @@ GroupSpace group_space(const GroupLayout& layout, const Graph& graph,
     if (space.node >= 0 && atoms != row) {
       throw NoKernel{position, node.op.name() + " reduces other dimensions than its group"};
     }
-    if (space.node >= 0 &&
-        (call.recipe->over != space.kind || call.recipe->channels != channels)) {
+    if (space.node >= 0 && (call.recipe->over != space.kind || call.recipe->channels != channels)) {
       throw NoKernel{position, node.op.name() + " is no reduction of rows as others of its group"};
     }
     space.node = position;
@@ -109,8 +109,8 @@ GroupSpace group_space(const GroupLayout& layout, const Graph& graph,
     space.segment_atoms = segment_atoms(layout, graph.nodes[space.node].outputs[0]);
     const auto turned = order_of_channels(order, row, space.segment_atoms);
     if (!turned) {
-      throw NoKernel{space.node,
-                     graph.nodes[space.node].op.name() + " has channels in another order in memory"};
+      const std::string& name = graph.nodes[space.node].op.name();
+      throw NoKernel{space.node, name + " has channels in another order in memory"};
     }
     space.order = *turned;
     return space;

@@ -25,7 +25,7 @@ struct GroupSpace {
   size_t row_atoms = 0;  ///< of rows and columns: the last ones, which are reduced
   /// Of rows that are channels: the last ones, which lie together in memory. 0 for other rows.
   size_t segment_atoms = 0;
-  int32_t node = -1;     ///< a node that reduces them
+  int32_t node = -1;  ///< a node that reduces them
 };
 
 /// The value that has all elements which a call runs over: its first result or, of a sum, its

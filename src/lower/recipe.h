@@ -117,10 +117,10 @@ const Recipe* find_row_recipe(std::string_view name);
 struct FoldFunction {
   std::string_view name;
   Order order;
-  Op combine = Op::add;  ///< of Order::lanes and blocks
-  double start = 0;      ///< of the accumulator of Order::lanes
-  int32_t result = 0;    ///< which of the results of the fold it is
-  bool single = false;   ///< halves are added as if they were f32 in memory
+  Op combine = Op::add;   ///< of Order::lanes and blocks
+  double start = 0;       ///< of the accumulator of Order::lanes
+  int32_t result = 0;     ///< which of the results of the fold it is
+  bool single = false;    ///< halves are added as if they were f32 in memory
   bool in_order = false;  ///< of Order::lanes: in f64, one element after the other
   bool segments = false;  ///< of Order::lanes: each segment of the row apart
 };

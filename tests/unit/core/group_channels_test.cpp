@@ -76,13 +76,10 @@ size_t place(int image, int channel, int i) {
 }
 
 TEST(GroupChannels, BatchNormIsStatisticsOfChannelsAndALoop) {
-  const auto made = run(kernel_of(normalised("[4, 3, 5, 7]")),
-                        {{0, filled(420, 17)},
-                         {1, {2, 3, -1}},
-                         {2, {0, 1, 2}},
-                         {3, {1, 1, 1}},
-                         {4, {2, 2, 2}}},
-                        {{10, 420}, {6, 3}, {7, 3}, {8, 3}, {9, 3}});
+  const auto made =
+      run(kernel_of(normalised("[4, 3, 5, 7]")),
+          {{0, filled(420, 17)}, {1, {2, 3, -1}}, {2, {0, 1, 2}}, {3, {1, 1, 1}}, {4, {2, 2, 2}}},
+          {{10, 420}, {6, 3}, {7, 3}, {8, 3}, {9, 3}});
   for (int c = 0; c < 3; ++c) {
     double sum = 0;
     double squares = 0;

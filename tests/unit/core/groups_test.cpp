@@ -99,6 +99,28 @@ TEST(FusionGroups, SumsOverRowsAreReadElsewhere) {
       "0 1 | 2");
 }
 
+TEST(FusionGroups, BatchNormalisationsJoinOverChannels) {
+  const std::string inputs =
+      "inputs\n  %0: f32[4, 8, 2, 4] primal argument 0\n  %1: f32[8] primal argument 1\n";
+  const std::string norm =
+      "nodes\n  %2: f32[4, 8, 2, 4], %3: f32[8], %4: f32[8], %5: f32[8], %6: f32[8] = "
+      "aten::_native_batch_norm_legit_functional.default(%0, %1, %1, %1, %1, true, 0.1, 1e-05)"
+      "  # 0\n";
+  // Its gradient reads dy behind relu.
+  EXPECT_EQ(groups_text(inputs + norm +
+                        "  %7: f32[4, 8, 2, 4] = aten::relu.default(%2)  # 1\n"
+                        "  %8: f32[4, 8, 2, 4], %9: f32[8], %10: f32[8] = "
+                        "aten::native_batch_norm_backward.default(%7, %0, %1, %1, %1, %3, %4, "
+                        "true, 1e-05, [true, true, true])  # 2\n"
+                        "outputs\n  %8 result\n  %9 result\n"),
+            "0 1 2");
+  // Rows of another kind, though as many and as long.
+  EXPECT_EQ(groups_text(inputs + norm +
+                        "  %7: f32[4, 8] = aten::mean.dim(%2, [2, 3], false, none)  # 1\n"
+                        "outputs\n  %7 result\n"),
+            "0 | 1");
+}
+
 TEST(FusionGroups, NoPathLeavesAGroupAndComesBack) {
   EXPECT_EQ(groups_of("  %3: f32[8, 8] = aten::relu.default(%0)  # 0\n"
                       "  %4: f32[8, 8] = aten::mm.default(%3, %1)  # 1\n"

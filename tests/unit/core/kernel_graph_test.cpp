@@ -168,6 +168,23 @@ TEST(KernelGraph, ATensorOfWhichOnlyTheTypeMattersIsAnInput) {
   EXPECT_EQ(lines_of(made), (Lines{"kernel 0: %1 %0 -> %4"}));
 }
 
+TEST(KernelGraph, ABatchNormalisationHasAKernelOfItsOwn) {
+  const std::string inputs =
+      "inputs\n  %0: f32[8, 4, 3, 3] primal argument 0\n  %1: f32[4] primal argument 1\n";
+  const std::string norm =
+      "nodes\n  %2: f32[8, 4, 3, 3], %3: f32[4], %4: f32[4], %5: f32[4], %6: f32[4] = "
+      "aten::_native_batch_norm_legit_functional.default(%0, %1, %1, %1, %1, true, 0.1, 1e-05)\n";
+  const auto kernels = [&](const std::string& rest) {
+    return lines_of(lower::kernel_graph(graph_of(inputs + norm + rest), kAvx2));
+  };
+  EXPECT_EQ(kernels("outputs\n  %2 result\n  %3 result\n  %5 result\n"),
+            (Lines{"kernel 0: %0 %1 -> %2 %3 %5"}));
+  EXPECT_EQ(kernels("  %7: f32[8, 4, 3, 3] = aten::add.Tensor(%2, %0, scalar(1))\n"
+                    "  %8: f32[8, 4, 3, 3] = aten::relu.default(%7)\n"
+                    "outputs\n  %8 result\n  %4 result\n"),
+            (Lines{"kernel 0: %0 %1 -> %8 %4"}));
+}
+
 TEST(KernelGraph, AGroupAloneHasItsNodesAndWhatTheKernelReadsAndWrites) {
   const auto graph = graph_of(std::string(kInputs) +
                               "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
