@@ -7,6 +7,7 @@
 #include "command.h"
 #include "explain/budget_report.h"
 #include "explain/record.h"
+#include "explain_kernels.h"
 #include "graph/text.h"
 #include "planning.h"
 
@@ -14,7 +15,9 @@ namespace antegrad::cli {
 namespace {
 
 struct ExplainOptions {
+  std::vector<std::string> files;
   PlanOptions plan;
+  KernelOptions kernels;
   std::string record;
   bool all = false;
   bool json = false;
@@ -22,7 +25,11 @@ struct ExplainOptions {
 
 constexpr size_t kShown = 30;
 
-void explain(const ExplainOptions& options) {
+size_t shown(const ExplainOptions& options) {
+  return options.all ? std::numeric_limits<size_t>::max() : kShown;
+}
+
+void explain_plan(const ExplainOptions& options) {
   if (!options.record.empty() && options.plan.budget.empty()) {
     throw UsageError("--record needs a --budget: without one nothing is decided");
   }
@@ -39,8 +46,18 @@ void explain(const ExplainOptions& options) {
     std::cout << to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
               << "\n";
   } else {
-    std::cout << to_text(report, options.all ? std::numeric_limits<size_t>::max() : kShown);
+    std::cout << to_text(report, shown(options));
   }
+}
+
+void explain(ExplainOptions& options) {
+  if (options.kernels.wanted) {
+    explain_kernels(options.files, options.plan, options.kernels, shown(options), options.json);
+    return;
+  }
+  if (options.files.size() > 1) throw UsageError("one FILE at a time, but for --kernels");
+  options.plan.file = options.files.front();
+  explain_plan(options);
 }
 
 }  // namespace
@@ -48,7 +65,8 @@ void explain(const ExplainOptions& options) {
 void add_explain(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "explain",
-      "Explain what a plan for a memory budget saves and recomputes, why, and what it costs");
+      "Explain what a plan for a memory budget saves and recomputes, why, and what it costs; or "
+      "which kernels would be generated");
   auto options = std::make_shared<ExplainOptions>();
   command->footer(
       "Without --budget: the plan that saves everything the backward reads. Plans may pack "
@@ -56,14 +74,22 @@ void add_explain(CLI::App& app) {
       "Examples:\n  antegrad explain step.agraph --budget 200MiB\n"
       "  antegrad explain step.agraph --budget 50% --effort thorough --all\n"
       "  antegrad explain step.agraph --budget 1.5GiB --json | jq .recompute_us\n"
-      "  antegrad explain step.agraph --budget 200MiB --record decided.agraph");
-  add_plan_options(*command, options->plan);
-  command->add_flag("--all", options->all, "All tensors, not only the largest 30");
+      "  antegrad explain step.agraph --budget 200MiB --record decided.agraph\n"
+      "  antegrad explain --kernels step.agraph\n"
+      "  antegrad explain --kernels step.agraph --source c --kernel group_7f2");
+  command
+      ->add_option("FILE", options->files,
+                   "A saved graph (.agraph); - reads standard input. --kernels takes several")
+      ->required();
+  add_budget_options(*command, options->plan);
+  add_kernel_options(*command, options->kernels);
+  command->add_flag("--all", options->all, "All tensors or kernels, not only the largest 30");
   command->add_flag("--json", options->json, "One JSON object instead of tables");
   command
       ->add_option("--record", options->record,
                    "Also write the graph with the decisions, for antegrad replay")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes("--kernels");
   command->callback([options] { explain(*options); });
 }
 

@@ -19,6 +19,7 @@ constexpr const char* kExamples = R"(Examples:
   antegrad stats step.agraph --symbol s0=32     the same of a graph with a symbolic size
   antegrad partition step.agraph                what a minimum cut saves, recomputes, and why
   antegrad explain step.agraph --budget 50%     what a plan for a memory budget keeps, and why
+  antegrad explain --kernels step.agraph        what lowering would generate for it, and why not
   antegrad pareto step.agraph -o pareto.svg     what every budget costs
   antegrad timeline step.agraph --budget 200MiB -o memory.svg
   antegrad trace step.agraph -o trace.json      its operators over time, for Perfetto

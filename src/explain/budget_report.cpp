@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "explain/table.h"
 #include "explain/time_text.h"
 #include "graph/byte_text.h"
 #include "graph/text.h"
@@ -135,36 +136,6 @@ std::string signed_text(int64_t amount, const std::string& text) {
   return amount == 0 ? "-" : amount > 0 ? "+" + text : text;
 }
 
-enum Align { kLeft, kRight };
-
-/// Text in columns that are as wide as their widest cell.
-class Table {
- public:
-  explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  std::string text() const {
-    std::vector<size_t> widths(columns_.size(), 0);
-    for (const auto& row : rows_) {
-      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (size_t i = 0; i < row.size(); ++i) {
-        line += columns_[i] == kRight ? fmt::format("  {:>{}}", row[i], widths[i])
-                                      : fmt::format("  {:<{}}", row[i], widths[i]);
-      }
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return text;
-  }
-
- private:
-  std::vector<Align> columns_;
-  std::vector<std::vector<std::string>> rows_;
-};
-
 /// The effect of the other choice on the peak and the time, and whether it is possible.
 std::vector<std::string> other_choice(const BudgetValue& value) {
   if (value.other_hopeless) return {"too often", "", ""};
@@ -176,7 +147,8 @@ std::vector<std::string> other_choice(const BudgetValue& value) {
 
 std::string table_of_values(const BudgetReport& report, size_t most) {
   if (report.values.empty()) return "\nThe backward needs nothing that the forward makes.\n";
-  Table table({kLeft, kRight, kLeft, kRight, kRight, kRight, kLeft, kLeft, kLeft, kLeft});
+  using enum Align;
+  Table table({left, right, left, right, right, right, left, left, left, left});
   table.add(
       {"value", "bytes", "choice", "takes", "else: peak", "time", "", "tensor", "made by", "rule"});
   const size_t shown = std::min(most, report.values.size());

@@ -190,6 +190,44 @@ TEST(CommandLine, ExplainIsJsonOnRequest) {
   EXPECT_GT(json["recompute_us"], 0);
 }
 
+TEST(CommandLine, ExplainsKernels) {
+  const std::string kernels = "explain --kernels " + kMlp + " --capability avx2 --threads 3";
+  Outcome outcome = run(kernels);
+  expect(outcome, 0, "lowering=exact for avx2 on 3 threads, oneDNN ");
+  for (const char* part :
+       {"mlp.forward: generated kernels run 1 times", "mlp.backward: generated kernels run 2 times",
+        "pow.Tensor_Scalar, sum.default", "no neighbour to compute it with"}) {
+    expect(outcome, 0, part);
+  }
+  outcome = run(kernels + " --json");
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["graphs"].size(), 2u);
+  const std::string name = json["graphs"][0]["kernels"][0]["name"];
+  outcome = run(kernels + " --source ir --kernel " + name);
+  expect(outcome, 0, "antegrad.kernel 1 " + name);
+  EXPECT_EQ(outcome.out.find("antegrad.kernel 1"), outcome.out.rfind("antegrad.kernel 1"));
+  expect(run(kernels + " --source c"), 0, "void " + name + "(char* const* buffers");
+  expect(run(kernels + " --source c --kernel x"), 1, "expected a generated kernel");
+}
+
+TEST(CommandLine, ExplainsKernelsOfHalvesOfSeveralFilesAndOfPlans) {
+  const TemporaryFolder folder;
+  const std::string half = folder / "half.agraph";
+  const std::string record = folder / "decided.agraph";
+  EXPECT_EQ(run("print --part backward " + kMlp + " > " + half).code, 0);
+  const Outcome two = run("explain --kernels " + half + " " + kMlp);
+  expect(two, 0, "mlp.forward: ");
+  EXPECT_NE(two.out.find("mlp.backward: "), two.out.rfind("mlp.backward: ")) << two.out;
+  const std::string plan = "explain " + kMlp + " --budget 100%";
+  EXPECT_EQ(run(plan + " --record " + record).code, 0);
+  const Outcome planned = run(plan + " --kernels");
+  EXPECT_EQ(planned.code, 0);
+  EXPECT_EQ(planned.out, run("explain --kernels " + record).out);
+  expect(run("explain " + kMlp + " " + half), 2, "one FILE");
+  expect(run("explain " + kMlp + " --source c"), 2, "--kernels");
+  expect(run("explain --kernels --json --source c " + kMlp), 2, "not both");
+}
+
 TEST(CommandLine, BudgetsThatCannotBeAreTold) {
   expect(run("explain --budget 10KiB " + kLlama), 1, "a memory budget of at least ");
   expect(run("timeline -o x.svg --budget 1% " + kLlama), 1, "a memory budget of at least ");
