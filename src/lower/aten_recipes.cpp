@@ -332,10 +332,11 @@ double slope_of_loss(std::string_view recipe) {
   return recipe == "smooth_l1_backward" || recipe == "huber_backward" ? 1 : 0;
 }
 
-std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCpu& cpu,
+std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCpu& cpu, Level level,
                                                RecipeCall call) {
   if (call.recipe == nullptr) return call;
-  if (call.recipe->name == "gelu" || call.recipe->name == "gelu_backward") {
+  const bool gelu = call.recipe->name == "gelu" || call.recipe->name == "gelu_backward";
+  if (gelu && level == Level::exact) {
     std::string reason = choose_gelu(graph, cpu, call);
     if (!reason.empty()) return reason;
   }
@@ -351,10 +352,10 @@ std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCp
 }  // namespace
 
 std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node& node,
-                                                  const EagerCpu& cpu) {
+                                                  const EagerCpu& cpu, Level level) {
   const std::string& name = node.op.name();
   if (node.tokens > 0) return name + " draws random numbers or has an effect";
-  if (auto reduction = reduction_call(graph, node, cpu)) return std::move(*reduction);
+  if (auto reduction = reduction_call(graph, node, cpu, level)) return std::move(*reduction);
   if (!is_single_tensor(graph, node)) return name + " has other results than one tensor";
   if (is_gather(name)) {
     auto call = gather_call(graph, node);
@@ -368,7 +369,7 @@ std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node
     const Recipe* recipe = find_recipe(row.recipe);
     auto call = recipe == nullptr ? special(graph, node, row.recipe, row.arguments)
                                   : bound(node, *recipe, row.arguments);
-    if (call) return finished(graph, cpu, std::move(*call));
+    if (call) return finished(graph, cpu, level, std::move(*call));
   }
   for (const auto& [names, arguments] :
        {std::pair(std::span<const std::string_view>(kUnary), std::string_view("x")),
@@ -377,7 +378,7 @@ std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node
       if (name != fmt::format("aten::{}.default", recipe)) continue;
       known = true;
       if (auto call = bound(node, *find_recipe(recipe), arguments)) {
-        return finished(graph, cpu, std::move(*call));
+        return finished(graph, cpu, level, std::move(*call));
       }
     }
   }

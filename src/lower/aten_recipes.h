@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "lower/aten_gathers.h"
 #include "lower/eager_cpu.h"
+#include "lower/level.h"
 #include "lower/recipe.h"
 
 namespace antegrad::lower {
@@ -50,8 +51,8 @@ struct RecipeCall {
 };
 
 /// What eager computes for a node, or the reason, in words, why no recipe is known. All sizes must
-/// be numbers.
+/// be numbers. At Level::close it does not matter which of its kernels eager runs.
 std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node& node,
-                                                  const EagerCpu& cpu);
+                                                  const EagerCpu& cpu, Level level = Level::exact);
 
 }  // namespace antegrad::lower

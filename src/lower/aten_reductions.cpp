@@ -71,8 +71,9 @@ constexpr ReductionRow kReductions[] = {
 /// Reads the arguments of one node.
 class Reduction {
  public:
-  Reduction(const Graph& graph, const Node& node, const EagerCpu& cpu, const ReductionRow& row)
-      : graph_(graph), node_(node), cpu_(cpu), row_(row) {}
+  Reduction(const Graph& graph, const Node& node, const EagerCpu& cpu, Level level,
+            const ReductionRow& row)
+      : graph_(graph), node_(node), cpu_(cpu), level_(level), row_(row) {}
 
   std::variant<RecipeCall, std::string> call() {
     recipe_ = find_row_recipe(row_.recipe);
@@ -94,9 +95,12 @@ class Reduction {
     }
     if (row_.sums && !lies_in(true)) {
       call_.recipe = find_row_recipe(fmt::format("{}_columns", recipe_->name));
-      if (call_.recipe == nullptr) return no("reduces other dimensions than the innermost ones");
+      const bool known =
+          call_.recipe != nullptr && (level_ == Level::close || !call_.recipe->rows[0].close);
+      if (!known) return no("reduces other dimensions than the innermost ones");
     }
-    if (recipe_->name == "softmax_backward" && (cpu_.threads == 1 || rows() == 1)) {
+    const bool serial = level_ == Level::exact && (cpu_.threads == 1 || rows() == 1);
+    if (recipe_->name == "softmax_backward" && serial) {
       call_.recipe = find_row_recipe("softmax_backward_serial");
     }
     return std::move(call_);
@@ -226,12 +230,13 @@ class Reduction {
     if (numel(meta()).constant() == 0) return no("has no elements");
     if (recipe_->channels) return checked_channels();
     if (!row_.sums) return "";
-    if (cpu_.threads > 1 && rows() == 1 && row_size() >= kReduceGrain) {
+    const bool exact = level_ == Level::exact;
+    if (exact && cpu_.threads > 1 && rows() == 1 && row_size() >= kReduceGrain) {
       return no("adds the elements of one row on several threads");
     }
     if (lies_in(true)) return "";
     if (!lies_in(false)) return no("reduces dimensions that lie between others in memory");
-    return ends_in_a_narrow_part() ? no("adds few columns on a thread of their own") : "";
+    return exact && ends_in_a_narrow_part() ? no("adds few columns on a thread of their own") : "";
   }
 
   /// Which of ATen's kernels runs.
@@ -295,6 +300,7 @@ class Reduction {
   const Graph& graph_;
   const Node& node_;
   const EagerCpu& cpu_;
+  const Level level_;
   const ReductionRow& row_;
   const Recipe* recipe_ = nullptr;
   RecipeCall call_;
@@ -304,11 +310,12 @@ class Reduction {
 
 std::optional<std::variant<RecipeCall, std::string>> reduction_call(const Graph& graph,
                                                                     const Node& node,
-                                                                    const EagerCpu& cpu) {
+                                                                    const EagerCpu& cpu,
+                                                                    Level level) {
   std::optional<std::variant<RecipeCall, std::string>> found;
   for (const ReductionRow& row : kReductions) {
     if (row.name != node.op.name()) continue;
-    found = Reduction(graph, node, cpu, row).call();
+    found = Reduction(graph, node, cpu, level, row).call();
     if (std::holds_alternative<RecipeCall>(*found)) break;
   }
   return found;

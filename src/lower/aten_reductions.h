@@ -16,6 +16,7 @@ namespace antegrad::lower {
 /// As recipe_call(), with RecipeCall::reduced; nothing if the operator is no reduction.
 std::optional<std::variant<RecipeCall, std::string>> reduction_call(const Graph& graph,
                                                                     const Node& node,
-                                                                    const EagerCpu& cpu);
+                                                                    const EagerCpu& cpu,
+                                                                    Level level);
 
 }  // namespace antegrad::lower

@@ -37,6 +37,7 @@ class CFold {
       case Order::vectors: print_vectors(); break;
       case Order::moments: print_moments(); break;
       case Order::blocks: print_blocks(); break;
+      case Order::pairwise: print_pairwise(); break;
     }
   }
 
@@ -240,6 +241,42 @@ class CFold {
   }
 
   std::string splat() { return code_.head.splat(element_type(type_), lanes_); }
+
+  // ---- pairwise: the code yields elements ----
+
+  void print_pairwise() {
+    const int32_t count = fold_.accumulators;
+    const int32_t step = lanes_ * count;
+    out_.line("{} level[64];", vector_);
+    out_.line("i64 blocks = 0;");
+    out_.open("for (i64 from = 0, stop; from < n; from = stop, blocks++)");
+    out_.line("stop = smaller(from + {}, n);", step * kPairwiseVectors);
+    declare_accumulators(count, fmt::format("({}){{0}}", vector_));
+    out_.line("i64 b = from;");
+    out_.open("for (; b + {0} <= stop; b += {0})", step);
+    for (int32_t c = 0; c < count; ++c) {
+      print_part_of_block(c, fmt::format("b + {}", c * lanes_), accumulator(c) + " + x");
+    }
+    out_.close();
+    out_.open("for (i64 j = b; j < stop; j += {})", lanes_);
+    out_.line("const i64 k = smaller({}, stop - j);", lanes_);
+    const Copy copy{.lanes = lanes_, .whole = false, .paths = true};
+    code_.print(stage_, copy);
+    out_.line("a0 += {}({}(k), {}, ({}){{0}});", code_.head.select(element_type(type_), lanes_),
+              code_.head.first_lanes(byte_size(type_), lanes_), yielded(copy), vector_);
+    out_.close();
+    for (int32_t half = count / 2; half > 0; half /= 2) {
+      for (int32_t c = 0; c < half; ++c) out_.line("a{} += a{};", c, c + half);
+    }
+    out_.line("i64 l = 0;");
+    out_.line("for (; blocks >> l & 1; l++) a0 += level[l];");
+    out_.line("level[l] = a0;");
+    out_.close();
+    declare_accumulators(1, fmt::format("({}){{0}}", vector_));
+    out_.line("for (i64 l = 0; blocks >> l; l++) if (blocks >> l & 1) a0 += level[l];");
+    merge_tree();
+    out_.line("r{} = a0[0];", stage_.end - 1);
+  }
 
   // ---- cascades ----
 

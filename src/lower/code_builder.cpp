@@ -76,7 +76,7 @@ bool CodeBuilder::is_rounded(Id id, DType element) const {
 }
 
 Id CodeBuilder::rounded(Id id, DType element) {
-  if (!is_half(element) || is_rounded(id, element)) return id;
+  if (level_ == Level::close || !is_half(element) || is_rounded(id, element)) return id;
   return widened(narrowed(id, element));
 }
 
@@ -85,6 +85,17 @@ Id CodeBuilder::multiply_add(Id a, Id b, Id c, bool fused) {
       is_constant(a, 1) || is_constant(a, -1) || is_constant(b, 1) || is_constant(b, -1);
   if (!fused || unit) return operation(Op::add, {c, operation(Op::mul, {a, b})});
   return add(Op::fma, type_of(a), {a, b, c});
+}
+
+std::optional<Id> CodeBuilder::fused(Op op, Id a, Id b) {
+  const bool fuses = level_ == Level::close && cpu_.capability != Capability::baseline;
+  const auto is_product = [&](Id id) { return code_[id].op == Op::mul; };
+  if (!fuses || !is_floating(type_of(a)) || is_product(a) == is_product(b)) return {};
+  const Id product = is_product(a) ? a : b;
+  const Id x = code_[product].operands[0], y = code_[product].operands[1];
+  if (op == Op::add) return add(Op::fma, type_of(a), {x, y, product == a ? b : a});
+  if (product == a) return add(Op::fma, type_of(a), {x, y, operation(Op::neg, {b})});
+  return add(Op::fma, type_of(a), {operation(Op::neg, {x}), y, a});
 }
 
 // What is left out changes no bit, for every input; only NaNs made by arithmetic may differ.
@@ -105,8 +116,11 @@ Id CodeBuilder::operation(Op op, std::vector<Id> operands) {
       break;
     case Op::add:
       if (code_[operands[1]].op == Op::neg) {
-        return add(Op::sub, type, {operands[0], code_[operands[1]].operands[0]});
+        return operation(Op::sub, {operands[0], code_[operands[1]].operands[0]});
       }
+      [[fallthrough]];
+    case Op::sub:
+      if (const auto sum = fused(op, operands[0], operands[1])) return *sum;
       break;
     case Op::min:
     case Op::max:
@@ -133,15 +147,17 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
   AG_CHECK(row != nullptr, std::string(name));
   const DType type = type_of(operands[0]);
   const bool single = type == DType::f32;
+  const bool close = level_ == Level::close;
+  if (close && row->name == "sqrt") return operation(Op::sqrt, std::move(operands));
   Function function{"", type, row->arity, CallForm::lane, 1, 0, "", ""};
   if (kind == "vml") {
     function.form = CallForm::strip;
     function.mode = 0x140102;  // high accuracy, no flush to zero, errors ignored
     function.symbol = fmt::format("{}{}", single ? "vms" : "vmd", row->mkl);
   } else if (kind == "vec" && cpu_.capability != Capability::baseline) {
-    if (row->name == "erf" && single) return vector_erf(operands[0], site);
+    if (row->name == "erf" && single && !close) return vector_erf(operands[0], site);
     function.form = CallForm::vector;
-    function.lanes = site.recipe.vector_bytes(cpu_.capability) / (single ? 4 : 8);
+    function.lanes = vector_bytes(site) / (single ? 4 : 8);
     function.symbol =
         fmt::format("Sleef_{}{}{}_{}", row->name, single ? "f" : "d", function.lanes, row->sleef);
   } else {
@@ -179,6 +195,7 @@ Id CodeBuilder::called(const Term& term, std::vector<Id> operands, const Site& s
   if (name == "dnn_gelu_backward_factor") return dnn_gelu_backward_factor(operands[0]);
   if (name == "dnn_rnd_bf16") {
     Id value = operands[0];
+    if (level_ == Level::close) return value;
     if (cpu_.onednn == OneDnn::avx512_bf16) {  // its instruction turns denormals into zero
       const Id size = add(Op::abs, DType::f32, {value});
       const Id zero = flip_sign(constant(DType::f32, 0), value);
@@ -190,18 +207,61 @@ Id CodeBuilder::called(const Term& term, std::vector<Id> operands, const Site& s
   return library(name, std::move(operands), site);
 }
 
+int32_t CodeBuilder::vector_bytes(const Site& site) const {
+  if (level_ == Level::close) return c_target(cpu_.capability).vector_bytes;
+  return site.recipe.vector_bytes(cpu_.capability);
+}
+
 int32_t CodeBuilder::lanes_of(const Site& site) const {
   const DType type = arithmetic_type(site.element);
-  return site.recipe.vector_bytes(cpu_.capability) / static_cast<int32_t>(byte_size(type));
+  return vector_bytes(site) / static_cast<int32_t>(byte_size(type));
+}
+
+Id CodeBuilder::result_of(const Fold& fold, Id yielded, uint64_t place) {
+  auto found = std::ranges::find(folds_, fold);
+  if (found == folds_.end()) found = folds_.insert(folds_.end(), fold);
+  const auto index = static_cast<int32_t>(found - folds_.begin());
+  const DType type = fold.segments ? DType::f64 : type_of(yielded);
+  return add({Op::result, type, {yielded}, place, index});
+}
+
+// Sums whose elements the code adds to an accumulator become sums of those elements.
+Id CodeBuilder::close_fold(const FoldFunction& function, Id yielded, const Site& site) {
+  AG_CHECK(function.order != Order::moments, "Level::close has rows without moments");
+  const bool columns = site.recipe.over == Space::columns;
+  Fold fold{.order = Order::lanes,
+            .lanes = columns ? 1 : lanes_of(site),
+            .accumulators = columns ? 1 : 4,
+            .merge = Merge::tree,
+            .combine = function.combine};
+  if (function.combine != Op::add) return result_of(fold, yielded, 0);
+  fold.order = columns ? Order::columns : Order::pairwise;
+  fold.lanes = lanes_of(site);
+  if (function.order == Order::lanes) {
+    const std::vector<Id> step = code_[yielded].operands;
+    AG_CHECK(step.size() >= 2, "a sum adds to its accumulator");
+    yielded = step.size() == 3                       ? operation(Op::mul, {step[0], step[1]})
+              : code_[step[0]].op == Op::accumulator ? step[1]
+                                                     : step[0];
+  }
+  const auto known = sums_of_rows_.find(yielded);
+  return known != sums_of_rows_.end() ? known->second : result_of(fold, yielded, 0);
 }
 
 Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site) {
+  // The sign of a zero that is the largest element is eager's at each level, and sums of channels are
+  // added in float64 by eager, too.
+  const bool as_eager = function.order == Order::blocks || function.segments || function.in_order;
+  if (level_ == Level::close && !as_eager) {
+    return close_fold(function, yielded, site);
+  }
   const Instruction& step = code_[yielded];
   if (step.op == Op::add && code_[step.operands[0]].op == Op::accumulator) {
     const auto known = sums_of_rows_.find(step.operands[1]);
     if (known != sums_of_rows_.end()) return known->second;
   }
-  Fold fold{.order = function.order, .lanes = lanes_of(site)};
+  const auto bytes = static_cast<int32_t>(byte_size(arithmetic_type(site.element)));
+  Fold fold{.order = function.order, .lanes = site.recipe.vector_bytes(cpu_.capability) / bytes};
   const bool baseline = cpu_.capability == Capability::baseline;
   const bool half = is_half(site.element) && !function.single;
   fold.merge = baseline ? Merge::sequence : Merge::tree;
@@ -231,16 +291,9 @@ Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site)
     // ATen's compiler fused the last elements' products for f16 alone.
     fold.fused = baseline ? Fused::none : site.element == DType::f16 ? Fused::all : Fused::vectors;
   }
-  auto found = std::ranges::find(folds_, fold);
-  if (found == folds_.end()) found = folds_.insert(folds_.end(), fold);
-  const auto index = static_cast<int32_t>(found - folds_.begin());
-  const auto result = [&](uint64_t bits) {
-    const DType type = fold.segments ? DType::f64 : type_of(yielded);
-    return add({Op::result, type, {yielded}, bits, index});
-  };
-  const Id first = result(0);
+  const Id first = result_of(fold, yielded, 0);
   if (function.order != Order::moments) return first;
-  const Id second = result(1);
+  const Id second = result_of(fold, yielded, 1);
   return function.result == 0 ? first : second;
 }
 
@@ -269,7 +322,7 @@ Id CodeBuilder::formula(const Formula& formula, const Site& site) {
         ids.push_back(fold(*fold_function(term.function), operands[0], site));
         break;
       case Term::Kind::ends:
-        ids.push_back(operands[0] == operands[1]
+        ids.push_back(level_ == Level::close || operands[0] == operands[1]
                           ? operands[0]
                           : add({Op::path, type, operands, static_cast<uint64_t>(lanes_of(site)),
                                  site.row_atoms}));

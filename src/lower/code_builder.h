@@ -4,15 +4,21 @@
 /// Builds the code of a kernel from formulas of recipes, before it is divided into stages. Equal
 /// instructions are made once, and what changes no bit is left out (a product with 1, rounding of
 /// what is rounded), so two formulas that differ in form only become the same value.
+///
+/// At Level::close a formula stands for what it computes without rounding: nothing is rounded to a
+/// half within it, a product that is added is fused, except with another product, and sums have
+/// one order. Two products are left alone, since a * b - c * d is 0 where they are equal.
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lower/eager_cpu.h"
 #include "lower/kernel.h"
+#include "lower/level.h"
 #include "lower/recipe.h"
 
 namespace antegrad::lower {
@@ -24,7 +30,7 @@ constexpr DType arithmetic_type(DType element) {
 
 class CodeBuilder {
  public:
-  explicit CodeBuilder(EagerCpu cpu) : cpu_(cpu) {}
+  explicit CodeBuilder(EagerCpu cpu, Level level = Level::exact) : cpu_(cpu), level_(level) {}
 
   /// What a formula stands for in one node.
   struct Site {
@@ -73,7 +79,13 @@ class CodeBuilder {
   Id operation(Op op, std::vector<Id> operands);
   Id call(const Function& function, std::vector<Id> operands);
   Id called(const Term& term, std::vector<Id> operands, const Site& site);
+  /// A sum of a product, in one rounding; nothing if there is none, or it is not to be fused.
+  std::optional<Id> fused(Op op, Id a, Id b);
   Id fold(const FoldFunction& function, Id yielded, const Site& site);
+  /// The same at Level::close.
+  Id close_fold(const FoldFunction& function, Id yielded, const Site& site);
+  Id result_of(const Fold& fold, Id yielded, uint64_t place);
+  int32_t vector_bytes(const Site& site) const;
   int32_t lanes_of(const Site& site) const;
   Id library(std::string_view name, std::vector<Id> operands, const Site& site);
   Id vector_erf(Id x, const Site& site);
@@ -92,6 +104,7 @@ class CodeBuilder {
   Id flip_sign(Id a, Id b);
 
   EagerCpu cpu_;
+  Level level_;
   std::vector<Instruction> code_;
   std::vector<Function> functions_;
   std::vector<Fold> folds_;

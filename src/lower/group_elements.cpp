@@ -19,9 +19,9 @@ bool is_sum(const RecipeCall& call) {
 }  // namespace
 
 GroupElements::GroupElements(const Graph& graph, std::span<const int32_t> nodes,
-                             const StorageReaders& readers, const EagerCpu& cpu)
+                             const StorageReaders& readers, const EagerCpu& cpu, Level level)
     : graph_(graph), nodes_(nodes), readers_(readers), layout_(graph) {
-  collect(nodes, cpu);
+  collect(nodes, cpu, level);
   find_layouts();
   order_atoms();
 }
@@ -48,7 +48,7 @@ std::vector<ValueId> GroupElements::results(int32_t position, const RecipeCall& 
   return made;
 }
 
-void GroupElements::collect(std::span<const int32_t> nodes, const EagerCpu& cpu) {
+void GroupElements::collect(std::span<const int32_t> nodes, const EagerCpu& cpu, Level level) {
   for (const int32_t position : nodes) {
     const Node& node = graph_.nodes[position];
     const OpTraits& traits = node.op.traits();
@@ -57,7 +57,7 @@ void GroupElements::collect(std::span<const int32_t> nodes, const EagerCpu& cpu)
       for (const ValueId output : node.outputs) viewed_[output] = node.inputs[0];
       continue;
     }
-    auto call = recipe_call(graph_, node, cpu);
+    auto call = recipe_call(graph_, node, cpu, level);
     if (const auto* reason = std::get_if<std::string>(&call)) refuse(position, *reason);
     if (meta(result(position)).device.kind != DeviceKind::cpu) {
       refuse(position, name(position) + " does not run on the CPU");

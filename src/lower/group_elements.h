@@ -27,7 +27,7 @@ class GroupElements {
  public:
   /// `nodes` and `readers`: as for group_kernel(). Throws NoKernel.
   GroupElements(const Graph& graph, std::span<const int32_t> nodes, const StorageReaders& readers,
-                const EagerCpu& cpu);
+                const EagerCpu& cpu, Level level);
 
   /// In the order of the nodes, without those of factories.
   const std::vector<NodeCall>& calls() const { return calls_; }
@@ -59,7 +59,7 @@ class GroupElements {
   ValueId result(int32_t position) const { return graph_.nodes[position].outputs[0]; }
   ValueId whole(int32_t position, const RecipeCall& call) const;
 
-  void collect(std::span<const int32_t> nodes, const EagerCpu& cpu);
+  void collect(std::span<const int32_t> nodes, const EagerCpu& cpu, Level level);
   /// The layout of an operand that the group makes, by the layout of what it is a view of.
   std::optional<TensorLayout> layout_of_operand(ValueId operand);
   /// Operands from the layout of the result. Whether one was found.

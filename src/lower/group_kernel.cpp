@@ -27,13 +27,14 @@ constexpr int64_t kGeluGrain = 16384;
 class GroupBuilder {
  public:
   GroupBuilder(const Graph& graph, std::span<const int32_t> nodes, const StorageReaders& readers,
-               const EagerCpu& cpu)
+               const EagerCpu& cpu, Level level)
       : graph_(graph),
         cpu_(cpu),
-        group_(graph, nodes, readers, cpu),
+        close_(level == Level::close),
+        group_(graph, nodes, readers, cpu, level),
         layout_(group_.layout()),
         space_(group_space(layout_, graph, group_.calls(), group_.order())),
-        code_(cpu) {}
+        code_(cpu, level) {}
 
   GroupKernel build() {
     for (const auto& [position, call] : group_.calls()) emit(position, call);
@@ -116,7 +117,13 @@ class GroupBuilder {
       const DType wanted = wanted_type(call, operand, element);
       return operand.value != kNoValue && meta(operand.value).dtype != wanted;
     });
-    made_[output] = code_.narrowed(computed(position, call, site, converts), to);
+    const Id value = computed(position, call, site, converts);
+    made_[output] = recipe.result ? code_.narrowed(value, to) : kept(value, to);
+  }
+
+  /// A value as others of the group read it.
+  Id kept(Id value, DType type) {
+    return code_.narrowed(value, close_ ? arithmetic_type(type) : type);
   }
 
   /// The type that an operator reads an operand in.
@@ -149,10 +156,16 @@ class GroupBuilder {
     return site;
   }
 
-  void emit_reduction(int32_t position, const CodeBuilder::Site& site) {
-    const auto found = site.recipe.row(site.element, cpu_.capability);
+  /// The row of the recipe, without operands that are constant.
+  const RecipeRow& row_of(int32_t position, const CodeBuilder::Site& site) const {
+    const auto found = close_ ? site.recipe.close_row(site.element, cpu_.capability)
+                              : site.recipe.row(site.element, cpu_.capability);
     if (const auto* reason = std::get_if<std::string>(&found)) refuse(position, *reason);
-    const RecipeRow& row = *std::get<const RecipeRow*>(found);
+    return *std::get<const RecipeRow*>(found);
+  }
+
+  void emit_reduction(int32_t position, const CodeBuilder::Site& site) {
+    const RecipeRow& row = row_of(position, site);
     std::vector<const Formula*> formulas;
     if (!row.body.empty()) formulas.push_back(&row.body);
     for (const Formula& formula : row.rows) formulas.push_back(&formula);
@@ -164,7 +177,7 @@ class GroupBuilder {
         refuse(position, fmt::format("{} makes {} of {}", name(position), antegrad::name(to),
                                      antegrad::name(site.element)));
       }
-      made_[results[i]] = code_.narrowed(code_.formula(*formulas[i], site), to);
+      made_[results[i]] = kept(code_.formula(*formulas[i], site), to);
     }
     if (!row.added.empty() && site.row_size > 1) {
       code_.set_sum_of_row(code_.widened(made_.at(results[0])), code_.formula(row.added, site));
@@ -207,6 +220,7 @@ class GroupBuilder {
     }
     const Id id = loaded(call, operand, reader);
     if (code_.type_of(id) == type) return id;
+    if (close_) return kept(code_.widened(id), type);
     // Some operators read a half from a tensor of one element without rounding it.
     if (is_floating(type) && byte_size(type) == 2 && is_floating(code_.type_of(id))) {
       refuse(position,
@@ -281,12 +295,8 @@ class GroupBuilder {
   /// The node's value in the type of arithmetic, on eager's path.
   Id computed(int32_t position, const RecipeCall& call, const CodeBuilder::Site& site,
               bool converted) {
-    const auto row_for = [&](const std::string& constant) {
-      return site.recipe.row(site.element, cpu_.capability, constant);
-    };
-    const auto found = row_for("");
-    if (const auto* reason = std::get_if<std::string>(&found)) refuse(position, *reason);
-    const RecipeRow* row = std::get<const RecipeRow*>(found);
+    const RecipeRow* row = &row_of(position, site);
+    if (close_) return code_.formula(row->body, site);
     const bool converts = site.recipe.result && is_floating(*site.recipe.result);
     const EagerRow eager = eager_row(layout_, result(position), call);
     // Eager converts an operand before, and strides of the copy are not known.
@@ -301,7 +311,7 @@ class GroupBuilder {
     }
     if (!eager.vectors || converts) return code_.formula(row->tail, site);
     if (!eager.constant.empty()) {
-      const auto other = row_for(eager.constant);
+      const auto other = site.recipe.row(site.element, cpu_.capability, eager.constant);
       if (const auto* constant = std::get_if<const RecipeRow*>(&other)) row = *constant;
     }
     const Id body = code_.formula(row->body, site);
@@ -398,13 +408,14 @@ class GroupBuilder {
     memory_.push_back({output, meta(output).dtype, strides, 0, true});
     code_.add({Op::store,
                meta(output).dtype,
-               {made_.at(output)},
+               {code_.narrowed(made_.at(output), meta(output).dtype)},
                0,
                static_cast<int32_t>(memory_.size()) - 1});
   }
 
   const Graph& graph_;
   const EagerCpu& cpu_;
+  const bool close_;
   GroupElements group_;
   GroupLayout& layout_;
   GroupSpace space_;
@@ -420,10 +431,10 @@ class GroupBuilder {
 }  // namespace
 
 std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<const int32_t> nodes,
-                                                 const StorageReaders& readers,
-                                                 const EagerCpu& cpu) {
+                                                 const StorageReaders& readers, const EagerCpu& cpu,
+                                                 Level level) {
   try {
-    return GroupBuilder(graph, nodes, readers, cpu).build();
+    return GroupBuilder(graph, nodes, readers, cpu, level).build();
   } catch (NoKernel& reason) {
     return std::move(reason);
   }

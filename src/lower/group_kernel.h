@@ -1,14 +1,19 @@
 #pragma once
 
 /// \file
-/// Makes a kernel of a group of nodes, with the bits of eager ATen: pointwise operators, and
-/// reductions of rows.
+/// Makes a kernel of a group of nodes, with the bits of eager ATen or close to them: pointwise
+/// operators, and reductions of rows.
 ///
-/// Each node is computed by its recipe (recipe.h), on the path that eager took for it: in whole
-/// blocks of vectors or in the rest of a row, as its own operands lie in memory. A value of the
-/// group is rounded to its element type, as if it had been in memory. Where the paths of a node
-/// cannot be told in the loops of the group, or where anything else is not known to have eager's
-/// bits, there is no kernel but a reason.
+/// At Level::exact each node is computed by its recipe (recipe.h), on the path that eager took for
+/// it: in whole blocks of vectors or in the rest of a row, as its own operands lie in memory. A
+/// value of the group is rounded to its element type, as if it had been in memory. Where the paths
+/// of a node cannot be told in the loops of the group, or where anything else is not known to have
+/// eager's bits, there is no kernel but a reason.
+///
+/// At Level::close each node is computed by its recipe in one way, wherever an element lies, and
+/// values of the group are not rounded to bf16 or f16. A value that is stored is rounded in memory
+/// alone: who reads it in the group gets it as it was before. Conversions round, since that is what
+/// they are for.
 ///
 /// The structure of a kernel depends neither on sizes nor on strides other than 0 and 1, nor on
 /// numbers other than 1 and -1: these are its arguments. So equal keys mean equal kernels, and a
@@ -33,6 +38,7 @@
 #include "lower/aten_recipes.h"
 #include "lower/eager_cpu.h"
 #include "lower/kernel.h"
+#include "lower/level.h"
 #include "lower/recipe.h"
 #include "lower/storage_readers.h"
 
@@ -75,8 +81,8 @@ struct NoKernel {
 
 /// `nodes`: positions in Graph::nodes, ascending, views included. `readers` are those of the graph.
 std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<const int32_t> nodes,
-                                                 const StorageReaders& readers,
-                                                 const EagerCpu& cpu);
+                                                 const StorageReaders& readers, const EagerCpu& cpu,
+                                                 Level level = Level::exact);
 
 /// How many of `elements` (of parallel_size() rows, in a kernel over rows) each thread but the last
 /// gets: part i of a kernel is [i * size, (i + 1) * size). Where it decides which elements lie at

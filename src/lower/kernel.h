@@ -100,12 +100,13 @@ enum class StageKind : uint8_t {
 
 /// The order of a reduction. docs/loop-ir.md defines each to the bit.
 enum class Order : uint8_t {
-  lanes,    ///< `accumulators` vectors of `lanes` partial results, merged at the end
-  cascade,  ///< ATen's cascade_sum along a row: 4 accumulators, 4 levels
-  columns,  ///< ATen's cascade_sum over columns: 1 accumulator in full blocks of columns, else 4
-  vectors,  ///< whole vectors in one, whose lanes are merged; then the elements beyond, one by one
-  moments,  ///< ATen's RowwiseMoments: mean, and sum of squared differences from it
-  blocks,   ///< ATen's vectorized_inner_reduction: blocks of vectors, merged; then single elements
+  lanes,     ///< `accumulators` vectors of `lanes` partial results, merged at the end
+  cascade,   ///< ATen's cascade_sum along a row: 4 accumulators, 4 levels
+  columns,   ///< ATen's cascade_sum over columns: 1 accumulator in full blocks of columns, else 4
+  vectors,   ///< whole vectors in one, whose lanes are merged; then the elements beyond, one by one
+  moments,   ///< ATen's RowwiseMoments: mean, and sum of squared differences from it
+  blocks,    ///< ATen's vectorized_inner_reduction: blocks of vectors, merged; then single elements
+  pairwise,  ///< blocks of vectors, added in pairs: ours, for sums in any order
 };
 
 /// How partial results of lanes become one.
@@ -121,7 +122,8 @@ enum class Fused : uint8_t {
 struct Fold {
   Order order = Order::lanes;
   int32_t lanes = 1;
-  int32_t accumulators = 1;  ///< of lanes and blocks; vectors added first, of cascade and moments
+  /// Of lanes, blocks and pairwise; of cascade and moments, vectors that are added first.
+  int32_t accumulators = 1;
   Merge merge = Merge::sequence;
   Op combine = Op::add;          ///< merges partial results of lanes, and elements of blocks
   Fused fused = Fused::vectors;  ///< of Order::moments
@@ -195,5 +197,7 @@ inline constexpr int32_t kCascadeLevels = 4;
 inline constexpr int32_t kCascadeAccumulators = 4;
 /// Vectors of a chunk of Order::moments.
 inline constexpr int32_t kMomentsChunk = 16;
+/// Vectors that an accumulator of Order::pairwise adds in a block.
+inline constexpr int32_t kPairwiseVectors = 16;
 
 }  // namespace antegrad::lower

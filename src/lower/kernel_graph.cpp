@@ -30,10 +30,11 @@ bool is_lowered_alone(const Graph& graph, const Node& node) {
 /// Finds groups, and refuses nodes, until all groups that are worth one have kernels.
 class Selection {
  public:
-  Selection(const Graph& graph, const EagerCpu& cpu, const Objections& objections)
+  Selection(const Graph& graph, const EagerCpu& cpu, const Objections& objections, Level level)
       : graph_(graph),
         readers_(graph),
         cpu_(cpu),
+        level_(level),
         objections_(objections),
         apart_(graph.nodes.size(), false),
         reasons_(graph.nodes.size()) {}
@@ -77,7 +78,7 @@ class Selection {
   const std::variant<GroupKernel, NoKernel>& kernel_of(const std::vector<int32_t>& nodes) {
     const auto known = known_.find(nodes);
     if (known != known_.end()) return known->second;
-    auto made = group_kernel(graph_, nodes, readers_, cpu_);
+    auto made = group_kernel(graph_, nodes, readers_, cpu_, level_);
     if (const auto* kernel = std::get_if<GroupKernel>(&made); kernel != nullptr && objections_) {
       if (auto [reason, divides] = objections_(*kernel); !reason.empty()) {
         made = NoKernel{divides ? last_reduction(nodes) : -1, std::move(reason)};
@@ -109,6 +110,7 @@ class Selection {
   const Graph& graph_;
   const StorageReaders readers_;
   const EagerCpu& cpu_;
+  const Level level_;
   const Objections& objections_;
   std::vector<bool> apart_;           // by position
   std::vector<std::string> reasons_;  // by position
@@ -305,10 +307,11 @@ bool has_numbers(const Graph& graph) {
 
 }  // namespace
 
-KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections) {
+KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections,
+                         Level level) {
   KernelGraph lowered;
   if (has_numbers(graph)) {
-    Selection selection(graph, cpu, objections);
+    Selection selection(graph, cpu, objections, level);
     lowered.kernels = selection.run();
     lowered.refused = selection.refused();
     if (!lowered.kernels.empty()) Replacement(graph, lowered.kernels).run();

@@ -51,7 +51,8 @@ using Objections = std::function<Objection(const GroupKernel& kernel)>;
 /// where kernels allow it; a kernel stands where the last of its nodes stood, or earlier if others
 /// wait for it. `graph` must be a verified forward or backward without in-place nodes; without
 /// numbers for sizes it is returned as it is.
-KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections = {});
+KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections = {},
+                         Level level = Level::exact);
 
 /// The nodes of a group as a graph of their own: from what the generated node `kernel` reads to
 /// what it writes, in that order. `graph` has the group. Values have other ids.

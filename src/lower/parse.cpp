@@ -92,8 +92,7 @@ class KernelParser {
   }
 
   void parse_fold(Fold& fold) {
-    fold.order =
-        one_of<Order>(words::kOrders, "an order: lanes, cascade, columns, vectors or moments");
+    fold.order = one_of<Order>(words::kOrders, "an order, as lanes or pairwise");
     fold.lanes = cursor_.number<int32_t>("lanes");
     fold.accumulators = cursor_.number<int32_t>("accumulators");
     if (fold.order == Order::moments && cursor_.take("fused")) {

@@ -24,6 +24,7 @@ constexpr FoldFunction kFolds[] = {
     {"max_lanes", Order::lanes, Op::maximum, -kInfinity},
     {.name = "add_in_order", .order = Order::lanes, .in_order = true},
     {.name = "add_segments", .order = Order::lanes, .start = -0.0, .segments = true},
+    {"min_lanes", Order::lanes, Op::minimum, kInfinity},
     {"add_vectors", Order::vectors},
     {"cascade", Order::cascade},
     {"cascade_f32", Order::cascade, Op::add, 0, 0, true},
@@ -66,11 +67,20 @@ const FoldFunction* fold_function(std::string_view name) {
   return found == std::end(kFolds) ? nullptr : found;
 }
 
+std::variant<const RecipeRow*, std::string> Recipe::close_row(DType type,
+                                                              Capability capability) const {
+  for (const RecipeRow& row : rows) {
+    const bool applies = contains(row.types, type) && contains(row.capabilities, capability);
+    if (row.close && applies) return &row;
+  }
+  return row(type, capability);
+}
+
 std::variant<const RecipeRow*, std::string> Recipe::row(DType type, Capability capability,
                                                         std::string_view constant) const {
   bool typed = false;
   for (const RecipeRow& row : rows) {
-    if (row.constant != constant || !contains(row.types, type)) continue;
+    if (row.close || row.constant != constant || !contains(row.types, type)) continue;
     typed = true;
     if (contains(row.capabilities, capability)) return &row;
   }

@@ -46,6 +46,7 @@ using Formula = std::vector<Term>;
 struct RecipeRow {
   std::vector<DType> types;
   std::vector<Capability> capabilities;
+  bool close = false;  ///< for Level::close alone, where it goes before other rows
   /// For an operand that has the stride 0 while the others have the stride 1; "" for others.
   std::string constant;
   Formula body;
@@ -96,6 +97,8 @@ struct Recipe {
   /// The first row that applies, or the reason why there is none.
   std::variant<const RecipeRow*, std::string> row(DType type, Capability capability,
                                                   std::string_view constant = "") const;
+  /// The same at Level::close.
+  std::variant<const RecipeRow*, std::string> close_row(DType type, Capability capability) const;
   /// Bytes of ATen's vectors in the kernel that runs at a capability.
   int32_t vector_bytes(Capability capability) const {
     return capability == Capability::avx512 && upto == Capability::avx512 ? 64 : 32;

@@ -313,6 +313,8 @@ class RecipesParser {
     for (size_t i = 0; i < words.size(); ++i) {
       if (words[i] == "constant" && i + 1 < words.size()) {
         row.constant = words[++i];
+      } else if (words[i] == "close") {
+        row.close = true;
       } else if (words[i].starts_with("@")) {
         row.capabilities.push_back(capability(words[i].substr(1)));
       } else {

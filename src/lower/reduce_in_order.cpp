@@ -1,4 +1,4 @@
-// The orders of summation of ATen, element by element.
+// The orders of summation, element by element.
 
 #include <algorithm>
 #include <bit>
@@ -162,6 +162,41 @@ Moments<T> moments(const Fold& fold, const std::vector<T>& row) {
   return all;
 }
 
+/// Sums of blocks, and from them sums of 2, 4, 8, ... blocks, as a binary counter makes them.
+template <class T>
+T pairwise(const Fold& fold, const std::vector<T>& row) {
+  const auto lanes = static_cast<size_t>(fold.lanes);
+  const size_t step = lanes * static_cast<size_t>(fold.accumulators);
+  std::vector<std::vector<T>> levels;
+  size_t blocks = 0;
+  for (size_t begin = 0; begin < row.size(); begin += step * kPairwiseVectors) {
+    const size_t end = std::min(begin + step * kPairwiseVectors, row.size());
+    const size_t whole = begin + (end - begin) / step * step;
+    std::vector<T> sums(step);
+    for (size_t i = begin; i < end; ++i)
+      sums[i < whole ? (i - begin) % step : (i - whole) % lanes] += row[i];
+    for (size_t half = step / 2; half >= lanes; half /= 2) {
+      for (size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+    }
+    size_t level = 0;
+    for (; (blocks >> level & 1) != 0; ++level) {
+      for (size_t i = 0; i < lanes; ++i) sums[i] += levels[level][i];
+    }
+    levels.resize(std::max(levels.size(), level + 1));
+    levels[level] = std::move(sums);
+    ++blocks;
+  }
+  std::vector<T> sums(lanes);
+  for (size_t level = 0; level < levels.size(); ++level) {
+    if ((blocks >> level & 1) == 0) continue;
+    for (size_t i = 0; i < lanes; ++i) sums[i] += levels[level][i];
+  }
+  for (size_t half = lanes / 2; half > 0; half /= 2) {
+    for (size_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  }
+  return sums[0];
+}
+
 /// `combine(a, b)` of accumulators and of the next elements of blocks, b being the later one; of
 /// lanes and of the elements beyond, a.
 uint64_t blocks(const Fold& fold, DType type, std::span<const uint64_t> row) {
@@ -193,6 +228,7 @@ Reduced reduced(const Fold& fold, std::span<const uint64_t> bits, int64_t column
   for (const uint64_t element : bits) row.push_back(from_bits<T>(element));
   if (fold.order == Order::cascade) return {to_bits(cascade(fold, row)), 0};
   if (fold.order == Order::vectors) return {to_bits(vectors(fold, row)), 0};
+  if (fold.order == Order::pairwise) return {to_bits(pairwise(fold, row)), 0};
   if (fold.order == Order::columns) {
     const int32_t accumulators = column_accumulators(column, columns, fold.lanes);
     return {to_bits(cascade_sum<T>(static_cast<int64_t>(row.size()), accumulators,

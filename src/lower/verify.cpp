@@ -313,7 +313,8 @@ class StageRules {
     hold(fold.order != Order::cascade || fold.lanes * fold.accumulators <= 64,
          "adds more than 64 elements in a step of a cascade");
     hold(fold.order != Order::vectors || fold.accumulators == 1, "has one vector of sums");
-    hold(fold.order != Order::blocks || std::has_single_bit(uint32_t(fold.accumulators)),
+    const bool halves = fold.order == Order::blocks || fold.order == Order::pairwise;
+    hold(!halves || std::has_single_bit(uint32_t(fold.accumulators)),
          "merges a power of two of accumulators in halves");
     const bool columns = kernel_.space == Space::columns;
     hold(!columns || fold.order == Order::columns || (lanes && fold.lanes == 1),

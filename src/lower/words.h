@@ -15,7 +15,7 @@ inline constexpr auto kSpaces = std::to_array<std::string_view>({"elements", "ro
 inline constexpr auto kStages = std::to_array<std::string_view>({"each", "row", "fold"});
 inline constexpr auto kCallForms = std::to_array<std::string_view>({"lane", "vector", "strip"});
 inline constexpr auto kOrders = std::to_array<std::string_view>(
-    {"lanes", "cascade", "columns", "vectors", "moments", "blocks"});
+    {"lanes", "cascade", "columns", "vectors", "moments", "blocks", "pairwise"});
 inline constexpr auto kFused = std::to_array<std::string_view>({"vectors", "all", "none"});
 inline constexpr auto kMerges = std::to_array<std::string_view>({"tree", "sequence"});
 

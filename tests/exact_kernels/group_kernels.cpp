@@ -1,6 +1,6 @@
 // Makes kernels of graphs, each as one group, for check_groups.py and check_row_groups.py.
 //
-//   group_kernels CAPABILITY ONEDNN OUTPUT.c [THREADS] < graphs
+//   group_kernels CAPABILITY ONEDNN OUTPUT.c [THREADS [exact|close]] < graphs
 //
 // Graphs end with a line "----". For each it prints one line: "no REASON", or
 // "kernel NAME split SPLIT numbers N,... buffers VALUE,... parallel SIZE", written buffers
@@ -24,11 +24,12 @@
 
 int main(int argc, char** argv) {
   using namespace antegrad;
-  if (argc != 4 && argc != 5) return 2;
+  if (argc < 4 || argc > 6) return 2;
   const auto capability = lower::capability_from_name(argv[1]);
   if (!capability) return 2;
   const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2])),
-                            argc == 5 ? std::atoi(argv[4]) : 1};
+                            argc >= 5 ? std::atoi(argv[4]) : 1};
+  const bool close = argc == 6 && std::string(argv[5]) == "close";
   std::map<Hash128, lower::Kernel> kernels;
   std::string text;
   for (std::string line; std::getline(std::cin, line);) {
@@ -41,7 +42,8 @@ int main(int argc, char** argv) {
     text.clear();
     std::vector<int32_t> nodes(graph.nodes.size());
     std::iota(nodes.begin(), nodes.end(), 0);
-    auto made = lower::group_kernel(graph, nodes, lower::StorageReaders(graph), cpu);
+    auto made = lower::group_kernel(graph, nodes, lower::StorageReaders(graph), cpu,
+                                    close ? lower::Level::close : lower::Level::exact);
     if (const auto* none = std::get_if<lower::NoKernel>(&made)) {
       fmt::print("no {}\n", none->reason);
       continue;

@@ -87,7 +87,8 @@ def read(name):
             asked = tuple(w[1:] for w in words if w[0] == "@")
             constant = words[words.index("constant") + 1] if "constant" in words else ""
             row = Row(tuple(w for w in words if w in DTYPES + INTEGERS), asked or CAPABILITIES, constant)
-            operator.rows.append(row)
+            if "close" not in words:  # rows that are not eager's
+                operator.rows.append(row)
         else:
             raise ValueError(f"{name}:{number}: unknown word {words[0]}")
     return operators

@@ -18,27 +18,31 @@
 
 namespace antegrad::testing {
 
+using lower::Level;
+
 inline constexpr lower::EagerCpu kAvx2{lower::Capability::avx2, lower::OneDnn::avx2};
 
-inline std::variant<lower::GroupKernel, lower::NoKernel> made_of(
-    const Graph& graph, const lower::EagerCpu& cpu = kAvx2) {
+inline std::variant<lower::GroupKernel, lower::NoKernel> made_of(const Graph& graph,
+                                                                 const lower::EagerCpu& cpu = kAvx2,
+                                                                 Level level = Level::exact) {
   verify(graph);
   std::vector<int32_t> nodes(graph.nodes.size());
   std::iota(nodes.begin(), nodes.end(), 0);
-  return group_kernel(graph, nodes, lower::StorageReaders(graph), cpu);
+  return group_kernel(graph, nodes, lower::StorageReaders(graph), cpu, level);
 }
 
-inline lower::GroupKernel kernel_of(const std::string& sections,
-                                    const lower::EagerCpu& cpu = kAvx2) {
-  auto made = made_of(graph_of(sections), cpu);
+inline lower::GroupKernel kernel_of(const std::string& sections, const lower::EagerCpu& cpu = kAvx2,
+                                    Level level = Level::exact) {
+  auto made = made_of(graph_of(sections), cpu, level);
   const auto* none = std::get_if<lower::NoKernel>(&made);
   EXPECT_EQ(none, nullptr) << none->reason;
   return none == nullptr ? std::get<lower::GroupKernel>(std::move(made)) : lower::GroupKernel{};
 }
 
 /// The kernel's text without its first line.
-inline std::string text_of(const std::string& sections, const lower::EagerCpu& cpu = kAvx2) {
-  const std::string text = to_text(kernel_of(sections, cpu).kernel);
+inline std::string text_of(const std::string& sections, const lower::EagerCpu& cpu = kAvx2,
+                           Level level = Level::exact) {
+  const std::string text = to_text(kernel_of(sections, cpu, level).kernel);
   return text.substr(text.find('\n') + 1);
 }
 

@@ -209,11 +209,13 @@ TEST(LowerRows, CascadesAgree) {
   std::vector<std::vector<int64_t>> cases = row_sizes();
   cases.push_back({2, 5000});
   cases.push_back({1, 70001});
-  for (const char* order : {"vectors 8 1 tree", "vectors 16 1 sequence", "cascade 16 1",
-                            "cascade 8 1", "cascade 8 2", "cascade 4 1"}) {
+  for (const char* order :
+       {"vectors 8 1 tree", "vectors 16 1 sequence", "cascade 16 1", "cascade 8 1", "cascade 8 2",
+        "cascade 4 1", "pairwise 16 4", "pairwise 8 2", "pairwise 1 1"}) {
     expect_compiled_agrees(parse_kernel(sum_text(order)), cases);
   }
   expect_compiled_agrees(parse_kernel(sum_text("cascade 4 1", "f64")), cases);
+  expect_compiled_agrees(parse_kernel(sum_text("pairwise 8 4", "f64")), cases);
   for (const char* order : {"moments 8 2", "moments 8 1 fused all", "moments 8 1 fused none"}) {
     std::string text = sum_text(order);
     text.replace(text.find("  %5 = result"), std::string::npos,
@@ -227,9 +229,11 @@ TEST(LowerRows, CascadesAgree) {
 TEST(LowerRows, ACascadeKeepsWhatASequenceLoses) {
   std::vector<uint64_t> row(1 << 16, lower::to_bits(1.0F));
   row[0] = lower::to_bits(0x1p24F);
-  const lower::Fold fold{.order = lower::Order::cascade, .lanes = 8};
-  const auto sum = reduce_in_order(fold, DType::f32, row, 0, 1).first;
-  EXPECT_NEAR(lower::from_bits<float>(sum), 0x1p24F + 65535, 64);
+  for (const auto order : {lower::Order::cascade, lower::Order::pairwise}) {
+    const lower::Fold fold{.order = order, .lanes = 8};
+    const auto sum = reduce_in_order(fold, DType::f32, row, 0, 1).first;
+    EXPECT_NEAR(lower::from_bits<float>(sum), 0x1p24F + 65535, 64);
+  }
 }
 
 TEST(LowerRows, FoldsOverLanesAgree) {
