@@ -52,6 +52,7 @@ enum class OptionalPass : uint8_t { no_ops, size_only_inputs, bool_masks, cse, r
 enum class Lowering : uint8_t {
   off,    ///< libtorch's kernels run, one for each operator (default)
   exact,  ///< generated kernels run on the CPU where their bits are those of eager
+  close,  ///< generated kernels run on the CPU where they are at least as accurate as eager
 };
 
 /// A value. A compiled callable keeps a copy. Distinct objects may be used on distinct threads.

@@ -13,11 +13,14 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "lower/closeness.h"
 #include "passes/reinplace.h"
 #include "runtime/program.h"
+#include "torch_compat/convert.h"
 #include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::compiler {
@@ -106,13 +109,49 @@ int rounds_for(const runtime::GeneratedKernel& kernel) {
   return static_cast<int>(std::clamp<int64_t>(kElements / kernel.elements, least, kMost));
 }
 
-KernelProof compared(const std::vector<at::Tensor>& found,
-                     const std::vector<at::Tensor>& expected) {
+std::string difference_in_bits(const at::Tensor& found, const at::Tensor& expected) {
+  const auto count = different_bits(expected, found);
+  if (count == 0) return "";
+  return fmt::format("{} of {} elements differ from libtorch's", count, found.numel());
+}
+
+// Integers and bools may be those of float64, and few others: comparisons and conversions are apart
+// where numbers differ in their last place.
+std::string difference_of_integers(const at::Tensor& found, const at::Tensor& expected,
+                                   const at::Tensor& exact) {
+  constexpr int64_t kOneIn = 1000;
+  const auto neither = found.ne(expected).logical_and(found.ne(exact)).sum().item<int64_t>();
+  if (neither * kOneIn <= found.numel()) return "";
+  return fmt::format("{} of {} elements are neither libtorch's nor those of float64", neither,
+                     found.numel());
+}
+
+std::string difference_in_accuracy(const at::Tensor& found, const at::Tensor& expected,
+                                   const at::Tensor& exact, bool wider) {
+  if (!found.is_floating_point()) return difference_of_integers(found, expected, exact);
+  const auto elements = [](const at::Tensor& tensor) {
+    return tensor.to(at::kDouble).contiguous();
+  };
+  const auto ours = elements(found), theirs = elements(expected), reference = elements(exact);
+  const auto span_of = [](const at::Tensor& tensor) {
+    return std::span(tensor.const_data_ptr<double>(), static_cast<size_t>(tensor.numel()));
+  };
+  auto reason = lower::less_accurate({.type = torch_compat::to_dtype(found.scalar_type()),
+                                      .kernel = span_of(ours),
+                                      .eager = span_of(theirs),
+                                      .exact = span_of(reference),
+                                      .wider = wider && exact.scalar_type() == at::kDouble});
+  return reason.empty() ? "" : "it is less accurate than libtorch's: " + reason;
+}
+
+// `exact`: the results in float64; none where bits must be equal.
+KernelProof compared(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& expected,
+                     const std::vector<at::Tensor>& exact = {}, bool wider = true) {
   for (size_t i = 0; i < found.size(); ++i) {
-    const auto count = different_bits(expected[i], found[i]);
-    if (count > 0) {
-      return {fmt::format("{} of {} elements differ from libtorch's", count, found[i].numel())};
-    }
+    auto difference = exact.empty()
+                          ? difference_in_bits(found[i], expected[i])
+                          : difference_in_accuracy(found[i], expected[i], exact[i], wider);
+    if (!difference.empty()) return {std::move(difference)};
     if (expected[i].strides() != found[i].strides()) {
       return {{}, "libtorch's result has other strides in dimensions of one element"};
     }
@@ -144,6 +183,23 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
   return made;
 }
 
+// In float64, where they are floating-point numbers, with the same strides.
+std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> made;
+  for (const auto& tensor : tensors) {
+    if (!tensor.is_floating_point()) {
+      made.push_back(tensor);
+      continue;
+    }
+    // All of the memory, of which it shows a part or some elements twice.
+    const auto memory = tensor.as_strided(
+        {static_cast<int64_t>(tensor.storage().nbytes() / tensor.element_size())}, {1}, 0);
+    made.push_back(memory.to(at::kDouble)
+                       .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()));
+  }
+  return made;
+}
+
 template <class Run>
 int64_t nanoseconds(const Run& run) {
   const auto start = std::chrono::steady_clock::now();
@@ -169,8 +225,8 @@ kernels::RunTimes measured(const runtime::GeneratedCall& call, const runtime::Pr
 
 }  // namespace
 
-KernelProof proof_of(const Graph& lowered, const Node& node,
-                     const runtime::GeneratedKernel& kernel) {
+KernelProof proof_of(const Graph& lowered, const Node& node, const runtime::GeneratedKernel& kernel,
+                     const runtime::Program* in_float64) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   try {
@@ -187,7 +243,12 @@ KernelProof proof_of(const Graph& lowered, const Node& node,
                                   bound.end, round % 2 == 1, generator));
       }
       const auto found = call.run(inputs);
-      auto proof = compared(found, kernel.nodes->run(inputs));
+      const bool wider = std::ranges::none_of(
+          inputs, [](const at::Tensor& input) { return input.scalar_type() == at::kDouble; });
+      auto proof = compared(
+          found, kernel.nodes->run(inputs),
+          in_float64 == nullptr ? std::vector<at::Tensor>() : in_float64->run(widened(inputs)),
+          wider);
       if (!proof.difference.empty() || !proof.other_strides.empty()) return proof;
       if (!reuses) continue;
       proof = compared(in_place.run(copies(inputs)), found);

@@ -23,6 +23,7 @@
 #include "kernels/proofs.h"
 #include "log/log.h"
 #include "lower/c_printer.h"
+#include "lower/level.h"
 #include "passes/reinplace.h"
 #include "runtime/fork_gate.h"
 #include "runtime/program.h"
@@ -71,7 +72,7 @@ kernels::Source source_of(lower::Kernel kernel, lower::Capability capability) {
   return {.text = lower::c_source(std::span(&kernel, 1), lower::c_target(capability)),
           .functions = {kernel.name},
           .capability = capability,
-          .numerics = kernels::Numerics::exact,
+          .numerics = kernels::Numerics::exact,  // at each level: what is fused is spelt out
           .needed = {"libtorch_cpu.so"},
           .made_for = made_for};
 }
@@ -133,11 +134,21 @@ class Verdicts {
   std::optional<kernels::Proofs> proofs_;
 };
 
+lower::Level level_of(Lowering lowering) {
+  return lowering == Lowering::close ? lower::Level::close : lower::Level::exact;
+}
+
+// What is proven of a kernel: equal code may serve at both levels.
+Hash128 claim_of(const lower::GroupKernel& kernel, lower::Level level) {
+  if (level == lower::Level::exact) return kernel.key;
+  return hash_of_bytes(to_string(kernel.key) + " close");
+}
+
 // A kernel with its arguments, the number of threads, and the memory that it reads and writes: what
 // decides which of its paths run, and what they return.
-Hash128 run_of(const Graph& graph, const lower::GroupKernel& kernel) {
-  std::string text = fmt::format("{} {} {}", to_string(kernel.key), fmt::join(kernel.numbers, " "),
-                                 at::get_num_threads());
+Hash128 run_of(const Graph& graph, const lower::GroupKernel& kernel, lower::Level level) {
+  std::string text = fmt::format("{} {} {}", to_string(claim_of(kernel, level)),
+                                 fmt::join(kernel.numbers, " "), at::get_num_threads());
   for (const auto& buffer : kernel.buffers) text += " " + value_text(graph.value(buffer.value));
   return hash_of_bytes(text);
 }
@@ -171,20 +182,26 @@ class Attempt {
  public:
   Attempt(const Graph& graph, const ops::AttrTables& tables, const lower::EagerCpu& cpu,
           const Compiler& compiler, const LoweringRules& rules)
-      : graph_(graph), tables_(tables), cpu_(cpu), compiler_(compiler), rules_(rules) {}
+      : graph_(graph),
+        tables_(tables),
+        cpu_(cpu),
+        compiler_(compiler),
+        rules_(rules),
+        level_(level_of(rules.lowering)) {}
 
   // Nothing if kernels were refused.
   std::optional<LoweredGraph> run() {
-    auto lowered = lower::kernel_graph(graph_, cpu_, [&](const lower::GroupKernel& kernel) {
-      const auto run = run_of(graph_, kernel);
-      for (const auto& key : {kernel.key, run}) {
+    const auto objection = [&](const lower::GroupKernel& kernel) {
+      const auto run = run_of(graph_, kernel, level_);
+      for (const auto& key : {claim_of(kernel, level_), run}) {
         if (auto reason = verdicts_.against(key); !reason.empty()) {
           return lower::Objection{std::move(reason)};
         }
       }
       if (rules_.keep_slow_kernels) return lower::Objection();
       return lower::Objection{verdicts_.against(slow(run)), /*divides=*/true};
-    });
+    };
+    auto lowered = lower::kernel_graph(graph_, cpu_, objection, level_);
     LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
     std::vector<kernels::Source> sources;
     for (const auto& made : lowered.kernels) {
@@ -192,7 +209,8 @@ class Attempt {
     }
     const auto built = kernels::build(sources, compiler_, {});
     for (size_t i = 0; i < built.size(); ++i) {
-      if (!built[i]) refuse(lowered.kernels[i].kernel.key, text_of(built[i].failure()));
+      if (!built[i])
+        refuse(claim_of(lowered.kernels[i].kernel, level_), text_of(built[i].failure()));
     }
     if (refused_) return std::nullopt;
     result.kernels.resize(built.size());
@@ -202,7 +220,7 @@ class Attempt {
       const auto& [nodes, kernel] = lowered.kernels[place];
       auto& made = result.kernels[place] = callable(kernel, *built[place]);
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
-      const auto times = prove(result.graph, node, kernel, made, sources[place]);
+      const auto times = prove(result.graph, node, lowered.kernels[place], made, sources[place]);
       result.reports.push_back(report_of(result.graph, node, nodes, made, times));
       if (times.kernel > times.library) log_slow(result.reports.back());
     }
@@ -224,15 +242,20 @@ class Attempt {
   }
 
   // The times of the kernel, which is refused if it is wrong or slow.
-  RunTimes prove(const Graph& lowered, const Node& node, const lower::GroupKernel& kernel,
+  RunTimes prove(const Graph& lowered, const Node& node, const lower::KernelOfGroup& group,
                  const runtime::GeneratedKernel& made, const kernels::Source& source) {
-    const auto run = run_of(lowered, kernel);
+    const auto run = run_of(lowered, group.kernel, level_);
     const auto key = proof_key(run, source, compiler_);
     auto known = verdicts_.proven(key);
     if (!known) {
-      auto proof = proof_of(lowered, node, made);
+      std::optional<runtime::Program> in_float64;
+      if (level_ == lower::Level::close) {
+        in_float64.emplace(lower::in_float64(lower::group_alone(graph_, group.nodes, node)),
+                           tables_);
+      }
+      auto proof = proof_of(lowered, node, made, in_float64 ? &*in_float64 : nullptr);
       if (!proof.difference.empty()) {
-        refuse(kernel.key, std::move(proof.difference));
+        refuse(claim_of(group.kernel, level_), std::move(proof.difference));
         return {};
       }
       if (!proof.other_strides.empty()) {
@@ -279,6 +302,7 @@ class Attempt {
   const lower::EagerCpu& cpu_;
   const Compiler& compiler_;
   const LoweringRules& rules_;
+  const lower::Level level_;
   Verdicts& verdicts_ = Verdicts::of_process();
   bool refused_ = false;
 };

@@ -344,4 +344,16 @@ Graph group_alone(const Graph& graph, const std::vector<int32_t>& nodes, const N
   return alone;
 }
 
+Graph in_float64(Graph graph) {
+  for (Value& value : graph.values) {
+    if (is_floating(value.meta.dtype)) value.meta.dtype = DType::f64;
+  }
+  for (Node& node : graph.nodes) {
+    for (Attr& argument : node.args) {
+      if (argument.is<DType>() && is_floating(argument.as<DType>())) argument = DType::f64;
+    }
+  }
+  return graph;
+}
+
 }  // namespace antegrad::lower

@@ -58,4 +58,7 @@ KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& obj
 /// what it writes, in that order. `graph` has the group. Values have other ids.
 Graph group_alone(const Graph& graph, const std::vector<int32_t>& nodes, const Node& kernel);
 
+/// The same nodes with float64 for all floating-point types.
+Graph in_float64(Graph graph);
+
 }  // namespace antegrad::lower

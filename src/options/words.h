@@ -33,7 +33,7 @@ constexpr auto words_of(Compressor) {
   return word_table("bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise", "offload_to_host");
 }
 constexpr auto words_of(HookFilter) { return word_table("donated", "no_static", "all"); }
-constexpr auto words_of(Lowering) { return word_table("off", "exact"); }
+constexpr auto words_of(Lowering) { return word_table("off", "exact", "close"); }
 constexpr auto words_of(OptionalPass) {
   return word_table("no_ops", "size_only_inputs", "bool_masks", "cse", "reinplace");
 }

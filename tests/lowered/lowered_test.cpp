@@ -157,6 +157,47 @@ TEST_P(WrongKernels, AreFoundAndCostNoBit) {
   EXPECT_NE(program.not_generated.begin()->first.find("differ from libtorch's"), std::string::npos);
 }
 
+class WrongCloseKernels : public ::testing::Test {
+ protected:
+  ~WrongCloseKernels() override { compiler::set_kernel_fault(nullptr); }
+};
+
+TEST_F(WrongCloseKernels, AreFound) {
+  compiler::set_kernel_fault(read_one_element_for_all);
+  const auto fn = [](const List& xs) { return (xs[0] * xs[1] + xs[2]).sigmoid() * xs[1]; };
+  auto step = compile(fn, exact().with_lowering(Lowering::close));
+  const List inputs{at::randn({33, 65}), at::randn({33, 65}), at::randn({33, 65})};
+  EXPECT_TRUE(same_bits({step(inputs)}, {fn(inputs)}));
+  const auto report = step.report();
+  const auto& program = report.programs.at(0);
+  EXPECT_TRUE(program.generated_kernels.empty());
+  ASSERT_FALSE(program.not_generated.empty());
+  EXPECT_NE(program.not_generated.begin()->first.find("less accurate"), std::string::npos);
+}
+
+// Halves, a transposed operand, ends of rows: what has no exact kernel.
+TEST(Lowered, CloseKernelsAreAsAccurateAsEager) {
+  const auto fn = [](const List& xs) {
+    return at::softmax(at::gelu(xs[0] * xs[1].t() + xs[2]).tanh() * xs[2], -1);
+  };
+  const auto error = [](const at::Tensor& found, const at::Tensor& expected) {
+    return (found.to(at::kDouble) - expected).square().mean().sqrt().item<double>();
+  };
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    auto step = compile(fn, exact().with_lowering(Lowering::close));
+    at::manual_seed(0);
+    const List inputs{at::randn({65, 65}, type), at::randn({65, 65}, type),
+                      at::randn({65, 65}, type)};
+    List wide;
+    for (const auto& input : inputs) wide.push_back(input.to(at::kDouble));
+    const auto expected = fn(wide);
+    EXPECT_LE(error(step(inputs), expected), 1.05 * error(fn(inputs), expected)) << type;
+    const auto report = step.report();
+    EXPECT_EQ(report.eager_calls, 0);
+    EXPECT_GE(report.programs.at(0).generated_kernels.size(), 1U) << report;
+  }
+}
+
 class SlowKernels : public ::testing::Test {
  protected:
   ~SlowKernels() override { compiler::set_kernel_times(std::nullopt); }

@@ -67,5 +67,5 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path):
 
 
 def test_unknown_words_are_refused():
-    with pytest.raises(antegrad.OptionError, match="off, exact"):
+    with pytest.raises(antegrad.OptionError, match="off, exact, close"):
         antegrad.compile(torch.sin, lowering="fast")

@@ -200,5 +200,19 @@ TEST(KernelGraph, AGroupAloneHasItsNodesAndWhatTheKernelReadsAndWrites) {
   EXPECT_EQ(alone.outputs.size(), 2U);
 }
 
+TEST(KernelGraph, InFloat64AllFloatingPointTypesAreThat) {
+  const auto graph = lower::in_float64(
+      graph_of("inputs\n  %0: f32[8] primal argument 0\n  %1: i64[8] primal argument 1\nnodes\n"
+               "  %2: bf16[8] = aten::_to_copy.default(%0, dtype=bf16, layout=none, device=none, "
+               "pin_memory=none, non_blocking=false, memory_format=none)\n"
+               "  %3: bf16[8] = aten::mul.Tensor(%2, %1)\noutputs\n  %3 result\n"));
+  verify(graph);
+  for (const ValueId id : {ValueId(0), ValueId(2), ValueId(3)}) {
+    EXPECT_EQ(graph.value(id).meta.dtype, DType::f64);
+  }
+  EXPECT_EQ(graph.value(ValueId(1)).meta.dtype, DType::i64);
+  EXPECT_EQ(graph.nodes[0].args[1].as<DType>(), DType::f64);
+}
+
 }  // namespace kernel_graph_test
 }  // namespace antegrad::testing
