@@ -122,8 +122,9 @@ struct Report {
 
 /// Text for people, in lines.
 std::ostream& operator<<(std::ostream& out, const Report& report);
-/// The generated kernels of a program as a table for people: times when they proved themselves,
-/// beside the library's, and what they compute; the one that saves most time first.
+/// The generated kernels of a program as a table for people: times of a run when they proved
+/// themselves, beside the library's, and what they compute; those that save most time first. Equal
+/// ones are one line, with the number of their runs in a step.
 std::string kernel_table(const ProgramReport& program);
 std::ostream& operator<<(std::ostream& out, const ProgramReport& program);
 /// In one line, which has no end.

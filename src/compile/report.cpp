@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <ostream>
 #include <span>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace antegrad {
 namespace {
@@ -93,20 +97,30 @@ std::ostream& operator<<(std::ostream& out, const ShapeCheck& check) {
 }
 
 std::string kernel_table(const ProgramReport& program) {
-  auto kernels = program.generated_kernels;
-  std::ranges::stable_sort(kernels, std::greater<>(), [](const KernelReport& kernel) {
-    return kernel.library_microseconds - kernel.microseconds;
+  // Layers have the same kernels; one that proved itself on one size has the same times.
+  std::map<std::string, std::pair<const KernelReport*, int64_t>> kinds;
+  for (const auto& kernel : program.generated_kernels) {
+    const auto kind = fmt::format("{} {} {} {} {}", kernel.name, kernel.phase, kernel.bytes,
+                                  kernel.microseconds, kernel.library_microseconds);
+    ++kinds.try_emplace(kind, &kernel, 0).first->second.second;
+  }
+  std::vector<std::pair<const KernelReport*, int64_t>> rows;
+  for (const auto& [kind, row] : kinds) rows.push_back(row);
+  std::ranges::stable_sort(rows, std::greater<>(), [](const auto& row) {
+    return (row.first->library_microseconds - row.first->microseconds) *
+           static_cast<double>(row.second);
   });
-  std::string table =
-      fmt::format("{:>10} {:>10} {:>8}  {:8}  operators\n", "us", "library us", "GB/s", "phase");
-  for (const auto& kernel : kernels) {
+  std::string table = fmt::format("{:>5} {:>10} {:>10} {:>8}  {:8}  operators\n", "runs", "us",
+                                  "library us", "GB/s", "phase");
+  for (const auto& [kernel, runs] : rows) {
     std::string operators;
-    for (const auto& name : kernel.operators) {
+    for (const auto& name : kernel->operators) {
       operators += (operators.empty() ? "" : ", ") + name.substr(name.find("::") + 2);
     }
-    table += fmt::format(
-        "{:10.1f} {:10.1f} {:8.1f}  {:8}  {}\n", kernel.microseconds, kernel.library_microseconds,
-        static_cast<double>(kernel.bytes) / kernel.microseconds / 1e3, kernel.phase, operators);
+    table += fmt::format("{:5} {:10.1f} {:10.1f} {:8.1f}  {:8}  {}\n", runs, kernel->microseconds,
+                         kernel->library_microseconds,
+                         static_cast<double>(kernel->bytes) / kernel->microseconds / 1e3,
+                         kernel->phase, operators);
   }
   return table;
 }
