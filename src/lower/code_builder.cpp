@@ -249,8 +249,8 @@ Id CodeBuilder::close_fold(const FoldFunction& function, Id yielded, const Site&
 }
 
 Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site) {
-  // The sign of a zero that is the largest element is eager's at each level, and sums of channels are
-  // added in float64 by eager, too.
+  // The sign of a zero that is the largest element is eager's at each level. Eager adds channels in
+  // float64.
   const bool as_eager = function.order == Order::blocks || function.segments || function.in_order;
   if (level_ == Level::close && !as_eager) {
     return close_fold(function, yielded, site);

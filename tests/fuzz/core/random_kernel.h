@@ -281,12 +281,11 @@ class RandomKernel {
     begin_stage(lower::StageKind::fold);
     const bool columns = kernel_.space == lower::Space::columns;
     lower::Fold fold;
-    fold.order =
-        columns ? one_of(std::vector{Order::lanes, Order::columns})
-        : kernel_.inner == 2
-            ? Order::lanes
-            : one_of(std::vector{Order::lanes, Order::cascade, Order::moments, Order::blocks,
-                                 Order::pairwise});
+    fold.order = columns ? one_of(std::vector{Order::lanes, Order::columns})
+                 : kernel_.inner == 2
+                     ? Order::lanes
+                     : one_of(std::vector{Order::lanes, Order::cascade, Order::moments,
+                                          Order::blocks, Order::pairwise});
     const bool lanes = fold.order == Order::lanes;
     fold.lanes = columns && lanes ? 1 : 1 << below(5);
     fold.accumulators = lanes ? 1 + below(4) : fold.order == Order::columns ? 1 : 1 + below(2);
