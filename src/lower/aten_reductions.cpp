@@ -99,8 +99,8 @@ class Reduction {
           call_.recipe != nullptr && (level_ == Level::close || !call_.recipe->rows[0].close);
       if (!known) return no("reduces other dimensions than the innermost ones");
     }
-    const bool serial = level_ == Level::exact && (cpu_.threads == 1 || rows() == 1);
-    if (recipe_->name == "softmax_backward" && serial) {
+    if (level_ == Level::exact && recipe_->name == "softmax_backward" &&
+        (cpu_.threads == 1 || rows() == 1)) {
       call_.recipe = find_row_recipe("softmax_backward_serial");
     }
     return std::move(call_);

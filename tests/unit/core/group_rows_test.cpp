@@ -143,6 +143,16 @@ TEST(GroupRows, SoftmaxBackwardDependsOnThreads) {
   EXPECT_TRUE(fuses("f32[1, 7]", kTwoThreads));
 }
 
+// Its first input is a number.
+TEST(GroupRows, TheGradientOfClassesHasAKernelOnSeveralThreads) {
+  EXPECT_EQ(reason_of("inputs\n  %0: f32[] primal argument 0\n  %1: f32[4, 9] primal argument 1\n"
+                      "  %2: i64[4] primal argument 2\n  %3: f32[] primal argument 3\nnodes\n"
+                      "  %4: f32[4, 9] = aten::nll_loss_backward.default(%0, %1, %2, none, 2, 0, "
+                      "%3)\noutputs\n  %4 result\n",
+                      kTwoThreads),
+            "");
+}
+
 /// A sigmoid, whose last elements are computed by other code, and the sums of its rows.
 std::string sigmoid_sums(int rows, int n) {
   const std::string size = fmt::format("f32[{}, {}]", rows, n);
