@@ -99,6 +99,9 @@ void add_reports(py::module_& module) {
                     "Predicted live bytes while each operator runs, first those of the forward.")
       .def_readonly("recomputed_at", &ProgramReport::recomputed_at,
                     "Stretches of live_bytes in which the backward recomputes, ends exclusive.")
+      .def("kernel_table", &kernel_table,
+           "The generated kernels as a table: their times, beside those of the library's kernels, "
+           "and what they compute.")
       .def("memory_chart", py::overload_cast<const ProgramReport&>(&memory_chart_svg),
            "Predicted live memory over the operators of a step, as the text of an SVG picture.")
       .def_readonly("capture_ms", &ProgramReport::capture_ms)

@@ -66,6 +66,25 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path):
     assert done.stdout.startswith("0 ") and "folder_refused" in done.stdout
 
 
+def test_a_program_shows_its_kernels():
+    step = antegrad.compile(lambda x: (x.sigmoid() * x).exp().sum(), lowering="exact", keep_slow_kernels=True)
+    step(torch.randn(33, 8, requires_grad=True)).backward()
+    program = step.report().programs[0]
+    lines = program.kernel_table().splitlines()
+    assert lines[0].split() == ["us", "library", "us", "GB/s", "phase", "operators"]
+    assert len(lines) == 1 + len(program.generated_kernels) >= 3
+    assert any("forward" in line and line.endswith("sigmoid.default, mul.Tensor, exp.default") for line in lines)
+    saved = [kernel.library_microseconds - kernel.microseconds for kernel in program.generated_kernels]
+    shown = [float(line.split()[1]) - float(line.split()[0]) for line in lines[1:]]
+    assert shown == pytest.approx(sorted(saved, reverse=True), abs=0.2)
+
+
+def test_without_kernels_the_table_is_empty():
+    step = antegrad.compile(lambda x: x.exp().sum())
+    step(torch.randn(3, requires_grad=True)).backward()
+    assert len(step.report().programs[0].kernel_table().splitlines()) == 1
+
+
 def test_unknown_words_are_refused():
     with pytest.raises(antegrad.OptionError, match="off, exact, close"):
         antegrad.compile(torch.sin, lowering="fast")

@@ -27,6 +27,7 @@
 #include "lower/text.h"
 #include "lower/verify.h"
 #include "support/folder.h"
+#include "support/guarded_memory.h"
 
 namespace antegrad::testing {
 
@@ -56,7 +57,9 @@ class CompiledKernels {
     const std::string source = folder_ / "kernels.c";
     std::ofstream(source) << lower::c_source(kernels, target);
     const std::string library = folder_ / "kernels.so";
-    const auto flags = kernels::flags_of(capability, kernels::Numerics::exact);
+    auto flags = kernels::flags_of(capability, kernels::Numerics::exact);
+    // Where the tests are instrumented, generated code is, too.
+    if (kSanitized) flags.insert(flags.end(), {"-g", "-fsanitize=address,undefined"});
     const std::string command = fmt::format("cc {} -o {} {} -lm -lgcc 2> {}", fmt::join(flags, " "),
                                             library, source, folder_ / "log");
     if (std::system(command.c_str()) != 0) {  // NOLINT
@@ -84,106 +87,154 @@ class CompiledKernels {
   std::string error_;
 };
 
-/// Arguments of a call with made-up memory: random and special values, with a margin around each
-/// buffer that nobody may write.
+/// Random bits of an element; every eighth is special: zeros, infinities, NaNs, denormals.
+inline uint64_t random_element(DType type, std::mt19937_64& random) {
+  const uint64_t bits = random();
+  const bool special = bits % 8 == 0;
+  const double number = std::normal_distribution<double>(0, 3)(random);
+  switch (type) {
+    case DType::f32:
+      if (!special) return lower::to_bits(static_cast<float>(number));
+      return std::vector<uint64_t>{0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000,
+                                   1, 0x807fffff, 0x7f7fffff, bits >> 32}[random() % 9];
+    case DType::f64:
+      if (!special) return lower::to_bits(number);
+      return std::vector<uint64_t>{0,
+                                   uint64_t{1} << 63,
+                                   uint64_t{0x7ff} << 52,
+                                   uint64_t{0xfff} << 52,
+                                   uint64_t{0x7ff8} << 48,
+                                   1,
+                                   bits}[random() % 7];
+    case DType::bf16:
+      if (!special) return lower::to_bits(static_cast<float>(number)) >> 16;
+      return bits >> 48;
+    case DType::f16: {
+      const uint64_t single = lower::to_bits(static_cast<float>(number));
+      return special ? bits >> 48
+                     : lower::evaluate({lower::Op::cast, type, {}, 0, -1}, DType::f32, &single);
+    }
+    case DType::boolean: return bits >> 63;
+    default: {
+      const int64_t wide =
+          special ? static_cast<int64_t>(bits) : static_cast<int64_t>(bits % 41) - 20;
+      return static_cast<uint64_t>(wide) & (~uint64_t{0} >> (64 - 8 * byte_size(type)));
+    }
+  }
+}
+
+/// A call of a kernel: its numbers, and the part of its parallel space that is done.
+struct KernelArguments {
+  KernelArguments(std::vector<int64_t> list) : numbers(std::move(list)) {}  // NOLINT
+  KernelArguments(std::vector<int64_t> list, int64_t from, int64_t to)
+      : numbers(std::move(list)), begin(from), end(to) {}
+  std::vector<int64_t> numbers;
+  int64_t begin = 0;
+  int64_t end = -1;  ///< -1: all of it
+};
+
+/// Arguments of a call with made-up memory: random and special values. Memory that the call has no
+/// business with cannot be touched.
 class KernelCall {
  public:
-  static constexpr int64_t kMargin = 64;  // elements
   static constexpr int64_t kThreads = 3;
   static constexpr int64_t kGathered = 5;
 
-  KernelCall(const lower::Kernel& kernel, std::vector<int64_t> numbers, uint64_t seed)
-      : numbers_(std::move(numbers)), random_(seed) {
-    const bool gathers = std::ranges::any_of(
+  KernelCall(const lower::Kernel& kernel, KernelArguments arguments, uint64_t seed)
+      : kernel_(kernel), arguments_(std::move(arguments)), random_(seed) {
+    if (arguments_.end < 0) arguments_.end = lower::parallel_size(kernel, numbers());
+    gathers_ = std::ranges::any_of(
         kernel.code, [](const lower::Instruction& code) { return code.op == lower::Op::gather; });
-    for (const lower::Buffer& buffer : kernel.buffers) {
-      int64_t low = value(buffer.offset);
-      int64_t high = low;
-      const auto extend = [&](int64_t last, int64_t stride) {
-        (stride < 0 ? low : high) += std::max<int64_t>(last, 0) * stride;
-      };
-      for (size_t d = 0; d < kernel.sizes.size(); ++d) {
-        extend(value(kernel.sizes[d]) - 1, value(buffer.strides[d]));
-      }
-      extend(kThreads - 1, value(buffer.thread));
-      extend(kGathered - 1, value(buffer.gather));
-      const int64_t size = byte_size(buffer.type);
-      // Aligned as an element only.
-      std::vector<char> memory(static_cast<size_t>((high - low + 1 + 2 * kMargin) * size + 64));
-      const auto start = static_cast<int64_t>(random_() % 7) * size;
-      for (int64_t at = start; at + size <= static_cast<int64_t>(memory.size()); at += size) {
-        const bool index = gathers && buffer.type == DType::i64;
-        lower::write_element(buffer.type, memory.data() + at,
-                             index ? random_() % kGathered : element(buffer.type));
-      }
-      starts_.push_back(start + (kMargin - low) * size);
-      memory_.push_back(std::move(memory));
-    }
+    for (const lower::Buffer& buffer : kernel.buffers) add(buffer);
   }
 
-  const int64_t* numbers() const { return numbers_.data(); }
-  std::vector<char*> addresses() {
+  const int64_t* numbers() const { return arguments_.numbers.data(); }
+  std::vector<char*> addresses() const {
     std::vector<char*> list;
-    for (size_t i = 0; i < memory_.size(); ++i) list.push_back(memory_[i].data() + starts_[i]);
+    for (const GuardedMemory& memory : memory_) list.push_back(memory.base());
     return list;
   }
-  std::vector<std::vector<char>>& memory() { return memory_; }
-  template <class T>
-  T* data(size_t buffer) {
-    return reinterpret_cast<T*>(addresses()[buffer]);
-  }
+  const std::vector<GuardedMemory>& memory() const { return memory_; }
 
-  /// Calls run(begin, end, thread) for parts of [0, size).
+  /// Calls run(begin, end, thread) for parts of the call.
   template <class Run>
-  void split(int64_t size, uint64_t seed, const Run& run) {
+  void split(uint64_t seed, const Run& run) const {
     std::mt19937_64 random(seed);
-    int64_t begin = 0;
+    int64_t begin = arguments_.begin;
     for (int64_t thread = 0; thread < kThreads; ++thread) {
-      const int64_t left = size - begin;
-      const int64_t end =
-          thread + 1 == kThreads ? size : begin + static_cast<int64_t>(random() % (left + 1));
+      const int64_t left = arguments_.end - begin;
+      const int64_t end = thread + 1 == kThreads
+                              ? arguments_.end
+                              : begin + static_cast<int64_t>(random() % (left + 1));
       run(begin, end, thread);
       begin = end;
     }
   }
 
  private:
-  int64_t value(lower::Extent extent) const { return lower::value_of(extent, numbers_.data()); }
+  static constexpr int64_t kClose = 1 << 16;  // elements
 
-  uint64_t element(DType type) {
-    const uint64_t bits = random_();
-    const bool special = bits % 8 == 0;
-    const double number = std::normal_distribution<double>(0, 3)(random_);
-    switch (type) {
-      case DType::f32:
-        if (!special) return lower::to_bits(static_cast<float>(number));
-        return std::vector<uint64_t>{0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000,
-                                     1, 0x807fffff, 0x7f7fffff, bits >> 32}[random_() % 9];
-      case DType::f64:
-        if (!special) return lower::to_bits(number);
-        return std::vector<uint64_t>{0,
-                                     uint64_t{1} << 63,
-                                     uint64_t{0x7ff} << 52,
-                                     uint64_t{0xfff} << 52,
-                                     uint64_t{0x7ff8} << 48,
-                                     1,
-                                     bits}[random_() % 7];
-      case DType::bf16:
-        if (!special) return lower::to_bits(static_cast<float>(number)) >> 16;
-        return bits >> 48;
-      case DType::boolean: return bits >> 63;
-      default: {
-        const int64_t wide =
-            special ? static_cast<int64_t>(bits) : static_cast<int64_t>(bits % 41) - 20;
-        return static_cast<uint64_t>(wide) & (~uint64_t{0} >> (64 - 8 * byte_size(type)));
+  int64_t value(lower::Extent extent) const { return lower::value_of(extent, numbers()); }
+
+  /// Calls visit(offset) for each element of a buffer that the call may touch.
+  template <class Visit>
+  void for_each_element(const lower::Buffer& buffer, const Visit& visit) const {
+    const size_t dimensions = kernel_.sizes.size();
+    const bool flat = kernel_.space == lower::Space::elements;
+    const int64_t inner = flat ? 1 : std::max<int64_t>(1, value(kernel_.sizes.back()));
+    const size_t outer = flat ? dimensions : dimensions - 1;
+    const int64_t threads = value(buffer.thread) == 0 ? 1 : kThreads;
+    const int64_t gathered = value(buffer.gather) == 0 ? 1 : kGathered;
+    for (int64_t at = arguments_.begin; at < arguments_.end; ++at) {
+      int64_t row = value(buffer.offset);
+      int64_t rest = at;
+      for (size_t d = outer; d-- > 0;) {
+        row += rest % value(kernel_.sizes[d]) * value(buffer.strides[d]);
+        rest /= value(kernel_.sizes[d]);
+      }
+      for (int64_t i = 0; i < inner; ++i) {
+        for (int64_t thread = 0; thread < threads; ++thread) {
+          for (int64_t index = 0; index < gathered; ++index) {
+            visit(row + (flat ? 0 : i * value(buffer.strides[outer])) +
+                  thread * value(buffer.thread) + index * value(buffer.gather));
+          }
+        }
       }
     }
   }
 
-  std::vector<int64_t> numbers_;
+  void add(const lower::Buffer& buffer) {
+    const int64_t size = byte_size(buffer.type);
+    int64_t low = 0;
+    int64_t high = -1;
+    for_each_element(buffer, [&](int64_t offset) {
+      if (high < low) low = high = offset;
+      low = std::min(low, offset);
+      high = std::max(high, offset);
+    });
+    GuardedMemory& memory =
+        memory_.emplace_back(low * size, (high + 1) * size, /*at_end=*/random_() % 2 == 0);
+    const bool index = gathers_ && buffer.type == DType::i64;
+    const auto fill = [&](int64_t offset) {
+      lower::write_element(buffer.type, memory.base() + offset * size,
+                           index ? random_() % kGathered : random_element(buffer.type, random_));
+    };
+    if (high - low < kClose) {
+      memory.open(low * size, (high + 1) * size);
+      for (int64_t offset = low; offset <= high; ++offset) fill(offset);
+      return;
+    }
+    for_each_element(buffer, [&](int64_t offset) {
+      memory.open(offset * size, (offset + 1) * size);
+      fill(offset);
+    });
+  }
+
+  const lower::Kernel& kernel_;
+  KernelArguments arguments_;
   std::mt19937_64 random_;
-  std::vector<std::vector<char>> memory_;
-  std::vector<int64_t> starts_;
+  bool gathers_ = false;
+  std::vector<GuardedMemory> memory_;
 };
 
 /// Whether the bits are those of a NaN of `type`.
@@ -198,41 +249,57 @@ inline bool is_nan(DType type, uint64_t bits) {
 }
 
 /// The first element that differs, as text; "" without one. Any NaN equals any other.
-inline std::string memory_difference(const lower::Kernel& kernel, KernelCall& expected,
-                                     KernelCall& found) {
-  const std::vector<char*> expected_at = expected.addresses();
+inline std::string memory_difference(const lower::Kernel& kernel, const KernelCall& expected,
+                                     const KernelCall& found) {
   for (size_t b = 0; b < kernel.buffers.size(); ++b) {
     const DType type = kernel.buffers[b].type;
     const int64_t size = byte_size(type);
-    const std::vector<char>& memory = expected.memory()[b];
-    const std::vector<char>& other = found.memory()[b];
-    const int64_t start = expected_at[b] - memory.data();
-    for (int64_t at = start % size; at + size <= static_cast<int64_t>(memory.size()); at += size) {
-      const uint64_t x = lower::read_element(type, memory.data() + at);
-      const uint64_t y = lower::read_element(type, other.data() + at);
-      if (x == y || (is_nan(type, x) && is_nan(type, y))) continue;
-      return fmt::format("element {} of {}: interpreter {:x}, generated code {:x}",
-                         (at - start) / size, kernel.buffers[b].name, x, y);
+    const char* other = found.memory()[b].base();
+    for (const auto& [begin, end] : expected.memory()[b].open_parts()) {
+      const int64_t first = (begin % size + size) % size;
+      for (int64_t at = begin + (first == 0 ? 0 : size - first); at + size <= end; at += size) {
+        const uint64_t x = lower::read_element(type, expected.memory()[b].base() + at);
+        const uint64_t y = lower::read_element(type, other + at);
+        if (x == y || (is_nan(type, x) && is_nan(type, y))) continue;
+        return fmt::format("element {} of {}: interpreter {:x}, generated code {:x}", at / size,
+                           kernel.buffers[b].name, x, y);
+      }
     }
   }
   return "";
 }
 
-/// Runs both on memory of `seed`. "" if they agree.
+/// Where in a call's memory an address lies.
+inline std::string place_of(const lower::Kernel& kernel, const KernelCall& call, const char* at) {
+  for (size_t b = 0; b < kernel.buffers.size(); ++b) {
+    const GuardedMemory& memory = call.memory()[b];
+    if (!memory.covers(at)) continue;
+    return fmt::format("byte {} of {}", at - memory.base(), kernel.buffers[b].name);
+  }
+  return "no buffer";
+}
+
+/// Runs both on memory of `seed`. "" if they agree and touch no memory of others.
 inline std::string run_difference(const lower::Kernel& kernel, KernelFunction function,
-                                  const std::vector<int64_t>& numbers, uint64_t seed,
+                                  const KernelArguments& arguments, uint64_t seed,
                                   const lower::HostFunctions& functions = {}) {
-  KernelCall expected(kernel, numbers, seed);
-  KernelCall found(kernel, numbers, seed);
+  const KernelCall expected(kernel, arguments, seed);
+  const KernelCall found(kernel, arguments, seed);
   const std::vector<char*> expected_at = expected.addresses();
   const std::vector<char*> found_at = found.addresses();
-  const int64_t size = lower::parallel_size(kernel, numbers.data());
-  expected.split(size, seed, [&](int64_t begin, int64_t end, int64_t thread) {
-    lower::interpret(kernel, expected_at.data(), numbers.data(), begin, end, thread, functions);
+  auto fault = fault_of([&] {
+    expected.split(seed, [&](int64_t begin, int64_t end, int64_t thread) {
+      lower::interpret(kernel, expected_at.data(), expected.numbers(), begin, end, thread,
+                       functions);
+    });
   });
-  found.split(size, seed, [&](int64_t begin, int64_t end, int64_t thread) {
-    function(found_at.data(), numbers.data(), begin, end, thread);
+  if (fault) return "the interpreter touches " + place_of(kernel, expected, *fault);
+  fault = fault_of([&] {
+    found.split(seed, [&](int64_t begin, int64_t end, int64_t thread) {
+      function(found_at.data(), found.numbers(), begin, end, thread);
+    });
   });
+  if (fault) return "generated code touches " + place_of(kernel, found, *fault);
   return memory_difference(kernel, expected, found);
 }
 

@@ -11,27 +11,30 @@ namespace lower_fuzz_test {
 using lower::Capability;
 using lower::Kernel;
 
-constexpr int kCallsOfAKernel = 6;
+constexpr int kCallsOfAKernel = 8;
+constexpr int kFarCalls = 2;  // of them
 
 struct Case {
   uint64_t seed = 0;
   Kernel kernel;
-  std::vector<std::vector<int64_t>> numbers;
+  std::vector<KernelArguments> calls;
 };
 
 Case random_case(uint64_t seed) {
   RandomKernel random(seed);
   Case made{seed, random.make("k" + std::to_string(seed)), {}};
-  for (int i = 0; i < kCallsOfAKernel; ++i) made.numbers.push_back(random.numbers(made.kernel));
+  for (int i = 0; i < kCallsOfAKernel; ++i) {
+    made.calls.push_back(random.arguments(made.kernel, i < kFarCalls));
+  }
   return made;
 }
 
 std::string difference(const Case& checked, const CompiledKernels& compiled) {
-  for (size_t i = 0; i < checked.numbers.size(); ++i) {
+  for (size_t i = 0; i < checked.calls.size(); ++i) {
     const std::string found =
-        run_difference(checked.kernel, compiled.function(checked.kernel.name), checked.numbers[i],
+        run_difference(checked.kernel, compiled.function(checked.kernel.name), checked.calls[i],
                        checked.seed + i, RandomKernel::functions());
-    if (!found.empty()) return found;
+    if (!found.empty()) return fmt::format("call {}: {}", i, found);
   }
   return "";
 }

@@ -17,6 +17,7 @@ class RandomKernel {
   static constexpr DType kTypes[] = {DType::f32, DType::f32, DType::f64,    DType::bf16,
                                      DType::f16, DType::i8,  DType::i16,    DType::i32,
                                      DType::i64, DType::u8,  DType::boolean};
+  static constexpr int64_t kFar = (int64_t{1} << 31) + 5;
 
   int below(int n) { return static_cast<int>(random_() % static_cast<uint64_t>(n)); }
   template <class List>
@@ -54,9 +55,28 @@ class RandomKernel {
     return kernel_;
   }
 
-  /// Numbers for the kernel: sizes, and strides that make no two elements of a written buffer one.
-  std::vector<int64_t> numbers(const lower::Kernel& kernel) {
+  /// A call of the kernel. `far`: some of its indices and places in memory are beyond 2^31.
+  KernelArguments arguments(const lower::Kernel& kernel, bool far) {
+    KernelArguments call(numbers(kernel, far));
+    const int64_t size = lower::parallel_size(kernel, call.numbers.data());
+    if (!far || size < kFar) return call;
+    // The ends of rows, and of what fits into 31 and 32 bits, are the places to look at.
+    const int64_t last = size - 1 - below(100);
+    call.end = one_of(std::vector{size, std::min(last, (int64_t{1} << 32) + below(100)), last});
+    call.begin = std::max<int64_t>(0, call.end - below(200));
+    return call;
+  }
+
+ private:
+  /// Sizes, and strides that make no two elements of a written buffer one.
+  std::vector<int64_t> numbers(const lower::Kernel& kernel, bool far) {
     std::vector<int64_t> numbers(kernel.numbers.size());
+    const auto parallel =
+        static_cast<int>(kernel.sizes.size()) - (kernel.space == lower::Space::elements ? 0 : 1);
+    const int far_size = far && below(2) == 0 ? below(parallel) : -1;
+    // An outer one, for a place of 2^62 elements has no address.
+    const int strides = far_size < 0 ? parallel : far_size;
+    const int far_stride = far && strides > 0 ? below(strides) : -1;
     numbers[scalar_] = lower::to_bits(double(float(below(9)) / 4 - 1));
     numbers[scalar_ + 1] = lower::to_bits(double(below(9)) / 8);
     for (size_t d = 0; d < kernel.sizes.size(); ++d) {
@@ -65,6 +85,7 @@ class RandomKernel {
       if (kernel.space == lower::Space::columns && d + 2 == kernel.sizes.size()) {
         numbers[kernel.sizes[d].number] = 1 + below(70);
       }
+      if (static_cast<int>(d) == far_size) numbers[kernel.sizes[d].number] = kFar + below(1000);
     }
     for (const lower::Buffer& buffer : kernel.buffers) {
       int64_t step = 1;
@@ -73,6 +94,8 @@ class RandomKernel {
         const int64_t size = std::max<int64_t>(numbers[kernel.sizes[d].number], 1);
         if (number >= 0) {
           numbers[number] = step + (below(4) == 0 ? below(3) : 0);
+          if (static_cast<int>(d) == far_stride && below(3) > 0)
+            numbers[number] = std::max(step, kFar + below(9));
           step = numbers[number] * size;
           if (below(4) == 0) numbers[number] = -numbers[number];
           if (!buffer.written && below(4) == 0) numbers[number] = below(3);
@@ -80,11 +103,14 @@ class RandomKernel {
           step = size;
         }
       }
-      if (buffer.offset.number >= 0) numbers[buffer.offset.number] = below(5);
+      if (buffer.offset.number >= 0) {
+        numbers[buffer.offset.number] = below(5) + (far && below(3) == 0 ? kFar : 0);
+      }
     }
     return numbers;
   }
 
+ public:
   static lower::HostFunctions functions() {
     const auto function = [](std::span<const uint64_t> x) {
       const float a = lower::from_bits<float>(x[0]) * 3.0F;
