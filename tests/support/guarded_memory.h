@@ -54,6 +54,7 @@ class GuardedMemory {
     std::swap(size_, other.size_);
     std::swap(base_, other.base_);
     std::swap(open_, other.open_);
+    std::swap(last_opened_, other.last_opened_);
     return *this;
   }
 
@@ -66,7 +67,7 @@ class GuardedMemory {
   void open(int64_t begin, int64_t end) {
     if (begin >= end) return;
     for (int64_t page = page_of(begin); page <= page_of(end - 1); ++page) {
-      if (!open_.insert(page).second) continue;
+      if (page == last_opened_ || !open_.insert(last_opened_ = page).second) continue;
       char* at = memory_ + page * kPage;
       AG_CHECK(mprotect(at, kPage, PROT_READ | PROT_WRITE) == 0, "a page of memory");
       std::memset(at, 0x5a, kPage);
@@ -92,6 +93,7 @@ class GuardedMemory {
   size_t size_ = 0;
   char* base_ = nullptr;
   std::set<int64_t> open_;
+  int64_t last_opened_ = -1;
 };
 
 namespace detail {
