@@ -169,7 +169,11 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
 
 Id CodeBuilder::exact_number(Id id) {
   const Instruction& code = code_[id];
-  if (code.op == Op::number) return number(DType::f64, number_values_[code.index]);
+  if (code.op == Op::number) {
+    const auto [place, is_new] = exact_numbers_.try_emplace(id);
+    if (is_new) place->second = number(DType::f64, number_values_[code.index]);
+    return place->second;
+  }
   AG_CHECK(code.op == Op::constant, "a number of a recipe");
   return narrowed(id, DType::f64);  // 1 or -1
 }

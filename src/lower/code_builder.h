@@ -111,6 +111,7 @@ class CodeBuilder {
   std::map<Id, Id> sums_of_rows_;  // by value, where they are known without a fold
   std::vector<DType> number_types_;
   std::vector<double> number_values_;
+  std::map<Id, Id> exact_numbers_;  // by number
 };
 
 }  // namespace antegrad::lower

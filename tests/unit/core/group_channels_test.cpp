@@ -153,6 +153,12 @@ TEST(GroupChannels, GeneratedCodeHasTheInterpretersBits) {
   }
 }
 
+// Two sums, what has one element a channel, and all elements.
+TEST(GroupChannels, EachSumIsComputedOnce) {
+  EXPECT_EQ(kernel_of(normalised("[4, 3, 5, 7]")).kernel.stages.size(), 4U);
+  EXPECT_EQ(kernel_of(gradient("[4, 3, 5, 7]")).kernel.stages.size(), 4U);
+}
+
 TEST(GroupChannels, OtherSizesHaveTheSameKernel) {
   EXPECT_EQ(kernel_of(normalised("[4, 3, 5, 7]")).key, kernel_of(normalised("[8, 3, 50, 9]")).key);
 }
