@@ -178,11 +178,11 @@ TEST(KernelGraph, ABatchNormalisationHasAKernelOfItsOwn) {
     return lines_of(lower::kernel_graph(graph_of(inputs + norm + rest), kAvx2));
   };
   EXPECT_EQ(kernels("outputs\n  %2 result\n  %3 result\n  %5 result\n"),
-            (Lines{"kernel 0: %0 %1 -> %2 %3 %5"}));
+            (Lines{"kernel 0: %0 %1 -> %3 %5 %2"}));
   EXPECT_EQ(kernels("  %7: f32[8, 4, 3, 3] = aten::add.Tensor(%2, %0, scalar(1))\n"
                     "  %8: f32[8, 4, 3, 3] = aten::relu.default(%7)\n"
                     "outputs\n  %8 result\n  %4 result\n"),
-            (Lines{"kernel 0: %0 %1 -> %8 %4"}));
+            (Lines{"kernel 0: %0 %1 -> %4 %8"}));
 }
 
 TEST(KernelGraph, AGroupAloneHasItsNodesAndWhatTheKernelReadsAndWrites) {
