@@ -183,31 +183,33 @@ class KernelCall {
     const bool flat = kernel_.space == lower::Space::elements;
     const size_t outer = dimensions - (flat ? 0 : static_cast<size_t>(kernel_.inner));
     // What does not depend on an inner index may be read for a row without elements, too.
-    int64_t inner = 1;
-    for (size_t d = outer; d < dimensions; ++d) {
-      inner *= std::max<int64_t>(1, value(kernel_.sizes[d]));
+    std::vector<int64_t> sizes, strides;
+    for (size_t d = 0; d < dimensions; ++d) {
+      sizes.push_back(std::max<int64_t>(1, value(kernel_.sizes[d])));
+      strides.push_back(value(buffer.strides[d]));
     }
-    // Of the element `index` of the dimensions [begin, end).
-    const auto place = [&](int64_t index, size_t begin, size_t end) {
-      int64_t offset = 0;
-      for (size_t d = end; d-- > begin;) {
-        const int64_t size = std::max<int64_t>(1, value(kernel_.sizes[d]));
-        offset += index % size * value(buffer.strides[d]);
-        index /= size;
-      }
-      return offset;
-    };
+    const int64_t segments = flat || kernel_.inner == 1 ? 1 : sizes[outer];
+    const int64_t inner = flat ? 1 : sizes.back();
+    const int64_t segment_stride = segments == 1 ? 0 : strides[outer];
+    const int64_t stride = flat ? 0 : strides.back();
     const int64_t threads = value(buffer.thread) == 0 ? 1 : kThreads;
     const int64_t gathered = value(buffer.gather) == 0 ? 1 : kGathered;
-    for (int64_t at = arguments_.begin; at < arguments_.end; ++at) {
-      const int64_t row = value(buffer.offset) + place(at, 0, outer);
-      for (int64_t i = 0; i < inner; ++i) {
-        const int64_t element = row + place(i, outer, dimensions);
-        for (int64_t thread = 0; thread < threads; ++thread) {
-          for (int64_t index = 0; index < gathered; ++index) {
-            visit(element + thread * value(buffer.thread) + index * value(buffer.gather));
-          }
+    const auto element = [&](int64_t offset) {
+      for (int64_t thread = 0; thread < threads; ++thread) {
+        for (int64_t index = 0; index < gathered; ++index) {
+          visit(offset + thread * value(buffer.thread) + index * value(buffer.gather));
         }
+      }
+    };
+    for (int64_t at = arguments_.begin; at < arguments_.end; ++at) {
+      int64_t row = value(buffer.offset);
+      int64_t rest = at;
+      for (size_t d = outer; d-- > 0;) {
+        row += rest % sizes[d] * strides[d];
+        rest /= sizes[d];
+      }
+      for (int64_t s = 0; s < segments; ++s) {
+        for (int64_t i = 0; i < inner; ++i) element(row + s * segment_stride + i * stride);
       }
     }
   }

@@ -71,8 +71,8 @@ class RandomKernel {
   /// Sizes, and strides that make no two elements of a written buffer one.
   std::vector<int64_t> numbers(const lower::Kernel& kernel, bool far) {
     std::vector<int64_t> numbers(kernel.numbers.size());
-    const auto parallel =
-        static_cast<int>(kernel.sizes.size()) - (kernel.space == lower::Space::elements ? 0 : 1);
+    const bool flat = kernel.space == lower::Space::elements;
+    const auto parallel = static_cast<int>(kernel.sizes.size()) - (flat ? 0 : kernel.inner);
     const int far_size = far && below(2) == 0 ? below(parallel) : -1;
     // An outer one, for a place of 2^62 elements has no address.
     const int strides = far_size < 0 ? parallel : far_size;
