@@ -103,6 +103,7 @@ constexpr RowOperator kRowOperators[] = {
     {"aten::native_layer_norm_backward.default", 0, 2, 1},
     {"aten::nll_loss_backward.default", 1, 1, 1},
     {"aten::_native_batch_norm_legit_functional.default", 0, kChannels, 5},
+    {"functional__aten::native_batch_norm.default", 0, kChannels, 5},
     {"aten::native_batch_norm_backward.default", 0, kChannels, 3},
 };
 

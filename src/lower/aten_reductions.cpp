@@ -58,6 +58,8 @@ constexpr ReductionRow kReductions[] = {
      "g@row @rows t@class =none =0 ignored *"},
     {"aten::_native_batch_norm_legit_functional.default", "batch_norm",
      "x w@row?1 b@row?0 rm@row rv@row =true momentum eps"},
+    {"functional__aten::native_batch_norm.default", "batch_norm",
+     "x w@row?1 b@row?0 rm@row rv@row =true momentum eps"},
     {"aten::native_batch_norm_backward.default", "batch_norm_backward",
      "g x w@row?1 * * mean@row invstd@row =true * @mask"},
     {"aten::sum.default", "sum", "x @type", true, true},

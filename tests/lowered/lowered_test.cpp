@@ -6,6 +6,8 @@
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "compile/lowering.h"
 #include "support/bits.h"
 
@@ -99,6 +101,50 @@ TEST(Lowered, SumsOverRowsAndClassesHaveEagersBits) {
     const auto report = step.report();
     EXPECT_EQ(report.eager_calls, 0);
     EXPECT_GE(report.programs.at(0).generated_kernels.size(), 2U) << report;
+  }
+  at::set_num_threads(threads);
+}
+
+// Two steps in training: the second one starts from the statistics that the first one left.
+TEST(Lowered, BatchNormalisationHasEagersBitsAndStatistics) {
+  const auto normalised = [](const List& xs) {
+    const at::Tensor y =
+        at::batch_norm(xs[0], xs[1], xs[2], xs[3], xs[4], /*training=*/true, 0.1, 1e-5, false);
+    return (y + xs[0]).relu().square().sum();
+  };
+  const auto steps = [](auto& callable) {
+    at::manual_seed(0);
+    List inputs;
+    for (const auto& sizes : std::vector<std::vector<int64_t>>{{4, 6, 9, 7}, {6}, {6}}) {
+      inputs.push_back(at::randn(sizes).requires_grad_());
+    }
+    inputs.push_back(at::randn({6}));
+    inputs.push_back(at::rand({6}));
+    List all;
+    for (int step = 0; step < 2; ++step) {
+      at::Tensor loss = callable(inputs);
+      loss.backward();
+      all.push_back(loss.detach());
+    }
+    for (int i = 0; i < 3; ++i) all.push_back(inputs[i].grad());
+    all.insert(all.end(), inputs.begin() + 3, inputs.end());
+    return all;
+  };
+  const int threads = at::get_num_threads();
+  for (const int count : {1, 2, 3}) {
+    at::set_num_threads(count);
+    auto step = compile(normalised, exact());
+    EXPECT_TRUE(same_bits(steps(step), steps(normalised))) << count << " threads";
+    const auto report = step.report();
+    EXPECT_EQ(report.eager_calls, 0);
+    const auto& kernels = report.programs.at(0).generated_kernels;
+    const auto computes = [&](const char* name) {
+      return std::ranges::any_of(kernels, [&](const KernelReport& kernel) {
+        return std::ranges::find(kernel.operators, name) != kernel.operators.end();
+      });
+    };
+    EXPECT_TRUE(computes("functional__aten::native_batch_norm.default")) << report;
+    EXPECT_TRUE(computes("aten::native_batch_norm_backward.default")) << report;
   }
   at::set_num_threads(threads);
 }
