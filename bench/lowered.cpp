@@ -54,8 +54,12 @@ void measure(Bench& bench, const std::string& name, Model model,
              std::pair<at::Tensor, at::Tensor> batch, std::pair<at::Tensor, at::Tensor> other,
              int rounds) {
   const auto eager = [&](at::Tensor a, at::Tensor b) { return model->loss(a, b); };
-  auto exact = compile(model, eager, Options().with_name(name).with_lowering(Lowering::exact));
-  auto off = compile(model, eager, Options().with_name(name));
+  const auto compiled = [&](Lowering lowering) {
+    return compile(model, eager, Options().with_name(name).with_lowering(lowering));
+  };
+  auto exact = compiled(Lowering::exact);
+  auto close = compiled(Lowering::close);
+  auto off = compiled(Lowering::off);
   const auto step = [&](auto& function, const auto& on) {
     clear_gradients(*model);
     function(on.first, on.second).backward();
@@ -64,51 +68,41 @@ void measure(Bench& bench, const std::string& name, Model model,
   const auto cold = compile_ms(exact);
   step(exact, other);
   const auto new_size = compile_ms(exact);
-  const auto beside_eager = time_pairs(
-      name, bench.rounds(rounds), [&] { step(exact, batch); }, [&] { step(eager, batch); });
-  const auto beside_off = time_pairs(
-      name, bench.rounds(rounds), [&] { step(exact, batch); }, [&] { step(off, batch); });
   const auto peak = [&](auto& function) {
     clear_gradients(*model);
     const auto run = [&] { return function(batch.first, batch.second); };
     return static_cast<double>(examples::measure_memory(run).peak_bytes) / kMiB;
   };
-  const auto exact_peak = peak(exact), eager_peak = peak(eager);
-  const auto report = exact.report();
-  AG_CHECK(report.eager_calls == 0, "a compiled call ran eagerly");
-  const auto& program = report.programs.at(0);
-  AG_CHECK(program.lowering_failure.empty(), program.lowering_failure);
-
-  bench.add({name, "exact_ratio_to_eager", beside_eager.ratio, "", {}, {}});
-  bench.add({name,
-             "exact_step_ms",
-             beside_eager.first_ms,
-             "ms",
-             Peer{"eager", beside_eager.second_ms},
-             {}});
-  bench.add({name,
-             "exact_step_ms",
-             beside_off.first_ms,
-             "ms",
-             Peer{"lowering=off", beside_off.second_ms},
-             {}});
-  bench.add({name, "exact_peak_ratio_to_eager", exact_peak / eager_peak, "", {}, 1.0});
-  bench.add({name, "exact_peak_mib", exact_peak, "MiB", Peer{"eager", eager_peak}, {}});
-  bench.add({name,
-             "predicted_peak_mib",
-             static_cast<double>(program.predicted_peak_bytes) / kMiB,
-             "MiB",
-             Peer{"measured", exact_peak},
-             {}});
-  bench.add({name,
-             "generated_kernels",
-             static_cast<double>(program.generated_kernels.size()),
-             "",
-             {},
-             {}});
-  bench.add(
-      {name, "replaced_share", replaced_share([&] { step(eager, batch); }, program), "", {}, {}});
-  if (std::getenv("ANTEGRAD_BENCH_KERNELS") != nullptr) fmt::print("{}", kernel_table(program));
+  step(close, batch);
+  const auto eager_peak = peak(eager);
+  const auto measure_level = [&](const std::string& level, auto& function) {
+    const auto beside_eager = time_pairs(
+        name, bench.rounds(rounds), [&] { step(function, batch); }, [&] { step(eager, batch); });
+    const auto beside_off = time_pairs(
+        name, bench.rounds(rounds), [&] { step(function, batch); }, [&] { step(off, batch); });
+    const auto found = peak(function);
+    const auto report = function.report();
+    AG_CHECK(report.eager_calls == 0, "a compiled call ran eagerly");
+    const auto& program = report.programs.at(0);
+    AG_CHECK(program.lowering_failure.empty(), program.lowering_failure);
+    bench.add({name, level + "_ratio_to_eager", beside_eager.ratio, "", {}, {}});
+    const auto add_step = [&](double ms, const char* peer, double peer_ms) {
+      bench.add({name, level + "_step_ms", ms, "ms", Peer{peer, peer_ms}, {}});
+    };
+    add_step(beside_eager.first_ms, "eager", beside_eager.second_ms);
+    add_step(beside_off.first_ms, "lowering=off", beside_off.second_ms);
+    bench.add({name, level + "_peak_ratio_to_eager", found / eager_peak, "", {}, 1.0});
+    bench.add({name, level + "_peak_mib", found, "MiB", Peer{"eager", eager_peak}, {}});
+    const auto predicted = static_cast<double>(program.predicted_peak_bytes) / kMiB;
+    bench.add({name, level + "_predicted_peak_mib", predicted, "MiB", Peer{"measured", found}, {}});
+    const auto kernels = static_cast<double>(program.generated_kernels.size());
+    bench.add({name, level + "_generated_kernels", kernels, "", {}, {}});
+    const auto share = replaced_share([&] { step(eager, batch); }, program);
+    bench.add({name, level + "_replaced_share", share, "", {}, {}});
+    if (std::getenv("ANTEGRAD_BENCH_KERNELS") != nullptr) fmt::print("{}", kernel_table(program));
+  };
+  measure_level("exact", exact);
+  measure_level("close", close);
   bench.add({name, "cold_compile_s", cold / 1e3, "s", {}, {}});
   bench.add({name, "new_size_ms", new_size, "ms", {}, {}});
 }
