@@ -26,6 +26,7 @@ constexpr Precision kPrecisions[] = {
 
 constexpr double kSlack = 0.02;  // in the mean of logarithms
 constexpr double kGross = 4096;  // units: more than any formula loses
+constexpr double kFew = 32;      // elements, whose errors are chance
 
 bool same_kind(double a, double b) {
   if (std::isfinite(a) || std::isfinite(b)) return std::isfinite(a) && std::isfinite(b);
@@ -50,6 +51,7 @@ class Measurement {
     if (!result_.wider) {
       return units_ > kGross ? fmt::format("an element is {:.3g} units away", units_) : "";
     }
+    if (count_ < kFew && units_ <= 1) return "";
     const double count = std::max(count_, 1.0);
     const double mean = (ours_ - theirs_) / count;
     const double variance = std::max(squares_ / count - mean * mean, 0.0);

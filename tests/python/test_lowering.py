@@ -73,7 +73,7 @@ def test_a_program_shows_its_kernels():
     lines = program.kernel_table().splitlines()
     assert lines[0].split() == ["runs", "us", "library", "us", "GB/s", "phase", "operators"]
     assert len(lines) == 1 + len(program.generated_kernels) >= 3
-    assert any("forward" in line and line.endswith("sigmoid.default, mul.Tensor, exp.default") for line in lines)
+    assert any("forward" in line and "sigmoid.default, mul.Tensor, exp.default" in line for line in lines)
     saved = [kernel.library_microseconds - kernel.microseconds for kernel in program.generated_kernels]
     shown = [float(line.split()[2]) - float(line.split()[1]) for line in lines[1:]]
     assert shown == pytest.approx(sorted(saved, reverse=True), abs=0.2)

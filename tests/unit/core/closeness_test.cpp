@@ -52,6 +52,15 @@ TEST(Closeness, WithoutAWiderTypeGrossErrorsAreSeen) {
   EXPECT_NE(errors.reason(false), "");
 }
 
+TEST(Closeness, OfFewElementsAnErrorOfOneUnitIsChance) {
+  const auto believed = [](double kernel) {
+    const double eager = 1, exact = 1;
+    return lower::less_accurate({DType::f32, {&kernel, 1}, {&eager, 1}, {&exact, 1}}).empty();
+  };
+  EXPECT_TRUE(believed(1 + 0x1p-23));
+  EXPECT_FALSE(believed(1 + 0x1p-21));
+}
+
 TEST(Closeness, KindsOfNumbersAreKept) {
   const auto believed = [](double kernel, double eager, double exact) {
     return lower::less_accurate({DType::f16, {&kernel, 1}, {&eager, 1}, {&exact, 1}}).empty();
