@@ -197,6 +197,7 @@ class Reduction {
         return true;
       }
       if (!argument.is<Shape>()) return false;
+      if (dimensions() == 0) return true;  // one may be named even so
       for (const IntExpr& d : argument.as<Shape>()) {
         const int64_t at = d.constant();
         call_.reduced.push_back(static_cast<int32_t>(at < 0 ? at + dimensions() : at));

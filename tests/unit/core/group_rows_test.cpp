@@ -1,5 +1,7 @@
 // Groups with reductions: the IR of telling cases, numbers against plain loops, refusals.
 
+#include <gmock/gmock.h>
+
 #include <cmath>
 #include <map>
 
@@ -15,6 +17,7 @@ using lower::EagerCpu;
 using lower::GroupKernel;
 using lower::NoKernel;
 using lower::ThreadSplit;
+using ::testing::HasSubstr;
 
 constexpr EagerCpu kTwoThreads{
     .capability = Capability::avx2, .onednn = lower::OneDnn::avx2, .threads = 2};
@@ -151,6 +154,16 @@ TEST(GroupRows, TheGradientOfClassesHasAKernelOnSeveralThreads) {
                       "%3)\noutputs\n  %4 result\n",
                       kTwoThreads),
             "");
+}
+
+// A dimension may be named, of which it has none.
+TEST(GroupRows, TheSumOfANumberHasNoKernel) {
+  EXPECT_THAT(reason_of("inputs\n  %0: f32[] primal argument 0\nnodes\n"
+                        "  %1: f32[] = aten::sigmoid.default(%0)\n"
+                        "  %2: f32[] = aten::sum.dim_IntList(%1, [-1], false, none)\n"
+                        "outputs\n  %2 result\n",
+                        kTwoThreads),
+              HasSubstr("reduces no dimension"));
 }
 
 /// A sigmoid, whose last elements are computed by other code, and the sums of its rows.
