@@ -1,9 +1,7 @@
 #include "compile/kernel_proof.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/as_strided.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/isnan.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -12,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <utility>
@@ -28,19 +27,6 @@ namespace {
 
 using torch_compat::TensorMetadata;
 
-constexpr uint64_t kSeed = 20260113;
-
-// Values that reach the ends of formulas, each in one of kDistance elements.
-constexpr double kSpecial[] = {std::numeric_limits<double>::infinity(),
-                               -std::numeric_limits<double>::infinity(),
-                               std::numeric_limits<double>::quiet_NaN(),
-                               0.0,
-                               -0.0,
-                               1e-40,
-                               100.0,
-                               -100.0};
-constexpr int64_t kDistance = 211;
-
 // Between which numbers an input's elements must lie, if they are indices.
 lower::GroupBound bound_of(const runtime::GeneratedKernel& kernel, ValueId id) {
   lower::GroupBound all{id, -100, 100};
@@ -52,45 +38,11 @@ lower::GroupBound bound_of(const runtime::GeneratedKernel& kernel, ValueId id) {
   return all;
 }
 
-// Invented elements of a type; integers in [begin, end). `special`: with the numbers above.
-at::Tensor invented_elements(int64_t count, at::ScalarType type, int64_t begin, int64_t end,
-                             bool special, at::Generator& generator) {
-  auto elements = at::empty({count}, type);
-  if (type == at::kBool) {
-    elements.bernoulli_(0.5, generator);
-  } else if (!at::isFloatingType(type)) {
-    elements.random_(type == at::kByte ? std::max<int64_t>(begin, 0) : begin, end, generator);
-  } else {
-    elements.normal_(0, 2, generator);
-    if (!special) return elements;
-    int64_t first = 3;
-    for (const double number : kSpecial) {
-      if (first < count) elements.slice(0, first, count, kDistance).fill_(number);
-      first += 17;
-    }
-  }
-  return elements;
-}
-
-// Invented data of this layout, in memory without other elements. Large memory repeats itself, at a
-// distance that is no multiple of rows.
-at::Tensor invented(const TensorMetadata& metadata, int64_t begin, int64_t end, bool special,
-                    at::Generator& generator) {
-  constexpr int64_t kPeriod = 65521;
-  int64_t count = 1;
-  for (size_t d = 0; d < metadata.sizes.size(); ++d) {
-    count += (metadata.sizes[d] - 1) * metadata.strides[d];
-  }
-  auto memory =
-      invented_elements(std::min(count, kPeriod), metadata.dtype, begin, end, special, generator);
-  if (count > kPeriod) {
-    memory = memory.repeat({(count + kPeriod - 1) / kPeriod}).slice(0, 0, count);
-  }
-  return memory.as_strided(metadata.sizes, metadata.strides);
-}
-
 // The number of elements whose bits differ; NaNs are equal.
 int64_t different_bits(const at::Tensor& a, const at::Tensor& b) {
+  const bool same_places = a.strides() == b.strides() && a.is_non_overlapping_and_dense() &&
+                           b.is_non_overlapping_and_dense();
+  if (same_places && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0) return 0;
   constexpr at::ScalarType kBits[] = {at::kByte, at::kShort, at::kInt, at::kLong};
   const auto size = a.element_size();
   const auto bits = kBits[size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3];
@@ -223,46 +175,65 @@ kernels::RunTimes measured(const runtime::GeneratedCall& call, const runtime::Pr
   return least;
 }
 
+// Kernels and nodes run as in programs.
+struct BelowAutograd {
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+};
+
 }  // namespace
 
-KernelProof proof_of(const Graph& lowered, const Node& node, const runtime::GeneratedKernel& kernel,
-                     const runtime::Program* in_float64) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+KernelTrial::KernelTrial(const Graph& lowered, const Node& node,
+                         const runtime::GeneratedKernel& kernel, InventedData& data)
+    : lowered_(lowered), node_(node), kernel_(kernel), data_(data), call_(lowered, node, kernel) {}
+
+std::vector<at::Tensor> KernelTrial::invented_inputs(bool special) const {
+  std::vector<at::Tensor> inputs;
+  for (const auto id : node_.inputs) {
+    const auto bound = bound_of(kernel_, id);
+    const auto metadata = TensorMetadata::of(lowered_.value(id).meta);
+    inputs.push_back(data_.tensor(metadata, bound.begin, bound.end, special));
+  }
+  return inputs;
+}
+
+KernelProof KernelTrial::compare(const runtime::Program* in_float64) const {
   try {
-    const runtime::GeneratedCall call(lowered, node, kernel);
-    const runtime::GeneratedCall in_place(with_reuse(lowered, node), node, kernel);
-    const bool reuses = !call.same_as(in_place);
-    auto generator = at::detail::createCPUGenerator(kSeed);
-    const auto invent = [&](bool special) {
-      std::vector<at::Tensor> inputs;
-      for (const auto id : node.inputs) {
-        const auto bound = bound_of(kernel, id);
-        inputs.push_back(invented(TensorMetadata::of(lowered.value(id).meta), bound.begin,
-                                  bound.end, special, generator));
-      }
-      return inputs;
-    };
-    for (int round = rounds_for(kernel); round > 0; --round) {
-      const auto inputs = invent(/*special=*/round % 2 == 1);
-      const auto found = call.run(inputs);
-      const bool wider = std::ranges::none_of(
-          inputs, [](const at::Tensor& input) { return input.scalar_type() == at::kDouble; });
-      auto proof = compared(
-          found, kernel.nodes->run(inputs),
-          in_float64 == nullptr ? std::vector<at::Tensor>() : in_float64->run(widened(inputs)),
-          wider);
-      if (!proof.difference.empty() || !proof.other_strides.empty()) return proof;
-      if (!reuses) continue;
-      proof = compared(in_place.run(copies(inputs)), found);
-      if (!proof.difference.empty()) {
-        return {"it is wrong where results lie in memory of inputs: " + proof.difference};
-      }
-    }
-    // Denormal numbers are slow, and rare where programs train.
-    return {.times = measured(call, *kernel.nodes, invent(/*special=*/false))};
+    return compare_all(in_float64);
   } catch (const std::exception& error) {
     return {fmt::format("it could not be compared with libtorch's: {}", error.what())};
+  }
+}
+
+KernelProof KernelTrial::compare_all(const runtime::Program* in_float64) const {
+  const BelowAutograd guard;
+  const runtime::GeneratedCall in_place(with_reuse(lowered_, node_), node_, kernel_);
+  const bool reuses = !call_.same_as(in_place);
+  for (int round = rounds_for(kernel_); round > 0; --round) {
+    const auto inputs = invented_inputs(/*special=*/round % 2 == 1);
+    const auto found = call_.run(inputs);
+    const bool wider = std::ranges::none_of(
+        inputs, [](const at::Tensor& input) { return input.scalar_type() == at::kDouble; });
+    auto proof = compared(
+        found, kernel_.nodes->run(inputs),
+        in_float64 == nullptr ? std::vector<at::Tensor>() : in_float64->run(widened(inputs)),
+        wider);
+    if (!proof.difference.empty() || !proof.other_strides.empty()) return proof;
+    if (!reuses) continue;
+    proof = compared(in_place.run(copies(inputs)), found);
+    if (!proof.difference.empty()) {
+      return {"it is wrong where results lie in memory of inputs: " + proof.difference};
+    }
+  }
+  return {};
+}
+
+std::optional<kernels::RunTimes> KernelTrial::measure() const {
+  const BelowAutograd guard;
+  try {
+    return measured(call_, *kernel_.nodes, invented_inputs(/*special=*/false));
+  } catch (const std::exception&) {
+    return {};
   }
 }
 

@@ -6,27 +6,52 @@
 /// (lower/closeness.h). Recipes may be wrong for a machine on which
 /// nobody tried them, and compilers have bugs.
 
+#include <optional>
 #include <string>
+#include <vector>
 
+#include <ATen/core/Tensor.h>
+
+#include "compile/invented_data.h"
 #include "graph/graph.h"
 #include "kernels/proofs.h"
 #include "runtime/generated_kernel.h"
 
 namespace antegrad::compiler {
 
-/// Compares the kernel of the generated node `node` of `lowered` with the nodes that it replaces,
-/// on tensors of the graph's sizes and strides. They hold normal numbers, infinities, NaNs, zeros
-/// of both signs and denormal numbers. Draws from no generator. Then measures both. `in_float64`:
-/// those nodes in float64, against which errors are measured; null: bits must be equal.
+/// What comparing a kernel with the nodes that it replaces found; both empty: it is proven.
 struct KernelProof {
-  /// In bits or accuracy, or why they could not be compared; empty: none.
+  /// In bits or accuracy, or why they could not be compared.
   std::string difference = {};
   /// In strides of results, which the graph does not know for dimensions of one element. It
   /// concerns this node, not the kernel.
   std::string other_strides = {};
-  kernels::RunTimes times = {};  ///< the shortest of some runs, if the two are equal
 };
-KernelProof proof_of(const Graph& lowered, const Node& node, const runtime::GeneratedKernel& kernel,
-                     const runtime::Program* in_float64 = nullptr);
+
+/// The kernel of the generated node `node` of `lowered`, beside the nodes that it replaces, on
+/// tensors of the graph's sizes and strides. Draws from no generator. All four must outlive it.
+class KernelTrial {
+ public:
+  KernelTrial(const Graph& lowered, const Node& node, const runtime::GeneratedKernel& kernel,
+              InventedData& data);
+
+  /// On normal numbers, infinities, NaNs, zeros of both signs and denormal numbers. `in_float64`:
+  /// the nodes in float64, against which errors are measured; null: bits must be equal.
+  KernelProof compare(const runtime::Program* in_float64) const;
+
+  /// The shortest of some runs, on normal numbers: denormal ones are slow, and rare where programs
+  /// train. Nothing if one of the two fails.
+  std::optional<kernels::RunTimes> measure() const;
+
+ private:
+  KernelProof compare_all(const runtime::Program* in_float64) const;
+  std::vector<at::Tensor> invented_inputs(bool special) const;
+
+  const Graph& lowered_;
+  const Node& node_;
+  const runtime::GeneratedKernel& kernel_;
+  InventedData& data_;
+  runtime::GeneratedCall call_;
+};
 
 }  // namespace antegrad::compiler

@@ -9,13 +9,14 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "compile/kernel_proof.h"
+#include "compile/kernel_run.h"
+#include "compile/kernel_verdicts.h"
 #include "graph/generated_node.h"
 #include "graph/hash.h"
 #include "graph/text.h"
@@ -91,79 +92,24 @@ void warn_once(const std::string& failure) {
       LogLevel::warning);
 }
 
-// What is known in this process about kernels on this machine.
-class Verdicts {
- public:
-  static Verdicts& of_process() {
-    static auto* const verdicts = new Verdicts();
-    return *verdicts;
-  }
-
-  // Why a kernel, or a run of it, is not used; empty if nothing is known.
-  std::string against(const Hash128& key) const {
-    const runtime::ForkSafeLock lock(mutex_);
-    const auto found = refused_.find(key);
-    return found == refused_.end() ? "" : found->second;
-  }
-  void refuse(const Hash128& key, std::string reason) {
-    const runtime::ForkSafeLock lock(mutex_);
-    refused_.emplace(key, std::move(reason));
-  }
-  void forget() {
-    const runtime::ForkSafeLock lock(mutex_);
-    refused_.clear();
-    proofs_.emplace("");
-  }
-  std::optional<RunTimes> proven(const Hash128& proof) {
-    const runtime::ForkSafeLock lock(mutex_);
-    return proofs().find(proof);
-  }
-  void note_proof(const Hash128& proof, const RunTimes& times) {
-    const runtime::ForkSafeLock lock(mutex_);
-    proofs().add(proof, times);
-  }
-
- private:
-  kernels::Proofs& proofs() {
-    if (!proofs_) proofs_.emplace(kernels::folder_of({}));
-    return *proofs_;
-  }
-
-  mutable std::mutex mutex_;
-  std::map<Hash128, std::string> refused_;
-  std::optional<kernels::Proofs> proofs_;
-};
-
 lower::Level level_of(Lowering lowering) {
   return lowering == Lowering::close ? lower::Level::close : lower::Level::exact;
 }
 
-// What is proven of a kernel: equal code may serve at both levels.
-Hash128 claim_of(const lower::GroupKernel& kernel, lower::Level level) {
-  if (level == lower::Level::exact) return kernel.key;
-  return hash_of_bytes(to_string(kernel.key) + " close");
-}
-
-// A kernel with its arguments, the number of threads, and the memory that it reads and writes: what
-// decides which of its paths run, and what they return.
-Hash128 run_of(const Graph& graph, const lower::GroupKernel& kernel, lower::Level level) {
-  std::string text = fmt::format("{} {} {}", to_string(claim_of(kernel, level)),
-                                 fmt::join(kernel.numbers, " "), at::get_num_threads());
-  for (const auto& buffer : kernel.buffers) text += " " + value_text(graph.value(buffer.value));
-  return hash_of_bytes(text);
-}
-
 // The run, for the verdict that it is slow, with which who keeps slow kernels does not agree.
-Hash128 slow(const Hash128& run) { return hash_of_bytes(to_string(run) + " slow"); }
+Hash128 slow(const KernelRun& run) {
+  return hash_of_bytes(to_string(run.speeds.front()) + " slow");
+}
 
-// A run with all that its code is made from.
-Hash128 proof_key(const Hash128& run, const kernels::Source& source, const Compiler& compiler) {
-  return hash_of_bytes(fmt::format("{} {} {} {} {}", to_string(run),
+// What is said of a run, with all that its code is made from.
+Hash128 with_code(const Hash128& said, const kernels::Source& source, const Compiler& compiler) {
+  return hash_of_bytes(fmt::format("{} {} {} {} {}", to_string(said),
                                    to_string(hash_of_bytes(source.text)), source.made_for,
                                    fmt::join(compiler.command, " "), compiler.version));
 }
 
-runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& built) {
+runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& built,
+                                  int64_t threads) {
   const bool rows = made.kernel.space != lower::Space::elements;
   return {.library = built.library,
           .function = built.functions.at(0),
@@ -171,29 +117,54 @@ runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& b
           .numbers = made.numbers,
           .buffers = made.buffers,
           .bounds = made.bounds,
-          .threads = rows ? at::get_num_threads() : 0,
+          .threads = rows ? threads : 0,
           .elements = lower::parallel_size(made.kernel, made.numbers.data()),
           .split = made.split};
 }
+
+// Where the time of lowering a graph goes, in milliseconds.
+struct Phases {
+  double group = 0, print = 0, build = 0, compare = 0, measure = 0;
+  int attempts = 0;
+};
+
+// Adds the time of its life to a phase.
+class Timer {
+ public:
+  explicit Timer(double& milliseconds) : milliseconds_(milliseconds) {}
+  ~Timer() {
+    const std::chrono::duration<double, std::milli> spent = Clock::now() - start_;
+    milliseconds_ += spent.count();
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& milliseconds_;
+  const Clock::time_point start_ = Clock::now();
+};
 
 // One attempt to lower a graph. Kernels that cannot be made, or that do not prove themselves, are
 // refused for the next one.
 class Attempt {
  public:
   Attempt(const Graph& graph, const ops::AttrTables& tables, const lower::EagerCpu& cpu,
-          const Compiler& compiler, const LoweringRules& rules)
+          const Compiler& compiler, const LoweringRules& rules, InventedData& data, Phases& phases)
       : graph_(graph),
         tables_(tables),
         cpu_(cpu),
         compiler_(compiler),
         rules_(rules),
-        level_(level_of(rules.lowering)) {}
+        level_(level_of(rules.lowering)),
+        data_(data),
+        phases_(phases) {}
 
   // Nothing if kernels were refused.
   std::optional<LoweredGraph> run() {
     const auto objection = [&](const lower::GroupKernel& kernel) {
-      const auto run = run_of(graph_, kernel, level_);
-      for (const auto& key : {claim_of(kernel, level_), run}) {
+      const auto run = this->run(graph_, kernel);
+      for (const auto& key : {run.claim, run.exact}) {
         if (auto reason = verdicts_.against(key); !reason.empty()) {
           return lower::Objection{std::move(reason)};
         }
@@ -201,16 +172,25 @@ class Attempt {
       if (rules_.keep_slow_kernels) return lower::Objection();
       return lower::Objection{verdicts_.against(slow(run)), /*divides=*/true};
     };
-    auto lowered = lower::kernel_graph(graph_, cpu_, objection, level_);
+    auto lowered = [&] {
+      const Timer timer(phases_.group);
+      return lower::kernel_graph(graph_, cpu_, objection, level_);
+    }();
     LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
     std::vector<kernels::Source> sources;
-    for (const auto& made : lowered.kernels) {
-      sources.push_back(source_of(made.kernel.kernel, cpu_.capability));
+    {
+      const Timer timer(phases_.print);
+      for (const auto& made : lowered.kernels) {
+        sources.push_back(source_of(made.kernel.kernel, cpu_.capability));
+      }
     }
-    const auto built = kernels::build(sources, compiler_, {});
+    const auto built = [&] {
+      const Timer timer(phases_.build);
+      return kernels::build(sources, compiler_, {});
+    }();
     for (size_t i = 0; i < built.size(); ++i) {
-      if (!built[i])
-        refuse(claim_of(lowered.kernels[i].kernel, level_), text_of(built[i].failure()));
+      if (built[i]) continue;
+      refuse(run(graph_, lowered.kernels[i].kernel).claim, text_of(built[i].failure()));
     }
     if (refused_) return std::nullopt;
     result.kernels.resize(built.size());
@@ -218,7 +198,7 @@ class Attempt {
       if (!is_generated(node)) continue;
       const auto place = place_of_kernel(node);
       const auto& [nodes, kernel] = lowered.kernels[place];
-      auto& made = result.kernels[place] = callable(kernel, *built[place]);
+      auto& made = result.kernels[place] = callable(kernel, *built[place], cpu_.threads);
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
       const auto times = prove(result.graph, node, lowered.kernels[place], made, sources[place]);
       result.reports.push_back(report_of(result.graph, node, nodes, made, times));
@@ -229,6 +209,10 @@ class Attempt {
   }
 
  private:
+  KernelRun run(const Graph& graph, const lower::GroupKernel& kernel) const {
+    return run_of(graph, kernel, level_, cpu_.threads);
+  }
+
   // With in-place nodes, as they would be without kernels: they show in strides of dimensions of
   // one element.
   Graph alone(const std::vector<int32_t>& nodes, const Node& kernel) const {
@@ -241,36 +225,57 @@ class Attempt {
     verdicts_.refuse(key, std::move(reason));
   }
 
-  // The times of the kernel, which is refused if it is wrong or slow.
+  // The times of the kernel, which is refused if it is slow or wrong. It is measured first: that
+  // takes less time than a comparison.
   RunTimes prove(const Graph& lowered, const Node& node, const lower::KernelOfGroup& group,
                  const runtime::GeneratedKernel& made, const kernels::Source& source) {
-    const auto run = run_of(lowered, group.kernel, level_);
-    const auto key = proof_key(run, source, compiler_);
-    auto known = verdicts_.proven(key);
-    if (!known) {
-      std::optional<runtime::Program> in_float64;
-      if (level_ == lower::Level::close) {
-        in_float64.emplace(lower::in_float64(lower::group_alone(graph_, group.nodes, node)),
-                           tables_);
-      }
-      auto proof = proof_of(lowered, node, made, in_float64 ? &*in_float64 : nullptr);
-      if (!proof.difference.empty()) {
-        // A close kernel that is less accurate than libtorch's is no sign of a fault.
-        refuse(claim_of(group.kernel, level_), std::move(proof.difference),
-               /*warns=*/level_ == lower::Level::exact);
-        return {};
-      }
-      if (!proof.other_strides.empty()) {
-        refuse(run, std::move(proof.other_strides), /*warns=*/false);
-        return {};
-      }
-      known = invented_times().value_or(proof.times);
-      verdicts_.note_proof(key, *known);
-    }
-    if (known->kernel > known->library && !rules_.keep_slow_kernels) {
+    const auto run = this->run(lowered, group.kernel);
+    const KernelTrial trial(lowered, node, made, data_);
+    const auto times = times_of(trial, run, source);
+    if (times.kernel > times.library && !rules_.keep_slow_kernels) {
       refuse(slow(run), "libtorch's kernels are faster here", /*warns=*/false);
+      return times;
     }
-    return *known;
+    const auto claim = with_code(run.reach, source, compiler_);
+    if (verdicts_.proven(claim)) return times;
+    auto proof = compare(trial, group, node);
+    if (!proof.difference.empty()) {
+      // A close kernel that is less accurate than libtorch's is no sign of a fault.
+      refuse(run.claim, std::move(proof.difference), /*warns=*/level_ == lower::Level::exact);
+    } else if (!proof.other_strides.empty()) {
+      refuse(run.exact, std::move(proof.other_strides), /*warns=*/false);
+    } else {
+      verdicts_.note_proof(claim);
+    }
+    return times;
+  }
+
+  KernelProof compare(const KernelTrial& trial, const lower::KernelOfGroup& group,
+                      const Node& node) {
+    const Timer timer(phases_.compare);
+    if (level_ == lower::Level::exact) return trial.compare(nullptr);
+    const runtime::Program in_float64(
+        lower::in_float64(lower::group_alone(graph_, group.nodes, node)), tables_);
+    return trial.compare(&in_float64);
+  }
+
+  // Known for about this many elements, or measured.
+  RunTimes times_of(const KernelTrial& trial, const KernelRun& run, const kernels::Source& source) {
+    constexpr double kFactors[] = {1, 2, 0.5};  // from what was measured to what is asked
+    for (size_t i = 0; i < run.speeds.size(); ++i) {
+      const auto known = verdicts_.times(with_code(run.speeds[i], source, compiler_));
+      if (!known) continue;
+      const auto scaled = [&](int64_t time) {
+        return static_cast<int64_t>(static_cast<double>(time) * kFactors[i]);
+      };
+      return {scaled(known->kernel), scaled(known->library)};
+    }
+    const Timer timer(phases_.measure);
+    auto times = invented_times();
+    if (!times) times = trial.measure();
+    if (!times) return {};
+    verdicts_.note_times(with_code(run.speeds.front(), source, compiler_), *times);
+    return *times;
   }
 
   void log_slow(const KernelReport& report) const {
@@ -305,20 +310,35 @@ class Attempt {
   const Compiler& compiler_;
   const LoweringRules& rules_;
   const lower::Level level_;
-  Verdicts& verdicts_ = Verdicts::of_process();
+  InventedData& data_;
+  Phases& phases_;
+  KernelVerdicts& verdicts_ = KernelVerdicts::of_process();
   bool refused_ = false;
 };
+
+void log_phases(const Graph& graph, const Phases& phases, size_t kernels) {
+  log(
+      Log::kernels,
+      [&] {
+        return fmt::format(
+            "{}: {} kernels in {} attempts; grouped in {:.1f} ms, printed in {:.1f}, built in "
+            "{:.1f}, compared in {:.1f}, measured in {:.1f}",
+            graph.name, kernels, phases.attempts, phases.group, phases.print, phases.build,
+            phases.compare, phases.measure);
+      },
+      LogLevel::debug);
+}
 
 }  // namespace
 
 void set_kernel_fault(std::function<void(lower::Kernel&)> fault) {
   kernel_fault() = std::move(fault);
-  Verdicts::of_process().forget();
+  KernelVerdicts::of_process().forget();
 }
 
 void set_kernel_times(std::optional<RunTimes> times) {
   invented_times() = times;
-  Verdicts::of_process().forget();
+  KernelVerdicts::of_process().forget();
 }
 
 LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules) {
@@ -331,11 +351,16 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
     warn_once(failure);
     return {.graph = std::move(graph), .failure = std::move(failure)};
   }
+  InventedData data;
+  Phases phases;
+  std::optional<LoweredGraph> lowered;
   // Each attempt that fails refuses a kernel, so this ends.
-  for (;;) {
-    if (auto lowered = Attempt(graph, tables, *cpu, *compiler, rules).run())
-      return std::move(*lowered);
+  while (!lowered) {
+    ++phases.attempts;
+    lowered = Attempt(graph, tables, *cpu, *compiler, rules, data, phases).run();
   }
+  log_phases(graph, phases, lowered->kernels.size());
+  return std::move(*lowered);
 }
 
 }  // namespace antegrad::compiler

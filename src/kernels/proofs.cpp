@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kernels/folder.h"
 
@@ -12,32 +12,30 @@ namespace antegrad::kernels {
 namespace {
 
 constexpr const char* kFile = "proofs";
-constexpr size_t kHashDigits = 32;
-/// A longer file begins anew. It has room for twenty thousand runs.
+/// A longer file begins anew. It has room for twenty thousand facts.
 constexpr size_t kMostBytes = 1 << 20;
 
 bool is_hash(std::string_view word) {
+  constexpr size_t kHashDigits = 32;
   return word.size() == kHashDigits &&
          word.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// The number at the start of `text`, with the space before it, which are taken away.
-std::optional<int64_t> next_number(std::string_view& text) {
-  if (!text.starts_with(' ')) return {};
+std::optional<int64_t> number_of(std::string_view word) {
   int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), number);
-  if (error != std::errc()) return {};
-  text.remove_prefix(end - text.data());
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (error != std::errc() || end != word.data() + word.size()) return {};
   return number;
 }
 
-/// A line is a hash and two times.
-std::optional<RunTimes> times_of(std::string_view line) {
-  if (!is_hash(line.substr(0, kHashDigits))) return {};
-  line.remove_prefix(kHashDigits);
-  const auto kernel = next_number(line), library = next_number(line);
-  if (!kernel || !library || !line.empty()) return {};
-  return RunTimes{*kernel, *library};
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (size_t end = 0; end != std::string_view::npos; line.remove_prefix(end + 1)) {
+    end = line.find(' ');
+    words.push_back(line.substr(0, end));
+    if (end == std::string_view::npos) break;
+  }
+  return words;
 }
 
 }  // namespace
@@ -49,23 +47,40 @@ Proofs::Proofs(std::string folder) : folder_(std::move(folder)) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;
-    const auto line = std::string_view(text).substr(begin, end - begin);
-    if (const auto times = times_of(line)) known_.emplace(line.substr(0, kHashDigits), *times);
+    take(std::string_view(text).substr(begin, end - begin));
     begin = end + 1;
   }
 }
 
-std::optional<RunTimes> Proofs::find(const Hash128& run) const {
-  const auto found = known_.find(to_string(run));
-  return found == known_.end() ? std::nullopt : std::optional(found->second);
+/// A line is "proven HASH", or "times HASH NUMBER NUMBER".
+void Proofs::take(std::string_view line) {
+  const auto words = words_of(line);
+  if (words.size() < 2 || !is_hash(words[1])) return;
+  if (words[0] == "proven" && words.size() == 2) proven_.emplace(words[1]);
+  if (words[0] != "times" || words.size() != 4) return;
+  const auto kernel = number_of(words[2]), library = number_of(words[3]);
+  if (kernel && library) times_.emplace(words[1], RunTimes{*kernel, *library});
+}
+
+void Proofs::keep(const std::string& line) const {
+  const auto opened = Folder::open(folder_);
+  if (opened) opened->add_to_list(kFile, line + "\n", kMostBytes);
+}
+
+void Proofs::add(const Hash128& claim) {
+  const std::string hash = to_string(claim);
+  if (proven_.insert(hash).second) keep("proven " + hash);
+}
+
+std::optional<RunTimes> Proofs::times(const Hash128& run) const {
+  const auto found = times_.find(to_string(run));
+  return found == times_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Proofs::add(const Hash128& run, const RunTimes& times) {
-  std::string line = to_string(run);
-  if (!known_.emplace(line, times).second) return;
-  line += fmt::format(" {} {}", times.kernel, times.library);
-  const auto opened = Folder::open(folder_);
-  if (opened) opened->add_to_list(kFile, line + "\n", kMostBytes);
+  const std::string hash = to_string(run);
+  if (!times_.emplace(hash, times).second) return;
+  keep(fmt::format("times {} {} {}", hash, times.kernel, times.library));
 }
 
 }  // namespace antegrad::kernels

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Which runs of kernels proved themselves on this machine, and how long they took: kept between
-/// processes in a file of the private folder (folder.h), by hash.
+/// Which kernels proved themselves on this machine, and how long they took: kept between processes
+/// in a file of the private folder (folder.h). What a fact is about is a hash.
 ///
 /// Processes append to it without locks. A line that is not whole, or a file that is not this
 /// user's own, is not used; then kernels prove themselves again.
@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "graph/hash.h"
 
@@ -28,13 +30,20 @@ class Proofs {
   /// Of a folder (folder_of()); reads what is there. Without a sound folder nothing is kept.
   explicit Proofs(std::string folder);
 
-  /// Nothing for a run that did not prove itself.
-  std::optional<RunTimes> find(const Hash128& run) const;
+  bool proven(const Hash128& claim) const { return proven_.contains(to_string(claim)); }
+  void add(const Hash128& claim);
+
+  /// Nothing for what was not measured.
+  std::optional<RunTimes> times(const Hash128& run) const;
   void add(const Hash128& run, const RunTimes& times);
 
  private:
+  void take(std::string_view line);
+  void keep(const std::string& line) const;
+
   std::string folder_;
-  std::map<std::string, RunTimes> known_;
+  std::set<std::string> proven_;
+  std::map<std::string, RunTimes> times_;
 };
 
 }  // namespace antegrad::kernels

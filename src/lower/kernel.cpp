@@ -5,12 +5,23 @@
 
 namespace antegrad::lower {
 
-int64_t parallel_size(const Kernel& kernel, const int64_t* numbers) {
+namespace {
+
+int64_t size_of_first(const Kernel& kernel, size_t dimensions, const int64_t* numbers) {
   int64_t size = 1;
-  const size_t inner = kernel.space == Space::elements ? 0 : static_cast<size_t>(kernel.inner);
-  const size_t dimensions = kernel.sizes.size() - inner;
   for (size_t d = 0; d < dimensions; ++d) size *= value_of(kernel.sizes[d], numbers);
   return size;
+}
+
+}  // namespace
+
+int64_t parallel_size(const Kernel& kernel, const int64_t* numbers) {
+  const size_t inner = kernel.space == Space::elements ? 0 : static_cast<size_t>(kernel.inner);
+  return size_of_first(kernel, kernel.sizes.size() - inner, numbers);
+}
+
+int64_t space_size(const Kernel& kernel, const int64_t* numbers) {
+  return size_of_first(kernel, kernel.sizes.size(), numbers);
 }
 
 std::vector<bool> uniform_values(const Kernel& kernel) {

@@ -174,6 +174,9 @@ inline int32_t lane_dimension(const Kernel& kernel) {
 /// Number of indices of the dimensions that `[begin, end)` of a call runs over.
 int64_t parallel_size(const Kernel& kernel, const int64_t* numbers);
 
+/// Number of indices of the whole space.
+int64_t space_size(const Kernel& kernel, const int64_t* numbers);
+
 inline int64_t value_of(Extent extent, const int64_t* numbers) {
   return extent.number < 0 ? extent.constant : numbers[extent.number];
 }

@@ -36,66 +36,86 @@ class KernelProofs : public ::testing::Test {
 
 TEST_F(KernelProofs, AreKept) {
   Proofs proofs(folder_);
-  EXPECT_FALSE(proofs.find(a_));
-  proofs.add(a_, kTimes);
-  proofs.add(a_, kTimes);
-  EXPECT_EQ(proofs.find(a_), kTimes);
+  EXPECT_FALSE(proofs.proven(a_));
+  proofs.add(a_);
+  proofs.add(a_);
+  EXPECT_TRUE(proofs.proven(a_));
   const Proofs later(folder_);
-  EXPECT_EQ(later.find(a_), kTimes);
-  EXPECT_FALSE(later.find(b_));
-  EXPECT_EQ(text(), to_string(a_) + " 1200 3400\n");
+  EXPECT_TRUE(later.proven(a_));
+  EXPECT_FALSE(later.proven(b_));
+  EXPECT_FALSE(later.times(a_));
+  EXPECT_EQ(text(), "proven " + to_string(a_) + "\n");
+}
+
+TEST_F(KernelProofs, TimesAreKept) {
+  Proofs proofs(folder_);
+  EXPECT_FALSE(proofs.times(a_));
+  proofs.add(a_, kTimes);
+  proofs.add(a_, kTimes);
+  EXPECT_EQ(proofs.times(a_), kTimes);
+  const Proofs later(folder_);
+  EXPECT_EQ(later.times(a_), kTimes);
+  EXPECT_FALSE(later.times(b_));
+  EXPECT_FALSE(later.proven(a_));
+  EXPECT_EQ(text(), "times " + to_string(a_) + " 1200 3400\n");
 }
 
 TEST_F(KernelProofs, TwoProcessesAddToOneList) {
   Proofs one(folder_), other(folder_);
-  one.add(a_, kTimes);
-  other.add(b_, kTimes);
+  one.add(a_);
+  other.add(b_);
   const Proofs later(folder_);
-  EXPECT_TRUE(later.find(a_) && later.find(b_));
+  EXPECT_TRUE(later.proven(a_) && later.proven(b_));
 }
 
 TEST_F(KernelProofs, LinesThatAreNoProofsAreNotUsed) {
-  Proofs(folder_).add(a_, kTimes);
+  Proofs(folder_).add(a_);
+  const std::string b = to_string(b_);
   std::ofstream(file(), std::ios::app) << "rubbish\n"
-                                       << to_string(b_) << "\n"
-                                       << to_string(b_) << " 1 x\n"
-                                       << to_string(b_) << " 1 2";  // and one without an end
+                                       << b << "\n"
+                                       << b << " 1 2\n"
+                                       << "proven " << b << " 1\n"
+                                       << "proven " << b << "0\n"
+                                       << "times " << b << " 1\n"
+                                       << "times " << b << " 1 x\n"
+                                       << "proven " << b;  // and one without an end
   const Proofs later(folder_);
-  EXPECT_EQ(later.find(a_), kTimes);
-  EXPECT_FALSE(later.find(b_));
+  EXPECT_TRUE(later.proven(a_));
+  EXPECT_FALSE(later.proven(b_));
+  EXPECT_FALSE(later.times(b_));
 }
 
 TEST_F(KernelProofs, AFileThatOthersCanWriteIsNotUsedAndReplaced) {
-  Proofs(folder_).add(a_, kTimes);
+  Proofs(folder_).add(a_);
   fs::permissions(file(), fs::perms::all);
   Proofs later(folder_);
-  EXPECT_FALSE(later.find(a_));
-  later.add(b_, kTimes);
-  EXPECT_EQ(text(), to_string(b_) + " 1200 3400\n");
+  EXPECT_FALSE(later.proven(a_));
+  later.add(b_);
+  EXPECT_EQ(text(), "proven " + to_string(b_) + "\n");
 }
 
 TEST_F(KernelProofs, ALinkIsNotFollowed) {
-  Proofs(folder_).add(a_, kTimes);
+  Proofs(folder_).add(a_);
   fs::rename(file(), temporary_ / "elsewhere");
   fs::create_symlink(temporary_ / "elsewhere", file());
   Proofs later(folder_);
-  EXPECT_FALSE(later.find(a_));
-  later.add(b_, kTimes);
+  EXPECT_FALSE(later.proven(a_));
+  later.add(b_);
   EXPECT_FALSE(fs::is_symlink(file()));
 }
 
 TEST_F(KernelProofs, AFullListBeginsAnew) {
-  Proofs(folder_).add(a_, kTimes);
+  Proofs(folder_).add(a_);
   std::ofstream(file(), std::ios::app) << std::string((1 << 20) - 40, '\n');
-  Proofs(folder_).add(b_, kTimes);
-  EXPECT_EQ(text(), to_string(b_) + " 1200 3400\n");
+  Proofs(folder_).add(b_);
+  EXPECT_EQ(text(), "proven " + to_string(b_) + "\n");
 }
 
 TEST_F(KernelProofs, WithoutAFolderNothingIsKept) {
   Proofs proofs("");
-  proofs.add(a_, kTimes);
-  EXPECT_EQ(proofs.find(a_), kTimes);
-  EXPECT_FALSE(Proofs("").find(a_));
+  proofs.add(a_);
+  EXPECT_TRUE(proofs.proven(a_));
+  EXPECT_FALSE(Proofs("").proven(a_));
 }
 
 }  // namespace proofs_test

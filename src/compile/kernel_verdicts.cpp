@@ -1,0 +1,59 @@
+#include "compile/kernel_verdicts.h"
+
+#include <utility>
+
+#include "kernels/build.h"
+#include "runtime/fork_gate.h"
+
+namespace antegrad::compiler {
+
+using runtime::ForkSafeLock;
+
+KernelVerdicts& KernelVerdicts::of_process() {
+  static auto* const verdicts = new KernelVerdicts();  // outlives all threads
+  return *verdicts;
+}
+
+std::string KernelVerdicts::against(const Hash128& key) const {
+  const ForkSafeLock lock(mutex_);
+  const auto found = refused_.find(key);
+  return found == refused_.end() ? "" : found->second;
+}
+
+void KernelVerdicts::refuse(const Hash128& key, std::string reason) {
+  const ForkSafeLock lock(mutex_);
+  refused_.emplace(key, std::move(reason));
+}
+
+bool KernelVerdicts::proven(const Hash128& key) {
+  const ForkSafeLock lock(mutex_);
+  return proofs().proven(key);
+}
+
+void KernelVerdicts::note_proof(const Hash128& key) {
+  const ForkSafeLock lock(mutex_);
+  proofs().add(key);
+}
+
+std::optional<kernels::RunTimes> KernelVerdicts::times(const Hash128& key) {
+  const ForkSafeLock lock(mutex_);
+  return proofs().times(key);
+}
+
+void KernelVerdicts::note_times(const Hash128& key, const kernels::RunTimes& times) {
+  const ForkSafeLock lock(mutex_);
+  proofs().add(key, times);
+}
+
+void KernelVerdicts::forget() {
+  const ForkSafeLock lock(mutex_);
+  refused_.clear();
+  proofs_.emplace("");
+}
+
+kernels::Proofs& KernelVerdicts::proofs() {
+  if (!proofs_) proofs_.emplace(kernels::folder_of({}));
+  return *proofs_;
+}
+
+}  // namespace antegrad::compiler

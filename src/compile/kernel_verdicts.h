@@ -1,0 +1,43 @@
+#pragma once
+
+/// \file
+/// What is known in this process of generated kernels on this machine, by hash (kernel_run.h).
+///
+/// Proofs and times are kept between processes, too (kernels/proofs.h); what speaks against a
+/// kernel is found anew by each. May be used on several threads at once, and in a forked child.
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "graph/hash.h"
+#include "kernels/proofs.h"
+
+namespace antegrad::compiler {
+
+class KernelVerdicts {
+ public:
+  static KernelVerdicts& of_process();
+
+  /// Why a kernel, or a run of it, is not used; empty if nothing is known.
+  std::string against(const Hash128& key) const;
+  void refuse(const Hash128& key, std::string reason);
+
+  bool proven(const Hash128& key);
+  void note_proof(const Hash128& key);
+  std::optional<kernels::RunTimes> times(const Hash128& key);
+  void note_times(const Hash128& key, const kernels::RunTimes& times);
+
+  /// For tests: nothing is known any more, nor kept from now on.
+  void forget();
+
+ private:
+  kernels::Proofs& proofs();
+
+  mutable std::mutex mutex_;
+  std::map<Hash128, std::string> refused_;
+  std::optional<kernels::Proofs> proofs_;
+};
+
+}  // namespace antegrad::compiler
