@@ -17,7 +17,7 @@ LoweredGraph finish(Graph graph, const ops::AttrTables& tables, const LoweringRu
     graph = run_pass(
         "lower",
         [&](Graph whole) {
-          lowered = lower_graph(std::move(whole), tables, rules);
+          lowered = lower_graph(std::move(whole), tables, rules, donated);
           return std::move(lowered.graph);
         },
         std::move(graph), passes);

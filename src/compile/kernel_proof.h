@@ -29,18 +29,22 @@ struct KernelProof {
 };
 
 /// The kernel of the generated node `node` of `lowered`, beside the nodes that it replaces, on
-/// tensors of the graph's sizes and strides. Draws from no generator. All four must outlive it.
+/// tensors of the graph's sizes and strides. Draws from no generator. All of them must outlive it.
+/// `in_place`: the same graph after reinplace().
 class KernelTrial {
  public:
-  KernelTrial(const Graph& lowered, const Node& node, const runtime::GeneratedKernel& kernel,
-              InventedData& data);
+  KernelTrial(const Graph& lowered, const Graph& in_place, const Node& node,
+              const runtime::GeneratedKernel& kernel, InventedData& data);
 
   /// On normal numbers, infinities, NaNs, zeros of both signs and denormal numbers. `in_float64`:
   /// the nodes in float64, against which errors are measured; null: bits must be equal.
   KernelProof compare(const runtime::Program* in_float64) const;
 
-  /// The shortest of some runs, on normal numbers: denormal ones are slow, and rare where programs
-  /// train. Nothing if one of the two fails.
+  /// Whether results lie in memory of inputs when the program runs.
+  bool is_in_place() const { return !call_.same_as(as_run_); }
+
+  /// The shortest of some runs as in the program, on normal numbers: denormal ones are slow, and
+  /// rare where programs train. Nothing if one of the two fails.
   std::optional<kernels::RunTimes> measure() const;
 
  private:
@@ -51,7 +55,8 @@ class KernelTrial {
   const Node& node_;
   const runtime::GeneratedKernel& kernel_;
   InventedData& data_;
-  runtime::GeneratedCall call_;
+  const runtime::GeneratedCall call_;  // with results in memory of their own
+  const runtime::GeneratedCall as_run_;
 };
 
 }  // namespace antegrad::compiler

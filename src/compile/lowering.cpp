@@ -150,20 +150,22 @@ class Timer {
 class Attempt {
  public:
   Attempt(const Graph& graph, const ops::AttrTables& tables, const lower::EagerCpu& cpu,
-          const Compiler& compiler, const LoweringRules& rules, InventedData& data, Phases& phases)
+          const Compiler& compiler, const LoweringRules& rules, const std::vector<ValueId>& donated,
+          InventedData& data, Phases& phases)
       : graph_(graph),
         tables_(tables),
         cpu_(cpu),
         compiler_(compiler),
         rules_(rules),
         level_(level_of(rules.lowering)),
+        donated_(donated),
         data_(data),
         phases_(phases) {}
 
   // Nothing if kernels were refused.
   std::optional<LoweredGraph> run() {
     const auto objection = [&](const lower::GroupKernel& kernel) {
-      const auto run = this->run(graph_, kernel);
+      const auto run = this->run(kernel);
       for (const auto& key : {run.claim, run.exact}) {
         if (auto reason = verdicts_.against(key); !reason.empty()) {
           return lower::Objection{std::move(reason)};
@@ -190,17 +192,19 @@ class Attempt {
     }();
     for (size_t i = 0; i < built.size(); ++i) {
       if (built[i]) continue;
-      refuse(run(graph_, lowered.kernels[i].kernel).claim, text_of(built[i].failure()));
+      refuse(run(lowered.kernels[i].kernel).claim, text_of(built[i].failure()));
     }
     if (refused_) return std::nullopt;
     result.kernels.resize(built.size());
+    const auto in_place = reinplace(result.graph, donated_);
     for (const auto& node : result.graph.nodes) {
       if (!is_generated(node)) continue;
       const auto place = place_of_kernel(node);
       const auto& [nodes, kernel] = lowered.kernels[place];
       auto& made = result.kernels[place] = callable(kernel, *built[place], cpu_.threads);
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
-      const auto times = prove(result.graph, node, lowered.kernels[place], made, sources[place]);
+      const KernelTrial trial(result.graph, in_place, node, made, data_);
+      const auto times = prove(trial, node, lowered.kernels[place], sources[place]);
       result.reports.push_back(report_of(result.graph, node, nodes, made, times));
       if (times.kernel > times.library) log_slow(result.reports.back());
     }
@@ -209,8 +213,8 @@ class Attempt {
   }
 
  private:
-  KernelRun run(const Graph& graph, const lower::GroupKernel& kernel) const {
-    return run_of(graph, kernel, level_, cpu_.threads);
+  KernelRun run(const lower::GroupKernel& kernel) const {
+    return run_of(graph_, kernel, level_, cpu_.threads);
   }
 
   // With in-place nodes, as they would be without kernels: they show in strides of dimensions of
@@ -227,10 +231,9 @@ class Attempt {
 
   // The times of the kernel, which is refused if it is slow or wrong. It is measured first: that
   // takes less time than a comparison.
-  RunTimes prove(const Graph& lowered, const Node& node, const lower::KernelOfGroup& group,
-                 const runtime::GeneratedKernel& made, const kernels::Source& source) {
-    const auto run = this->run(lowered, group.kernel);
-    const KernelTrial trial(lowered, node, made, data_);
+  RunTimes prove(const KernelTrial& trial, const Node& node, const lower::KernelOfGroup& group,
+                 const kernels::Source& source) {
+    const auto run = this->run(group.kernel);
     const auto times = times_of(trial, run, source);
     if (times.kernel > times.library && !rules_.keep_slow_kernels) {
       refuse(slow(run), "libtorch's kernels are faster here", /*warns=*/false);
@@ -262,8 +265,12 @@ class Attempt {
   // Known for about this many elements, or measured.
   RunTimes times_of(const KernelTrial& trial, const KernelRun& run, const kernels::Source& source) {
     constexpr double kFactors[] = {1, 2, 0.5};  // from what was measured to what is asked
+    const auto key = [&](const Hash128& speed) {
+      return with_code(trial.is_in_place() ? hash_of_bytes(to_string(speed) + " in place") : speed,
+                       source, compiler_);
+    };
     for (size_t i = 0; i < run.speeds.size(); ++i) {
-      const auto known = verdicts_.times(with_code(run.speeds[i], source, compiler_));
+      const auto known = verdicts_.times(key(run.speeds[i]));
       if (!known) continue;
       const auto scaled = [&](int64_t time) {
         return static_cast<int64_t>(static_cast<double>(time) * kFactors[i]);
@@ -274,7 +281,7 @@ class Attempt {
     auto times = invented_times();
     if (!times) times = trial.measure();
     if (!times) return {};
-    verdicts_.note_times(with_code(run.speeds.front(), source, compiler_), *times);
+    verdicts_.note_times(key(run.speeds.front()), *times);
     return *times;
   }
 
@@ -310,6 +317,7 @@ class Attempt {
   const Compiler& compiler_;
   const LoweringRules& rules_;
   const lower::Level level_;
+  const std::vector<ValueId>& donated_;
   InventedData& data_;
   Phases& phases_;
   KernelVerdicts& verdicts_ = KernelVerdicts::of_process();
@@ -341,7 +349,8 @@ void set_kernel_times(std::optional<RunTimes> times) {
   KernelVerdicts::of_process().forget();
 }
 
-LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules) {
+LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules,
+                         const std::vector<ValueId>& donated) {
   if (rules.lowering == Lowering::off) return {std::move(graph)};
   const auto cpu = eager_cpu();
   if (!cpu) return {std::move(graph)};
@@ -357,7 +366,7 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
   // Each attempt that fails refuses a kernel, so this ends.
   while (!lowered) {
     ++phases.attempts;
-    lowered = Attempt(graph, tables, *cpu, *compiler, rules, data, phases).run();
+    lowered = Attempt(graph, tables, *cpu, *compiler, rules, donated, data, phases).run();
   }
   log_phases(graph, phases, lowered->kernels.size());
   return std::move(*lowered);

@@ -34,10 +34,12 @@ struct LoweredGraph {
   std::string failure = {};  ///< why there are no kernels, although there could be; "reason: text"
 };
 
-/// Lowers a graph that has no in-place nodes yet. `tables` are those of its attributes. Never
-/// throws for what the machine is like: without a compiler, or when a kernel cannot be made or does
-/// not prove itself, nodes stay library calls. A reason that holds for all graphs is logged once.
-LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules);
+/// Lowers a graph that has no in-place nodes yet. `tables` are those of its attributes, `donated`
+/// as in reinplace(), which is to follow: kernels are measured as it lets them run. Never throws
+/// for what the machine is like: without a compiler, or when a kernel cannot be made or does not
+/// prove itself, nodes stay library calls. A reason that holds for all graphs is logged once.
+LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules,
+                         const std::vector<ValueId>& donated);
 
 /// For tests: changes each kernel before it becomes code, and forgets what is known of kernels.
 /// Null for none.

@@ -20,12 +20,41 @@ namespace {
 
 bool computes(const Node& node) { return !node.op.traits().view; }
 
-/// Whether a kernel of the node alone may be faster than libtorch's, which adds the elements of a
-/// channel one after the other, and channels one after the other, too.
-bool is_lowered_alone(const Graph& graph, const Node& node) {
-  const auto rows = row_loops_of(graph, node);
-  return rows && rows->loops.channels;
-}
+/// Nodes of which a kernel of their own may be better than libtorch's.
+class LoweredAlone {
+ public:
+  explicit LoweredAlone(const Graph& graph)
+      : graph_(graph),
+        made_here_(producers(graph)),
+        last_use_(last_storage_uses(graph, Uses::by_nodes_and_outputs)) {}
+
+  /// libtorch adds the elements of a channel one after the other, and channels one after the other,
+  /// too. Other operators over rows have no in-place form there: a kernel writes over its input.
+  bool holds(int32_t position) const {
+    const Node& node = graph_.nodes[position];
+    const auto rows = row_loops_of(graph_, node);
+    if (!rows) return false;
+    return rows->loops.channels ||
+           std::ranges::any_of(node.inputs, [&](ValueId id) { return dies_for(id, position); });
+  }
+
+ private:
+  /// Whether the memory of an input is free behind the node, and like that of its result. Sizes do
+  /// not decide, so that a new one needs no other kernels.
+  bool dies_for(ValueId input, int32_t position) const {
+    const ValueId output = graph_.nodes[position].outputs[0];
+    const StorageId storage = graph_.value(input).storage;
+    if (!graph_.is_tensor(input) || !storage.valid() || output == kNoValue) return false;
+    const ValueId owner(storage);
+    const TensorMeta& meta = graph_.value(owner).meta;
+    return made_here_[owner] >= 0 && last_use_[storage] == position &&
+           meta == graph_.value(output).meta;
+  }
+
+  const Graph& graph_;
+  const IdMap<ValueId, int32_t> made_here_;
+  const IdMap<StorageId, int32_t> last_use_;
+};
 
 /// Finds groups, and refuses nodes, until all groups that are worth one have kernels.
 class Selection {
@@ -33,6 +62,7 @@ class Selection {
   Selection(const Graph& graph, const EagerCpu& cpu, const Objections& objections, Level level)
       : graph_(graph),
         readers_(graph),
+        lowered_alone_(graph),
         cpu_(cpu),
         level_(level),
         objections_(objections),
@@ -50,7 +80,7 @@ class Selection {
         if (!group.generated || computing == 0) continue;
         const bool alone = computing == 1;
         if (alone && std::ranges::none_of(group.nodes, [&](int32_t position) {
-              return is_lowered_alone(graph_, graph_.nodes[position]);
+              return lowered_alone_.holds(position);
             })) {
           continue;
         }
@@ -109,6 +139,7 @@ class Selection {
 
   const Graph& graph_;
   const StorageReaders readers_;
+  const LoweredAlone lowered_alone_;
   const EagerCpu& cpu_;
   const Level level_;
   const Objections& objections_;

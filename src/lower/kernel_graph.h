@@ -46,8 +46,8 @@ struct Objection {
 using Objections = std::function<Objection(const GroupKernel& kernel)>;
 
 /// Makes kernels of groups of at least two nodes that compute (fusion/groups.h), or of one batch
-/// normalisation, without those that group_kernel() refuses and those against which there are
-/// objections. Nodes keep their order
+/// normalisation, or of one other operator over rows that may write over its input, without those
+/// that group_kernel() refuses and those against which there are objections. Nodes keep their order
 /// where kernels allow it; a kernel stands where the last of its nodes stood, or earlier if others
 /// wait for it. `graph` must be a verified forward or backward without in-place nodes; without
 /// numbers for sizes it is returned as it is.

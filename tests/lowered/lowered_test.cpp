@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "common/measure.h"
 #include "compile/lowering.h"
 #include "support/bits.h"
 
@@ -103,6 +104,33 @@ TEST(Lowered, SumsOverRowsAndClassesHaveEagersBits) {
     EXPECT_GE(report.programs.at(0).generated_kernels.size(), 2U) << report;
   }
   at::set_num_threads(threads);
+}
+
+// The logits of a classifier take most of its memory: eager has them, their log_softmax and their
+// gradient at once.
+TEST(Lowered, CrossEntropyKeepsOneBufferOfLogits) {
+  constexpr int64_t kRows = 64, kClasses = 6000, kWidth = 16;
+  constexpr int64_t kLogits = kRows * kClasses * 4;
+  const auto loss = [](const List& xs) {
+    return at::cross_entropy_loss(at::linear(xs[0], xs[1]), xs[2]);
+  };
+  const auto inputs = [] {
+    at::manual_seed(0);
+    return List{at::randn({kRows, kWidth}).requires_grad_(),
+                at::randn({kClasses, kWidth}).requires_grad_(), at::randint(kClasses, {kRows})};
+  };
+  const auto peak = [&](auto& callable) {
+    const auto xs = inputs();
+    return examples::measure_memory([&] { return callable(xs); }).peak_bytes;
+  };
+  auto step = compile(loss, exact());
+  auto xs = inputs(), ys = inputs();
+  step(xs).backward();
+  loss(ys).backward();
+  EXPECT_TRUE(same_bits({xs[0].grad(), xs[1].grad()}, {ys[0].grad(), ys[1].grad()}));
+  EXPECT_GE(peak(loss), 3 * kLogits);
+  EXPECT_LE(peak(step), 3 * kLogits / 2);
+  EXPECT_EQ(step.report().eager_calls, 0);
 }
 
 // Two steps in training: the second one starts from the statistics that the first one left.

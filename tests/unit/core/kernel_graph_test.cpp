@@ -185,6 +185,21 @@ TEST(KernelGraph, ABatchNormalisationHasAKernelOfItsOwn) {
             (Lines{"kernel 0: %0 %1 -> %4 %8"}));
 }
 
+// libtorch's would need memory for the logits and for their log_softmax at once.
+TEST(KernelGraph, ALogSoftmaxThatMayWriteOverItsInputHasAKernelOfItsOwn) {
+  const std::string nodes =
+      "  %3: f32[8, 4] = aten::mm.default(%0, %2)\n"
+      "  %4: f32[8, 4] = aten::_log_softmax.default(%3, 1, false)\n";
+  const auto made = lowered(nodes, "  %4 result\n");
+  EXPECT_EQ(lines_of(made), (Lines{"mm: %0 %2 -> %3", "kernel 0: %3 -> %4"}));
+  EXPECT_EQ(memory_reuses(made.graph.nodes.at(1)), (std::vector<MemoryReuse>{{0, 0}}));
+  // Where somebody else reads the logits, or they are an argument, nothing is gained.
+  EXPECT_TRUE(lowered(nodes, "  %4 result\n  %3 result\n").kernels.empty());
+  EXPECT_TRUE(
+      lowered("  %3: f32[8, 16] = aten::_log_softmax.default(%0, 1, false)\n", "  %3 result\n")
+          .kernels.empty());
+}
+
 TEST(KernelGraph, AGroupAloneHasItsNodesAndWhatTheKernelReadsAndWrites) {
   const auto graph = graph_of(std::string(kInputs) +
                               "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
