@@ -1,6 +1,9 @@
 #include "runtime/generator_states.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
 
 #include "torch_compat/generator_state.h"
 
@@ -25,12 +28,19 @@ std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTabl
 
 GeneratorStates::GeneratorStates(const std::vector<at::Generator>& generators)
     : generators_(generators) {
-  for (const auto& generator : generators_) states_.push_back(torch_compat::state_of(generator));
+  for (const auto& generator : generators_) {
+    const auto state = torch_compat::state_of(generator).contiguous();
+    const auto* bytes = state.const_data_ptr<uint8_t>();
+    states_.emplace_back(bytes, bytes + state.numel());
+  }
 }
 
 void GeneratorStates::restore() const {
   for (size_t i = 0; i < generators_.size(); ++i) {
-    torch_compat::put_back(generators_[i], states_[i]);
+    const auto& bytes = states_[i];
+    auto state = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+    std::ranges::copy(bytes, state.mutable_data_ptr<uint8_t>());
+    torch_compat::put_back(generators_[i], state);
   }
 }
 

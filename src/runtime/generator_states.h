@@ -4,8 +4,8 @@
 /// The generators of a graph and their states, which a failed call must restore.
 
 #include <ATen/core/Generator.h>
-#include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "graph/graph.h"
@@ -19,7 +19,8 @@ at::Generator generator_of(const Graph& graph, const ops::AttrTables& tables, si
 /// The generators that a graph draws from, including default ones of devices.
 std::vector<at::Generator> generators_of(const Graph& graph, const ops::AttrTables& tables);
 
-/// A snapshot of generator states.
+/// A snapshot of generator states. Not in tensors: a call that may have to restore them is to hold
+/// no more of libtorch's memory than eager.
 class GeneratorStates {
  public:
   explicit GeneratorStates(const std::vector<at::Generator>& generators);
@@ -28,7 +29,7 @@ class GeneratorStates {
 
  private:
   std::vector<at::Generator> generators_;
-  std::vector<at::Tensor> states_;
+  std::vector<std::vector<uint8_t>> states_;
 };
 
 }  // namespace antegrad::runtime
