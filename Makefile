@@ -53,7 +53,7 @@ test-all: build ## all tests in their long form
 	@$(CTEST) -LE fast
 
 bench: configure ## measure against eager and peers; BENCH=name for one
-	@ninja -C $(BUILD) -j $(JOBS) $(if $(BENCH),$(if $(wildcard bench/$(BENCH).py),antegrad_python,bench_$(BENCH)),benches)
+	@ninja -C $(BUILD) -j $(JOBS) $(if $(BENCH),$(if $(wildcard bench/$(BENCH).py),antegrad_python group_kernels,bench_$(BENCH)),benches)
 	@scripts/run_benches $(BUILD)/bench out/bench $(BENCH)
 
 conformance: build ## PyTorch's operators and modules, and models, against eager (docs/conformance.md, operators.md); goes on where it stopped

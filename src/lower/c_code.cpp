@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "lower/scalar.h"
 
@@ -198,6 +199,18 @@ std::string CCode::memory(const Instruction& code) const {
   std::string text = "p_" + buffer.name;
   if (columns()) text += term("i", buffer.strides.back());
   return text + term("j", buffer.strides[lane_dimension(kernel)]);
+}
+
+void CCode::print_prefetch(const Stage& stage) {
+  std::set<int32_t> fetched;
+  for (Id id = stage.begin; id < stage.end; ++id) {
+    const Instruction& code = kernel.code[id];
+    if (code.op != Op::load || !fetched.insert(code.index).second) continue;
+    const Buffer& buffer = kernel.buffers[code.index];
+    const Extent row = buffer.strides.back();
+    if (row.is(0) || !buffer.strides[lane_dimension(kernel)].is(1)) continue;
+    out.line("__builtin_prefetch(p_{}{} + j);", buffer.name, term("(i + 1)", row));
+  }
 }
 
 std::string CCode::access(Id id, const Copy& copy) {

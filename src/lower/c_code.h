@@ -155,6 +155,9 @@ class CCode {
   void print_invariants(const Stage& stage, int32_t lanes);
   /// The stage's other values, of one phase, and its stores.
   void print(const Stage& stage, const Copy& copy);
+  /// Fetches what a stage loads in the next row of a strip of columns: rows are too short for the
+  /// CPU to notice that it reads one after the other.
+  void print_prefetch(const Stage& stage);
   /// A binary operation on two values of a type.
   std::string binary(Op op, DType type, int32_t lanes, const std::string& a, const std::string& b);
   /// A vector of f32 in f64.

@@ -29,6 +29,7 @@ class CColumns {
     code_.each_vector({.lanes = lanes_, .accumulator = "a0"}, "stop", "stop",
                       [&](const Copy& copy) {
                         const std::string sum = code_.in_strip("sums", vector_);
+                        if (copy.whole) code_.print_prefetch(stage_);
                         if (fold_.order == Order::lanes)
                           out_.line("const {} a0 = {};", vector_, sum);
                         code_.print(stage_, copy);

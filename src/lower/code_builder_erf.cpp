@@ -20,11 +20,15 @@ constexpr uint32_t kGeluPolynomials[6][32] = {
 #include "lower/c/gelu_polynomials.inc"
 };
 
-/// C of oneDNN's gelu for AVX-512: 1 + erf by a polynomial in |x| chosen by its exponent and two
-/// bits.
-std::string gelu_text(const std::string& name) {
+constexpr uint32_t kGeluSlopes[7][32] = {
+#include "lower/c/gelu_slopes.inc"
+};
+
+/// C of polynomials whose coefficients are those of an interval: types, a table, and functions that
+/// pick from a row of it and that add a product.
+std::string polynomials_text(const std::string& name, std::span<const uint32_t[32]> table) {
   std::string rows;
-  for (const auto& row : kGeluPolynomials) {
+  for (const auto& row : table) {
     rows += "{";
     for (const uint32_t bits : row) rows += fmt::format("{:#x},", bits);
     rows += "},";
@@ -32,49 +36,57 @@ std::string gelu_text(const std::string& name) {
   return fmt::format(
       R"(typedef int {0}_i __attribute__((vector_size(64)));
 typedef float {0}_f __attribute__((vector_size(64)));
-static const unsigned {0}_table[6][32] __attribute__((aligned(64))) = {{{1}}};
+static const unsigned {0}_table[{1}][32] __attribute__((aligned(64))) = {{{2}}};
 static inline {0}_f {0}_pick(int d, {0}_i k) {{
 #ifdef __clang__
   {0}_i r;
-  for (int i = 0; i < 16; i++) r[i] = (int){0}_table[d][k[i]];
+  for (int i = 0; i < 16; i++) r[i] = (int){0}_table[d][k[i] & 31];
   return ({0}_f)r;
 #else
   const {0}_i* row = (const {0}_i*){0}_table[d];
   return ({0}_f)__builtin_shuffle(row[0], row[1], k);
 #endif
 }}
+static inline {0}_f {0}_fma({0}_f a, {0}_f b, {0}_f c) {{
 #if defined(__AVX512F__) && !defined(__clang__)
-static inline {0}_f {0}_fma({0}_f a, {0}_f b, {0}_f c) {{
   return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4);
-}}
-static inline {0}_i {0}_bounded({0}_i k) {{
-  const {0}_i low = ({0}_i){{0}} + 1, high = ({0}_i){{0}} + 24;
-  k = __builtin_ia32_pmaxsd512_mask(k, low, k, (unsigned short)-1);
-  return __builtin_ia32_pminsd512_mask(k, high, k, (unsigned short)-1);
-}}
-static inline {0}_i {0}_saturated({0}_i k, {0}_f a) {{
-  const {0}_f limit = ({0}_f){{0}} + 0x1.62b9dcp2f;
-  const unsigned short above = __builtin_ia32_cmpps512_mask(a, limit, 30, (unsigned short)-1, 4);
-  return __builtin_ia32_blendmd_512_mask(k, ({0}_i){{0}} + 23, above);
-}}
 #else
-static inline {0}_f {0}_fma({0}_f a, {0}_f b, {0}_f c) {{
   {0}_f r;
   for (int i = 0; i < 16; i++) r[i] = __builtin_fmaf(a[i], b[i], c[i]);
   return r;
-}}
-static inline {0}_i {0}_select({0}_i c, {0}_i a, {0}_i b) {{ return (a & c) | (b & ~c); }}
-static inline {0}_i {0}_bounded({0}_i k) {{
-  k = {0}_select(k > 1, k, ({0}_i){{0}} + 1);
-  return {0}_select(k < 24, k, ({0}_i){{0}} + 24);
-}}
-static inline {0}_i {0}_saturated({0}_i k, {0}_f a) {{
-  return {0}_select(a > 0x1.62b9dcp2f, ({0}_i){{0}} + 23, k);
-}}
 #endif
+}}
+static inline {0}_i {0}_bounded({0}_i k, int low, int high) {{
+  const {0}_i least = ({0}_i){{0}} + low, most = ({0}_i){{0}} + high;
+#if defined(__AVX512F__) && !defined(__clang__)
+  k = __builtin_ia32_pmaxsd512_mask(k, least, k, (unsigned short)-1);
+  return __builtin_ia32_pminsd512_mask(k, most, k, (unsigned short)-1);
+#else
+  k = (k & (k > least)) | (least & ~(k > least));
+  return (k & (k < most)) | (most & ~(k < most));
+#endif
+}}
+)",
+      name, table.size(), rows);
+}
+
+/// C of oneDNN's gelu for AVX-512: 1 + erf by a polynomial in |x| chosen by its exponent and two
+/// bits.
+std::string gelu_text(const std::string& name) {
+  return polynomials_text(name, kGeluPolynomials) +
+         fmt::format(R"(static inline {0}_i {0}_saturated({0}_i k, {0}_f a) {{
+#if defined(__AVX512F__) && !defined(__clang__)
+  const {0}_f limit = ({0}_f){{0}} + 0x1.62b9dcp2f;
+  const unsigned short above = __builtin_ia32_cmpps512_mask(a, limit, 30, (unsigned short)-1, 4);
+  return __builtin_ia32_blendmd_512_mask(k, ({0}_i){{0}} + 23, above);
+#else
+  const {0}_i above = a > 0x1.62b9dcp2f;
+  return (23 & above) | (k & ~above);
+#endif
+}}
 static inline {0}_f {0}({0}_f x) {{
   const {0}_f a = ({0}_f)(({0}_i)x & 0x7fffffff);
-  const {0}_i k = {0}_saturated({0}_bounded((({0}_i)a + (int)0xc21fffffu) >> 21), a);
+  const {0}_i k = {0}_saturated({0}_bounded((({0}_i)a + (int)0xc21fffffu) >> 21, 1, 24), a);
   {0}_f p = {0}_pick(5, k);
   p = {0}_fma(p, a, {0}_pick(4, k));
   p = {0}_fma(p, a, {0}_pick(3, k));
@@ -84,7 +96,27 @@ static inline {0}_f {0}({0}_f x) {{
   const {0}_i sign = ({0}_i)x & (int)0x80000000;
   return x * (({0}_f)(({0}_i)p ^ sign) + 1.0f) * 0.5f;
 }})",
-      name, rows);
+                     name);
+}
+
+/// C of the derivative of gelu, by polynomials of scripts/gelu_slopes. NaN and infinities give NaN,
+/// as its formula does.
+std::string gelu_slope_text(const std::string& name) {
+  return polynomials_text(name, kGeluSlopes) + fmt::format(R"(static inline {0}_f {0}({0}_f x) {{
+  const {0}_f a = ({0}_f)(({0}_i)x & 0x7fffffff);
+  const {0}_i k = {0}_bounded(({0}_i)a >> 21, 487, 518);
+  const {0}_f t = a - ({0}_f)(k << 21);
+  {0}_f p = {0}_pick(6, k);
+  p = {0}_fma(p, t, {0}_pick(5, k));
+  p = {0}_fma(p, t, {0}_pick(4, k));
+  p = {0}_fma(p, t, {0}_pick(3, k));
+  p = {0}_fma(p, t, {0}_pick(2, k));
+  p = {0}_fma(p, t, {0}_pick(1, k));
+  p = {0}_fma(p, t, {0}_pick(0, k));
+  const {0}_i sign = ({0}_i)x & (int)0x80000000;
+  return ({0}_f)(({0}_i)p ^ sign) + 0.5f;
+}})",
+                                                           name);
 }
 
 }  // namespace
@@ -177,6 +209,10 @@ Id CodeBuilder::dnn_gelu(Id x) {
 }
 
 Id CodeBuilder::dnn_gelu_backward_factor(Id x) {
+  if (level_ == Level::close && cpu_.capability == Capability::avx512) {
+    const std::string name = "ag_gelu_slope";
+    return call({name, kF32, 1, CallForm::vector, 16, 0, name, gelu_slope_text(name)}, {x});
+  }
   const Id half = constant(kF32, 0.5);
   const Id r = add(Op::mul, kF32, {x, constant(kF32, 0.70710678)});
   const Id exponential = half_dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));

@@ -2,6 +2,7 @@
 // they are beside float64.
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "group_kernels.h"
@@ -132,6 +133,37 @@ TEST(CloseKernel, OrdersOfMemoryMayBeMixed) {
   EXPECT_NE(reason_of(graph), "");
   const GroupKernel made = kernel_of(graph, kTwoThreads, Level::close);
   EXPECT_FALSE(contains(to_text(made.kernel), "path"));
+}
+
+// The derivative of gelu for AVX-512: polynomials of intervals.
+TEST(CloseKernel, SlopesOfGeluAreAccurate) {
+  const std::string graph =
+      group("f32[4096]", 2, "  %2: f32[4096] = aten::gelu_backward.default(%0, %1, \"none\")\n", 2);
+  EXPECT_FALSE(contains(close_text(graph), "call"));
+  const EagerCpu cpu{Capability::avx512, lower::OneDnn::avx512};
+  const GroupKernel made = kernel_of(graph, cpu, Level::close);
+  std::vector<float> g(4096, 1), x(4096), y(4096);
+  for (int i = 0; i < 4096; ++i) x[i] = static_cast<float>(i - 2048) / 250;
+  x[0] = std::numeric_limits<float>::infinity();
+  x[1] = std::nanf("");
+  x[2] = -1e30F;
+  x[3] = 1e30F;
+  char* const buffers[] = {reinterpret_cast<char*>(g.data()), reinterpret_cast<char*>(x.data()),
+                           reinterpret_cast<char*>(y.data())};
+  for (const Capability capability : capabilities()) {
+    const CompiledKernels compiled({&made.kernel, 1}, capability);
+    ASSERT_EQ(compiled.error(), "");
+    compiled.function(made.kernel.name)(buffers, made.numbers.data(), 0, 4096, 0);
+    EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]));  // infinity times a density of 0
+    EXPECT_EQ(y[2], 0);
+    EXPECT_EQ(y[3], 1);
+    for (int i = 4; i < 4096; ++i) {
+      const double at = x[i];
+      const double exact =
+          0.5 + std::erf(at / std::sqrt(2)) / 2 + at * std::exp(-at * at / 2) / std::sqrt(2 * M_PI);
+      EXPECT_NEAR(y[i], exact, 1.3e-7) << x[i];
+    }
+  }
 }
 
 std::string layer_norm(int rows, int n) {
