@@ -110,7 +110,7 @@ class Selection {
     if (known != known_.end()) return known->second;
     auto made = group_kernel(graph_, nodes, readers_, cpu_, level_);
     if (const auto* kernel = std::get_if<GroupKernel>(&made); kernel != nullptr && objections_) {
-      if (auto [reason, divides] = objections_(*kernel); !reason.empty()) {
+      if (auto [reason, divides] = objections_(*kernel, nodes); !reason.empty()) {
         made = NoKernel{divides ? last_reduction(nodes) : -1, std::move(reason)};
       }
     }

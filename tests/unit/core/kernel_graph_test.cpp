@@ -139,7 +139,7 @@ TEST(KernelGraph, AnObjectionKeepsTheNodes) {
   const auto made = lowered(
       "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
       "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n",
-      "  %4 result\n", [](const lower::GroupKernel&) { return lower::Objection{"it was wrong"}; });
+      "  %4 result\n", [](const auto&, const auto&) { return lower::Objection{"it was wrong"}; });
   EXPECT_EQ(lines_of(made), (Lines{"mul.Tensor: %0 %1 -> %3", "sigmoid: %3 -> %4"}));
   ASSERT_EQ(made.refused.size(), 2U);
   EXPECT_EQ(made.refused[0].reason, "it was wrong");
@@ -150,7 +150,7 @@ TEST(KernelGraph, AnObjectionMayDivideAGroupBeforeItsLastReduction) {
       "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
       "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n"
       "  %5: f32[8] = aten::sum.dim_IntList(%4, [1], false, none)\n",
-      "  %4 result\n  %5 result\n", [](const lower::GroupKernel& kernel) {
+      "  %4 result\n  %5 result\n", [](const lower::GroupKernel& kernel, const auto&) {
         const bool rows = kernel.kernel.space == lower::Space::rows;
         return lower::Objection{rows ? "it was slow" : "", /*divides=*/true};
       });
