@@ -89,11 +89,15 @@ class Grouping {
 
   std::optional<Loops> loops_of_node(const Node& node) const {
     if (const auto rows = row_loops_of(graph_, node, symbols_)) return rows->loops;
+    if (const auto parts = part_loops_of(graph_, node, symbols_)) return parts;
+    if (const auto windows = window_loops_of(graph_, node, symbols_)) return windows;
     return loops_of(graph_, node, symbols_);
   }
 
   /// Whether a value that a node makes runs over its loops, or over their rows.
   bool is_of_loops(const Node& maker, ValueId made) const {
+    if (part_loops_of(graph_, maker, symbols_) || window_loops_of(graph_, maker, symbols_))
+      return false;
     const auto rows = row_loops_of(graph_, maker, symbols_);
     const auto place = std::ranges::find(maker.outputs, made) - maker.outputs.begin();
     return !rows || place < static_cast<std::ptrdiff_t>(rows->shared);
@@ -135,7 +139,7 @@ class Grouping {
     const Node& reader = node(user);
     const Value& made = graph_.value(seen.made);
     if (made.kind != ValueKind::tensor || !loops_[seen.maker] || !loops_[user]) return false;
-    if (!is_of_loops(maker, seen.made)) return false;
+    if (!is_of_loops(maker, seen.made) || window_loops_of(graph_, reader, symbols_)) return false;
     if (maker.phase != reader.phase || seen.other_phase) return false;
     if (!(made.meta.device == device_of(reader))) return false;
     if (reader.op.traits().gathers && input == 0) return false;

@@ -11,6 +11,7 @@
 ///  - they have the same phase and device;
 ///  - they have the same number of elements, or one is broadcast and nobody else reads it; after a
 ///    reduction, as many elements as it makes or as it reads;
+///  - nobody reads a result that has values of the group side by side (cat, stack);
 ///  - what a gather reads from is in memory, and so is a value that a view shows in another order
 ///    to more than one reader.
 /// Rules for a group as a whole: no path leaves it and returns, and at most 64 nodes compute.

@@ -356,11 +356,26 @@ std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node
   const std::string& name = node.op.name();
   if (node.tokens > 0) return name + " draws random numbers or has an effect";
   if (auto reduction = reduction_call(graph, node, cpu, level)) return std::move(*reduction);
+  if (is_of_windows(name)) {
+    auto window = window_call(graph, node);
+    if (const auto* reason = std::get_if<std::string>(&window)) return *reason;
+    RecipeCall call;
+    call.window = std::get<WindowCall>(window);
+    return call;
+  }
   if (!is_single_tensor(graph, node)) return name + " has other results than one tensor";
   if (is_gather(name)) {
     auto call = gather_call(graph, node);
     if (const auto* reason = std::get_if<std::string>(&call)) return *reason;
     return RecipeCall{nullptr, {}, {}, std::get<GatherCall>(std::move(call))};
+  }
+  if (is_made_of_parts(name)) {
+    auto parts = parts_call(graph, node);
+    if (const auto* reason = std::get_if<std::string>(&parts)) return *reason;
+    RecipeCall call;
+    call.parts = std::get<PartsCall>(parts);
+    for (const ValueId part : node.inputs) call.operands.push_back({part});
+    return call;
   }
   bool known = false;
   for (const AtenRow& row : kRows) {
