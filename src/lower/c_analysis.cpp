@@ -40,10 +40,21 @@ void CCode::find_masks() {
       const DType from = kernel.code[operand].type;
       bytes = static_cast<int32_t>(byte_size(from));
       if (from == DType::boolean) bytes = mask_bytes_[operand];
-      if (code.op == Op::gather) bytes = 4;
+      if (code.op == Op::gather || compares_lanes(static_cast<Id>(id))) bytes = 4;
     }
     mask_bytes_[id] = bytes;
   }
+}
+
+bool CCode::compares_lanes(Id id) const {
+  const Instruction& code = kernel.code[id];
+  if (!row_of(code.op).compares) return false;
+  const auto along_lanes = [&](Id operand) {
+    const Instruction& index = kernel.code[operand];
+    return index.op == Op::index && index.index == lane_dimension(kernel);
+  };
+  const Id a = code.operands[0], b = code.operands[1];
+  return (along_lanes(a) && is_uniform(b)) || (is_uniform(a) && along_lanes(b));
 }
 
 void CCode::find_phases() {
@@ -70,9 +81,9 @@ void CCode::find_phases() {
 void CCode::find_remembered() {
   if (kernel.space != Space::rows || kernel.inner > 1 || has_row_blocks()) return;
   const std::vector<Instruction>& code = kernel.code;
-  std::vector<Instruction> forms(code);   // with operands of `first`
-  std::vector<Id> first(code.size());     // the first value of the same form
-  std::vector<bool> calls(code.size());   // contains a call
+  std::vector<Instruction> forms(code);  // with operands of `first`
+  std::vector<Id> first(code.size());    // the first value of the same form
+  std::vector<int32_t> costs(code.size());
   std::vector<bool> bodies(code.size());  // is computed for all elements
   Id source = 0;                          // nothing is stored from here on
   for (const Stage& stage : kernel.stages) {
@@ -82,11 +93,12 @@ void CCode::find_remembered() {
     bool strips = false;
     for (Id id = stage.begin; id < stage.end; ++id) {
       Instruction& form = forms[id];
-      calls[id] = form.op == Op::call;
+      costs[id] = form.op == Op::call ? kCostly : 1;
       for (Id& operand : form.operands) {
-        if (operand >= stage.begin && calls[operand]) calls[id] = true;
+        if (operand >= stage.begin && !uniform_[operand]) costs[id] += costs[operand];
         operand = first[operand];
       }
+      costs[id] = std::min(costs[id], kCostly);
       stores = stores || form.op == Op::store;
       strips = strips || is_strip(id);
       bodies[id] = used[id] && stage.kind != StageKind::row;
@@ -96,7 +108,7 @@ void CCode::find_remembered() {
       const auto same = std::find(forms.begin() + source, end, form);
       if (same == end) continue;
       first[id] = first[same - forms.begin()];
-      repeated[id] = calls[id] && used[id] && bodies[first[id]] && !uniform_[id] &&
+      repeated[id] = costs[id] == kCostly && used[id] && bodies[first[id]] && !uniform_[id] &&
                      form.type != DType::boolean;
     }
     for (Id id = stage.begin; id < stage.end && !strips; ++id) {

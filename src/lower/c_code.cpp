@@ -225,7 +225,7 @@ std::string CCode::access(Id id, const Copy& copy) {
     }
   }
   if (code.type != DType::boolean) return text;
-  return fmt::format("({})({} != 0)", value_type(id, lanes), resized(text, 'u', 1, 4, lanes));
+  return fmt::format("({})({}({}) != 0)", value_type(id, lanes), head.u32_from_u8(lanes), text);
 }
 
 void CCode::print_store(const Instruction& code, const Copy& copy) {
@@ -244,6 +244,10 @@ void CCode::print_store(const Instruction& code, const Copy& copy) {
   } else if (!lane.is(1)) {
     out.line("{}({}, {}, {}, {});", head.put_stride(element, copy.lanes), place, extent(lane),
              stored, live);
+  } else if (const std::string far =
+                 copy.whole && may_be_far(buffer) ? head.put_far(element, copy.lanes) : "";
+             !far.empty()) {
+    out.line("{}({}, {}, far_{});", far, place, stored, byte_size(buffer.type));
   } else if (copy.whole) {
     out.line("*({}m*)({}) = {};", head.vector(element, copy.lanes), place, stored);
   } else {
@@ -267,6 +271,33 @@ std::string CCode::call(Id id, const Copy& copy) {
   return fmt::format("{}({}[0])", head.splat(element_type(code.type), copy.lanes), text);
 }
 
+// The index of the first lane. In rows, j counts from the start of the row.
+std::string CCode::index_of_lanes(const Instruction& code) const {
+  return kernel.space == Space::rows ? "j" : fmt::format("i{} + j", code.index);
+}
+
+// In 32 bits, by the distance from the first lane.
+std::string CCode::lanes_compared(Id id, const Copy& copy) {
+  const Instruction& code = kernel.code[id];
+  head.define(
+      "lane_of",
+      R"(// The lane of a vector that has the index x; the nearest one outside, where none has it.
+INLINE i32 lane_of(i64 x, i64 first, i64 lanes) {
+  return (i32)(x < first ? -1 : x >= first + lanes ? lanes : x - first);
+}
+)");
+  std::string sides[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const Instruction& other = kernel.code[code.operands[1 - i]];
+    sides[i] = is_uniform(code.operands[i])
+                   ? fmt::format("{}(lane_of({}[0], {}, {}))", head.splat("i32", copy.lanes),
+                                 value(code.operands[i], copy), index_of_lanes(other), copy.lanes)
+                   : head.lane_numbers("i32", copy.lanes);
+  }
+  return fmt::format("({})({} {} {})", value_type(id, copy.lanes), sides[0], c_operator(code.op),
+                     sides[1]);
+}
+
 std::string CCode::expression(Id id, const Copy& copy) {
   const Instruction& code = kernel.code[id];
   const int32_t lanes = copy.lanes;
@@ -282,14 +313,12 @@ std::string CCode::expression(Id id, const Copy& copy) {
                          kernel.numbers[code.index].name);
     case Op::index: {
       const std::string splat = head.splat("i64", lanes);
+      if (code.index == lane_dimension(kernel)) {
+        return fmt::format("{}({}) + {}", splat, index_of_lanes(code),
+                           head.lane_numbers("i64", lanes));
+      }
       const bool inner = code.index + 1 == static_cast<int32_t>(kernel.sizes.size());
-      const std::string first = inner && columns() ? "i"
-                                : inner && kernel.space == Space::rows
-                                    ? "j"
-                                    : fmt::format("i{}", code.index);
-      if (code.index != lane_dimension(kernel)) return fmt::format("{}({})", splat, first);
-      return fmt::format("{}({}{}) + {}", splat, first, first == "j" ? "" : " + j",
-                         head.lane_numbers("i64", lanes));
+      return fmt::format("{}({})", splat, inner ? "i" : fmt::format("i{}", code.index));
     }
     case Op::load:
     case Op::gather: return access(id, copy);
@@ -334,6 +363,7 @@ std::string CCode::expression(Id id, const Copy& copy) {
       return code.type == DType::boolean ? logical(code, id, copy) : "~" + operand(0);
     default: break;
   }
+  if (compares_lanes(id)) return lanes_compared(id, copy);
   if (row_of(code.op).compares) {
     return fmt::format("({})({} {} {})", value_type(id, lanes), operand(0), c_operator(code.op),
                        operand(1));

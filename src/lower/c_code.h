@@ -62,6 +62,9 @@ inline constexpr int32_t kColumns = 4096;
 /// Elements of a row that are remembered, in an array, for the stages behind.
 inline constexpr int32_t kRemembered = 4096;
 
+/// What a value costs at least that is remembered: as many instructions, or a call.
+inline constexpr int32_t kCostly = 12;
+
 /// Rows whose folds in order run side by side: each is a chain of operations that wait for each
 /// other.
 inline constexpr int32_t kRowBlock = 8;
@@ -92,6 +95,8 @@ class CCode {
   std::string value_type(Id id, int32_t lanes);
   /// The element of value_type().
   std::string value_element(Id id) const;
+  /// Whether a value compares the index along lanes with one that is the same in all of them.
+  bool compares_lanes(Id id) const;
   bool is_uniform(Id id) const { return uniform_[id] && !columns(); }
   bool crosses(Id id) const { return crosses_[id]; }
   bool has_paths(const Stage& stage) const;
@@ -106,8 +111,8 @@ class CCode {
   bool is_strip(Id id) const;
   /// Whether a later phase reads the value, which therefore is kept in an array.
   bool is_kept(Id id) const { return kept_[id]; }
-  /// Whether the value is kept for a whole row, since a later stage needs it, and it contains a
-  /// call. Longer rows than kRemembered compute it again.
+  /// Whether the value is kept for a whole row, since a later stage needs it, and would compute it
+  /// from much. Longer rows than kRemembered compute it again.
   bool is_remembered(Id id) const { return remembered_[id]; }
   /// What the stage's stores, or its results, are computed from; with `recalls`, apart from values
   /// that an earlier stage remembers.
@@ -174,6 +179,8 @@ class CCode {
   std::string resized(std::string text, char sign, int64_t from, int64_t to, int32_t lanes);
   std::string mask_of(Id id, int64_t bytes, const Copy& copy);
   std::string logical(const Instruction& code, Id id, const Copy& copy);
+  std::string index_of_lanes(const Instruction& code) const;
+  std::string lanes_compared(Id id, const Copy& copy);
   void find_masks();
   void find_phases();
   void find_remembered();

@@ -27,6 +27,7 @@ class CKernel {
       case Space::rows: print_rows(); break;
       case Space::columns: print_columns(); break;
     }
+    if (!far_sizes().empty()) out_.line("__builtin_ia32_sfence();");
     out_.close();
     return out_.text();
   }
@@ -52,6 +53,20 @@ class CKernel {
       out_.line("{0}* const b_{1} = ({0}*)buffers[{2}]{3};", CCode::pointee(buffer), buffer.name, i,
                 start);
     }
+    std::string elements = size(0);
+    for (size_t d = 1; d < dimensions(); ++d) elements += " * " + size(d);
+    for (const int64_t bytes : far_sizes()) {
+      out_.line("const i64 far_{0} = {1} * {0} >= {2};", bytes, elements, kFarBytes);
+    }
+  }
+
+  /// The bytes of an element of buffers that may be written past the caches.
+  std::set<int64_t> far_sizes() const {
+    std::set<int64_t> sizes;
+    for (const Buffer& buffer : kernel_.buffers) {
+      if (may_be_far(buffer)) sizes.insert(byte_size(buffer.type));
+    }
+    return sizes;
   }
 
   /// i0, i1, ... of the first `count` dimensions at flat index `begin`.

@@ -22,6 +22,10 @@ struct Builtin {
 
 using enum Capability;
 constexpr Builtin kBuiltins[] = {
+    {baseline, Op::cast, DType::i32, 16, "__builtin_ia32_cvttps2dq(a)"},
+    {avx2, Op::cast, DType::i32, 32, "__builtin_ia32_cvttps2dq256(a)"},
+    {avx512, Op::cast, DType::i32, 64,
+     "__builtin_ia32_cvttps2dq512_mask(a, (i32x16){0}, (u16)-1, 4)"},
     {baseline, Op::min, DType::f32, 16, "__builtin_ia32_minps(a, b)"},
     {baseline, Op::max, DType::f32, 16, "__builtin_ia32_maxps(a, b)"},
     {baseline, Op::min, DType::f64, 16, "__builtin_ia32_minpd(a, b)"},

@@ -220,6 +220,25 @@ std::string CHead::put_stride(std::string_view element, int32_t lanes) {
   return "put_stride_" + type;
 }
 
+// The instruction wants an aligned address.
+std::string CHead::put_far(std::string_view element, int32_t lanes) {
+  const std::string type = vector(element, lanes);
+  const int32_t bytes = bytes_of(element) * lanes;
+  if (bytes < 16 || bytes > target_.vector_bytes) return "";
+  const std::string_view width = bytes == 16 ? "" : bytes == 32 ? "256" : "512";
+  define("far_" + type, fmt::format(R"(INLINE void far_{0}({1}* p, {0} v, i64 far) {{
+  if (!far || (u64)p % {2} != 0) *({0}m*)p = v;
+#ifdef __clang__
+  else __builtin_nontemporal_store(v, ({0}*)p);
+#else
+  else __builtin_ia32_movntps{3}((f32*)p, ({4})v);
+#endif
+}}
+)",
+                                    type, element, bytes, width, vector(DType::f32, bytes / 4)));
+  return "far_" + type;
+}
+
 std::string CHead::arithmetic(Op op, DType type, int32_t lanes) {
   const std::string whole = vector(type, lanes);
   std::string name = fmt::format("{}_{}", row_of(op).name, whole);
@@ -270,6 +289,15 @@ std::string CHead::extreme(Op op, DType type, int32_t lanes) {
 std::string CHead::truncate(DType from, DType to, int32_t lanes) {
   const std::string whole = vector(to, lanes);
   std::string name = fmt::format("{}_from_{}", whole, antegrad::name(from));
+  const std::string_view builtin =
+      from == DType::f32 && to == DType::i32
+          ? builtin_of(target_, Op::cast, to, lanes * static_cast<int32_t>(byte_size(to)))
+          : "";
+  if (!builtin.empty()) {
+    define(name, fmt::format("INLINE {} {}({} a) {{ return {}; }}\n", whole, name,
+                             vector(from, lanes), builtin));
+    return name;
+  }
   define(name, fmt::format("INLINE {0} {1}({2} x) {{ {0} r = __builtin_convertvector(x, {0}); "
                            "__asm__(\"\" : \"+m\"(r)); return r; }}\n",
                            whole, name, vector(from, lanes)));
@@ -293,6 +321,22 @@ std::string CHead::u32_from_u16(int32_t lanes) {
       builtin.empty() ? plain
                       : fmt::format("#ifdef __clang__\n{}#else\n  return ({}){};\n#endif\n", plain,
                                     to, builtin);
+  define(name, fmt::format("INLINE {} {}({} x) {{\n{}}}\n", to, name, from, body));
+  return name;
+}
+
+std::string CHead::u32_from_u8(int32_t lanes) {
+  const std::string from = vector("u8", lanes);
+  const std::string to = vector("u32", lanes);
+  std::string name = fmt::format("{}_from_{}", to, from);
+  std::string body = fmt::format("  return {}(__builtin_convertvector(x, {}));\n",
+                                 u32_from_u16(lanes), vector("u16", lanes));
+  if (lanes == 16 && target_.capability >= Capability::avx512) {
+    body = fmt::format(
+        "#ifdef __clang__\n{}#else\n  return ({})__builtin_ia32_pmovzxbd512_mask(({})x, ({}){{0}}, "
+        "(u16)-1);\n#endif\n",
+        body, to, vector("char", lanes), vector("i32", lanes));
+  }
   define(name, fmt::format("INLINE {} {}({} x) {{\n{}}}\n", to, name, from, body));
   return name;
 }

@@ -45,12 +45,15 @@ class CHead {
   std::string gather(std::string_view element, int32_t lanes);
   std::string put(std::string_view element, int32_t lanes);
   std::string put_stride(std::string_view element, int32_t lanes);
+  /// Writes a whole vector, past the caches where its last argument says so.
+  std::string put_far(std::string_view element, int32_t lanes);
   /// fma, min, max, sqrt, floor, ceil, trunc or round of f32 or f64.
   std::string arithmetic(Op op, DType type, int32_t lanes);
   std::string extreme(Op op, DType type, int32_t lanes);  ///< minimum, maximum
   /// From f32 or f64 to i32 or i64, as the instruction does it.
   std::string truncate(DType from, DType to, int32_t lanes);
   std::string u32_from_u16(int32_t lanes);
+  std::string u32_from_u8(int32_t lanes);
   std::string widen(DType half, int32_t lanes);
   /// To the nearest bf16, in f32.
   std::string round_wide_bf16(uint64_t nan, int32_t lanes);

@@ -98,6 +98,27 @@ std::optional<Id> CodeBuilder::fused(Op op, Id a, Id b) {
   return add(Op::fma, type_of(a), {operation(Op::neg, {x}), y, a});
 }
 
+std::optional<Id> CodeBuilder::choice(Op op, Id a, Id b) {
+  const auto is_known = [&](Id id) {
+    return code_[id].op == Op::number || code_[id].op == Op::constant;
+  };
+  const auto is_choice = [&](Id id) {
+    const Instruction& code = code_[id];
+    return code.op == Op::cast && is_floating(code.type) &&
+           type_of(code.operands[0]) == DType::boolean;
+  };
+  const bool first = is_choice(a);
+  if (!(first ? is_known(b) : is_choice(b) && is_known(a))) return {};
+  const DType type = type_of(a);
+  const Id condition = code_[first ? a : b].operands[0];
+  const auto with = [&](double value) {
+    const Id number = constant(type, value);
+    return operation(op, first ? std::vector{number, b} : std::vector{a, number});
+  };
+  const Id one = with(1);
+  return add(Op::select, type, {condition, one, with(0)});
+}
+
 // What is left out changes no bit, for every input; only NaNs made by arithmetic may differ.
 Id CodeBuilder::operation(Op op, std::vector<Id> operands) {
   const DType type = row_of(op).compares ? DType::boolean
@@ -109,6 +130,9 @@ Id CodeBuilder::operation(Op op, std::vector<Id> operands) {
         if (is_constant(operands[i], 1)) return operands[1 - i];
         if (is_constant(operands[i], -1)) return operation(Op::neg, {operands[1 - i]});
       }
+      [[fallthrough]];
+    case Op::div:
+      if (const auto chosen = choice(op, operands[0], operands[1])) return *chosen;
       break;
     case Op::neg:
       if (is_constant(operands[0], 1)) return constant(type, -1);
@@ -155,7 +179,8 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
     function.mode = 0x140102;  // high accuracy, no flush to zero, errors ignored
     function.symbol = fmt::format("{}{}", single ? "vms" : "vmd", row->mkl);
   } else if (kind == "vec" && cpu_.capability != Capability::baseline) {
-    if (row->name == "erf" && single && !close) return vector_erf(operands[0], site);
+    if (row->name == "erf" && single && !close) return vector_erf(operands[0]);
+    if (row->name == "exp" && single) return vector_exp(operands[0]);
     function.form = CallForm::vector;
     function.lanes = vector_bytes(site) / (single ? 4 : 8);
     function.symbol =

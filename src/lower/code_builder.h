@@ -88,9 +88,10 @@ class CodeBuilder {
   int32_t vector_bytes(const Site& site) const;
   int32_t lanes_of(const Site& site) const;
   Id library(std::string_view name, std::vector<Id> operands, const Site& site);
-  Id vector_erf(Id x, const Site& site);
-  Id dnn_exp(Id x);
-  Id dnn_erf(Id x, Id exponential);
+  Id vector_erf(Id x);
+  Id vector_exp(Id x);
+  Id half_dnn_exp(Id x);
+  Id dnn_erf(Id x, Id given, double times);
   Id dnn_gelu(Id x);
   Id dnn_gelu_backward_factor(Id x);
   Id multiply_add(Id a, Id b, Id c, bool fused);
@@ -100,6 +101,13 @@ class CodeBuilder {
   bool is_rounded(Id id, DType element) const;
   bool is_constant(Id id, double value) const;
   Id polynomial(Id x, std::span<const double> coefficients);
+  /// An i32.
+  Id whole(uint32_t bits);
+  /// 2^exponent, of an i32 between -127, where it is 0, and 127.
+  Id power_of_two(Id exponent);
+  /// Equal to op(a, b), where one is a bool as a number and the other one is known before: a choice
+  /// between two numbers. Nothing where they are not.
+  std::optional<Id> choice(Op op, Id a, Id b);
   /// a with its sign flipped where b is negative.
   Id flip_sign(Id a, Id b);
 

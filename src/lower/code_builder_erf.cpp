@@ -2,6 +2,7 @@
 // C.
 
 #include <iterator>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -42,25 +43,45 @@ static inline {0}_f {0}_pick(int d, {0}_i k) {{
   return ({0}_f)__builtin_shuffle(row[0], row[1], k);
 #endif
 }}
-static inline {0}_f {0}_fma({0}_f a, {0}_f b, {0}_f c) {{
 #if defined(__AVX512F__) && !defined(__clang__)
+static inline {0}_f {0}_fma({0}_f a, {0}_f b, {0}_f c) {{
   return __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4);
+}}
+static inline {0}_i {0}_bounded({0}_i k) {{
+  const {0}_i low = ({0}_i){{0}} + 1, high = ({0}_i){{0}} + 24;
+  k = __builtin_ia32_pmaxsd512_mask(k, low, k, (unsigned short)-1);
+  return __builtin_ia32_pminsd512_mask(k, high, k, (unsigned short)-1);
+}}
+static inline {0}_i {0}_saturated({0}_i k, {0}_f a) {{
+  const {0}_f limit = ({0}_f){{0}} + 0x1.62b9dcp2f;
+  const unsigned short above = __builtin_ia32_cmpps512_mask(a, limit, 30, (unsigned short)-1, 4);
+  return __builtin_ia32_blendmd_512_mask(k, ({0}_i){{0}} + 23, above);
+}}
 #else
+static inline {0}_f {0}_fma({0}_f a, {0}_f b, {0}_f c) {{
   {0}_f r;
   for (int i = 0; i < 16; i++) r[i] = __builtin_fmaf(a[i], b[i], c[i]);
   return r;
-#endif
 }}
+static inline {0}_i {0}_select({0}_i c, {0}_i a, {0}_i b) {{ return (a & c) | (b & ~c); }}
+static inline {0}_i {0}_bounded({0}_i k) {{
+  k = {0}_select(k > 1, k, ({0}_i){{0}} + 1);
+  return {0}_select(k < 24, k, ({0}_i){{0}} + 24);
+}}
+static inline {0}_i {0}_saturated({0}_i k, {0}_f a) {{
+  return {0}_select(a > 0x1.62b9dcp2f, ({0}_i){{0}} + 23, k);
+}}
+#endif
 static inline {0}_f {0}({0}_f x) {{
-  const {0}_i sign = ({0}_i)x & (int)0x80000000;
   const {0}_f a = ({0}_f)(({0}_i)x & 0x7fffffff);
-  {0}_i k = (({0}_i)a + (int)0xc21fffffu) >> 21;
-  k = (k & (k > 0)) | (1 & ~(k > 0));
-  k = (k & (k < 24)) | (24 & ~(k < 24));
-  const {0}_i saturated = a > 0x1.62b9dcp2f;
-  k = (23 & saturated) | (k & ~saturated);
+  const {0}_i k = {0}_saturated({0}_bounded((({0}_i)a + (int)0xc21fffffu) >> 21), a);
   {0}_f p = {0}_pick(5, k);
-  for (int d = 4; d >= 0; d--) p = {0}_fma(p, a, {0}_pick(d, k));
+  p = {0}_fma(p, a, {0}_pick(4, k));
+  p = {0}_fma(p, a, {0}_pick(3, k));
+  p = {0}_fma(p, a, {0}_pick(2, k));
+  p = {0}_fma(p, a, {0}_pick(1, k));
+  p = {0}_fma(p, a, {0}_pick(0, k));
+  const {0}_i sign = ({0}_i)x & (int)0x80000000;
   return x * (({0}_f)(({0}_i)p ^ sign) + 1.0f) * 0.5f;
 }})",
       name, rows);
@@ -76,51 +97,72 @@ Id CodeBuilder::polynomial(Id x, std::span<const double> coefficients) {
   return value;
 }
 
+Id CodeBuilder::whole(uint32_t bits) { return add({Op::constant, DType::i32, {}, bits, -1}); }
+
+Id CodeBuilder::power_of_two(Id exponent) {
+  const Id biased = add(Op::add, DType::i32, {exponent, whole(127)});
+  return add(Op::bitcast, kF32, {add(Op::shl, DType::i32, {biased, whole(23)})});
+}
+
 Id CodeBuilder::flip_sign(Id a, Id b) {
-  const Id sign = add({Op::constant, DType::i32, {}, 0x80000000, -1});
+  const Id sign = whole(0x80000000);
   const Id other = add(Op::bit_and, DType::i32, {add(Op::bitcast, DType::i32, {b}), sign});
   const Id bits = add(Op::bit_xor, DType::i32, {add(Op::bitcast, DType::i32, {a}), other});
   return add(Op::bitcast, kF32, {bits});
 }
 
-// 1 - exponential * t * p(t), with the sign of x; t = 1 / (1 + 0.3275911 |x|).
-Id CodeBuilder::dnn_erf(Id x, Id exponential) {
+// 1 - exponential * t * p(t), with the sign of x; t = 1 / (1 + 0.3275911 |x|). `exponential` is so
+// many times as large as `given`; powers of two and signs round nothing, wherever they are put.
+Id CodeBuilder::dnn_erf(Id x, Id given, double times) {
   const Id one = constant(kF32, 1);
   const Id size = add(Op::abs, kF32, {x});
   const Id t =
       add(Op::div, kF32, {one, add(Op::fma, kF32, {constant(kF32, 0.3275911), size, one})});
-  const Id scaled = add(Op::mul, kF32, {add(Op::neg, kF32, {exponential}), t});
-  return flip_sign(add(Op::fma, kF32, {scaled, polynomial(t, kErf), one}), x);
+  std::vector<double> series;
+  for (const double coefficient : kErf) series.push_back(-times * coefficient);
+  const Id scaled = add(Op::mul, kF32, {given, t});
+  return flip_sign(add(Op::fma, kF32, {scaled, polynomial(t, series), one}), x);
+}
+
+// Sleef_expf8_u10 and Sleef_expf16_u10, without a call. A bound that NaN passes stands for the
+// choice of 0 or infinity at the end; the power has two factors, so that results may be denormal.
+Id CodeBuilder::vector_exp(Id x) {
+  constexpr double kSeries[] = {0.000198527617612853646278381, 0.00139304355252534151077271,
+                                0.00833336077630519866943359,  0.0416664853692054748535156,
+                                0.166666671633720397949219,    0.5};
+  const Id one = constant(kF32, 1);
+  x = add(Op::min, kF32, {constant(kF32, 104), x});
+  x = add(Op::max, kF32, {constant(kF32, -110), x});
+  const Id n = add(Op::round, kF32, {add(Op::mul, kF32, {x, constant(kF32, 1.4426950408889634)})});
+  Id r = add(Op::fma, kF32, {n, constant(kF32, -0.693145751953125), x});
+  r = add(Op::fma, kF32, {n, constant(kF32, -1.428606765330187045e-06), r});
+  const Id series = add(Op::fma, kF32, {add(Op::mul, kF32, {r, r}), polynomial(r, kSeries), r});
+  const Id exponent = add(Op::cast, DType::i32, {n});
+  const Id half = add(Op::shr, DType::i32, {exponent, whole(1)});
+  const Id rest = add(Op::sub, DType::i32, {exponent, half});
+  Id value = add(Op::add, kF32, {one, series});
+  for (const Id factor : {half, rest}) value = add(Op::mul, kF32, {value, power_of_two(factor)});
+  return value;
 }
 
 // Vectorized<float>::erf.
-Id CodeBuilder::vector_erf(Id x, const Site& site) {
+Id CodeBuilder::vector_erf(Id x) {
   const Id square = add(Op::mul, kF32, {x, x});
-  return dnn_erf(x, library("vec_exp", {add(Op::neg, kF32, {square})}, site));
+  return dnn_erf(x, vector_exp(add(Op::neg, kF32, {square})), 1);
 }
 
-// Multiplies, then adds: two roundings before the floor.
-Id CodeBuilder::dnn_exp(Id x) {
+// Half of the exponential of a number that is not positive. Multiplies, then adds: two roundings
+// before the floor. Below the bound the power is 2^-127, which is 0.
+Id CodeBuilder::half_dnn_exp(Id x) {
   constexpr double kSeries[] = {0.00828929059, 0.0418978221, 0.166676521,
                                 0.499991506,   0.999999701,  1};
-  const Id low = constant(kF32, -87.3365478515625);
-  const Id one = constant(kF32, 1);
-  const Id bounded =
-      add(Op::max, kF32, {add(Op::min, kF32, {x, constant(kF32, 88.72283935546875)}), low});
+  const Id bounded = add(Op::max, kF32, {x, constant(kF32, -87.3365478515625)});
   const Id product = add(Op::mul, kF32, {bounded, constant(kF32, 1.44269502162933349609375)});
   const Id n = add(Op::floor, kF32, {add(Op::add, kF32, {product, constant(kF32, 0.5)})});
-  const Id r = add(Op::fma, kF32,
-                   {add(Op::neg, kF32, {n}), constant(kF32, 0.693147182464599609375), bounded});
-  const Id exponent = add(Op::cast, DType::i32, {add(Op::sub, kF32, {n, one})});
-  const Id biased =
-      add(Op::add, DType::i32, {exponent, add({Op::constant, DType::i32, {}, 127, -1})});
-  const Id power =
-      add(Op::bitcast, kF32,
-          {add(Op::shl, DType::i32, {biased, add({Op::constant, DType::i32, {}, 23, -1})})});
-  const Id below = add(Op::lt, DType::boolean, {x, low});
-  const Id scale = add(Op::select, kF32, {below, constant(kF32, 0), power});
+  const Id r = add(Op::fma, kF32, {n, constant(kF32, -0.693147182464599609375), bounded});
+  const Id before = add(Op::sub, kF32, {n, constant(kF32, 1)});
   return add(Op::mul, kF32,
-             {add(Op::mul, kF32, {polynomial(r, kSeries), scale}), constant(kF32, 2)});
+             {polynomial(r, kSeries), power_of_two(add(Op::cast, DType::i32, {before}))});
 }
 
 Id CodeBuilder::dnn_gelu(Id x) {
@@ -130,17 +172,18 @@ Id CodeBuilder::dnn_gelu(Id x) {
   }
   const Id r = add(Op::mul, kF32, {x, constant(kF32, 0.70710678)});
   const Id half = add(Op::mul, kF32, {x, constant(kF32, 0.5)});
-  const Id exponential = dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
-  return add(Op::fma, kF32, {dnn_erf(r, exponential), half, half});
+  const Id exponential = half_dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
+  return add(Op::fma, kF32, {dnn_erf(r, exponential, 2), half, half});
 }
 
 Id CodeBuilder::dnn_gelu_backward_factor(Id x) {
   const Id half = constant(kF32, 0.5);
   const Id r = add(Op::mul, kF32, {x, constant(kF32, 0.70710678)});
-  const Id exponential = dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
+  const Id exponential = half_dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
   const Id density =
-      add(Op::mul, kF32, {add(Op::mul, kF32, {r, constant(kF32, 0x1.20dd74p-1)}), exponential});
-  return add(Op::fma, kF32, {dnn_erf(r, exponential), half, add(Op::add, kF32, {density, half})});
+      add(Op::mul, kF32, {add(Op::mul, kF32, {r, constant(kF32, 0x1.20dd74p0)}), exponential});
+  return add(Op::fma, kF32,
+             {dnn_erf(r, exponential, 2), half, add(Op::add, kF32, {density, half})});
 }
 
 }  // namespace antegrad::lower

@@ -12,6 +12,7 @@
 /// A `Kernel` may be changed freely; verify() states what must hold of it before it is interpreted
 /// or printed as C.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -176,6 +177,16 @@ int64_t parallel_size(const Kernel& kernel, const int64_t* numbers);
 
 /// Number of indices of the whole space.
 int64_t space_size(const Kernel& kernel, const int64_t* numbers);
+
+/// Bytes of a result that is written past the caches, where the CPU can: whoever reads it would not
+/// find it there.
+inline constexpr int64_t kFarBytes = int64_t{1} << 25;
+
+/// Whether that holds for a buffer where it is large: all elements of the space are written to it.
+inline bool may_be_far(const Buffer& buffer) {
+  return buffer.written && !buffer.read &&
+         std::ranges::none_of(buffer.strides, [](Extent stride) { return stride.is(0); });
+}
 
 inline int64_t value_of(Extent extent, const int64_t* numbers) {
   return extent.number < 0 ? extent.constant : numbers[extent.number];

@@ -94,6 +94,10 @@ std::string reach_of(const Kernel& kernel, std::span<const int64_t> numbers, int
     if (several && row > 0) reach += " " + class_of(part * unit % row, kFarElements);
   }
   reach += ";";
+  for (const Buffer& buffer : kernel.buffers) {
+    const bool far = may_be_far(buffer) && flat_from(0) * byte_size(buffer.type) >= kFarBytes;
+    if (far) reach += " far " + buffer.name;
+  }
   for (const int32_t scalar : scalars(kernel)) reach += fmt::format(" {}", numbers[scalar]);
   return reach;
 }

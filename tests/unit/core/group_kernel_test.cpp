@@ -53,28 +53,72 @@ TEST(GroupKernel, AnAlphaOfOneIsNoNumber) {
 }
 
 TEST(GroupKernel, SigmoidHasABodyAndATail) {
-  EXPECT_EQ(text_of(sections({"f32[100]"}, "  %1: f32[100] = aten::sigmoid.default(%0)\n",
+  EXPECT_EQ(text_of(sections({"f64[100]"}, "  %1: f64[100] = aten::sigmoid.default(%0)\n",
                              "  %1 result\n")),
             R"(number n0 i64
-function Sleef_expf8_u10 f32 1 vector 8 Sleef_expf8_u10
-function expf f32 1 lane expf
-buffer x0 f32 read [1]
+function Sleef_expd4_u10 f64 1 vector 4 Sleef_expd4_u10
+function exp f64 1 lane exp
+buffer x0 f64 read [1]
+buffer y0 f64 write [1]
+elements [n0]
+each
+  %0 = load f64 x0
+  %1 = const f64 1
+  %2 = const f64 0
+  %3 = sub f64 %2 %0
+  %4 = call f64 Sleef_expd4_u10 %3
+  %5 = add f64 %1 %4
+  %6 = div f64 %1 %5
+  %7 = neg f64 %0
+  %8 = call f64 exp %7
+  %9 = add f64 %1 %8
+  %10 = div f64 %1 %9
+  %11 = path f64 %6 %10 block 8 over 1
+  store f64 y0 %11
+)");
+}
+
+// Whole blocks of a sigmoid, whose exponential is in line.
+TEST(GroupKernel, ExponentialsInLineAreThoseOfTheLibrary) {
+  const auto made = kernel_of(
+      sections({"f32[16]"}, "  %1: f32[16] = aten::sigmoid.default(%0)\n", "  %1 result\n"));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> x = {0,      1,         -1,         30,           -30,    87.3F,
+                          -87.3F, 88.5F,     -88.5F,     88.9F,        -88.9F, 103.9F,
+                          1e9F,   kInfinity, -kInfinity, std::nanf("")};
+  std::vector<float> y(16);
+  char* const buffers[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(y.data())};
+  const lower::HostFunctions none = {
+      {"expf", [](std::span<const uint64_t>) { return uint64_t{0}; }}};
+  interpret(made.kernel, buffers, made.numbers.data(), 0, 16, 0, none);
+  for (size_t i = 0; i < 15; ++i) {
+    const float exponential = std::exp(-x[i]);
+    EXPECT_NEAR(y[i], 1 / (1 + exponential), 1e-7F * y[i]) << x[i];
+  }
+  EXPECT_TRUE(std::isnan(y[15]));
+}
+
+// A mask of a dropout is 1 or 0: both quotients are known before the loop.
+TEST(GroupKernel, AQuotientOfABoolIsAChoiceOfTwo) {
+  EXPECT_EQ(text_of(sections({"bool[9]"},
+                             "  %1: f32[9] = aten::_to_copy.default(%0, dtype=f32, none, none, "
+                             "none, false, none)\n"
+                             "  %2: f32[9] = aten::div.Scalar(%1, scalar(0.9))\n",
+                             "  %2 result\n")),
+            R"(number n0 i64
+number s0 f32
+buffer x0 bool read [1]
 buffer y0 f32 write [1]
 elements [n0]
 each
-  %0 = load f32 x0
-  %1 = const f32 1
-  %2 = const f32 0
-  %3 = sub f32 %2 %0
-  %4 = call f32 Sleef_expf8_u10 %3
-  %5 = add f32 %1 %4
-  %6 = div f32 %1 %5
-  %7 = neg f32 %0
-  %8 = call f32 expf %7
-  %9 = add f32 %1 %8
-  %10 = div f32 %1 %9
-  %11 = path f32 %6 %10 block 16 over 1
-  store f32 y0 %11
+  %0 = load bool x0
+  %1 = number f32 s0
+  %2 = const f32 1
+  %3 = div f32 %2 %1
+  %4 = const f32 0
+  %5 = div f32 %4 %1
+  %6 = select f32 %0 %3 %5
+  store f32 y0 %6
 )");
 }
 
@@ -153,16 +197,17 @@ TEST(GroupKernel, GeluTakesOneDnnOrAtensCode) {
   const auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   };
+  constexpr const char* kExponential = "const f32 0.00019852762";
   EXPECT_TRUE(has(gelu("f32[64]", {Capability::avx512, lower::OneDnn::avx512}), "ag_dnn_gelu"));
   EXPECT_FALSE(has(gelu("f32[64]", kAvx2), "call"));  // oneDNN's exponential, in line
-  EXPECT_TRUE(has(gelu("f32[64]", {Capability::avx2, lower::OneDnn::off}), "Sleef_expf8_u10"));
-  EXPECT_TRUE(has(gelu("bf16[64]", kAvx2), "Sleef_expf8_u10"));
+  EXPECT_TRUE(has(gelu("f32[64]", {Capability::avx2, lower::OneDnn::off}), kExponential));
+  EXPECT_TRUE(has(gelu("bf16[64]", kAvx2), kExponential));
   EXPECT_TRUE(has(gelu("f32[1]", kAvx2), "erff"));
   EXPECT_TRUE(has(gelu("f32[8, 8]{1, 8}", kAvx2), "path"));
   const std::string gradient =
       sections({"f32[64]", "f32[]"},
                "  %2: f32[64] = aten::gelu_backward.default(%0, %1, \"none\")\n", "  %2 result\n");
-  EXPECT_TRUE(has(text_of(gradient), "Sleef_expf8_u10"));
+  EXPECT_TRUE(has(text_of(gradient), kExponential));
 }
 
 TEST(GroupKernel, OtherSizesAndNumbersHaveTheSameKernel) {

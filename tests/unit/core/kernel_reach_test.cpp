@@ -106,6 +106,12 @@ TEST_F(KernelReach, SizesBelowAtAndAboveAPowerOfTwoDiffer) {
   EXPECT_NE(sums(1, 4096), sums(1, 4096 - 512));
 }
 
+TEST_F(KernelReach, WhatIsWrittenPastTheCachesDiffers) {
+  EXPECT_EQ(scale(4096, 1024), scale(8191, 1024));
+  EXPECT_NE(scale(8191, 1024), scale(8192, 1024));
+  EXPECT_EQ(sums(8191, 1024), sums(8191 + 16, 1024));  // one element a row is written
+}
+
 TEST_F(KernelReach, OfManyElementsWithoutSumsOnlyTheRestCounts) {
   EXPECT_EQ(scale(1, int64_t{1} << 20), scale(1, int64_t{3} << 21));
   EXPECT_NE(sums(1, int64_t{1} << 20), sums(1, int64_t{3} << 20));

@@ -2,6 +2,9 @@
 
 #include <antegrad/error.h>
 
+#include <array>
+#include <cstdint>
+
 #include "support/kernels.h"
 
 namespace antegrad::testing {
@@ -304,6 +307,73 @@ each
   store i64 y %4
 )");
   expect_compiled_agrees(kernel, {{70, int64_t{1} << 33}, {5, -(int64_t{1} << 40)}});
+}
+
+// Where a result is large, it is written past the caches, from aligned addresses on.
+TEST(LowerElements, PartsOfLargeResultsAgree) {
+  const Kernel kernel = parse_kernel(kScale);
+  const int64_t numbers[] = {int64_t{1} << 40, static_cast<int64_t>(double_bits(3))};
+  std::vector<float> x(200);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) / 7;
+  for (const lower::Capability capability : capabilities()) {
+    const CompiledKernels compiled({&kernel, 1}, capability);
+    ASSERT_EQ(compiled.error(), "");
+    for (size_t offset = 0; offset < 20; ++offset) {
+      std::vector<float> expected(x.size() + offset), found(expected);
+      const auto run = [&](std::vector<float>& y, const auto& function) {
+        char* const buffers[] = {reinterpret_cast<char*>(x.data()),
+                                 reinterpret_cast<char*>(y.data() + offset)};
+        function(buffers);
+      };
+      run(expected, [&](char* const* buffers) { interpret(kernel, buffers, numbers, 3, 170, 0); });
+      run(found,
+          [&](char* const* buffers) { compiled.function("scale")(buffers, numbers, 3, 170, 0); });
+      EXPECT_EQ(found, expected) << offset;
+    }
+  }
+}
+
+// An index along lanes beside a number or an element, near and far, also beyond 32 bits.
+TEST(LowerElements, ComparisonsOfIndicesAgree) {
+  const auto kernel = [](const char* compares) {
+    return parse_kernel(fmt::format(R"(antegrad.kernel 1 compared
+number n i64
+number m i64
+buffer x f32 read [n, 1]
+buffer at i64 read [1, 0]
+buffer y f32 write [n, 1]
+elements [m, n]
+each
+  %0 = index i64 1
+  %1 = load i64 at
+  %2 = {0} bool %0 %1
+  %3 = number i64 m
+  %4 = {0} bool %3 %0
+  %5 = xor bool %2 %4
+  %6 = load f32 x
+  %7 = const f32 2
+  %8 = select f32 %5 %6 %7
+  store f32 y %8
+)",
+                                    compares));
+  };
+  for (const char* compares : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    expect_compiled_agrees(kernel(compares), {{1, 3}, {17, 5}, {100, 60}, {33, 2}});
+  }
+  const Kernel equal = kernel("eq");
+  int64_t at[] = {5, -1, int64_t{1} << 32, INT64_MIN, INT64_MAX, 39};
+  const int64_t numbers[] = {40, 6};
+  std::vector<float> x(240, 1), expected(240), found(240);
+  const auto buffers = [&](std::vector<float>& y) {
+    return std::array{reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(at),
+                      reinterpret_cast<char*>(y.data())};
+  };
+  interpret(equal, buffers(expected).data(), numbers, 0, 240, 0);
+  for (const lower::Capability capability : capabilities()) {
+    const CompiledKernels compiled({&equal, 1}, capability);
+    compiled.function("compared")(buffers(found).data(), numbers, 0, 240, 0);
+    EXPECT_EQ(found, expected);
+  }
 }
 
 /// What was rounded is widened without a way through 16 bits.

@@ -415,6 +415,26 @@ each
   expect_compiled_agrees(kernel, sizes, host_functions());
 }
 
+// A value that takes many instructions is kept for the next stage, too.
+TEST(LowerRows, CostlyValuesAreKeptForARow) {
+  std::string series = "  %0 = accumulator f32 -0\n  %1 = load f32 x\n";
+  std::string again = "  %16 = load f32 x\n";
+  for (int i = 2; i < 14; ++i) {
+    series += fmt::format("  %{} = fma f32 %{} %1 %1\n", i, i - 1);
+    again += fmt::format("  %{} = fma f32 %{} %16 %16\n", i + 15, i + 14);
+  }
+  const Kernel kernel = parse_kernel(
+      "antegrad.kernel 1 series\nnumber rows i64\nnumber n i64\nbuffer x f32 read [n, 1]\n"
+      "buffer y f32 write [n, 1]\nrows [rows, n]\nfold lanes 8 1 tree add\n" +
+      series + "  %14 = add f32 %0 %13\n  yield %14\n  %15 = result f32\neach\n" + again +
+      "  %29 = mul f32 %28 %15\n  store f32 y %29\n");
+  const std::string printed = c_source({&kernel, 1}, lower::c_target(lower::Capability::avx2));
+  EXPECT_NE(printed.find("f32 m13[4096 + 64]"), std::string::npos) << printed;
+  auto sizes = row_sizes();
+  for (const int64_t n : {4096, 4097}) sizes.push_back({2, n});
+  expect_compiled_agrees(kernel, sizes);
+}
+
 TEST(LowerRows, ColumnsFoldInSequence) {
   const Kernel kernel = parse_kernel(R"(antegrad.kernel 1 column_maximum
 number rows i64
