@@ -204,7 +204,7 @@ class GroupBuilder {
       refuse(position, name(position) + " adds rows that lie in another order than its result");
     }
     memory_.push_back({.value = output,
-                       .type = arithmetic_type(site.element),
+                       .type = type_of_sums(site.element),
                        .strides = layout_.strides(output, layout_.of(output)),
                        .written = true,
                        .sums = site.row_size});
@@ -468,6 +468,18 @@ class GroupBuilder {
   bool adds_rows_ = false;            // there are sums over rows
 };
 
+template <class T>
+void add_parts(const T* sums, int64_t parts, int64_t count, DType type, char* result) {
+  const DType wide = type_of_sums(type);
+  for (int64_t i = 0; i < count; ++i) {
+    T sum = 0;
+    for (int64_t part = 0; part < parts; ++part) sum += sums[part * count + i];
+    uint64_t bits = to_bits(sum);
+    if (type != wide) bits = evaluate({Op::cast, type, {}, 0, -1}, wide, &bits);
+    write_element(type, result + static_cast<size_t>(i) * byte_size(type), bits);
+  }
+}
+
 }  // namespace
 
 std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<const int32_t> nodes,
@@ -480,14 +492,13 @@ std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<c
   }
 }
 
-void add_sums(std::span<const float> sums, int64_t parts, DType type, char* result) {
-  const size_t count = sums.size() / static_cast<size_t>(parts);
-  for (size_t i = 0; i < count; ++i) {
-    float sum = 0;
-    for (size_t at = i; at < sums.size(); at += count) sum += sums[at];
-    uint64_t bits = to_bits(sum);
-    if (type != DType::f32) bits = evaluate({Op::cast, type, {}, 0, -1}, DType::f32, &bits);
-    write_element(type, result + i * static_cast<size_t>(byte_size(type)), bits);
+DType type_of_sums(DType type) { return arithmetic_type(type); }
+
+void add_sums(const char* sums, int64_t parts, int64_t count, DType type, char* result) {
+  if (type_of_sums(type) == DType::f64) {
+    add_parts(reinterpret_cast<const double*>(sums), parts, count, type, result);
+  } else {
+    add_parts(reinterpret_cast<const float*>(sums), parts, count, type, result);
   }
 }
 

@@ -18,7 +18,7 @@ Made by `make accuracy` (`tests/exact_kernels/check_operators.py`, `tests/exact_
 
 Each operator runs alone, as a kernel of the level [`close`](lowering.md#close) and as libtorch's kernel, and both are compared with
 float64; float64 itself is compared with 64-bit significands (x87). Shapes: one element, lengths with and without whole vectors, more than
-100,000 elements on one and two threads, broadcast and transposed operands, every second element, rows and columns of 1 to 40,000 elements. Numbers:
+40,000 elements on one and two threads, broadcast and transposed operands, every second element, rows and columns of 2 to 9001 elements. Numbers:
 normally distributed of three sizes; zeros of both signs, infinities, NaNs and denormal numbers; all bit patterns. The rule is that of the
 [proof](lowering.md#proof) that each kernel passes before it is used, and `check_operators.py` fails where one operator breaks it. That of float64
 is stricter here: a proof has no wider type.

@@ -45,7 +45,7 @@ NO_CLOSE_KERNEL = ("gelu_native", "gelu_backward_native", "softmax_backward_seri
 CONTIGUOUS_RESULT = ("smooth_l1_backward", "huber_backward")
 
 # Operands that ATen does not broadcast.
-NEVER_CONSTANT = {**dict.fromkeys((*SLOPES, "huber"), ("x", "y")), "gelu_backward": ("g",)}
+NEVER_CONSTANT = dict.fromkeys((*SLOPES, "huber"), ("x", "y"))
 
 # For integers and bools, where other numbers do not fit.
 INTEGER_NUMBERS = {

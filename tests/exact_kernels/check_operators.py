@@ -28,7 +28,10 @@ NAN_BY_POSITION = ("elu_backward", "elu_backward_of_input", "hardtanh_backward")
 POSITIVE = ("pow", "pow_number", "log", "log2", "log10")
 
 NORMAL = ("n1", "n4", "n30")  # numbers of common sizes: only these count in the mean
+# Elements of a row share the error of its sum: fewer rows tell of chance.
+LEAST_ROWS = 32
 MATRIX = (50, 33)
+LARGE = 40001  # threads share these
 
 
 class Recorder(TorchDispatchMode):
@@ -48,6 +51,8 @@ class Recorder(TorchDispatchMode):
             return f"%{self.number(value)}"
         if value is None:
             return "none"
+        if isinstance(value, str):
+            return f'"{value}"'
         if isinstance(value, torch.dtype):
             return next(name for name, known in TYPES.items() if known == value)
         if isinstance(value, (list, tuple)):
@@ -89,13 +94,25 @@ class Graph:
     rng: random.Random = dataclasses.field(default_factory=lambda: random.Random(1))
 
 
-def graph_of(call, operands):
+def graph_of(operands, call):
     with Recorder(operands) as recorder:
         call(*operands)
     lines = ['antegrad.graph 1 "case"', "inputs"]
     lines += [f"  %{i}: {Case.text_of(None, t)} primal argument {i}" for i, t in enumerate(operands)]
     lines += ["nodes", *recorder.nodes, "outputs", *[f"  %{n} result" for n in recorder.last]]
     return Graph("\n".join(lines) + "\n----\n", recorder.last)
+
+
+def graphs_of(subject):
+    """Pairs of a structure and its graph, without those that ATen refuses."""
+    made = []
+    for structure in subject.structures:
+        operands, call, _ = subject.made(structure, subject.kinds(structure)[0])
+        try:
+            made.append((structure, graph_of(operands, call)))
+        except RuntimeError:
+            print(f"{subject.operator.name} {subject.dtype}: ATen refuses {structure}", flush=True)
+    return made
 
 
 def laid_out(values, shape, layout):
@@ -118,9 +135,9 @@ def laid_out(values, shape, layout):
 class Values:
     """Makes tensors of a kind of numbers."""
 
-    def __init__(self, dtype, kind, positive=False):
-        self.dtype, self.kind, self.positive = dtype, kind, positive
-        self.generator = torch.Generator().manual_seed(1)
+    def __init__(self, dtype, kind, seed):
+        self.dtype, self.kind = dtype, kind
+        self.generator = torch.Generator().manual_seed(seed)
 
     def __call__(self, *sizes):
         return self.of(self.dtype, sizes)
@@ -154,27 +171,30 @@ class Pointwise:
         if dtype in INTEGERS:
             sets = INTEGER_NUMBERS.get(operator.name, sets)
         count = len(operator.inputs)
-        layouts = [((size,), ["whole"] * count) for size in (1, 7, 33, 1000, 4099, 100003)]
-        layouts += [(MATRIX, [layout] * count) for layout in ("part", "every second", "transposed")]
+        self.structures = [((size,), ["whole"] * count, numbers) for size in (1, 7, 1000, LARGE) for numbers in sets]
+        layouts = [[layout] * count for layout in ("part", "every second", "transposed")]
         for position, (name, _) in enumerate(operator.inputs):
             for layout in ("row", "column", "one", "transposed"):
                 broadcast = layout != "transposed"
                 if count == 1 or broadcast and name in NEVER_CONSTANT.get(operator.name, ()):
                     continue
-                layouts.append((MATRIX, ["whole"] * position + [layout] + ["whole"] * (count - position - 1)))
-        self.structures = [(shape, each, numbers) for shape, each in layouts for numbers in sets]
+                layouts.append(["whole"] * position + [layout] + ["whole"] * (count - position - 1))
+        self.structures += [(MATRIX, each, sets[-1]) for each in layouts]
 
     def kinds(self, structure):
         if self.dtype in INTEGERS:
             return ("small", "bits")
-        if structure[0] == (100003,):
+        if structure[0] == (LARGE,):
             return ("n4",)
         return NORMAL if self.operator.name in NAN_BY_POSITION else (*NORMAL, "special", "bits")
 
-    def made(self, structure, kind):
+    def repeats(self, structure):
+        return 1
+
+    def made(self, structure, kind, seed=1):
         """Operands, the call, and the numbers of the recipe."""
         shape, layouts, numbers = structure
-        values, operands = Values(self.dtype, kind), []
+        values, operands = Values(self.dtype, kind, seed), []
         for position, ((_, element), layout) in enumerate(zip(self.operator.inputs, layouts)):
             positive = self.operator.name in POSITIVE and position == 0
             operands.append(laid_out(lambda *s: values.of(element or self.dtype, s, positive), shape, layout))
@@ -191,14 +211,18 @@ class OfRows:
 
     def __init__(self, operator, dtype):
         self.operator, self.dtype = operator, dtype
-        self.structures = IMAGES if operator.over == "channels" else ROWS
+        self.columns = "columns" in operator.name
+        self.structures = IMAGES if operator.over == "channels" else [s for s in ROWS if s[0] > 1 or not self.columns]
 
     def kinds(self, structure):
         return ("n1", "n4", "some special")
 
-    def made(self, structure, kind):
-        operands, call = ROW_CASES[self.operator.name](Values(self.dtype, kind), *structure)
-        numbers = {"eps": 1e-5, "momentum": 0.1, "count": structure[0 if "columns" in self.operator.name else -1]}
+    def repeats(self, structure):
+        return -(-LEAST_ROWS // structure[1 if self.columns or len(structure) > 2 else 0])
+
+    def made(self, structure, kind, seed=1):
+        operands, call = ROW_CASES[self.operator.name](Values(self.dtype, kind, seed), *structure)
+        numbers = {"eps": 1e-5, "momentum": 0.1, "count": structure[0 if self.columns else -1]}
         return operands, call, [numbers[name] for name in self.operator.numbers]
 
     def converts(self):
@@ -251,15 +275,20 @@ class Sums:
 def measure(subject, structure, graph, line, library, capability, sums):
     large = math.prod(structure[0] if isinstance(structure[0], tuple) else structure) > 32768
     for kind in subject.kinds(structure):
-        operands, call, numbers = subject.made(structure, kind)
-        graph.inputs = list(enumerate(operands))
-        exact, wider = references(subject, operands, call, numbers, capability)
         for threads in (1, 2) if large else (1,):
             torch.set_num_threads(threads)
-            expected = dict(zip(graph.results, several(call(*operands))))
-            found = run_kernel(library, line, graph, threads, expected)
-            for number, (high, low) in zip(graph.results, exact):
-                eager, kernel = expected[number], found[number]
+            results = [[] for _ in graph.results]
+            for seed in range(subject.repeats(structure)):
+                operands, call, numbers = subject.made(structure, kind, seed)
+                graph.inputs = list(enumerate(operands))
+                exact, wider = references(subject, operands, call, numbers, capability)
+                expected = dict(zip(graph.results, several(call(*operands))))
+                found = run_kernel(library, line, graph, threads, expected)
+                for result, number, (high, low) in zip(results, graph.results, exact):
+                    low = torch.zeros_like(high) if low is None else low
+                    result.append([t.flatten() for t in (found[number], expected[number], high, low)])
+            for result in results:
+                kernel, eager, high, low = [torch.cat(parts) for parts in zip(*result)]
                 ours, theirs, reason = close_errors(kernel, eager, high, subject.signs, wider, low)
                 if reason:
                     sums.worse.append(f"{structure}, {kind}, {threads} threads: {reason}")
@@ -297,13 +326,13 @@ def main():
     options = parsed(parser)
     every = list(subjects(options.capability, options.operators))
     kept = [subject for subject in every if subject.operator.name not in NO_CLOSE_KERNEL]
-    graphs = [[graph_of(*reversed(s.made(structure, s.kinds(structure)[0])[:2])) for structure in s.structures] for s in kept]
-    lines, library = kernels_of(options, sum(graphs, []))
+    graphs = [graphs_of(subject) for subject in kept]
+    lines, library = kernels_of(options, [graph for of_subject in graphs for _, graph in of_subject])
     lines = iter(lines)
     text, failed = [header(options.capability)], 0
     for subject, of_subject in zip(kept, graphs):
         sums = Sums()
-        for structure, graph, line in zip(subject.structures, of_subject, lines):
+        for (structure, graph), line in zip(of_subject, lines):
             if line.startswith("no "):
                 sums.worse.append(f"{structure}: {line}")
             else:

@@ -240,7 +240,8 @@ def run_kernel(library, line, case, threads, expected):
     for buffer in buffers:
         number = int(buffer.rstrip("+*"))
         if buffer.endswith("*"):
-            sums[number] = torch.zeros(threads, expected[number].numel())
+            dtype = torch.promote_types(expected[number].dtype, torch.float32)
+            sums[number] = torch.zeros(threads, expected[number].numel(), dtype=dtype)
             tensors.append(sums[number])
         elif buffer.endswith("+"):
             like = expected[number]
@@ -262,7 +263,7 @@ def run_kernel(library, line, case, threads, expected):
         part = ctypes.c_long(low // max(1, size))
         getattr(library, words[1])(addresses, arguments, ctypes.c_long(low), ctypes.c_long(high), part)
     for number, parts in sums.items():
-        total = torch.zeros(parts.shape[1])
+        total = torch.zeros(parts.shape[1], dtype=parts.dtype)
         for part in parts:
             total += part
         written[number] = total.to(expected[number].dtype).reshape(expected[number].shape)
