@@ -99,9 +99,14 @@ void measure(Bench& bench, const std::string& name, Model model,
     bench.add({name, level + "_generated_kernels", kernels, "", {}, {}});
     const auto times = operator_times([&] { step(eager, batch); }, kTimedSteps);
     bench.add({name, level + "_replaced_share", replaced_share(times, program), "", {}, {}});
+    const auto left = operator_times([&] { step(function, batch); }, kTimedSteps);
+    const auto left_share = outside_library_calls(left) / outside_library_calls(times);
+    bench.add({name, level + "_left_share", left_share, "", {}, {}});
     if (std::getenv("ANTEGRAD_BENCH_KERNELS") == nullptr) return;
-    fmt::print("{}{}", kernel_table(program),
-               operator_table(times, operator_times([&] { step(function, batch); }, kTimedSteps)));
+    for (const auto& [reason, nodes] : program.not_generated) {
+      fmt::print("{:5} {}\n", nodes, reason);
+    }
+    fmt::print("{}{}", kernel_table(program), operator_table(times, left));
   };
   measure_level("exact", exact);
   measure_level("close", close);

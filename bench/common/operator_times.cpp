@@ -33,21 +33,22 @@ thread_local int library_calls = 0;
 struct Started : at::ObserverContext {
   Clock::time_point at = Clock::now();
   double outer_inner_ms = 0;  // of the operator around it, before this one
+  bool is_operator = false;   // not a range of the engine or of a program
   bool library_call = false;
 };
 
-// Whether an operator only calls others, which a program has instead of it.
-bool is_composite(const at::RecordFunction& function) {
-  const auto name = function.operator_name();
-  if (!name) return false;
-  const auto op = c10::Dispatcher::singleton().findOp(*name);
-  return op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+// Whether it is an operator that calls a library itself, and not others that a program has instead.
+bool calls_library(const at::RecordFunction& function) {
+  if (!is_library_call(function.name())) return false;
+  const auto op = c10::Dispatcher::singleton().findOp(function.operator_name().value());
+  return !op || !op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
   auto started = std::make_unique<Started>();
   started->outer_inner_ms = std::exchange(inner_ms, 0);
-  started->library_call = is_library_call(function.name()) && !is_composite(function);
+  started->is_operator = function.operator_name().has_value();
+  started->library_call = started->is_operator && calls_library(function);
   if (started->library_call) ++library_calls;
   return started;
 }
@@ -56,7 +57,7 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto& started = static_cast<const Started&>(*context);
   const double all = Milliseconds(Clock::now() - started.at).count();
   if (started.library_call) --library_calls;
-  if (library_calls == 0) {
+  if (library_calls == 0 && started.is_operator) {
     const std::lock_guard lock(mutex);
     auto& time = times[function.name()];
     time.ms += all - inner_ms;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kMaxPool = "aten::max_pool2d_with_indices.default";
 /// Each element of a window is code of its own.
-constexpr int64_t kLargestWindow = 25;
+constexpr int64_t kLargestWindow = 9;
 
 /// An argument of one or two numbers; `none` stands for an empty one.
 std::optional<WindowCall::Pair> pair_of(const Attr& argument, WindowCall::Pair none) {
