@@ -37,7 +37,8 @@ struct Result {
 /// One benchmark program.
 class Bench {
  public:
-  /// Parses --out, --threads, --case and --quick. Prints an error and exits on an invalid command line.
+  /// Parses --out, --threads, --case and --quick. Prints an error and exits on an invalid command
+  /// line.
   Bench(std::string name, int argc, char** argv);
 
   void add(const Result& result);

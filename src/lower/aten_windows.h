@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Calls of ATen operators whose results are made from windows of an image: max_pool2d_with_indices.
+/// Calls of ATen operators whose results are made from windows of an image:
+/// max_pool2d_with_indices.
 
 #include <array>
 #include <cstdint>
