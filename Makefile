@@ -15,7 +15,7 @@ PYTHON = $(shell sed -n 's/^ANTEGRAD_PYTHON=//p' build/setup.env)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo demo-python test test-all bench conformance format docs check mutants asan asan-torch tsan programs wheel test-wheel package test-package install clean
+.PHONY: help setup configure build demo demo-python test test-all bench conformance accuracy format docs check mutants asan asan-torch tsan programs wheel test-wheel package test-package install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
@@ -66,6 +66,13 @@ conformance: build ## PyTorch's operators and modules, and models, against eager
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/models.py run --out out/conformance_models --jobs $(JOBS)
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/models.py report out/conformance_models \
 	  --page docs/conformance_models.md --bench out/bench/conformance_models.json
+
+# By CPU, since kernels and libraries differ; ACCURACY=folder below tests/exact_kernels/results.
+ACCURACY ?= amd_epyc
+accuracy: configure ## errors of each operator at lowering=close beside eager's, at each capability (docs/operator-accuracy.md)
+	@ninja -C $(BUILD) -j $(JOBS) group_kernels
+	@$(PYTHON) tests/exact_kernels/check_operators.py $(BUILD)/tests/group_kernels --results tests/exact_kernels/results/$(ACCURACY)
+	@$(PYTHON) tests/exact_kernels/accuracy_page.py
 
 format: ## format all C++ files in place
 	@scripts/setup --core

@@ -9,7 +9,6 @@
 #include <torch/utils.h>
 
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <utility>
 
@@ -17,9 +16,12 @@
 #include "common/gpt12.h"
 #include "common/harness.h"
 #include "common/lowering_times.h"
+#include "common/lstm.h"
 #include "common/measure.h"
 #include "common/models.h"
 #include "common/operator_times.h"
+#include "common/resnet50.h"
+#include "common/vit.h"
 
 namespace antegrad::bench {
 namespace {
@@ -27,6 +29,7 @@ namespace {
 using examples::clear_gradients;
 
 constexpr double kMiB = 1 << 20;
+constexpr int kTimedSteps = 5;
 
 // Milliseconds of compilation of the newest program.
 template <class Compiled>
@@ -36,17 +39,13 @@ double compile_ms(const Compiled& compiled) {
 
 // The share of the time of eager's operators, without matrix products, convolutions and attention,
 // that generated kernels and draws of bools take the place of.
-double replaced_share(const std::function<void()>& eager_step, const ProgramReport& program) {
-  double all = 0, replaced = 0;
-  for (const auto& [operation, ms] : operator_times(eager_step)) {
-    if (is_library_call(operation)) continue;
-    all += ms;
-    if (operation == "aten::bernoulli_") replaced += ms;
-  }
+double replaced_share(const OperatorTimes& eager, const ProgramReport& program) {
+  const auto draws = eager.find("aten::bernoulli_");
+  double replaced = draws == eager.end() ? 0 : draws->second.ms;
   for (const auto& kernel : program.generated_kernels) {
     replaced += kernel.library_microseconds / 1e3;
   }
-  return replaced / all;
+  return replaced / outside_library_calls(eager);
 }
 
 // `other` is a batch of another size.
@@ -98,9 +97,16 @@ void measure(Bench& bench, const std::string& name, Model model,
     bench.add({name, level + "_predicted_peak_mib", predicted, "MiB", Peer{"measured", found}, {}});
     const auto kernels = static_cast<double>(program.generated_kernels.size());
     bench.add({name, level + "_generated_kernels", kernels, "", {}, {}});
-    const auto share = replaced_share([&] { step(eager, batch); }, program);
-    bench.add({name, level + "_replaced_share", share, "", {}, {}});
-    if (std::getenv("ANTEGRAD_BENCH_KERNELS") != nullptr) fmt::print("{}", kernel_table(program));
+    const auto times = operator_times([&] { step(eager, batch); }, kTimedSteps);
+    bench.add({name, level + "_replaced_share", replaced_share(times, program), "", {}, {}});
+    const auto left = operator_times([&] { step(function, batch); }, kTimedSteps);
+    const auto left_share = outside_library_calls(left) / outside_library_calls(times);
+    bench.add({name, level + "_left_share", left_share, "", {}, {}});
+    if (std::getenv("ANTEGRAD_BENCH_KERNELS") == nullptr) return;
+    for (const auto& [reason, nodes] : program.not_generated) {
+      fmt::print("{:5} {}\n", nodes, reason);
+    }
+    fmt::print("{}{}", kernel_table(program), operator_table(times, left));
   };
   measure_level("exact", exact);
   measure_level("close", close);
@@ -130,14 +136,38 @@ void measure_mlp(Bench& bench) {
   measure(bench, "mlp", examples::Mlp(config), rows(4096), rows(3000), 15);
 }
 
+std::pair<at::Tensor, at::Tensor> images(int64_t count, int64_t size, int64_t classes) {
+  return {at::randn({count, 3, size, size}), at::randint(classes, {count}, at::kLong)};
+}
+
 void measure_cnn(Bench& bench) {
   torch::manual_seed(0);
   const examples::CnnConfig config;
-  const auto images = [&](int64_t n) {
-    return std::pair(at::randn({n, 3, config.image, config.image}),
-                     at::randint(config.classes, {n}, at::kLong));
+  const auto batch = [&](int64_t n) { return images(n, config.image, config.classes); };
+  measure(bench, "cnn", examples::Cnn(config), batch(64), batch(48), 45);
+}
+
+void measure_vit(Bench& bench) {
+  torch::manual_seed(0);
+  const examples::VitConfig config;
+  const auto batch = [&](int64_t n) { return images(n, config.image, config.classes); };
+  measure(bench, "vit", examples::Vit(config), batch(32), batch(24), 15);
+}
+
+void measure_resnet(Bench& bench) {
+  torch::manual_seed(0);
+  const auto batch = [](int64_t n) { return images(n, 64, ResNet50Impl::kClasses); };
+  measure(bench, "resnet", ResNet50(), batch(8), batch(6), 9);
+}
+
+void measure_lstm(Bench& bench) {
+  torch::manual_seed(0);
+  const LstmConfig config;
+  const auto batch = [&](int64_t n) {
+    const auto draw = [&] { return at::randint(config.vocabulary, {n, config.steps}, at::kLong); };
+    return std::pair(draw(), draw());
   };
-  measure(bench, "cnn", examples::Cnn(config), images(64), images(48), 45);
+  measure(bench, "lstm", Lstm(config), batch(64), batch(48), 15);
 }
 
 void measure_gpt12(Bench& bench) {
@@ -155,6 +185,12 @@ void measure_compilation(Bench& bench) {
   bench.add({"gpt12", "warm_ms", times.warm_ms, "ms", {}, 50});
 }
 
+constexpr std::pair<const char*, void (*)(Bench&)> kCases[] = {
+    {"gpt", measure_gpt},     {"mlp", measure_mlp},       {"cnn", measure_cnn},
+    {"vit", measure_vit},     {"resnet", measure_resnet}, {"lstm", measure_lstm},
+    {"gpt12", measure_gpt12},
+};
+
 }  // namespace
 }  // namespace antegrad::bench
 
@@ -165,11 +201,10 @@ int main(int argc, char** argv) {
   }
   return run_bench([&] {
     Bench bench("lowered", argc, argv);
-    measure_compilation(bench);
+    if (bench.wants("gpt12")) measure_compilation(bench);
     const EmptyCache cache;
-    measure_gpt(bench);
-    measure_mlp(bench);
-    measure_cnn(bench);
-    measure_gpt12(bench);
+    for (const auto& [name, measure] : kCases) {
+      if (bench.wants(name)) measure(bench);
+    }
   });
 }

@@ -14,9 +14,9 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 
+#include "common/output.h"
 #include "common/table.h"
 #include "common/text_data.h"
 #include "common/training_run.h"
@@ -224,18 +224,6 @@ Table program_table(const Runs& runs) {
   return table;
 }
 
-[[noreturn]] void fail_to_write(const std::filesystem::path& path) {
-  throw InputError(ErrorText{"a folder to write to",
-                             "'" + path.string() + "', which cannot be made",
-                             "give another folder with --out"});
-}
-
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) fail_to_write(path);
-}
-
 std::string loss_chart(const Runs& runs) {
   std::vector<double> steps(runs.eager.losses.size());
   std::iota(steps.begin(), steps.end(), 1);
@@ -279,9 +267,7 @@ std::string budget_remark(const Runs& runs) {
 
 int run_all(const Settings& settings) {
   if (settings.threads > 0) at::set_num_threads(settings.threads);
-  std::error_code error;
-  std::filesystem::create_directories(settings.out, error);
-  if (error) fail_to_write(settings.out);
+  make_folder(settings.out);
   const auto corpus = read_corpus(
       settings.text.empty() ? torch_package_folder() : std::filesystem::path(settings.text),
       kMaxTextBytes);

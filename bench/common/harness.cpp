@@ -34,6 +34,7 @@ Bench::Bench(std::string name, int argc, char** argv) : name_(std::move(name)), 
   threads_ = static_cast<int>(std::thread::hardware_concurrency());
   app.add_option("--out", out, "file for the results, one JSON object a line");
   app.add_option("--threads", threads_, "threads of libtorch")->check(CLI::PositiveNumber);
+  app.add_option("--case", case_, "measure one case only, in benches that take their cases apart");
   app.add_flag("--quick", quick_, "fewer repetitions");
   try {
     app.parse(argc, argv);

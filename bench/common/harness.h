@@ -37,17 +37,21 @@ struct Result {
 /// One benchmark program.
 class Bench {
  public:
-  /// Parses --out, --threads and --quick. Prints an error and exits on an invalid command line.
+  /// Parses --out, --threads, --case and --quick. Prints an error and exits on an invalid command
+  /// line.
   Bench(std::string name, int argc, char** argv);
 
   void add(const Result& result);
   /// Fewer repetitions, to try out a bench.
   bool quick() const { return quick_; }
+  /// Whether a case is to be measured: all are, or the one of --case.
+  bool wants(const std::string& case_name) const { return case_.empty() || case_ == case_name; }
   int rounds(int full) const { return quick_ ? (full + 4) / 5 : full; }
 
  private:
   std::string name_;
   std::string cpu_;
+  std::string case_;
   bool quick_ = false;
   int threads_ = 0;
   std::ofstream file_;

@@ -102,7 +102,7 @@ void CompileLogs::compiled(const Partition& partition, const PartitionChoice& ch
     return fmt::format("{}: {} saved intermediates, {} bytes; predicted peak {} bytes{}", name_,
                        report.saved_tensors, report.saved_bytes, report.predicted_peak_bytes,
                        log_enabled(Log::memory, LogLevel::debug)
-                           ? memory_text(simulate(partition, choice.rules()))
+                           ? memory_text(simulate(partition, choice.rules_when_lowered()))
                            : "");
   });
   trace_text(id_, "antegrad_forward_graph", [&] { return to_text(partition.forward); });

@@ -101,6 +101,26 @@ Hash128 slow(const KernelRun& run) {
   return hash_of_bytes(to_string(run.speeds.front()) + " slow");
 }
 
+// What is known against kernels of a graph, which must live on.
+lower::Objections known_objections(const Graph& graph, const LoweringRules& rules,
+                                   int64_t threads) {
+  return [&graph, rules, threads](const lower::GroupKernel& kernel,
+                                  const std::vector<int32_t>& nodes) {
+    if (rules.too_large.contains(ids_of(graph, nodes))) {
+      return lower::Objection{"it would keep too much in memory for the budget"};
+    }
+    const auto& verdicts = KernelVerdicts::of_process();
+    const auto run = run_of(graph, kernel, level_of(rules.lowering), threads);
+    for (const auto& key : {run.claim, run.exact}) {
+      if (auto reason = verdicts.against(key); !reason.empty()) {
+        return lower::Objection{std::move(reason)};
+      }
+    }
+    if (rules.keep_slow_kernels) return lower::Objection();
+    return lower::Objection{verdicts.against(slow(run)), /*divides=*/true};
+  };
+}
+
 // What is said of a run, with all that its code is made from.
 Hash128 with_code(const Hash128& said, const kernels::Source& source, const Compiler& compiler) {
   return hash_of_bytes(fmt::format("{} {} {} {} {}", to_string(said),
@@ -164,19 +184,10 @@ class Attempt {
 
   // Nothing if kernels were refused.
   std::optional<LoweredGraph> run() {
-    const auto objection = [&](const lower::GroupKernel& kernel) {
-      const auto run = this->run(kernel);
-      for (const auto& key : {run.claim, run.exact}) {
-        if (auto reason = verdicts_.against(key); !reason.empty()) {
-          return lower::Objection{std::move(reason)};
-        }
-      }
-      if (rules_.keep_slow_kernels) return lower::Objection();
-      return lower::Objection{verdicts_.against(slow(run)), /*divides=*/true};
-    };
     auto lowered = [&] {
       const Timer timer(phases_.group);
-      return lower::kernel_graph(graph_, cpu_, objection, level_);
+      return lower::kernel_graph(graph_, cpu_, known_objections(graph_, rules_, cpu_.threads),
+                                 level_);
     }();
     LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
     std::vector<kernels::Source> sources;
@@ -347,6 +358,19 @@ void set_kernel_fault(std::function<void(lower::Kernel&)> fault) {
 void set_kernel_times(std::optional<RunTimes> times) {
   invented_times() = times;
   KernelVerdicts::of_process().forget();
+}
+
+lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& rules) {
+  const auto cpu = eager_cpu();
+  if (rules.lowering == Lowering::off || !cpu || !system_compiler()) return {std::move(graph)};
+  const auto objections = known_objections(graph, rules, cpu->threads);
+  return lower::kernel_graph(graph, *cpu, objections, level_of(rules.lowering));
+}
+
+std::vector<int32_t> ids_of(const Graph& graph, const std::vector<int32_t>& nodes) {
+  std::vector<int32_t> ids;
+  for (const auto position : nodes) ids.push_back(graph.nodes[position].id);
+  return ids;
 }
 
 LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules,

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ namespace antegrad::compiler {
 struct LoweringRules {
   Lowering lowering = Lowering::off;
   bool keep_slow_kernels = false;
+  /// Groups that get no kernel, since it would keep too much in memory: Node::ids, in the order of
+  /// the nodes.
+  std::set<std::vector<int32_t>> too_large = {};
 };
 
 struct LoweredGraph {
@@ -40,6 +44,13 @@ struct LoweredGraph {
 /// prove itself, nodes stay library calls. A reason that holds for all graphs is logged once.
 LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules,
                          const std::vector<ValueId>& donated);
+
+/// The graph as lower_graph() would leave it if every kernel worked against which nothing is known
+/// yet. Nothing is built, compared or measured.
+lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& rules);
+
+/// A group as LoweringRules names it. `nodes`: positions in the graph.
+std::vector<int32_t> ids_of(const Graph& graph, const std::vector<int32_t>& nodes);
 
 /// For tests: changes each kernel before it becomes code, and forgets what is known of kernels.
 /// Null for none.

@@ -69,6 +69,78 @@ IdMap<ValueId, bool> saved_by(const Partition& partition) {
   return saved;
 }
 
+// What is planned, and with what.
+struct ToPlan {
+  Graph joint;
+  const ops::AttrTables& tables;
+  Measurements measured;
+  const Options& options;
+  const std::shared_ptr<const detail::HookPair>& hooks;
+  int32_t first_hook = 0;  // PlannedPartition: free node ids
+  bool carry = false;
+  bool has_backward = true;
+};
+
+struct Finished {
+  PlannedPartition planned;
+  IdMap<ValueId, bool> saved = {};         // before hooks
+  std::map<ValueId, int32_t> packed = {};  // Partition::packed
+  Partition partition = {};                // with hooks, and lowered
+  ops::AttrTables tables = {};
+  LoweredGraph forward = {}, backward = {};  // without their graphs
+};
+
+Finished plan_and_finish_once(const ToPlan& what, const LoweringRules& lowering,
+                              const PassContext& passes, const CompileLogs& logs, Stages& stages) {
+  Finished made{.planned = plan_partition(what.joint, what.measured, what.options, lowering,
+                                          what.hooks, what.first_hook, what.carry, passes)};
+  auto& partition = made.partition;
+  made.packed = made.planned.partition.packed;
+  made.saved = saved_by(made.planned.partition);
+  logs.split(made.planned.partition, made.planned.choice);
+  stages.end("plan and split");
+
+  partition = with_hooks(made.planned, what.options, passes);
+  made.tables = hooks::with_objects(what.tables, made.planned.hooks.objects);
+  stages.end("hooks");
+
+  const auto& rules = made.planned.lowering;
+  made.forward = finish_forward(std::move(partition.forward), made.tables, rules, passes);
+  partition.forward = std::move(made.forward.graph);
+  if (what.has_backward) {
+    made.backward =
+        finish_backward(std::move(partition.backward), made.tables, rules, partition.plan,
+                        partition.forward_values, /*releases=*/true, passes);
+    partition.backward = std::move(made.backward.graph);
+  }
+  stages.end("finish");
+  return made;
+}
+
+// Whether kernels take a step over its budget.
+bool is_over_budget(const Finished& made) {
+  if (!made.planned.budget || made.planned.lowering.lowering == Lowering::off) return false;
+  const auto rules = made.planned.choice.rules_when_lowered();
+  return simulate(made.partition, rules).peak_bytes > made.planned.budget->bytes;
+}
+
+// A plan for a budget counts on kernels that may not prove themselves. Where they are missed, the
+// next plan knows; the last one has none.
+Finished plan_and_finish(const ToPlan& what, const PassContext& passes, const CompileLogs& logs,
+                         Stages& stages) {
+  constexpr int kMostPlans = 3;
+  LoweringRules lowering{what.options.lowering, what.options.keep_slow_kernels};
+  auto made = plan_and_finish_once(what, lowering, passes, logs, stages);
+  for (int plans = 1; is_over_budget(made); ++plans) {
+    if (plans == kMostPlans) lowering.lowering = Lowering::off;
+    made = plan_and_finish_once(what, lowering, passes, logs, stages);
+  }
+  if (made.planned.lowering.lowering != what.options.lowering) {
+    made.forward.failure = "budget: no plan with generated kernels was found that keeps it";
+  }
+  return made;
+}
+
 }  // namespace
 
 PassContext pass_context(const Options& options) {
@@ -100,40 +172,21 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   auto kept = BackwardVariants::keep(raw, joint, captured, passes);
   stages.end("simplify");
 
-  // Plan and split.
   auto measured = measure_for(joint, captured.tables, options);
   stages.end("measure");
   // Other callables do not change the plan of this one.
   const bool carry = like != nullptr;
-  auto planned = plan_partition(std::move(joint), std::move(measured), options, hooks, first_hook,
-                                carry, passes);
-  auto packed = planned.partition.packed;
-  auto saved = saved_by(planned.partition);
-  logs.split(planned.partition, planned.choice);
-  stages.end("plan and split");
-
-  // Hooks.
-  auto partition = with_hooks(planned, options, passes);
-  const auto tables = hooks::with_objects(captured.tables, planned.hooks.objects);
-  stages.end("hooks");
-
-  // Finish.
-  const LoweringRules rules{options.lowering, options.keep_slow_kernels};
-  auto forward = finish_forward(std::move(partition.forward), tables, rules, passes);
-  partition.forward = std::move(forward.graph);
-  LoweredGraph backward;
-  if (!captured.backward_error) {
-    backward = finish_backward(std::move(partition.backward), tables, rules, partition.plan,
-                               partition.forward_values, /*releases=*/true, passes);
-    partition.backward = std::move(backward.graph);
-  }
-  stages.end("finish");
+  auto finished = plan_and_finish({std::move(joint), captured.tables, std::move(measured), options,
+                                   hooks, first_hook, carry, captured.backward_error == nullptr},
+                                  passes, logs, stages);
+  auto& [planned, saved, packed, partition, tables, forward, backward] = finished;
 
   // Build.
   const auto plan = std::make_shared<const CallPlan>(partition.plan);
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw), std::move(kept),
-      BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, plan, rules},
+      BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, plan,
+                              planned.lowering},
       std::move(later.recapture), passes);
   runtime::ExecutableParts parts{options.name, plan, partition.forward, tables};
   if (!captured.backward_error) {

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "compile/kernel_plan.h"
 #include "cost/machine.h"
+#include "fusion/fused_nodes.h"
 #include "measure/calibration.h"
 #include "measure/measure.h"
 #include "memory/peak.h"
@@ -61,9 +63,14 @@ void require_reports(const Graph& joint) {
   }
 }
 
-int64_t peak_with(Partition partition, Hooked hooked, const ByteRules& rules) {
-  apply_hooks(partition, hooked);
-  return simulate(partition, rules).peak_bytes;
+// With its hooks and as kernels run it.
+WithKernels in_full(const PlannedPartition& planned, bool kernels) {
+  auto partition = planned.partition;
+  auto hooked = planned.hooks.hooked;
+  if (!hooked.tensors.empty()) apply_hooks(partition, hooked);
+  const auto rules = planned.choice.rules();
+  if (kernels) return with_kernels(partition, planned.lowering, rules);
+  return {.peak = simulate(partition, rules).peak_bytes};
 }
 
 // The partition for this choice.
@@ -75,10 +82,29 @@ void split(Graph joint, const PassContext& passes, PlannedPartition& planned) {
         planned.choice.carried.clear();
         auto [partition, budget] = partition_for(std::move(joint), planned.choice);
         if (budget) planned.choice.carried = std::move(budget->carried);
+        if (planned.budget && budget) planned.budget->recompute_share = budget->recompute_share;
         if (!planned.budget) planned.budget = std::move(budget);
         return std::move(partition);
       },
       passes);
+}
+
+// Whether plans can save memory by counting on kernels.
+bool counts_on_kernels(const PartitionChoice& choice, const LoweringRules& lowering,
+                       const Graph& joint) {
+  const bool generates = lowering.lowering != Lowering::off && machine_of(joint) == "cpu";
+  return generates && choice.partitioner == Partitioner::budget && has_backward(joint);
+}
+
+// Without these; if there are none of these, without any.
+std::vector<bool> without(std::vector<bool> fused, const std::vector<bool>& others) {
+  bool changed = false;
+  for (size_t i = 0; i < fused.size(); ++i) {
+    changed = changed || (fused[i] && others[i]);
+    if (others[i]) fused[i] = false;
+  }
+  if (!changed) fused.clear();
+  return fused;
 }
 
 // With measured rates, if the partitioner uses them.
@@ -106,11 +132,13 @@ Measurements measure_for(const Graph& joint, const ops::AttrTables& tables,
 }
 
 PlannedPartition plan_partition(Graph joint, Measurements measured, const Options& options,
+                                const LoweringRules& lowering,
                                 const std::shared_ptr<const detail::HookPair>& hooks,
                                 int32_t first_node, bool carry, const PassContext& passes) {
   PlannedPartition planned;
   auto& choice = planned.choice;
   choice = choice_of(options);
+  planned.lowering = lowering;
   choice.carry = carry;
   choice.measured = std::move(measured);
   const auto rules = choice.rules();
@@ -120,35 +148,56 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
     choice.packings =
         hooks::weigh(ways, hooks != nullptr, joint, filter, machine_for(joint, options), rules);
   }
-  split(ways.empty() ? std::move(joint) : Graph(joint), passes, planned);
-  if (planned.budget) {
-    planned.milliseconds = passes.log->back().seconds * 1e3;
+  const bool kernels = counts_on_kernels(choice, lowering, joint);
+  const auto alone = kernels ? choice.measured : Measurements();
+  const auto plan = [&](std::vector<bool> fused) {
+    if (kernels) count_on_kernels(joint, std::move(fused), alone, choice);
+    split(ways.empty() && !kernels ? std::move(joint) : Graph(joint), passes, planned);
+    if (!planned.budget) return;
+    planned.milliseconds += passes.log->back().seconds * 1e3;
     fix_budget(choice, *planned.budget);
-  }
-  if (ways.empty() || planned.partition.plan.saved.empty()) return planned;
+  };
+  // A share is one of the peaks without kernels, so that it means the same with them.
+  if (kernels && options.budget.share) plan({});
+  plan(kernels ? fused_nodes(joint, choice.symbols) : std::vector<bool>());
+  const bool packs = !ways.empty() && !planned.partition.plan.saved.empty();
+  if (!packs && !kernels) return planned;
   // Plans for a budget know the size of most packed tensors, but not of arguments that hooks
-  // replace, or of copies made for other strides. If these exceed the budget, plan again with room
-  // for them.
+  // replace, or of copies made for other strides; and they only guess what kernels write to memory.
+  // If these exceed the budget, plan again with what is known now, and then with room for them.
   while (true) {
-    planned.hooks = hooks != nullptr
-                        ? hooks::capture_hooks(ways.front(), planned.partition, filter, first_node)
-                        : hooks::capture_packed(ways, planned.partition, first_node);
+    if (packs) {
+      planned.hooks = hooks != nullptr ? hooks::capture_hooks(ways.front(), planned.partition,
+                                                              filter, first_node)
+                                       : hooks::capture_packed(ways, planned.partition, first_node);
+    }
     if (!planned.budget) return planned;
-    const auto peak = peak_with(planned.partition, planned.hooks.hooked, rules);
+    const auto found = in_full(planned, kernels);
     auto& [budget, eager_peak, smallest, share, carried] = *planned.budget;
-    if (peak <= budget) return planned;
+    if (found.peak <= budget) return planned;
     if (!choice.carried.empty()) {  // plans made for these sizes may be smaller
       choice.carry = false;
-      planned.budget.reset();
-      split(joint, passes, planned);
+      plan(choice.fused);
+      continue;
+    }
+    if (!choice.fused.empty()) {
+      if (!options.budget.share) planned.budget.reset();
+      plan(without(choice.fused, found.in_memory));
       continue;
     }
     if (choice.budget.bytes <= smallest) {
-      if (!options.budget.share) refuse_budget(peak, budget);
-      budget = peak;  // the smallest known peak with these hooks
+      auto& too_large = planned.lowering.too_large;
+      const auto refused = too_large.size();
+      too_large.insert(found.at_peak.begin(), found.at_peak.end());
+      if (too_large.size() > refused) continue;
+      if (options.budget.share) {
+        budget = found.peak;  // the smallest known peak with these hooks or kernels
+      } else if (!kernels) {
+        refuse_budget(found.peak, budget);
+      }
       return planned;
     }
-    choice.budget.bytes = std::max(smallest, choice.budget.bytes - (peak - budget));
+    choice.budget.bytes = std::max(smallest, choice.budget.bytes - (found.peak - budget));
     split(joint, passes, planned);
   }
 }

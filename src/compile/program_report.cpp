@@ -53,7 +53,7 @@ void report_memory(const ReportSources& sources, ProgramReport& report) {
     const bool again = node.phase == Phase::forward && node.id < sources.first_hook_node;
     if (again) ++report.recomputed[node.op.name()];
   }
-  const auto timeline = simulate(partition, sources.planned.choice.rules());
+  const auto timeline = simulate(partition, sources.planned.choice.rules_when_lowered());
   report.saved_bytes = timeline.saved_bytes;
   report.predicted_peak_bytes = timeline.peak_bytes;
   auto series = live_series("", timeline);

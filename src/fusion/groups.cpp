@@ -1,6 +1,7 @@
 #include "fusion/groups.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace antegrad {
 namespace {
 
 constexpr int32_t kLargestGroup = 64;
+constexpr int32_t kMostLateReads = 2;
 
 /// Sizes and strides, without dimensions that have one element in memory.
 std::pair<Shape, Shape> dims_in_memory(const TensorMeta& meta) {
@@ -73,6 +75,8 @@ class Grouping {
                              [](const Pair& a, const Pair& b) { return a.bytes > b.bytes; });
     members_.resize(graph_.nodes.size());
     for (size_t i = 0; i < members_.size(); ++i) members_[i] = {static_cast<int32_t>(i)};
+    first_.resize(graph_.nodes.size());
+    std::iota(first_.begin(), first_.end(), 0);
     for (const Pair& pair : pairs_) join(order, pair);
     return result(order);
   }
@@ -89,11 +93,15 @@ class Grouping {
 
   std::optional<Loops> loops_of_node(const Node& node) const {
     if (const auto rows = row_loops_of(graph_, node, symbols_)) return rows->loops;
+    if (const auto parts = part_loops_of(graph_, node, symbols_)) return parts;
+    if (const auto windows = window_loops_of(graph_, node, symbols_)) return windows;
     return loops_of(graph_, node, symbols_);
   }
 
   /// Whether a value that a node makes runs over its loops, or over their rows.
   bool is_of_loops(const Node& maker, ValueId made) const {
+    if (part_loops_of(graph_, maker, symbols_) || window_loops_of(graph_, maker, symbols_))
+      return false;
     const auto rows = row_loops_of(graph_, maker, symbols_);
     const auto place = std::ranges::find(maker.outputs, made) - maker.outputs.begin();
     return !rows || place < static_cast<std::ptrdiff_t>(rows->shared);
@@ -135,7 +143,7 @@ class Grouping {
     const Node& reader = node(user);
     const Value& made = graph_.value(seen.made);
     if (made.kind != ValueKind::tensor || !loops_[seen.maker] || !loops_[user]) return false;
-    if (!is_of_loops(maker, seen.made)) return false;
+    if (!is_of_loops(maker, seen.made) || window_loops_of(graph_, reader, symbols_)) return false;
     if (maker.phase != reader.phase || seen.other_phase) return false;
     if (!(made.meta.device == device_of(reader))) return false;
     if (reader.op.traits().gathers && input == 0) return false;
@@ -204,15 +212,35 @@ class Grouping {
         read_only_by(order, made, user) && !(reordered && loops_[user]->reduces)) {
       loops = loops_[user];
     }
-    if (!loops || !order.contract(made, user)) return;
+    if (!loops || waits(order, made, user) || !order.contract(made, user)) return;
     const int32_t root = order.find(made);
     loops_[root] = loops;
     in_group_[root] = in_group_[made] + in_group_[user];
+    first_[root] = std::min(first_[made], first_[user]);
     reordered_[root] = reordered;
     std::vector<int32_t>& kept = members_[root];
     std::vector<int32_t>& moved = members_[root == made ? user : made];
     kept.insert(kept.end(), moved.begin(), moved.end());
     moved.clear();
+  }
+
+  /// Whether the two as one would read many values that are made after its first node, such as a
+  /// sum of many gradients. What its first nodes read would wait in memory for those.
+  bool waits(ContractedOrder& order, int32_t made, int32_t user) const {
+    const int32_t first = std::min(first_[made], first_[user]);
+    std::vector<ValueId> late;
+    for (const int32_t root : {made, user}) {
+      for (const int32_t member : members_[root]) {
+        for (const ValueId id : node(member).inputs) {
+          const Seen& seen = seen_[id];
+          if (seen.maker <= first) continue;
+          const int32_t maker = order.find(seen.maker);
+          if (maker != made && maker != user) late.push_back(seen.made);
+        }
+      }
+    }
+    std::ranges::sort(late);
+    return std::ranges::distance(late.begin(), std::ranges::unique(late).begin()) > kMostLateReads;
   }
 
   /// Whether only these two groups read the results of the first.
@@ -323,6 +351,7 @@ class Grouping {
   std::vector<std::optional<Loops>> loops_;  // by position; those of a group at its representative
   std::vector<int32_t> in_group_;
   std::vector<bool> reordered_;
+  std::vector<int32_t> first_;  // position of the first member, at the representative
   std::vector<std::vector<int32_t>> members_;
   std::vector<Pair> pairs_;
 };

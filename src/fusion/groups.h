@@ -11,6 +11,9 @@
 ///  - they have the same phase and device;
 ///  - they have the same number of elements, or one is broadcast and nobody else reads it; after a
 ///    reduction, as many elements as it makes or as it reads;
+///  - nobody reads a result that has values of the group side by side (cat, stack);
+///  - they read at most two values that others make after the first node: what a node reads would
+///    stay in memory until the last of these is made;
 ///  - what a gather reads from is in memory, and so is a value that a view shows in another order
 ///    to more than one reader.
 /// Rules for a group as a whole: no path leaves it and returns, and at most 64 nodes compute.

@@ -107,6 +107,9 @@ constexpr RowOperator kRowOperators[] = {
     {"aten::native_batch_norm_backward.default", 0, kChannels, 3},
 };
 
+/// Operators whose results have their inputs side by side.
+constexpr std::string_view kOperatorsOfParts[] = {"aten::cat.default", "aten::stack.default"};
+
 /// The size of the dimensions that a row operator names; 0 if they are not the last ones.
 int64_t depth_of(const RowOperator& row, const Node& node, const Sizes& sizes,
                  const std::vector<int64_t>& symbols) {
@@ -157,6 +160,27 @@ std::optional<RowLoops> row_loops_of(const Graph& graph, const Node& node,
   const int64_t depth = elements == 0 ? 0 : depth_of(*row, node, sizes, symbols);
   if (depth == 0 || elements % depth != 0) return {};
   return RowLoops{{elements / depth, depth, true, false, channels}, row->shared};
+}
+
+std::optional<Loops> part_loops_of(const Graph& graph, const Node& node,
+                                   const std::vector<int64_t>& symbols) {
+  const bool parts =
+      std::ranges::find(kOperatorsOfParts, node.op.name()) != std::end(kOperatorsOfParts);
+  if (!parts || node.inputs.empty()) return {};
+  const Sizes sizes = sizes_of(graph.value(node.inputs[0]), symbols);
+  const int64_t elements = count(sizes);
+  const bool same = std::ranges::all_of(node.inputs, [&](ValueId input) {
+    return graph.is_tensor(input) && sizes_of(graph.value(input), symbols) == sizes;
+  });
+  if (!same || elements == 0) return {};
+  return Loops{elements, 1, false, false};
+}
+
+std::optional<Loops> window_loops_of(const Graph& graph, const Node& node,
+                                     const std::vector<int64_t>& symbols) {
+  if (node.op.name() != "aten::max_pool2d_with_indices.default") return {};
+  const auto made = elements_made(graph, node, symbols);
+  return made ? std::optional(Loops{*made, 1, false, false}) : std::nullopt;
 }
 
 bool only_shows(const Graph& graph, const Node& node) {

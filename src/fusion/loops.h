@@ -44,6 +44,16 @@ struct RowLoops {
 std::optional<RowLoops> row_loops_of(const Graph& graph, const Node& node,
                                      const std::vector<int64_t>& symbols = {});
 
+/// The loops of an operator whose result has its inputs side by side, if these have one shape: they
+/// run over the elements of an input. Nobody can read the result in them.
+std::optional<Loops> part_loops_of(const Graph& graph, const Node& node,
+                                   const std::vector<int64_t>& symbols = {});
+
+/// The loops of an operator over windows of an image: they run over what it makes. What it reads is
+/// in memory, and it shares them with nobody.
+std::optional<Loops> window_loops_of(const Graph& graph, const Node& node,
+                                     const std::vector<int64_t>& symbols = {});
+
 /// Whether a node only shows the elements of its input: a view of its dtype. Loops look through it.
 bool only_shows(const Graph& graph, const Node& node);
 

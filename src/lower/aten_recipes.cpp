@@ -303,24 +303,27 @@ std::optional<RecipeCall> special(const Graph& graph, const Node& node, std::str
 }
 
 /// gelu and its gradient run oneDNN's code where that has the type and the tensors are contiguous.
-std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, RecipeCall& call) {
+/// ATen's own is more accurate in f32; in other types Level::close has one formula.
+std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, Level level, RecipeCall& call) {
   const auto meta = [&](const RecipeOperand& operand) -> const TensorMeta& {
     return graph.value(operand.value).meta;
   };
   const DType type = meta(call.operands[0]).dtype;
-  if (cpu.onednn == OneDnn::unknown) return "for which instructions oneDNN runs is not known";
   const auto contiguous = std::ranges::count_if(
       call.operands, [&](const RecipeOperand& x) { return is_contiguous(meta(x)); });
-  if (contiguous != 0 && contiguous != std::ssize(call.operands)) {
+  const bool all_contiguous = contiguous == std::ssize(call.operands);
+  if (level == Level::close) {
+    if (type != DType::f32) return "";
+  } else if (cpu.onednn == OneDnn::unknown) {
+    return "for which instructions oneDNN runs is not known";
+  } else if (contiguous != 0 && !all_contiguous) {
     return "only one of its operands is contiguous, and which code ATen runs then is not known";
-  }
-  // Newer CPUs have instructions for it, for which there is no recipe.
-  if (type == DType::f16 && cpu.onednn >= OneDnn::avx512 && contiguous != 0) {
-    return "oneDNN may compute it in f16";
+  } else if (type == DType::f16 && cpu.onednn >= OneDnn::avx512 && all_contiguous) {
+    return "oneDNN may compute it in f16";  // in instructions of newer CPUs
   }
   const bool has_type = type == DType::f32 || (type == DType::bf16 && cpu.onednn >= OneDnn::avx512);
   // Of the gradient's operands, x decides, the last one.
-  const bool onednn = cpu.onednn != OneDnn::off && has_type && contiguous != 0 &&
+  const bool onednn = cpu.onednn != OneDnn::off && has_type && all_contiguous &&
                       numel(meta(call.operands.back())).constant() > 1;
   if (!onednn) call.recipe = find_recipe(call.recipe->name + "_native");
   return "";
@@ -336,8 +339,8 @@ std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCp
                                                RecipeCall call) {
   if (call.recipe == nullptr) return call;
   const bool gelu = call.recipe->name == "gelu" || call.recipe->name == "gelu_backward";
-  if (gelu && level == Level::exact) {
-    std::string reason = choose_gelu(graph, cpu, call);
+  if (gelu) {
+    std::string reason = choose_gelu(graph, cpu, level, call);
     if (!reason.empty()) return reason;
   }
   if (const double slope = slope_of_loss(call.recipe->name); slope != 0) {
@@ -356,11 +359,26 @@ std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node
   const std::string& name = node.op.name();
   if (node.tokens > 0) return name + " draws random numbers or has an effect";
   if (auto reduction = reduction_call(graph, node, cpu, level)) return std::move(*reduction);
+  if (is_of_windows(name)) {
+    auto window = window_call(graph, node);
+    if (const auto* reason = std::get_if<std::string>(&window)) return *reason;
+    RecipeCall call;
+    call.window = std::get<WindowCall>(window);
+    return call;
+  }
   if (!is_single_tensor(graph, node)) return name + " has other results than one tensor";
   if (is_gather(name)) {
     auto call = gather_call(graph, node);
     if (const auto* reason = std::get_if<std::string>(&call)) return *reason;
     return RecipeCall{nullptr, {}, {}, std::get<GatherCall>(std::move(call))};
+  }
+  if (is_made_of_parts(name)) {
+    auto parts = parts_call(graph, node);
+    if (const auto* reason = std::get_if<std::string>(&parts)) return *reason;
+    RecipeCall call;
+    call.parts = std::get<PartsCall>(parts);
+    for (const ValueId part : node.inputs) call.operands.push_back({part});
+    return call;
   }
   bool known = false;
   for (const AtenRow& row : kRows) {

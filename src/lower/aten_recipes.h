@@ -11,6 +11,8 @@
 
 #include "graph/graph.h"
 #include "lower/aten_gathers.h"
+#include "lower/aten_parts.h"
+#include "lower/aten_windows.h"
 #include "lower/eager_cpu.h"
 #include "lower/level.h"
 #include "lower/recipe.h"
@@ -39,14 +41,19 @@ struct RecipeCall {
   std::vector<RecipeOperand> operands;
   std::vector<double> numbers;
   std::optional<GatherCall> gather = {};  ///< then nothing else
+  std::optional<PartsCall> parts = {};    ///< then the operands are the parts, and nothing else
+  std::optional<WindowCall> window = {};  ///< then nothing else
   /// Of a reduction: the dimensions of its first operand that make a row, ascending.
   std::vector<int32_t> reduced = {};
   std::optional<ClassBound> classes = {};
 
+  /// Whether the call runs over the elements of its first operand, not over those of its result.
+  bool runs_over_operand() const { return parts || (!reduced.empty() && !recipe->has_elements()); }
+
   /// Whether the result depends on no tensor.
   bool is_factory() const {
     const bool tensor = !operands.empty() && operands[0].value != kNoValue;
-    return recipe == nullptr && !tensor && !gather;
+    return recipe == nullptr && !tensor && !gather && !window;
   }
 };
 

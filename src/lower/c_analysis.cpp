@@ -160,10 +160,26 @@ std::vector<bool> CCode::needed(const Stage& stage, bool paths, bool recalls) co
   return needed;
 }
 
+// GCC computes single numbers where a vector of i64 has more bytes than those of the CPU.
+bool CCode::computes_in_i64(const Stage& stage) const {
+  if (columns()) return false;
+  bool found = false;
+  for (Id id = stage.begin; id < stage.end; ++id) {
+    const Instruction& code = kernel.code[id];
+    if (code.op == Op::call) return false;
+    if (code.op == Op::load || code.op == Op::gather || code.op == Op::store) continue;
+    found = found || (!is_uniform(id) && std::ranges::any_of(code.operands, [&](Id operand) {
+              return kernel.code[operand].type == DType::i64;
+            }));
+  }
+  return found;
+}
+
 int32_t CCode::lanes_of(const Stage& stage) const {
   if (stage.kind == StageKind::row && !columns()) return 1;
   if (stage.kind == StageKind::fold && !columns()) return stage.fold.lanes;
   int32_t bytes = 8;
+  if (computes_in_i64(stage)) return head.target().vector_bytes / bytes;
   for (Id id = stage.begin; id < stage.end; ++id) {
     const Instruction& code = kernel.code[id];
     if (code.type != DType::boolean && byte_size(code.type) < 8) bytes = 4;

@@ -91,6 +91,7 @@ class CCode {
   void print_pointers(size_t count, const Stage* stage = nullptr);
 
   /// Lanes of a stage's vectors.
+  bool computes_in_i64(const Stage& stage) const;
   int32_t lanes_of(const Stage& stage) const;
   std::string value_type(Id id, int32_t lanes);
   /// The element of value_type().

@@ -1,6 +1,7 @@
 #include "lower/group_elements.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "lower/group_kernel.h"
 #include "lower/group_rows.h"
@@ -12,9 +13,7 @@ namespace {
   throw NoKernel{position, std::move(reason)};
 }
 
-bool is_sum(const RecipeCall& call) {
-  return !call.reduced.empty() && !call.recipe->has_elements();
-}
+bool is_sum(const RecipeCall& call) { return call.runs_over_operand() && !call.parts; }
 
 }  // namespace
 
@@ -40,7 +39,8 @@ const NodeCall* GroupElements::factory(ValueId base) const {
 }
 
 std::vector<ValueId> GroupElements::results(int32_t position, const RecipeCall& call) const {
-  if (call.reduced.empty()) return {result(position)};
+  if (call.parts) return {};
+  if (call.reduced.empty() && !call.window) return {result(position)};
   std::vector<ValueId> made;
   for (const ValueId output : graph_.nodes[position].results()) {
     if (output != kNoValue) made.push_back(output);
@@ -92,15 +92,19 @@ std::optional<TensorLayout> GroupElements::layout_of_operand(ValueId operand) {
 }
 
 bool GroupElements::find_operand_layouts(int32_t position, const RecipeCall& call) {
-  const ValueId output = result(position);
-  bool found = false;
   if (is_sum(call)) return find_layouts_of_sum(position, call);
-  if (!layout_.has(output)) return false;
+  if (call.parts) return find_layouts_of_parts(position, call);
+  const ValueId output = result(position);
+  return layout_.has(output) && find_operands_of(position, call, output);
+}
+
+bool GroupElements::find_operands_of(int32_t position, const RecipeCall& call, ValueId whole) {
+  bool found = false;
   for (const RecipeOperand& operand : call.operands) {
     if (operand.value == kNoValue) continue;
     const ValueId base = base_of(operand.value);
     if (!makes(base) || layout_.has(base)) continue;
-    auto expected = operand_layout(graph_, layout_, call, operand, output);
+    auto expected = operand_layout(graph_, layout_, call, operand, whole);
     if (expected && base != operand.value) {
       expected = layout_.of_view(base, operand.value, *expected);
     }
@@ -113,7 +117,7 @@ bool GroupElements::find_operand_layouts(int32_t position, const RecipeCall& cal
 
 bool GroupElements::find_result_layout(int32_t position, const RecipeCall& call) {
   const ValueId output = result(position);
-  if (layout_.has(output) || is_sum(call)) return false;
+  if (call.runs_over_operand() || layout_.has(output)) return false;
   const TensorMeta& to = meta(output);
   std::optional<TensorLayout> found;
   // Twice: the first time may split atoms.
@@ -167,6 +171,24 @@ bool GroupElements::find_layouts_of_sum(int32_t position, const RecipeCall& call
   return true;
 }
 
+bool GroupElements::find_layouts_of_parts(int32_t position, const RecipeCall& call) {
+  const ValueId first = whole(position, call);
+  if (layout_.has(first)) return find_operands_of(position, call, first);
+  bool made_here = false;
+  for (const RecipeOperand& part : call.operands) {
+    const ValueId base = base_of(part.value);
+    made_here = made_here || makes(base);
+    if (!makes(base) || !layout_.has(base)) continue;
+    const auto layout = layout_of_operand(part.value);
+    if (!layout) refuse(position, name(position) + " reads a part of a value of the group");
+    layout_.set(first, *layout);
+    return true;
+  }
+  if (made_here || meta(first).sizes != meta(widest_).sizes) return false;
+  layout_.set(first, TensorLayout(layout_.of(widest_)));
+  return true;
+}
+
 void GroupElements::set_layouts_of_rows(int32_t position, const RecipeCall& call) {
   const ValueId from = whole(position, call);
   const auto results = graph_.nodes[position].results();
@@ -213,6 +235,12 @@ void GroupElements::find_layouts() {
       if (!call.reduced.empty() && layout_.has(whole(position, call)) &&
           !has_layouts(position, call)) {
         set_layouts_of_rows(position, call);
+        found = true;
+      }
+      if (call.window && layout_.has(result(position)) && !has_layouts(position, call)) {
+        for (const ValueId made : results(position, call)) {
+          layout_.set(made, TensorLayout(layout_.of(result(position))));
+        }
         found = true;
       }
       if (find_result_layout(position, call)) {
@@ -288,15 +316,35 @@ void GroupElements::check_reads(int32_t position, const RecipeCall& call) const 
     const auto place = std::ranges::find(results, base) - results.begin();
     return is_sum_of_rows(made->second, static_cast<size_t>(place));
   };
+  const auto is_of_parts = [&](ValueId base) {
+    return std::ranges::any_of(calls_, [&](const NodeCall& other) {
+      return other.second.parts && result(other.first) == base;
+    });
+  };
   for (const RecipeOperand& operand : call.operands) {
-    if (operand.value != kNoValue && is_sum(base_of(operand.value))) {
-      refuse(position, name(position) + " reads a sum over the rows of its group");
-    }
+    if (operand.value == kNoValue) continue;
+    const ValueId base = base_of(operand.value);
+    if (is_sum(base)) refuse(position, name(position) + " reads a sum over the rows of its group");
+    if (is_of_parts(base)) refuse(position, name(position) + " reads what its group has in parts");
   }
 }
 
+std::optional<Atoms> GroupElements::order_of_widest() const {
+  const auto parts = std::ranges::find_if(calls_, [&](const NodeCall& call) {
+    return call.second.parts && whole(call.first, call.second) == widest_;
+  });
+  if (parts == calls_.end() || makes(base_of(widest_))) return layout_.memory_order(widest_);
+  // What is written decides: the rest of the memory of what others made may be left out.
+  const auto& [position, call] = *parts;
+  const auto strides =
+      layout_.strides(result(position), layout_in_result(*call.parts, layout_.of(widest_)));
+  Atoms atoms = atoms_of(layout_.of(widest_));
+  std::ranges::sort(atoms, std::greater<>(), [&](int32_t atom) { return strides.at(atom); });
+  return atoms;
+}
+
 void GroupElements::order_atoms() {
-  const auto order = layout_.memory_order(widest_);
+  const auto order = order_of_widest();
   if (!order) {
     const auto maker = maker_.find(widest_);
     refuse(maker == maker_.end() ? calls_[0].first : maker->second,

@@ -31,10 +31,11 @@ class GroupElements {
 
   /// In the order of the nodes, without those of factories.
   const std::vector<NodeCall>& calls() const { return calls_; }
-  /// Results of a call that the kernel makes.
+  /// Results of a call that the kernel makes and whose elements it runs over, or rows of these; so
+  /// none that is made of parts.
   std::vector<ValueId> results(int32_t position, const RecipeCall& call) const;
 
-  /// Of each value that a call makes, and of the operand of a sum.
+  /// Of each value that a call makes, and of the first operand of a sum and of parts.
   GroupLayout& layout() { return layout_; }
   /// A value with all elements, and its atoms in memory.
   ValueId widest() const { return widest_; }
@@ -68,6 +69,10 @@ class GroupElements {
   bool find_result_layout(int32_t position, const RecipeCall& call);
   /// The operand from the elements of the group, the result from the operand.
   bool find_layouts_of_sum(int32_t position, const RecipeCall& call);
+  /// Of the parts, which have one shape, each from another one.
+  bool find_layouts_of_parts(int32_t position, const RecipeCall& call);
+  /// Operands that the group makes, which have elements of `whole`. Whether one was found.
+  bool find_operands_of(int32_t position, const RecipeCall& call, ValueId whole);
   /// Of results that have one element a row.
   void set_layouts_of_rows(int32_t position, const RecipeCall& call);
   /// Parts of a group that share no value may run side by side over elements of one shape.
@@ -79,6 +84,7 @@ class GroupElements {
   /// Throws NoKernel if the call reads a sum over rows, which nobody has before the last row.
   void check_reads(int32_t position, const RecipeCall& call) const;
   void order_atoms();
+  std::optional<Atoms> order_of_widest() const;
 
   const Graph& graph_;
   std::span<const int32_t> nodes_;

@@ -1,6 +1,7 @@
 #include "lower/group_kernel.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 #include "lower/group_gather.h"
 #include "lower/group_layout.h"
 #include "lower/group_rows.h"
+#include "lower/group_window.h"
 #include "lower/scalar.h"
 
 namespace antegrad::lower {
@@ -86,6 +88,8 @@ class GroupBuilder {
       if (operand.value != kNoValue) check_type(position, meta(operand.value).dtype);
     }
     check_type(position, to);
+    if (call.parts) return store_parts(position, call);
+    if (call.window) return emit_window(position, *call.window);
     if (call.gather) {
       made_[output] = gathered_here(position, *call.gather);
       return;
@@ -200,7 +204,7 @@ class GroupBuilder {
       refuse(position, name(position) + " adds rows that lie in another order than its result");
     }
     memory_.push_back({.value = output,
-                       .type = arithmetic_type(site.element),
+                       .type = type_of_sums(site.element),
                        .strides = layout_.strides(output, layout_.of(output)),
                        .written = true,
                        .sums = site.row_size});
@@ -229,22 +233,38 @@ class GroupBuilder {
     return code_.narrowed(id, type);
   }
 
+  /// An operand that is read at computed places.
+  GatheredTensor in_memory(int32_t position, ValueId value) const {
+    const ValueId base = group_.base_of(value);
+    if (group_.makes(base) || group_.factory(base) != nullptr) {
+      refuse(position, name(position) + " reads at indices of or from a value of the group");
+    }
+    if (meta(base).dtype != meta(value).dtype) {
+      refuse(position, name(position) + " reads a view of another type");
+    }
+    return {value, base};
+  }
+
   /// The element at the indices that the node reads.
   Id gathered_here(int32_t position, const GatherCall& call) {
-    const auto in_memory = [&](ValueId value) {
-      const ValueId base = group_.base_of(value);
-      if (group_.makes(base) || group_.factory(base) != nullptr) {
-        refuse(position, name(position) + " reads at indices of or from a value of the group");
-      }
-      if (meta(base).dtype != meta(value).dtype) {
-        refuse(position, name(position) + " reads a view of another type");
-      }
-      return GatheredTensor{value, base};
-    };
     std::vector<GatheredTensor> indices;
-    for (const GatherIndex& index : call.indices) indices.push_back(in_memory(index.value));
-    return gathered(graph_, call, in_memory(call.source), indices, layout_.of(result(position)),
-                    layout_, code_, memory_, bounds_);
+    for (const GatherIndex& index : call.indices) {
+      indices.push_back(in_memory(position, index.value));
+    }
+    return gathered(graph_, call, in_memory(position, call.source), indices,
+                    layout_.of(result(position)), layout_, code_, memory_, bounds_);
+  }
+
+  void emit_window(int32_t position, const WindowCall& call) {
+    const auto& results = graph_.nodes[position].outputs;
+    const TensorLayout& layout = layout_.of(results[0]);
+    const size_t width = layout.size() - 1;
+    const std::array<Id, 2> place{index_over(layout[width - 1]), index_over(layout[width])};
+    const auto [value, index] =
+        largest_of_window(graph_, call, in_memory(position, call.source).base, layout, place,
+                          layout_, code_, memory_);
+    made_[results[0]] = value;
+    if (results[1] != kNoValue) made_[results[1]] = index;
   }
 
   /// A number, or start + step * index.
@@ -386,6 +406,7 @@ class GroupBuilder {
   void store_results() {
     bool any = false;
     for (const auto& [position, call] : group_.calls()) {
+      any = any || call.parts.has_value();
       for (const ValueId output : group_.results(position, call)) {
         if (!group_.is_read_outside(output)) continue;
         any = true;
@@ -395,8 +416,26 @@ class GroupBuilder {
     if (!any) refuse(group_.calls().back().first, "nobody reads what the group computes");
   }
 
+  void store_parts(int32_t position, const RecipeCall& call) {
+    const ValueId first = whole(position, call), output = result(position);
+    const auto strides = layout_.strides(output, layout_in_result(*call.parts, layout_.of(first)));
+    const int64_t step = step_of_parts(graph_, graph_.nodes[position], *call.parts);
+    int64_t offset = 0;
+    for (const RecipeOperand& part : call.operands) {
+      store(position, {output, meta(output).dtype, strides, offset, true},
+            loaded(call, part, first));
+      offset += step;
+    }
+  }
+
   void store(int32_t position, ValueId output) {
-    const auto strides = layout_.strides(output, layout_.of(output));
+    store(position,
+          {output, meta(output).dtype, layout_.strides(output, layout_.of(output)), 0, true},
+          made_.at(output));
+  }
+
+  void store(int32_t position, MemoryUse memory, Id value) {
+    const auto& strides = memory.strides;
     const auto has = [&](int32_t atom) { return strides.contains(atom) && strides.at(atom) != 0; };
     const auto atoms = std::span(space_.order);
     const auto kept = atoms.first(atoms.size() - space_.row_atoms);
@@ -405,10 +444,11 @@ class GroupBuilder {
         !(std::ranges::all_of(row, has) || std::ranges::none_of(row, has))) {
       refuse(position, name(position) + " has fewer elements than its group, and is read outside");
     }
-    memory_.push_back({output, meta(output).dtype, strides, 0, true});
+    const DType type = memory.type;
+    memory_.push_back(std::move(memory));
     code_.add({Op::store,
-               meta(output).dtype,
-               {code_.narrowed(made_.at(output), meta(output).dtype)},
+               type,
+               {code_.narrowed(value, type)},
                0,
                static_cast<int32_t>(memory_.size()) - 1});
   }
@@ -428,6 +468,18 @@ class GroupBuilder {
   bool adds_rows_ = false;            // there are sums over rows
 };
 
+template <class T>
+void add_parts(const T* sums, int64_t parts, int64_t count, DType type, char* result) {
+  const DType wide = type_of_sums(type);
+  for (int64_t i = 0; i < count; ++i) {
+    T sum = 0;
+    for (int64_t part = 0; part < parts; ++part) sum += sums[part * count + i];
+    uint64_t bits = to_bits(sum);
+    if (type != wide) bits = evaluate({Op::cast, type, {}, 0, -1}, wide, &bits);
+    write_element(type, result + static_cast<size_t>(i) * byte_size(type), bits);
+  }
+}
+
 }  // namespace
 
 std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<const int32_t> nodes,
@@ -440,14 +492,13 @@ std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<c
   }
 }
 
-void add_sums(std::span<const float> sums, int64_t parts, DType type, char* result) {
-  const size_t count = sums.size() / static_cast<size_t>(parts);
-  for (size_t i = 0; i < count; ++i) {
-    float sum = 0;
-    for (size_t at = i; at < sums.size(); at += count) sum += sums[at];
-    uint64_t bits = to_bits(sum);
-    if (type != DType::f32) bits = evaluate({Op::cast, type, {}, 0, -1}, DType::f32, &bits);
-    write_element(type, result + i * static_cast<size_t>(byte_size(type)), bits);
+DType type_of_sums(DType type) { return arithmetic_type(type); }
+
+void add_sums(const char* sums, int64_t parts, int64_t count, DType type, char* result) {
+  if (type_of_sums(type) == DType::f64) {
+    add_parts(reinterpret_cast<const double*>(sums), parts, count, type, result);
+  } else {
+    add_parts(reinterpret_cast<const float*>(sums), parts, count, type, result);
   }
 }
 

@@ -49,8 +49,8 @@ namespace antegrad::lower {
 struct GroupBuffer {
   ValueId value;
   bool written = false;
-  /// Then it is not the value's memory but a row of f32 for each part of the kernel, one for each
-  /// element of the value, which must be zeros before. add_sums() makes the value of them.
+  /// Then it is not the value's memory but a row for each part of the kernel, one type_of_sums() for
+  /// each element of the value, which must be zeros before. add_sums() makes the value of them.
   bool sums = false;
 };
 
@@ -89,8 +89,11 @@ std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<c
 /// the end of a row, it is as in eager.
 int64_t elements_of_a_thread(ThreadSplit split, int64_t elements, int64_t threads);
 
-/// Adds the `parts` rows of a buffer with GroupBuffer::sums, in their order, as eager does, and
-/// rounds once to `type`, that of `result`.
-void add_sums(std::span<const float> sums, int64_t parts, DType type, char* result);
+/// The type of GroupBuffer::sums of a value of `type`.
+DType type_of_sums(DType type);
+
+/// Adds the `parts` rows, of `count` elements each, of a buffer with GroupBuffer::sums, in their
+/// order, as eager does, and rounds once to `type`, that of `result`.
+void add_sums(const char* sums, int64_t parts, int64_t count, DType type, char* result);
 
 }  // namespace antegrad::lower

@@ -47,8 +47,7 @@ std::optional<Atoms> order_of_channels(const Atoms& order, const Atoms& channel,
 }  // namespace
 
 ValueId whole_of(const Node& node, const RecipeCall& call) {
-  const bool sum = !call.reduced.empty() && !call.recipe->has_elements();
-  return sum ? call.operands[0].value : node.outputs[0];
+  return call.runs_over_operand() ? call.operands[0].value : node.outputs[0];
 }
 
 std::optional<TensorLayout> layout_of_rows(const TensorMeta& whole, const TensorLayout& layout,

@@ -28,8 +28,8 @@ struct GroupSpace {
   int32_t node = -1;  ///< a node that reduces them
 };
 
-/// The value that has all elements which a call runs over: its first result or, of a sum, its
-/// operand.
+/// The value that has all elements which a call runs over: its first result or, of a sum and of
+/// parts, its first operand.
 ValueId whole_of(const Node& node, const RecipeCall& call);
 
 /// The layout of a result with one element a row: that of the whole without what is reduced.

@@ -20,6 +20,9 @@ namespace {
 
 bool computes(const Node& node) { return !node.op.traits().view; }
 
+/// With fewer elements, a call takes longer than the work.
+constexpr int64_t kWorthAKernel = 4096;
+
 /// Nodes of which a kernel of their own may be better than libtorch's.
 class LoweredAlone {
  public:
@@ -28,10 +31,13 @@ class LoweredAlone {
         made_here_(producers(graph)),
         last_use_(last_storage_uses(graph, Uses::by_nodes_and_outputs)) {}
 
-  /// libtorch adds the elements of a channel one after the other, and channels one after the other,
-  /// too. Other operators over rows have no in-place form there: a kernel writes over its input.
+  /// Nodes with enough to do. Of any size are those that libtorch computes badly or not in place:
+  /// it adds the elements of a channel one after the other, and channels one after the other, too.
+  /// Other operators over rows have no in-place form there: a kernel writes over its input.
   bool holds(int32_t position) const {
     const Node& node = graph_.nodes[position];
+    if (!computes(node) || !node.op.traits().reads_data || node.inputs.empty()) return false;
+    if (most_elements(node) >= kWorthAKernel) return true;
     const auto rows = row_loops_of(graph_, node);
     if (!rows) return false;
     return rows->loops.channels ||
@@ -39,6 +45,16 @@ class LoweredAlone {
   }
 
  private:
+  int64_t most_elements(const Node& node) const {
+    int64_t most = 0;
+    for (const auto* values : {&node.inputs, &node.outputs}) {
+      for (const ValueId id : *values) {
+        if (graph_.is_tensor(id)) most = std::max(most, numel(graph_.value(id).meta).constant());
+      }
+    }
+    return most;
+  }
+
   /// Whether the memory of an input is free behind the node, and like that of its result. Sizes do
   /// not decide, so that a new one needs no other kernels.
   bool dies_for(ValueId input, int32_t position) const {
@@ -110,7 +126,7 @@ class Selection {
     if (known != known_.end()) return known->second;
     auto made = group_kernel(graph_, nodes, readers_, cpu_, level_);
     if (const auto* kernel = std::get_if<GroupKernel>(&made); kernel != nullptr && objections_) {
-      if (auto [reason, divides] = objections_(*kernel); !reason.empty()) {
+      if (auto [reason, divides] = objections_(*kernel, nodes); !reason.empty()) {
         made = NoKernel{divides ? last_reduction(nodes) : -1, std::move(reason)};
       }
     }
@@ -206,7 +222,8 @@ class Replacement {
     units_.push_back(std::move(unit));
   }
 
-  /// A value that is read as two buffers is not written over.
+  /// A value that is read as two buffers is not written over, and one that is written in parts
+  /// lies in memory of its own.
   static std::vector<MemoryReuse> reuses_of(const GroupKernel& made, const Node& node) {
     const auto place = [](const std::vector<ValueId>& values, ValueId id) {
       return static_cast<int32_t>(std::ranges::find(values, id) - values.begin());
@@ -215,9 +232,10 @@ class Replacement {
     for (const auto& [written, read] : reusable_buffers(made.kernel, made.numbers)) {
       const ValueId from = made.buffers[read].value;
       if (made.buffers[written].sums) continue;
+      const ValueId to = made.buffers[written].value;
       if (std::ranges::count(made.buffers, from, &GroupBuffer::value) != 1) continue;
-      reuses.push_back(
-          {place(node.outputs, made.buffers[written].value), place(node.inputs, from)});
+      if (std::ranges::count(made.buffers, to, &GroupBuffer::value) != 1) continue;
+      reuses.push_back({place(node.outputs, to), place(node.inputs, from)});
     }
     return reuses;
   }

@@ -33,8 +33,8 @@ struct KernelOfGroup {
 
 struct KernelGraph {
   Graph graph;
-  std::vector<KernelOfGroup> kernels;  ///< by place (graph/generated_node.h)
-  std::vector<LibraryNode> refused;    ///< in the order of the nodes
+  std::vector<KernelOfGroup> kernels = {};  ///< by place (graph/generated_node.h)
+  std::vector<LibraryNode> refused = {};    ///< in the order of the nodes
 };
 
 /// Why a kernel is not to be used.
@@ -43,7 +43,9 @@ struct Objection {
   /// Whether the group without its last reduction may do, if it has one.
   bool divides = false;
 };
-using Objections = std::function<Objection(const GroupKernel& kernel)>;
+/// `nodes`: the group, as positions in the graph.
+using Objections =
+    std::function<Objection(const GroupKernel& kernel, const std::vector<int32_t>& nodes)>;
 
 /// Makes kernels of groups of at least two nodes that compute (fusion/groups.h), or of one batch
 /// normalisation, or of one other operator over rows that may write over its input, without those

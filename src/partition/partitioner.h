@@ -46,6 +46,8 @@ struct PartitionChoice {
   bool simplify = true;
 
   ByteRules rules() const { return {symbols, 0, measured.scratch, fused}; }
+  /// For graphs that are lowered: what their kernels keep in registers is not in them.
+  ByteRules rules_when_lowered() const { return {symbols, 0, measured.scratch}; }
 };
 
 /// The frontier data from which a plan for a budget was chosen.

@@ -101,13 +101,14 @@ std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const
                                                output.sizes, output.strides, output.dtype));
   }
   const Parts parts = parts_of(kernel_);
-  std::vector<std::pair<int32_t, std::vector<float>>> sums;  // by output
+  std::vector<std::pair<int32_t, std::vector<char>>> sums;  // by output
   c10::SmallVector<char*, 16> addresses;
   for (const auto& buffer : buffers_) {
     if (buffer.sums) {
-      const int64_t count = parts.count * outputs[buffer.index].numel();
-      auto& rows = sums.emplace_back(buffer.index, std::vector<float>(count)).second;
-      addresses.push_back(reinterpret_cast<char*>(rows.data()));
+      const auto& output = outputs[buffer.index];
+      const DType type = lower::type_of_sums(torch_compat::to_dtype(output.scalar_type()));
+      const size_t size = static_cast<size_t>(parts.count * output.numel()) * byte_size(type);
+      addresses.push_back(sums.emplace_back(buffer.index, std::vector<char>(size)).second.data());
       continue;
     }
     // Only written buffers are written, and inputs that lie in the same memory.
@@ -117,8 +118,10 @@ std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const
   }
   run_parts(kernel_, parts, addresses.data());
   for (const auto& [index, rows] : sums) {
-    lower::add_sums(rows, parts.count, torch_compat::to_dtype(outputs_[index].dtype),
-                    static_cast<char*>(outputs[index].mutable_data_ptr()));
+    const auto& output = outputs[index];
+    lower::add_sums(rows.data(), parts.count, output.numel(),
+                    torch_compat::to_dtype(output.scalar_type()),
+                    static_cast<char*>(output.mutable_data_ptr()));
   }
   return outputs;
 }

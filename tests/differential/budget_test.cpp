@@ -195,6 +195,33 @@ TEST_P(Budget, HoldsByTimesOfThisMachineToo) {
   }
 }
 
+// Budgets are those without kernels. Plans that count on kernels keep them and recompute no more,
+// but for shares being those of a shorter step.
+TEST_P(Budget, HoldsWithKernels) {
+  const auto wanted = step(subject_.loss);
+  for (const double share : {1.0, 0.6, 0.3, 0.0}) {
+    SCOPED_TRACE(share);
+    auto without = compiled(Options().with_memory_share(share));
+    without(subject_.x, subject_.y);
+    const auto other = without.report().programs.at(0);
+    auto function = compiled(Options()
+                                 .with_memory_budget(other.memory_budget_bytes)
+                                 .with_lowering(Lowering::exact)
+                                 .with_keep_slow_kernels(true));
+    const Loss call = [&](at::Tensor a, at::Tensor b) { return function(a, b); };
+    EXPECT_TRUE(same_bits(wanted, step(call)));
+    EXPECT_TRUE(same_bits(wanted, step(call)));
+    const auto measured = static_cast<double>(peak(call));
+    const auto report = function.report();
+    ASSERT_EQ(report.eager_calls, 0);
+    const auto& program = report.programs.at(0);
+    EXPECT_GE(program.generated_kernels.size(), 1U) << report;
+    EXPECT_LE(program.predicted_peak_bytes, program.memory_budget_bytes);
+    EXPECT_LE(measured, 1.02 * static_cast<double>(program.memory_budget_bytes));
+    EXPECT_LE(program.recompute_share, 1.05 * other.recompute_share);
+  }
+}
+
 // AOTAutograd's ratio of saved bytes, with all partitioners that support it.
 TEST_P(Budget, ARatioSavesLess) {
   const auto wanted = step(subject_.loss);

@@ -39,18 +39,26 @@ def numbers_of(name, numbers, numel):
 # Conversions to integers and bools: check_groups.py compares these.
 COMPARED_IN_GROUPS = ("to_i64", "to_i32", "to_u8", "to_bool")
 
+# Operators for which the level has no kernel: eager's other code for the same call, and a call with two results.
+NO_CLOSE_KERNEL = ("gelu_native", "gelu_backward_native", "softmax_backward_serial", "log_sigmoid")
 # Their result is contiguous whatever their operands are, so rows of transposed ones are strided.
 CONTIGUOUS_RESULT = ("smooth_l1_backward", "huber_backward")
 
 # Operands that ATen does not broadcast.
 NEVER_CONSTANT = dict.fromkeys((*SLOPES, "huber"), ("x", "y"))
 
+# For integers and bools, where other numbers do not fit.
+INTEGER_NUMBERS = {
+    **{"add": [(3,)], "sub": [(2,)], "rsub": [(1,)], "add_number": [(3, 2)], "mul_number": [(3,)]},
+    **{"clamp": [(1, 5)], "clamp_min": [(0,)], "clamp_max": [(3,)], "masked_fill": [(1,)]},
+}
+
 CASES = {
     **unary("reciprocal", "neg", "abs", "sign", "floor", "ceil", "trunc", "round", "sqrt", "rsqrt"),
     **unary("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin"),
     **unary("acos", "atan", "tanh", "erf", "erfc", "sinh", "cosh", "sigmoid", "relu", "isnan"),
-    **unary("logical_not"),
-    **compared("logical_and", "logical_or", "logical_xor"),
+    **unary("logical_not", "bitwise_not"),
+    **compared("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"),
     **compared("eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "atan2", "logaddexp"),
     "add": (lambda x, y, a: torch.add(x, y, alpha=a), [(1.0,), (-1.0,), (0.3,)]),
     "sub": (lambda x, y, a: torch.sub(x, y, alpha=a), [(1.0,), (0.7,)]),
@@ -120,4 +128,8 @@ CASES = {
     "to_f64": (lambda x: x.double(), [()]),
     "to_bf16": (lambda x: x.bfloat16(), [()]),
     "to_f16": (lambda x: x.half(), [()]),
+    "to_i64": (lambda x: x.long(), [()]),
+    "to_i32": (lambda x: x.int(), [()]),
+    "to_u8": (lambda x: x.to(torch.uint8), [()]),
+    "to_bool": (lambda x: x.bool(), [()]),
 }

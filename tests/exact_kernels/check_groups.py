@@ -161,6 +161,19 @@ class Case:
             self.step()
         while not self.computed:
             self.step(view=False)
+        if rng.random() < 0.15:
+            self.parts()
+
+    def parts(self):
+        """Values of the shape and type of the last one, side by side."""
+        last = self.meta[self.computed[-1]]
+        alike = [n for n, t in self.meta.items() if t.shape == last.shape and t.dtype == last.dtype]
+        parts = [self.computed[-1], *self.rng.choices(alike, k=self.rng.randint(1, 3))]
+        self.rng.shuffle(parts)
+        name, rank = self.rng.choice([("cat", last.dim()), ("stack", last.dim() + 1)])
+        if rank > 0:
+            dimension = str(self.rng.randrange(-rank, rank))
+            self.run(f"aten::{name}.default", ["{" + ", ".join(f"%{n}" for n in parts) + "}", dimension])
 
     def tensor(self, shape, layout, dtype):
         def values(sizes):
@@ -425,13 +438,14 @@ def run_kernel(library, line, case, threads, expected):
         number = int(buffer.rstrip("+"))
         if buffer.endswith("+"):
             like = expected[number]
-            written[number] = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+            if number not in written:  # one that is stored in parts has several buffers
+                written[number] = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
             tensors.append(written[number])
         else:
             tensors.append(dict(case.inputs)[number])
     addresses = (ctypes.c_void_p * len(tensors))(*[t.data_ptr() for t in tensors])
     arguments = (ctypes.c_long * len(numbers))(*numbers)
-    elements = max(t.numel() for t in written.values())
+    elements = int(words[9])
     size = part_size(int(words[3]), elements, threads)
     kernel = getattr(library, words[1])
     for low in range(0, elements, max(1, size)):

@@ -32,24 +32,33 @@ POINTWISE = [(name, words) for name, words in CALLS if not set(words) & set("?!#
 PLAIN = ["add.Tensor", "mul.Tensor", "sub.Tensor", "neg.default", "relu.default", "mul.Scalar", "maximum.default"]
 REDUCTIONS = ["softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "layer_norm",
               "layer_norm_backward", "nll_loss_backward", "sum", "mean", "amax", "amin", "columns",
-              "batch_norm", "batch_norm_backward"]  # fmt: skip
+              "batch_norm", "batch_norm_backward", "max_pool"]  # fmt: skip
 
 
 class RowCase(Case):
     """A random graph whose nodes are reductions of the last dimensions and pointwise operators."""
 
     def __init__(self, rng, dtype, shape, reductions):
-        # A group with batch normalisations has no other reductions.
+        # Max pooling stands alone, and a group with batch normalisations has no other reductions.
+        pooled = "max_pool" in reductions and (len(reductions) == 1 or rng.random() < 0.05)
+        reductions = ["max_pool"] if pooled else [r for r in reductions if r != "max_pool"]
         channels = [r for r in reductions if "batch_norm" in r]
         if channels and (len(channels) == len(reductions) or rng.random() < 0.2):
             reductions, dtype, shape = channels, "f32", rng.choice(IMAGES)
         else:
             reductions = [r for r in reductions if r not in channels]
+        if pooled:
+            dtype, shape = "f32", rng.choice([s for s in IMAGES if len(s) == 4])
         self.rng, self.dtype, self.shape = rng, dtype, shape
         self.generator = torch.Generator().manual_seed(rng.getrandbits(30))
         self.inputs, self.nodes, self.program, self.meta, self.values = [], [], [], {}, 0
         # Sums over many elements that include infinities tell nothing.
         self.kinds = rng.choice([["n1", "n4"], Case.kinds])
+        if pooled:
+            self.add_input(self.tensor(shape, "whole", dtype))
+            while not self.nodes:
+                self.max_pool()
+            return
         # How many of the last dimensions are a row.
         self.dims = rng.randint(1, len(shape) - 1) if len(shape) > 2 and rng.random() < 0.3 else 1
         self.dims = 1 if reductions is channels else self.dims
@@ -148,6 +157,14 @@ class RowCase(Case):
             name = {"sum": "sum.dim_IntList", "mean": "mean.dim"}[kind]
             self.run(f"aten::{name}", [f"%{x}", listed, rng.choice(["true", "true", "false"]), "none"])
 
+    def max_pool(self):
+        """Windows that eager takes, most of them."""
+        pair = lambda low, high: [self.rng.randint(low, high), self.rng.randint(low, high)]
+        size, stride, dilation = pair(1, 3), pair(1, 4), pair(1, 2) if self.rng.random() < 0.2 else [1, 1]
+        padding = [self.rng.randint(0, n // 2) for n in size]
+        words = [str(pair) for pair in (size, stride, padding, dilation)]
+        self.run("aten::max_pool2d_with_indices.default", ["%0", *words, self.rng.choice(["true", "false"])])
+
     def mask(self, weights):
         """Which gradients of a layer normalisation: those of what there is."""
         wanted = [True, *[w != "none" and weights[0] != "none" and self.rng.random() < 0.7 for w in weights]]
@@ -223,11 +240,13 @@ def run_kernel(library, line, case, threads, expected):
     for buffer in buffers:
         number = int(buffer.rstrip("+*"))
         if buffer.endswith("*"):
-            sums[number] = torch.zeros(threads, expected[number].numel())
+            dtype = torch.promote_types(expected[number].dtype, torch.float32)
+            sums[number] = torch.zeros(threads, expected[number].numel(), dtype=dtype)
             tensors.append(sums[number])
         elif buffer.endswith("+"):
             like = expected[number]
-            written[number] = torch.full_like(like, 77)
+            if number not in written:  # one that is stored in parts has several buffers
+                written[number] = torch.full_like(like, 77)
             tensors.append(written[number])
         else:
             tensors.append(dict(case.inputs)[number])
@@ -244,7 +263,7 @@ def run_kernel(library, line, case, threads, expected):
         part = ctypes.c_long(low // max(1, size))
         getattr(library, words[1])(addresses, arguments, ctypes.c_long(low), ctypes.c_long(high), part)
     for number, parts in sums.items():
-        total = torch.zeros(parts.shape[1])
+        total = torch.zeros(parts.shape[1], dtype=parts.dtype)
         for part in parts:
             total += part
         written[number] = total.to(expected[number].dtype).reshape(expected[number].shape)

@@ -28,6 +28,8 @@ class Row:
     body: str = ""
     tail: str = ""
     tail16: str = ""  # of the tail from its second element on, in whole groups of 16 bytes
+    of_rows: list = dataclasses.field(default_factory=list)  # formulas of results with one element a row
+    sums: list = dataclasses.field(default_factory=list)  # of results with one element a column
 
 
 @dataclasses.dataclass
@@ -41,8 +43,10 @@ class Operator:
     split: str = ""
     vectors: str = "2"  # in a block of the body
     writes: str = ""  # inputs that are replaced, as "input=value"
+    over: str = ""  # what is reduced, where not rows
     source: str = ""
     rows: list = dataclasses.field(default_factory=list)
+    close_rows: list = dataclasses.field(default_factory=list)  # those that are not eager's
 
     def row(self, dtype, capability, constant=""):
         """The first row that applies, or None."""
@@ -50,6 +54,11 @@ class Operator:
             if dtype in row.dtypes and capability in row.capabilities and row.constant == constant:
                 return row
         return None
+
+    def close_row(self, dtype, capability):
+        """The row of the level `close`, or None."""
+        fitting = (row for row in self.close_rows if dtype in row.dtypes and capability in row.capabilities)
+        return next(fitting, None) or self.row(dtype, capability)
 
     def constants(self, dtype, capability):
         """Operands for which another row applies where they are constant."""
@@ -75,10 +84,12 @@ def read(name):
                 match[1], [(i[0], i[1] if len(i) > 1 else None) for i in inputs], numbers, match[4]
             )
             operators[operator.name] = operator
-        elif words[0] in ("source", "upto", "when", "split", "vectors", "writes"):
+        elif words[0] in ("source", "upto", "when", "split", "vectors", "writes", "over"):
             setattr(operator, words[0], rest)
-        elif words[0] == "promotes":
+        elif words[0] in ("promotes", "added"):
             pass
+        elif words[0] in ("row", "sums"):
+            (row.of_rows if words[0] == "row" else row.sums).append(rest)
         elif words[0] in ("body", "tail", "tail16"):
             setattr(row, words[0], rest)
         elif words[0] == "each":
@@ -87,8 +98,7 @@ def read(name):
             asked = tuple(w[1:] for w in words if w[0] == "@")
             constant = words[words.index("constant") + 1] if "constant" in words else ""
             row = Row(tuple(w for w in words if w in DTYPES + INTEGERS), asked or CAPABILITIES, constant)
-            if "close" not in words:  # rows that are not eager's
-                operator.rows.append(row)
+            (operator.close_rows if "close" in words else operator.rows).append(row)
         else:
             raise ValueError(f"{name}:{number}: unknown word {words[0]}")
     return operators

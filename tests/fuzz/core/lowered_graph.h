@@ -284,7 +284,9 @@ class LoweredRun {
     for (const lower::GroupBuffer& buffer : kernel.buffers) {
       addresses.push_back(address(graph, buffer.value, memory));
       if (!buffer.sums) continue;
-      const int64_t bytes = 4 * parts * numel(graph.value(buffer.value).meta).constant();
+      const TensorMeta& meta = graph.value(buffer.value).meta;
+      const auto element = static_cast<int64_t>(byte_size(lower::type_of_sums(meta.dtype)));
+      const int64_t bytes = element * parts * numel(meta).constant();
       GuardedMemory& sum = sums.emplace_back(0, bytes, /*at_end=*/true);
       sum.open(0, bytes);
       std::memset(sum.base(), 0, static_cast<size_t>(bytes));
@@ -308,9 +310,7 @@ class LoweredRun {
       const lower::GroupBuffer& buffer = kernel.buffers[i];
       if (!buffer.sums) continue;
       const TensorMeta& meta = graph.value(buffer.value).meta;
-      const auto count = static_cast<size_t>(parts * numel(meta).constant());
-      const GuardedMemory& sum = sums[next++];
-      lower::add_sums({reinterpret_cast<const float*>(sum.base()), count}, parts, meta.dtype,
+      lower::add_sums(sums[next++].base(), parts, numel(meta).constant(), meta.dtype,
                       address(graph, buffer.value, memory));
     }
     return "";

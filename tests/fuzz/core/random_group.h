@@ -5,6 +5,7 @@
 /// tensors of odd sizes that lie in memory in many ways.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <random>
@@ -56,6 +57,7 @@ class RandomGroup {
       }
     }
     pointwise();
+    if (below(5) == 0) parts();
   }
 
   Graph graph() const {
@@ -270,6 +272,19 @@ class RandomGroup {
       default:
         call("_to_copy.default", "i64", {value(type_)}, "i64, none, none, none, false, none");
     }
+  }
+
+  /// Two values side by side.
+  void parts() {
+    const std::array<Tensor, 2> parts{whole(type_), whole(type_)};
+    const bool stacks = below(2) == 0;
+    Sizes sizes = shape_;
+    const int dimension = below(static_cast<int>(sizes.size()) + (stacks ? 1 : 0));
+    if (stacks) sizes.insert(sizes.begin() + dimension, 1);
+    sizes[dimension] *= 2;
+    add_node({-1, type_, sizes, contiguous(sizes)},
+             fmt::format("{}.default({{%{}, %{}}}, {})", stacks ? "stack" : "cat", parts[0].id,
+                         parts[1].id, dimension));
   }
 
   void reduction() {

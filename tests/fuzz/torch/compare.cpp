@@ -98,7 +98,9 @@ bool needs_nothing_that_is_gone(const Observation& eager, const Observation& fou
   const auto says = [&](const char* words) { return eager.error.find(words) != std::string::npos; };
   return found.raised == Raised::nothing &&
          (says("backward through the graph a second time") ||
-          says("has been modified by an inplace operation") || says("created in no_grad mode"));
+          says("has been modified by an inplace operation") || says("created in no_grad mode") ||
+          // Saved, a part from split(), and then written.
+          says("is a view and its base or another view of its base has been modified inplace"));
 }
 
 bool comes_by_what_is_gone(const Observation& eager, const Observation& found, size_t call) {

@@ -32,6 +32,14 @@ std::string gradients(const std::string& type, int rows, int n, const std::strin
 }
 const std::string kAll = "  %9 result\n  %6 result\n  %7 result\n";
 
+/// Of two parts.
+template <class Sum, class Element>
+void add_sums(const std::vector<Sum>& sums, int64_t count, DType type,
+              std::vector<Element>& result) {
+  lower::add_sums(reinterpret_cast<const char*>(sums.data()), 2, count, type,
+                  reinterpret_cast<char*>(result.data()));
+}
+
 TEST(GroupSums, EachThreadAddsItsRowsInMemoryOfItsOwn) {
   const GroupKernel made = kernel_of(gradients("f32", 5, 7, kAll), kTwoThreads);
   EXPECT_EQ(made.split, lower::ThreadSplit::rows);
@@ -67,8 +75,8 @@ TEST(GroupSums, AreEagersGradients) {
   interpret(made.kernel, buffers.data(), made.numbers.data(), 3, 5, 1);
   std::vector<float> weight(kSize);
   std::vector<float> bias(kSize);
-  lower::add_sums(memory[6], 2, DType::f32, reinterpret_cast<char*>(weight.data()));
-  lower::add_sums(memory[7], 2, DType::f32, reinterpret_cast<char*>(bias.data()));
+  add_sums(memory[6], kSize, DType::f32, weight);
+  add_sums(memory[7], kSize, DType::f32, bias);
   for (size_t j = 0; j < kSize; ++j) {
     float of_weight = 0;  // exact: small multiples of powers of two
     float of_bias = 0;
@@ -94,8 +102,22 @@ TEST(GroupSums, GeneratedCodeHasTheInterpretersBits) {
 TEST(GroupSums, AreRoundedOnceToTheirType) {
   const std::vector<float> sums = {1, 0x1p-9F, 0x1p-9F, 0x1p-9F};  // two parts of two elements
   std::vector<uint16_t> result(2);
-  lower::add_sums(sums, 2, DType::bf16, reinterpret_cast<char*>(result.data()));
+  add_sums(sums, 2, DType::bf16, result);
   EXPECT_EQ(result, (std::vector<uint16_t>{0x3f80, 0x3b80}));
+}
+
+// At Level::close: there is no recipe with eager's bits.
+TEST(GroupSums, OfFloat64AreAddedInFloat64) {
+  const GroupKernel made =
+      kernel_of(gradients("f64", 5, 7, kAll), kTwoThreads, lower::Level::close);
+  for (size_t i = 0; i < made.buffers.size(); ++i) {
+    if (!made.buffers[i].sums) continue;
+    EXPECT_EQ(made.kernel.buffers[i].type, lower::type_of_sums(DType::f64));
+  }
+  const std::vector<double> sums = {1, 2, 0x1p-50, 0x1p-40};
+  std::vector<double> result(2);
+  add_sums(sums, 2, DType::f64, result);
+  EXPECT_EQ(result, (std::vector<double>{1 + 0x1p-50, 2 + 0x1p-40}));
 }
 
 TEST(GroupSums, WhatNobodyReadsIsNotAdded) {

@@ -157,6 +157,25 @@ TEST(FusionGroups, AReductionOverTheFirstDimensionsOnlyEndsOne) {
             "0 1 | 2");
 }
 
+TEST(FusionGroups, EqualPartsOfAResultEndAGroup) {
+  const std::string nodes =
+      "  %3: f32[8, 8] = aten::exp.default(%0)  # 0\n"
+      "  %4: f32[8, 8] = aten::neg.default(%0)  # 1\n"
+      "  %5: f32[8, 24] = aten::cat.default({%3, %4, %1}, 1)  # 2\n"
+      "  %6: f32[8, 24] = aten::relu.default(%5)  # 3\n";
+  EXPECT_EQ(groups_of(nodes, "  %6 result\n"), "0 1 2 | 3");
+  EXPECT_EQ(groups_of("  %3: f32[8] = aten::exp.default(%2)  # 0\n"
+                      "  %4: f32[8, 8] = aten::neg.default(%0)  # 1\n"
+                      "  %5: f32[8] = aten::sum.dim_IntList(%4, [1], false, none)  # 2\n"
+                      "  %6: f32[8, 2] = aten::stack.default({%3, %5}, 1)  # 3\n",
+                      "  %6 result\n"),
+            "0 1 2 3");
+  EXPECT_EQ(groups_of("  %3: f32[8, 1] = aten::sum.dim_IntList(%0, [1], true, none)  # 0\n"
+                      "  %4: f32[8, 9] = aten::cat.default({%0, %3}, 1)  # 1\n",
+                      "  %4 result\n"),
+            "0 | 1");
+}
+
 TEST(FusionGroups, WhatIsBroadcastIsComputedWhereItIsRead) {
   const std::string nodes =
       "  %3: f32[8] = aten::exp.default(%2)  # 0\n"

@@ -88,6 +88,28 @@ TEST(KernelGraph, OneNodeStaysACallOfTheLibrary) {
   EXPECT_TRUE(made.kernels.empty());
 }
 
+TEST(KernelGraph, OneNodeWithEnoughToDoIsAKernel) {
+  auto graph = graph_of(
+      "inputs\n  %0: f32[64, 64] primal argument 0\nnodes\n"
+      "  %1: f32[64, 64] = aten::sigmoid.default(%0)\n"
+      "  %2: f32[64, 64] = aten::zeros_like.default(%0, none, none, none, none, none)\n"
+      "outputs\n  %1 result\n  %2 result\n");
+  const auto made = lower::kernel_graph(std::move(graph), kAvx2);
+  EXPECT_EQ(lines_of(made), (Lines{"kernel 0: %0 -> %1", "zeros_like: %0 -> %2"}));
+}
+
+// The first part would lie where the input does.
+TEST(KernelGraph, APartOfAResultDoesNotLieInMemoryOfAnInput) {
+  auto graph = graph_of(
+      "inputs\n  %0: f32[64, 64] primal argument 0\nnodes\n"
+      "  %1: f32[64, 64] = aten::mm.default(%0, %0)\n"
+      "  %2: f32[128, 64] = aten::cat.default({%1, %0}, 0)\n"
+      "outputs\n  %2 result\n");
+  const auto made = lower::kernel_graph(std::move(graph), kAvx2);
+  ASSERT_EQ(made.kernels.size(), 1U);
+  EXPECT_TRUE(memory_reuses(made.graph.nodes.at(1)).empty());
+}
+
 TEST(KernelGraph, WhatOthersReadInBetweenIsWritten) {
   const auto made = lowered(
       "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
@@ -139,7 +161,7 @@ TEST(KernelGraph, AnObjectionKeepsTheNodes) {
   const auto made = lowered(
       "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
       "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n",
-      "  %4 result\n", [](const lower::GroupKernel&) { return lower::Objection{"it was wrong"}; });
+      "  %4 result\n", [](const auto&, const auto&) { return lower::Objection{"it was wrong"}; });
   EXPECT_EQ(lines_of(made), (Lines{"mul.Tensor: %0 %1 -> %3", "sigmoid: %3 -> %4"}));
   ASSERT_EQ(made.refused.size(), 2U);
   EXPECT_EQ(made.refused[0].reason, "it was wrong");
@@ -150,7 +172,7 @@ TEST(KernelGraph, AnObjectionMayDivideAGroupBeforeItsLastReduction) {
       "  %3: f32[8, 16] = aten::mul.Tensor(%0, %1)\n"
       "  %4: f32[8, 16] = aten::sigmoid.default(%3)\n"
       "  %5: f32[8] = aten::sum.dim_IntList(%4, [1], false, none)\n",
-      "  %4 result\n  %5 result\n", [](const lower::GroupKernel& kernel) {
+      "  %4 result\n  %5 result\n", [](const lower::GroupKernel& kernel, const auto&) {
         const bool rows = kernel.kernel.space == lower::Space::rows;
         return lower::Objection{rows ? "it was slow" : "", /*divides=*/true};
       });

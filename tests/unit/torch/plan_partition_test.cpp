@@ -48,9 +48,9 @@ Options save_slow() {
 std::vector<ValueId> saved_with(Measurements measured) {
   const auto options = save_slow();
   const auto graph = joint();
-  const auto planned =
-      compiler::plan_partition(graph, std::move(measured), options, nullptr, next_node_id(graph),
-                               /*carry=*/false, compiler::pass_context(options));
+  const auto planned = compiler::plan_partition(graph, std::move(measured), options, {}, nullptr,
+                                                next_node_id(graph),
+                                                /*carry=*/false, compiler::pass_context(options));
   std::vector<ValueId> saved;
   for (const auto& slot : planned.partition.plan.saved) saved.push_back(slot.value);
   return saved;
