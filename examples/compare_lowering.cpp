@@ -29,7 +29,7 @@ namespace {
 
 struct Settings {
   TrainingSettings training{
-      .model = {.layers = 2, .width = 128, .heads = 4, .context = 64, .dropout = 0.1},
+      .model = {.layers = 2, .width = 64, .heads = 4, .context = 32, .dropout = 0.1},
       .steps = 2000};
   int threads = 0;  // 0: libtorch's default
   std::string text;

@@ -315,7 +315,7 @@ def kernels_of(options, graphs):
     answer = subprocess.run(command, input=text, text=True, capture_output=True, check=False)
     if answer.returncode:
         raise SystemExit(f"{answer.stderr}\nin {source.parent}")
-    return answer.stdout.splitlines(), load(source, options.capability, FLAGS)
+    return answer.stdout.splitlines(), load(source, options.capability, [*FLAGS, "-O1"])  # thousands of them
 
 
 def main():

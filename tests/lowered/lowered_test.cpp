@@ -333,6 +333,24 @@ TEST(Lowered, CloseKernelsAreAsAccurateAsEager) {
   }
 }
 
+// Gradients of weight and bias are sums over rows, in memory of their own.
+TEST(Lowered, CloseSumsOverRowsOfFloat64KeepItsDigits) {
+  const auto gradients = [](auto&& callable) {
+    at::manual_seed(0);
+    List inputs;
+    for (const auto& sizes : std::vector<std::vector<int64_t>>{{70, 96}, {70, 96}, {96}, {96}}) {
+      inputs.push_back(at::randn(sizes, at::kDouble).requires_grad_());
+    }
+    inputs.push_back(at::randint(96, {70}, at::kLong));
+    callable(inputs).backward();
+    return List{inputs[2].grad(), inputs[3].grad()};
+  };
+  auto step = compile(classified, exact().with_lowering(Lowering::close));
+  const List found = gradients(step), expected = gradients(classified);
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-12, 1e-14));
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
 class SlowKernels : public ::testing::Test {
  protected:
   ~SlowKernels() override { compiler::set_kernel_times(std::nullopt); }
