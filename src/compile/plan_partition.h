@@ -35,8 +35,8 @@ Measurements measure_for(const Graph& joint, const ops::AttrTables& tables, cons
 /// `measured` comes from this machine, or from the one on which the same partition was made.
 /// `hooks` are the inlined hooks of the call; null for none. Node ids from `first_node` on are
 /// free. `carry`: PartitionChoice::carry. Plans for a budget count on the kernels of `lowering`; if
-/// none keeps the budget with them, the one that comes nearest is returned. Throws BudgetError if no
-/// plan keeps the budget with these hooks, and the errors of hooks::capture_hooks().
+/// none keeps the budget with them, the one that comes nearest is returned. Throws BudgetError if
+/// no plan keeps the budget with these hooks, and the errors of hooks::capture_hooks().
 PlannedPartition plan_partition(Graph joint, Measurements measured, const Options& options,
                                 const LoweringRules& lowering,
                                 const std::shared_ptr<const detail::HookPair>& hooks,
