@@ -49,8 +49,8 @@ namespace antegrad::lower {
 struct GroupBuffer {
   ValueId value;
   bool written = false;
-  /// Then it is not the value's memory but a row for each part of the kernel, one type_of_sums()
-  /// for each element of the value, which must be zeros before. add_sums() makes the value of them.
+  /// Then it is not the value's memory but a row for each part of the kernel, a type_of_sums() for
+  /// each element of the value, which must be zeros before. add_sums() makes the value of them.
   bool sums = false;
 };
 

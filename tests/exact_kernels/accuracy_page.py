@@ -17,15 +17,15 @@ After reading this page you know how large the errors of each operator are at `l
 Made by `make accuracy` (`tests/exact_kernels/check_operators.py`, `tests/exact_kernels/accuracy_page.py`); do not edit.
 
 Each operator runs alone, as a kernel of the level [`close`](lowering.md#close) and as libtorch's kernel, and both are compared with
-float64; float64 itself is compared with 64-bit significands (x87). Shapes: one element, lengths with and without whole vectors, more than
-40,000 elements on one and two threads, broadcast and transposed operands, every second element, rows and columns of 2 to 9001 elements. Numbers:
-normally distributed of three sizes; zeros of both signs, infinities, NaNs and denormal numbers; all bit patterns. The rule is that of the
-[proof](lowering.md#proof) that each kernel passes before it is used, and `check_operators.py` fails where one operator breaks it. That of float64
-is stricter here: a proof has no wider type.
+float64; float64 itself is compared with 64-bit significands (x87). The rule is that of the [proof](lowering.md#proof) that each kernel passes
+before it is used, and `check_operators.py` fails where an operator breaks it. For float64 it is stricter than a proof, which has no wider type.
 
-A cell tells eager's error, then that of the kernel where it is another: `0.410 → 0.402`. *mean* is that of log2(1 + error) over numbers of common sizes, *largest*
-the largest error among them, both in units of the last place. `equal`: the results are integers or bools, and the same. `none`: the level has no such
-kernel, since it computes the operator by another row or not at all.
+A cell tells eager's error, then that of the kernel where it is another: `0.410 → 0.402`. *mean* is that of log2(1 + error), *largest*
+the largest error, both in units of the last place of the exact element. `equal`: the results
+are integers or bools, and the same. `none`: no kernel of the level for such operands, since another row computes the operator, or none. These are errors of
+contiguous operands, 1000 and 40,001 elements or 64 to 300 rows of 100 to 768 elements, of normally distributed numbers of three sizes.
+The check also looks at infinities, NaNs, zeros of both signs, denormal numbers and all bit patterns, and without `--quick` at other lengths,
+rows of up to 9001 elements, broadcast and transposed operands, and every second element.
 """
 
 

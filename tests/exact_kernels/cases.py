@@ -39,7 +39,8 @@ def numbers_of(name, numbers, numel):
 # Conversions to integers and bools: check_groups.py compares these.
 COMPARED_IN_GROUPS = ("to_i64", "to_i32", "to_u8", "to_bool")
 
-# Operators for which the level has no kernel: eager's other code for the same call, and a call with two results.
+# Operators for which the level `close` has no kernel of contiguous operands: eager's other code for the same call, and a
+# call with two results.
 NO_CLOSE_KERNEL = ("gelu_native", "gelu_backward_native", "softmax_backward_serial", "log_sigmoid")
 # Their result is contiguous whatever their operands are, so rows of transposed ones are strided.
 CONTIGUOUS_RESULT = ("smooth_l1_backward", "huber_backward")
