@@ -240,7 +240,7 @@ class Grouping {
       }
     }
     std::ranges::sort(late);
-    return std::ranges::distance(late.begin(), std::ranges::unique(late).begin()) > kMostLateReads;
+    return std::unique(late.begin(), late.end()) - late.begin() > kMostLateReads;
   }
 
   /// Whether only these two groups read the results of the first.
