@@ -177,11 +177,12 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
     if (found.peak <= budget) return planned;
     if (!choice.carried.empty()) {  // plans made for these sizes may be smaller
       choice.carry = false;
+      planned.budget.reset();
       plan(choice.fused);
       continue;
     }
     if (!choice.fused.empty()) {
-      if (!options.budget.share) planned.budget.reset();
+      planned.budget.reset();
       plan(without(choice.fused, found.in_memory));
       continue;
     }
