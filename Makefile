@@ -56,11 +56,15 @@ bench: configure ## measure against eager and peers; BENCH=name for one
 	@ninja -C $(BUILD) -j $(JOBS) $(if $(BENCH),$(if $(wildcard bench/$(BENCH).py),antegrad_python group_kernels,bench_$(BENCH)),benches)
 	@scripts/run_benches $(BUILD)/bench out/bench $(BENCH)
 
-conformance: build ## PyTorch's operators and modules, and models, against eager (docs/conformance.md, operators.md); goes on where it stopped
+conformance: build ## PyTorch's operators and modules, and models, against eager (docs/conformance.md, operators.md, operators-with-kernels.md); goes on where it stopped
 	@mkdir -p out/bench
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py run --out out/conformance --jobs $(JOBS) --cross-check
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py run --out out/conformance_dynamo --jobs $(JOBS) \
 	  --through dynamo --part 0/10
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py run --out out/conformance_lowered --jobs $(JOBS) \
+	  --lowering exact --cross-check
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py report out/conformance_lowered \
+	  --kernels docs/operators-with-kernels.md
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/op_db.py report out/conformance --dynamo out/conformance_dynamo \
 	  --page docs/conformance.md --operators docs/operators.md --bench out/bench/conformance.json
 	@PYTHONPATH=$(BUILD)/python $(PYTHON) tests/conformance/models.py run --out out/conformance_models --jobs $(JOBS)

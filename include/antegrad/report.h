@@ -91,6 +91,9 @@ struct ProgramReport {
   std::vector<KernelReport> generated_kernels;
   std::map<std::string, int64_t> not_generated;
   std::string lowering_failure;
+  /// Calls of generated kernels so far in which the library's kernels ran one by one instead, by
+  /// reason: an input in other memory, another number of threads, an index out of bounds.
+  std::map<std::string, int64_t> node_runs;
   double capture_ms = 0;  ///< running the callable on stand-ins
   double compile_ms = 0;  ///< all later stages: passes, partition, programs
   /// Where that time went: stages in order, from the capture on, then the passes within them.

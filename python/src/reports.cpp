@@ -95,6 +95,8 @@ void add_reports(py::module_& module) {
                     "Operators that no generated kernel computes, with reasons and numbers.")
       .def_readonly("lowering_failure", &ProgramReport::lowering_failure,
                     "Why no kernels could be generated, or ''.")
+      .def_readonly("node_runs", &ProgramReport::node_runs,
+                    "Calls of kernels so far in which the library's ran instead, with reasons.")
       .def_readonly("live_bytes", &ProgramReport::live_bytes,
                     "Predicted live bytes while each operator runs, first those of the forward.")
       .def_readonly("recomputed_at", &ProgramReport::recomputed_at,

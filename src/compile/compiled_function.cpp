@@ -168,6 +168,7 @@ std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const 
                                           {},
                                           std::move(compiled.executable),
                                           std::move(compiled.report),
+                                          std::move(compiled.misses),
                                           std::move(compiled.partition),
                                           std::move(compiled.record)});
 }
@@ -359,7 +360,8 @@ Report CompiledFunction::report() const {
   const auto& misses = state_->programs.misses();
   report.recompiles.assign(misses.begin(), misses.end());
   report.evictions = state_->programs.evictions();
-  for (const auto& entry : *state_->programs.entries()) report.programs.push_back(entry->report);
+  for (const auto& entry : *state_->programs.entries())
+    report.programs.push_back(entry->report_now());
   return report;
 }
 

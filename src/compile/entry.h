@@ -17,7 +17,8 @@ namespace antegrad::compiler {
 
 struct Entry : guards::Origin, guards::Cached {
   std::shared_ptr<const runtime::Executable> executable;
-  ProgramReport report;
+  ProgramReport report;  ///< as it was compiled
+  std::shared_ptr<const runtime::KernelMisses> kernel_misses;
   std::function<Partition()> partition;     ///< of `raw`, before hooks and last passes
   std::function<PartitionRecord()> record;  ///< how `raw` was partitioned
   std::shared_ptr<guards::RunCount> runs = std::make_shared<guards::RunCount>();
@@ -28,6 +29,11 @@ struct Entry : guards::Origin, guards::Cached {
   }
   /// Whether a backward pass of it may still come.
   bool in_use() const { return executable.use_count() > 1; }
+  ProgramReport report_now() const {
+    auto now = report;
+    now.node_runs = kernel_misses->counted();
+    return now;
+  }
 };
 
 }  // namespace antegrad::compiler

@@ -96,6 +96,10 @@ lower::Level level_of(Lowering lowering) {
   return lowering == Lowering::close ? lower::Level::close : lower::Level::exact;
 }
 
+lower::LoneNodes lone_nodes(const LoweringRules& rules) {
+  return rules.keep_slow_kernels ? lower::LoneNodes::all : lower::LoneNodes::worthwhile;
+}
+
 // The run, for the verdict that it is slow, with which who keeps slow kernels does not agree.
 Hash128 slow(const KernelRun& run) {
   return hash_of_bytes(to_string(run.speeds.front()) + " slow");
@@ -187,7 +191,7 @@ class Attempt {
     auto lowered = [&] {
       const Timer timer(phases_.group);
       return lower::kernel_graph(graph_, cpu_, known_objections(graph_, rules_, cpu_.threads),
-                                 level_);
+                                 level_, lone_nodes(rules_));
     }();
     LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
     std::vector<kernels::Source> sources;
@@ -214,6 +218,7 @@ class Attempt {
       const auto& [nodes, kernel] = lowered.kernels[place];
       auto& made = result.kernels[place] = callable(kernel, *built[place], cpu_.threads);
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
+      made.misses = rules_.misses;
       const KernelTrial trial(result.graph, in_place, node, made, data_);
       const auto times = prove(trial, node, lowered.kernels[place], sources[place]);
       result.reports.push_back(report_of(result.graph, node, nodes, made, times));
@@ -364,7 +369,7 @@ lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& ru
   const auto cpu = eager_cpu();
   if (rules.lowering == Lowering::off || !cpu || !system_compiler()) return {std::move(graph)};
   const auto objections = known_objections(graph, rules, cpu->threads);
-  return lower::kernel_graph(graph, *cpu, objections, level_of(rules.lowering));
+  return lower::kernel_graph(graph, *cpu, objections, level_of(rules.lowering), lone_nodes(rules));
 }
 
 std::vector<int32_t> ids_of(const Graph& graph, const std::vector<int32_t>& nodes) {

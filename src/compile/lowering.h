@@ -8,6 +8,7 @@
 #include <antegrad/report.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -28,6 +29,8 @@ struct LoweringRules {
   /// Groups that get no kernel, since it would keep too much in memory: Node::ids, in the order of
   /// the nodes.
   std::set<std::vector<int32_t>> too_large = {};
+  std::shared_ptr<runtime::KernelMisses> misses =
+      nullptr;  ///< counts calls that kernels do not fit
 };
 
 struct LoweredGraph {

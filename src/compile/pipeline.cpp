@@ -129,7 +129,9 @@ bool is_over_budget(const Finished& made) {
 Finished plan_and_finish(const ToPlan& what, const PassContext& passes, const CompileLogs& logs,
                          Stages& stages) {
   constexpr int kMostPlans = 3;
-  LoweringRules lowering{what.options.lowering, what.options.keep_slow_kernels};
+  LoweringRules lowering{.lowering = what.options.lowering,
+                         .keep_slow_kernels = what.options.keep_slow_kernels,
+                         .misses = std::make_shared<runtime::KernelMisses>()};
   auto made = plan_and_finish_once(what, lowering, passes, logs, stages);
   for (int plans = 1; is_over_budget(made); ++plans) {
     if (plans == kMostPlans) lowering.lowering = Lowering::off;
@@ -203,7 +205,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
     parts.aliases = options.error_on_custom_op_aliasing ? runtime::AliasCheck::error
                                                         : runtime::AliasCheck::warn;
   }
-  CompiledProgram compiled;
+  CompiledProgram compiled{.misses = planned.lowering.misses};
   compiled.executable = std::make_shared<const runtime::Executable>(std::move(parts));
   stages.end("build");
 

@@ -25,10 +25,11 @@
 namespace antegrad::compiler {
 
 struct CompiledProgram {
-  std::shared_ptr<const runtime::Executable> executable;
-  ProgramReport report;
-  std::function<Partition()> partition;     ///< makes it again, before hooks and last passes
-  std::function<PartitionRecord()> record;  ///< makes that of the partition, for replaying
+  std::shared_ptr<const runtime::Executable> executable = nullptr;
+  ProgramReport report = {};
+  std::shared_ptr<const runtime::KernelMisses> misses = nullptr;  ///< go on being counted
+  std::function<Partition()> partition = {};     ///< makes it again, before hooks and last passes
+  std::function<PartitionRecord()> record = {};  ///< makes that of the partition, for replaying
 };
 
 /// The context of passes under these options: one log per compilation.

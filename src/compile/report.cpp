@@ -74,6 +74,9 @@ void write_kernels(std::ostream& out, const ProgramReport& program) {
         << milliseconds(micros / 1e3) << " instead of " << milliseconds(library / 1e3) << "; "
         << others << " operators stayed out of them\n";
   }
+  for (const auto& [reason, count] : program.node_runs) {
+    out << "  without kernel " << count << "x: " << reason << '\n';
+  }
 }
 
 // The lines of `text`, indented.

@@ -26,8 +26,9 @@ constexpr int64_t kWorthAKernel = 4096;
 /// Nodes of which a kernel of their own may be better than libtorch's.
 class LoweredAlone {
  public:
-  explicit LoweredAlone(const Graph& graph)
+  LoweredAlone(const Graph& graph, LoneNodes which)
       : graph_(graph),
+        all_(which == LoneNodes::all),
         made_here_(producers(graph)),
         last_use_(last_storage_uses(graph, Uses::by_nodes_and_outputs)) {}
 
@@ -37,7 +38,7 @@ class LoweredAlone {
   bool holds(int32_t position) const {
     const Node& node = graph_.nodes[position];
     if (!computes(node) || !node.op.traits().reads_data || node.inputs.empty()) return false;
-    if (most_elements(node) >= kWorthAKernel) return true;
+    if (all_ || most_elements(node) >= kWorthAKernel) return true;
     const auto rows = row_loops_of(graph_, node);
     if (!rows) return false;
     return rows->loops.channels ||
@@ -68,6 +69,7 @@ class LoweredAlone {
   }
 
   const Graph& graph_;
+  const bool all_;
   const IdMap<ValueId, int32_t> made_here_;
   const IdMap<StorageId, int32_t> last_use_;
 };
@@ -75,10 +77,11 @@ class LoweredAlone {
 /// Finds groups, and refuses nodes, until all groups that are worth one have kernels.
 class Selection {
  public:
-  Selection(const Graph& graph, const EagerCpu& cpu, const Objections& objections, Level level)
+  Selection(const Graph& graph, const EagerCpu& cpu, const Objections& objections, Level level,
+            LoneNodes lone)
       : graph_(graph),
         readers_(graph),
-        lowered_alone_(graph),
+        lowered_alone_(graph, lone),
         cpu_(cpu),
         level_(level),
         objections_(objections),
@@ -357,10 +360,10 @@ bool has_numbers(const Graph& graph) {
 }  // namespace
 
 KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections,
-                         Level level) {
+                         Level level, LoneNodes lone) {
   KernelGraph lowered;
   if (has_numbers(graph)) {
-    Selection selection(graph, cpu, objections, level);
+    Selection selection(graph, cpu, objections, level, lone);
     lowered.kernels = selection.run();
     lowered.refused = selection.refused();
     if (!lowered.kernels.empty()) Replacement(graph, lowered.kernels).run();

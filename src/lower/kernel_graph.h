@@ -47,14 +47,19 @@ struct Objection {
 using Objections =
     std::function<Objection(const GroupKernel& kernel, const std::vector<int32_t>& nodes)>;
 
-/// Makes kernels of groups of at least two nodes that compute (fusion/groups.h), or of one batch
-/// normalisation, or of one other operator over rows that may write over its input, without those
-/// that group_kernel() refuses and those against which there are objections. Nodes keep their order
-/// where kernels allow it; a kernel stands where the last of its nodes stood, or earlier if others
-/// wait for it. `graph` must be a verified forward or backward without in-place nodes; without
-/// numbers for sizes it is returned as it is.
+/// Which nodes get a kernel of their own.
+enum class LoneNodes {
+  worthwhile,  ///< those of which a kernel may be better than libtorch's
+  all,
+};
+
+/// Makes kernels of groups of at least two nodes that compute (fusion/groups.h) and of lone nodes,
+/// without those that group_kernel() refuses and those against which there are objections. Nodes
+/// keep their order where kernels allow it; a kernel stands where the last of its nodes stood, or
+/// earlier if others wait for it. `graph` must be a verified forward or backward without in-place
+/// nodes; without numbers for sizes it is returned as it is.
 KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections = {},
-                         Level level = Level::exact);
+                         Level level = Level::exact, LoneNodes lone = LoneNodes::worthwhile);
 
 /// The nodes of a group as a graph of their own: from what the generated node `kernel` reads to
 /// what it writes, in that order. `graph` has the group. Values have other ids.

@@ -151,7 +151,7 @@ constexpr OptionRow kRows[] = {
     {"lowering", OptionGroup::lowering, member<&Options::lowering>(), kLowering, kInKey,
      "whether groups of operators become generated kernels on the CPU: never, where their bits are eager's, or where they are as accurate", "lowering.md"},
     {"keep_slow_kernels", OptionGroup::lowering, member<&Options::keep_slow_kernels>(), kLowering, kInKey,
-     "generated kernels run also where libtorch's were faster when both were compared on this machine", "lowering.md#proof"},
+     "generated kernels run also for small nodes, and where libtorch's were faster when both were compared on this machine", "lowering.md#proof"},
 
     // ---- rules of partition=min_cut
     {"ban_recompute_used_far_apart", OptionGroup::min_cut, rule<&MinCutOptions::ban_recompute_used_far_apart>(), kPartition,

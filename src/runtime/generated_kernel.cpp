@@ -72,26 +72,30 @@ GeneratedCall::GeneratedCall(const Graph& graph, const Node& node, const Generat
   }
 }
 
-bool GeneratedCall::fits(const std::vector<at::Tensor>& inputs) const {
+std::optional<KernelMiss> GeneratedCall::miss_of(const std::vector<at::Tensor>& inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& tensor = inputs[i];
     const bool as_expected = inputs_[i].matches(tensor, Match::values) &&
                              tensor.strides() == at::IntArrayRef(inputs_[i].strides) &&
                              !tensor.is_neg() && !tensor.is_conj();
-    if (!as_expected) return false;
+    if (!as_expected) return KernelMiss::memory;
   }
   const bool any_threads = kernel_.threads == 0;
-  if (!any_threads && kernel_.threads != threads_of_eager()) return false;
-  return std::ranges::all_of(bounds_, [&](const Bound& bound) {
+  if (!any_threads && kernel_.threads != threads_of_eager()) return KernelMiss::threads;
+  const bool within = std::ranges::all_of(bounds_, [&](const Bound& bound) {
     const auto& found = inputs[bound.input];
     const auto [least, greatest] =
         at::aminmax(bound.other ? found.masked_fill(found.eq(*bound.other), bound.begin) : found);
     return least.item<int64_t>() >= bound.begin && greatest.item<int64_t>() < bound.end;
   });
+  return within ? std::nullopt : std::optional(KernelMiss::bounds);
 }
 
 std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const {
-  if (!fits(inputs)) return kernel_.nodes->run(std::move(inputs));
+  if (const auto miss = miss_of(inputs)) {
+    if (kernel_.misses != nullptr) kernel_.misses->count(*miss);
+    return kernel_.nodes->run(std::move(inputs));
+  }
   std::vector<at::Tensor> outputs;
   outputs.reserve(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {

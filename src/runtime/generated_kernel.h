@@ -15,6 +15,7 @@
 #include "graph/graph.h"
 #include "kernels/library.h"
 #include "lower/group_kernel.h"
+#include "runtime/kernel_misses.h"
 #include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::runtime {
@@ -34,6 +35,7 @@ struct GeneratedKernel {
   lower::ThreadSplit split = lower::ThreadSplit::grain;
   /// The nodes that it replaces, from its inputs to its outputs.
   std::shared_ptr<const Program> nodes = nullptr;
+  std::shared_ptr<KernelMisses> misses = nullptr;  ///< counts calls of the nodes; null: nobody does
 };
 
 /// A generated node of a graph, ready to be called. Any number of threads may call it at once.
@@ -74,7 +76,7 @@ class GeneratedCall {
     friend bool operator==(const Bound&, const Bound&) = default;
   };
 
-  bool fits(const std::vector<at::Tensor>& inputs) const;
+  std::optional<KernelMiss> miss_of(const std::vector<at::Tensor>& inputs) const;
 
   GeneratedKernel kernel_;
   std::vector<Buffer> buffers_;

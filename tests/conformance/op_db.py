@@ -7,7 +7,8 @@ error. Everything else is a failure, crashes included.
 
     op_db.py run --out DIR [--part K/N] [--jobs J] [--only REGEX] [--cross-check] [--fresh]    resumes where it stopped
     op_db.py report DIR [--page FILE] [--bench FILE]       counts, refusals by reason, failures; writes docs/conformance.md,
-                        [--operators FILE]                 rows for scripts/bench_table, and docs/operators.md
+                        [--operators FILE] [--kernels FILE]    rows for scripts/bench_table, docs/operators.md, and
+                                                           docs/operators-with-kernels.md
 
 `--part 0/10` takes every tenth operator and dtype. Results are lines of JSON in DIR, one per sample.
 """
@@ -17,6 +18,7 @@ import collections
 import pathlib
 import sys
 
+import kernels
 import operators
 from contained import command_line, run_cases, serve, write_rows
 from outcome import STATUSES
@@ -29,7 +31,7 @@ SECONDS_A_CASE = 300  # for all samples of an operator and dtype
 def record_of(answers):
     """The results of all samples of a case, and counts of shape checks. The sample at which the process died or hung is
     a crash."""
-    results, begun, differentiable, shapes = [], None, False, []
+    results, begun, differentiable, shapes, kernels = [], None, False, [], []
     for answer in answers:
         if "differentiable" in answer:
             differentiable = answer["differentiable"]
@@ -37,19 +39,21 @@ def record_of(answers):
             begun = answer["begin"]
         elif "shapes" in answer:
             shapes = answer["shapes"]
+        elif "kernels" in answer:
+            kernels = answer["kernels"]
         elif "crashed" in answer:
             detail = f"after sample {len(results) - 1}" if begun is None else ""
             results.append({"sample": begun, "status": "crashed", "kind": answer["crashed"], "detail": detail})
         else:
             results.append(answer)
             begun = None
-    return {"differentiable": differentiable, "results": results, "shapes": shapes}
+    return {"differentiable": differentiable, "results": results, "shapes": shapes, "kernels": kernels}
 
 
 def run(arguments):
     counts = collections.Counter()
 
-    way = {"through": arguments.through, "cross_check": arguments.cross_check}
+    way = {"through": arguments.through, "cross_check": arguments.cross_check, "lowering": arguments.lowering}
 
     def progress(record, number, total, seconds):
         counts.update(r["status"] for r in record["results"])
@@ -62,7 +66,7 @@ def run(arguments):
     return report_of(arguments.out)
 
 
-def report_of(out, page=None, bench=None, dynamo=None, operators_page=None):
+def report_of(out, page=None, bench=None, dynamo=None, operators_page=None, kernels_page=None):
     summary = Summary(out)
     print(", ".join(f"{summary.counts[s]} {s}" for s in STATUSES))
     for reason, names in summary.reasons():
@@ -76,6 +80,8 @@ def report_of(out, page=None, bench=None, dynamo=None, operators_page=None):
         page.write_text(page_of(summary, Summary(dynamo) if dynamo else None))
     if operators_page:
         operators_page.write_text(operators.page_of(out))
+    if kernels_page:
+        kernels_page.write_text(kernels.page_of(out))
     if bench:
         write_rows(bench, rows_of(summary))
     return 1 if summary.failed else 0
@@ -95,14 +101,18 @@ def main():
                          help="antegrad.compile, or torch.compile with antegrad as its backend")
     running.add_argument("--cross-check", nargs="?", const="error", default="off", choices=("off", "error", "use_kernel"),
                          help="compare all shapes with what real kernels return; a difference is a failure")
+    running.add_argument("--lowering", choices=("off", "exact"), default="off", help="with generated kernels, also of small nodes")
     reporting.add_argument("--dynamo", type=pathlib.Path, metavar="DIR", help="a run through Dynamo, for the page")
     reporting.add_argument("--operators", type=pathlib.Path, help="docs/operators.md, after a run with --cross-check")
+    reporting.add_argument("--kernels", type=pathlib.Path,
+                           help="docs/operators-with-kernels.md, after a run with --cross-check and --lowering exact")
     arguments = parser.parse_args()
     if arguments.command == "worker":
         return serve(answers_of)
     if arguments.command == "run":
         return run(arguments)
-    return report_of(arguments.out, arguments.page, arguments.bench, arguments.dynamo, arguments.operators)
+    return report_of(arguments.out, arguments.page, arguments.bench, arguments.dynamo, arguments.operators,
+                     arguments.kernels)
 
 
 if __name__ == "__main__":

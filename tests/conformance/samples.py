@@ -47,9 +47,10 @@ def answers_of(request):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     (name, dtype), way = request
-    shapes = collections.Counter()
-    yield from run_case(operators()[name], getattr(torch, dtype), Way(**way), shapes)
+    shapes, kernels = collections.Counter(), collections.Counter()
+    yield from run_case(operators()[name], getattr(torch, dtype), Way(**way), shapes, kernels)
     yield {"shapes": [[*key, count] for key, count in sorted(shapes.items())]}
+    yield {"kernels": [[*key, count] for key, count in sorted(kernels.items())]}
 
 
 @dataclasses.dataclass
@@ -58,25 +59,29 @@ class Way:
 
     through: str = "compile"  # or "dynamo"
     cross_check: str = "off"  # Options::cross_check_shapes
+    lowering: str = "off"  # Options::lowering
 
     def compile(self, function):
         if self.through == "compile":
-            return antegrad.compile(function, cross_check_shapes=self.cross_check)
+            return antegrad.compile(
+                function, cross_check_shapes=self.cross_check, lowering=self.lowering, keep_slow_kernels=True
+            )
         torch._dynamo.reset()
         return torch.compile(function, backend=antegrad.backend, dynamic=False)
 
 
-def run_case(op, dtype, way, shapes):
-    """Results of all samples. `shapes` counts the findings of the cross-check by operator and fact."""
+def run_case(op, dtype, way, shapes, kernels):
+    """Results of all samples. `shapes` counts the findings of the cross-check by operator and fact, `kernels` nodes by
+    operator and the reason why no generated kernel computes them, or "kernel"."""
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     yield {"differentiable": differentiable}
     for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=differentiable)):
         yield {"begin": number}
-        yield {"sample": number, **run_sample(op, sample, way, shapes)}
+        yield {"sample": number, **run_sample(op, sample, way, shapes, kernels)}
 
 
-def run_sample(op, sample, way, shapes):
+def run_sample(op, sample, way, shapes, kernels):
     leaves, structure = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
@@ -131,6 +136,7 @@ def run_sample(op, sample, way, shapes):
     if any(r.eager_calls for r in reports):
         return {"status": "failed", "kind": "eager call", "detail": ""}
     for program in (p for r in reports for p in r.programs):
+        count_kernels(program, kernels)
         for name, check in program.shape_checks.items():
             for fact in SHAPE_FACTS:
                 if getattr(check, fact):
@@ -145,6 +151,14 @@ def run_sample(op, sample, way, shapes):
             if difference:
                 return {"status": "failed", "kind": f"{what} differs", "detail": f"{what} {i}: {difference}"}
     return {"status": "passed"}
+
+
+def count_kernels(program, kernels):
+    for kernel in program.generated_kernels:
+        kernels.update((name, "kernel") for name in kernel.operators)
+    for node, count in program.not_generated.items():
+        name, reason = node.split(": ", 1)
+        kernels[name, reason] += count
 
 
 def copy_of(tensor):

@@ -51,6 +51,37 @@ TEST(Lowered, AChainIsOneKernelInEachDirection) {
   EXPECT_EQ(report.eager_calls, 0);
   EXPECT_GE(report.programs.at(0).generated_kernels.size(), 2U) << report;
   EXPECT_EQ(report.programs.at(0).lowering_failure, "");
+  EXPECT_TRUE(report.programs.at(0).node_runs.empty()) << report;
+}
+
+TEST(Lowered, CallsThatKernelsDoNotFitAreCounted) {
+  const auto rows = [](const List& xs) { return (at::softmax(xs[0], -1) + xs[0]).exp(); };
+  const auto gathered = [](const List& xs) { return at::index(xs[0], {xs[1]}).exp() + 1; };
+  const auto node_runs = [](const auto& step) {
+    const auto program = step.report().programs.at(0);
+    EXPECT_EQ(program.generated_kernels.size(), 1U) << program;
+    return program.node_runs;
+  };
+  const List table{at::randn({5, 8}), at::arange(5)};
+
+  auto found = compile(gathered, exact());
+  EXPECT_TRUE(same_bits({found(table)}, {gathered(table)}));
+  EXPECT_TRUE(node_runs(found).empty());
+  EXPECT_THROW(found(List{table[0], at::arange(1, 6)}), c10::IndexError);
+  EXPECT_EQ(node_runs(found)["an index is out of bounds"], 1) << found.report();
+
+  const int threads = at::get_num_threads();
+  const List many{at::randn({64, 1000})};
+  auto step = compile(rows, exact());
+  at::set_num_threads(2);
+  step(many);
+  EXPECT_TRUE(node_runs(step).empty());
+  at::set_num_threads(1);
+  EXPECT_TRUE(same_bits({step(many)}, {rows(many)}));
+  EXPECT_EQ(node_runs(step)["libtorch has another number of threads than the kernel was made for"],
+            1)
+      << step.report();
+  at::set_num_threads(threads);
 }
 
 TEST(Lowered, AnyNumberOfThreadsAndAnySizeHasEagersBits) {
