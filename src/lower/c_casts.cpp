@@ -20,9 +20,18 @@ std::string CHead::truncate(DType from, DType to, int32_t lanes) {
                              vector(from, lanes), builtin));
     return name;
   }
-  define(name, fmt::format("INLINE {0} {1}({2} x) {{ {0} r = __builtin_convertvector(x, {0}); "
-                           "__asm__(\"\" : \"+m\"(r)); return r; }}\n",
-                           whole, name, vector(from, lanes)));
+  const std::string given = vector(from, lanes);
+  std::string body = fmt::format(
+      "{0} r = __builtin_convertvector(x, {0}); __asm__(\"\" : \"+m\"(r)); return r;", whole);
+  if (!target_.truncates_to_least) {
+    // The least integer and the first one that is too large, as numbers, are exact.
+    const auto bits = static_cast<int32_t>(byte_size(to)) * 8;
+    body = fmt::format(
+        "return __builtin_convertvector({}(x >= -0x1p{}f & x < 0x1p{}f, x, {}(-0x1p{}f)), {});",
+        select(element_type(from), lanes), bits - 1, bits - 1, splat(element_type(from), lanes),
+        bits - 1, whole);
+  }
+  define(name, fmt::format("INLINE {} {}({} x) {{ {} }}\n", whole, name, given, body));
   return name;
 }
 
@@ -32,10 +41,10 @@ std::string CHead::u32_from_u16(int32_t lanes) {
   const std::string to = vector("u32", lanes);
   std::string name = fmt::format("{}_from_{}", to, from);
   std::string builtin;
-  if (lanes == 16 && target_.capability >= Capability::avx512) {
+  if (lanes == 16 && includes(target_.capability, Capability::avx512)) {
     builtin = fmt::format("__builtin_ia32_pmovzxwd512_mask(({})x, ({}){{0}}, (u16)-1)",
                           vector("i16", lanes), vector("i32", lanes));
-  } else if (lanes == 8 && target_.capability >= Capability::avx2) {
+  } else if (lanes == 8 && includes(target_.capability, Capability::avx2)) {
     builtin = fmt::format("__builtin_ia32_pmovzxwd256(({})x)", vector("i16", lanes));
   }
   const std::string plain = fmt::format("  return __builtin_convertvector(x, {});\n", to);
@@ -53,7 +62,7 @@ std::string CHead::u32_from_u8(int32_t lanes) {
   std::string name = fmt::format("{}_from_{}", to, from);
   std::string body = fmt::format("  return {}(__builtin_convertvector(x, {}));\n",
                                  u32_from_u16(lanes), vector("u16", lanes));
-  if (lanes == 16 && target_.capability >= Capability::avx512) {
+  if (lanes == 16 && includes(target_.capability, Capability::avx512)) {
     body = fmt::format(
         "#ifdef __clang__\n{}#else\n  return ({})__builtin_ia32_pmovzxbd512_mask(({})x, ({}){{0}}, "
         "(u16)-1);\n#endif\n",

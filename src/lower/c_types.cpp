@@ -118,7 +118,7 @@ std::string CHead::select(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
   const std::string bits = vector(mask_element(bytes_of(element)), lanes);
   std::string name = "select_" + type;
-  const bool halves = bytes_of(element) == 8 && target_.vector_bytes == 16;
+  const bool halves = bytes_of(element) == 8 && !target_.selects_f64;
   std::string body = fmt::format("return ({0})((c & ({1})a) | (~c & ({1})b));", type, bits);
   if (halves && lanes == 2) {
     const std::string pair = vector("f64", 2);
@@ -141,7 +141,7 @@ std::string CHead::select(std::string_view element, int32_t lanes) {
 CHead::Masked CHead::masked(std::string_view access, std::string_view element, int32_t lanes) {
   const int32_t bytes = bytes_of(element);
   const int32_t bits = bytes * lanes * 8;
-  if (target_.capability < Capability::avx512 || bytes == 1) return {};
+  if (!includes(target_.capability, Capability::avx512) || bytes == 1) return {};
   if (bits != 128 && bits != 256 && bits != 512) return {};
   const std::string_view form = bytes == 8 ? "upd" : bytes == 4 ? "dqusi" : "dquhi";
   return {fmt::format("__builtin_ia32_{}{}{}_mask", access, form, bits),
@@ -224,7 +224,7 @@ std::string CHead::put_stride(std::string_view element, int32_t lanes) {
 std::string CHead::put_far(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
   const int32_t bytes = bytes_of(element) * lanes;
-  if (bytes < 16 || bytes > target_.vector_bytes) return "";
+  if (target_.fence.empty() || bytes < 16 || bytes > target_.vector_bytes) return "";
   const std::string_view width = bytes == 16 ? "" : bytes == 32 ? "256" : "512";
   define("far_" + type, fmt::format(R"(INLINE void far_{0}({1}* p, {0} v, i64 far) {{
   if (!far || (u64)p % {2} != 0) *({0}m*)p = v;
@@ -252,11 +252,10 @@ std::string CHead::arithmetic(Op op, DType type, int32_t lanes) {
     parameters += fmt::format("{}{} {}", i == 0 ? "" : ", ", whole, letters[i]);
   }
   std::string body;
-  if (builtin.empty()) {
-    body = fmt::format("{} r; for (int l = 0; l < {}; l++) r[l] = {}; return r;", whole, lanes,
-                       scalar_text(op, type));
-  } else if (piece_bytes == bytes) {
-    body = fmt::format("return {};", builtin);
+  if (piece_bytes == bytes) {
+    body = !builtin.empty() ? fmt::format("return {};", builtin)
+                            : fmt::format("{} r; for (int l = 0; l < {}; l++) r[l] = {}; return r;",
+                                          whole, lanes, scalar_text(op, type));
   } else {
     const int32_t piece_lanes = piece_bytes / static_cast<int32_t>(byte_size(type));
     const std::string piece = arithmetic(op, type, piece_lanes);
