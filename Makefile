@@ -50,6 +50,7 @@ test: build ## all tests but the long ones
 	@$(CTEST) -LE long
 
 test-all: build ## all tests in their long form
+	@scripts/setup $(SETUP) --emulated
 	@$(CTEST) -LE fast
 
 bench: configure ## measure against eager and peers; BENCH=name for one

@@ -26,7 +26,7 @@ Capability capability_here() {
   if (const auto known = lower::capability_from_name(chosen == nullptr ? "" : chosen)) {
     return *known;
   }
-  for (const Capability capability : {Capability::avx512, Capability::avx2}) {
+  for (const Capability capability : {Capability::avx512, Capability::avx2, Capability::neon}) {
     if (kernels::missing_features(capability).empty()) return capability;
   }
   return Capability::baseline;
@@ -78,9 +78,9 @@ void add_kernel_options(CLI::App& command, KernelOptions& options) {
   command
       .add_option(
           "--capability", options.capability,
-          "Generate for this ATEN_CPU_CAPABILITY: default, avx2 or avx512; if omitted, that "
+          "Generate for this ATEN_CPU_CAPABILITY: default, avx2, avx512, neon; if omitted, that "
           "of this machine")
-      ->check(CLI::IsMember({"default", "avx2", "avx512"}))
+      ->check(CLI::IsMember({"default", "avx2", "avx512", "neon"}))
       ->type_name("NAME")
       ->needs(kernels);
   command

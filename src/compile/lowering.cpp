@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -41,9 +39,7 @@ using kernels::RunTimes;
 // What eager runs on this machine, as ATen's switches are now; nothing if kernels of that kind are
 // not generated.
 std::optional<lower::EagerCpu> eager_cpu() {
-  auto name = at::get_cpu_capability();
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto capability = lower::capability_from_name(name);
+  const auto capability = lower::capability_beside(at::get_cpu_capability());
   if (!capability) return std::nullopt;
   const bool onednn = at::globalContext().userEnabledMkldnn();
   return lower::EagerCpu{.capability = *capability,
@@ -383,6 +379,10 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
   if (rules.lowering == Lowering::off) return {std::move(graph)};
   const auto cpu = eager_cpu();
   if (!cpu) return {std::move(graph)};
+  if (rules.lowering == Lowering::exact) {
+    auto reason = lower::why_not_exact(cpu->capability);
+    if (!reason.empty()) return {.graph = std::move(graph), .failure = std::move(reason)};
+  }
   const auto& compiler = system_compiler();
   if (!compiler) {
     auto failure = text_of(compiler.failure());

@@ -25,10 +25,17 @@ namespace {
 using std::chrono::milliseconds;
 
 struct Feature {
-  const char* flag;  // without "-m"
+  const char* name;
   Capability since;
   bool present;
+  bool always = false;  // for compilers, which need no flag "-mNAME" for it
 };
+
+#if defined(__aarch64__)
+constexpr bool kIsAArch64 = true;
+#else
+[[maybe_unused]] constexpr bool kIsAArch64 = false;
+#endif
 
 #if defined(__x86_64__)
 // Clang's __builtin_cpu_supports() does not know this feature.
@@ -50,9 +57,13 @@ std::vector<Feature> features() {
           {"avx512f", Capability::avx512, __builtin_cpu_supports("avx512f") != 0},
           {"avx512bw", Capability::avx512, __builtin_cpu_supports("avx512bw") != 0},
           {"avx512dq", Capability::avx512, __builtin_cpu_supports("avx512dq") != 0},
-          {"avx512vl", Capability::avx512, __builtin_cpu_supports("avx512vl") != 0}};
+          {"avx512vl", Capability::avx512, __builtin_cpu_supports("avx512vl") != 0},
+          {"asimd", Capability::neon, false, true}};
 #else
-  return {{"avx2", Capability::avx2, false}, {"avx512f", Capability::avx512, false}};
+  return {{"sse2", Capability::baseline, false, true},
+          {"avx2", Capability::avx2, false},
+          {"avx512f", Capability::avx512, false},
+          {"asimd", Capability::neon, kIsAArch64, true}};
 #endif
 }
 
@@ -139,7 +150,8 @@ std::vector<std::string> flags_of(Capability capability, Numerics numerics) {
       // Start files and default libraries are not needed and cost 9 ms of the 21 of an empty file.
       "-nostartfiles", "-nodefaultlibs", "-fno-stack-protector", "-fno-plt"};
   for (const Feature& feature : features()) {
-    if (feature.since <= capability) flags.push_back(std::string("-m") + feature.flag);
+    const bool needed = lower::includes(capability, feature.since);
+    if (needed && !feature.always) flags.push_back(std::string("-m") + feature.name);
   }
   if (capability == Capability::avx512) flags.emplace_back("-mprefer-vector-width=512");
   return flags;
@@ -148,7 +160,8 @@ std::vector<std::string> flags_of(Capability capability, Numerics numerics) {
 std::vector<std::string> missing_features(Capability capability) {
   std::vector<std::string> missing;
   for (const Feature& feature : features()) {
-    if (feature.since <= capability && !feature.present) missing.emplace_back(feature.flag);
+    const bool needed = lower::includes(capability, feature.since);
+    if (needed && !feature.present) missing.emplace_back(feature.name);
   }
   return missing;
 }

@@ -27,7 +27,7 @@ class CKernel {
       case Space::rows: print_rows(); break;
       case Space::columns: print_columns(); break;
     }
-    if (!far_sizes().empty()) out_.line("__builtin_ia32_sfence();");
+    if (!far_sizes().empty()) out_.line("{}", code_.head.target().fence);
     out_.close();
     return out_.text();
   }
@@ -63,6 +63,7 @@ class CKernel {
   /// The bytes of an element of buffers that may be written past the caches.
   std::set<int64_t> far_sizes() const {
     std::set<int64_t> sizes;
+    if (code_.head.target().fence.empty()) return sizes;
     for (const Buffer& buffer : kernel_.buffers) {
       if (may_be_far(buffer)) sizes.insert(byte_size(buffer.type));
     }

@@ -6,10 +6,32 @@
 namespace antegrad::lower {
 namespace {
 
+using enum Capability;
+
+constexpr std::string_view kFence = "__builtin_ia32_sfence();";
+
 constexpr CTarget kTargets[] = {
-    {Capability::baseline, "default", 16},
-    {Capability::avx2, "avx2", 32},
-    {Capability::avx512, "avx512", 64},
+    {.capability = baseline,
+     .name = "default",
+     .vector_bytes = 16,
+     .formulas = baseline,
+     .fuses = false,
+     .sleef = false,
+     .selects_f64 = false,
+     .fence = kFence},
+    {.capability = avx2, .name = "avx2", .vector_bytes = 32, .formulas = avx2, .fence = kFence},
+    {.capability = avx512,
+     .name = "avx512",
+     .vector_bytes = 64,
+     .formulas = avx512,
+     .fence = kFence},
+    {.capability = neon,
+     .name = "neon",
+     .vector_bytes = 16,
+     .formulas = avx2,
+     .sleef = false,
+     .mkl = false,
+     .truncates_to_least = false},
 };
 
 struct Builtin {
@@ -20,7 +42,7 @@ struct Builtin {
   std::string_view text;
 };
 
-using enum Capability;
+// GCC makes the instructions of NEON from loops over lanes.
 constexpr Builtin kBuiltins[] = {
     {baseline, Op::cast, DType::i32, 16, "__builtin_ia32_cvttps2dq(a)"},
     {avx2, Op::cast, DType::i32, 32, "__builtin_ia32_cvttps2dq256(a)"},
@@ -80,7 +102,8 @@ std::optional<Capability> capability_from_name(std::string_view name) {
 
 std::string_view builtin_of(const CTarget& target, Op op, DType type, int32_t bytes) {
   for (const Builtin& row : kBuiltins) {
-    if (row.op == op && row.type == type && row.bytes == bytes && row.needs <= target.capability) {
+    if (row.op == op && row.type == type && row.bytes == bytes &&
+        includes(target.capability, row.needs)) {
       return row.text;
     }
   }

@@ -12,13 +12,29 @@
 
 namespace antegrad::lower {
 
-/// Instructions of x86-64, by the words of ATEN_CPU_CAPABILITY.
-enum class Capability : uint8_t { baseline, avx2, avx512 };
+/// Instructions of x86-64, by the words of ATEN_CPU_CAPABILITY, and those of AArch64.
+enum class Capability : uint8_t { baseline, avx2, avx512, neon };
+
+/// Whether who has the instructions `has` also has those of `needs`.
+constexpr bool includes(Capability has, Capability needs) {
+  return has == needs || (has != Capability::neon && needs < has);
+}
 
 struct CTarget {
   Capability capability = Capability::baseline;
-  std::string_view name;  ///< "default", "avx2", "avx512"
+  std::string_view name;  ///< "default", "avx2", "avx512", "neon"
   int32_t vector_bytes;   ///< of a register
+  /// Whose formulas of recipes it takes at Level::close. Where that is another one, nothing is
+  /// known of eager's bits, and there are no exact kernels.
+  Capability formulas;
+  bool fuses = true;  ///< whether there is an instruction for fused multiply-add
+  /// Whose vector functions are called, besides those of the C library.
+  bool sleef = true;
+  bool mkl = true;
+  /// Whether the instruction makes the smallest integer of a number that no integer is equal to.
+  bool truncates_to_least = true;
+  bool selects_f64 = true;      ///< whether GCC 12 selects elements of 8 bytes in vectors
+  std::string_view fence = {};  ///< after stores past the caches; empty: there are none
 };
 
 const CTarget& c_target(Capability capability);

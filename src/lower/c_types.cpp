@@ -118,7 +118,7 @@ std::string CHead::select(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
   const std::string bits = vector(mask_element(bytes_of(element)), lanes);
   std::string name = "select_" + type;
-  const bool halves = bytes_of(element) == 8 && target_.vector_bytes == 16;
+  const bool halves = bytes_of(element) == 8 && !target_.selects_f64;
   std::string body = fmt::format("return ({0})((c & ({1})a) | (~c & ({1})b));", type, bits);
   if (halves && lanes == 2) {
     const std::string pair = vector("f64", 2);
@@ -141,7 +141,7 @@ std::string CHead::select(std::string_view element, int32_t lanes) {
 CHead::Masked CHead::masked(std::string_view access, std::string_view element, int32_t lanes) {
   const int32_t bytes = bytes_of(element);
   const int32_t bits = bytes * lanes * 8;
-  if (target_.capability < Capability::avx512 || bytes == 1) return {};
+  if (!includes(target_.capability, Capability::avx512) || bytes == 1) return {};
   if (bits != 128 && bits != 256 && bits != 512) return {};
   const std::string_view form = bytes == 8 ? "upd" : bytes == 4 ? "dqusi" : "dquhi";
   return {fmt::format("__builtin_ia32_{}{}{}_mask", access, form, bits),
@@ -224,7 +224,7 @@ std::string CHead::put_stride(std::string_view element, int32_t lanes) {
 std::string CHead::put_far(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
   const int32_t bytes = bytes_of(element) * lanes;
-  if (bytes < 16 || bytes > target_.vector_bytes) return "";
+  if (target_.fence.empty() || bytes < 16 || bytes > target_.vector_bytes) return "";
   const std::string_view width = bytes == 16 ? "" : bytes == 32 ? "256" : "512";
   define("far_" + type, fmt::format(R"(INLINE void far_{0}({1}* p, {0} v, i64 far) {{
   if (!far || (u64)p % {2} != 0) *({0}m*)p = v;
@@ -252,11 +252,10 @@ std::string CHead::arithmetic(Op op, DType type, int32_t lanes) {
     parameters += fmt::format("{}{} {}", i == 0 ? "" : ", ", whole, letters[i]);
   }
   std::string body;
-  if (builtin.empty()) {
-    body = fmt::format("{} r; for (int l = 0; l < {}; l++) r[l] = {}; return r;", whole, lanes,
-                       scalar_text(op, type));
-  } else if (piece_bytes == bytes) {
-    body = fmt::format("return {};", builtin);
+  if (piece_bytes == bytes) {
+    body = !builtin.empty() ? fmt::format("return {};", builtin)
+                            : fmt::format("{} r; for (int l = 0; l < {}; l++) r[l] = {}; return r;",
+                                          whole, lanes, scalar_text(op, type));
   } else {
     const int32_t piece_lanes = piece_bytes / static_cast<int32_t>(byte_size(type));
     const std::string piece = arithmetic(op, type, piece_lanes);
@@ -281,136 +280,6 @@ std::string CHead::extreme(Op op, DType type, int32_t lanes) {
          fmt::format("INLINE {0} {1}({0} a, {0} b) {{ return ({0})(({2}){3}(a, b) | ({2})(a != a)"
                      " | ({2})(b != b)); }}\n",
                      whole, name, bits, plain));
-  return name;
-}
-
-// What does not fit is undefined in C, so a compiler may make trunc of a cast and its inverse. The
-// detour through memory, of which it knows nothing, keeps the instruction.
-std::string CHead::truncate(DType from, DType to, int32_t lanes) {
-  const std::string whole = vector(to, lanes);
-  std::string name = fmt::format("{}_from_{}", whole, antegrad::name(from));
-  const std::string_view builtin =
-      from == DType::f32 && to == DType::i32
-          ? builtin_of(target_, Op::cast, to, lanes * static_cast<int32_t>(byte_size(to)))
-          : "";
-  if (!builtin.empty()) {
-    define(name, fmt::format("INLINE {} {}({} a) {{ return {}; }}\n", whole, name,
-                             vector(from, lanes), builtin));
-    return name;
-  }
-  define(name, fmt::format("INLINE {0} {1}({2} x) {{ {0} r = __builtin_convertvector(x, {0}); "
-                           "__asm__(\"\" : \"+m\"(r)); return r; }}\n",
-                           whole, name, vector(from, lanes)));
-  return name;
-}
-
-// GCC 12 takes four instructions for a conversion that is one.
-std::string CHead::u32_from_u16(int32_t lanes) {
-  const std::string from = vector("u16", lanes);
-  const std::string to = vector("u32", lanes);
-  std::string name = fmt::format("{}_from_{}", to, from);
-  std::string builtin;
-  if (lanes == 16 && target_.capability >= Capability::avx512) {
-    builtin = fmt::format("__builtin_ia32_pmovzxwd512_mask(({})x, ({}){{0}}, (u16)-1)",
-                          vector("i16", lanes), vector("i32", lanes));
-  } else if (lanes == 8 && target_.capability >= Capability::avx2) {
-    builtin = fmt::format("__builtin_ia32_pmovzxwd256(({})x)", vector("i16", lanes));
-  }
-  const std::string plain = fmt::format("  return __builtin_convertvector(x, {});\n", to);
-  const std::string body =
-      builtin.empty() ? plain
-                      : fmt::format("#ifdef __clang__\n{}#else\n  return ({}){};\n#endif\n", plain,
-                                    to, builtin);
-  define(name, fmt::format("INLINE {} {}({} x) {{\n{}}}\n", to, name, from, body));
-  return name;
-}
-
-std::string CHead::u32_from_u8(int32_t lanes) {
-  const std::string from = vector("u8", lanes);
-  const std::string to = vector("u32", lanes);
-  std::string name = fmt::format("{}_from_{}", to, from);
-  std::string body = fmt::format("  return {}(__builtin_convertvector(x, {}));\n",
-                                 u32_from_u16(lanes), vector("u16", lanes));
-  if (lanes == 16 && target_.capability >= Capability::avx512) {
-    body = fmt::format(
-        "#ifdef __clang__\n{}#else\n  return ({})__builtin_ia32_pmovzxbd512_mask(({})x, ({}){{0}}, "
-        "(u16)-1);\n#endif\n",
-        body, to, vector("char", lanes), vector("i32", lanes));
-  }
-  define(name, fmt::format("INLINE {} {}({} x) {{\n{}}}\n", to, name, from, body));
-  return name;
-}
-
-std::string CHead::widen(DType half, int32_t lanes) {
-  std::string name = fmt::format("widen_{}x{}", antegrad::name(half), lanes);
-  const std::string f32 = vector(DType::f32, lanes);
-  const std::string u16 = vector("u16", lanes);
-  const std::string u32 = vector("u32", lanes);
-  const std::string i32 = vector("i32", lanes);
-  if (half == DType::bf16) {
-    define(name, fmt::format("INLINE {0} {1}({2} h) {{ return ({0})({3}(h) << 16); }}\n", f32, name,
-                             u16, u32_from_u16(lanes)));
-    return name;
-  }
-  const std::string choose = select("u32", lanes);
-  define(name, fmt::format(R"(INLINE {f32} {name}({u16} h) {{
-  {u32} w = {convert}(h), m = (w & 0x7fffu) << 13;
-  {u32} tiny = ({u32})(__builtin_convertvector(({i32})(w & 0x7fffu), {f32}) * 0x1p-24f);
-  {u32} huge = (m + 0x70000000u) | (({u32})(m > 0x0f800000u) & 0x400000u);
-  m = {select}(({i32})(m >= 0x0f800000u), huge, {select}(({i32})(m < 0x00800000u), tiny, m + 0x38000000u));
-  return ({f32})((w & 0x8000u) << 16 | m);
-}}
-)",
-                           fmt::arg("name", name), fmt::arg("f32", f32), fmt::arg("u16", u16),
-                           fmt::arg("u32", u32), fmt::arg("i32", i32), fmt::arg("select", choose),
-                           fmt::arg("convert", u32_from_u16(lanes))));
-  return name;
-}
-
-std::string CHead::round_wide_bf16(uint64_t nan, int32_t lanes) {
-  std::string name = fmt::format("round_wide_bf16_{:x}x{}", nan, lanes);
-  const std::string nans =
-      nan == 0 ? "u | 0x400000u" : fmt::format("{}({:#x}u)", splat("u32", lanes), nan << 16);
-  define(name,
-         fmt::format(R"(INLINE {f32} {name}({f32} x) {{
-  {u32} u = ({u32})x, r = u + 0x7fffu + (u >> 16 & 1u);
-  return ({f32})({select}(({i32})(x == x), r, {nans}) & 0xffff0000u);
-}}
-)",
-                     fmt::arg("name", name), fmt::arg("f32", vector(DType::f32, lanes)),
-                     fmt::arg("u32", vector("u32", lanes)), fmt::arg("i32", vector("i32", lanes)),
-                     fmt::arg("select", select("u32", lanes)), fmt::arg("nans", nans)));
-  return name;
-}
-
-std::string CHead::round_half(DType half, uint64_t nan, int32_t lanes) {
-  std::string name = fmt::format("round_{}_{:x}x{}", antegrad::name(half), nan, lanes);
-  const std::string f32 = vector(DType::f32, lanes);
-  const std::string u16 = vector("u16", lanes);
-  const std::string u32 = vector("u32", lanes);
-  const std::string i32 = vector("i32", lanes);
-  if (half == DType::bf16) {
-    define(name,
-           fmt::format("INLINE {0} {1}({2} x) {{ return __builtin_convertvector(({3}){4}(x) >> "
-                       "16, {0}); }}\n",
-                       u16, name, f32, u32, round_wide_bf16(nan, lanes)));
-    return name;
-  }
-  std::string nans = "(u >> 16 & 0x8000u) | 0x7e00u | (u >> 13 & 0x1ffu)";
-  if (nan != 0) nans = fmt::format("{}({:#x}u)", splat("u32", lanes), nan);
-  define(name, fmt::format(R"(INLINE {u16} {name}({f32} x) {{
-  {u32} u = ({u32})x, m = u & 0x7fffffffu;
-  {u32} r = (m + 0xfffu + (m >> 13 & 1u) - 0x38000000u) >> 13;
-  {u32} tiny = ({u32})(({f32})m * 0x1p24f + 0x1p23f) - 0x4b000000u;
-  r = {select}(({i32})(m < 0x38800000u), tiny, {select}(({i32})(m >= 0x477ff000u), {splat}(0x7c00u), r));
-  r |= u >> 16 & 0x8000u;
-  return __builtin_convertvector({select}(({i32})(x == x), r, {nans}), {u16});
-}}
-)",
-                           fmt::arg("name", name), fmt::arg("f32", f32), fmt::arg("u16", u16),
-                           fmt::arg("u32", u32), fmt::arg("i32", i32),
-                           fmt::arg("select", select("u32", lanes)), fmt::arg("nans", nans),
-                           fmt::arg("splat", splat("u32", lanes))));
   return name;
 }
 

@@ -88,7 +88,7 @@ Id CodeBuilder::multiply_add(Id a, Id b, Id c, bool fused) {
 }
 
 std::optional<Id> CodeBuilder::fused(Op op, Id a, Id b) {
-  const bool fuses = level_ == Level::close && cpu_.capability != Capability::baseline;
+  const bool fuses = level_ == Level::close && c_target(cpu_.capability).fuses;
   const auto is_product = [&](Id id) { return code_[id].op == Op::mul; };
   if (!fuses || !is_floating(type_of(a)) || is_product(a) == is_product(b)) return {};
   const Id product = is_product(a) ? a : b;
@@ -166,21 +166,25 @@ Id CodeBuilder::call(const Function& function, std::vector<Id> operands) {
 }
 
 Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const Site& site) {
-  const std::string_view kind = name.substr(0, name.find('_'));
+  std::string_view kind = name.substr(0, name.find('_'));
   const LibraryFunction* row = library_function(name.substr(kind.size() + 1));
   AG_CHECK(row != nullptr, std::string(name));
   const DType type = type_of(operands[0]);
   const bool single = type == DType::f32;
   const bool close = level_ == Level::close;
+  const CTarget& target = c_target(cpu_.capability);
+  if (kind == "vml" && !target.mkl) kind = "vec";
   if (close && row->name == "sqrt") return operation(Op::sqrt, std::move(operands));
   Function function{"", type, row->arity, CallForm::lane, 1, 0, "", ""};
   if (kind == "vml") {
     function.form = CallForm::strip;
     function.mode = 0x140102;  // high accuracy, no flush to zero, errors ignored
     function.symbol = fmt::format("{}{}", single ? "vms" : "vmd", row->mkl);
-  } else if (kind == "vec" && cpu_.capability != Capability::baseline) {
-    if (row->name == "erf" && single && !close) return vector_erf(operands[0]);
-    if (row->name == "exp" && single) return vector_exp(operands[0]);
+  } else if (kind == "vec" && single && target.fuses && row->name == "exp") {
+    return vector_exp(operands[0]);
+  } else if (kind == "vec" && single && target.fuses && row->name == "erf" && !close) {
+    return vector_erf(operands[0]);
+  } else if (kind == "vec" && target.sleef) {
     function.form = CallForm::vector;
     function.lanes = vector_bytes(site) / (single ? 4 : 8);
     function.symbol =
@@ -210,8 +214,7 @@ Id CodeBuilder::called(const Term& term, std::vector<Id> operands, const Site& s
   if (name == "exact") return exact_number(operands[0]);
   if (name == "rnd") return rounded(operands[0], site.element);
   if (name == "muladd") {
-    return multiply_add(operands[0], operands[1], operands[2],
-                        cpu_.capability != Capability::baseline);
+    return multiply_add(operands[0], operands[1], operands[2], c_target(cpu_.capability).fuses);
   }
   if (name == "libm_pow_double") {
     // The number as it was given, not rounded to f32.

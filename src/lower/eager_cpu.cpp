@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include <fmt/format.h>
+
 namespace antegrad::lower {
 namespace {
 
@@ -37,6 +39,23 @@ OneDnn onednn_of_instructions() {
 }
 
 }  // namespace
+
+std::optional<Capability> capability_beside(std::string aten) {
+#if defined(__aarch64__)
+  // ATen's default there; SVE has the same registers and more.
+  return Capability::neon;
+#endif
+  std::ranges::transform(aten, aten.begin(), [](unsigned char c) { return std::tolower(c); });
+  return capability_from_name(aten);
+}
+
+std::string why_not_exact(Capability capability) {
+  const CTarget& target = c_target(capability);
+  if (target.formulas == capability) return "";
+  return fmt::format(
+      "no recipe was compared with libtorch at the capability {}; lowering=close has kernels",
+      target.name);
+}
 
 OneDnn onednn_limited(OneDnn cpu, std::string_view limit) {
   std::string upper(limit);

@@ -4,6 +4,8 @@
 /// What decides, besides operator and tensors, which code eager ATen runs on a CPU.
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "lower/c_target.h"
@@ -19,6 +21,13 @@ struct EagerCpu {
   OneDnn onednn = OneDnn::off;  ///< off also where the user turned it off
   int64_t threads = 1;          ///< at::get_num_threads()
 };
+
+/// The instructions that kernels are generated for where ATen says that it runs those of `aten`, as
+/// at::get_cpu_capability(); nothing if there are no kernels for them.
+std::optional<Capability> capability_beside(std::string aten);
+
+/// Why there are no exact kernels with these instructions; "" if there are.
+std::string why_not_exact(Capability capability);
 
 /// What oneDNN has on this CPU, within the limit of ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA.
 OneDnn onednn_of_this_cpu();

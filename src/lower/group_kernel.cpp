@@ -4,27 +4,22 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "lower/aten_recipes.h"
 #include "lower/code_builder.h"
-#include "lower/eager_row.h"
 #include "lower/element_type.h"
 #include "lower/group_assembly.h"
 #include "lower/group_elements.h"
 #include "lower/group_gather.h"
 #include "lower/group_layout.h"
+#include "lower/group_paths.h"
 #include "lower/group_rows.h"
 #include "lower/group_window.h"
-#include "lower/scalar.h"
 
 namespace antegrad::lower {
 namespace {
-
-constexpr int64_t kGrain = 32768;
-constexpr int64_t kGeluGrain = 16384;
 
 class GroupBuilder {
  public:
@@ -36,17 +31,18 @@ class GroupBuilder {
         group_(graph, nodes, readers, cpu, level),
         layout_(group_.layout()),
         space_(group_space(layout_, graph, group_.calls(), group_.order())),
-        code_(cpu, level) {}
+        code_(cpu, level),
+        paths_(graph, cpu, group_, layout_, space_, code_) {}
 
   GroupKernel build() {
     for (const auto& [position, call] : group_.calls()) emit(position, call);
     store_results();
     GroupKernel made = assemble_kernel(code_, memory_, layout_, space_);
     const bool rows = space_.kind != Space::elements;
-    made.split = split_.value_or(rows ? ThreadSplit::rows : ThreadSplit::grain);
+    made.split = paths_.split().value_or(rows ? ThreadSplit::rows : ThreadSplit::grain);
     if (adds_rows_ && made.split == ThreadSplit::whole && cpu_.threads > 1) {
-      refuse(whole_,
-             name(whole_) + " ends rows as on one thread, and its group adds rows on several");
+      refuse(paths_.whole(), name(paths_.whole()) +
+                                 " ends rows as on one thread, and its group adds rows on several");
     }
     made.bounds = std::move(bounds_);
     return made;
@@ -312,93 +308,12 @@ class GroupBuilder {
            fmt::format("{} has the element type {}", name(position), antegrad::name(type)));
   }
 
-  /// The node's value in the type of arithmetic, on eager's path.
+  /// The node's value in the type of arithmetic.
   Id computed(int32_t position, const RecipeCall& call, const CodeBuilder::Site& site,
               bool converted) {
-    const RecipeRow* row = &row_of(position, site);
-    if (close_) return code_.formula(row->body, site);
-    const bool converts = site.recipe.result && is_floating(*site.recipe.result);
-    const EagerRow eager = eager_row(layout_, result(position), call);
-    // Eager converts an operand before, and strides of the copy are not known.
-    if (!eager.known || converted) {
-      const auto value = same_everywhere(site);
-      if (!value) {
-        refuse(position,
-               name(position) + (converted ? " depends on positions, and converts an operand"
-                                           : " depends on positions, and its result has holes"));
-      }
-      return *value;
-    }
-    if (!eager.vectors || converts) return code_.formula(row->tail, site);
-    if (!eager.constant.empty()) {
-      const auto other = site.recipe.row(site.element, cpu_.capability, eager.constant);
-      if (const auto* constant = std::get_if<const RecipeRow*>(&other)) row = *constant;
-    }
-    const Id body = code_.formula(row->body, site);
-    const Id tail = code_.formula(row->tail, site);
-    if (!row->tail16.empty() && code_.formula(row->tail16, site) != tail) {
-      refuse(position, name(position) + " ends its rows in groups of 16 bytes");
-    }
-    if (body == tail) return body;
-    if (eager.order != group_.order()) {
-      refuse(position, name(position) + " depends on positions, and ran in another order or over " +
-                           "another number of elements");
-    }
-    const int64_t block = int64_t{site.recipe.vectors} * site.recipe.vector_bytes(cpu_.capability) /
-                          byte_size(site.element);
-    if (space_.kind != Space::elements) return in_row(position, call, eager, block, body, tail);
-    // Few elements are not split at all.
-    const bool few = numel(meta(group_.widest())).constant() <= kGeluGrain;
-    const ThreadSplit split = few ? ThreadSplit::grain : site.recipe.split;
-    if (split_.value_or(split) != split) {
-      refuse(position, name(position) + " is split among threads in another way");
-    }
-    split_ = split;
-    return path(body, tail, block, eager);
-  }
-
-  Id path(Id body, Id tail, int64_t block, const EagerRow& eager) {
-    return code_.add({Op::path,
-                      code_.type_of(body),
-                      {body, tail},
-                      static_cast<uint64_t>(block),
-                      static_cast<int32_t>(eager.row)});
-  }
-
-  /// Body or tail in a kernel over rows, whose calls do not begin and end where eager's threads do.
-  Id in_row(int32_t position, const RecipeCall& call, const EagerRow& eager, int64_t block, Id body,
-            Id tail) {
-    const int64_t elements = numel(meta(group_.widest())).constant();
-    const int64_t a_thread = elements_of_a_thread(call.recipe->split, elements, cpu_.threads);
-    switch (row_ends(layout_, space_, eager, block, elements, a_thread)) {
-      case RowEnds::none: return body;
-      case RowEnds::rows: break;
-      case RowEnds::whole:
-        split_ = ThreadSplit::whole;
-        whole_ = position;
-        break;
-      case RowEnds::unknown:
-        refuse(position, name(position) + " depends on positions, and ran in other rows, or in " +
-                             "parts that are no whole rows");
-    }
-    return path(body, tail, block, eager);
-  }
-
-  /// The value of all rows that may apply, in body and tail; nothing if they differ.
-  std::optional<Id> same_everywhere(const CodeBuilder::Site& site) {
-    std::optional<Id> value;
-    for (const RecipeRow& candidate : site.recipe.rows) {
-      const auto found = site.recipe.row(site.element, cpu_.capability, candidate.constant);
-      const auto* row = std::get_if<const RecipeRow*>(&found);
-      if (row == nullptr) continue;
-      for (const Formula* formula : {&(*row)->body, &(*row)->tail, &(*row)->tail16}) {
-        if (formula->empty()) continue;
-        const Id id = code_.formula(*formula, site);
-        if (value.value_or(id) != id) return {};
-        value = id;
-      }
-    }
-    return value;
+    const RecipeRow& row = row_of(position, site);
+    return close_ ? code_.formula(row.body, site)
+                  : paths_.value(position, call, site, row, converted);
   }
 
   // ---- what is written
@@ -463,22 +378,9 @@ class GroupBuilder {
   std::map<ValueId, Id> made_;
   std::vector<MemoryUse> memory_;
   std::vector<GroupBound> bounds_;
-  std::optional<ThreadSplit> split_;  // once a value depends on it
-  int32_t whole_ = -1;                // a node for which that is ThreadSplit::whole
-  bool adds_rows_ = false;            // there are sums over rows
+  GroupPaths paths_;
+  bool adds_rows_ = false;  // there are sums over rows
 };
-
-template <class T>
-void add_parts(const T* sums, int64_t parts, int64_t count, DType type, char* result) {
-  const DType wide = type_of_sums(type);
-  for (int64_t i = 0; i < count; ++i) {
-    T sum = 0;
-    for (int64_t part = 0; part < parts; ++part) sum += sums[part * count + i];
-    uint64_t bits = to_bits(sum);
-    if (type != wide) bits = evaluate({Op::cast, type, {}, 0, -1}, wide, &bits);
-    write_element(type, result + static_cast<size_t>(i) * byte_size(type), bits);
-  }
-}
 
 }  // namespace
 
@@ -490,26 +392,6 @@ std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<c
   } catch (NoKernel& reason) {
     return std::move(reason);
   }
-}
-
-DType type_of_sums(DType type) { return arithmetic_type(type); }
-
-void add_sums(const char* sums, int64_t parts, int64_t count, DType type, char* result) {
-  if (type_of_sums(type) == DType::f64) {
-    add_parts(reinterpret_cast<const double*>(sums), parts, count, type, result);
-  } else {
-    add_parts(reinterpret_cast<const float*>(sums), parts, count, type, result);
-  }
-}
-
-int64_t elements_of_a_thread(ThreadSplit split, int64_t elements, int64_t threads) {
-  const bool all_threads = split == ThreadSplit::gelu && elements > kGeluGrain;
-  const int64_t grain = all_threads ? std::max<int64_t>(1, elements / threads) : kGrain;
-  if (threads <= 1 || split == ThreadSplit::whole) return elements;
-  if (split == ThreadSplit::rows) return (elements + threads - 1) / threads;
-  if (elements < grain) return elements;
-  const int64_t parts = std::min(threads, (elements + grain - 1) / grain);
-  return (elements + parts - 1) / parts;
 }
 
 }  // namespace antegrad::lower

@@ -84,6 +84,9 @@ std::variant<GroupKernel, NoKernel> group_kernel(const Graph& graph, std::span<c
                                                  const StorageReaders& readers, const EagerCpu& cpu,
                                                  Level level = Level::exact);
 
+/// ThreadSplit::gelu splits more elements than these.
+inline constexpr int64_t kGeluGrain = 16384;
+
 /// How many of `elements` (of parallel_size() rows, in a kernel over rows) each thread but the last
 /// gets: part i of a kernel is [i * size, (i + 1) * size). Where it decides which elements lie at
 /// the end of a row, it is as in eager.

@@ -69,6 +69,7 @@ const FoldFunction* fold_function(std::string_view name) {
 
 std::variant<const RecipeRow*, std::string> Recipe::close_row(DType type,
                                                               Capability capability) const {
+  capability = c_target(capability).formulas;
   for (const RecipeRow& row : rows) {
     const bool applies = contains(row.types, type) && contains(row.capabilities, capability);
     if (row.close && applies) return &row;

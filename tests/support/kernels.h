@@ -290,22 +290,28 @@ inline std::string place_of(const lower::Kernel& kernel, const KernelCall& call,
   return "no buffer";
 }
 
+/// Interprets a call, in the parts of `seed`. "" if it touches no memory of others.
+inline std::string interpret_call(const lower::Kernel& kernel, const KernelCall& call,
+                                  uint64_t seed, const lower::HostFunctions& functions) {
+  const std::vector<char*> addresses = call.addresses();
+  const auto fault = fault_of([&] {
+    call.split(seed, [&](int64_t begin, int64_t end, int64_t thread) {
+      lower::interpret(kernel, addresses.data(), call.numbers(), begin, end, thread, functions);
+    });
+  });
+  return fault ? "the interpreter touches " + place_of(kernel, call, *fault) : "";
+}
+
 /// Runs both on memory of `seed`. "" if they agree and touch no memory of others.
 inline std::string run_difference(const lower::Kernel& kernel, KernelFunction function,
                                   const KernelArguments& arguments, uint64_t seed,
                                   const lower::HostFunctions& functions = {}) {
   const KernelCall expected(kernel, arguments, seed);
   const KernelCall found(kernel, arguments, seed);
-  const std::vector<char*> expected_at = expected.addresses();
   const std::vector<char*> found_at = found.addresses();
-  auto fault = fault_of([&] {
-    expected.split(seed, [&](int64_t begin, int64_t end, int64_t thread) {
-      lower::interpret(kernel, expected_at.data(), expected.numbers(), begin, end, thread,
-                       functions);
-    });
-  });
-  if (fault) return "the interpreter touches " + place_of(kernel, expected, *fault);
-  fault = fault_of([&] {
+  std::string wrong = interpret_call(kernel, expected, seed, functions);
+  if (!wrong.empty()) return wrong;
+  const auto fault = fault_of([&] {
     found.split(seed, [&](int64_t begin, int64_t end, int64_t thread) {
       function(found_at.data(), found.numbers(), begin, end, thread);
     });

@@ -27,6 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(FindCompiler, TakesTheNamedOneOnly) {
   const TemporaryFolder folder;
@@ -111,8 +112,18 @@ TEST(Flags, NameInstructionsAndNeverRelaxArithmetic) {
   EXPECT_THAT(flags_of(Capability::baseline, Numerics::exact), Not(Contains("-mavx2")));
 }
 
-TEST(Flags, ForTheBaselineRunOnEachCpu) {
-  EXPECT_TRUE(missing_features(Capability::baseline).empty());
+TEST(Flags, ForTheBaselineRunOnEachCpuOfItsKind) {
+#if defined(__aarch64__)
+  const auto here = Capability::neon, elsewhere = Capability::baseline;
+#else
+  const auto here = Capability::baseline, elsewhere = Capability::neon;
+#endif
+  EXPECT_TRUE(missing_features(here).empty());
+  EXPECT_FALSE(missing_features(elsewhere).empty());
+}
+
+TEST(Flags, ForNeonAreThoseOfEachCompilerForAArch64) {
+  EXPECT_THAT(flags_of(Capability::neon, Numerics::exact), Not(Contains(StartsWith("-m"))));
 }
 
 TEST(IncludingLine, IsFoundHoweverItIsWritten) {
