@@ -179,8 +179,11 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
     function.mode = 0x140102;  // high accuracy, no flush to zero, errors ignored
     function.symbol = fmt::format("{}{}", single ? "vms" : "vmd", row->mkl);
   } else if (kind == "vec" && cpu_.capability != Capability::baseline) {
-    if (row->name == "erf" && single && !close) return vector_erf(operands[0]);
-    if (row->name == "exp" && single) return vector_exp(operands[0]);
+    if (row->name == "erf" && single && !close) return vector_erf(operands[0], site);
+    if (single && (cpu_.sleef_in_line || close)) {
+      if (row->name == "exp") return vector_exp(operands[0]);
+      if (row->name == "tanh") return vector_tanh(operands[0]);
+    }
     function.form = CallForm::vector;
     function.lanes = vector_bytes(site) / (single ? 4 : 8);
     function.symbol =
