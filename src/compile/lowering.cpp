@@ -15,6 +15,7 @@
 #include "compile/kernel_proof.h"
 #include "compile/kernel_run.h"
 #include "compile/kernel_verdicts.h"
+#include "compile/sleef.h"
 #include "graph/generated_node.h"
 #include "graph/hash.h"
 #include "graph/text.h"
@@ -44,7 +45,8 @@ std::optional<lower::EagerCpu> eager_cpu() {
   const bool onednn = at::globalContext().userEnabledMkldnn();
   return lower::EagerCpu{.capability = *capability,
                          .onednn = onednn ? lower::onednn_of_this_cpu() : lower::OneDnn::off,
-                         .threads = at::get_num_threads()};
+                         .threads = at::get_num_threads(),
+                         .sleef_in_line = sleef_has_our_bits(*capability)};
 }
 
 const Outcome<Compiler>& system_compiler() {

@@ -175,6 +175,18 @@ bool CCode::computes_in_i64(const Stage& stage) const {
   return found;
 }
 
+int32_t CCode::vectors_of(const Stage& stage) const {
+  const std::vector<bool> used = needed(stage, false);
+  int32_t computing = 0;
+  for (Id id = stage.begin; id < stage.end; ++id) {
+    const Op op = kernel.code[id].op;
+    const bool waits = phase_[id] > 0 || remembered_[id] || recalled_[id] >= 0;
+    if (waits || op == Op::accumulator) return 1;
+    computing += used[id] && !uniform_[id] && op != Op::load && op != Op::store ? 1 : 0;
+  }
+  return computing < kDeep ? 1 : 2;
+}
+
 int32_t CCode::lanes_of(const Stage& stage) const {
   if (stage.kind == StageKind::row && !columns()) return 1;
   if (stage.kind == StageKind::fold && !columns()) return stage.fold.lanes;
@@ -209,7 +221,8 @@ std::string CCode::term(const std::string& factor, Extent stride) const {
 
 std::string CCode::value(Id id, const Copy& copy) const {
   if (kernel.code[id].op == Op::accumulator) return copy.accumulator;
-  return "v" + std::to_string(id);
+  const bool shared = copy.vector == 0 || is_uniform(id) || (crosses_[id] && !columns());
+  return fmt::format("v{}{}", id, shared ? "" : fmt::format("_{}", copy.vector));
 }
 
 uint64_t CCode::start(const Stage& stage) const {

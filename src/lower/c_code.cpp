@@ -194,14 +194,14 @@ std::string CCode::widened(const std::string& text, int32_t lanes) {
   return fmt::format("__builtin_convertvector({}, {})", text, head.vector(DType::f64, lanes));
 }
 
-std::string CCode::memory(const Instruction& code) const {
+std::string CCode::memory(const Instruction& code, const Copy& copy) const {
   const Buffer& buffer = kernel.buffers[code.index];
   std::string text = "p_" + buffer.name;
   if (columns()) text += term("i", buffer.strides.back());
-  return text + term("j", buffer.strides[lane_dimension(kernel)]);
+  return text + term(copy.first(), buffer.strides[lane_dimension(kernel)]);
 }
 
-void CCode::print_prefetch(const Stage& stage) {
+void CCode::print_prefetch(const Stage& stage, const Copy& copy) {
   std::set<int32_t> fetched;
   for (Id id = stage.begin; id < stage.end; ++id) {
     const Instruction& code = kernel.code[id];
@@ -209,7 +209,7 @@ void CCode::print_prefetch(const Stage& stage) {
     const Buffer& buffer = kernel.buffers[code.index];
     const Extent row = buffer.strides.back();
     if (row.is(0) || !buffer.strides[lane_dimension(kernel)].is(1)) continue;
-    out.line("__builtin_prefetch(p_{}{} + j);", buffer.name, term("(i + 1)", row));
+    out.line("__builtin_prefetch(p_{}{} + {});", buffer.name, term("(i + 1)", row), copy.first());
   }
 }
 
@@ -220,7 +220,7 @@ std::string CCode::access(Id id, const Copy& copy) {
   const std::string_view element = element_type(code.type);
   const std::string live = copy.whole ? std::to_string(copy.lanes) : "k";
   const int32_t lanes = copy.lanes;
-  std::string place = memory(code);
+  std::string place = memory(code, copy);
   std::string text;
   if (code.op == Op::gather && !uniform_[code.operands[0]]) {
     text = fmt::format("{}({}, {}, {}, {}, {})", head.gather(element, lanes), place, extent(lane),
@@ -245,7 +245,7 @@ void CCode::print_store(const Instruction& code, const Copy& copy) {
   const Buffer& buffer = kernel.buffers[code.index];
   const Extent lane = buffer.strides[lane_dimension(kernel)];
   const std::string_view element = element_type(code.type);
-  const std::string place = memory(code);
+  const std::string place = memory(code, copy);
   const std::string live = copy.whole ? std::to_string(copy.lanes) : "k";
   std::string stored = value(code.operands[0], copy);
   if (code.type == DType::boolean) {
@@ -285,8 +285,9 @@ std::string CCode::call(Id id, const Copy& copy) {
 }
 
 // The index of the first lane. In rows, j counts from the start of the row.
-std::string CCode::index_of_lanes(const Instruction& code) const {
-  return kernel.space == Space::rows ? "j" : fmt::format("i{} + j", code.index);
+std::string CCode::index_of_lanes(const Instruction& code, const Copy& copy) const {
+  return kernel.space == Space::rows ? copy.first()
+                                     : fmt::format("i{} + {}", code.index, copy.first());
 }
 
 // In 32 bits, by the distance from the first lane.
@@ -302,10 +303,11 @@ INLINE i32 lane_of(i64 x, i64 first, i64 lanes) {
   std::string sides[2];
   for (size_t i = 0; i < 2; ++i) {
     const Instruction& other = kernel.code[code.operands[1 - i]];
-    sides[i] = is_uniform(code.operands[i])
-                   ? fmt::format("{}(lane_of({}[0], {}, {}))", head.splat("i32", copy.lanes),
-                                 value(code.operands[i], copy), index_of_lanes(other), copy.lanes)
-                   : head.lane_numbers("i32", copy.lanes);
+    sides[i] =
+        is_uniform(code.operands[i])
+            ? fmt::format("{}(lane_of({}[0], {}, {}))", head.splat("i32", copy.lanes),
+                          value(code.operands[i], copy), index_of_lanes(other, copy), copy.lanes)
+            : head.lane_numbers("i32", copy.lanes);
   }
   return fmt::format("({})({} {} {})", value_type(id, copy.lanes), sides[0], c_operator(code.op),
                      sides[1]);
@@ -327,7 +329,7 @@ std::string CCode::expression(Id id, const Copy& copy) {
     case Op::index: {
       const std::string splat = head.splat("i64", lanes);
       if (code.index == lane_dimension(kernel)) {
-        return fmt::format("{}({}) + {}", splat, index_of_lanes(code),
+        return fmt::format("{}({}) + {}", splat, index_of_lanes(code, copy),
                            head.lane_numbers("i64", lanes));
       }
       const bool inner = code.index + 1 == static_cast<int32_t>(kernel.sizes.size());

@@ -52,6 +52,17 @@ struct Copy {
   bool paths = false;  ///< body or tail by lane, otherwise the body
   std::string accumulator = {};
   int32_t phase = 0;
+  int32_t vectors = 1;  ///< that go side by side, instruction by instruction
+  int32_t vector = 0;   ///< which of these an instruction is printed for
+
+  /// The index of the first lane.
+  std::string first() const { return vector == 0 ? "j" : fmt::format("(j + {})", vector * lanes); }
+  /// Each of the vectors.
+  std::vector<Copy> parts() const {
+    std::vector<Copy> all(static_cast<size_t>(vectors), *this);
+    for (int32_t i = 0; i < vectors; ++i) all[i].vector = i;
+    return all;
+  }
 };
 
 /// Columns of a strip, a piece of the rows in a space of columns: long, so that memory is read in
@@ -61,6 +72,10 @@ inline constexpr int32_t kColumns = 4096;
 
 /// Elements of a row that are remembered, in an array, for the stages behind.
 inline constexpr int32_t kRemembered = 4096;
+
+/// Instructions of a stage at least of which two vectors go side by side: those of one wait for
+/// each other, and the CPU looks ahead too little to find the next vector's.
+inline constexpr int32_t kDeep = 32;
 
 /// What a value costs at least that is remembered: as many instructions, or a call.
 inline constexpr int32_t kCostly = 12;
@@ -92,6 +107,8 @@ class CCode {
 
   /// Lanes of a stage's vectors.
   bool computes_in_i64(const Stage& stage) const;
+  /// How many vectors of a stage go side by side.
+  int32_t vectors_of(const Stage& stage) const;
   int32_t lanes_of(const Stage& stage) const;
   std::string value_type(Id id, int32_t lanes);
   /// The element of value_type().
@@ -119,16 +136,23 @@ class CCode {
   /// that an earlier stage remembers.
   std::vector<bool> needed(const Stage& stage, bool paths, bool recalls = false) const;
 
-  /// A loop over vectors from j on to `end`: `body` for whole ones up to `whole_end`, and for the
-  /// rest.
+  /// A loop over vectors from j on to `end`: `body` for whole ones up to `whole_end`, first for as
+  /// many at once as go side by side, and for the rest.
   template <class Body>
   void each_vector(const Copy& first, const std::string& whole_end, const std::string& end,
                    const Body& body) {
-    Copy rest = first;
+    Copy one = first;
+    one.vectors = 1;
+    Copy rest = one;
     rest.whole = false;
     rest.paths = true;
-    out.open("for (; j + {0} <= {1}; j += {0})", first.lanes, whole_end);
-    body(first);
+    if (first.vectors > 1) {
+      out.open("for (; j + {0} <= {1}; j += {0})", first.vectors * first.lanes, whole_end);
+      body(first);
+      out.close();
+    }
+    out.open("for (; j + {0} <= {1}; j += {0})", one.lanes, whole_end);
+    body(one);
     out.close();
     out.open("for (; j < {}; j += {})", end, first.lanes);
     out.line("const i64 k = smaller({}, {} - j);", first.lanes, end);
@@ -147,9 +171,10 @@ class CCode {
   void print_segment(const Stage& stage) {
     if (kernel.inner > 1) print_pointers(static_cast<size_t>(kernel.inner), &stage);
   }
-  /// The vector at j of an array of a strip.
-  std::string in_strip(const std::string& array, const std::string& vector) const {
-    return fmt::format("*({}m*)({} + (j - j0))", vector, array);
+  /// A vector of an array of a strip.
+  std::string in_strip(const std::string& array, const std::string& vector,
+                       const Copy& copy) const {
+    return fmt::format("*({}m*)({} + ({} - j0))", vector, array, copy.first());
   }
 
   /// Values of earlier stages and values that are the same in all lanes, in front of a loop.
@@ -158,7 +183,7 @@ class CCode {
   void print(const Stage& stage, const Copy& copy);
   /// Fetches what a stage loads in the next row of a strip of columns: rows are too short for the
   /// CPU to notice that it reads one after the other.
-  void print_prefetch(const Stage& stage);
+  void print_prefetch(const Stage& stage, const Copy& copy);
   /// A binary operation on two values of a type.
   std::string binary(Op op, DType type, int32_t lanes, const std::string& a, const std::string& b);
   /// A vector of f32 in f64.
@@ -174,7 +199,7 @@ class CCode {
                       const std::vector<bool>& apart);
   std::string expression(Id id, const Copy& copy);
   std::string access(Id id, const Copy& copy);
-  std::string memory(const Instruction& code) const;
+  std::string memory(const Instruction& code, const Copy& copy) const;
   void print_store(const Instruction& code, const Copy& copy);
   std::string call(Id id, const Copy& copy);
   std::string cast(Id id, const Copy& copy);
@@ -183,7 +208,7 @@ class CCode {
   std::string resized(std::string text, char sign, int64_t from, int64_t to, int32_t lanes);
   std::string mask_of(Id id, int64_t bytes, const Copy& copy);
   std::string logical(const Instruction& code, Id id, const Copy& copy);
-  std::string index_of_lanes(const Instruction& code) const;
+  std::string index_of_lanes(const Instruction& code, const Copy& copy) const;
   std::string lanes_compared(Id id, const Copy& copy);
   void find_masks();
   void find_phases();

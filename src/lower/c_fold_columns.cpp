@@ -26,15 +26,18 @@ class CColumns {
   /// What row i of a strip adds to the array `sums`: `update` is = or +=.
   void print_row_of_strip(std::string_view update) {
     out_.line("i64 j = j0;");
-    code_.each_vector({.lanes = lanes_, .accumulator = "a0"}, "stop", "stop",
-                      [&](const Copy& copy) {
-                        const std::string sum = code_.in_strip("sums", vector_);
-                        if (copy.whole) code_.print_prefetch(stage_);
-                        if (fold_.order == Order::lanes)
-                          out_.line("const {} a0 = {};", vector_, sum);
-                        code_.print(stage_, copy);
-                        out_.line("{} {} {};", sum, update, code_.value(fold_.value, copy));
-                      });
+    const Copy whole{.lanes = lanes_, .accumulator = "a0", .vectors = code_.vectors_of(stage_)};
+    code_.each_vector(whole, "stop", "stop", [&](const Copy& copy) {
+      const auto sum = [&](const Copy& part) { return code_.in_strip("sums", vector_, part); };
+      for (const Copy& part : copy.parts()) {
+        if (copy.whole) code_.print_prefetch(stage_, part);
+      }
+      if (fold_.order == Order::lanes) out_.line("const {} a0 = {};", vector_, sum(copy));
+      code_.print(stage_, copy);
+      for (const Copy& part : copy.parts()) {
+        out_.line("{} {} {};", sum(part), update, code_.value(fold_.value, part));
+      }
+    });
   }
 
   void print_lanes() {

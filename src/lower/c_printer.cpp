@@ -295,8 +295,8 @@ INLINE i64 body_end(i64 begin, i64 end, i64 at, i64 part, i64 block) {
     const std::string whole_end = !paths       ? end
                                   : end == "n" ? "body"
                                                : fmt::format("smaller(body, {})", end);
-    code_.each_vector({.lanes = lanes, .phase = phase}, whole_end, end,
-                      [&](const Copy& copy) { code_.print(stage, copy); });
+    const Copy whole{.lanes = lanes, .phase = phase, .vectors = code_.vectors_of(stage)};
+    code_.each_vector(whole, whole_end, end, [&](const Copy& copy) { code_.print(stage, copy); });
   }
 
   void print_strips(const Stage& stage, int32_t lanes, int32_t phases) {

@@ -10,13 +10,13 @@ void CCode::print_instruction(Id id, const Copy& copy) {
   const Instruction& code = kernel.code[id];
   if (code.op == Op::store) return print_store(code, copy);
   const std::string type = value_type(id, copy.lanes);
-  out.line("const {} v{} = {};", type, id, expression(id, copy));
+  out.line("const {} {} = {};", type, value(id, copy), expression(id, copy));
   if (columns() && crosses_[id]) {
-    out.line("{} = v{};", in_strip(fmt::format("r{}", id), type), id);
+    out.line("{} = {};", in_strip(fmt::format("r{}", id), type, copy), value(id, copy));
   }
   if (remembered_[id]) out.line("if (n <= {}) *({}m*)(m{} + j) = v{};", kRemembered, type, id, id);
   if (kept_[id] && !is_uniform(id)) {
-    out.line("{} = v{};", in_strip(fmt::format("t{}", id), type), id);
+    out.line("{} = v{};", in_strip(fmt::format("t{}", id), type, copy), id);
   }
 }
 
@@ -40,13 +40,16 @@ void CCode::print(const Stage& stage, const Copy& copy) {
   for (Id id = 0; columns() && id < stage.begin; ++id) {
     if (!used[id]) continue;
     const std::string type = value_type(id, copy.lanes);
-    out.line("const {} v{} = {};", type, id, in_strip(fmt::format("r{}", id), type));
+    for (const Copy& part : copy.parts()) {
+      out.line("const {} {} = {};", type, value(id, part),
+               in_strip(fmt::format("r{}", id), type, part));
+    }
   }
   for (Id id = stage.begin; id < stage.end; ++id) {
     if (kept_[id] && !is_uniform(id) && (phase_[id] < copy.phase || is_strip(id)) &&
         phase_[id] <= copy.phase) {
       const std::string type = value_type(id, copy.lanes);
-      out.line("const {} v{} = {};", type, id, in_strip(fmt::format("t{}", id), type));
+      out.line("const {} v{} = {};", type, id, in_strip(fmt::format("t{}", id), type, copy));
     }
   }
   const std::vector<bool> apart = needed(stage, copy.paths, true);
@@ -64,7 +67,8 @@ void CCode::print(const Stage& stage, const Copy& copy) {
       const bool own = code.op == Op::store || !is_uniform(id);
       if (!apart[id] || !own || phase_[id] != copy.phase || is_strip(id)) continue;
       if (code.op == Op::result || code.op == Op::accumulator || recalled_[id] >= 0) continue;
-      if (wanted(id)) print_instruction(id, copy);
+      if (!wanted(id)) continue;
+      for (const Copy& part : copy.parts()) print_instruction(id, part);
     }
   };
   if (!recalls) return print_those([](Id) { return true; });

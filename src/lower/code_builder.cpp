@@ -173,6 +173,7 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
   const bool single = type == DType::f32;
   const bool close = level_ == Level::close;
   const CTarget& target = c_target(cpu_.capability);
+  const bool in_line = single && target.fuses && (cpu_.sleef_in_line || close);
   if (kind == "vml" && !target.mkl) kind = "vec";
   if (close && row->name == "sqrt") return operation(Op::sqrt, std::move(operands));
   Function function{"", type, row->arity, CallForm::lane, 1, 0, "", ""};
@@ -180,10 +181,12 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
     function.form = CallForm::strip;
     function.mode = 0x140102;  // high accuracy, no flush to zero, errors ignored
     function.symbol = fmt::format("{}{}", single ? "vms" : "vmd", row->mkl);
-  } else if (kind == "vec" && single && target.fuses && row->name == "exp") {
-    return vector_exp(operands[0]);
   } else if (kind == "vec" && single && target.fuses && row->name == "erf" && !close) {
-    return vector_erf(operands[0]);
+    return vector_erf(operands[0], site);
+  } else if (kind == "vec" && in_line && row->name == "exp") {
+    return vector_exp(operands[0]);
+  } else if (kind == "vec" && in_line && row->name == "tanh") {
+    return vector_tanh(operands[0]);
   } else if (kind == "vec" && target.sleef) {
     function.form = CallForm::vector;
     function.lanes = vector_bytes(site) / (single ? 4 : 8);

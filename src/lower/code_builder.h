@@ -88,8 +88,9 @@ class CodeBuilder {
   int32_t vector_bytes(const Site& site) const;
   int32_t lanes_of(const Site& site) const;
   Id library(std::string_view name, std::vector<Id> operands, const Site& site);
-  Id vector_erf(Id x);
+  Id vector_erf(Id x, const Site& site);
   Id vector_exp(Id x);
+  Id vector_tanh(Id x);
   Id half_dnn_exp(Id x);
   Id dnn_erf(Id x, Id given, double times);
   Id dnn_gelu(Id x);

@@ -71,32 +71,38 @@ static inline {0}_i {0}_bounded({0}_i k, int low, int high) {{
 }
 
 /// C of oneDNN's gelu for AVX-512: 1 + erf by a polynomial in |x| chosen by its exponent and two
-/// bits.
-std::string gelu_text(const std::string& name) {
+/// bits. Above a limit oneDNN takes the polynomial 1, which makes NaN of infinity; Level::close
+/// takes the number 1.
+std::string gelu_text(const std::string& name, Level level) {
+  const bool close = level == Level::close;
   return polynomials_text(name, kGeluPolynomials) +
-         fmt::format(R"(static inline {0}_i {0}_saturated({0}_i k, {0}_f a) {{
+         fmt::format(
+             R"(static inline {0}_i {0}_limited({0}_f a, {0}_i x, int large) {{
 #if defined(__AVX512F__) && !defined(__clang__)
   const {0}_f limit = ({0}_f){{0}} + 0x1.62b9dcp2f;
   const unsigned short above = __builtin_ia32_cmpps512_mask(a, limit, 30, (unsigned short)-1, 4);
-  return __builtin_ia32_blendmd_512_mask(k, ({0}_i){{0}} + 23, above);
+  return __builtin_ia32_blendmd_512_mask(x, ({0}_i){{0}} + large, above);
 #else
   const {0}_i above = a > 0x1.62b9dcp2f;
-  return (23 & above) | (k & ~above);
+  return (large & above) | (x & ~above);
 #endif
 }}
 static inline {0}_f {0}({0}_f x) {{
   const {0}_f a = ({0}_f)(({0}_i)x & 0x7fffffff);
-  const {0}_i k = {0}_saturated({0}_bounded((({0}_i)a + (int)0xc21fffffu) >> 21, 1, 24), a);
+  {0}_i k = {0}_bounded((({0}_i)a + (int)0xc21fffffu) >> 21, 1, 24);
+  {1}
   {0}_f p = {0}_pick(5, k);
   p = {0}_fma(p, a, {0}_pick(4, k));
   p = {0}_fma(p, a, {0}_pick(3, k));
   p = {0}_fma(p, a, {0}_pick(2, k));
   p = {0}_fma(p, a, {0}_pick(1, k));
   p = {0}_fma(p, a, {0}_pick(0, k));
+  {2}
   const {0}_i sign = ({0}_i)x & (int)0x80000000;
   return x * (({0}_f)(({0}_i)p ^ sign) + 1.0f) * 0.5f;
 }})",
-                     name);
+             name, close ? "" : fmt::format("k = {}_limited(a, k, 23);", name),
+             close ? fmt::format("p = ({0}_f){0}_limited(a, ({0}_i)p, 0x3f800000);", name) : "");
 }
 
 /// C of the derivative of gelu, by polynomials of scripts/gelu_slopes. NaN and infinities give NaN,
@@ -178,9 +184,9 @@ Id CodeBuilder::vector_exp(Id x) {
 }
 
 // Vectorized<float>::erf.
-Id CodeBuilder::vector_erf(Id x) {
+Id CodeBuilder::vector_erf(Id x, const Site& site) {
   const Id square = add(Op::mul, kF32, {x, x});
-  return dnn_erf(x, vector_exp(add(Op::neg, kF32, {square})), 1);
+  return dnn_erf(x, library("vec_exp", {add(Op::neg, kF32, {square})}, site), 1);
 }
 
 // Half of the exponential of a number that is not positive. Multiplies, then adds: two roundings
@@ -199,13 +205,15 @@ Id CodeBuilder::half_dnn_exp(Id x) {
 
 Id CodeBuilder::dnn_gelu(Id x) {
   if (cpu_.onednn >= OneDnn::avx512) {
-    const std::string name = "ag_dnn_gelu";
-    return call({name, kF32, 1, CallForm::vector, 16, 0, name, gelu_text(name)}, {x});
+    const std::string name = level_ == Level::close ? "ag_close_gelu" : "ag_dnn_gelu";
+    return call({name, kF32, 1, CallForm::vector, 16, 0, name, gelu_text(name, level_)}, {x});
   }
   const Id r = add(Op::mul, kF32, {x, constant(kF32, 0.70710678)});
   const Id half = add(Op::mul, kF32, {x, constant(kF32, 0.5)});
   const Id exponential = half_dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
-  return add(Op::fma, kF32, {dnn_erf(r, exponential, 2), half, half});
+  const Id value = add(Op::fma, kF32, {dnn_erf(r, exponential, 2), half, half});
+  if (level_ == Level::exact) return value;
+  return add(Op::select, kF32, {add(Op::gt, DType::boolean, {x, constant(kF32, 10)}), x, value});
 }
 
 Id CodeBuilder::dnn_gelu_backward_factor(Id x) {

@@ -20,6 +20,8 @@ struct EagerCpu {
   Capability capability = Capability::baseline;
   OneDnn onednn = OneDnn::off;  ///< off also where the user turned it off
   int64_t threads = 1;          ///< at::get_num_threads()
+  /// Functions of Sleef have the bits of the code that CodeBuilder has for them.
+  bool sleef_in_line = true;
 };
 
 /// The instructions that kernels are generated for where ATen says that it runs those of `aten`, as
