@@ -1,11 +1,12 @@
 #include "common/empty_cache.h"
 
 #include <antegrad/error.h>
+#include <ftw.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <system_error>
 
 namespace antegrad::bench {
 
@@ -18,9 +19,13 @@ EmptyCache::EmptyCache() {
   setenv("XDG_CACHE_HOME", name.c_str(), 1);
 }
 
+// Not by fs::remove_all(): libtorch 2.11 for CUDA exports one of another libstdc++, which crashes.
 EmptyCache::~EmptyCache() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
+  const auto remove_entry = [](const char* path, const struct stat*, int, FTW*) {
+    return std::remove(path);
+  };
+  constexpr int kOpenFolders = 16;
+  nftw(folder_.c_str(), remove_entry, kOpenFolders, FTW_DEPTH | FTW_PHYS);
 }
 
 int64_t compiled_files() {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,8 +19,12 @@
 namespace antegrad::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Milliseconds = std::chrono::duration<double, std::milli>;
+// Of this thread, so that a process which takes its core in between does not count.
+double milliseconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
 
 std::mutex mutex;
 OperatorTimes times;
@@ -31,7 +35,7 @@ thread_local double inner_ms = 0;
 thread_local int library_calls = 0;
 
 struct Started : at::ObserverContext {
-  Clock::time_point at = Clock::now();
+  double at = milliseconds();
   double outer_inner_ms = 0;  // of the operator around it, before this one
   bool is_operator = false;   // not a range of the engine or of a program
   bool library_call = false;
@@ -55,7 +59,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 
 void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   const auto& started = static_cast<const Started&>(*context);
-  const double all = Milliseconds(Clock::now() - started.at).count();
+  const double all = milliseconds() - started.at;
   if (started.library_call) --library_calls;
   if (library_calls == 0 && started.is_operator) {
     const std::lock_guard lock(mutex);
