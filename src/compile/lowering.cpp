@@ -123,6 +123,13 @@ lower::Objections known_objections(const Graph& graph, const LoweringRules& rule
   };
 }
 
+// Whether libtorch's kernels are to run instead. Those that are as fast do not, lest chance decide;
+// what saves memory may take a little longer, since times are of nodes whose memory is in caches.
+bool is_slow(const RunTimes& times, bool saves_memory) {
+  const int64_t allowed = times.library / (saves_memory ? 10 : 32);
+  return times.kernel > times.library + allowed;
+}
+
 // What is said of a run, with all that its code is made from.
 Hash128 with_code(const Hash128& said, const kernels::Source& source, const Compiler& compiler) {
   return hash_of_bytes(fmt::format("{} {} {} {} {}", to_string(said),
@@ -220,7 +227,7 @@ class Attempt {
       const KernelTrial trial(result.graph, in_place, node, made, data_);
       const auto times = prove(trial, node, lowered.kernels[place], sources[place]);
       result.reports.push_back(report_of(result.graph, node, nodes, made, times));
-      if (times.kernel > times.library) log_slow(result.reports.back());
+      if (is_slow(times, saves_memory(trial, node, nodes))) log_slow(result.reports.back());
     }
     if (refused_) return std::nullopt;
     return result;
@@ -249,7 +256,8 @@ class Attempt {
                  const kernels::Source& source) {
     const auto run = this->run(group.kernel);
     const auto times = times_of(trial, run, source);
-    if (times.kernel > times.library && !rules_.keep_slow_kernels) {
+    const bool saves = saves_memory(trial, node, group.nodes);
+    if (is_slow(times, saves) && !rules_.keep_slow_kernels) {
       refuse(slow(run), "libtorch's kernels are faster here", /*warns=*/false);
       return times;
     }
@@ -265,6 +273,19 @@ class Attempt {
       verdicts_.note_proof(claim);
     }
     return times;
+  }
+
+  // Whether the kernel needs less memory than its nodes: what one of them makes is not in memory,
+  // or in that of an input.
+  bool saves_memory(const KernelTrial& trial, const Node& node,
+                    const std::vector<int32_t>& group) const {
+    const auto vanishes = [&](ValueId id) {
+      return graph_.is_tensor(id) && std::ranges::find(node.outputs, id) == node.outputs.end();
+    };
+    return trial.is_in_place() || std::ranges::any_of(group, [&](int32_t position) {
+             const Node& member = graph_.nodes[position];
+             return !member.op.traits().view && std::ranges::any_of(member.outputs, vanishes);
+           });
   }
 
   KernelProof compare(const KernelTrial& trial, const lower::KernelOfGroup& group,
