@@ -20,6 +20,7 @@ struct EagerCpu {
   Capability capability = Capability::baseline;
   OneDnn onednn = OneDnn::off;  ///< off also where the user turned it off
   int64_t threads = 1;          ///< at::get_num_threads()
+  bool second_form = false;     ///< whether ATen's compiler made what RecipeRow::second says
 };
 
 /// The instructions that kernels are generated for where ATen says that it runs those of `aten`, as
