@@ -115,7 +115,7 @@ lower::Objections known_objections(const Graph& graph, const LoweringRules& rule
     const auto run = run_of(graph, kernel, level_of(rules.lowering), threads);
     for (const auto& key : {run.claim, run.exact}) {
       if (auto reason = verdicts.against(key); !reason.empty()) {
-        return lower::Objection{std::move(reason)};
+        return lower::Objection{.reason = std::move(reason), .disproved = true};
       }
     }
     if (rules.keep_slow_kernels) return lower::Objection();
@@ -265,8 +265,10 @@ class Attempt {
     if (verdicts_.proven(claim)) return times;
     auto proof = compare(trial, group, node);
     if (!proof.difference.empty()) {
-      // A close kernel that is less accurate than libtorch's is no sign of a fault.
-      refuse(run.claim, std::move(proof.difference), /*warns=*/level_ == lower::Level::exact);
+      // A close kernel that is less accurate than libtorch's is no sign of a fault, nor is one of
+      // two forms.
+      refuse(run.claim, std::move(proof.difference),
+             /*warns=*/level_ == lower::Level::exact && !group.kernel.has_second_form);
     } else if (!proof.other_strides.empty()) {
       refuse(run.exact, std::move(proof.other_strides), /*warns=*/false);
     } else {

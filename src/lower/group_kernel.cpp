@@ -45,6 +45,7 @@ class GroupBuilder {
                                  " ends rows as on one thread, and its group adds rows on several");
     }
     made.bounds = std::move(bounds_);
+    made.has_second_form = has_second_form_;
     return made;
   }
 
@@ -157,10 +158,14 @@ class GroupBuilder {
   }
 
   /// The row of the recipe, without operands that are constant.
-  const RecipeRow& row_of(int32_t position, const CodeBuilder::Site& site) const {
+  const RecipeRow& row_of(int32_t position, const CodeBuilder::Site& site) {
     const auto found = close_ ? site.recipe.close_row(site.element, cpu_.capability)
                               : site.recipe.row(site.element, cpu_.capability);
     if (const auto* reason = std::get_if<std::string>(&found)) refuse(position, *reason);
+    const RecipeRow* second =
+        close_ ? nullptr : site.recipe.second_row(site.element, cpu_.capability);
+    if (second != nullptr && cpu_.second_form) return *second;
+    has_second_form_ = has_second_form_ || second != nullptr;
     return *std::get<const RecipeRow*>(found);
   }
 
@@ -380,6 +385,7 @@ class GroupBuilder {
   std::vector<GroupBound> bounds_;
   GroupPaths paths_;
   bool adds_rows_ = false;  // there are sums over rows
+  bool has_second_form_ = false;
 };
 
 }  // namespace

@@ -71,6 +71,8 @@ struct GroupKernel {
   std::vector<GroupBound> bounds;
   ThreadSplit split = ThreadSplit::grain;
   Hash128 key;  ///< of the structure
+  /// Whether it is another one with EagerCpu::second_form; false in one that is of that form.
+  bool has_second_form = false;
 };
 
 /// Why a group has no kernel. Without the node the rest of the group may have one.

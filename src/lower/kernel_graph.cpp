@@ -129,8 +129,16 @@ class Selection {
     if (known != known_.end()) return known->second;
     auto made = group_kernel(graph_, nodes, readers_, cpu_, level_);
     if (const auto* kernel = std::get_if<GroupKernel>(&made); kernel != nullptr && objections_) {
-      if (auto [reason, divides] = objections_(*kernel, nodes); !reason.empty()) {
-        made = NoKernel{divides ? last_reduction(nodes) : -1, std::move(reason)};
+      Objection objection = objections_(*kernel, nodes);
+      if (objection.disproved && kernel->has_second_form) {
+        EagerCpu other = cpu_;
+        other.second_form = true;
+        made = group_kernel(graph_, nodes, readers_, other, level_);
+        objection = objections_(std::get<GroupKernel>(made), nodes);
+      }
+      if (!objection.reason.empty()) {
+        made =
+            NoKernel{objection.divides ? last_reduction(nodes) : -1, std::move(objection.reason)};
       }
     }
     return known_.emplace(nodes, std::move(made)).first->second;

@@ -42,6 +42,8 @@ struct Objection {
   std::string reason = {};  ///< empty if it may be used
   /// Whether the group without its last reduction may do, if it has one.
   bool divides = false;
+  /// Whether the kernel was found to have other bits than eager: its second form may have eager's.
+  bool disproved = false;
 };
 /// `nodes`: the group, as positions in the graph.
 using Objections =

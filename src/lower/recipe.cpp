@@ -77,11 +77,18 @@ std::variant<const RecipeRow*, std::string> Recipe::close_row(DType type,
   return row(type, capability);
 }
 
+const RecipeRow* Recipe::second_row(DType type, Capability capability) const {
+  const auto found = std::ranges::find_if(rows, [&](const RecipeRow& row) {
+    return row.second && contains(row.types, type) && contains(row.capabilities, capability);
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
 std::variant<const RecipeRow*, std::string> Recipe::row(DType type, Capability capability,
                                                         std::string_view constant) const {
   bool typed = false;
   for (const RecipeRow& row : rows) {
-    if (row.close || row.constant != constant || !contains(row.types, type)) continue;
+    if (row.close || row.second || row.constant != constant || !contains(row.types, type)) continue;
     typed = true;
     if (contains(row.capabilities, capability)) return &row;
   }

@@ -46,7 +46,8 @@ using Formula = std::vector<Term>;
 struct RecipeRow {
   std::vector<DType> types;
   std::vector<Capability> capabilities;
-  bool close = false;  ///< for Level::close alone, where it goes before other rows
+  bool close = false;   ///< for Level::close alone, where it goes before other rows
+  bool second = false;  ///< of builds of ATen whose compiler made other code of the usual row
   /// For an operand that has the stride 0 while the others have the stride 1; "" for others.
   std::string constant;
   Formula body;
@@ -97,7 +98,9 @@ struct Recipe {
   /// The first row that applies, or the reason why there is none.
   std::variant<const RecipeRow*, std::string> row(DType type, Capability capability,
                                                   std::string_view constant = "") const;
-  /// The same at Level::close.
+  /// What other builds of ATen compute instead; null if none is known to differ.
+  const RecipeRow* second_row(DType type, Capability capability) const;
+  /// As row(), at Level::close.
   std::variant<const RecipeRow*, std::string> close_row(DType type, Capability capability) const;
   /// Bytes of ATen's vectors in the kernel that runs at a capability.
   int32_t vector_bytes(Capability capability) const {

@@ -315,6 +315,8 @@ class RecipesParser {
         row.constant = words[++i];
       } else if (words[i] == "close") {
         row.close = true;
+      } else if (words[i] == "second") {
+        row.second = true;
       } else if (words[i].starts_with("@")) {
         row.capabilities.push_back(capability(words[i].substr(1)));
       } else {

@@ -310,7 +310,8 @@ def main():
     parser.add_argument("--dtypes", default="f32,bf16,f16")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--reductions", default=",".join(REDUCTIONS))
-    parser.add_argument("--level", choices=["exact", "close"], default="exact")
+    parser.add_argument("--level", choices=["exact", "close", "second"], default="exact",
+                        help="second: exact, with the second forms of recipes")  # fmt: skip
     options = parsed(parser)
     if options.level == "close":
         POINTWISE[:] = [call for call in POINTWISE if call[0] not in NAN_BY_POSITION]

@@ -1,7 +1,8 @@
 // Makes kernels of graphs, each as one group, for check_groups.py and check_row_groups.py.
 //
-//   group_kernels CAPABILITY ONEDNN OUTPUT.c [THREADS [exact|close]] < graphs
+//   group_kernels CAPABILITY ONEDNN OUTPUT.c [THREADS [exact|close|second]] < graphs
 //
+// `second` is exact, with the second forms of recipes.
 // Graphs end with a line "----". For each it prints one line: "no REASON", or
 // "kernel NAME split SPLIT numbers N,... buffers VALUE,... parallel SIZE", written buffers
 // with a +, sums of threads with a *.
@@ -27,9 +28,12 @@ int main(int argc, char** argv) {
   if (argc < 4 || argc > 6) return 2;
   const auto capability = lower::capability_from_name(argv[1]);
   if (!capability) return 2;
-  const lower::EagerCpu cpu{*capability, static_cast<lower::OneDnn>(std::atoi(argv[2])),
-                            argc >= 5 ? std::atoi(argv[4]) : 1};
-  const bool close = argc == 6 && std::string(argv[5]) == "close";
+  const std::string level = argc == 6 ? argv[5] : "exact";
+  const lower::EagerCpu cpu{.capability = *capability,
+                            .onednn = static_cast<lower::OneDnn>(std::atoi(argv[2])),
+                            .threads = argc >= 5 ? std::atoi(argv[4]) : 1,
+                            .second_form = level == "second"};
+  const bool close = level == "close";
   std::map<Hash128, lower::Kernel> kernels;
   std::string text;
   for (std::string line; std::getline(std::cin, line);) {

@@ -47,6 +47,7 @@ class Operator:
     source: str = ""
     rows: list = dataclasses.field(default_factory=list)
     close_rows: list = dataclasses.field(default_factory=list)  # those that are not eager's
+    second_rows: list = dataclasses.field(default_factory=list)  # those of other builds of ATen
 
     def row(self, dtype, capability, constant=""):
         """The first row that applies, or None."""
@@ -98,7 +99,8 @@ def read(name):
             asked = tuple(w[1:] for w in words if w[0] == "@")
             constant = words[words.index("constant") + 1] if "constant" in words else ""
             row = Row(tuple(w for w in words if w in DTYPES + INTEGERS), asked or CAPABILITIES, constant)
-            (operator.close_rows if "close" in words else operator.rows).append(row)
+            kinds = {"close": operator.close_rows, "second": operator.second_rows}
+            next((rows for word, rows in kinds.items() if word in words), operator.rows).append(row)
         else:
             raise ValueError(f"{name}:{number}: unknown word {words[0]}")
     return operators

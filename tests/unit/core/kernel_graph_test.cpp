@@ -181,6 +181,41 @@ TEST(KernelGraph, AnObjectionMayDivideAGroupBeforeItsLastReduction) {
   EXPECT_EQ(made.refused[0].reason, "it was slow");
 }
 
+// At AVX2, builds of ATen differ in the gradient of softmax.
+TEST(KernelGraph, ADisprovedKernelIsMadeInItsSecondForm) {
+  const auto ends_rows_apart = [](const lower::GroupKernel& kernel) {
+    return std::ranges::any_of(kernel.kernel.code, [](const lower::Instruction& code) {
+      return code.op == lower::Op::path;
+    });
+  };
+  const std::string nodes =
+      "  %3: f32[8, 16] = aten::_softmax_backward_data.default(%0, %1, 1, f32)\n"
+      "  %4: f32[8, 16] = aten::neg.default(%3)\n";
+  for (const bool other_build : {false, true}) {
+    const auto made =
+        lowered(nodes, "  %4 result\n", [&](const lower::GroupKernel& kernel, const auto&) {
+          const bool wrong = ends_rows_apart(kernel) == other_build;
+          return lower::Objection{.reason = wrong ? "it was wrong" : "", .disproved = wrong};
+        });
+    ASSERT_EQ(lines_of(made), (Lines{"kernel 0: %0 %1 -> %4"}));
+    EXPECT_EQ(ends_rows_apart(made.kernels[0].kernel), !other_build);
+  }
+}
+
+TEST(KernelGraph, OnlyADisprovedKernelHasASecondForm) {
+  const std::string nodes =
+      "  %3: f32[8, 16] = aten::_softmax_backward_data.default(%0, %1, 1, f32)\n"
+      "  %4: f32[8, 16] = aten::neg.default(%3)\n";
+  for (const bool disproved : {false, true}) {
+    int asked = 0;
+    lowered(nodes, "  %4 result\n", [&](const lower::GroupKernel&, const auto&) {
+      ++asked;
+      return lower::Objection{.reason = "it was slow", .disproved = disproved};
+    });
+    EXPECT_EQ(asked, disproved ? 2 : 1);
+  }
+}
+
 // Found as a crash: the nodes ran without it.
 TEST(KernelGraph, ATensorOfWhichOnlyTheTypeMattersIsAnInput) {
   const auto made = lowered(
