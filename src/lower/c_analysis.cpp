@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lower/c_code.h"
+#include "lower/kernel_reach.h"
 
 namespace antegrad::lower {
 
@@ -23,6 +24,10 @@ CCode::CCode(const Kernel& printed, CHead& c_head, CLines& lines)
         if (operand < stage.begin) crosses_[operand] = true;
       }
     }
+  }
+  for (size_t i = 0; i < kernel.buffers.size() && !has_row_blocks(); ++i) {
+    if (!lies_across_rows(kernel, kernel.buffers[i]) || turned_.size() == kTurnedBuffers) continue;
+    turned_.push_back(static_cast<int32_t>(i));
   }
   find_masks();
   find_phases();

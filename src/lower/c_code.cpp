@@ -55,6 +55,12 @@ std::string_view c_operator(Op op) {
 
 }  // namespace
 
+std::string CCode::address(const Buffer& buffer, size_t count) const {
+  std::string place = "b_" + buffer.name;
+  for (size_t d = 0; d < count; ++d) place += term(fmt::format("i{}", d), buffer.strides[d]);
+  return place;
+}
+
 void CCode::print_pointers(size_t count, const Stage* stage) {
   std::vector<bool> accessed(kernel.buffers.size(), stage == nullptr);
   for (Id id = stage ? stage->begin : 0; stage && id < stage->end; ++id) {
@@ -65,9 +71,11 @@ void CCode::print_pointers(size_t count, const Stage* stage) {
   for (size_t i = 0; i < kernel.buffers.size(); ++i) {
     if (!accessed[i]) continue;
     const Buffer& buffer = kernel.buffers[i];
-    std::string place = "b_" + buffer.name;
-    for (size_t d = 0; d < count; ++d) place += term(fmt::format("i{}", d), buffer.strides[d]);
-    out.line("{}* const p_{} = {};", pointee(buffer), buffer.name, place);
+    if (is_turned(static_cast<int32_t>(i))) {
+      out.line("{0}* const p_{1} = t_{1} + turn * pitch;", pointee(buffer), buffer.name);
+      continue;
+    }
+    out.line("{}* const p_{} = {};", pointee(buffer), buffer.name, address(buffer, count));
   }
 }
 
@@ -198,7 +206,7 @@ std::string CCode::memory(const Instruction& code, const Copy& copy) const {
   const Buffer& buffer = kernel.buffers[code.index];
   std::string text = "p_" + buffer.name;
   if (columns()) text += term("i", buffer.strides.back());
-  return text + term(copy.first(), buffer.strides[lane_dimension(kernel)]);
+  return text + term(copy.first(), lane_stride(code.index));
 }
 
 void CCode::print_prefetch(const Stage& stage, const Copy& copy) {
@@ -216,7 +224,7 @@ void CCode::print_prefetch(const Stage& stage, const Copy& copy) {
 std::string CCode::access(Id id, const Copy& copy) {
   const Instruction& code = kernel.code[id];
   const Buffer& buffer = kernel.buffers[code.index];
-  const Extent lane = buffer.strides[lane_dimension(kernel)];
+  const Extent lane = lane_stride(code.index);
   const std::string_view element = element_type(code.type);
   const std::string live = copy.whole ? std::to_string(copy.lanes) : "k";
   const int32_t lanes = copy.lanes;
@@ -243,7 +251,7 @@ std::string CCode::access(Id id, const Copy& copy) {
 
 void CCode::print_store(const Instruction& code, const Copy& copy) {
   const Buffer& buffer = kernel.buffers[code.index];
-  const Extent lane = buffer.strides[lane_dimension(kernel)];
+  const Extent lane = lane_stride(code.index);
   const std::string_view element = element_type(code.type);
   const std::string place = memory(code, copy);
   const std::string live = copy.whole ? std::to_string(copy.lanes) : "k";
@@ -257,8 +265,9 @@ void CCode::print_store(const Instruction& code, const Copy& copy) {
   } else if (!lane.is(1)) {
     out.line("{}({}, {}, {}, {});", head.put_stride(element, copy.lanes), place, extent(lane),
              stored, live);
-  } else if (const std::string far =
-                 copy.whole && may_be_far(buffer) ? head.put_far(element, copy.lanes) : "";
+  } else if (const std::string far = copy.whole && may_be_far(buffer) && !is_turned(code.index)
+                                         ? head.put_far(element, copy.lanes)
+                                         : "";
              !far.empty()) {
     out.line("{}({}, {}, far_{});", far, place, stored, byte_size(buffer.type));
   } else if (copy.whole) {

@@ -84,6 +84,9 @@ inline constexpr int32_t kCostly = 12;
 /// other.
 inline constexpr int32_t kRowBlock = 8;
 
+/// As many buffers as are transposed, at most: each takes an array.
+inline constexpr int32_t kTurnedBuffers = 8;
+
 /// Prints code of a kernel's stages.
 class CCode {
  public:
@@ -101,9 +104,16 @@ class CCode {
   static std::string pointee(const Buffer& buffer) {
     return (buffer.written ? "" : "const ") + std::string(element_type(buffer.type));
   }
+  /// Where a buffer's element lies at indices i0, i1, ... of the first `count` dimensions.
+  std::string address(const Buffer& buffer, size_t count) const;
   /// Addresses at indices i0, i1, ... of the first `count` dimensions, of buffers that a stage
   /// accesses, or of all.
   void print_pointers(size_t count, const Stage* stage = nullptr);
+
+  /// Buffers that lie across rows, and that are transposed in arrays of a block of rows.
+  const std::vector<int32_t>& turned() const { return turned_; }
+  /// From here on, whether stages find these buffers in the arrays, as row `turn` of the block.
+  void set_turning(bool turning) { turning_ = turning; }
 
   /// Lanes of a stage's vectors.
   bool computes_in_i64(const Stage& stage) const;
@@ -197,6 +207,14 @@ class CCode {
   void print_instruction(Id id, const Copy& copy);
   void print_recalled(const Stage& stage, const Copy& copy, const std::vector<bool>& used,
                       const std::vector<bool>& apart);
+  bool is_turned(int32_t buffer) const {
+    return turning_ && std::ranges::find(turned_, buffer) != turned_.end();
+  }
+  /// The stride of a buffer along the lanes.
+  Extent lane_stride(int32_t buffer) const {
+    return is_turned(buffer) ? Extent{-1, 1}
+                             : kernel.buffers[buffer].strides[lane_dimension(kernel)];
+  }
   std::string expression(Id id, const Copy& copy);
   std::string access(Id id, const Copy& copy);
   std::string memory(const Instruction& code, const Copy& copy) const;
@@ -214,6 +232,8 @@ class CCode {
   void find_phases();
   void find_remembered();
 
+  bool turning_ = false;
+  std::vector<int32_t> turned_;
   std::vector<bool> uniform_;
   std::vector<bool> crosses_;
   std::vector<bool> kept_;
@@ -226,6 +246,13 @@ class CCode {
 /// Prints a stage that is a fold.
 void print_fold(CCode& code, const Stage& stage);
 void print_fold_of_columns(CCode& code, const Stage& stage);
+/// Prints the transposition of a square of vectors, x0_0, x0_1, ... from number `first` on, each of
+/// `lanes` elements; returns the k of the results, xk_0, xk_1, ...
+int32_t print_transposed(CLines& out, const std::string& vector, int32_t lanes, int32_t first);
+/// Declares the arrays of buffers that are transposed.
+void print_arrays_of_turned(CCode& code);
+/// Transposes those that are written, or the others, for `rows` rows from the present indices on.
+void print_turns(CCode& code, bool written);
 /// Prints a stage with CCode::folds_across() for the rows `block` to `last`.
 void print_fold_across_rows(CCode& code, const Stage& stage);
 

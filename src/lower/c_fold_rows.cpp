@@ -1,12 +1,16 @@
 // Prints folds in order for a block of rows: one element after the other, but each lane has a row
-// of its own. Square pieces of the rows are transposed on the way.
+// of its own. Square pieces of the rows are transposed on the way. And how buffers that lie across
+// rows are transposed: into arrays of a block of rows before its stages, and out of them behind.
 
 #include <algorithm>
 
 #include "lower/c_code.h"
+#include "lower/kernel_reach.h"
 
 namespace antegrad::lower {
 namespace {
+
+std::string piece(int32_t step, int32_t row) { return fmt::format("x{}_{}", step, row); }
 
 /// Prints one stage that is a fold.
 class CRows {
@@ -59,7 +63,7 @@ class CRows {
   void print_piece() {
     for (int32_t r = 0; r < kRowBlock; ++r) print_row(r);
     for (int32_t g = 0; g < groups(); ++g) {
-      const int32_t step = print_transposed(g);
+      const int32_t step = print_transposed(out_, piece_type(), lanes_, g * lanes_);
       for (int32_t l = 0; l < lanes_; ++l) {
         const std::string a = fmt::format("a{}", g);
         const std::string row = piece(step, g * lanes_ + l);
@@ -93,8 +97,6 @@ class CRows {
     }
     code_.print_invariants(stage_, lanes);
   }
-
-  static std::string piece(int32_t step, int32_t row) { return fmt::format("x{}_{}", step, row); }
 
   /// What row r merges. The last row stands for rows that the block lacks.
   void print_row(int32_t r) {
@@ -130,29 +132,6 @@ class CRows {
     return code_.head.vector(code_.kernel.code[transposed()].type, lanes_);
   }
 
-  /// Makes vectors of rows from the rows of a group; returns the step of the last ones.
-  int32_t print_transposed(int32_t group) {
-    int32_t step = 0;
-    for (int32_t width = 1; width < lanes_; width *= 2, ++step) {
-      for (int32_t l = 0; l < lanes_; ++l) {
-        const bool upper = (l & width) != 0;
-        const int32_t other = l ^ width;
-        std::string order;
-        for (int32_t lane = 0; lane < lanes_; ++lane) {
-          // Of the first of two rows, then of the second.
-          const bool second = (lane & width) != 0;
-          const int32_t from = upper ? lane | width : lane & ~width;
-          order += fmt::format(", {}", second ? lanes_ + from : from);
-        }
-        const int32_t base = group * lanes_;
-        out_.line("const {} {} = __builtin_shufflevector({}, {}{});", piece_type(),
-                  piece(step + 1, base + l), piece(step, base + std::min(l, other)),
-                  piece(step, base + std::max(l, other)), order);
-      }
-    }
-    return step;
-  }
-
   CCode& code_;
   CLines& out_;
   const Stage& stage_;
@@ -162,8 +141,95 @@ class CRows {
   std::string vector_;
 };
 
+/// Elements of a row that no row of the arrays has, so that rows do not lie a power of two apart.
+constexpr int32_t kGap = 16;
+
+/// A function that transposes a matrix in memory. It moves squares of vectors where the elements
+/// have 4 or 8 bytes.
+std::string turn(CHead& head, std::string_view element, int64_t bytes) {
+  const auto lanes = bytes < 4 ? 1 : static_cast<int32_t>(head.target().vector_bytes / bytes);
+  const std::string name = fmt::format("turn_{}", element);
+  CLines out;
+  out.line("// A matrix of lines to one whose lines are its columns; steps are between lines.");
+  out.open(
+      "static void {0}(const {1}* from, i64 from_step, {1}* to, i64 to_step, i64 lines, "
+      "i64 columns)",
+      name, element);
+  out.line("i64 l = 0;");
+  if (lanes > 1) {
+    const std::string vector = head.vector(element, lanes);
+    out.open("for (; l + {0} <= lines; l += {0})", lanes);
+    out.line("i64 c = 0;");
+    out.open("for (; c + {0} <= columns; c += {0})", lanes);
+    for (int32_t i = 0; i < lanes; ++i) {
+      out.line("const {0} x0_{1} = *(const {0}m*)(from + (l + {1}) * from_step + c);", vector, i);
+    }
+    const int32_t step = print_transposed(out, vector, lanes, 0);
+    for (int32_t i = 0; i < lanes; ++i) {
+      out.line("*({}m*)(to + (c + {}) * to_step + l) = x{}_{};", vector, i, step, i);
+    }
+    out.close();
+    out.open("for (; c < columns; c++)");
+    out.line("for (i64 i = l; i < l + {}; i++) to[c * to_step + i] = from[i * from_step + c];",
+             lanes);
+    out.close();
+    out.close();
+  }
+  out.open("for (; l < lines; l++)");
+  out.line("for (i64 c = 0; c < columns; c++) to[c * to_step + l] = from[l * from_step + c];");
+  out.close();
+  out.close();
+  head.define(name, out.text());
+  return name;
+}
+
 }  // namespace
 
+int32_t print_transposed(CLines& out, const std::string& vector, int32_t lanes, int32_t first) {
+  int32_t step = 0;
+  for (int32_t width = 1; width < lanes; width *= 2, ++step) {
+    for (int32_t l = 0; l < lanes; ++l) {
+      const bool upper = (l & width) != 0;
+      const int32_t other = l ^ width;
+      std::string order;
+      for (int32_t lane = 0; lane < lanes; ++lane) {
+        // Of the first of two rows, then of the second.
+        const bool second = (lane & width) != 0;
+        const int32_t from = upper ? lane | width : lane & ~width;
+        order += fmt::format(", {}", second ? lanes + from : from);
+      }
+      out.line("const {} {} = __builtin_shufflevector({}, {}{});", vector,
+               piece(step + 1, first + l), piece(step, first + std::min(l, other)),
+               piece(step, first + std::max(l, other)), order);
+    }
+  }
+  return step;
+}
+
 void print_fold_across_rows(CCode& code, const Stage& stage) { CRows(code, stage).print(); }
+
+void print_arrays_of_turned(CCode& code) {
+  code.out.line("const i64 pitch = n + {};", kGap);
+  for (const int32_t i : code.turned()) {
+    const Buffer& buffer = code.kernel.buffers[i];
+    code.out.line("{} t_{}[{}] __attribute__((aligned(64)));", element_type(buffer.type),
+                  buffer.name, kTurnedRows * (kTurnedElements + kGap));
+  }
+}
+
+void print_turns(CCode& code, bool written) {
+  for (const int32_t i : code.turned()) {
+    const Buffer& buffer = code.kernel.buffers[i];
+    if (buffer.written != written) continue;
+    const auto function = turn(code.head, element_type(buffer.type), byte_size(buffer.type));
+    const std::string place = code.address(buffer, code.kernel.sizes.size() - 1);
+    const std::string step = code.extent(buffer.strides.back());
+    if (written) {
+      code.out.line("{}(t_{}, pitch, {}, {}, rows, n);", function, buffer.name, place, step);
+    } else {
+      code.out.line("{}({}, {}, t_{}, pitch, n, rows);", function, place, step, buffer.name);
+    }
+  }
+}
 
 }  // namespace antegrad::lower

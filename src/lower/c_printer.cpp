@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lower/c_code.h"
+#include "lower/kernel_reach.h"
 
 namespace antegrad::lower {
 namespace {
@@ -140,14 +141,50 @@ class CKernel {
     const size_t outer = dimensions() - static_cast<size_t>(kernel_.inner);
     out_.line("const i64 n = {};", code_.inner_size());
     if (code_.has_row_blocks()) return print_blocks_of_rows();
+    if (code_.turned().empty()) return print_single_rows(outer);
+    out_.open("if (n <= {})", kTurnedElements);
+    print_turned_rows(outer);
+    out_.close();
+    out_.open("else");
+    print_single_rows(outer);
+    out_.close();
+  }
+
+  void print_single_rows(size_t outer) {
     if (outer > 0) print_first_indices(outer);
     print_memory_of_rows();
     out_.open("for (i64 row = begin; row < end; row++)");
+    print_stages_of_row(outer);
+    if (outer > 0) print_next_index(outer - 1);
+    out_.close();
+  }
+
+  /// Blocks of rows, of which buffers that lie across rows are transposed before and behind.
+  void print_turned_rows(size_t outer) {
+    const size_t last = outer - 1;
+    print_first_indices(outer);
+    print_memory_of_rows();
+    print_arrays_of_turned(code_);
+    out_.open("for (i64 block = begin, rows; block < end; block += rows)");
+    out_.line("rows = smaller({}, smaller(end - block, {} - i{}));", kTurnedRows, size(last), last);
+    print_turns(code_, /*written=*/false);
+    out_.open("for (i64 turn = 0; turn < rows; turn++, i{}++)", last);
+    out_.line("const i64 row = block + turn;");
+    code_.set_turning(true);
+    print_stages_of_row(outer);
+    code_.set_turning(false);
+    out_.close();
+    out_.line("i{} -= rows;", last);
+    print_turns(code_, /*written=*/true);
+    out_.line("i{} += rows - 1;", last);
+    print_next_index(last);
+    out_.close();
+  }
+
+  void print_stages_of_row(size_t outer) {
     code_.print_pointers(outer);
     declare_row_values();
     for (const Stage& stage : kernel_.stages) print_stage_of_row(stage);
-    if (outer > 0) print_next_index(outer - 1);
-    out_.close();
   }
 
   void print_stage_of_row(const Stage& stage) {

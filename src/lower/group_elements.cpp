@@ -329,7 +329,18 @@ void GroupElements::check_reads(int32_t position, const RecipeCall& call) const 
   }
 }
 
+ValueId GroupElements::made_of_rows() const {
+  for (const auto& [position, call] : calls_) {
+    if (call.reduced.empty() || call.recipe->channels || !call.recipe->has_elements()) continue;
+    const ValueId made = result(position);
+    if (numel(meta(made)) == numel(meta(widest_)) && layout_.memory_order(made)) return made;
+  }
+  return kNoValue;
+}
+
 std::optional<Atoms> GroupElements::order_of_widest() const {
+  // Eager reduces rows of a copy where they do not lie in memory.
+  if (const ValueId made = made_of_rows(); made != kNoValue) return layout_.memory_order(made);
   const auto parts = std::ranges::find_if(calls_, [&](const NodeCall& call) {
     return call.second.parts && whole(call.first, call.second) == widest_;
   });

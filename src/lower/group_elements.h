@@ -84,6 +84,8 @@ class GroupElements {
   /// Throws NoKernel if the call reads a sum over rows, which nobody has before the last row.
   void check_reads(int32_t position, const RecipeCall& call) const;
   void order_atoms();
+  /// A result of an operator over rows that has all elements; kNoValue if there is none.
+  ValueId made_of_rows() const;
   std::optional<Atoms> order_of_widest() const;
 
   const Graph& graph_;

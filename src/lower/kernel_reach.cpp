@@ -55,6 +55,14 @@ std::set<int32_t> counted_dimensions(const Kernel& kernel) {
 
 }  // namespace
 
+bool lies_across_rows(const Kernel& kernel, const Buffer& buffer) {
+  const size_t dimensions = kernel.sizes.size();
+  if (kernel.space != Space::rows || kernel.inner != 1 || dimensions < 2) return false;
+  if (buffer.read == buffer.written || !buffer.thread.is(0) || !buffer.gather.is(0)) return false;
+  const Extent along = buffer.strides.back();
+  return buffer.strides[dimensions - 2].is(1) && !along.is(0) && !along.is(1);
+}
+
 std::string reach_of(const Kernel& kernel, std::span<const int64_t> numbers, int64_t part) {
   const auto dimensions = static_cast<int32_t>(kernel.sizes.size());
   const bool rows = kernel.space != Space::elements;
@@ -93,6 +101,10 @@ std::string reach_of(const Kernel& kernel, std::span<const int64_t> numbers, int
     reach += fmt::format("; over {}: {}", over, class_of(row, kFarElements));
     if (several && row > 0) reach += " " + class_of(part * unit % row, kFarElements);
   }
+  // Blocks of rows that are transposed end where the last outer dimension does.
+  const bool turned = std::ranges::any_of(
+      kernel.buffers, [&](const Buffer& buffer) { return lies_across_rows(kernel, buffer); });
+  if (turned) reach += "; " + class_of(size(outer - 1), kFarRows, kWholeRows);
   reach += ";";
   for (const Buffer& buffer : kernel.buffers) {
     const bool far = may_be_far(buffer) && flat_from(0) * byte_size(buffer.type) >= kFarBytes;

@@ -20,4 +20,13 @@ namespace antegrad::lower {
 /// not at all.
 std::string reach_of(const Kernel& kernel, std::span<const int64_t> numbers, int64_t part);
 
+/// Whether a buffer of a kernel over rows of one dimension has elements that follow each other from
+/// row to row, not along a row, as in a transposed tensor.
+bool lies_across_rows(const Kernel& kernel, const Buffer& buffer);
+
+/// Rows of a block of which the printer transposes such buffers, and the elements of the longest
+/// rows for which it does.
+inline constexpr int32_t kTurnedRows = 16;
+inline constexpr int32_t kTurnedElements = 1024;
+
 }  // namespace antegrad::lower

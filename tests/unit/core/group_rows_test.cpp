@@ -112,6 +112,29 @@ TEST(GroupRows, LayerNormIsTheMeanAndDeviationOfWhatItsGroupMakes) {
   }
 }
 
+/// A residual stream whose memory is transposed, as behind the patches of a vision transformer.
+constexpr std::string_view kTransposedStream = R"(inputs
+  %0: f32[2, 40, 24]{960, 1, 40} primal argument 0
+  %1: f32[2, 40, 24] primal argument 1
+  %2: f32[24] primal argument 2
+  %3: f32[24] primal argument 3
+nodes
+  %4: f32[2, 40, 24]{960, 1, 40} = aten::add.Tensor(%0, %1, scalar(1))
+  %5: f32[2, 40, 24], %6: f32[2, 40, 1], %7: f32[2, 40, 1] = aten::native_layer_norm.default(%4, [24], %2, %3, 1e-05)
+outputs
+  %4 result
+  %5 result
+  %6 result
+  %7 result
+)";
+
+TEST(GroupRows, RowsLieAsTheResultOfAnOperatorOverRows) {
+  const std::string text = text_of(std::string(kTransposedStream));
+  EXPECT_THAT(text, HasSubstr("buffer x0 f32 read [x0_0, 1, x0_2]\n"));
+  EXPECT_THAT(text, HasSubstr("buffer y2 f32 write [y2_0, 1, y2_2]\n"));
+  EXPECT_THAT(text, HasSubstr("rows [n0, n1, n2]\n"));
+}
+
 TEST(GroupRows, GeneratedCodeHasTheInterpretersBits) {
   for (const Capability capability : {Capability::baseline, Capability::avx2}) {
     for (const char* n : {"2", "8", "31", "300"}) {

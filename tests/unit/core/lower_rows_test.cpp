@@ -115,6 +115,56 @@ each
   expect_compiled_agrees(parse_kernel(text), row_sizes(), host_functions());
 }
 
+TEST(LowerRows, BuffersThatLieAcrossRowsAgree) {
+  for (const std::string type : {"f32", "f64", "bf16", "u8"}) {
+    const std::string text = fmt::format(R"(antegrad.kernel 1 across
+number images i64
+number rows i64
+number n i64
+number image i64
+number x_2 i64
+buffer x {0} read [image, 1, x_2]
+buffer bias {0} read [0, 1, x_2]
+buffer plain {0} read [image, n, 1]
+buffer w {0} write [image, 1, x_2]
+buffer y {0} write [image, n, 1]
+buffer sum i64 write [rows, 1, 0]
+rows [images, rows, n]
+fold lanes 4 1 tree add
+  %0 = accumulator i64 0
+  %1 = load {0} x
+  %2 = {1} %1
+  %3 = cast i64 %2
+  %4 = add i64 %0 %3
+  yield %4
+  %5 = result i64
+row
+  store i64 sum %5
+each
+  %7 = load {0} x
+  %8 = load {0} bias
+  %9 = load {0} plain
+  %10 = index i64 1
+  %11 = const i64 2
+  %12 = lt bool %10 %11
+  %13 = select {0} %12 %8 %9
+  store {0} w %13
+  store {0} y %7
+)",
+                                         type, type == "bf16" ? "cast f32" : "bitcast " + type);
+    std::vector<std::vector<int64_t>> cases;
+    const auto add = [&](int64_t images, int64_t rows, int64_t n) {
+      const int64_t padded = rows + rows % 2;
+      cases.push_back({images, rows, n, padded * n, padded});
+    };
+    for (const int64_t rows : {1, 7, 17, 40}) {
+      for (const int64_t n : {1, 16, 33}) add(3, rows, n);
+    }
+    for (const int64_t n : {1024, 1025}) add(1, 17, n);
+    expect_compiled_agrees(parse_kernel(text), cases);
+  }
+}
+
 /// ATen's LayerNorm forward for f32 with AVX2 or AVX-512 lanes.
 std::string layer_norm_text(int lanes) {
   return fmt::format(R"(antegrad.kernel 1 layer_norm
