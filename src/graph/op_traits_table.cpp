@@ -15,6 +15,8 @@ constexpr OpRow on_identity(std::string_view name, const OpTraits& traits = {}) 
 constexpr OpRow kOpRows[] = {
     // antegrad's own operators.
     {"antegrad::draw_bools", kFactory | kRandom},
+    {"antegrad::cross_entropy", kReduction},
+    {.name = "antegrad::cross_entropy_backward", .inplace = "default"},
     {"antegrad::offload", kLeavesDevice},
     {"antegrad::fetch", kLeavesDevice},
     {"antegrad::fetch_start", kLeavesDevice},

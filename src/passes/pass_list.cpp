@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "passes/bool_masks.h"
+#include "passes/chunked_loss.h"
 #include "passes/cse.h"
 #include "passes/custom_pass.h"
 #include "passes/dce.h"
@@ -36,6 +37,8 @@ constexpr PassRow kPassRows[] = {
      "before the partition, which then saves a byte an element", plain<bool_masks>},
     {"cse", PassStage::joint, kOptional, "merges equal nodes",
      "after no_ops, which merges the inputs of equal nodes", plain<cse>},
+    {"chunked_loss", PassStage::joint, kNeeded, "computes the float32 loss of half-precision logits some rows at a time",
+     "after cse: nobody else may read the log_softmax; before dce, which removes what it replaces", plain<chunked_loss>},
     {"dce", PassStage::joint, kNeeded, "removes nodes that no output needs",
      "last on the joint graph: removes nodes that other passes left unused; split requires that", plain<dce>},
     {"split", PassStage::split, kNeeded, "divides the graph into forward and backward, as the partitioner decides",

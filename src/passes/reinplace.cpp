@@ -79,9 +79,9 @@ class Reinplacer {
 
   bool may_write(const Node& node, int32_t position) const {
     const OpInfo& info = node.op.info();
-    if (!info.traits.pointwise || info.traits.mutates || info.inplace_name.empty() ||
-        node.tokens != 0 || node.outputs.size() != 1 || node.outputs[0] == kNoValue ||
-        node.args.empty() || !node.args[0].is<attr::Input>()) {
+    if (info.traits.mutates || info.inplace_name.empty() || node.tokens != 0 ||
+        node.outputs.size() != 1 || node.outputs[0] == kNoValue || node.args.empty() ||
+        !node.args[0].is<attr::Input>()) {
       return false;
     }
     return !rounds_in_place(node, graph_.value(node.inputs[0]).meta.dtype) &&

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Lets pointwise operators write their result into their first input if nothing reads that input
+/// Lets operators with in-place forms write their result into their first input if nothing reads that input
 /// afterwards, and generated kernels into inputs of which they can (graph/generated_node.h).
 ///
 /// A node takes its in-place form (OpInfo::inplace_name) if
