@@ -22,7 +22,7 @@ struct EagerCpu {
   int64_t threads = 1;          ///< at::get_num_threads()
   /// Functions of Sleef have the bits of the code that CodeBuilder has for them.
   bool sleef_in_line = true;
-  bool second_form = false;     ///< whether ATen's compiler made what RecipeRow::second says
+  bool second_form = false;  ///< whether ATen's compiler made what RecipeRow::second says
 };
 
 /// The instructions that kernels are generated for where ATen says that it runs those of `aten`, as

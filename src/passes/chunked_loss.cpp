@@ -103,8 +103,8 @@ class ChunkedLoss {
     return kNoValue;
   }
 
-  /// What owns the memory of the logits, if that has rows of so many classes, too: it can be written
-  /// over. kNoValue if the logits themselves have not.
+  /// What owns the memory of the logits, if that has rows of so many classes, too: it can be
+  /// written over. kNoValue if the logits themselves have not.
   ValueId whole(ValueId logits, const IntExpr& classes) const {
     ValueId found = kNoValue;
     for (ValueId id = logits;; id = producer(id)->inputs[0]) {

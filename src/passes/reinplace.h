@@ -1,8 +1,9 @@
 #pragma once
 
 /// \file
-/// Lets operators with in-place forms write their result into their first input if nothing reads that input
-/// afterwards, and generated kernels into inputs of which they can (graph/generated_node.h).
+/// Lets operators with in-place forms write their result into their first input if nothing reads
+/// that input afterwards, and generated kernels into inputs of which they can
+/// (graph/generated_node.h).
 ///
 /// A node takes its in-place form (OpInfo::inplace_name) if
 ///  - input 0, or that of the kernel, was created in this graph or is donated, fills its storage
