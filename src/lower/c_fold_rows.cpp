@@ -148,7 +148,7 @@ constexpr int32_t kGap = 16;
 /// have 4 or 8 bytes.
 std::string turn(CHead& head, std::string_view element, int64_t bytes) {
   const auto lanes = bytes < 4 ? 1 : static_cast<int32_t>(head.target().vector_bytes / bytes);
-  const std::string name = fmt::format("turn_{}", element);
+  std::string name = fmt::format("turn_{}", element);
   CLines out;
   out.line("// A matrix of lines to one whose lines are its columns; steps are between lines.");
   out.open(

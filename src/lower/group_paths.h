@@ -27,11 +27,11 @@ class GroupPaths {
              const GroupLayout& layout, const GroupSpace& space, CodeBuilder& code)
       : graph_(graph), cpu_(cpu), group_(group), layout_(layout), space_(space), code_(code) {}
 
-  /// The node's value in the type of arithmetic. `row` is the recipe's for operands that are not
+  /// The node's value in the type of arithmetic. `usual` is the recipe's for operands that are not
   /// constant; `converted`: eager converted an operand before. Throws NoKernel where paths cannot
   /// be told in the loops of the group.
   Id value(int32_t position, const RecipeCall& call, const CodeBuilder::Site& site,
-           const RecipeRow& row, bool converted);
+           const RecipeRow& usual, bool converted);
 
   /// How elements have to be divided among threads for the values so far; nothing if no bit depends
   /// on it.
