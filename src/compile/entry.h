@@ -29,6 +29,7 @@ struct Entry : guards::Origin, guards::Cached {
   }
   /// Whether a backward pass of it may still come.
   bool in_use() const { return executable.use_count() > 1; }
+  /// The report with what its calls counted so far.
   ProgramReport report_now() const {
     auto now = report;
     now.node_runs = kernel_misses->counted();

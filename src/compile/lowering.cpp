@@ -98,6 +98,11 @@ lower::LoneNodes lone_nodes(const LoweringRules& rules) {
   return rules.keep_slow_kernels ? lower::LoneNodes::all : lower::LoneNodes::worthwhile;
 }
 
+// Why there are no kernels of this kind for a CPU; "" if there are.
+std::string why_none(const LoweringRules& rules, const lower::EagerCpu& cpu) {
+  return rules.lowering == Lowering::exact ? lower::why_not_exact(cpu.capability) : "";
+}
+
 // The run, for the verdict that it is slow, with which who keeps slow kernels does not agree.
 Hash128 slow(const KernelRun& run) {
   return hash_of_bytes(to_string(run.speeds.front()) + " slow");
@@ -225,9 +230,11 @@ class Attempt {
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
       made.misses = rules_.misses;
       const KernelTrial trial(result.graph, in_place, node, made, data_);
-      const auto times = prove(trial, node, lowered.kernels[place], sources[place]);
+      const auto times = times_of(trial, run(kernel), sources[place]);
+      const bool too_slow = is_slow(times, saves_memory(trial, node, nodes));
       result.reports.push_back(report_of(result.graph, node, nodes, made, times));
-      if (is_slow(times, saves_memory(trial, node, nodes))) log_slow(result.reports.back());
+      if (too_slow) log_slow(result.reports.back());
+      prove(trial, too_slow, node, lowered.kernels[place], sources[place]);
     }
     if (refused_) return std::nullopt;
     return result;
@@ -250,19 +257,16 @@ class Attempt {
     verdicts_.refuse(key, std::move(reason));
   }
 
-  // The times of the kernel, which is refused if it is slow or wrong. It is measured first: that
-  // takes less time than a comparison.
-  RunTimes prove(const KernelTrial& trial, const Node& node, const lower::KernelOfGroup& group,
-                 const kernels::Source& source) {
+  // Refuses the kernel if it is slow or wrong. It was measured first: that takes less time than a
+  // comparison.
+  void prove(const KernelTrial& trial, bool too_slow, const Node& node,
+             const lower::KernelOfGroup& group, const kernels::Source& source) {
     const auto run = this->run(group.kernel);
-    const auto times = times_of(trial, run, source);
-    const bool saves = saves_memory(trial, node, group.nodes);
-    if (is_slow(times, saves) && !rules_.keep_slow_kernels) {
-      refuse(slow(run), "libtorch's kernels are faster here", /*warns=*/false);
-      return times;
+    if (too_slow && !rules_.keep_slow_kernels) {
+      return refuse(slow(run), "libtorch's kernels are faster here", /*warns=*/false);
     }
     const auto claim = with_code(run.reach, source, compiler_);
-    if (verdicts_.proven(claim)) return times;
+    if (verdicts_.proven(claim)) return;
     auto proof = compare(trial, group, node);
     if (!proof.difference.empty()) {
       // A close kernel that is less accurate than libtorch's is no sign of a fault, nor is one of
@@ -274,7 +278,6 @@ class Attempt {
     } else {
       verdicts_.note_proof(claim);
     }
-    return times;
   }
 
   // Whether the kernel needs less memory than its nodes: what one of them makes is not in memory,
@@ -387,8 +390,9 @@ void set_kernel_times(std::optional<RunTimes> times) {
 }
 
 lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& rules) {
+  if (rules.lowering == Lowering::off || !system_compiler()) return {std::move(graph)};
   const auto cpu = eager_cpu();
-  if (rules.lowering == Lowering::off || !cpu || !system_compiler()) return {std::move(graph)};
+  if (!cpu || !why_none(rules, *cpu).empty()) return {std::move(graph)};
   const auto objections = known_objections(graph, rules, cpu->threads);
   return lower::kernel_graph(graph, *cpu, objections, level_of(rules.lowering), lone_nodes(rules));
 }
@@ -404,9 +408,8 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
   if (rules.lowering == Lowering::off) return {std::move(graph)};
   const auto cpu = eager_cpu();
   if (!cpu) return {std::move(graph)};
-  if (rules.lowering == Lowering::exact) {
-    auto reason = lower::why_not_exact(cpu->capability);
-    if (!reason.empty()) return {.graph = std::move(graph), .failure = std::move(reason)};
+  if (auto reason = why_none(rules, *cpu); !reason.empty()) {
+    return {.graph = std::move(graph), .failure = std::move(reason)};
   }
   const auto& compiler = system_compiler();
   if (!compiler) {

@@ -66,6 +66,13 @@ std::vector<ValueId> splice(Graph& host, size_t position, const Graph& part,
   return outputs;
 }
 
+void move_storage(Graph& graph, StorageId from, StorageId to) {
+  for (Value& value : graph.values) {
+    if (value.storage == from) value.storage = to;
+    if (value.alias_class == from) value.alias_class = to;
+  }
+}
+
 void renumber_objects(std::vector<Node>& nodes, int32_t by) {
   for (Node& node : nodes) {
     for (Attr& attr : node.args) {

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Inserts a small graph into a larger one.
+/// Inserts a small graph into a larger one, and moves memory and objects to other numbers.
 
 #include <cstdint>
 #include <vector>
@@ -19,6 +19,9 @@ namespace antegrad {
 std::vector<ValueId> splice(Graph& host, size_t position, const Graph& part,
                             const std::vector<ValueId>& inputs, Phase phase, int32_t& next_id,
                             int32_t first_object = 0);
+
+/// What lay in the memory of `from` lies in that of `to`, which is no view any more if it was one.
+void move_storage(Graph& graph, StorageId from, StorageId to);
 
 /// Adds `by` to the number of each opaque object.
 void renumber_objects(std::vector<Node>& nodes, int32_t by);

@@ -173,25 +173,24 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
   const bool single = type == DType::f32;
   const bool close = level_ == Level::close;
   const CTarget& target = c_target(cpu_.capability);
-  const bool in_line = single && target.fuses && (cpu_.sleef_in_line || close);
   if (kind == "vml" && !target.mkl) kind = "vec";
   if (close && row->name == "sqrt") return operation(Op::sqrt, std::move(operands));
+  if (kind == "vec" && single && target.fuses) {
+    if (row->name == "erf" && !close) return vector_erf(operands[0], site);
+    if (cpu_.sleef_in_line || close) {
+      if (row->name == "exp") return vector_exp(operands[0]);
+      if (row->name == "tanh") return vector_tanh(operands[0]);
+    }
+  }
   Function function{"", type, row->arity, CallForm::lane, 1, 0, "", ""};
   if (kind == "vml") {
     function.form = CallForm::strip;
     function.mode = 0x140102;  // high accuracy, no flush to zero, errors ignored
     function.symbol = fmt::format("{}{}", single ? "vms" : "vmd", row->mkl);
-  } else if (kind == "vec" && single && target.fuses && row->name == "erf" && !close) {
-    return vector_erf(operands[0], site);
-  } else if (kind == "vec" && in_line && row->name == "exp") {
-    return vector_exp(operands[0]);
-  } else if (kind == "vec" && in_line && row->name == "tanh") {
-    return vector_tanh(operands[0]);
   } else if (kind == "vec" && target.sleef) {
     function.form = CallForm::vector;
     function.lanes = vector_bytes(site) / (single ? 4 : 8);
-    function.symbol =
-        fmt::format("Sleef_{}{}{}_{}", row->name, single ? "f" : "d", function.lanes, row->sleef);
+    function.symbol = sleef_symbol(*row, type, function.lanes);
   } else {
     function.symbol = fmt::format("{}{}", row->name, single ? "f" : "");
   }

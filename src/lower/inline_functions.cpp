@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 
 #include "lower/code_builder.h"
+#include "lower/recipe.h"
 
 namespace antegrad::lower {
 
 std::string sleef_symbol(std::string_view function, Capability capability) {
-  return fmt::format("Sleef_{}f{}_u10", function, c_target(capability).vector_bytes / 4);
+  return sleef_symbol(*library_function(function), DType::f32,
+                      c_target(capability).vector_bytes / 4);
 }
 
 Kernel function_kernel(std::string name, std::string_view function, Capability capability,

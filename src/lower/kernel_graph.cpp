@@ -128,20 +128,24 @@ class Selection {
     const auto known = known_.find(nodes);
     if (known != known_.end()) return known->second;
     auto made = group_kernel(graph_, nodes, readers_, cpu_, level_);
-    if (const auto* kernel = std::get_if<GroupKernel>(&made); kernel != nullptr && objections_) {
-      Objection objection = objections_(*kernel, nodes);
-      if (objection.disproved && kernel->has_second_form) {
-        EagerCpu other = cpu_;
-        other.second_form = true;
-        made = group_kernel(graph_, nodes, readers_, other, level_);
-        objection = objections_(std::get<GroupKernel>(made), nodes);
-      }
-      if (!objection.reason.empty()) {
-        made =
-            NoKernel{objection.divides ? last_reduction(nodes) : -1, std::move(objection.reason)};
-      }
+    Objection objection = objection_to(made, nodes);
+    if (objection.disproved && std::get<GroupKernel>(made).has_second_form) {
+      EagerCpu other = cpu_;
+      other.second_form = true;
+      made = group_kernel(graph_, nodes, readers_, other, level_);
+      objection = objection_to(made, nodes);
+    }
+    if (!objection.reason.empty()) {
+      made = NoKernel{objection.divides ? last_reduction(nodes) : -1, std::move(objection.reason)};
     }
     return known_.emplace(nodes, std::move(made)).first->second;
+  }
+
+  /// None to what is no kernel.
+  Objection objection_to(const std::variant<GroupKernel, NoKernel>& made,
+                         const std::vector<int32_t>& nodes) const {
+    const auto* kernel = std::get_if<GroupKernel>(&made);
+    return kernel != nullptr && objections_ ? objections_(*kernel, nodes) : Objection();
   }
 
   /// -1 if there is none.

@@ -57,6 +57,11 @@ bool contains(const auto& list, auto value) { return std::ranges::find(list, val
 
 }  // namespace
 
+std::string sleef_symbol(const LibraryFunction& function, DType type, int32_t lanes) {
+  return fmt::format("Sleef_{}{}{}_{}", function.name, type == DType::f32 ? "f" : "d", lanes,
+                     function.sleef);
+}
+
 const LibraryFunction* library_function(std::string_view name) {
   const auto* found = std::ranges::find(kFunctions, name, &LibraryFunction::name);
   return found == std::end(kFunctions) ? nullptr : found;

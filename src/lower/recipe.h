@@ -143,5 +143,7 @@ struct LibraryFunction {
 };
 /// Null if there is none of that name.
 const LibraryFunction* library_function(std::string_view name);
+/// Sleef's function on vectors of so many f32 or f64.
+std::string sleef_symbol(const LibraryFunction& function, DType type, int32_t lanes);
 
 }  // namespace antegrad::lower

@@ -6,8 +6,7 @@
 // is computed by itself there. What eager has for all rows at once, the logits as float32, their
 // log_softmax and two gradients, exists for a chunk only.
 
-#include "ops/cross_entropy.h"
-
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/empty.h>
@@ -17,7 +16,8 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <utility>
+#include <cstdint>
+#include <tuple>
 
 namespace antegrad::ops {
 namespace {
@@ -62,68 +62,61 @@ at::Tensor as_rows(const at::Tensor& logits) {
   return logits.view({logits.numel() / std::max<int64_t>(logits.size(-1), 1), logits.size(-1)});
 }
 
-}  // namespace
+// Calls `on_chunk(first, count)` for all rows, `most` at a time. The last two chunks share what is
+// left, so that none is much smaller.
+template <class OnChunk>
+void for_chunks(int64_t rows, int64_t most, OnChunk on_chunk) {
+  for (int64_t first = 0; first < rows;) {
+    const int64_t left = rows - first;
+    const int64_t count = left <= most ? left : left < 2 * most ? left - left / 2 : most;
+    on_chunk(first, count);
+    first += count;
+  }
+}
 
-RowLosses::RowLosses(LossArguments arguments, const at::TensorOptions& options)
-    : arguments_({arguments.target.contiguous(), arguments.reduction, arguments.ignore_index}),
-      picked_(at::empty({arguments_.target.numel(), 1}, options.dtype(at::kFloat))),
-      column_(at::empty_like(arguments_.target)) {}
-
-void RowLosses::add(const at::Tensor& logits, int64_t first_row) {
-  const auto classes = logits.size(1), ignored = arguments_.ignore_index;
-  const auto* const targets = arguments_.target.const_data_ptr<int64_t>() + first_row;
-  auto* const picked = picked_.mutable_data_ptr<float>() + first_row;
-  auto* const column = column_.mutable_data_ptr<int64_t>() + first_row;
+// The loss and the total weight. Picks the logarithm of the probability of each row's class; then
+// libtorch adds them. Throws libtorch's error if a class is none.
+std::tuple<at::Tensor, at::Tensor> cross_entropy(const at::Tensor& given, const at::Tensor& target,
+                                                 int64_t reduction, int64_t ignore_index) {
+  const auto logits = as_rows(given), classes_of_rows = target.contiguous();
+  const auto classes = logits.size(1);
+  const auto picked = at::empty({target.numel(), 1}, logits.options().dtype(at::kFloat));
+  const auto column = at::empty_like(classes_of_rows);
+  const auto* const targets = classes_of_rows.const_data_ptr<int64_t>();
+  auto* const losses = picked.mutable_data_ptr<float>();
+  auto* const columns = column.mutable_data_ptr<int64_t>();
   const Buffer wide(logits), buffer(logits);
   for_chunks(logits.size(0), rows_of_chunk(classes), [&](int64_t first, int64_t count) {
     const auto found = log_softmax(logits.narrow(0, first, count), wide, buffer);
     const auto* const values = found.const_data_ptr<float>();
     for (int64_t i = 0; i < count; ++i) {
-      const auto target = targets[first + i];
-      const bool counts = target != ignored;
-      TORCH_CHECK_INDEX(!counts || (target >= 0 && target < classes), "Target ", target,
+      const auto row_class = targets[first + i];
+      const bool counts = row_class != ignore_index;
+      TORCH_CHECK_INDEX(!counts || (row_class >= 0 && row_class < classes), "Target ", row_class,
                         " is out of bounds.");
-      picked[first + i] = counts ? values[i * classes + target] : 0;
-      column[first + i] = counts ? 0 : kIgnored;
+      losses[first + i] = counts ? values[i * classes + row_class] : 0;
+      columns[first + i] = counts ? 0 : kIgnored;
     }
   });
+  return at::nll_loss_forward(picked, column, std::nullopt, reduction, kIgnored);
 }
 
-std::tuple<at::Tensor, at::Tensor> RowLosses::reduced() const {
-  return at::nll_loss_forward(picked_, column_, std::nullopt, arguments_.reduction, kIgnored);
-}
-
-void write_loss_gradient(const at::Tensor& to, const at::Tensor& logits, int64_t first_row,
-                         const at::Tensor& tangent, const at::Tensor& total_weight,
-                         const LossArguments& arguments) {
+// `to` may be the logits.
+void write_gradient(const at::Tensor& to, const at::Tensor& given, const at::Tensor& tangent,
+                    const at::Tensor& target, const at::Tensor& total_weight, int64_t reduction,
+                    int64_t ignore_index) {
+  const auto logits = as_rows(given), gradient = as_rows(to);
   const Buffer one(logits), other(logits), third(is_half(logits) ? logits : logits.narrow(0, 0, 0));
   for_chunks(logits.size(0), rows_of_chunk(logits.size(1)), [&](int64_t first, int64_t count) {
     const auto logs = log_softmax(logits.narrow(0, first, count), one, other);
     auto of_logs = one.rows(count);
-    at::nll_loss_backward_out(of_logs, tangent, logs,
-                              arguments.target.narrow(0, first_row + first, count), std::nullopt,
-                              arguments.reduction, arguments.ignore_index, total_weight);
-    const auto rows = to.narrow(0, first, count);
-    auto found = is_half(to) ? third.rows(count) : rows;
+    at::nll_loss_backward_out(of_logs, tangent, logs, target.narrow(0, first, count), std::nullopt,
+                              reduction, ignore_index, total_weight);
+    const auto rows = gradient.narrow(0, first, count);
+    auto found = is_half(rows) ? third.rows(count) : rows;
     at::_log_softmax_backward_data_out(found, of_logs, logs, 1, at::kFloat);
-    if (is_half(to)) rows.copy_(found);
+    if (is_half(rows)) rows.copy_(found);
   });
-}
-
-namespace {
-
-std::tuple<at::Tensor, at::Tensor> cross_entropy(const at::Tensor& logits, const at::Tensor& target,
-                                                 int64_t reduction, int64_t ignore_index) {
-  RowLosses losses({target, reduction, ignore_index}, logits.options());
-  losses.add(as_rows(logits), 0);
-  return losses.reduced();
-}
-
-void write_gradient(const at::Tensor& to, const at::Tensor& logits, const at::Tensor& tangent,
-                    const at::Tensor& target, const at::Tensor& total_weight, int64_t reduction,
-                    int64_t ignore_index) {
-  write_loss_gradient(as_rows(to), as_rows(logits), 0, tangent, total_weight,
-                      {target, reduction, ignore_index});
 }
 
 at::Tensor cross_entropy_backward(const at::Tensor& logits, const at::Tensor& tangent,

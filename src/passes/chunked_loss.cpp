@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "graph/analysis.h"
+#include "graph/splice.h"
 #include "passes/readers.h"
-#include "passes/replace_values.h"
 
 namespace antegrad {
 namespace {
@@ -41,9 +41,8 @@ struct Loss {
 
 class ChunkedLoss {
  public:
-  ChunkedLoss(Graph& graph, LogitsOf type)
+  explicit ChunkedLoss(Graph& graph)
       : graph_(graph),
-        type_(type),
         producer_(producers(graph)),
         readers_(graph),
         dead_(graph.nodes.size(), false) {}
@@ -87,7 +86,6 @@ class ChunkedLoss {
   ValueId logits_behind(ValueId rows) const {
     const TensorMeta& meta = graph_.value(rows).meta;
     if (meta.dtype != DType::f32 || meta.device.kind != DeviceKind::cpu) return kNoValue;
-    if (type_ == LogitsOf::float32) return whole(rows, meta.sizes.back());
     for (ValueId id = rows; is_contiguous(graph_.value(id).meta);) {
       const Node* made = producer(id);
       if (made == nullptr) return kNoValue;
@@ -147,7 +145,9 @@ class ChunkedLoss {
     for (const Loss::Gradient& gradient : loss.gradients) {
       const ValueId tangent = graph_.nodes[gradient.front()].inputs[0];
       Node& node = graph_.nodes[gradient.back()];
-      own_storage(graph_, node.outputs[0]);
+      // It makes what was a view of the result of a node that goes.
+      const ValueId made = node.outputs[0];
+      move_storage(graph_, graph_.value(made).storage, StorageId(made));
       node.op = Op::intern("antegrad::cross_entropy_backward.default");
       node.inputs = {loss.logits, tangent, target, total_weight};
       node.args = {attr::Input{}, attr::Input{}, attr::Input{}, attr::Input{}, reduction, ignored};
@@ -166,7 +166,6 @@ class ChunkedLoss {
   }
 
   Graph& graph_;
-  const LogitsOf type_;
   const IdMap<ValueId, int32_t> producer_;
   const Readers readers_;
   std::vector<bool> dead_;
@@ -174,11 +173,9 @@ class ChunkedLoss {
 
 }  // namespace
 
-Graph chunked_loss(Graph graph, LogitsOf type) {
-  ChunkedLoss(graph, type).run();
+Graph chunked_loss(Graph graph) {
+  ChunkedLoss(graph).run();
   return graph;
 }
-
-Graph chunked_loss(Graph graph) { return chunked_loss(std::move(graph), LogitsOf::halves); }
 
 }  // namespace antegrad

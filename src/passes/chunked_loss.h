@@ -1,27 +1,21 @@
 #pragma once
 
 /// \file
-/// A cross entropy in float32 (log_softmax and nll_loss, mean or sum, without class weights, on the
-/// CPU) becomes one node, and its gradient another, which compute some rows at a time.
+/// A cross entropy in float32 of logits in half precision (log_softmax and nll_loss, mean or sum,
+/// without class weights, on the CPU) becomes one node, and its gradient another, which compute
+/// some rows at a time.
 ///
-/// The bits are eager's (ops/cross_entropy.cpp). Logits in half precision never exist as float32.
+/// The bits are eager's (ops/cross_entropy.cpp). The logits never exist as float32.
 /// The backward needs the logits instead of their log_softmax, and its gradient may lie in their
 /// memory. A log_softmax that others read, too, is left alone.
 ///
 /// Runs before partitioning, on a functional graph, and before dce, which removes the nodes that
 /// the new ones replace.
 
-#include <cstdint>
-
 #include "graph/graph.h"
 
 namespace antegrad {
 
-/// The logits whose losses are looked for.
-enum class LogitsOf : uint8_t { halves, float32 };
-
-Graph chunked_loss(Graph graph, LogitsOf type);
-/// Of halves: the pass.
 Graph chunked_loss(Graph graph);
 
 }  // namespace antegrad

@@ -6,15 +6,6 @@
 
 namespace antegrad {
 
-void own_storage(Graph& graph, ValueId view) {
-  const StorageId before = graph.value(view).storage, own(view);
-  if (before == own) return;
-  for (Value& value : graph.values) {
-    if (value.alias_class == before) value.alias_class = own;
-    if (value.storage == before) value.storage = own;
-  }
-}
-
 ValueReplacer::ValueReplacer(Graph& graph)
     : graph_(graph),
       value_(graph.values.size()),

@@ -10,9 +10,6 @@
 
 namespace antegrad {
 
-/// A view becomes the owner of its storage, whose former owner will be removed.
-void own_storage(Graph& graph, ValueId view);
-
 /// Collects replacements while a pass walks the nodes in order; finish() completes them. The graph
 /// must outlive this object.
 class ValueReplacer {

@@ -6,9 +6,7 @@ import re
 import torch
 from contained import results_in
 from operators import listed, short
-from samples import DTYPES
-
-KERNEL = "kernel"  # in the place of a reason
+from samples import DTYPES, KERNEL
 
 
 class Met:

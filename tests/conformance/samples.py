@@ -16,6 +16,7 @@ import modules
 import antegrad
 
 DTYPES = ("float32", "float64", "bfloat16", "int64")
+KERNEL = "kernel"  # in the place of the reason why a node has none
 SHAPE_FACTS = ("shape_functions", "meta_kernels", "real_kernels", "checked", "skipped")
 
 # Some operators are wrapped to set a seed before they draw, which capture refuses. The harness sets the seed instead.
@@ -72,7 +73,7 @@ class Way:
 
 def run_case(op, dtype, way, shapes, kernels):
     """Results of all samples. `shapes` counts the findings of the cross-check by operator and fact, `kernels` nodes by
-    operator and the reason why no generated kernel computes them, or "kernel"."""
+    operator and the reason why no generated kernel computes them, or KERNEL."""
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     yield {"differentiable": differentiable}
@@ -155,7 +156,7 @@ def run_sample(op, sample, way, shapes, kernels):
 
 def count_kernels(program, kernels):
     for kernel in program.generated_kernels:
-        kernels.update((name, "kernel") for name in kernel.operators)
+        kernels.update((name, KERNEL) for name in kernel.operators)
     for node, count in program.not_generated.items():
         name, reason = node.split(": ", 1)
         kernels[name, reason] += count

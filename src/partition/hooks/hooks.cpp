@@ -94,10 +94,7 @@ void unpack(Graph& backward, const HookedTensor& tensor, const std::vector<Value
     std::ranges::replace(node->inputs, found, tensor.value);
     std::ranges::replace(node->outputs, found, tensor.value);
   }
-  for (Value& value : backward.values) {
-    if (value.storage == StorageId(found)) value.storage = StorageId(tensor.value);
-    if (value.alias_class == StorageId(found)) value.alias_class = StorageId(tensor.value);
-  }
+  move_storage(backward, StorageId(found), StorageId(tensor.value));
 }
 
 TensorMeta packed_meta(const HookedTensor& tensor, size_t i) {
