@@ -83,7 +83,7 @@ class Plan:
         if self.target != backend.budget:
             options = {name: value for name, value in options.items() if name != "memory_budget"}
             options |= {"memory_share": 0.0} if self.target is None else {"memory_budget": self.target}
-        partition = InductorPartition(backend.fallback, options)
+        partition = InductorPartition(backend.fallback, options, self.as_planned)
         settings = backend.inductor | {"custom_partitioner_fn": partition}
         self.function = compile_fx(
             module, inputs, config_patches=settings | backend.as_planned if self.as_planned else settings)

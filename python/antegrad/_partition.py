@@ -13,7 +13,7 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_
 from torch._library.fake_class_registry import FakeScriptObject
 from torch.fx.experimental.proxy_tensor import is_sym_node
 
-from antegrad._C import BudgetError, Error, OptionError, check_partition, library_version, plan_exported
+from antegrad._C import BudgetError, Error, Kernels, OptionError, check_partition, library_version, plan_exported
 from antegrad._joint_graph import JointGraph, is_view, is_write, refuse
 from antegrad._kernel_order import keep_sums_apart
 
@@ -51,8 +51,8 @@ class Partition:
     """A partitioner for AOTAutograd, with the interface of min_cut_rematerialization_partition(). `records` has one entry
     for each graph that it has split."""
 
-    # Whether kernels are generated and fused. Who builds a backend on AOTAutograd may call kernels one by one.
-    fuses = False
+    # Who builds a backend on AOTAutograd may call kernels one by one.
+    kernels = Kernels.one_by_one
 
     def __init__(self, fallback, options):
         self.fallback = fallback
@@ -85,9 +85,9 @@ class Partition:
         if not any(node in joint.index for node in joint.gradients):
             return partitioners.default_partition(
                 module, inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
-        plan = json.loads(plan_exported(text, self.options, self.fuses))
+        plan = json.loads(plan_exported(text, self.options, self.kernels))
         forward, backward, saved = split_as_planned(joint, plan, num_fwd_outputs)
-        if self.fuses:
+        if self.kernels != Kernels.one_by_one:
             keep_sums_apart(backward.graph)
             backward.recompile()
         self.records.append(PartitionRecord(plan, saved, time.perf_counter() - start))
@@ -95,13 +95,15 @@ class Partition:
 
 
 class InductorPartition(Partition, CustomPartitionerFn):
-    """The same for torch._inductor.config.custom_partitioner_fn."""
+    """The same for torch._inductor.config.custom_partitioner_fn. `in_order`: whether Inductor keeps the order of the plan."""
 
-    fuses = True
+    def __init__(self, fallback, options, in_order=False):
+        super().__init__(fallback, options)
+        self.kernels = Kernels.generated_in_order if in_order else Kernels.generated
 
     def uuid(self):
         files = (__file__, inspect.getfile(JointGraph), inspect.getfile(keep_sums_apart))
-        return get_hash_for_files(files, library_version() + repr(sorted(self.options.items())))
+        return get_hash_for_files(files, library_version() + repr((self.kernels, sorted(self.options.items()))))
 
 
 # Switches of torch._functorch.config that change what AOTAutograd's partitioners return. Older versions lack some.

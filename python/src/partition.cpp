@@ -36,10 +36,10 @@ PartitionChoice choice_from(const py::dict& given) {
   return choice;
 }
 
-std::string plan(const std::string& exported, const py::dict& options, bool fuses) {
+std::string plan(const std::string& exported, const py::dict& options, ExportedKernels kernels) {
   PartitionChoice choice = choice_from(options);
   const py::gil_scoped_release release;
-  return plan_exported(exported, std::move(choice), fuses);
+  return plan_exported(exported, std::move(choice), kernels);
 }
 
 std::optional<int64_t> budget_bytes(const py::dict& options) {
@@ -82,7 +82,11 @@ void add_partition(py::module_& module) {
       .def("stop", &Watch::stop)
       .def_property_readonly("live_bytes", &Watch::live_bytes)
       .def_property_readonly("peak_bytes", &Watch::peak_bytes);
-  module.def("plan_exported", &plan, py::arg("exported"), py::arg("options"), py::arg("fuses"));
+  py::enum_<ExportedKernels>(module, "Kernels", "How the nodes of a plan will run.")
+      .value("one_by_one", ExportedKernels::one_by_one)
+      .value("generated", ExportedKernels::generated)
+      .value("generated_in_order", ExportedKernels::generated_in_order);
+  module.def("plan_exported", &plan, py::arg("exported"), py::arg("options"), py::arg("kernels"));
 }
 
 }  // namespace antegrad::python

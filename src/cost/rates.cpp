@@ -48,6 +48,8 @@ constexpr std::pair<std::string_view, KernelKind> kKinds[] = {
     {"::sin", Kind::transcendental},
     {"::cos", Kind::transcendental},
     {"::pow", Kind::transcendental},
+    {"::inductor_random", Kind::draw},
+    {"::inductor_randint", Kind::draw},
 };
 /// Begin like a row of the table, and are others.
 constexpr std::string_view kPointwise[] = {"aten::expand", "aten::logical", "aten::tanh_backward",

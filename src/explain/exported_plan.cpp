@@ -1,6 +1,8 @@
 #include "explain/exported_plan.h"
 
+#include <algorithm>
 #include <map>
+#include <ranges>
 #include <set>
 #include <span>
 #include <utility>
@@ -71,20 +73,26 @@ json forward_of(const Partition& partition, const ImportedGraph& imported) {
   return nodes;
 }
 
-/// A plan runs a fused node again for each reader. Readers in the same kernel share one run.
+/// A plan runs a fused node again for each reader. Readers in the same loop share one run; see
+/// budget::Problem::loops.
 class SharedRuns {
  public:
-  SharedRuns(const Graph& backward, const std::vector<bool>& fused)
-      : graph_(backward), same_(backward.values.size()) {
+  SharedRuns(const Graph& backward, const std::vector<bool>& fused, bool in_order)
+      : graph_(backward), same_(backward.values.size()), read_(backward.values.size(), in_order) {
     rules_.fused = fused;
     for (const ValueId id : same_.ids()) same_[id] = id;
+    for (const Node& node : std::views::reverse(backward.nodes)) {
+      const bool reads = !node.op.traits().view || any_read(node);
+      for (const ValueId id : node.inputs) read_[id] = read_[id] || reads;
+    }
   }
 
   /// Whether the node runs, in the order of the graph.
   bool runs(const Node& node) {
     const bool shows = only_shows(graph_, node);
     if (!is_fused(node.id, rules_) && !shows) {
-      if (!node.op.traits().fusible() && !node.op.traits().view) there_.clear();
+      const OpTraits& traits = node.op.traits();
+      if (!traits.fusible() && !traits.view && any_read(node)) there_.clear();
       return true;
     }
     const auto [it, added] = there_.try_emplace({node.id, inputs(node)}, node.outputs);
@@ -101,17 +109,24 @@ class SharedRuns {
   }
 
  private:
+  /// By a node, not only by views for outputs. True if kernels are not put off anyway.
+  bool any_read(const Node& node) const {
+    return std::ranges::any_of(node.outputs,
+                               [&](ValueId id) { return id != kNoValue && read_[id]; });
+  }
+
   const Graph& graph_;
   ByteRules rules_;
   IdMap<ValueId, ValueId> same_;
+  IdMap<ValueId, bool> read_;
   std::map<std::pair<int32_t, std::vector<ValueId>>, std::vector<ValueId>> there_;
 };
 
 json backward_of(const Partition& partition, const ImportedGraph& imported,
-                 const std::vector<bool>& fused) {
+                 const std::vector<bool>& fused, bool in_order) {
   std::set<int32_t> in_forward;
   for (const Node& node : partition.forward.nodes) in_forward.insert(node.id);
-  SharedRuns shared(partition.backward, fused);
+  SharedRuns shared(partition.backward, fused, in_order);
   json nodes = json::array();
   for (const Node& node : partition.backward.nodes) {
     AG_CHECK(may_repeat(node) || !in_forward.contains(node.id), "runs again: " + node.op.name());
@@ -125,23 +140,25 @@ json backward_of(const Partition& partition, const ImportedGraph& imported,
 
 }  // namespace
 
-std::string plan_exported(std::string_view exported, PartitionChoice choice, bool fuses) {
+std::string plan_exported(std::string_view exported, PartitionChoice choice,
+                          ExportedKernels kernels) {
   const ImportedGraph imported = import_json(exported, "the joint graph");
   choice.simplify = false;
   row_of(choice.partitioner).check(choice);
   Graph joint = dce(imported.graph);
   verify(joint);
   save_what_runs_once(joint, lifts_bans(choice));
-  if (fuses) fuse(joint, choice);
+  if (kernels != ExportedKernels::one_by_one) fuse(joint, choice);
   if (!has_backward(joint)) {
     throw GraphError(ErrorText{"a joint graph with gradients", "one without", ""});
   }
   const auto [partition, planned] = partition_for(joint, choice);
   if (planned) fix_budget(choice, *planned);
   const PartitionRecord record = make_record(partition, choice);
+  const bool in_order = kernels == ExportedKernels::generated_in_order;
   return json{{"saved", saved_of(partition, imported)},
               {"forward", forward_of(partition, imported)},
-              {"backward", backward_of(partition, imported, choice.fused)},
+              {"backward", backward_of(partition, imported, choice.fused, in_order)},
               {"peak_bytes", record.peak},
               {"graph", to_text(GraphFile{std::move(joint), to_text(record)})}}
       .dump();

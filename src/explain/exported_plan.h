@@ -4,6 +4,7 @@
 /// Plans the partition of a joint graph that PyTorch traced, for the partitioner that the Python
 /// package gives to AOTAutograd. PyTorch's graph is split there, as planned here.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,9 +12,15 @@
 
 namespace antegrad {
 
-/// `fuses`: whether kernels will be generated, in which case results of fused nodes are in memory
-/// only if they are saved (fusion/fused_nodes.h). Otherwise one kernel runs for each node.
-///
+/// How the nodes of a plan will run.
+enum class ExportedKernels : uint8_t {
+  one_by_one,  ///< a kernel for each node
+  /// Kernels are generated: results of fused nodes are in memory only if they are saved
+  /// (fusion/fused_nodes.h). A kernel may run later than planned, to be merged with another one.
+  generated,
+  generated_in_order,  ///< the same, and all kernels run in the plan's order
+};
+
 /// `exported`: the joint graph in JSON (import_json.h). Returns a JSON object, in which nodes are
 /// indices of the file's nodes:
 ///
@@ -27,6 +34,7 @@ namespace antegrad {
 ///
 /// Draws, and operators about which nothing is known, never run again. Throws GraphError for a
 /// text that is not such a graph, BudgetError if no plan fits, and OptionError.
-std::string plan_exported(std::string_view exported, PartitionChoice choice, bool fuses);
+std::string plan_exported(std::string_view exported, PartitionChoice choice,
+                          ExportedKernels kernels);
 
 }  // namespace antegrad

@@ -107,6 +107,20 @@ NodeCost cost_among_fused(const Graph& joint, const Node& node, const IdMap<Valu
   return cost;
 }
 
+/// Of computing the results of a node without moving them. Only functions and draws take longer
+/// than the arithmetic that memory hides.
+double computing_seconds(const Graph& joint, const Node& node, const Machine& on,
+                         const std::vector<int64_t>& symbols) {
+  const auto classes = kernel_classes(joint, node);
+  if (classes.empty() || node.outputs.empty() || node.outputs[0] == kNoValue) return 0;
+  const auto kind = classes.front().first.kind;
+  const bool draws = kind == KernelKind::draw;
+  if (!draws && kind != KernelKind::transcendental) return 0;
+  const Value& result = joint.value(node.outputs[0]);
+  const auto elements = moved_bytes(result, symbols) / byte_size(result.meta.dtype);
+  return static_cast<double>(elements) / (draws ? on.draws_per_second : on.functions_per_second);
+}
+
 }  // namespace
 
 std::vector<bool> fused_nodes(const Graph& joint, const std::vector<int64_t>& symbols) {
@@ -144,6 +158,7 @@ std::vector<double> fused_seconds(const Graph& joint, const std::vector<bool>& f
     } else {
       by_id[id] = seconds(cost_among_fused(joint, node, in_registers, symbols), on);
     }
+    by_id[id] = std::max(by_id[id], computing_seconds(joint, node, on, symbols));
   }
   return by_id;
 }

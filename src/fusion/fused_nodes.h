@@ -25,7 +25,8 @@ std::vector<bool> fused_nodes(const Graph& joint, const std::vector<int64_t>& sy
 /// Seconds by Node::id on the named machine (cost/machine.h). A fused node moves no memory and is
 /// no kernel of its own; the others do not read what fused nodes make. But a reduction takes the
 /// time of reading its inputs even so: its readers need a second loop over them, in which
-/// everything that makes them is computed again.
+/// everything that makes them is computed again. And each function, such as `tanh`, and each draw
+/// takes the time of computing its results.
 std::vector<double> fused_seconds(const Graph& joint, const std::vector<bool>& fused,
                                   std::string_view machine,
                                   const std::vector<int64_t>& symbols = {});

@@ -40,8 +40,12 @@ Partitioned plan(Graph joint, const PartitionChoice& choice) {
     }
     return budget::frontier_of(problem, {options.effort, {}});
   };
+  const auto& machine =
+      machine_named(choice.machine.empty() ? machine_of(joint) : std::string_view(choice.machine));
   const budget::Planner planner(
-      joint, node_seconds(joint, choice.symbols, choice.machine, choice.measured), choice.rules(),
+      joint,
+      budget::make_problem(joint, node_seconds(joint, choice.symbols, machine, choice.measured),
+                           choice.rules(), choice.packings, 1 / machine.bytes_per_second),
       choice.packings, frontier_of);
   PlannedBudget planned;
   planned.eager_peak = planner.frontier().eager_peak;

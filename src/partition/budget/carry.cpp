@@ -23,7 +23,7 @@ double distance(const Frontier& frontier) {
 
 /// The record without bytes and times.
 Value structure(Value value) {
-  value.bytes = 0;
+  value.bytes = value.saving_time = 0;
   return value;
 }
 Operation structure(Operation operation) {

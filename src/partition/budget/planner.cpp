@@ -38,13 +38,13 @@ std::string in_words(int64_t bytes) {
 
 Planner::Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
                  const FrontierOptions& options, const Packings& packings)
-    : Planner(joint, seconds, rules, packings,
+    : Planner(joint, make_problem(joint, seconds, rules, packings), packings,
               [&](const Problem& problem) { return frontier_of(problem, options); }) {}
 
-Planner::Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
-                 const Packings& packings, const FrontierOf& frontier_of)
+Planner::Planner(const Graph& joint, Problem problem, const Packings& packings,
+                 const FrontierOf& frontier_of)
     : joint_(joint),
-      problem_(make_problem(joint, seconds, rules, packings)),
+      problem_(std::move(problem)),
       ways_(packings.ways),
       frontier_(frontier_of(problem_)) {}
 

@@ -43,9 +43,9 @@ class Planner {
   /// `joint`: verified, simplified, with gradients; must outlive the planner. `seconds`: by node.
   Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules = {},
           const FrontierOptions& options = {}, const Packings& packings = {});
-  /// The caller decides which plans to choose from.
-  Planner(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
-          const Packings& packings, const FrontierOf& frontier_of);
+  /// `problem`: made from `joint`, with `packings`. The caller decides which plans to choose from.
+  Planner(const Graph& joint, Problem problem, const Packings& packings,
+          const FrontierOf& frontier_of);
 
   const Graph& joint() const { return joint_; }
   const Problem& problem() const { return problem_; }

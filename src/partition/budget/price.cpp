@@ -63,10 +63,11 @@ PriceCuts::Way PriceCuts::best_way(int32_t value, double price,
     return way;
   };
   const int32_t always = packing_of(problem_, value, kSave);
-  Way best = cost({kSave, bytes[value], always < 0 ? 0 : problem_.packing(always).time});
+  const int64_t saving = problem_.value(value).saving_time;
+  Way best = cost({kSave, bytes[value], saving + (always < 0 ? 0 : problem_.packing(always).time)});
   if (problem_.value(value).always_saved) return best;
   for (const Packing& packing : problem_.choosable_packings(value)) {
-    const Way packed = cost({packed_by(packing), packing.bytes, packing.time});
+    const Way packed = cost({packed_by(packing), packing.bytes, saving + packing.time});
     if (packed.cost < best.cost) best = packed;
   }
   return best;
@@ -99,6 +100,7 @@ PriceCuts::Cut PriceCuts::solve(double price, const std::vector<int64_t>& bytes)
     const int32_t packing = packing_of(problem_, static_cast<int32_t>(v), result.plan[v]);
     const bool as_weighed = result.plan[v] == kSave;
     result.saved += as_weighed ? bytes[v] : problem_.packing(packing).bytes;
+    result.time += problem_.value(static_cast<int32_t>(v)).saving_time;
     if (packing >= 0) result.time += problem_.packing(packing).time;
   }
   return result;

@@ -17,8 +17,12 @@ namespace {
 class Maker {
  public:
   Maker(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
-        const Packings& packings)
-      : joint_(joint), seconds_(seconds), rules_(rules), packings_(packings) {
+        const Packings& packings, double seconds_per_byte)
+      : joint_(joint),
+        seconds_(seconds),
+        rules_(rules),
+        packings_(packings),
+        seconds_per_byte_(seconds_per_byte) {
     AG_CHECK(seconds.size() == joint.nodes.size(), "one time a node");
   }
 
@@ -28,6 +32,7 @@ class Maker {
     problem_.forward_count = static_cast<int32_t>(problem_.operations.size());
     add_operations(/*backward=*/true);
     add_edges();
+    add_loops();
     add_ends();
     add_packings();
     require();
@@ -95,6 +100,10 @@ class Maker {
         value.maker = index;
         value.id = id;
         value.fused = is_fused(node.id, rules_);
+        if (value.fused) {
+          value.saving_time =
+              std::llround(2 * static_cast<double>(value.bytes) * seconds_per_byte_ * 1e12);
+        }
         value.always_saved =
             !backward && (!operation.again || node.recompute == Recompute::must_save);
         problem_.values.push_back(value);
@@ -133,6 +142,17 @@ class Maker {
       problem_.reads.end_row();
     }
     problem_.readers = problem_.reads.transposed(static_cast<int32_t>(problem_.values.size()));
+  }
+
+  void add_loops() {
+    int32_t loop = 0;
+    for (int32_t o = problem_.forward_count; o < std::ssize(problem_.operations); ++o) {
+      const OpTraits& traits = joint_.nodes[problem_.operation(o).node].op.traits();
+      const bool read = std::ranges::any_of(
+          problem_.makes[o], [&](int32_t v) { return !problem_.readers[v].empty(); });
+      problem_.loops.push_back(loop);
+      if (read && !traits.fusible() && !traits.view) ++loop;
+    }
   }
 
   void add_ends() {
@@ -203,6 +223,7 @@ class Maker {
   const std::vector<double>& seconds_;
   const ByteRules& rules_;
   const Packings& packings_;
+  const double seconds_per_byte_;
   Problem problem_;
   IdMap<ValueId, int32_t> generator_of_;
   IdMap<ValueId, bool> depends_;      // depends on a tangent
@@ -242,8 +263,8 @@ std::vector<int64_t> Problem::forward_times() const {
 }
 
 Problem make_problem(const Graph& joint, const std::vector<double>& seconds, const ByteRules& rules,
-                     const Packings& packings) {
-  return Maker(joint, seconds, rules, packings).make();
+                     const Packings& packings, double seconds_per_byte) {
+  return Maker(joint, seconds, rules, packings, seconds_per_byte).make();
 }
 
 }  // namespace antegrad::budget

@@ -32,6 +32,8 @@ struct Value {
   bool gradient = false;      ///< held until the end of the backward
   bool written_back = false;  ///< held until the end of the forward
   bool fused = false;         ///< takes memory only if it is saved: ByteRules::fused
+  /// Picoseconds, if it is saved although it is fused: to write it to memory and to read it again.
+  int64_t saving_time = 0;
   /// Not a decision of the plan: it is saved if the backward needs it.
   bool always_saved = false;
   ValueId id = kNoValue;      ///< in the graph
@@ -77,8 +79,11 @@ struct Problem {
   Rows reads;                     ///< by operation: values that some operation makes
   Rows makes;                     ///< by operation
   Rows readers;                   ///< by value: operations
-  int64_t tangent_bytes = 0;      ///< in memory during the whole backward
-  int64_t time = 0;               ///< picoseconds of forward and backward without recomputation
+  /// By operation of the backward, ascending: the loop that it is in if kernels are generated.
+  /// Loops end where a kernel that is not generated makes what the rest of the backward reads.
+  std::vector<int32_t> loops;
+  int64_t tangent_bytes = 0;  ///< in memory during the whole backward
+  int64_t time = 0;           ///< picoseconds of forward and backward without recomputation
 
   int32_t backward_count() const { return static_cast<int32_t>(operations.size()) - forward_count; }
   const Value& value(int32_t index) const { return values[index]; }
@@ -99,9 +104,11 @@ struct Problem {
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-/// `joint`: verified, without dead code. `seconds`: by node. Throws GraphError if a result depends
-/// on a tangent. Packings of results, gradients and values that are written back are ignored.
+/// `joint`: verified, without dead code. `seconds`: by node. `seconds_per_byte`: of memory that is
+/// written or read. Throws GraphError if a result depends on a tangent. Packings of results,
+/// gradients and values that are written back are ignored.
 Problem make_problem(const Graph& joint, const std::vector<double>& seconds,
-                     const ByteRules& rules = {}, const Packings& packings = {});
+                     const ByteRules& rules = {}, const Packings& packings = {},
+                     double seconds_per_byte = 0);
 
 }  // namespace antegrad::budget

@@ -19,12 +19,14 @@ Timetable::Timetable(const Problem& problem)
       state_of_(problem.forward_count, -1),
       runs_(problem.forward_count),
       in_forward_(problem.forward_count, 0),
+      saving_time_(problem.forward_count, 0),
       stamp_choice_(problem.values.size(), 0),
       stamp_operation_(problem.forward_count, 0),
       stamp_queued_(problem.forward_count, 0),
       new_choice_(problem.values.size(), kRecompute),
       new_runs_(problem.forward_count),
-      new_in_forward_(problem.forward_count, 0) {
+      new_in_forward_(problem.forward_count, 0),
+      new_saving_time_(problem.forward_count, 0) {
   auto held = static_cast<int32_t>(problem.values.size());
   for (int32_t o = 0; o < forward_count_; ++o) {
     if (problem.operation(o).state_bytes != 0) state_of_[o] = held++;
@@ -119,16 +121,7 @@ void Timetable::save(int32_t value, size_t k, std::vector<Piece>& pieces) {
   pieces.push_back({made, kept.begin});
   pieces.push_back({kept.end, last->key});
   packed_.emplace_back(way, kept);
-}
-
-/// Picoseconds for packing the outputs of an operation, in the plan or with the changes.
-int64_t Timetable::packing_time(int32_t operation, bool now) const {
-  int64_t sum = 0;
-  for_each_packing(operation, [&](int32_t packing) {
-    const auto held = now ? new_pieces(held_of(packing)) : pieces(held_of(packing));
-    if (!held.empty()) sum += problem_.packing(packing).time;
-  });
-  return sum;
+  new_saving_time_[problem_.value(value).maker] += problem_.packing(way).time;
 }
 
 /// Schedules the runs of an operation and the lives of its outputs. All readers of these must have
@@ -150,6 +143,7 @@ void Timetable::schedule(int32_t operation) {
   }
   const auto first_run = static_cast<int32_t>(arena_runs_.size());
   packed_.clear();
+  new_saving_time_[operation] = 0;
   for (size_t k = 0; forward && k < makes.size(); ++k) {
     const Value& value = problem_.value(makes[k]);
     Key end = key_of(operation);
@@ -157,6 +151,7 @@ void Timetable::schedule(int32_t operation) {
       end = kNever;
     } else if (is_saved(makes[k]) && !demands_[k].empty()) {
       save(makes[k], k, output_pieces_[k]);
+      new_saving_time_[operation] += value.saving_time;
       continue;
     } else {
       end = last_forward_use(makes[k]);
@@ -272,6 +267,20 @@ void Timetable::begin() {
   new_run_count_ = run_count_;
 }
 
+/// How often an operation is computed in these slots: a fused one once for each loop.
+int64_t Timetable::count_of(int32_t operation, std::span<const int32_t> slots) const {
+  if (!is_fused(operation)) return static_cast<int64_t>(slots.size());
+  int64_t count = 0;
+  int32_t last = -1;
+  for (const int32_t slot : slots) {
+    // The last slot has what gradients need.
+    const int32_t loop = slot + 1 < slots_ ? problem_.loops[slot] : slots_;
+    count += loop != last;
+    last = loop;
+  }
+  return count;
+}
+
 bool Timetable::change(std::span<const Change> changes) {
   begin();
   for (const Change& change : changes) {
@@ -288,9 +297,9 @@ bool Timetable::change(std::span<const Change> changes) {
     const auto before = runs(operation);
     const bool same_runs = std::equal(again.begin(), again.end(), before.begin(), before.end());
     const bool same_forward = new_in_forward(operation) == in_forward(operation);
-    new_extra_ += packing_time(operation, true) - packing_time(operation, false);
+    new_extra_ += new_saving_time_[operation] - saving_time_[operation];
     if (same_runs && same_forward && new_extra_ <= most_extra_) continue;
-    const int64_t more = static_cast<int64_t>(again.size()) - static_cast<int64_t>(before.size());
+    const int64_t more = count_of(operation, again) - count_of(operation, before);
     if (!is_fused(operation)) new_run_count_ += more;
     new_extra_ += problem_.operation(operation).time *
                   (more + int64_t{new_in_forward(operation)} - int64_t{in_forward(operation)});
@@ -308,6 +317,7 @@ void Timetable::take_over() {
     const auto again = new_runs(operation);
     runs_[operation].assign(again.begin(), again.end());
     in_forward_[operation] = new_in_forward_[operation];
+    saving_time_[operation] = new_saving_time_[operation];
     for_each_held(operation, [&](int32_t value) {
       const auto pieces = new_pieces(value);
       pieces_[value].assign(pieces.begin(), pieces.end());
@@ -332,10 +342,10 @@ void Timetable::set(const Plan& plan) {
   begin();
   for (int32_t o = forward_count_; o-- > 0;) {
     schedule(o);
-    const auto again = static_cast<int64_t>(new_runs(o).size());
+    const int64_t again = count_of(o, new_runs(o));
     if (!is_fused(o)) new_run_count_ += again;
     new_extra_ += problem_.operation(o).time * (again + int64_t{new_in_forward(o)});
-    new_extra_ += packing_time(o, true);
+    new_extra_ += new_saving_time_[o];
   }
   take_over();
 }

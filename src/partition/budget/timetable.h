@@ -150,8 +150,8 @@ class Timetable {
   void push(int32_t operation);
   int32_t packing(int32_t value) const;
   Key last_forward_use(int32_t value) const;
+  int64_t count_of(int32_t operation, std::span<const int32_t> slots) const;
   void save(int32_t value, size_t k, std::vector<Piece>& pieces);
-  int64_t packing_time(int32_t operation, bool now) const;
   void schedule(int32_t operation);
   void schedule_backward(int32_t operation, std::span<const int32_t> makes);
   void collect_demands(int32_t value, std::vector<Demand>& demands) const;
@@ -169,6 +169,7 @@ class Timetable {
   Plan plan_;
   std::vector<std::vector<int32_t>> runs_;  // by operation of the forward
   std::vector<char> in_forward_;            // by operation of the forward
+  std::vector<int64_t> saving_time_;        // by operation of the forward: to save what it makes
   std::vector<std::vector<Piece>> pieces_;  // by value, state, packing
   int64_t extra_ = 0;
   int64_t run_count_ = 0;
@@ -179,6 +180,7 @@ class Timetable {
   std::vector<Choice> new_choice_;
   std::vector<Range> new_runs_;
   std::vector<char> new_in_forward_;
+  std::vector<int64_t> new_saving_time_;
   std::vector<Range> new_pieces_;  // by value, state, packing
   std::vector<int32_t> arena_runs_;
   std::vector<Piece> arena_pieces_;

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "budget_problems.h"
 #include "memory/peak.h"
@@ -40,7 +41,8 @@ ByteRules rules_of(const Graph& graph, int form) {
 Problem problem_with_scratch(const Graph& graph, int form) {
   const ByteRules rules = rules_of(graph, form);
   return budget::make_problem(graph, random_times(graph), rules,
-                              form == 0 ? Packings() : random_packings(graph, rules, form == 2));
+                              form == 0 ? Packings() : random_packings(graph, rules, form == 2),
+                              kSecondsPerByte);
 }
 
 Choice random_choice(const Problem& problem, int32_t value, std::mt19937_64& random) {
@@ -79,14 +81,42 @@ std::map<ValueId, int> packed_by(const Problem& problem, const Plan& plan) {
   return packed;
 }
 
+/// Of the nodes that run. In the backward a fused one counts once for each loop.
 int64_t time_of(const Graph& graph, const Problem& problem, const Partition& partition) {
-  std::vector<int64_t> by_id(graph.nodes.size() + 1000, 0);
-  for (const budget::Operation& operation : problem.operations) {
-    by_id.at(static_cast<size_t>(graph.nodes[operation.node].id)) = operation.time;
+  std::map<int32_t, int32_t> operations;  // by Node::id
+  for (size_t o = 0; o < problem.operations.size(); ++o) {
+    operations[graph.nodes[problem.operations[o].node].id] = static_cast<int32_t>(o);
   }
+  const auto fused = [&](int32_t o) {
+    return std::ranges::any_of(problem.makes[o], [&](int32_t v) { return problem.value(v).fused; });
+  };
   int64_t time = 0;
-  for (const Graph* half : {&partition.forward, &partition.backward}) {
-    for (const Node& node : half->nodes) time += by_id.at(static_cast<size_t>(node.id));
+  for (const Node& node : partition.forward.nodes) {
+    const auto it = operations.find(node.id);
+    if (it != operations.end()) time += problem.operation(it->second).time;
+  }
+  std::vector<int32_t> again;  // since the last node that only the backward runs
+  std::set<std::pair<int32_t, int32_t>> computed;
+  const auto end_slot = [&](int32_t loop) {
+    for (const int32_t o : again) {
+      if (!fused(o) || computed.insert({o, loop}).second) time += problem.operation(o).time;
+    }
+    again.clear();
+  };
+  for (const Node& node : partition.backward.nodes) {
+    const auto it = operations.find(node.id);
+    if (it == operations.end()) continue;
+    again.push_back(it->second);
+    if (it->second < problem.forward_count) continue;
+    again.pop_back();
+    time += problem.operation(it->second).time;
+    end_slot(problem.loops[it->second - problem.forward_count]);
+  }
+  end_slot(-1);
+  for (const budget::Value& value : problem.values) {
+    const bool saved = std::ranges::any_of(
+        partition.plan.saved, [&](const SavedSlot& slot) { return slot.value == value.id; });
+    if (saved) time += value.saving_time;
   }
   return time;
 }

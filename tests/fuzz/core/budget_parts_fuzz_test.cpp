@@ -49,10 +49,15 @@ class SlowMachine {
   struct Todo {
     int32_t operation;  // -1: nothing runs
     bool again;
+    int32_t loop = -1;  // in which it runs again
   };
 
   bool is_saved(int32_t v) const {
     return problem_.value(v).result || problem_.value(v).always_saved || plan_[v] == kSave;
+  }
+  bool is_fused(int32_t o) const {
+    return std::ranges::any_of(problem_.makes[o],
+                               [&](int32_t v) { return problem_.value(v).fused; });
   }
   bool of_forward(int32_t v) const { return problem_.value(v).maker < problem_.forward_count; }
 
@@ -60,7 +65,7 @@ class SlowMachine {
   /// own missing inputs.
   void list_backward() {
     std::set<int32_t> there;
-    const auto need = [&](const std::vector<int32_t>& values) {
+    const auto need = [&](const std::vector<int32_t>& values, int32_t loop) {
       std::set<int32_t> missing;
       std::vector<int32_t> open = values;
       while (!open.empty()) {
@@ -76,14 +81,14 @@ class SlowMachine {
         open.insert(open.end(), reads.begin(), reads.end());
       }
       for (const int32_t o : missing) {
-        backward_.push_back({o, true});
+        backward_.push_back({o, true, loop});
         for (const int32_t v : problem_.makes[o]) there.insert(v);
       }
     };
     const auto count = static_cast<int32_t>(problem_.operations.size());
     for (int32_t o = problem_.forward_count; o < count; ++o) {
       const auto reads = problem_.reads[o];
-      need({reads.begin(), reads.end()});
+      need({reads.begin(), reads.end()}, problem_.loops[o - problem_.forward_count]);
       backward_.push_back({o, false});
       std::erase_if(there, [&](int32_t v) { return problem_.value(v).fused; });
     }
@@ -91,7 +96,7 @@ class SlowMachine {
     for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
       if (problem_.value(v).gradient) gradients.push_back(v);
     }
-    need(gradients);
+    need(gradients, count);
   }
 
   void list_forward() {
@@ -119,11 +124,14 @@ class SlowMachine {
       size_t from, to;
     };
     std::vector<Copy> copies;
+    std::set<std::pair<int32_t, int32_t>> computed;  // fused operations, by loop
     std::map<int32_t, size_t> first, latest;  // copy of a value: of the forward, of the last run
     for (size_t t = 0; t < steps.size(); ++t) {
       const int32_t o = steps[t].operation;
       if (o < 0) continue;
-      time += problem_.operation(o).time;
+      if (steps[t].loop < 0 || !is_fused(o) || computed.insert({o, steps[t].loop}).second) {
+        time += problem_.operation(o).time;
+      }
       const bool in_backward = t > end;
       for (const int32_t v : problem_.reads[o]) {
         const bool kept = !in_backward || (of_forward(v) && is_saved(v));
@@ -134,6 +142,7 @@ class SlowMachine {
         latest[v] = copies.size();
         if (!in_backward) first[v] = copies.size();
         const bool kept = !in_backward && is_saved(v) && used_.count(v) != 0;
+        if (kept && !problem_.value(v).result) time += problem_.value(v).saving_time;
         const bool passes = problem_.value(v).fused && !kept;
         copies.push_back({passes ? 0 : problem_.value(v).bytes, t, t});
         const bool returned = !steps[t].again && problem_.value(v).result;

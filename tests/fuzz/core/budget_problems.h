@@ -46,13 +46,16 @@ inline std::vector<bool> random_fused(const Graph& graph) {
   return fused;
 }
 
+/// For make_problem(): saving a fused value takes about as long as an operation.
+inline constexpr double kSecondsPerByte = 1e-6;
+
 /// The problem of a graph without dead code. Bytes are not rounded. In every other one, some nodes
 /// are fused.
 inline budget::Problem problem_of(const Graph& graph, const std::vector<double>& times) {
   ByteRules rules;
   rules.granule = 1;
   if (graph.nodes.size() % 2 == 0) rules.fused = random_fused(graph);
-  return budget::make_problem(graph, times, rules);
+  return budget::make_problem(graph, times, rules, {}, kSecondsPerByte);
 }
 
 inline budget::Problem problem_of(const Graph& graph) {

@@ -5,6 +5,7 @@
 #include <antegrad/error.h>
 
 #include "graphs.h"
+#include "partition/budget/timetable.h"
 
 namespace antegrad::testing {
 namespace budget_problem_test {
@@ -67,6 +68,52 @@ TEST(BudgetProblem, HasStoragesAndWhatComputesThem) {
   EXPECT_FALSE(problem.is_choice(2));
   EXPECT_FALSE(problem.is_choice(4));
   EXPECT_FALSE(problem.is_choice(5));
+}
+
+TEST(BudgetProblem, LoopsEndAtKernelsThatTheBackwardReads) {
+  const Graph graph = graph_of(R"(inputs
+  %0: f32[4, 4] primal argument 0 grad
+  %1: f32[4, 4] tangent 0
+nodes
+  %2: f32[4, 4] = aten::sin.default(%0)
+backward
+  %3: f32[4, 4] = aten::mul.Tensor(%1, %2)
+  %4: f32[4, 4] = aten::mm.default(%3, %0)
+  %5: f32[4, 4] = aten::mm.default(%3, %1)
+  %6: f32[4, 4] = aten::neg.default(%4)
+outputs
+  %2 result grad
+  %5 gradient 0
+  %6 gradient 0
+)");
+  const Problem problem = budget::make_problem(graph, std::vector<double>(5, 1e-6));
+  EXPECT_EQ(problem.loops, (std::vector<int32_t>{0, 0, 1, 1}));
+}
+
+TEST(BudgetProblem, SavingAFusedValueTakesTime) {
+  const Graph graph = graph_of(R"(inputs
+  %0: f32[4, 4] primal argument 0 grad
+  %1: f32[4, 4] tangent 0
+nodes
+  %2: f32[4, 4] = aten::sin.default(%0)  # 0
+  %3: f32[4, 4] = aten::neg.default(%2)  # 1
+backward
+  %4: f32[4, 4] = aten::mul.Tensor(%1, %2)  # 2
+outputs
+  %3 result grad
+  %4 gradient 0
+)");
+  ByteRules rules;
+  rules.granule = 1;
+  rules.fused = {true, false, false};
+  const Problem problem =
+      budget::make_problem(graph, std::vector<double>(3, 1e-6), rules, {}, 1e-9);
+  EXPECT_EQ(problem.value(0).saving_time, 2 * 64 * 1'000);
+  EXPECT_EQ(problem.value(1).saving_time, 0);
+  budget::Timetable timetable(problem);
+  EXPECT_EQ(timetable.extra(), 1'000'000);  // the sine runs again
+  timetable.set(budget::Plan(problem.values.size(), budget::kSave));
+  EXPECT_EQ(timetable.extra(), 2 * 64 * 1'000);
 }
 
 }  // namespace budget_problem_test

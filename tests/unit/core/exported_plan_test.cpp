@@ -19,6 +19,8 @@ using nlohmann::json;
 
 json tensor(int64_t size) { return json::array({nullptr, json::array({size}), "float32", "cpu"}); }
 
+json matrix() { return json::array({nullptr, json::array({64, 64}), "float32", "cpu"}); }
+
 json input(const std::string& name, const std::string& kind) {
   return {{"n", name},
           {"k", kind},
@@ -53,7 +55,7 @@ json chain() {
 }
 
 json plan(const PartitionChoice& choice) {
-  return json::parse(plan_exported(chain().dump(), choice, false));
+  return json::parse(plan_exported(chain().dump(), choice, ExportedKernels::one_by_one));
 }
 
 std::multiset<int> runs_again(const json& plan) {
@@ -103,11 +105,43 @@ TEST(ExportedPlan, DrawsAndUnknownOperatorsInCheckpointsRunOnce) {
     tagged["nodes"][node]["block"] = 0;
   }
   for (const Partitioner partitioner : {Partitioner::as_written, Partitioner::min_cut}) {
-    const auto again =
-        runs_again(json::parse(plan_exported(tagged.dump(), {.partitioner = partitioner}, false)));
+    const auto again = runs_again(json::parse(
+        plan_exported(tagged.dump(), {.partitioner = partitioner}, ExportedKernels::one_by_one)));
     EXPECT_FALSE(again.contains(2));
     EXPECT_FALSE(again.contains(3));
   }
+}
+
+/// x -> mm -> abs -> relu -> mm. The backward reads the result of abs for the gradient of a weight,
+/// which nothing else reads, and after it in the gradient of abs.
+json layer() {
+  json nodes = {input("x", "primal"), input("w", "primal"), input("t", "tangent")};
+  for (json& node : nodes) node["o"] = json::array({matrix()});
+  const auto add = [&](const std::string& op, const std::vector<int>& in, bool backward) {
+    nodes.push_back(call(op, in, backward));
+    nodes.back()["o"] = json::array({matrix()});
+  };
+  add("aten.mm.default", {0, 1}, false);  // 3
+  add("aten.abs.default", {3}, false);    // 4
+  add("aten.relu.default", {4}, false);   // 5
+  add("aten.mm.default", {5, 1}, false);  // 6
+  add("aten.mm.default", {2, 1}, true);   // 7
+  add("aten.neg.default", {4}, true);     // 8
+  add("aten.mm.default", {2, 8}, true);   // 9
+  add("aten.mul.Tensor", {7, 4}, true);   // 10
+  add("aten.mm.default", {10, 1}, true);  // 11
+  return {{"name", "layer"}, {"params", 1},       {"nodes", nodes},
+          {"fw_out", {6}},   {"bw_out", {11, 9}}, {"tangent_of", {0}}};
+}
+
+TEST(ExportedPlan, LoopsShareRunsAcrossAKernelThatCanWait) {
+  PartitionChoice choice{.partitioner = Partitioner::budget};
+  choice.budget.share = 0;
+  const auto runs_of_abs = [&](ExportedKernels kernels) {
+    return runs_again(json::parse(plan_exported(layer().dump(), choice, kernels))).count(4);
+  };
+  EXPECT_EQ(runs_of_abs(ExportedKernels::generated), 1);
+  EXPECT_EQ(runs_of_abs(ExportedKernels::generated_in_order), 2);
 }
 
 TEST(ExportedPlan, ItsGraphFileReplays) {
@@ -120,8 +154,8 @@ TEST(ExportedPlan, ItsGraphFileReplays) {
 TEST(ExportedPlan, WhatCannotBePlannedIsRefused) {
   json none = chain();
   none["bw_out"] = {-1};
-  EXPECT_THROW(plan_exported(none.dump(), {}, false), GraphError);
-  EXPECT_THROW(plan_exported("{}", {}, false), GraphError);
+  EXPECT_THROW(plan_exported(none.dump(), {}, ExportedKernels::one_by_one), GraphError);
+  EXPECT_THROW(plan_exported("{}", {}, ExportedKernels::one_by_one), GraphError);
   PartitionChoice choice{.partitioner = Partitioner::budget};
   choice.budget.bytes = 1;
   EXPECT_THROW(plan(choice), BudgetError);

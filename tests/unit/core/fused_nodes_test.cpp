@@ -105,5 +105,16 @@ TEST(FusedNodes, ReductionsTakeTheTimeOfAnotherLoop) {
   EXPECT_DOUBLE_EQ(times[1], (8 * 16 + 8) * 4 / kCpu.bytes_per_second);
 }
 
+TEST(FusedNodes, FunctionsAndDrawsTakeTheTimeOfComputingThem) {
+  const Graph graph = joint_of(
+      "  %3: f32[8, 16] = aten::tanh.default(%0)  # 0\n"
+      "  %4: f32[8, 16] = prims::inductor_random.default(%2)  # 1\n"
+      "  %5: f32[8, 16] = aten::mul.Tensor(%3, %4)  # 2\n",
+      "  %5 result\n");
+  const std::vector<double> times = fused_seconds(graph, fused_nodes(graph), "cpu");
+  EXPECT_DOUBLE_EQ(times[0], 8 * 16 / kCpu.functions_per_second);
+  EXPECT_DOUBLE_EQ(times[1], 8 * 16 / kCpu.draws_per_second);
+}
+
 }  // namespace fused_nodes_test
 }  // namespace antegrad::testing
