@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <set>
 #include <span>
 #include <utility>
@@ -81,9 +80,9 @@ class SharedRuns {
       : graph_(backward), same_(backward.values.size()), read_(backward.values.size(), in_order) {
     rules_.fused = fused;
     for (const ValueId id : same_.ids()) same_[id] = id;
-    for (const Node& node : std::views::reverse(backward.nodes)) {
-      const bool reads = !node.op.traits().view || any_read(node);
-      for (const ValueId id : node.inputs) read_[id] = read_[id] || reads;
+    for (auto node = backward.nodes.rbegin(); node != backward.nodes.rend(); ++node) {
+      const bool reads = !node->op.traits().view || any_read(*node);
+      for (const ValueId id : node->inputs) read_[id] = read_[id] || reads;
     }
   }
 
