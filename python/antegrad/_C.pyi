@@ -1,7 +1,6 @@
 # The extension module (python/src).
 
 from collections.abc import Callable, Mapping
-from enum import Enum
 from typing import Any
 
 import torch
@@ -226,9 +225,13 @@ class AllocationWatch:
     @property
     def peak_bytes(self) -> int: ...
 
-class Kernels(Enum):
-    one_by_one = ...
-    generated = ...
-    generated_in_order = ...
+class Kernels:
+    one_by_one: Kernels
+    generated: Kernels
+    generated_in_order: Kernels
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
 
 def plan_exported(exported: str, options: dict[str, Any], kernels: Kernels) -> str: ...

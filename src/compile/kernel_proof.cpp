@@ -104,9 +104,9 @@ KernelProof compared(const std::vector<at::Tensor>& found, const std::vector<at:
     auto difference = exact.empty()
                           ? difference_in_bits(found[i], expected[i])
                           : difference_in_accuracy(found[i], expected[i], exact[i], wider);
-    if (!difference.empty()) return {std::move(difference)};
+    if (!difference.empty()) return {.difference = std::move(difference)};
     if (expected[i].strides() != found[i].strides()) {
-      return {{}, "libtorch's result has other strides in dimensions of one element"};
+      return {.other_strides = "libtorch's result has other strides in dimensions of one element"};
     }
   }
   return {};
@@ -224,7 +224,8 @@ KernelProof KernelTrial::compare(const runtime::Program* in_float64) const {
   try {
     return compare_all(in_float64);
   } catch (const std::exception& error) {
-    return {fmt::format("it could not be compared with libtorch's: {}", error.what())};
+    return {.difference = fmt::format("it could not be compared with libtorch's: {}", error.what()),
+            .failed = true};
   }
 }
 

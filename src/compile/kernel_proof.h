@@ -26,6 +26,7 @@ struct KernelProof {
   /// In strides of results, which the graph does not know for dimensions of one element. It
   /// concerns this node, not the kernel.
   std::string other_strides = {};
+  bool failed = false;  ///< they could not be compared
 };
 
 /// The kernel of the generated node `node` of `lowered`, beside the nodes that it replaces, on

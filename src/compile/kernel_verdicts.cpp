@@ -35,6 +35,16 @@ void KernelVerdicts::note_proof(const Hash128& key) {
   proofs().add(key);
 }
 
+bool KernelVerdicts::disproven(const Hash128& key) {
+  const ForkSafeLock lock(mutex_);
+  return proofs().disproven(key);
+}
+
+void KernelVerdicts::note_disproof(const Hash128& key) {
+  const ForkSafeLock lock(mutex_);
+  proofs().add_disproof(key);
+}
+
 std::optional<kernels::RunTimes> KernelVerdicts::times(const Hash128& key) {
   const ForkSafeLock lock(mutex_);
   return proofs().times(key);

@@ -3,8 +3,8 @@
 /// \file
 /// What is known in this process of generated kernels on this machine, by hash (kernel_run.h).
 ///
-/// Proofs and times are kept between processes, too (kernels/proofs.h); what speaks against a
-/// kernel is found anew by each. May be used on several threads at once, and in a forked child.
+/// Proofs and times are kept between processes, too (kernels/proofs.h), and that the first of two
+/// forms was disproved. What else speaks against a kernel is found anew by each, with a warning. May be used on several threads at once, and in a forked child.
 
 #include <map>
 #include <mutex>
@@ -26,6 +26,8 @@ class KernelVerdicts {
 
   bool proven(const Hash128& key);
   void note_proof(const Hash128& key);
+  bool disproven(const Hash128& key);
+  void note_disproof(const Hash128& key);
   std::optional<kernels::RunTimes> times(const Hash128& key);
   void note_times(const Hash128& key, const kernels::RunTimes& times);
 

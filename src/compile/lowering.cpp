@@ -267,12 +267,17 @@ class Attempt {
     }
     const auto claim = with_code(run.reach, source, compiler_);
     if (verdicts_.proven(claim)) return;
+    // A close kernel that is less accurate than libtorch's is no sign of a fault, nor is one of two
+    // forms.
+    const bool is_fault = level_ == lower::Level::exact && !group.kernel.has_second_form;
+    if (!is_fault && verdicts_.disproven(claim)) {
+      return refuse(run.claim, "it differed from libtorch's in an earlier process",
+                    /*warns=*/false);
+    }
     auto proof = compare(trial, group, node);
     if (!proof.difference.empty()) {
-      // A close kernel that is less accurate than libtorch's is no sign of a fault, nor is one of
-      // two forms.
-      refuse(run.claim, std::move(proof.difference),
-             /*warns=*/level_ == lower::Level::exact && !group.kernel.has_second_form);
+      refuse(run.claim, std::move(proof.difference), is_fault);
+      if (!is_fault && !proof.failed) verdicts_.note_disproof(claim);
     } else if (!proof.other_strides.empty()) {
       refuse(run.exact, std::move(proof.other_strides), /*warns=*/false);
     } else {

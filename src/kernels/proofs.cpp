@@ -52,11 +52,12 @@ Proofs::Proofs(std::string folder) : folder_(std::move(folder)) {
   }
 }
 
-/// A line is "proven HASH", or "times HASH NUMBER NUMBER".
+/// A line is "proven HASH", "disproven HASH", or "times HASH NUMBER NUMBER".
 void Proofs::take(std::string_view line) {
   const auto words = words_of(line);
   if (words.size() < 2 || !is_hash(words[1])) return;
   if (words[0] == "proven" && words.size() == 2) proven_.emplace(words[1]);
+  if (words[0] == "disproven" && words.size() == 2) disproven_.emplace(words[1]);
   if (words[0] != "times" || words.size() != 4) return;
   const auto kernel = number_of(words[2]), library = number_of(words[3]);
   if (kernel && library) times_.emplace(words[1], RunTimes{*kernel, *library});
@@ -70,6 +71,11 @@ void Proofs::keep(const std::string& line) const {
 void Proofs::add(const Hash128& claim) {
   const std::string hash = to_string(claim);
   if (proven_.insert(hash).second) keep("proven " + hash);
+}
+
+void Proofs::add_disproof(const Hash128& claim) {
+  const std::string hash = to_string(claim);
+  if (disproven_.insert(hash).second) keep("disproven " + hash);
 }
 
 std::optional<RunTimes> Proofs::times(const Hash128& run) const {

@@ -1,8 +1,9 @@
 #pragma once
 
 /// \file
-/// Which kernels proved themselves on this machine, and how long they took: kept between processes
-/// in a file of the private folder (folder.h). What a fact is about is a hash.
+/// Which kernels proved themselves on this machine, which of two forms did not, and how long they
+/// took: kept between processes in a file of the private folder (folder.h). What a fact is about is
+/// a hash.
 ///
 /// Processes append to it without locks. A line that is not whole, or a file that is not this
 /// user's own, is not used; then kernels prove themselves again.
@@ -33,6 +34,9 @@ class Proofs {
   bool proven(const Hash128& claim) const { return proven_.contains(to_string(claim)); }
   void add(const Hash128& claim);
 
+  bool disproven(const Hash128& claim) const { return disproven_.contains(to_string(claim)); }
+  void add_disproof(const Hash128& claim);
+
   /// Nothing for what was not measured.
   std::optional<RunTimes> times(const Hash128& run) const;
   void add(const Hash128& run, const RunTimes& times);
@@ -42,7 +46,7 @@ class Proofs {
   void keep(const std::string& line) const;
 
   std::string folder_;
-  std::set<std::string> proven_;
+  std::set<std::string> proven_, disproven_;
   std::map<std::string, RunTimes> times_;
 };
 

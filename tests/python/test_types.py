@@ -68,7 +68,7 @@ def functions_in_stub(described, owner):
     for name, node in described.items():
         if isinstance(node, tuple):
             yield from functions_in_stub(node[1], getattr(owner, name))
-        elif not node.decorator_list and name != "_repr_html_":
+        elif isinstance(node, ast.FunctionDef) and not node.decorator_list and name != "_repr_html_":
             yield node, getattr(owner, name)
 
 

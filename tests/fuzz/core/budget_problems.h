@@ -55,7 +55,7 @@ inline budget::Problem problem_of(const Graph& graph, const std::vector<double>&
   ByteRules rules;
   rules.granule = 1;
   if (graph.nodes.size() % 2 == 0) rules.fused = random_fused(graph);
-  return budget::make_problem(graph, times, rules, {}, kSecondsPerByte);
+  return budget::make_problem(graph, times, rules);
 }
 
 inline budget::Problem problem_of(const Graph& graph) {

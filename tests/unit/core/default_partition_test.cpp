@@ -124,6 +124,26 @@ outputs
   EXPECT_EQ(partition.plan.saved[0].bytes, IntExpr(96));
 }
 
+TEST(DefaultPartition, WhatWasCopiedToMemoryWithHolesIsSavedWithoutThem) {
+  const Partition partition = default_partition(graph_of(R"(inputs
+  %0: f32[4, 6] primal argument 0 grad
+  %9: f32[4, 6] tangent 0
+nodes
+  %1: f32[4, 6] = aten::sigmoid.default(%0)
+  %2: f32[4, 6]{24, 1} = antegrad::restride.default(%1, strides=[24, 1])
+  %3: f32[4, 6]{1, 4} = antegrad::restride.default(%1, strides=[1, 4])
+  %4: f32[4, 6] = aten::neg.default(%2)
+backward
+  %5: f32[4, 6] = aten::mul.Tensor(%9, %2)
+  %6: f32[4, 6] = aten::mul.Tensor(%5, %3)
+outputs
+  %4 result
+  %6 gradient 0
+)"));
+  verify_both(partition);
+  EXPECT_EQ(saved_text(partition), "%1 intermediate, %3 intermediate");
+}
+
 TEST(DefaultPartition, ComputedSizesAreSavedAsSizes) {
   const Partition partition = default_partition(graph_of(R"(inputs
   %0: f32[4] primal argument 0 grad

@@ -47,6 +47,15 @@ TEST_F(KernelProofs, AreKept) {
   EXPECT_EQ(text(), "proven " + to_string(a_) + "\n");
 }
 
+TEST_F(KernelProofs, DisproofsAreKept) {
+  Proofs(folder_).add_disproof(a_);
+  const Proofs later(folder_);
+  EXPECT_TRUE(later.disproven(a_));
+  EXPECT_FALSE(later.disproven(b_));
+  EXPECT_FALSE(later.proven(a_));
+  EXPECT_EQ(text(), "disproven " + to_string(a_) + "\n");
+}
+
 TEST_F(KernelProofs, TimesAreKept) {
   Proofs proofs(folder_);
   EXPECT_FALSE(proofs.times(a_));
