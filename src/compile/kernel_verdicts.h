@@ -4,7 +4,8 @@
 /// What is known in this process of generated kernels on this machine, by hash (kernel_run.h).
 ///
 /// Proofs and times are kept between processes, too (kernels/proofs.h), and that the first of two
-/// forms was disproved. What else speaks against a kernel is found anew by each, with a warning. May be used on several threads at once, and in a forked child.
+/// forms was disproved. What else speaks against a kernel is found anew by each, with a warning.
+/// May be used on several threads at once, and in a forked child.
 
 #include <map>
 #include <mutex>
