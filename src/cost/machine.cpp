@@ -55,10 +55,13 @@ std::string_view machine_of(const Graph& graph) {
   return on_gpu ? "gpu" : "cpu";
 }
 
+const Machine& machine_named(std::string_view name, const Graph& graph) {
+  return machine_named(name.empty() ? machine_of(graph) : name);
+}
+
 std::vector<double> node_seconds(const Graph& graph, const std::vector<int64_t>& symbols,
                                  std::string_view machine, const Measurements& measured) {
-  return node_seconds(graph, symbols, machine_named(machine.empty() ? machine_of(graph) : machine),
-                      measured);
+  return node_seconds(graph, symbols, machine_named(machine, graph), measured);
 }
 
 }  // namespace antegrad

@@ -30,12 +30,22 @@ struct Machine {
 /// A data-centre GPU as models use it: 100 TFLOP/s in half-precision matrix products, a third of
 /// the peak; 3 TB/s of memory; 2 microseconds per kernel; 25 GB/s from and to pinned memory;
 /// functions and draws take less time than writing their results.
-inline const Machine kGpu{100e12, 3e12, 2e-6, 25e9, 2e12, 2e12};
+inline const Machine kGpu{.flops_per_second = 100e12,
+                          .bytes_per_second = 3e12,
+                          .seconds_per_node = 2e-6,
+                          .host_bytes_per_second = 25e9,
+                          .functions_per_second = 2e12,
+                          .draws_per_second = 2e12};
 /// Ten cores of a server. Each reaches 100 GFLOP/s in f32 products (measured on an EPYC: 206 with
 /// two). Together they reach 100 GB/s of memory (42 measured with two). A call of a small kernel
 /// takes 0.8 microseconds there. A file takes 1 GB/s. In loops that Inductor generates, one of its
 /// cores takes 0.4 to 1.6 ns for a function (`exp`, `tanh`) and 14 ns for a draw.
-inline const Machine kCpu{1e12, 100e9, 1e-6, 1e9, 10e9, 0.7e9};
+inline const Machine kCpu{.flops_per_second = 1e12,
+                          .bytes_per_second = 100e9,
+                          .seconds_per_node = 1e-6,
+                          .host_bytes_per_second = 1e9,
+                          .functions_per_second = 10e9,
+                          .draws_per_second = 0.7e9};
 
 /// "gpu", "cpu". Throws OptionError for other names.
 const Machine& machine_named(std::string_view name);
@@ -51,6 +61,9 @@ double seconds(const NodeCost& cost, const Machine& machine);
 /// otherwise "cpu".
 std::string_view machine_of(const Graph& graph);
 
+/// The named machine, or that of a graph, machine_of(), if the name is empty.
+const Machine& machine_named(std::string_view name, const Graph& graph);
+
 /// Seconds by position in Graph::nodes: as measured, otherwise by the curves of the machine,
 /// otherwise by its roofline. `symbols` are the values of the graph's symbols, by SymbolId.
 ///
@@ -59,7 +72,7 @@ std::string_view machine_of(const Graph& graph);
 std::vector<double> node_seconds(const Graph& graph, const std::vector<int64_t>& symbols,
                                  const Machine& machine, const Measurements& measured = {});
 
-/// The same on the named machine, or on machine_of(graph) if the name is empty.
+/// The same on machine_named(machine, graph).
 std::vector<double> node_seconds(const Graph& graph, const std::vector<int64_t>& symbols = {},
                                  std::string_view machine = {}, const Measurements& measured = {});
 

@@ -90,8 +90,7 @@ class SharedRuns {
   bool runs(const Node& node) {
     const bool shows = only_shows(graph_, node);
     if (!is_fused(node.id, rules_) && !shows) {
-      const OpTraits& traits = node.op.traits();
-      if (!traits.fusible() && !traits.view && any_read(node)) there_.clear();
+      if (!node.op.traits().fusible() && any_read(node)) there_.clear();
       return true;
     }
     const auto [it, added] = there_.try_emplace({node.id, inputs(node)}, node.outputs);

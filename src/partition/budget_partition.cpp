@@ -40,8 +40,7 @@ Partitioned plan(Graph joint, const PartitionChoice& choice) {
     }
     return budget::frontier_of(problem, {options.effort, {}});
   };
-  const auto& machine =
-      machine_named(choice.machine.empty() ? machine_of(joint) : std::string_view(choice.machine));
+  const Machine& machine = machine_named(choice.machine, joint);
   const budget::Planner planner(
       joint,
       budget::make_problem(joint, node_seconds(joint, choice.symbols, machine, choice.measured),

@@ -151,7 +151,7 @@ class Maker {
       const bool read = std::ranges::any_of(
           problem_.makes[o], [&](int32_t v) { return !problem_.readers[v].empty(); });
       problem_.loops.push_back(loop);
-      if (read && !traits.fusible() && !traits.view) ++loop;
+      if (read && !traits.fusible()) ++loop;
     }
   }
 
@@ -238,6 +238,11 @@ std::span<const Packing> Problem::choosable_packings(int32_t index) const {
   const Value& v = value(index);
   if (v.always_packed || v.packing_count == 0) return {};
   return std::span(packings).subspan(v.first_packing, v.packing_count);
+}
+
+bool Problem::is_fused(int32_t operation) const {
+  const auto made = makes[operation];
+  return !made.empty() && value(made.front()).fused;
 }
 
 bool Problem::is_choice(int32_t index) const {

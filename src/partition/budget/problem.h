@@ -93,6 +93,8 @@ struct Problem {
   std::span<const Packing> choosable_packings(int32_t index) const;
   /// Bytes of a value while it is in memory and not saved.
   int64_t passing_bytes(int32_t index) const { return value(index).fused ? 0 : value(index).bytes; }
+  /// Whether what an operation makes is fused.
+  bool is_fused(int32_t operation) const;
   /// Whether a plan may decide to save a value of the forward or not.
   bool is_choice(int32_t index) const;
   /// Whether an operation of the backward reads it.

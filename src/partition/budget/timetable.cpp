@@ -52,11 +52,6 @@ bool Timetable::is_saved(int32_t value) const {
   return problem_.value(value).always_saved || is_kept(choice(value));
 }
 
-bool Timetable::is_fused(int32_t operation) const {
-  const auto makes = problem_.makes[operation];
-  return !makes.empty() && problem_.value(makes.front()).fused;
-}
-
 /// The packing in which a saved value waits for the backward.
 int32_t Timetable::packing(int32_t value) const {
   if (problem_.packings.empty()) return -1;
@@ -269,7 +264,7 @@ void Timetable::begin() {
 
 /// How often an operation is computed in these slots: a fused one once for each loop.
 int64_t Timetable::count_of(int32_t operation, std::span<const int32_t> slots) const {
-  if (!is_fused(operation)) return static_cast<int64_t>(slots.size());
+  if (!problem_.is_fused(operation)) return static_cast<int64_t>(slots.size());
   int64_t count = 0;
   int32_t last = -1;
   for (const int32_t slot : slots) {
@@ -300,7 +295,7 @@ bool Timetable::change(std::span<const Change> changes) {
     new_extra_ += new_saving_time_[operation] - saving_time_[operation];
     if (same_runs && same_forward && new_extra_ <= most_extra_) continue;
     const int64_t more = count_of(operation, again) - count_of(operation, before);
-    if (!is_fused(operation)) new_run_count_ += more;
+    if (!problem_.is_fused(operation)) new_run_count_ += more;
     new_extra_ += problem_.operation(operation).time *
                   (more + int64_t{new_in_forward(operation)} - int64_t{in_forward(operation)});
     const bool too_much =
@@ -343,7 +338,7 @@ void Timetable::set(const Plan& plan) {
   for (int32_t o = forward_count_; o-- > 0;) {
     schedule(o);
     const int64_t again = count_of(o, new_runs(o));
-    if (!is_fused(o)) new_run_count_ += again;
+    if (!problem_.is_fused(o)) new_run_count_ += again;
     new_extra_ += problem_.operation(o).time * (again + int64_t{new_in_forward(o)});
     new_extra_ += new_saving_time_[o];
   }

@@ -145,7 +145,6 @@ class Timetable {
 
   Choice choice(int32_t value) const;
   bool is_saved(int32_t value) const;
-  bool is_fused(int32_t operation) const;
   void begin();
   void push(int32_t operation);
   int32_t packing(int32_t value) const;

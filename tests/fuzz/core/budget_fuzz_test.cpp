@@ -87,9 +87,6 @@ int64_t time_of(const Graph& graph, const Problem& problem, const Partition& par
   for (size_t o = 0; o < problem.operations.size(); ++o) {
     operations[graph.nodes[problem.operations[o].node].id] = static_cast<int32_t>(o);
   }
-  const auto fused = [&](int32_t o) {
-    return std::ranges::any_of(problem.makes[o], [&](int32_t v) { return problem.value(v).fused; });
-  };
   int64_t time = 0;
   for (const Node& node : partition.forward.nodes) {
     const auto it = operations.find(node.id);
@@ -99,7 +96,8 @@ int64_t time_of(const Graph& graph, const Problem& problem, const Partition& par
   std::set<std::pair<int32_t, int32_t>> computed;
   const auto end_slot = [&](int32_t loop) {
     for (const int32_t o : again) {
-      if (!fused(o) || computed.insert({o, loop}).second) time += problem.operation(o).time;
+      if (!problem.is_fused(o) || computed.insert({o, loop}).second)
+        time += problem.operation(o).time;
     }
     again.clear();
   };

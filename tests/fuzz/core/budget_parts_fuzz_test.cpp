@@ -55,10 +55,6 @@ class SlowMachine {
   bool is_saved(int32_t v) const {
     return problem_.value(v).result || problem_.value(v).always_saved || plan_[v] == kSave;
   }
-  bool is_fused(int32_t o) const {
-    return std::ranges::any_of(problem_.makes[o],
-                               [&](int32_t v) { return problem_.value(v).fused; });
-  }
   bool of_forward(int32_t v) const { return problem_.value(v).maker < problem_.forward_count; }
 
   /// Lists the recomputations before each operation of the backward: its missing inputs, with their
@@ -129,7 +125,8 @@ class SlowMachine {
     for (size_t t = 0; t < steps.size(); ++t) {
       const int32_t o = steps[t].operation;
       if (o < 0) continue;
-      if (steps[t].loop < 0 || !is_fused(o) || computed.insert({o, steps[t].loop}).second) {
+      if (steps[t].loop < 0 || !problem_.is_fused(o) ||
+          computed.insert({o, steps[t].loop}).second) {
         time += problem_.operation(o).time;
       }
       const bool in_backward = t > end;
