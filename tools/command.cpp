@@ -82,10 +82,13 @@ Partition partition_of(Graph graph) {
   return default_partition(dce(size_only_inputs(std::move(graph))));
 }
 
-ByteRules byte_rules(const Graph& graph, const std::vector<std::string>& symbols) {
+ByteRules byte_rules(const Graph& graph, const std::vector<std::string>& symbols,
+                     const std::vector<int64_t>& known_values) {
   ByteRules rules;
-  rules.symbols.assign(graph.symbols.size(), 0);
-  std::vector<bool> given(graph.symbols.size(), false);
+  rules.symbols = known_values;
+  std::vector<bool> given(known_values.size(), true);
+  rules.symbols.resize(graph.symbols.size(), 0);
+  given.resize(graph.symbols.size(), false);
   for (const std::string& word : symbols) {
     const size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);

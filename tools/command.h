@@ -80,7 +80,9 @@ bool is_joint(const Graph& graph);
 Partition partition_of(Graph graph);
 
 /// Byte rules with the values of the graph's symbols from words such as "s0=8" or "batch=8". Throws
-/// UsageError if a symbol has no value or a word matches none.
-ByteRules byte_rules(const Graph& graph, const std::vector<std::string>& symbols);
+/// UsageError if a symbol has no value or a word matches none. `known_values`: those that a record
+/// gives, by SymbolId; words replace them.
+ByteRules byte_rules(const Graph& graph, const std::vector<std::string>& symbols,
+                     const std::vector<int64_t>& known_values = {});
 
 }  // namespace antegrad::cli

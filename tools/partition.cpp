@@ -91,13 +91,14 @@ void show_curve(const Graph& joint, const PartitionChoice& choice, bool json) {
 }
 
 void partition(const PartitionOptions& options) {
-  PartitionChoice choice;
+  const GraphFile file = read_joint_file(options.file);
+  const Graph& captured = file.graph;
+  PartitionChoice choice = recorded_choice(file, options.symbols);
   choice.partitioner = Partitioner::min_cut;
   choice.min_cut = min_cut_from(options);
-  choice.simplify = !options.as_is;
-  const Graph captured = read_joint_graph(options.file);
-  choice.symbols = byte_rules(captured, options.symbols).symbols;
-  const Graph joint = simplified(captured, options.as_is);
+  choice.packings = {};
+  choice.simplify = choice.simplify && !options.as_is;
+  const Graph joint = simplified(captured, !choice.simplify);
   if (options.curve) return show_curve(joint, choice, options.json);
   const Partition decided = partition_for(joint, choice).partition;
   if (!options.record.empty()) {

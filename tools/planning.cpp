@@ -11,8 +11,11 @@
 
 #include "command.h"
 #include "cost/machine.h"
+#include "fusion/fused_nodes.h"
 #include "graph/byte_text.h"
 #include "graph/verify.h"
+#include "partition/budget/frontier_cache.h"
+#include "partition/budget_partition.h"
 #include "passes/dce.h"
 #include "passes/pass_list.h"
 #include "progress.h"
@@ -75,23 +78,26 @@ void add_partition_option(CLI::App& command, std::string& partition) {
       ->excludes("--budget");
 }
 
-Planned::Planned(const PlanOptions& options, Packing packing)
-    : effort_(*from_word<BudgetEffort>(options.effort)), simplify_(!options.as_is) {
+Planned::Planned(const PlanOptions& options, Packing packing) {
   std::optional<Budget> budget;
   if (!options.budget.empty()) budget = budget_from(options.budget);
-  GraphFile file = read_joint_file(options.file);
-  captured_ = std::move(file.graph);
-  if (packing == Packing::as_recorded && !file.record.empty()) {
-    packings_ = parse_record(file.record).choice.packings;
-  }
-  rules_ = byte_rules(captured_, options.symbols);
-  joint_ = simplified(captured_, options.as_is);
-  machine_ = options.machine.empty() ? machine_of(joint_) : options.machine;
-  const std::vector<double> times = node_seconds(joint_, rules_.symbols, machine_);
+  const GraphFile file = read_joint_file(options.file);
+  captured_ = file.graph;
+  choice_ = recorded_choice(file, options.symbols);
+  if (packing == Packing::no) choice_.packings = {};
+  choice_.partitioner = Partitioner::budget;
+  choice_.budget = {};
+  choice_.carried = {};
+  choice_.budget.effort = *from_word<BudgetEffort>(options.effort);
+  choice_.simplify = choice_.simplify && !options.as_is;
+  joint_ = simplified(captured_, !choice_.simplify);
+  count_on(options.machine, joint_, choice_);
   Progress progress("looking for plans");
   planner_ = std::make_unique<budget::Planner>(
-      joint_, times, rules_,
-      budget::FrontierOptions{effort_, [&](double done) { progress.show(done); }}, packings_);
+      joint_, problem_of(joint_, choice_), choice_.packings, [&](const budget::Problem& problem) {
+        return budget::frontier_of(
+            problem, {choice_.budget.effort, [&](double done) { progress.show(done); }});
+      });
   if (!budget) return;
   const auto eager = static_cast<double>(planner_->frontier().eager_peak);
   budget_ =
@@ -103,21 +109,32 @@ budget::PlanPoint Planned::point() const {
 }
 
 PartitionChoice Planned::choice() const {
-  PartitionChoice choice;
-  choice.partitioner = Partitioner::budget;
+  PartitionChoice choice = choice_;
   choice.budget.bytes = budget_.value_or(0);
-  choice.budget.effort = effort_;
-  choice.machine = machine_;
-  choice.symbols = rules_.symbols;
-  choice.packings = packings_;
-  choice.simplify = simplify_;
   return choice;
 }
 
 std::string Planned::how() const {
-  return fmt::format("{} search, times of a {}{}{}", word_of(effort_), machine_,
-                     packings_.ways.empty() ? "" : ", packing by ",
-                     fmt::join(packings_.ways, ", "));
+  const std::vector<std::string>& ways = choice_.packings.ways;
+  return fmt::format("{} search, times of a {}{}{}{}", word_of(choice_.budget.effort),
+                     choice_.machine, choice_.fused.empty() ? "" : ", kernels generated",
+                     ways.empty() ? "" : ", packing by ", fmt::join(ways, ", "));
+}
+
+PartitionChoice recorded_choice(const GraphFile& file, const std::vector<std::string>& symbols) {
+  PartitionChoice choice;
+  if (!file.record.empty()) choice = parse_record(file.record).choice;
+  choice.symbols = byte_rules(file.graph, symbols, choice.symbols).symbols;
+  return choice;
+}
+
+void count_on(const std::string& machine, const Graph& joint, PartitionChoice& choice) {
+  if (choice.machine.empty()) choice.machine = machine_of(joint);
+  if (machine.empty() || machine == choice.machine) return;
+  choice.machine = machine;
+  choice.measured.seconds = {};
+  if (choice.fused.empty()) return;
+  choice.measured.seconds = fused_seconds(joint, choice.fused, machine, choice.symbols);
 }
 
 GraphFile read_joint_file(const std::string& file) {
@@ -129,8 +146,6 @@ GraphFile read_joint_file(const std::string& file) {
   number_nodes(found.graph);
   return found;
 }
-
-Graph read_joint_graph(const std::string& file) { return read_joint_file(file).graph; }
 
 Graph simplified(Graph joint, bool as_is) {
   return as_is ? dce(std::move(joint)) : run_joint_passes(std::move(joint), {});

@@ -50,13 +50,14 @@ class Planned {
 
   const Graph& captured() const { return captured_; }  ///< as in the file
   const Graph& joint() const { return joint_; }
-  const ByteRules& rules() const { return rules_; }
+  /// As the record of the file counts memory.
+  ByteRules rules() const { return choice_.rules(); }
   const budget::Planner& planner() const { return *planner_; }
   /// In bytes; nothing if no budget was given.
   std::optional<int64_t> budget() const { return budget_; }
   /// The plan for the budget, or the plan without a budget. Throws BudgetError.
   budget::PlanPoint point() const;
-  /// Requires a budget.
+  /// With the budget, if there is one.
   PartitionChoice choice() const;
   /// A description such as "quick search, times of a gpu" or "..., packing by bf16".
   std::string how() const;
@@ -64,11 +65,7 @@ class Planned {
  private:
   Graph captured_;
   Graph joint_;
-  ByteRules rules_;
-  BudgetEffort effort_;
-  std::string machine_;
-  bool simplify_;
-  Packings packings_;
+  PartitionChoice choice_;
   std::unique_ptr<budget::Planner> planner_;
   std::optional<int64_t> budget_;
 };
@@ -76,7 +73,11 @@ class Planned {
 /// A verified joint graph with numbered nodes, and its record. Throws GraphError if the graph is
 /// not joint.
 GraphFile read_joint_file(const std::string& file);
-Graph read_joint_graph(const std::string& file);
+/// What the record says. `symbols`: NAME=NUMBER, which replace recorded values. Without a record,
+/// their values alone.
+PartitionChoice recorded_choice(const GraphFile& file, const std::vector<std::string>& symbols);
+/// Lets the times of `machine` count; empty: those of the record, or of the graph's device.
+void count_on(const std::string& machine, const Graph& joint, PartitionChoice& choice);
 /// The graph that partitions start from.
 Graph simplified(Graph joint, bool as_is);
 

@@ -37,9 +37,10 @@ void timeline(const TimelineCommand& command) {
     add("without a budget", planner.partition(planner.eager()), planned.rules());
     add("planned", planner.partition(planned.point()), planned.rules());
   } else {
-    Graph graph = read_joint_graph(command.plan.file);
-    const ByteRules rules = byte_rules(graph, command.plan.symbols);
-    graph = simplified(std::move(graph), command.plan.as_is);
+    GraphFile file = read_joint_file(command.plan.file);
+    const PartitionChoice choice = recorded_choice(file, command.plan.symbols);
+    const ByteRules rules = choice.rules();
+    Graph graph = simplified(std::move(file.graph), command.plan.as_is || !choice.simplify);
     options.title = graph.name + ": memory alive over a step";
     add("as written", default_partition(graph), rules);
     if (command.partition == "min_cut") {

@@ -23,21 +23,23 @@ void trace(const TraceCommand& command) {
   }
   ChromeTrace trace;
   const auto add = [&](const Graph& joint, const std::string& how, const Partition& partition,
-                       const ByteRules& rules) {
-    trace.add_step(fmt::format("{}, {}", joint.name, how), partition, rules, command.plan.machine);
+                       const PartitionChoice& choice) {
+    trace.add_step(fmt::format("{}, {}", joint.name, how), partition, choice.rules(),
+                   choice.machine, choice.measured);
   };
   if (!command.plan.budget.empty()) {
     const Planned planned(command.plan);
     const budget::Planner& planner = planned.planner();
-    add(planned.joint(), "planned", planner.partition(planned.point()), planned.rules());
+    add(planned.joint(), "planned", planner.partition(planned.point()), planned.choice());
   } else {
-    Graph graph = read_joint_graph(command.plan.file);
-    const ByteRules rules = byte_rules(graph, command.plan.symbols);
-    graph = simplified(std::move(graph), command.plan.as_is);
+    GraphFile file = read_joint_file(command.plan.file);
+    PartitionChoice choice = recorded_choice(file, command.plan.symbols);
+    const Graph graph = simplified(std::move(file.graph), command.plan.as_is || !choice.simplify);
+    count_on(command.plan.machine, graph, choice);
     if (command.partition == "min_cut") {
-      add(graph, "minimum cut", min_cut_partition(graph, {}, rules.symbols), rules);
+      add(graph, "minimum cut", min_cut_partition(graph, {}, choice.symbols), choice);
     } else {
-      add(graph, "as written", default_partition(graph), rules);
+      add(graph, "as written", default_partition(graph), choice);
     }
   }
   write_text(command.output, trace.to_json().dump());

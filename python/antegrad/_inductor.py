@@ -25,6 +25,9 @@ AS_PLANNED = {
     "_pre_fusion_custom_pass": (None, KernelOrder()),
 }
 
+# Where the plans of a quick search are too large: takes seconds, as compiling does.
+THOROUGH = {"budget_effort": "thorough"}
+
 
 class Inductor:
     """A backend of torch.compile: Inductor with antegrad's partitions. `records` has one entry for each graph that was
@@ -68,18 +71,18 @@ class Plan:
     for the smallest plan. `as_planned`: whether Inductor was given the settings that keep it to the plan."""
 
     def __init__(self, backend, target, as_planned, module, inputs):
-        self.target = target
         self.as_planned = as_planned
         self.peak = None  # bytes, measured
-        source = copied(module)  # compile_fx() changes the graph that it is given
-        try:
-            self.compile(backend, module, inputs)
-        except BudgetError:
-            self.target = None  # kernels may need less than predicted
-            self.compile(backend, source, inputs)
+        # Kernels may need less than is predicted for the smallest plan.
+        attempts = [(None, THOROUGH)] if target is None else [(target, {}), (target, THOROUGH), (None, THOROUGH)]
+        for self.target, search in attempts:
+            try:
+                self.compile(backend, copied(module), inputs, backend.options | search)  # compile_fx() changes its graph
+                break
+            except BudgetError:
+                pass
 
-    def compile(self, backend, module, inputs):
-        options = backend.options
+    def compile(self, backend, module, inputs, options):
         if self.target != backend.budget:
             options = {name: value for name, value in options.items() if name != "memory_budget"}
             options |= {"memory_share": 0.0} if self.target is None else {"memory_budget": self.target}

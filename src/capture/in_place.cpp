@@ -24,11 +24,50 @@ namespace {
 namespace functionalization = at::functionalization::impl;
 using FunctionalStorage = at::functionalization::FunctionalStorageImpl;
 
+// The elements of its storage that a tensor shows.
+std::vector<int64_t> elements_of(const at::Tensor& tensor) {
+  std::vector<int64_t> elements{tensor.storage_offset()};
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    std::vector<int64_t> next;
+    next.reserve(elements.size() * tensor.size(d));
+    for (const auto start : elements) {
+      for (int64_t i = 0; i < tensor.size(d); ++i) next.push_back(start + i * tensor.stride(d));
+    }
+    elements = std::move(next);
+  }
+  std::sort(elements.begin(), elements.end());
+  return elements;
+}
+
+// Whether each step along a dimension is longer than all that the shorter steps reach. Then no two
+// elements share memory.
+bool steps_over_itself(const at::Tensor& tensor) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // stride and number of steps
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    if (tensor.size(d) > 1) steps.emplace_back(tensor.stride(d), tensor.size(d) - 1);
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  return std::all_of(steps.begin(), steps.end(), [&](const auto& step) {
+    const bool over = step.first > reach;
+    reach += step.first * step.second;
+    return over;
+  });
+}
+
+bool elements_overlap(const at::Tensor& tensor) {
+  const auto known = at::has_internal_overlap(tensor.unsafeGetTensorImpl());
+  if (known != at::MemOverlap::TooHard) return known == at::MemOverlap::Yes;
+  if (tensor.numel() == 0 || steps_over_itself(tensor)) return false;
+  const auto elements = elements_of(tensor);
+  return std::adjacent_find(elements.begin(), elements.end()) != elements.end();
+}
+
 void require_own_elements(const ops::OpEntry& entry, const at::Tensor& tensor) {
-  if (at::has_internal_overlap(tensor.unsafeGetTensorImpl()) != at::MemOverlap::Yes) return;
+  if (!elements_overlap(tensor)) return;
   const auto& traits = entry.op.traits();
   if (!traits.overwrites_expanded || !traits.mutates) {
-    at::assert_no_internal_overlap(tensor);  // throws eager's error
+    at::assert_no_internal_overlap(tensor);  // throws eager's error, if eager notices
   }
   throw MutationError(entry.op.name(),
                       {"written tensors whose elements have memory of their own",
@@ -107,21 +146,6 @@ void refuse_reshaped(const Tracer& tracer, const ops::OpEntry& entry, const at::
   }
 }
 
-// The elements of its storage that a tensor shows.
-std::vector<int64_t> elements_of(const at::Tensor& tensor) {
-  std::vector<int64_t> elements{tensor.storage_offset()};
-  for (int64_t d = 0; d < tensor.dim(); ++d) {
-    std::vector<int64_t> next;
-    next.reserve(elements.size() * tensor.size(d));
-    for (const auto start : elements) {
-      for (int64_t i = 0; i < tensor.size(d); ++i) next.push_back(start + i * tensor.stride(d));
-    }
-    elements = std::move(next);
-  }
-  std::sort(elements.begin(), elements.end());
-  return elements;
-}
-
 bool share_elements(const at::Tensor& a, const at::Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0) return false;
   const auto before = [](const at::Tensor& one, const at::Tensor& other) {
@@ -184,7 +208,7 @@ void refuse_out_lists(const ops::OpEntry& entry) {
 }  // namespace
 
 InPlace::InPlace(Tracer& tracer, const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args)
-    : tracer_(tracer), outer_(tracer.writing) {
+    : tracer_(tracer), op_(entry.op), outer_(tracer.writing) {
   if (entry.writes.empty()) return;
   if (entry.handle.hasTag(at::Tag::inplace_view)) {  // changes sizes and strides deliberately
     if (!args.empty() && args[0].isTensor()) note_reshaped(tracer, entry, args[0].toTensor());

@@ -29,6 +29,9 @@ class InPlace : torch_compat::Scope {
   /// kernel would.
   void finish() const;
 
+  /// The operator that writes.
+  Op op() const { return op_; }
+
   /// Whether one of the written tensors shows this memory in its current state, including earlier
   /// writes.
   bool writes_memory_of(ValueId value) const;
@@ -40,6 +43,7 @@ class InPlace : torch_compat::Scope {
     bool counts;  // whether the write is counted by eager's kernel, but by no kernel during capture
   };
   Tracer& tracer_;
+  Op op_;
   const InPlace* outer_;  // an outer operator that writes
   std::vector<Written> written_;
 };

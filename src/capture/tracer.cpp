@@ -342,7 +342,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
       record(*physical, stack);
       return;
     }
-    refuse_inexact_write_back(entry);
+    refuse_inexact_write_back(*writing, entry, *stack);
     round_factor(entry, *stack);
   }
   const auto count = entry.args.size();

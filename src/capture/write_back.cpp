@@ -36,8 +36,25 @@ void round_factor(const ops::OpEntry& entry, Stack& stack) {
                : static_cast<double>(static_cast<c10::BFloat16>(static_cast<float>(exact)));
 }
 
-void refuse_inexact_write_back(const ops::OpEntry& entry) {
-  const auto& [view, part] = entry.op.info().row->inexact_write;
+namespace {
+
+/// The first step of base + sum(new - old). A program's own difference of bools raises eager's
+/// error.
+bool subtracts_bools(const InPlace& writing, const ops::OpEntry& entry, const Stack& stack) {
+  if (entry.op.info().base_name != "aten::sub" || writing.op().info().base_name == "aten::sub_") {
+    return false;
+  }
+  const auto& self = torch::jit::peek(stack, 0, entry.args.size());
+  return self.isTensor() && self.toTensor().scalar_type() == at::kBool;
+}
+
+}  // namespace
+
+void refuse_inexact_write_back(const InPlace& writing, const ops::OpEntry& entry,
+                               const Stack& stack) {
+  const OpRow& row =
+      subtracts_bools(writing, entry, stack) ? op_row("aten::sum") : *entry.op.info().row;
+  const auto& [view, part] = row.inexact_write;
   if (view.empty()) return;
   throw MutationError(std::string(view),
                       {"writes to tensors that show their base through other views",

@@ -19,8 +19,10 @@ const ops::OpEntry* written_back_as(const InPlace& writing, const ops::OpEntry& 
                                     const torch::jit::Stack& stack);
 
 /// Throws MutationError for write-backs that would round: functionalisation writes windows of
-/// unfold() back into a tensor of zeros, and expanded tensors as base + sum(new - old).
-void refuse_inexact_write_back(const ops::OpEntry& entry);
+/// unfold() back into a tensor of zeros, and expanded tensors as base + sum(new - old), which bools
+/// do not have.
+void refuse_inexact_write_back(const InPlace& writing, const ops::OpEntry& entry,
+                               const torch::jit::Stack& stack);
 
 /// mul_(scalar) rounds the scalar to the tensor's dtype first; mul(scalar) does not. Rounds it for
 /// the latter. Leaves other calls unchanged.

@@ -4,7 +4,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/empty.h>
 #include <antegrad/error.h>
 
 #include <utility>
@@ -18,18 +18,20 @@ bool is_ours_alone(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }
 
-// A copy of the tensor with these strides, under which several elements may share memory.
-at::Tensor copy_with_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
-  auto copy = at::empty_strided(tensor.sizes(), strides, tensor.options());
+// A copy of the tensor with these strides, under which several elements may share memory, and this
+// offset: as_strided() in a program counts from the start of the memory.
+at::Tensor copy_with_layout(const at::Tensor& tensor, at::IntArrayRef strides, int64_t offset) {
+  const auto elements = static_cast<int64_t>(
+      at::detail::computeStorageNbytes(tensor.sizes(), strides, /*itemsize=*/1, offset));
+  const auto memory = at::empty({elements}, tensor.options());
+  auto copy = memory.as_strided(tensor.sizes(), strides, offset);
   if (at::has_internal_overlap(copy) == at::MemOverlap::No) {
     copy.copy_(tensor);
     return copy;
   }
-  const auto elements = at::detail::computeStorageNbytes(tensor.sizes(), strides, /*itemsize=*/1);
-  const auto positions =
-      at::arange(static_cast<int64_t>(elements), tensor.options().dtype(at::kLong))
-          .as_strided(tensor.sizes(), strides);
-  copy.as_strided({static_cast<int64_t>(elements)}, {1}).index_put_({positions}, tensor);
+  const auto positions = at::arange(elements, tensor.options().dtype(at::kLong))
+                             .as_strided(tensor.sizes(), strides, offset);
+  memory.index_put_({positions}, tensor);
   return copy;
 }
 
@@ -53,11 +55,11 @@ at::Tensor PackedTensor::unpack() const {
                   kind != nullptr ? kind : metadata_.difference(tensor, kMatch),
                   "return a tensor of the sizes, dtype and device of the one that was packed"});
   }
-  if (tensor.strides().equals(metadata_.strides) && tensor.storage_offset() == 0 &&
+  if (tensor.strides().equals(metadata_.strides) && tensor.storage_offset() == metadata_.offset &&
       is_ours_alone(tensor)) {
     return tensor;
   }
-  return copy_with_strides(tensor, metadata_.strides);
+  return copy_with_layout(tensor, metadata_.strides, metadata_.offset);
 }
 
 }  // namespace antegrad::hooks

@@ -40,12 +40,7 @@ Partitioned plan(Graph joint, const PartitionChoice& choice) {
     }
     return budget::frontier_of(problem, {options.effort, {}});
   };
-  const Machine& machine = machine_named(choice.machine, joint);
-  const budget::Planner planner(
-      joint,
-      budget::make_problem(joint, node_seconds(joint, choice.symbols, machine, choice.measured),
-                           choice.rules(), choice.packings, 1 / machine.bytes_per_second),
-      choice.packings, frontier_of);
+  const budget::Planner planner(joint, problem_of(joint, choice), choice.packings, frontier_of);
   PlannedBudget planned;
   planned.eager_peak = planner.frontier().eager_peak;
   planned.smallest = planner.frontier().archive.smallest().peak;
@@ -90,6 +85,12 @@ void read_budget(const nlohmann::json& record, PartitionChoice& choice) {
 }
 
 }  // namespace
+
+budget::Problem problem_of(const Graph& joint, const PartitionChoice& choice) {
+  const Machine& machine = machine_named(choice.machine, joint);
+  return budget::make_problem(joint, node_seconds(joint, choice.symbols, machine, choice.measured),
+                              choice.rules(), choice.packings, 1 / machine.bytes_per_second);
+}
 
 PartitionerRow budget_partitioner() {
   return {.name = word_of(Partitioner::budget),

@@ -115,6 +115,26 @@ bool zeros_of_sizes(Call& call) {
   return call.returns(contiguous(call.tensor(0), call.arg(1).toDimVector()));
 }
 
+// ---- A part written into a copy ----------------------------------------------------------------
+
+/// A copy of argument 0, if argument 1 has the sizes of the part that `view` shows with the other
+/// arguments. Otherwise the operator raises its error.
+bool with_part(Call& call, std::string_view view) {
+  c10::SmallVector<c10::IValue, 5> arguments;
+  for (size_t i = 0; i < call.size(); ++i) {
+    if (i != 1) arguments.push_back(call.arg(i));
+  }
+  Call part(arguments);
+  const Function shape = find(view);
+  return shape != nullptr && shape(part) &&
+         call.tensor(1).sizes().equals(part.outputs()[0].sizes) && exact_like<0>(call);
+}
+
+bool as_strided_scatter(Call& call) { return with_part(call, "aten::as_strided"); }
+bool diagonal_scatter(Call& call) { return with_part(call, "aten::diagonal"); }
+bool select_scatter(Call& call) { return with_part(call, "aten::select.int"); }
+bool slice_scatter(Call& call) { return with_part(call, "aten::slice.Tensor"); }
+
 // ---- Advanced indexing -------------------------------------------------------------------------
 
 /// A list of indices in the form that TensorIterator sees: self with the indexed dimensions
@@ -275,10 +295,10 @@ constexpr Family indexing_family = {
     {"aten::scatter_reduce.two", contiguous_first},
     {"aten::take", shaped_as<1>},
 
-    {"aten::as_strided_scatter", exact_like<0>},
-    {"aten::diagonal_scatter", exact_like<0>},
-    {"aten::select_scatter", exact_like<0>},
-    {"aten::slice_scatter", exact_like<0>},
+    {"aten::as_strided_scatter", as_strided_scatter},
+    {"aten::diagonal_scatter", diagonal_scatter},
+    {"aten::select_scatter", select_scatter},
+    {"aten::slice_scatter", slice_scatter},
 
     {"aten::diagonal_backward", zeros_of_sizes},
     {"aten::select_backward", zeros_of_sizes},

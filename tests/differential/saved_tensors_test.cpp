@@ -222,6 +222,25 @@ TEST(SavedTensors, EagerHooksRunOnceForEachSavedTensor) {
   EXPECT_EQ(packs, 2 * saved);
 }
 
+// Programs show parts of a written argument by offsets from the start of its memory.
+TEST(SavedTensors, EagerHooksKeepTheOffsetOfAWrittenArgument) {
+  const auto function = [](const at::Tensor& x, const at::Tensor& y) {
+    x.detach().add_(0.25);
+    return (x * y).sum();
+  };
+  const auto arguments = [] {
+    torch::manual_seed(1);
+    return std::vector{torch::randn({3, 2}).narrow(0, 1, 2).detach().requires_grad_(),
+                       torch::randn({2, 2}).requires_grad_()};
+  };
+  Fn eager = function;
+  const auto wanted = gradients(eager, arguments());
+  auto step = compile(Fn(function), options());
+  const SavedTensorHooks scope(copies(/*inlineable=*/false));
+  EXPECT_TRUE(same_bits(wanted, gradients(step, arguments())));
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
 // The user owns what unpack returns: an in-place node of the backward must not write to it.
 TEST(SavedTensors, WhatUserHoldsIsNotWrittenOver) {
   const auto xs = saving_arguments();

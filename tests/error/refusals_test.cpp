@@ -235,12 +235,34 @@ TEST(Refusals, AWriteToWindows) {
 }
 
 TEST(Refusals, AWriteToElementsOfWhatIsExpanded) {
+  for (const auto type : {at::kFloat, at::kBool}) {
+    expect_refused<MutationError>(
+        [](const List& a) {
+          a[0].expand({3, -1}).diagonal().zero_();
+          return a[0].logical_not();
+        },
+        {at::arange(3).to(type)}, "elements of what expand() shows");
+  }
+}
+
+// Eager writes some elements more than once, in an order of its own.
+TEST(Refusals, AWriteToACopyWhoseElementsOverlap) {
   expect_refused<MutationError>(
       [](const List& a) {
-        a[0].expand({3, -1}).diagonal().mul_(2);
-        return a[0] * 2;
+        const auto windows = a[0].unfold(0, 2, 1);
+        return at::select_scatter(windows, windows[0], 0, 0).mul_(2);
       },
-      {at::arange(3.0)}, "elements of what expand() shows");
+      {at::arange(4.0)}, "several elements in a single memory location");
+}
+
+// The words are eager's.
+TEST(Refusals, ADifferenceOfBoolsInPlace) {
+  expect_error<c10::Error>(
+      [] {
+        antegrad::compile([](const at::Tensor& x) { return x.clone().sub_(x); })(
+            at::ones({3}, at::kBool));
+      },
+      {"with two bool tensors is not supported"});
 }
 
 TEST(Refusals, AWriteThroughAsStridedOfAView) {

@@ -1,6 +1,7 @@
 """antegrad.partition_fn and antegrad.inductor_partitioner: gradients are those of PyTorch's own partitioners."""
 
 import contextlib
+import json
 import os
 import subprocess
 import warnings
@@ -258,6 +259,20 @@ def test_the_command_line_reads_records(tmp_path):
             assert run.returncode == 0, run.stdout + run.stderr
             if command == ["replay"]:
                 assert run.stdout.startswith("same: "), run.stdout
+
+
+@pytest.mark.skipif("ANTEGRAD_CLI" not in os.environ, reason="needs the command line")
+def test_the_command_line_counts_as_a_record_does(tmp_path):
+    """A budget of the recorded peak gives the recorded plan: what kernels keep in registers is in neither."""
+    with inductor(memory_share=0.3) as partitioner:
+        compiled_step(MODELS["gpt with dropout"], backend="inductor")
+    record, = partitioner.records
+    file = tmp_path / "record.agraph"
+    record.save(file)
+    explained = subprocess.run([os.environ["ANTEGRAD_CLI"], "explain", file, "--budget", f"{record.peak_bytes}B", "--json"],
+                               capture_output=True, text=True)
+    assert explained.returncode == 0, explained.stdout + explained.stderr
+    assert json.loads(explained.stdout)["peak_bytes"] == record.peak_bytes
 
 
 @contextlib.contextmanager
