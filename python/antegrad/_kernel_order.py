@@ -55,28 +55,33 @@ def bytes_of(node):
 
 
 class KernelOrder(getattr(custom_graph_pass, "CustomSchedulerPass", custom_graph_pass.CustomGraphPass)):
-    """A pass of Inductor's scheduler, before fusion: no kernel begins before the library calls that stand before it.
+    """A pass of Inductor's scheduler, before fusion: kernels and library calls keep their order, and only kernels between the same
+    two library calls are merged.
 
-    Inductor merges kernels that read the same tensor, also if a plan runs one of them much later. The result of that one would
-    wait.
+    Inductor merges kernels that read the same tensor, or have as many elements, also if a plan runs one of them much later. The
+    result of that one would wait, and so would what the other one reads.
     """
 
     def __call__(self, nodes):
-        last = None  # library call
+        call, kernels = None, []  # the last library call, and kernels after it
         for node in nodes:
-            if last is not None:
-                begin_after(node, last)
-            if node.is_extern() and node.get_outputs():
-                last = node
+            if call is not None:
+                begin_after(node, call)
+            if not node.is_extern():
+                kernels.append(node)
+            elif node.get_outputs():
+                for kernel in kernels:
+                    begin_after(node, kernel)
+                call, kernels = node, []
         return nodes
 
     def uuid(self):
         return custom_graph_pass.get_hash_for_files((__file__,))
 
 
-def begin_after(node, call):
-    if call.get_name() not in node.ancestors and len(node.get_nodes()) == 1:
-        result = call.get_outputs()[0].get_name()
+def begin_after(node, other):
+    if other.get_name() not in node.ancestors and len(node.get_nodes()) == 1:
+        result = other.get_outputs()[0].get_name()
         node.add_fake_dep(WeakDep(result, mutating_buf=result, is_fake=True))  # nothing is written
-    # Fusion looks for cycles among the ancestors. What a node reads begins after this call or an earlier one.
-    node.ancestors = node.ancestors | call.ancestors | {call.get_name()}
+    # Fusion looks for cycles among the ancestors. What a node reads begins after the other one or an earlier one.
+    node.ancestors = node.ancestors | other.ancestors | {other.get_name()}

@@ -15,6 +15,7 @@
 #include "explain/import_json.h"
 #include "explain/record.h"
 #include "fusion/fused_nodes.h"
+#include "fusion/inductor_buffers.h"
 #include "fusion/loops.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -47,6 +48,7 @@ void save_what_runs_once(Graph& joint, bool lifts_bans) {
 void fuse(const Graph& joint, PartitionChoice& choice) {
   choice.machine = machine_of(joint);
   choice.fused = fused_nodes(joint, choice.symbols);
+  drop_inductor_buffers(joint, choice.fused);
   choice.measured.seconds = fused_seconds(joint, choice.fused, choice.machine, choice.symbols);
 }
 

@@ -63,6 +63,32 @@ void drop_fused(const Graph& graph, const ByteRules& rules, Keeps keeps,
   }
 }
 
+/// In the backward, what a fused gradient is made from stays until that is read, since one kernel
+/// computes both.
+void prolong_reads_of_fused(const Graph& graph, const ByteRules& rules,
+                            std::vector<StorageLife>& lives) {
+  if (rules.fused.empty()) return;
+  IdMap<StorageId, StorageLife*> of_storage(graph.values.size(), nullptr);
+  for (StorageLife& life : lives) of_storage[life.storage] = &life;
+  const auto life_of = [&](ValueId id) -> StorageLife* {
+    return id != kNoValue && graph.is_tensor(id) ? of_storage[graph.value(id).storage] : nullptr;
+  };
+  const auto in_backward = [&](const StorageLife& life) {
+    return life.first >= 0 && graph.nodes[life.first].phase == Phase::backward;
+  };
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (node->phase != Phase::backward || !is_fused(node->id, rules)) continue;
+    int32_t last = -1;
+    for (const ValueId id : node->outputs) {
+      if (const StorageLife* made = life_of(id)) last = std::max(last, made->last);
+    }
+    for (const ValueId id : node->inputs) {
+      StorageLife* read = life_of(id);
+      if (read != nullptr && in_backward(*read)) read->last = std::max(read->last, last);
+    }
+  }
+}
+
 IdMap<StorageId, bool> inputs_of(const Graph& graph, InputKind kind) {
   IdMap<StorageId, bool> result(graph.values.size(), false);
   for (const Input& input : graph.inputs) {
@@ -139,6 +165,7 @@ Timeline simulate(const CallPlan& plan, const Graph& forward, const Graph& backw
   }
   const IdMap<StorageId, bool> tangents = inputs_of(backward, InputKind::tangent);
   std::vector<StorageLife> backward_lives = liveness(backward, rules);
+  prolong_reads_of_fused(backward, rules, backward_lives);
   drop_fused(
       backward, rules, [](const StorageLife&) { return false; }, backward_lives);
   const auto states = states_of(backward, backward.inputs, InputKind::saved, rules);

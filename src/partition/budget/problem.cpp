@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include <antegrad/error.h>
@@ -136,12 +137,25 @@ class Maker {
         const int32_t value = is_token(id) ? -1 : of_value_[base(id)];
         if (value >= 0) read_.push_back(value);
       }
+      read_through_fused();
       std::sort(read_.begin(), read_.end());
       read_.erase(std::unique(read_.begin(), read_.end()), read_.end());
       for (const int32_t value : read_) problem_.reads.add(value);
       problem_.reads.end_row();
     }
     problem_.readers = problem_.reads.transposed(static_cast<int32_t>(problem_.values.size()));
+  }
+
+  /// A kernel reads what a fused gradient is made from.
+  void read_through_fused() {
+    const auto in_backward = [&](int32_t value) {
+      return problem_.operation(problem_.value(value).maker).backward;
+    };
+    for (size_t i = 0, direct = read_.size(); i < direct; ++i) {
+      if (!problem_.value(read_[i]).fused || !in_backward(read_[i])) continue;
+      const auto read = problem_.reads[problem_.value(read_[i]).maker];
+      std::ranges::copy_if(read, std::back_inserter(read_), in_backward);
+    }
   }
 
   void add_loops() {

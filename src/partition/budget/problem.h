@@ -76,9 +76,11 @@ struct Problem {
   std::vector<Operation> operations;
   std::vector<Packing> packings;  ///< by value
   int32_t forward_count = 0;      ///< operations of the forward
-  Rows reads;                     ///< by operation: values that some operation makes
-  Rows makes;                     ///< by operation
-  Rows readers;                   ///< by value: operations
+  /// By operation: values that some operation makes. An operation that reads a fused value of the
+  /// backward also reads what that is made from there, since one kernel computes both.
+  Rows reads;
+  Rows makes;    ///< by operation
+  Rows readers;  ///< by value: operations
   /// By operation of the backward, ascending: the loop that it is in if kernels are generated.
   /// Loops end where a kernel that is not generated makes what the rest of the backward reads.
   std::vector<int32_t> loops;
