@@ -21,6 +21,7 @@ constexpr OpRow kOpRows[] = {
     {"antegrad::fetch", kLeavesDevice},
     {"antegrad::fetch_start", kLeavesDevice},
     {"antegrad::fetch_wait", kView},
+    {"antegrad::restride", kPointwise | kNoOp},
     {"antegrad::opaque", kNamesCode},
     {"antegrad::opaque_backward", kNamesCode},
     {"antegrad::assume", kEffect | kQuestion},

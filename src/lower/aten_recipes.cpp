@@ -112,6 +112,7 @@ constexpr AtenRow kRows[] = {
     {"aten::_to_copy.default", "to", "x * * * * * *"},
     {"prims::convert_element_type.default", "to", "x *"},
     {"aten::clone.default", "copy", "x *"},
+    {"antegrad::restride.default", "copy", "x *"},
     {"aten::copy.default", "to", "* x *"},
     {"aten::full.default", "fill", "* x * * * *"},
     {"aten::full_like.default", "fill", "* x * * * * *"},

@@ -60,6 +60,25 @@ TEST(MinCut, ComputeIntensiveOperatorsDoNotRunAgain) {
             "save %0 input, save %1 input, compute %2 minimum_cut, compute %3 minimum_cut");
 }
 
+TEST(MinCut, ACopyInMemoryWithHolesIsMadeAgain) {
+  EXPECT_EQ(decisions_of(R"(inputs
+  %0: f32[8, 64] primal argument 0 grad
+  %1: f32[64, 64] primal parameter "w"
+  %9: f32[8, 64] tangent 0
+nodes
+  %2: f32[8, 64] = aten::mm.default(%0, %1)
+  %3: f32[8, 64]{256, 1} = antegrad::restride.default(%2, strides=[256, 1])
+  %4: f32[8, 64] = aten::neg.default(%3)
+backward
+  %5: f32[8, 64] = aten::mul.Tensor(%9, %3)
+  %6: f32[8, 64] = mine::back.default(%5)
+outputs
+  %4 result
+  %6 gradient 0
+)"),
+            "save %2 compute_intensive, compute %3 minimum_cut");
+}
+
 TEST(MinCut, AggressiveRecomputationKeepsTheBanOfComputeIntensiveOperators) {
   const auto aggressive = with([](MinCutOptions& options) {
     options.aggressive_recomputation = true;
