@@ -57,8 +57,7 @@ std::vector<Graph> halves_of(const std::string& file, PlanOptions plan) {
   GraphFile found = read_graph_file(file);
   verify(found.graph);
   if (!is_joint(found.graph)) return {std::move(found.graph)};
-  PartitionChoice choice = recorded_choice(found, plan.symbols);
-  choice.simplify = choice.simplify && !plan.as_is;
+  const PartitionChoice choice = recorded_choice(found, plan.symbols, plan.as_is);
   Partition partition = partition_by(std::move(found.graph), choice);
   return {std::move(partition.forward), std::move(partition.backward)};
 }

@@ -15,6 +15,7 @@
 #include "cost/machine.h"
 #include "explain/partition_report.h"
 #include "explain/record.h"
+#include "explain/replay.h"
 #include "graph/byte_text.h"
 #include "graph/text.h"
 #include "options/settings.h"
@@ -93,12 +94,11 @@ void show_curve(const Graph& joint, const PartitionChoice& choice, bool json) {
 void partition(const PartitionOptions& options) {
   const GraphFile file = read_joint_file(options.file);
   const Graph& captured = file.graph;
-  PartitionChoice choice = recorded_choice(file, options.symbols);
+  PartitionChoice choice = recorded_choice(file, options.symbols, options.as_is);
   choice.partitioner = Partitioner::min_cut;
   choice.min_cut = min_cut_from(options);
   choice.packings = {};
-  choice.simplify = choice.simplify && !options.as_is;
-  const Graph joint = simplified(captured, !choice.simplify);
+  const Graph joint = simplified(captured, choice);
   if (options.curve) return show_curve(joint, choice, options.json);
   const Partition decided = partition_for(joint, choice).partition;
   if (!options.record.empty()) {

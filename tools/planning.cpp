@@ -11,13 +11,12 @@
 
 #include "command.h"
 #include "cost/machine.h"
+#include "explain/replay.h"
 #include "fusion/fused_nodes.h"
 #include "graph/byte_text.h"
 #include "graph/verify.h"
 #include "partition/budget/frontier_cache.h"
 #include "partition/budget_partition.h"
-#include "passes/dce.h"
-#include "passes/pass_list.h"
 #include "progress.h"
 
 namespace antegrad::cli {
@@ -61,8 +60,10 @@ void add_budget_options(CLI::App& command, PlanOptions& options) {
       ->type_name("EFFORT")
       ->capture_default_str();
   command
-      .add_option("--machine", options.machine,
-                  "Machine whose times count: cpu or gpu; if omitted, that of the graph's tensors")
+      .add_option(
+          "--machine", options.machine,
+          "Machine whose times count: cpu or gpu; if omitted, that of the file's record, or of the "
+          "graph's tensors")
       ->check(CLI::IsMember({"cpu", "gpu"}))
       ->type_name("MACHINE");
   add_symbols(command, options.symbols);
@@ -81,16 +82,15 @@ void add_partition_option(CLI::App& command, std::string& partition) {
 Planned::Planned(const PlanOptions& options, Packing packing) {
   std::optional<Budget> budget;
   if (!options.budget.empty()) budget = budget_from(options.budget);
-  const GraphFile file = read_joint_file(options.file);
-  captured_ = file.graph;
-  choice_ = recorded_choice(file, options.symbols);
+  GraphFile file = read_joint_file(options.file);
+  choice_ = recorded_choice(file, options.symbols, options.as_is);
+  captured_ = std::move(file.graph);
   if (packing == Packing::no) choice_.packings = {};
   choice_.partitioner = Partitioner::budget;
   choice_.budget = {};
   choice_.carried = {};
   choice_.budget.effort = *from_word<BudgetEffort>(options.effort);
-  choice_.simplify = choice_.simplify && !options.as_is;
-  joint_ = simplified(captured_, !choice_.simplify);
+  joint_ = simplified(captured_, choice_);
   count_on(options.machine, joint_, choice_);
   Progress progress("looking for plans");
   planner_ = std::make_unique<budget::Planner>(
@@ -121,20 +121,25 @@ std::string Planned::how() const {
                      ways.empty() ? "" : ", packing by ", fmt::join(ways, ", "));
 }
 
-PartitionChoice recorded_choice(const GraphFile& file, const std::vector<std::string>& symbols) {
+PartitionChoice recorded_choice(const GraphFile& file, const std::vector<std::string>& symbols,
+                                bool as_is) {
   PartitionChoice choice;
   if (!file.record.empty()) choice = parse_record(file.record).choice;
-  choice.symbols = byte_rules(file.graph, symbols, choice.symbols).symbols;
+  std::vector<int64_t> values = byte_rules(file.graph, symbols, choice.symbols).symbols;
+  if (values != choice.symbols) choice.measured = {};
+  choice.symbols = std::move(values);
+  choice.simplify = choice.simplify && !as_is;
   return choice;
 }
 
 void count_on(const std::string& machine, const Graph& joint, PartitionChoice& choice) {
   if (choice.machine.empty()) choice.machine = machine_of(joint);
-  if (machine.empty() || machine == choice.machine) return;
-  choice.machine = machine;
-  choice.measured.seconds = {};
-  if (choice.fused.empty()) return;
-  choice.measured.seconds = fused_seconds(joint, choice.fused, machine, choice.symbols);
+  if (!machine.empty() && machine != choice.machine) {
+    choice.machine = machine;
+    choice.measured.seconds = {};
+  }
+  if (choice.fused.empty() || !choice.measured.seconds.empty()) return;
+  choice.measured.seconds = fused_seconds(joint, choice.fused, choice.machine, choice.symbols);
 }
 
 GraphFile read_joint_file(const std::string& file) {
@@ -145,10 +150,6 @@ GraphFile read_joint_file(const std::string& file) {
   }
   number_nodes(found.graph);
   return found;
-}
-
-Graph simplified(Graph joint, bool as_is) {
-  return as_is ? dce(std::move(joint)) : run_joint_passes(std::move(joint), {});
 }
 
 }  // namespace antegrad::cli

@@ -23,7 +23,7 @@ struct PlanOptions {
   std::string file;
   std::string budget;  ///< "200MiB", "50%"; empty for none
   std::string effort = "quick";
-  std::string machine;  ///< empty: the device of the graph's tensors
+  std::string machine;  ///< empty: that of the record, or the device of the graph's tensors
   bool as_is = false;
   std::vector<std::string> symbols;
 };
@@ -73,12 +73,12 @@ class Planned {
 /// A verified joint graph with numbered nodes, and its record. Throws GraphError if the graph is
 /// not joint.
 GraphFile read_joint_file(const std::string& file);
-/// What the record says. `symbols`: NAME=NUMBER, which replace recorded values. Without a record,
-/// their values alone.
-PartitionChoice recorded_choice(const GraphFile& file, const std::vector<std::string>& symbols);
+/// What the record says. `symbols`: NAME=NUMBER, which replace recorded values; what was measured
+/// with others is dropped. `as_is`: the graph is not simplified in any case. Without a record, the
+/// values of the symbols alone.
+PartitionChoice recorded_choice(const GraphFile& file, const std::vector<std::string>& symbols,
+                                bool as_is);
 /// Lets the times of `machine` count; empty: those of the record, or of the graph's device.
 void count_on(const std::string& machine, const Graph& joint, PartitionChoice& choice);
-/// The graph that partitions start from.
-Graph simplified(Graph joint, bool as_is);
 
 }  // namespace antegrad::cli

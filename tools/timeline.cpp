@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "command.h"
+#include "explain/replay.h"
 #include "explain/svg_timeline.h"
 #include "graph/byte_text.h"
 #include "partition/default_partition.h"
@@ -38,9 +39,9 @@ void timeline(const TimelineCommand& command) {
     add("planned", planner.partition(planned.point()), planned.rules());
   } else {
     GraphFile file = read_joint_file(command.plan.file);
-    const PartitionChoice choice = recorded_choice(file, command.plan.symbols);
+    const PartitionChoice choice = recorded_choice(file, command.plan.symbols, command.plan.as_is);
     const ByteRules rules = choice.rules();
-    Graph graph = simplified(std::move(file.graph), command.plan.as_is || !choice.simplify);
+    Graph graph = simplified(std::move(file.graph), choice);
     options.title = graph.name + ": memory alive over a step";
     add("as written", default_partition(graph), rules);
     if (command.partition == "min_cut") {

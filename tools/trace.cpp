@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "explain/chrome_trace.h"
+#include "explain/replay.h"
 #include "partition/default_partition.h"
 #include "partition/min_cut.h"
 #include "planning.h"
@@ -33,8 +34,8 @@ void trace(const TraceCommand& command) {
     add(planned.joint(), "planned", planner.partition(planned.point()), planned.choice());
   } else {
     GraphFile file = read_joint_file(command.plan.file);
-    PartitionChoice choice = recorded_choice(file, command.plan.symbols);
-    const Graph graph = simplified(std::move(file.graph), command.plan.as_is || !choice.simplify);
+    PartitionChoice choice = recorded_choice(file, command.plan.symbols, command.plan.as_is);
+    const Graph graph = simplified(std::move(file.graph), choice);
     count_on(command.plan.machine, graph, choice);
     if (command.partition == "min_cut") {
       add(graph, "minimum cut", min_cut_partition(graph, {}, choice.symbols), choice);

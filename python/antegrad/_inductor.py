@@ -25,7 +25,7 @@ AS_PLANNED = {
     "_pre_fusion_custom_pass": (None, KernelOrder()),
 }
 
-# Where the plans of a quick search are too large: takes seconds, as compiling does.
+# For targets that the quick search finds no plan for. The thorough search takes seconds, as compiling does.
 THOROUGH = {"budget_effort": "thorough"}
 
 
@@ -71,25 +71,32 @@ class Plan:
     for the smallest plan. `as_planned`: whether Inductor was given the settings that keep it to the plan."""
 
     def __init__(self, backend, target, as_planned, module, inputs):
+        self.target = target
         self.as_planned = as_planned
         self.peak = None  # bytes, measured
-        # Kernels may need less than is predicted for the smallest plan.
-        attempts = [(None, THOROUGH)] if target is None else [(target, {}), (target, THOROUGH), (None, THOROUGH)]
-        for self.target, search in attempts:
-            try:
-                self.compile(backend, copied(module), inputs, backend.options | search)  # compile_fx() changes its graph
-                break
-            except BudgetError:
-                pass
+        if backend.budget is None:
+            self.compile(backend, module, inputs, {})
+        elif target is None or not any(self.fits(backend, module, inputs, search) for search in ({}, THOROUGH)):
+            self.target = None  # kernels may need less than predicted
+            self.compile(backend, module, inputs, THOROUGH)
 
-    def compile(self, backend, module, inputs, options):
+    def fits(self, backend, module, inputs, search):
+        """Compiles the graph. False if the search finds no plan for the target."""
+        try:
+            self.compile(backend, module, inputs, search)
+        except BudgetError:
+            return False
+        return True
+
+    def compile(self, backend, module, inputs, search):
+        options = backend.options | search
         if self.target != backend.budget:
             options = {name: value for name, value in options.items() if name != "memory_budget"}
             options |= {"memory_share": 0.0} if self.target is None else {"memory_budget": self.target}
         partition = InductorPartition(backend.fallback, options, self.as_planned)
         settings = backend.inductor | {"custom_partitioner_fn": partition}
         self.function = compile_fx(
-            module, inputs, config_patches=settings | backend.as_planned if self.as_planned else settings)
+            copied(module), inputs, config_patches=settings | backend.as_planned if self.as_planned else settings)
         # None for a graph without a backward, and for one that Inductor found in its cache.
         self.record = partition.records[-1] if partition.records else None
         if self.record is not None:

@@ -13,6 +13,20 @@ namespace antegrad::capture {
 
 using torch::jit::Stack;
 
+namespace {
+
+/// The first step of base + sum(new - old). A program's own difference of bools raises eager's
+/// error.
+bool subtracts_bools(const InPlace& writing, const ops::OpEntry& entry, const Stack& stack) {
+  if (entry.op.info().base_name != "aten::sub" || writing.op().info().base_name == "aten::sub_") {
+    return false;
+  }
+  const auto& self = torch::jit::peek(stack, 0, entry.args.size());
+  return self.isTensor() && self.toTensor().scalar_type() == at::kBool;
+}
+
+}  // namespace
+
 const ops::OpEntry* written_back_as(const InPlace& writing, const ops::OpEntry& entry,
                                     const Stack& stack) {
   const auto bits = behind(entry.op, {});
@@ -35,20 +49,6 @@ void round_factor(const ops::OpEntry& entry, Stack& stack) {
                ? static_cast<double>(static_cast<c10::Half>(static_cast<float>(exact)))
                : static_cast<double>(static_cast<c10::BFloat16>(static_cast<float>(exact)));
 }
-
-namespace {
-
-/// The first step of base + sum(new - old). A program's own difference of bools raises eager's
-/// error.
-bool subtracts_bools(const InPlace& writing, const ops::OpEntry& entry, const Stack& stack) {
-  if (entry.op.info().base_name != "aten::sub" || writing.op().info().base_name == "aten::sub_") {
-    return false;
-  }
-  const auto& self = torch::jit::peek(stack, 0, entry.args.size());
-  return self.isTensor() && self.toTensor().scalar_type() == at::kBool;
-}
-
-}  // namespace
 
 void refuse_inexact_write_back(const InPlace& writing, const ops::OpEntry& entry,
                                const Stack& stack) {

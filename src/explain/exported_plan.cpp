@@ -17,6 +17,7 @@
 #include "fusion/fused_nodes.h"
 #include "fusion/inductor_buffers.h"
 #include "fusion/loops.h"
+#include "graph/analysis.h"
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "partition/split.h"
@@ -79,8 +80,10 @@ json forward_of(const Partition& partition, const ImportedGraph& imported) {
 class SharedRuns {
  public:
   SharedRuns(const Graph& backward, const std::vector<bool>& fused, bool in_order)
-      : graph_(backward), same_(backward.values.size()), read_(backward.values.size(), in_order) {
-    rules_.fused = fused;
+      : graph_(backward),
+        fused_(fused),
+        same_(backward.values.size()),
+        read_(backward.values.size(), in_order) {
     for (const ValueId id : same_.ids()) same_[id] = id;
     for (auto node = backward.nodes.rbegin(); node != backward.nodes.rend(); ++node) {
       const bool reads = !node->op.traits().view || any_read(*node);
@@ -91,7 +94,7 @@ class SharedRuns {
   /// Whether the node runs, in the order of the graph.
   bool runs(const Node& node) {
     const bool shows = only_shows(graph_, node);
-    if (!is_fused(node.id, rules_) && !shows) {
+    if (!is_flagged(node.id, fused_) && !shows) {
       if (!node.op.traits().fusible() && any_read(node)) there_.clear();
       return true;
     }
@@ -116,7 +119,7 @@ class SharedRuns {
   }
 
   const Graph& graph_;
-  ByteRules rules_;
+  const std::vector<bool>& fused_;
   IdMap<ValueId, ValueId> same_;
   IdMap<ValueId, bool> read_;
   std::map<std::pair<int32_t, std::vector<ValueId>>, std::vector<ValueId>> there_;

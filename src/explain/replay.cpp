@@ -68,6 +68,10 @@ void compare_packed(const Graph& graph, Replayed& replayed) {
 
 }  // namespace
 
+Graph simplified(Graph joint, const PartitionChoice& choice) {
+  return choice.simplify ? run_joint_passes(std::move(joint), {}) : dce(std::move(joint));
+}
+
 Partition partition_by(Graph joint, const PartitionChoice& choice) {
   const bool primals = std::ranges::any_of(
       joint.inputs, [](const Input& input) { return input.kind == InputKind::primal; });
@@ -75,8 +79,7 @@ Partition partition_by(Graph joint, const PartitionChoice& choice) {
     throw GraphError(ErrorText{"a joint graph, with primals and gradients", joint.name, ""});
   }
   number_nodes(joint);
-  joint = choice.simplify ? run_joint_passes(std::move(joint), {}) : dce(std::move(joint));
-  return partition_for(std::move(joint), choice).partition;
+  return partition_for(simplified(std::move(joint), choice), choice).partition;
 }
 
 Replayed replay(const GraphFile& file) {

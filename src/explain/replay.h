@@ -11,6 +11,9 @@
 
 namespace antegrad {
 
+/// The graph that a partition starts from: PartitionChoice::simplify.
+Graph simplified(Graph joint, const PartitionChoice& choice);
+
 /// The partition of a joint graph by `choice`: passes, then the partitioner. Throws GraphError for
 /// a graph without gradients or primals, BudgetError if no plan fits, OptionError for an unknown
 /// machine.

@@ -10,28 +10,18 @@ namespace antegrad {
 
 ContractedOrder::ContractedOrder(int32_t vertices, const std::vector<OrderEdge>& edges,
                                  int32_t limit)
-    : parent_(vertices),
+    : sets_(vertices),
       position_(vertices),
       after_(vertices),
       before_(vertices),
       seen_(vertices, 0),
       limit_(limit) {
-  std::iota(parent_.begin(), parent_.end(), 0);
   std::iota(position_.begin(), position_.end(), 0);
   for (const OrderEdge& edge : edges) {
     AG_CHECK(edge.from >= 0 && edge.from < edge.to && edge.to < vertices, "an edge that goes back");
     after_[edge.from].push_back({edge.to, edge.between});
     before_[edge.to].push_back({edge.from, edge.between});
   }
-}
-
-int32_t ContractedOrder::find(int32_t vertex) {
-  while (parent_[vertex] != vertex) {
-    int32_t& parent = parent_[vertex];
-    parent = parent_[parent];
-    vertex = parent;
-  }
-  return vertex;
 }
 
 bool ContractedOrder::kept_apart(int32_t from, int32_t to) {
@@ -102,7 +92,7 @@ void ContractedOrder::unite(int32_t from, int32_t to, int32_t position) {
   // Merges the shorter lists into the longer ones.
   const int32_t root = edges(from) >= edges(to) ? from : to;
   const int32_t gone = root == from ? to : from;
-  parent_[gone] = root;
+  sets_.unite(root, gone);
   position_[root] = position;
   for (auto* lists : {&after_, &before_}) {
     std::vector<Neighbour>& kept = (*lists)[root];

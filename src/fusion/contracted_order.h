@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "fusion/disjoint_sets.h"
+
 namespace antegrad {
 
 struct OrderEdge {
@@ -29,7 +31,7 @@ class ContractedOrder {
   ContractedOrder(int32_t vertices, const std::vector<OrderEdge>& edges, int32_t limit = 1000);
 
   /// The vertex that represents all vertices contracted with `vertex`.
-  int32_t find(int32_t vertex);
+  int32_t find(int32_t vertex) { return sets_.find(vertex); }
   /// Merges two vertices that an edge joins. Returns false, and changes nothing, if an edge with
   /// `between` set joins them too, if another path leads from one to the other, or if finding out
   /// would exceed the limit. Returns true if they are merged already.
@@ -47,7 +49,7 @@ class ContractedOrder {
   bool search(int32_t start, int32_t other, bool forward, std::vector<int32_t>& found);
   void unite(int32_t from, int32_t to, int32_t position);
 
-  std::vector<int32_t> parent_;
+  DisjointSets sets_;
   std::vector<int32_t> position_;  // by representative
   std::vector<std::vector<Neighbour>> after_;
   std::vector<std::vector<Neighbour>> before_;

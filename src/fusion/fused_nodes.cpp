@@ -8,6 +8,7 @@
 #include "cost/machine.h"
 #include "fusion/fusing.h"
 #include "fusion/loops.h"
+#include "graph/analysis.h"
 
 namespace antegrad {
 namespace {
@@ -138,20 +139,17 @@ std::vector<bool> fused_nodes(const Graph& joint, const std::vector<int64_t>& sy
 std::vector<double> fused_seconds(const Graph& joint, const std::vector<bool>& fused,
                                   std::string_view machine, const std::vector<int64_t>& symbols) {
   const Machine& on = machine_named(machine);
-  const auto is_fused = [&](const Node& node) {
-    const auto id = static_cast<size_t>(node.id);
-    return id < fused.size() && fused[id];
-  };
   IdMap<ValueId, bool> in_registers(joint.values.size(), false);
   std::vector<double> by_id;
   for (const Node& node : joint.nodes) {
     const bool shows = only_shows(joint, node);
     for (const ValueId id : node.outputs) {
-      if (id != kNoValue) in_registers[id] = shows ? in_registers[node.inputs[0]] : is_fused(node);
+      if (id != kNoValue)
+        in_registers[id] = shows ? in_registers[node.inputs[0]] : is_flagged(node.id, fused);
     }
     const auto id = static_cast<size_t>(node.id);
     by_id.resize(std::max(by_id.size(), id + 1), -1);
-    if (is_fused(node)) {
+    if (is_flagged(node.id, fused)) {
       NodeCost cost = node_cost(joint, node, symbols);
       if (!node.op.traits().reduction) cost.bytes = 0;
       by_id[id] = roofline(cost, on);

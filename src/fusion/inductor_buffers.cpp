@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <set>
 #include <string_view>
 
 #include "cost/machine.h"
+#include "fusion/disjoint_sets.h"
+#include "fusion/loops.h"
 #include "graph/analysis.h"
 
 namespace antegrad {
@@ -16,11 +17,11 @@ namespace {
 constexpr int64_t kMostOperations = 50;
 constexpr size_t kMostReads = 4;
 
-/// A result of which one of these is part, or a result of a draw, has a buffer if several nodes
-/// read it.
+/// Results that contain one of these have a buffer if several nodes read them.
 constexpr auto kHeavy =
     std::to_array<std::string_view>({"aten::exp", "aten::log", "aten::log10", "aten::log1p",
                                      "aten::log2", "aten::sigmoid", "aten::tanh"});
+/// Results of these have one in any case.
 constexpr auto kDraws =
     std::to_array<std::string_view>({"prims::inductor_random", "prims::inductor_randint"});
 
@@ -57,37 +58,50 @@ IdMap<ValueId, int64_t> reader_counts(const Graph& joint) {
 /// has several loops.
 class Kernels {
  public:
-  Kernels(const Graph& joint, const std::vector<bool>& fused) : first_(joint.nodes.size()) {
-    std::iota(first_.begin(), first_.end(), size_t{0});
+  Kernels(const Graph& joint, const std::vector<bool>& fused)
+      : sets_(static_cast<int32_t>(joint.nodes.size())), reduces_(joint.nodes.size(), false) {
+    const auto count = static_cast<int32_t>(joint.nodes.size());
     IdMap<ValueId, int32_t> maker(joint.values.size(), -1);
-    for (size_t i = 0; i < joint.nodes.size(); ++i) {
+    for (int32_t i = 0; i < count; ++i) {
       const Node& node = joint.nodes[i];
       for (const ValueId id : node.inputs) {
-        if (id != kNoValue && maker[id] >= 0) first_[find(i)] = find(maker[id]);
+        if (id != kNoValue && maker[id] >= 0) sets_.unite(sets_.find(maker[id]), sets_.find(i));
       }
-      const auto id = static_cast<size_t>(node.id);
-      if (!only_shows(joint, node) && (id >= fused.size() || !fused[id])) continue;
-      for (const ValueId output : node.outputs) {
-        if (output != kNoValue) maker[output] = static_cast<int32_t>(i);
+      if (!only_shows(joint, node) && !is_flagged(node.id, fused)) continue;
+      for (const ValueId id : node.outputs) {
+        if (id != kNoValue) maker[id] = i;
       }
     }
-    reduces_.resize(joint.nodes.size(), false);
-    for (size_t i = 0; i < joint.nodes.size(); ++i) {
-      if (joint.nodes[i].op.traits().reduction) reduces_[find(i)] = true;
+    for (int32_t i = 0; i < count; ++i) {
+      if (joint.nodes[i].op.traits().reduction) reduces_[sets_.find(i)] = true;
     }
   }
 
-  bool has_reduction(size_t node) { return reduces_[find(node)]; }
+  bool has_reduction(size_t node) { return reduces_[sets_.find(static_cast<int32_t>(node))]; }
 
  private:
-  size_t find(size_t node) {
-    while (first_[node] != node) node = first_[node] = first_[first_[node]];
-    return node;
-  }
-
-  std::vector<size_t> first_;
+  DisjointSets sets_;
   std::vector<bool> reduces_;  // by the node that stands for a kernel
 };
+
+/// What is inlined where the result of a node is read, if it has no buffer.
+Inlined inlined_in(const Node& node, bool shows, const IdMap<ValueId, Inlined>& inlined) {
+  Inlined made;
+  for (const ValueId id : node.inputs) {
+    if (id == kNoValue) continue;
+    made.operations += inlined[id].operations;
+    made.reads.insert(inlined[id].reads.begin(), inlined[id].reads.end());
+    made.heavy = made.heavy || inlined[id].heavy;
+  }
+  if (shows) return made;
+  ++made.operations;
+  made.heavy = made.heavy || is_one_of(kHeavy, node);
+  return made;
+}
+
+bool is_expensive(const Inlined& made) {
+  return made.heavy || made.operations > kMostOperations || made.reads.size() > kMostReads;
+}
 
 }  // namespace
 
@@ -99,32 +113,19 @@ void drop_inductor_buffers(const Graph& joint, std::vector<bool>& fused) {
   for (const ValueId id : inlined.ids()) inlined[id].reads = {id};
   for (size_t i = 0; i < joint.nodes.size(); ++i) {
     const Node& node = joint.nodes[i];
-    const auto id = static_cast<size_t>(node.id);
     const bool shows = only_shows(joint, node);
-    if (!shows && (id >= fused.size() || !fused[id])) continue;
-    Inlined made;
-    for (const ValueId input : node.inputs) {
-      if (input == kNoValue) continue;
-      made.operations += inlined[input].operations;
-      made.reads.insert(inlined[input].reads.begin(), inlined[input].reads.end());
-      made.heavy = made.heavy || inlined[input].heavy;
-    }
-    if (!shows) {
-      ++made.operations;
-      made.heavy = made.heavy || is_one_of(kHeavy, node);
-    }
+    if (!shows && !is_flagged(node.id, fused)) continue;
+    const Inlined made = inlined_in(node, shows, inlined);
     int64_t read = 0;
-    for (const ValueId output : node.outputs) read += output == kNoValue ? 0 : readers[output];
-    const bool written =
-        is_one_of(kDraws, node) || (read > 1 && (made.heavy || made.operations > kMostOperations ||
-                                                 made.reads.size() > kMostReads));
+    for (const ValueId id : node.outputs) read += id == kNoValue ? 0 : readers[id];
+    const bool written = is_one_of(kDraws, node) || (read > 1 && is_expensive(made));
     if (!shows && written && kernels.has_reduction(i)) {
-      fused[id] = false;
+      fused[node.id] = false;
       continue;
     }
     if (node.op.traits().reduction) continue;  // its result is read, not computed again
-    for (const ValueId output : node.outputs) {
-      if (output != kNoValue) inlined[output] = made;
+    for (const ValueId id : node.outputs) {
+      if (id != kNoValue) inlined[id] = made;
     }
   }
 }

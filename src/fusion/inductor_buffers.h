@@ -5,8 +5,9 @@
 /// it.
 ///
 /// Inductor computes a result again for each reader, inlined, until that gets expensive. Then it
-/// gives the result a buffer (StorageBox.should_realize_on_reuse in torch/_inductor/ir.py). A
-/// kernel of one loop keeps that in registers. A kernel that reduces has several loops.
+/// gives the result a buffer (StorageBox.should_realize_on_reuse in torch/_inductor/ir.py). In a
+/// kernel of one loop, what the kernel returns takes the buffer's place. A kernel that reduces has
+/// several loops.
 
 #include <vector>
 

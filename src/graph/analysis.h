@@ -39,6 +39,12 @@ class Rows {
 
 // --- definitions and uses -----------------------------------------------------------------------
 
+/// Whether a node has its flag, of flags by Node::id. Missing ones are false.
+inline bool is_flagged(int32_t node_id, const std::vector<bool>& flags) {
+  const auto index = static_cast<size_t>(node_id);
+  return node_id >= 0 && index < flags.size() && flags[index];
+}
+
 /// The producer of each value; -1 for inputs of the graph.
 IdMap<ValueId, int32_t> producers(const Graph& graph);
 /// The position of each value in Graph::inputs, or -1.

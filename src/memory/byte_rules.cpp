@@ -30,9 +30,4 @@ int64_t scratch_bytes(int32_t node_id, const ByteRules& rules) {
   return node_id >= 0 && index < rules.scratch.size() ? rules.scratch[index] : 0;
 }
 
-bool is_fused(int32_t node_id, const ByteRules& rules) {
-  const auto index = static_cast<size_t>(node_id);
-  return node_id >= 0 && index < rules.fused.size() && rules.fused[index];
-}
-
 }  // namespace antegrad

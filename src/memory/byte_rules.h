@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/analysis.h"
 #include "graph/graph.h"
 
 namespace antegrad {
@@ -29,7 +30,9 @@ struct ByteRules {
 };
 
 /// Whether a node, given by its id, is one of ByteRules::fused.
-bool is_fused(int32_t node_id, const ByteRules& rules);
+inline bool is_fused(int32_t node_id, const ByteRules& rules) {
+  return is_flagged(node_id, rules.fused);
+}
 
 /// Bytes of scratch memory of a node, given by its id.
 int64_t scratch_bytes(int32_t node_id, const ByteRules& rules);

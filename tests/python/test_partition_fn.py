@@ -247,7 +247,17 @@ def test_the_fallback_warns_and_leaves_the_graph_to_pytorch(monkeypatch):
         compiled_step(MODELS["mlp"], backend=backend_of(antegrad.partition_fn()))
 
 
-@pytest.mark.skipif("ANTEGRAD_CLI" not in os.environ, reason="needs the command line")
+needs_command_line = pytest.mark.skipif("ANTEGRAD_CLI" not in os.environ, reason="needs the command line")
+
+
+def command_line(*words):
+    """What the command prints on standard output."""
+    run = subprocess.run([os.environ["ANTEGRAD_CLI"], *words], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+@needs_command_line
 def test_the_command_line_reads_records(tmp_path):
     for options in ({}, {"memory_share": 0.25}):
         partition = antegrad.partition_fn(**options)
@@ -255,13 +265,12 @@ def test_the_command_line_reads_records(tmp_path):
         file = tmp_path / "record.agraph"
         partition.records[0].save(file)
         for command in (["replay"], ["explain", "--as-is"]):
-            run = subprocess.run([os.environ["ANTEGRAD_CLI"], *command, file], capture_output=True, text=True)
-            assert run.returncode == 0, run.stdout + run.stderr
+            printed = command_line(*command, file)
             if command == ["replay"]:
-                assert run.stdout.startswith("same: "), run.stdout
+                assert printed.startswith("same: "), printed
 
 
-@pytest.mark.skipif("ANTEGRAD_CLI" not in os.environ, reason="needs the command line")
+@needs_command_line
 def test_the_command_line_counts_as_a_record_does(tmp_path):
     """A budget of the recorded peak gives the recorded plan: what kernels keep in registers is in neither."""
     with inductor(memory_share=0.3) as partitioner:
@@ -269,10 +278,8 @@ def test_the_command_line_counts_as_a_record_does(tmp_path):
     record, = partitioner.records
     file = tmp_path / "record.agraph"
     record.save(file)
-    explained = subprocess.run([os.environ["ANTEGRAD_CLI"], "explain", file, "--budget", f"{record.peak_bytes}B", "--json"],
-                               capture_output=True, text=True)
-    assert explained.returncode == 0, explained.stdout + explained.stderr
-    assert json.loads(explained.stdout)["peak_bytes"] == record.peak_bytes
+    explained = json.loads(command_line("explain", file, "--budget", f"{record.peak_bytes}B", "--json"))
+    assert explained["peak_bytes"] == record.peak_bytes
 
 
 @contextlib.contextmanager

@@ -275,6 +275,23 @@ TEST(CommandLine, ExplainsWhatIsPacked) {
   expect(run("replay " + again.path), 0, "same: ");
 }
 
+TEST(CommandLine, WhatWasMeasuredCountsForTheSizesOfTheRecord) {
+  Graph graph = graph_from_file("views.agraph");
+  number_nodes(graph);
+  PartitionChoice choice;
+  choice.symbols = {8};
+  choice.measured.scratch.assign(graph.nodes.size(), 1 << 20);
+  const OutputFile file("measured.agraph");
+  std::ofstream(file.path) << to_text(
+      GraphFile{graph, to_text(make_record(partition_by(graph, choice), choice))});
+  const auto peak = [&](const std::string& options) {
+    return nlohmann::json::parse(run("explain --json " + options + file.path).out).at("peak_bytes");
+  };
+  EXPECT_GT(peak(""), 1 << 20);
+  EXPECT_EQ(peak("--symbol s0=8 "), peak(""));
+  EXPECT_LT(peak("--symbol s0=16 "), 1 << 20);
+}
+
 TEST(CommandLine, ParetoIsATableOrAFile) {
   const Outcome table = run("pareto --budget 60% " + kLlama);
   for (const char* part : {"eager", "smallest known", "minimum cut", "chosen", "of step"}) {

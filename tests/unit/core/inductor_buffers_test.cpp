@@ -1,4 +1,4 @@
-// Checked against the code that PyTorch 2.13 generates for such expressions.
+// The buffers are those in the code that PyTorch 2.13 generates for these expressions.
 
 #include "fusion/inductor_buffers.h"
 
