@@ -14,6 +14,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/analysis.h"
 #include "graph/parse.h"
 #include "graph/verify.h"
 #include "partition/default_partition.h"
@@ -65,13 +66,6 @@ Graph read_valid_graph(const std::string& file) {
   Graph graph = read_graph(file);
   verify(graph);
   return graph;
-}
-
-bool is_joint(const Graph& graph) {
-  const bool primals =
-      std::any_of(graph.inputs.begin(), graph.inputs.end(),
-                  [](const Input& input) { return input.kind == InputKind::primal; });
-  return primals && has_backward(graph);
 }
 
 Partition partition_of(Graph graph) {

@@ -72,9 +72,6 @@ GraphFile read_graph_file(const std::string& file);
 /// Writes a whole file. Throws UsageError on failure.
 void write_text(const std::string& file, const std::string& text);
 
-/// Whether a graph has primals and gradients and can be split into forward and backward.
-bool is_joint(const Graph& graph);
-
 /// The default partition, after removing dead nodes and inputs of which only sizes are read. Throws
 /// GraphError for a backward graph.
 Partition partition_of(Graph graph);

@@ -12,6 +12,7 @@
 #include "explain/kernel_list.h"
 #include "explain/record.h"
 #include "explain/replay.h"
+#include "graph/analysis.h"
 #include "graph/verify.h"
 #include "kernels/compiler.h"
 

@@ -1,4 +1,5 @@
 #include "planning.h"
+#include "graph/analysis.h"
 
 #include <charconv>
 #include <cmath>

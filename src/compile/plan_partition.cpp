@@ -10,6 +10,7 @@
 #include "compile/kernel_plan.h"
 #include "cost/machine.h"
 #include "fusion/fused_nodes.h"
+#include "graph/analysis.h"
 #include "measure/calibration.h"
 #include "measure/measure.h"
 #include "memory/peak.h"
@@ -150,9 +151,22 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
   }
   const bool kernels = counts_on_kernels(choice, lowering, joint);
   const auto alone = kernels ? choice.measured : Measurements();
-  const auto plan = [&](std::vector<bool> fused) {
+  const auto count_on = [&](std::vector<bool> fused) {
     if (kernels) count_on_kernels(joint, std::move(fused), alone, choice);
+  };
+  const auto split_again = [&] {
     split(ways.empty() && !kernels ? std::move(joint) : Graph(joint), passes, planned);
+  };
+  const auto plan = [&](std::vector<bool> fused) {
+    count_on(std::move(fused));
+    try {
+      split_again();
+    } catch (const BudgetError&) {
+      // The search that counts on no kernel may find a smaller plan.
+      if (choice.fused.empty()) throw;
+      count_on({});
+      split_again();
+    }
     if (!planned.budget) return;
     planned.milliseconds += passes.log->back().seconds * 1e3;
     fix_budget(choice, *planned.budget);

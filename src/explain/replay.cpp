@@ -9,6 +9,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/analysis.h"
 #include "graph/byte_text.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -73,9 +74,7 @@ Graph simplified(Graph joint, const PartitionChoice& choice) {
 }
 
 Partition partition_by(Graph joint, const PartitionChoice& choice) {
-  const bool primals = std::ranges::any_of(
-      joint.inputs, [](const Input& input) { return input.kind == InputKind::primal; });
-  if (!primals || !has_backward(joint)) {
+  if (!is_joint(joint)) {
     throw GraphError(ErrorText{"a joint graph, with primals and gradients", joint.name, ""});
   }
   number_nodes(joint);

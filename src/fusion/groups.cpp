@@ -8,6 +8,7 @@
 #include "cost/node_cost.h"
 #include "fusion/contracted_order.h"
 #include "fusion/loops.h"
+#include "graph/analysis.h"
 
 namespace antegrad {
 namespace {
@@ -48,7 +49,7 @@ struct Seen {
   int32_t maker = -1;       ///< position of the producer, which is not such a view; -1: an input
   ValueId made = kNoValue;  ///< the value that the producer returns
   bool reordered = false;
-  bool other_phase = false;  ///< some view has another phase than the producer
+  bool other_half = false;  ///< some view runs in the other half than the producer
 };
 
 class Grouping {
@@ -56,6 +57,7 @@ class Grouping {
   Grouping(const Graph& graph, const std::vector<int64_t>& symbols, const std::vector<bool>& apart)
       : graph_(graph),
         symbols_(symbols),
+        joint_(is_joint(graph)),
         seen_(graph.values.size()),
         readers_(graph.values.size()),
         kept_(graph.values.size(), false),
@@ -91,6 +93,10 @@ class Grouping {
 
   const Node& node(int32_t position) const { return graph_.nodes[position]; }
 
+  /// Whether both run in the forward or both in the backward. A backward by itself also has nodes
+  /// of the forward that run again.
+  bool same_half(const Node& a, const Node& b) const { return !joint_ || a.phase == b.phase; }
+
   std::optional<Loops> loops_of_node(const Node& node) const {
     if (const auto rows = row_loops_of(graph_, node, symbols_)) return rows->loops;
     if (const auto parts = part_loops_of(graph_, node, symbols_)) return parts;
@@ -117,7 +123,7 @@ class Grouping {
         if (transparent_[i]) {
           Seen seen = seen_[here.inputs[0]];
           seen.reordered |= !keeps_order(graph_.value(here.inputs[0]).meta, graph_.value(id).meta);
-          seen.other_phase |= seen.maker >= 0 && node(seen.maker).phase != here.phase;
+          seen.other_half |= seen.maker >= 0 && !same_half(node(seen.maker), here);
           seen_[id] = seen;
         } else {
           seen_[id] = {static_cast<int32_t>(i), id};
@@ -144,7 +150,7 @@ class Grouping {
     const Value& made = graph_.value(seen.made);
     if (made.kind != ValueKind::tensor || !loops_[seen.maker] || !loops_[user]) return false;
     if (!is_of_loops(maker, seen.made) || window_loops_of(graph_, reader, symbols_)) return false;
-    if (maker.phase != reader.phase || seen.other_phase) return false;
+    if (!same_half(maker, reader) || seen.other_half) return false;
     if (!(made.meta.device == device_of(reader))) return false;
     if (reader.op.traits().gathers && input == 0) return false;
     if (loops_[seen.maker]->columns) return false;
@@ -300,7 +306,7 @@ class Grouping {
       const Seen& seen = seen_[graph_.nodes[i].inputs[0]];
       const int32_t maker = seen.maker;
       if (maker < 0 || !loops_[maker]) continue;
-      if (seen.other_phase || node(maker).phase != graph_.nodes[i].phase) continue;
+      if (seen.other_half || !same_half(node(maker), graph_.nodes[i])) continue;
       const int32_t group = found.of_node[maker];
       found.of_node[i] = group;
       found.groups[group].nodes.push_back(static_cast<int32_t>(i));
@@ -344,6 +350,7 @@ class Grouping {
 
   const Graph& graph_;
   const std::vector<int64_t>& symbols_;
+  const bool joint_;
   IdMap<ValueId, Seen> seen_;
   IdMap<ValueId, std::vector<int32_t>> readers_;  // of results of nodes, and of inputs
   IdMap<ValueId, bool> kept_;                     // of the same: whether an output shows it

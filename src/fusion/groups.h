@@ -8,7 +8,7 @@
 ///  - loops.h has loops for both: pairs that fusing.h allows (pointwise nodes, factories, draws,
 ///    and reductions over the last dimensions, before or after others; a reduction over the first
 ///    dimensions can only end a group), and operators over rows;
-///  - they have the same phase and device;
+///  - they are on the same device and, in a joint graph, have the same phase;
 ///  - they have the same number of elements, or one is broadcast and nobody else reads it; after a
 ///    reduction, as many elements as it makes or as it reads;
 ///  - nobody reads a result that has values of the group side by side (cat, stack);
@@ -18,8 +18,8 @@
 ///    to more than one reader.
 /// Rules for a group as a whole: no path leaves it and returns, and at most 64 nodes compute.
 ///
-/// Views compute nothing. A view belongs to the group of its base if that is generated and of the
-/// same phase, and to none otherwise.
+/// Views compute nothing. A view belongs to the group of its base if that is generated and, in a
+/// joint graph, of the same phase; to none otherwise.
 ///
 /// The algorithm is greedy: pairs are joined by falling number of bytes between them, then in the
 /// graph's order. So the result is the same for the same graph, and time is near-linear in its

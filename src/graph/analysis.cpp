@@ -24,6 +24,17 @@ IdMap<Key, int32_t> last_positions(const Graph& graph, Uses uses, bool making_co
 
 }  // namespace
 
+bool has_backward(const Graph& graph) {
+  return std::ranges::any_of(
+      graph.outputs, [](const Output& output) { return output.kind == OutputKind::gradient; });
+}
+
+bool is_joint(const Graph& graph) {
+  return has_backward(graph) && std::ranges::any_of(graph.inputs, [](const Input& input) {
+           return input.kind == InputKind::primal;
+         });
+}
+
 Rows Rows::transposed(int32_t columns) const {
   Rows result;
   result.begin_.assign(columns + 1, 0);

@@ -37,6 +37,14 @@ class Rows {
   std::vector<int32_t> items_;
 };
 
+// --- kinds of graphs ----------------------------------------------------------------------------
+
+/// Whether the graph computes gradients.
+bool has_backward(const Graph& graph);
+/// Whether the graph computes gradients of primals, so that it can be split into a forward and a
+/// backward.
+bool is_joint(const Graph& graph);
+
 // --- definitions and uses -----------------------------------------------------------------------
 
 /// Whether a node has its flag, of flags by Node::id. Missing ones are false.

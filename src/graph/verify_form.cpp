@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "graph/analysis.h"
 #include "graph/verify_rules.h"
 
 namespace antegrad::verify_detail {
@@ -205,8 +206,10 @@ void symbols_are_named(Facts& facts) {
   }
 }
 
+// In a backward by itself, nodes of the forward run again where they are needed.
 void forward_does_not_wait_for_backward(Facts& facts) {
   const Graph& graph = facts.graph;
+  if (has_backward(graph) && !is_joint(graph)) return;
   for (const Node& node : graph.nodes) {
     if (node.phase != Phase::forward) continue;
     for (const ValueId input : node.inputs) {

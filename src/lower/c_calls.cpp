@@ -101,6 +101,13 @@ std::string CHead::add_strip(DType type, int32_t lanes) {
   return name;
 }
 
+std::string CHead::library_threads() {
+  define("library_threads", R"(int MKL_Set_Num_Threads_Local(int) __attribute__((weak));
+INLINE int library_threads(int n) { return MKL_Set_Num_Threads_Local ? MKL_Set_Num_Threads_Local(n) : 0; }
+)");
+  return "library_threads";
+}
+
 // Fewer than 64 elements, so no level fills.
 std::string CHead::short_sum(DType type) {
   std::string name = fmt::format("short_sum_{}", element_type(type));

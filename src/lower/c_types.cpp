@@ -112,26 +112,30 @@ std::string CHead::first_lanes(int64_t bytes, int32_t lanes) {
   return "first_" + type;
 }
 
-// GCC 12 makes one instruction of the bits of a select, and fails where SSE2 has none: elements of
-// 8 bytes. It does not look into its builtins.
+// GCC 12 makes one instruction of the bits of a select, and fails where there is none: for elements
+// of 8 bytes with SSE2, and in vectors that are wider than the CPU's. It does not look into its
+// builtins.
 std::string CHead::select(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
   const std::string bits = vector(mask_element(bytes_of(element)), lanes);
   std::string name = "select_" + type;
-  const bool halves = bytes_of(element) == 8 && !target_.selects_f64;
+  const bool by_builtins = bytes_of(element) == 8 && !target_.selects_f64;
+  const int32_t widest = by_builtins              ? 2
+                         : bytes_of(element) == 8 ? target_.vector_bytes / 8
+                                                  : lanes;
   std::string body = fmt::format("return ({0})((c & ({1})a) | (~c & ({1})b));", type, bits);
-  if (halves && lanes == 2) {
+  if (by_builtins && lanes == 2) {
     const std::string pair = vector("f64", 2);
     body = fmt::format(
         "return ({0})__builtin_ia32_orpd(__builtin_ia32_andpd(({1})c, ({1})a), "
         "__builtin_ia32_andnpd(({1})c, ({1})b));",
         type, pair);
-  } else if (halves && lanes > 2) {
-    const std::string piece = vector(element, 2) + "m";
+  } else if (lanes > widest) {
+    const std::string piece = vector(element, widest) + "m";
     body = fmt::format(
         "{0} r; for (int p = 0; p < {1}; p++) (({2}*)&r)[p] = {3}((({4}m*)&c)[p], (({2}*)&a)[p], "
         "(({2}*)&b)[p]); return r;",
-        type, lanes / 2, piece, select(element, 2), vector(mask_element(8), 2));
+        type, lanes / widest, piece, select(element, widest), vector(mask_element(8), widest));
   }
   define(name,
          fmt::format("INLINE {0} {1}({2} c, {0} a, {0} b) {{ {3} }}\n", type, name, bits, body));

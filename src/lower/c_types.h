@@ -64,6 +64,9 @@ class CHead {
   std::string cascade_power();
   /// Adds an array, in whole vectors, to another one, and makes it zero.
   std::string add_strip(DType type, int32_t lanes);
+  /// Sets the number of threads of MKL's functions that this thread calls, and returns the last
+  /// one. With two threads, VML's take a microsecond to share out 128 elements.
+  std::string library_threads();
   std::string short_sum(DType type);
   std::string moments(DType type, int32_t lanes, Fused fused);
 

@@ -12,7 +12,7 @@
 namespace antegrad::lower {
 
 struct EagerRow {
-  bool known = true;     ///< false if the result has holes in memory
+  bool known = true;     ///< false if elements of the result share memory
   bool vectors = false;  ///< otherwise the code for single elements ran everywhere
   std::string constant;  ///< the operand that has the stride 0, if one has
   size_t row = 0;        ///< atoms of a row, from the inner end on

@@ -358,8 +358,7 @@ void GroupElements::order_atoms() {
   const auto order = order_of_widest();
   if (!order) {
     const auto maker = maker_.find(widest_);
-    refuse(maker == maker_.end() ? calls_[0].first : maker->second,
-           "its result has holes in memory");
+    refuse(maker == maker_.end() ? calls_[0].first : maker->second, "its elements share memory");
   }
   order_ = *order;
   for (const auto& [position, call] : calls_) {

@@ -79,8 +79,9 @@ std::optional<Atoms> GroupLayout::memory_order(ValueId id) const {
   std::ranges::sort(atoms, std::greater<>(), [&](int32_t atom) { return found.at(atom); });
   int64_t expected = 1;
   for (size_t i = atoms.size(); i-- > 0;) {
-    if (found.at(atoms[i]) != expected) return {};
-    expected *= size(atoms[i]);
+    const int64_t stride = found.at(atoms[i]);
+    if (stride < expected) return {};
+    expected = stride * size(atoms[i]);
   }
   return atoms;
 }

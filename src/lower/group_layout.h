@@ -40,7 +40,7 @@ class GroupLayout {
   /// The stride of each atom in a tensor of this layout; atoms that it has not have none.
   std::map<int32_t, int64_t> strides(ValueId id, const TensorLayout& layout) const;
 
-  /// Atoms of a value from the outermost in memory on; nothing unless it is dense.
+  /// Atoms of a value from the outermost in memory on; nothing if elements share memory.
   std::optional<Atoms> memory_order(ValueId id) const;
 
  private:

@@ -23,7 +23,7 @@ Id GroupPaths::value(int32_t position, const RecipeCall& call, const CodeBuilder
     if (!value) {
       refuse(position,
              name(position) + (converted ? " depends on positions, and converts an operand"
-                                         : " depends on positions, and its result has holes"));
+                                         : " depends on positions, and its elements share memory"));
     }
     return *value;
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "graph/analysis.h"
 #include "partition/default_partition.h"
 #include "partition/ratio_budget.h"
 #include "partition/split.h"

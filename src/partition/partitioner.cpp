@@ -12,13 +12,13 @@
 #include <antegrad/error.h>
 
 #include "cost/machine.h"
+#include "graph/analysis.h"
 #include "options/settings.h"
 #include "options/words.h"
 #include "partition/budget_partition.h"
 #include "partition/default_partition.h"
 #include "partition/min_cut.h"
 #include "partition/ratio_budget.h"
-#include "partition/split.h"
 
 namespace antegrad {
 namespace {

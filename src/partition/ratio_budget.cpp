@@ -9,10 +9,10 @@
 #include <antegrad/error.h>
 
 #include "cost/op_flops.h"
+#include "graph/analysis.h"
 #include "partition/cut_solution.h"
 #include "partition/default_partition.h"
 #include "partition/knapsack.h"
-#include "partition/split.h"
 #include "partition/steps.h"
 
 namespace antegrad {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "graph/analysis.h"
 #include "graph/verify.h"
 #include "partition/placement.h"
 #include "partition/tags.h"
@@ -267,11 +268,6 @@ void PassResult<Partition>::check(const Partition& partition) {
   verify(partition.forward);
   verify(partition.backward);
   verify(partition.plan, partition.forward, partition.backward, partition.forward_values);
-}
-
-bool has_backward(const Graph& joint) {
-  return std::ranges::any_of(
-      joint.outputs, [](const Output& output) { return output.kind == OutputKind::gradient; });
 }
 
 Partition split_at(Graph joint, const IdMap<ValueId, bool>& saved, const Schedule& schedule) {

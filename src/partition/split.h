@@ -26,7 +26,4 @@ namespace antegrad {
 /// nor can be recomputed, or if a result depends on a tangent.
 Partition split_at(Graph joint, const IdMap<ValueId, bool>& saved, const Schedule& schedule = {});
 
-/// True when the graph computes gradients.
-bool has_backward(const Graph& joint);
-
 }  // namespace antegrad

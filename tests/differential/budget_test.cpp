@@ -222,6 +222,25 @@ TEST_P(Budget, HoldsWithKernels) {
   }
 }
 
+// The search that counts on some kernels may find no plan for a budget for which the one that counts
+// on none has a plan.
+TEST(BudgetWithKernels, IsRefusedOnlyIfNoSearchFindsAPlan) {
+  const auto fn = [](const at::Tensor& x) {
+    const auto y = at::cumprod(x.clamp(-1.5, 1.5), 2);
+    return at::scatter(x, 0, at::argsort(y, int64_t{0}), y);
+  };
+  for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+    auto step = compile(fn, Options()
+                                .with_memory_share(share)
+                                .with_budget_profile(BudgetProfile::off)
+                                .with_lowering(Lowering::exact)
+                                .with_keep_slow_kernels(true));
+    const auto x = at::randn({4, 3, 2}).requires_grad_();
+    EXPECT_TRUE(same_bits({step(x).detach()}, {fn(x).detach()})) << share;
+    EXPECT_EQ(step.report().eager_calls, 0) << share;
+  }
+}
+
 // AOTAutograd's ratio of saved bytes, with all partitioners that support it.
 TEST_P(Budget, ARatioSavesLess) {
   const auto wanted = step(subject_.loss);

@@ -83,7 +83,7 @@ std::string joins_other_pairs(const Graph& graph, const FusionGroups& found) {
       const int32_t made = producer[id];
       if (graph.value(id).kind != ValueKind::tensor || made < 0) continue;
       if (found.of_node[i] < 0 || found.of_node[i] != found.of_node[made]) continue;
-      if (user.phase != graph.nodes[made].phase) return "two phases in a group";
+      if (is_joint(graph) && user.phase != graph.nodes[made].phase) return "two phases in a group";
       if (row_loops_of(graph, user) || row_loops_of(graph, graph.nodes[made])) continue;
       for (const ValueId output : user.outputs) {
         if (output == kNoValue || steps.of_value(output) < 0) continue;

@@ -243,6 +243,22 @@ TEST(GroupKernel, WhatIsReadOutsideIsWrittenEvenByAView) {
   EXPECT_EQ(values, "0 1 written 3 written ");
 }
 
+TEST(GroupKernel, AResultMayHaveHoles) {
+  const auto graph = [](const std::string& op, const std::string& results) {
+    return sections({"f32[3, 40]{160, 1}"},
+                    "  %1: f32[3, 40] = aten::" + op +
+                        ".default(%0)\n"
+                        "  %2: f32[3, 40]{50, 1} = antegrad::restride.default(%1, [50, 1])\n",
+                    results);
+  };
+  // Rows of 40 elements, of which the last 8 are the tail.
+  const std::string text = text_of(graph("sigmoid", "  %2 result\n"));
+  EXPECT_NE(text.find("path f32 "), std::string::npos) << text;
+  EXPECT_NE(text.find("buffer y0 f32 write [y0_0, 1]"), std::string::npos) << text;
+  const GroupKernel made = kernel_of(graph("relu", "  %1 result\n  %2 result\n"));
+  expect_compiled_agrees(made.kernel, {made.numbers});
+}
+
 TEST(GroupKernel, RefusalsSayWhy) {
   const std::vector<std::string> two = {"f32[64, 4]", "f32[64, 4]"};
   EXPECT_EQ(

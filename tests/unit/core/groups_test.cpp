@@ -247,6 +247,14 @@ TEST(FusionGroups, PhasesAndDevicesStayApart) {
       "0 | 1");
 }
 
+TEST(FusionGroups, ABackwardJoinsWhatItRunsAgain) {
+  EXPECT_EQ(groups_text("inputs\n  %0: f32[8] saved\n  %9: f32[8] tangent 0\n"
+                        "nodes\n  %3: f32[8] = aten::exp.default(%0)  # 0\n"
+                        "backward\n  %5: f32[8] = aten::mul.Tensor(%9, %3)  # 1\n"
+                        "outputs\n  %5 gradient 0\n"),
+            "0 1");
+}
+
 TEST(FusionGroups, DrawsJoinWhatReadsThem) {
   const Graph graph = graph_from_file("dropout.agraph");
   const FusionGroups found = fusion_groups(graph);

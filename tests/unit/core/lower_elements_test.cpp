@@ -175,6 +175,33 @@ each
                          {{"erf", host(std::erf)}, {"exp", host(std::exp)}});
 }
 
+// GCC 12 crashed on these in vectors of two AVX-512 registers.
+TEST(LowerElements, SelectsOfWidenedElementsAgree) {
+  const Kernel kernel = parse_kernel(R"(antegrad.kernel 1 selects
+number n i64
+number s f64
+buffer x f32 read [1]
+buffer z f64 read [1]
+buffer y f64 write [1]
+elements [n]
+each
+  %0 = load f32 x
+  %1 = cast f64 %0
+  %2 = load f64 z
+  %3 = lt bool %2 %1
+  %4 = select f64 %3 %1 %2
+  %5 = number f64 s
+  %6 = const f64 0
+  %7 = lt bool %6 %4
+  %8 = const f64 1
+  %9 = select f64 %7 %8 %5
+  %10 = mul f64 %4 %9
+  store f64 y %10
+)");
+  const auto slope = static_cast<int64_t>(lower::to_bits(0.25));
+  expect_compiled_agrees(kernel, {{0, slope}, {5, slope}, {70, slope}});
+}
+
 TEST(LowerElements, PathTakesTheBodyInWholeBlocksOfAChunk) {
   const Kernel kernel = parse_kernel(R"(antegrad.kernel 1 path
 number rows i64
