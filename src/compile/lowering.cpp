@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -204,43 +205,57 @@ class Attempt {
                                  level_, lone_nodes(rules_));
     }();
     LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
-    std::vector<kernels::Source> sources;
-    {
-      const Timer timer(phases_.print);
-      for (const auto& made : lowered.kernels) {
-        sources.push_back(source_of(made.kernel.kernel, cpu_.capability));
-      }
-    }
+    const auto [sources, of_kernel] = printed(lowered.kernels);
     const auto built = [&] {
       const Timer timer(phases_.build);
       return kernels::build(sources, compiler_, {});
     }();
-    for (size_t i = 0; i < built.size(); ++i) {
-      if (built[i]) continue;
-      refuse(run(lowered.kernels[i].kernel).claim, text_of(built[i].failure()));
+    for (size_t i = 0; i < of_kernel.size(); ++i) {
+      const auto& outcome = built[of_kernel[i]];
+      if (!outcome) refuse(run(lowered.kernels[i].kernel).claim, text_of(outcome.failure()));
     }
     if (refused_) return std::nullopt;
-    result.kernels.resize(built.size());
+    result.kernels.resize(of_kernel.size());
     const auto in_place = reinplace(result.graph, donated_);
     for (const auto& node : result.graph.nodes) {
       if (!is_generated(node)) continue;
       const auto place = place_of_kernel(node);
       const auto& [nodes, kernel] = lowered.kernels[place];
-      auto& made = result.kernels[place] = callable(kernel, *built[place], cpu_.threads);
+      const auto& source = sources[of_kernel[place]];
+      auto& made = result.kernels[place] = callable(kernel, *built[of_kernel[place]], cpu_.threads);
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
       made.misses = rules_.misses;
       const KernelTrial trial(result.graph, in_place, node, made, data_);
-      const auto times = times_of(trial, run(kernel), sources[place]);
+      const auto times = times_of(trial, run(kernel), source);
       const bool too_slow = is_slow(times, saves_memory(trial, node, nodes));
       result.reports.push_back(report_of(result.graph, node, nodes, made, times));
       if (too_slow) log_slow(result.reports.back());
-      prove(trial, too_slow, node, lowered.kernels[place], sources[place]);
+      prove(trial, too_slow, node, lowered.kernels[place], source);
     }
     if (refused_) return std::nullopt;
     return result;
   }
 
  private:
+  // Sources, each once, and the one of each kernel. The name of a kernel is a hash of its text.
+  struct Printed {
+    std::vector<kernels::Source> sources;
+    std::vector<size_t> of_kernel;
+  };
+
+  Printed printed(const std::vector<lower::KernelOfGroup>& kernels) {
+    const Timer timer(phases_.print);
+    Printed found;
+    std::map<std::string_view, size_t> by_name;
+    for (const auto& made : kernels) {
+      const auto& kernel = made.kernel.kernel;
+      const auto [place, is_new] = by_name.emplace(kernel.name, found.sources.size());
+      if (is_new) found.sources.push_back(source_of(kernel, cpu_.capability));
+      found.of_kernel.push_back(place->second);
+    }
+    return found;
+  }
+
   KernelRun run(const lower::GroupKernel& kernel) const {
     return run_of(graph_, kernel, level_, cpu_.threads);
   }
