@@ -222,8 +222,8 @@ TEST_P(Budget, HoldsWithKernels) {
   }
 }
 
-// The search that counts on some kernels may find no plan for a budget for which the one that counts
-// on none has a plan.
+// The search that counts on some kernels may find no plan for a budget for which the one that
+// counts on none has a plan.
 TEST(BudgetWithKernels, IsRefusedOnlyIfNoSearchFindsAPlan) {
   const auto fn = [](const at::Tensor& x) {
     const auto y = at::cumprod(x.clamp(-1.5, 1.5), 2);
