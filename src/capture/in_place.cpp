@@ -108,8 +108,18 @@ bool shows_view_of_leaf(const Tracer& tracer, const at::Tensor& tensor) {
   });
 }
 
+// Eager refuses it. What stands for an argument or for a tensor that the callable holds is no view.
+void refuse_detached_view(const Tracer& tracer, const ops::OpEntry& entry,
+                          const at::Tensor& tensor) {
+  const auto root = tracer.root_of_wrapper(tensor);
+  if (root < 0 || !tracer.roots()[root].real.is_view()) return;
+  throw MutationError(entry.op.name(), {"tensors that are no views, to detach them in place",
+                                        "a view, detached at " + call_site(), "use detach()"});
+}
+
 void note_reshaped(Tracer& tracer, const ops::OpEntry& entry, const at::Tensor& tensor) {
-  if (entry.op.traits().detaches) return;  // these keep sizes and strides
+  // These keep sizes and strides.
+  if (entry.op.traits().detaches) return refuse_detached_view(tracer, entry, tensor);
   if (!at::GradMode::is_enabled() && tensor.requires_grad() && tracer.root_of_wrapper(tensor) < 0 &&
       !torch_compat::made_without_grad(tensor)) {
     refuse_without_grad(entry);

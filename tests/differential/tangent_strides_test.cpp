@@ -33,5 +33,21 @@ TEST(TangentStrides, EveryOrderOfFourDimensionsGivesEagersGradient) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
+// A dimension of one element has any stride, and libtorch's kernels order the dimensions of what
+// they make by strides.
+TEST(TangentStrides, ThoseOfDimensionsOfOneElementMeanNothing) {
+  const auto fn = [](const at::Tensor& x) {
+    return x.repeat({2, 1, 1, 1}).view({1, 4, 1, 2}).mean(at::IntArrayRef({0, 1}));
+  };
+  auto step = antegrad::compile(fn);
+  auto eager = at::randn({1, 4, 1, 1}).requires_grad_();
+  auto compiled = eager.detach().clone().requires_grad_();
+  const auto tangent = at::randn({}).expand({1, 2});
+  fn(eager).backward(tangent);
+  step(compiled).backward(tangent);
+  EXPECT_TRUE(same_bits(eager.grad(), compiled.grad()));
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
 }  // namespace tangent_strides_test
 }  // namespace antegrad::testing

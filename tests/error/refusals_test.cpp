@@ -178,6 +178,17 @@ TEST(Refusals, AViewWhoseBaseWasDetachedInPlace) {
       {leaf({3})}, "detach_() of its base");
 }
 
+// So does eager.
+TEST(Refusals, AHeldViewThatIsDetachedInPlace) {
+  auto view = at::randn({3}).slice(0, 1);
+  const auto fn = [=](const List& a) mutable {
+    view.detach_();
+    return a[0] * 2;
+  };
+  expect_error<MutationError>([&] { antegrad::compile(fn)(List{leaf({3})}); },
+                              "tensors that are no views");
+}
+
 TEST(Refusals, AViewOfSeveralMadeOfAViewMadeWithGradModeOff) {
   expect_refused<CaptureError>(
       [](const List& a) {
