@@ -100,7 +100,8 @@ std::string ops_text(const Graph& graph, const FusionGroup& group) {
 
 std::string table_of_groups(const FusionStats& fusion) {
   std::string text = fmt::format(
-      "\nfusion groups: {} kernels, {} of them generated (none is yet: nodes run one by one)\n"
+      "\nfusion groups: {} kernels, of which {} could be generated; antegrad explain --kernels "
+      "tells which are\n"
       "  would read and write {} instead of {}; intermediates of {} would not be written\n",
       fusion.kernels, fusion.generated, bytes_text(fusion.bytes), bytes_text(fusion.bytes_unfused),
       bytes_text(fusion.bytes_vanished));

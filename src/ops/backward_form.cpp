@@ -18,12 +18,9 @@ TensorMetadata natural_tangent(const TensorMeta& output) {
 TangentForm form_of(const at::Tensor& tangent, const TensorMetadata& natural) {
   if (!tangent.defined()) return {false, std::nullopt};
   if (natural.matches(tangent, torch_compat::Match::layout)) return {};
-  auto strides = TensorMetadata::of(tangent).strides;
-  // The stride of a dimension of size 1 has no meaning.
-  for (size_t d = 0; d < strides.size(); ++d) {
-    if (natural.sizes[d] == 1) strides[d] = natural.strides[d];
-  }
-  return {true, std::move(strides)};
+  // Also those of dimensions of one element: they have no meaning, but libtorch's kernels order
+  // the dimensions of what they make by them.
+  return {true, TensorMetadata::of(tangent).strides};
 }
 
 }  // namespace antegrad::ops

@@ -55,17 +55,6 @@ void make_plain(at::Tensor& tangent) {
   tangent = tangent.resolve_conj().resolve_neg();
 }
 
-// With the strides that the program has been captured for: those of dimensions of one element have
-// no meaning, but libtorch's kernels order dimensions by them.
-at::Tensor in_form(const at::Tensor& tangent, const ops::TangentForm& form,
-                   at::IntArrayRef natural) {
-  if (!tangent.defined()) return tangent;
-  const at::IntArrayRef strides = form.strides ? at::IntArrayRef(*form.strides) : natural;
-  if (tangent.strides() == strides) return tangent;
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  return tangent.as_strided(tangent.sizes(), strides);
-}
-
 // The forward checks only those answers of data on which its results depend; the backward checks
 // the others.
 std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs,
@@ -199,9 +188,7 @@ BackwardKey CompiledNode::key_for(variable_list& tangents, bool releases) const 
   key.form.autocast = torch_compat::Autocast::now();
   for (size_t i = 0; i < tangents.size(); ++i) {
     make_plain(tangents[i]);
-    const auto& natural = executable_->tangents()[i];
-    const auto& form = key.form.tangents.emplace_back(ops::form_of(tangents[i], natural));
-    tangents[i] = in_form(tangents[i], form, natural.strides);
+    key.form.tangents.push_back(ops::form_of(tangents[i], executable_->tangents()[i]));
   }
   for (size_t i = 0; i < executable_->plan().gradients.size(); ++i) {
     key.wanted.push_back(task_should_compute_output(i));
