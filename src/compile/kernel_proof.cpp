@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/isnan.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <ctime>
 #include <limits>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -232,11 +234,17 @@ std::vector<at::Tensor> KernelTrial::invented_inputs(bool special) const {
 }
 
 KernelProof KernelTrial::compare(const runtime::Program* in_float64) const {
+  const auto failed = [](std::string_view why) {
+    return KernelProof{
+        .difference = fmt::format("it could not be compared with libtorch's: {}", why),
+        .failed = true};
+  };
   try {
     return compare_all(in_float64);
+  } catch (const c10::Error& error) {
+    return failed(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return {.difference = fmt::format("it could not be compared with libtorch's: {}", error.what()),
-            .failed = true};
+    return failed(error.what());
   }
 }
 

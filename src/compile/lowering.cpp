@@ -157,6 +157,9 @@ runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& b
           .split = made.split};
 }
 
+// A kernel that never ends would be measured for ever. libtorch's kernels find no memory before.
+constexpr int64_t kMostElements = int64_t{1} << 36;
+
 // Where the time of lowering a graph goes, in milliseconds.
 struct Phases {
   double group = 0, print = 0, build = 0, compare = 0, measure = 0;
@@ -221,6 +224,10 @@ class Attempt {
       if (!is_generated(node)) continue;
       const auto place = place_of_kernel(node);
       const auto& [nodes, kernel] = lowered.kernels[place];
+      if (lower::space_size(kernel.kernel, kernel.numbers.data()) > kMostElements) {
+        refuse(run(kernel).claim, "it has too many elements to be compared", /*warns=*/false);
+        continue;
+      }
       const auto& source = sources[of_kernel[place]];
       auto& made = result.kernels[place] = callable(kernel, *built[of_kernel[place]], cpu_.threads);
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
