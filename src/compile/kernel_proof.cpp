@@ -30,9 +30,15 @@ namespace {
 
 using torch_compat::TensorMetadata;
 
-// Between which numbers an input's elements must lie, if they are indices.
-lower::GroupBound bound_of(const runtime::GeneratedKernel& kernel, ValueId id) {
-  lower::GroupBound all{id, -100, 100};
+// Between which numbers an input's elements lie. `wide`: integers of which halves and float32 keep
+// only the first digits, unless they are indices.
+lower::GroupBound bound_of(const runtime::GeneratedKernel& kernel, ValueId id, DType type,
+                           bool wide) {
+  int64_t most = 100;
+  if (wide && type == DType::i64) most = int64_t{1} << 40;
+  if (wide && type == DType::i32) most = int64_t{1} << 28;
+  if (wide && type == DType::i16) most = int64_t{1} << 13;
+  lower::GroupBound all{id, -most, most};
   for (const auto& bound : kernel.bounds) {
     if (bound.value != id) continue;
     all.begin = std::max(all.begin, bound.begin);
@@ -226,8 +232,9 @@ KernelTrial::KernelTrial(const Graph& lowered, const Graph& in_place, const Node
 std::vector<at::Tensor> KernelTrial::invented_inputs(bool special) const {
   std::vector<at::Tensor> inputs;
   for (const auto id : node_.inputs) {
-    const auto bound = bound_of(kernel_, id);
-    const auto metadata = TensorMetadata::of(lowered_.value(id).meta);
+    const auto& meta = lowered_.value(id).meta;
+    const auto bound = bound_of(kernel_, id, meta.dtype, special);
+    const auto metadata = TensorMetadata::of(meta);
     inputs.push_back(data_.tensor(metadata, bound.begin, bound.end, special));
   }
   return inputs;

@@ -226,8 +226,9 @@ class GroupBuilder {
     const Id id = loaded(call, operand, reader);
     if (code_.type_of(id) == type) return id;
     if (close_) return kept(code_.widened(id), type);
-    // Some operators read a half from a tensor of one element without rounding it.
-    if (is_floating(type) && byte_size(type) == 2 && is_floating(code_.type_of(id))) {
+    // Some operators read a number from a tensor of one element without rounding it to a half.
+    const bool one = numel(meta(operand.value)).constant() == 1;
+    if (is_floating(type) && byte_size(type) == 2 && (one || is_floating(code_.type_of(id)))) {
       refuse(position,
              fmt::format("{} rounds an operand to {}", name(position), antegrad::name(type)));
     }

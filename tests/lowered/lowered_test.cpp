@@ -352,6 +352,16 @@ TEST(Lowered, GatesInMemoryWithHolesJoinKernels) {
   }
 }
 
+// Eager reads the integer as it is, and 1001 is no bfloat16.
+TEST(Lowered, IntegersOfOneElementAreNotRoundedToHalves) {
+  const auto fn = [](const List& xs) { return (xs[0] * xs[1]).exp(); };
+  auto step = compile(fn, exact());
+  const List inputs{at::randn({37}).div_(100).to(at::kBFloat16),
+                    at::scalar_tensor(1001, at::kLong)};
+  EXPECT_TRUE(same_bits({step(inputs)}, {fn(inputs)}));
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
 TEST(Lowered, MaxPoolingHasEagersBitsAndIndices) {
   for (const auto& [size, stride, padding] :
        {std::array<int64_t, 3>{2, 2, 0}, {3, 2, 1}, {3, 1, 0}, {2, 3, 1}}) {

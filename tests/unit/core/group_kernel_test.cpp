@@ -270,6 +270,9 @@ TEST(GroupKernel, RefusalsSayWhy) {
   EXPECT_EQ(reason_of(sections({"bf16[4]", "f32[]"}, "  %2: bf16[4] = aten::mul.Tensor(%0, %1)\n",
                                "  %2 result\n")),
             "0: aten::mul.Tensor rounds an operand to bf16");
+  EXPECT_EQ(reason_of(sections({"bf16[4]", "i64[]"}, "  %2: bf16[4] = aten::mul.Tensor(%0, %1)\n",
+                               "  %2 result\n")),
+            "0: aten::mul.Tensor rounds an operand to bf16");
   EXPECT_EQ(reason_of(sections({"i64[4]"}, "  %1: bool[4] = aten::gt.Scalar(%0, scalar(0.5))\n",
                                "  %1 result\n")),
             "0: aten::gt.Scalar compares in the default type");
