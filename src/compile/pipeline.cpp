@@ -69,6 +69,15 @@ IdMap<ValueId, bool> saved_by(const Partition& partition) {
   return saved;
 }
 
+// ProgramReport::recomputed, of a backward that is neither hooked nor lowered.
+std::map<std::string, int64_t> recomputed_in(const Graph& backward) {
+  std::map<std::string, int64_t> found;
+  for (const auto& node : backward.nodes) {
+    if (node.phase == Phase::forward) ++found[node.op.name()];
+  }
+  return found;
+}
+
 // What is planned, and with what.
 struct ToPlan {
   Graph joint;
@@ -85,7 +94,8 @@ struct Finished {
   PlannedPartition planned;
   IdMap<ValueId, bool> saved = {};         // before hooks
   std::map<ValueId, int32_t> packed = {};  // Partition::packed
-  Partition partition = {};                // with hooks, and lowered
+  std::map<std::string, int64_t> recomputed = {};
+  Partition partition = {};  // with hooks, and lowered
   ops::AttrTables tables = {};
   LoweredGraph forward = {}, backward = {};  // without their graphs
 };
@@ -97,6 +107,7 @@ Finished plan_and_finish_once(const ToPlan& what, const LoweringRules& lowering,
   auto& partition = made.partition;
   made.packed = made.planned.partition.packed;
   made.saved = saved_by(made.planned.partition);
+  made.recomputed = recomputed_in(made.planned.partition.backward);
   logs.split(made.planned.partition, made.planned.choice);
   stages.end("plan and split");
 
@@ -181,7 +192,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   auto finished = plan_and_finish({std::move(joint), captured.tables, std::move(measured), options,
                                    hooks, first_hook, carry, captured.backward_error == nullptr},
                                   passes, logs, stages);
-  auto& [planned, saved, packed, partition, tables, forward, backward] = finished;
+  auto& [planned, saved, packed, recomputed, partition, tables, forward, backward] = finished;
 
   // Build.
   const auto plan = std::make_shared<const CallPlan>(partition.plan);
@@ -212,7 +223,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   // Report, last: it says what the stages returned.
   compiled.report =
       program_report({options, captured.counts, captured.milliseconds, std::move(hash), joint_nodes,
-                      planned, partition, first_hook, hooks.get(), forward, backward});
+                      planned, partition, std::move(recomputed), hooks.get(), forward, backward});
   stages.end("report");
   compiled.report.stages = stages.with(*passes.log);
   compiled.report.compile_ms = stages.milliseconds();

@@ -49,10 +49,7 @@ void report_memory(const ReportSources& sources, ProgramReport& report) {
   const auto& partition = sources.partition;
   report.forward_nodes = static_cast<int64_t>(partition.forward.nodes.size());
   report.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
-  for (const auto& node : partition.backward.nodes) {
-    const bool again = node.phase == Phase::forward && node.id < sources.first_hook_node;
-    if (again) ++report.recomputed[node.op.name()];
-  }
+  report.recomputed = sources.recomputed;
   const auto timeline = simulate(partition, sources.planned.choice.rules_when_lowered());
   report.saved_bytes = timeline.saved_bytes;
   report.predicted_peak_bytes = timeline.peak_bytes;

@@ -7,6 +7,9 @@
 #include <antegrad/report.h>
 #include <antegrad/saved_tensors.h>
 
+#include <map>
+#include <string>
+
 #include "capture/capture.h"
 #include "compile/lowering.h"
 #include "compile/plan_partition.h"
@@ -21,8 +24,8 @@ struct ReportSources {
   std::string graph_hash;
   size_t joint_nodes;
   const PlannedPartition& planned;
-  const Partition& partition;     ///< finished
-  int32_t first_hook_node;        ///< node ids from here on belong to hooks
+  const Partition& partition;  ///< finished
+  std::map<std::string, int64_t> recomputed;
   const detail::HookPair* hooks;  ///< inlined hooks; null for none
   const LoweredGraph& forward;    ///< kernels, without the graph
   const LoweredGraph& backward;

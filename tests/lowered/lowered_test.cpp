@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
+#include <string>
 
 #include "common/measure.h"
 #include "compile/lowering.h"
@@ -350,6 +352,16 @@ TEST(Lowered, GatesInMemoryWithHolesJoinKernels) {
   for (const auto& kernel : program.generated_kernels) {
     EXPECT_NE(kernel.operators, std::vector<std::string>{"antegrad::restride.default"}) << report;
   }
+}
+
+TEST(Lowered, ReportsWhatKernelsRunAgain) {
+  auto step = compile([](const at::Tensor& x) { return at::gelu(x).sin().sum(); },
+                      exact().with_partition(Partitioner::min_cut));
+  step(at::randn({64, 64}).requires_grad_()).backward();
+  const auto report = step.report();
+  EXPECT_EQ(report.programs.at(0).recomputed,
+            (std::map<std::string, int64_t>{{"aten::gelu.default", 1}}))
+      << report;
 }
 
 // Eager reads the integer as it is, and 1001 is no bfloat16.
