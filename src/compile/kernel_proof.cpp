@@ -62,23 +62,13 @@ int64_t different_bits(const at::Tensor& a, const at::Tensor& b) {
   return differ.sum().item<int64_t>();
 }
 
-// The elements of the largest tensor that a node reads or makes.
-int64_t most_elements(const Graph& graph, const Node& node) {
-  int64_t most = 1;
-  for (const auto* values : {&node.inputs, &node.outputs}) {
-    for (const auto id : *values) {
-      most = std::max(most, numel(graph.value(id).meta).constant());
-    }
-  }
-  return most;
-}
-
 // Ends of rows have few elements, so small tensors are compared often. Sums over many elements are
 // compared without special numbers, too: they would all be NaN.
 int rounds_for(const runtime::GeneratedKernel& kernel, int64_t elements) {
   constexpr int64_t kMost = 32, kElements = 1 << 18;
   const int64_t least = kernel.threads == 0 ? 1 : 2;
-  return static_cast<int>(std::clamp<int64_t>(kElements / elements, least, kMost));
+  return static_cast<int>(
+      std::clamp<int64_t>(kElements / std::max<int64_t>(elements, 1), least, kMost));
 }
 
 std::string difference_in_bits(const at::Tensor& found, const at::Tensor& expected) {
@@ -221,10 +211,12 @@ struct BelowAutograd {
 }  // namespace
 
 KernelTrial::KernelTrial(const Graph& lowered, const Graph& in_place, const Node& node,
-                         const runtime::GeneratedKernel& kernel, InventedData& data)
+                         const runtime::GeneratedKernel& kernel, int64_t elements,
+                         InventedData& data)
     : lowered_(lowered),
       node_(node),
       kernel_(kernel),
+      elements_(elements),
       data_(data),
       call_(lowered, node, kernel),
       as_run_(in_place, node, kernel) {}
@@ -259,7 +251,7 @@ KernelProof KernelTrial::compare_all(const runtime::Program* in_float64) const {
   const BelowAutograd guard;
   const runtime::GeneratedCall in_place(with_reuse(lowered_, node_), node_, kernel_);
   const bool reuses = !call_.same_as(in_place);
-  for (int round = rounds_for(kernel_, most_elements(lowered_, node_)); round > 0; --round) {
+  for (int round = rounds_for(kernel_, elements_); round > 0; --round) {
     const auto inputs = invented_inputs(/*special=*/round % 2 == 1);
     const auto found = call_.run(inputs);
     const bool wider = std::ranges::none_of(

@@ -31,11 +31,11 @@ struct KernelProof {
 
 /// The kernel of the generated node `node` of `lowered`, beside the nodes that it replaces, on
 /// tensors of the graph's sizes and strides. Draws from no generator. All of them must outlive it.
-/// `in_place`: the same graph after reinplace().
+/// `in_place`: the same graph after reinplace(). `elements`: the size of the kernel's space.
 class KernelTrial {
  public:
   KernelTrial(const Graph& lowered, const Graph& in_place, const Node& node,
-              const runtime::GeneratedKernel& kernel, InventedData& data);
+              const runtime::GeneratedKernel& kernel, int64_t elements, InventedData& data);
 
   /// On normal numbers, infinities, NaNs, zeros of both signs and denormal numbers. `in_float64`:
   /// the nodes in float64, against which errors are measured; null: bits must be equal.
@@ -55,6 +55,7 @@ class KernelTrial {
   const Graph& lowered_;
   const Node& node_;
   const runtime::GeneratedKernel& kernel_;
+  const int64_t elements_;
   InventedData& data_;
   const runtime::GeneratedCall call_;  // with results in memory of their own
   const runtime::GeneratedCall as_run_;

@@ -2,12 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -15,6 +13,7 @@
 
 #include "compile/kernel_proof.h"
 #include "compile/kernel_run.h"
+#include "compile/kernel_sources.h"
 #include "compile/kernel_verdicts.h"
 #include "compile/sleef.h"
 #include "graph/generated_node.h"
@@ -23,12 +22,10 @@
 #include "kernels/build.h"
 #include "kernels/proofs.h"
 #include "log/log.h"
-#include "lower/c_printer.h"
 #include "lower/level.h"
 #include "passes/reinplace.h"
 #include "runtime/fork_gate.h"
 #include "runtime/program.h"
-#include "torch_compat/device_model.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -65,18 +62,6 @@ std::optional<RunTimes>& invented_times() {
   return times;
 }
 
-kernels::Source source_of(lower::Kernel kernel, lower::Capability capability) {
-  if (kernel_fault()) kernel_fault()(kernel);
-  static const auto made_for = fmt::format("{}, {}", torch_compat::cpu_and_libtorch(),
-                                           to_string(hash_of_bytes(at::show_config())));
-  return {.text = lower::c_source(std::span(&kernel, 1), lower::c_target(capability)),
-          .functions = {kernel.name},
-          .capability = capability,
-          .numerics = kernels::Numerics::exact,  // at each level: what is fused is spelt out
-          .needed = {"libtorch_cpu.so"},
-          .made_for = made_for};
-}
-
 std::string text_of(const kernels::Failure& failure) {
   return fmt::format("{}: {}", kernels::to_string(failure.reason), failure.text);
 }
@@ -109,6 +94,10 @@ Hash128 slow(const KernelRun& run) {
   return hash_of_bytes(to_string(run.speeds.front()) + " slow");
 }
 
+// Comparing a kernel of more elements would take hours. libtorch's kernels find no memory for so
+// many.
+constexpr int64_t kMostElements = int64_t{1} << 36;
+
 // What is known against kernels of a graph, which must live on.
 lower::Objections known_objections(const Graph& graph, const LoweringRules& rules,
                                    int64_t threads) {
@@ -116,6 +105,9 @@ lower::Objections known_objections(const Graph& graph, const LoweringRules& rule
                                   const std::vector<int32_t>& nodes) {
     if (rules.too_large.contains(ids_of(graph, nodes))) {
       return lower::Objection{"it would keep too much in memory for the budget"};
+    }
+    if (lower::space_size(kernel.kernel, kernel.numbers.data()) > kMostElements) {
+      return lower::Objection{"it has too many elements to be compared"};
     }
     const auto& verdicts = KernelVerdicts::of_process();
     const auto run = run_of(graph, kernel, level_of(rules.lowering), threads);
@@ -136,13 +128,6 @@ bool is_slow(const RunTimes& times, bool saves_memory) {
   return times.kernel > times.library + allowed;
 }
 
-// What is said of a run, with all that its code is made from.
-Hash128 with_code(const Hash128& said, const kernels::Source& source, const Compiler& compiler) {
-  return hash_of_bytes(fmt::format("{} {} {} {} {}", to_string(said),
-                                   to_string(hash_of_bytes(source.text)), source.made_for,
-                                   fmt::join(compiler.command, " "), compiler.version));
-}
-
 runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& built,
                                   int64_t threads) {
   const bool rows = made.kernel.space != lower::Space::elements;
@@ -156,9 +141,6 @@ runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& b
           .elements = lower::parallel_size(made.kernel, made.numbers.data()),
           .split = made.split};
 }
-
-// A kernel that never ends would be measured for ever. libtorch's kernels find no memory before.
-constexpr int64_t kMostElements = int64_t{1} << 36;
 
 // Where the time of lowering a graph goes, in milliseconds.
 struct Phases {
@@ -208,31 +190,32 @@ class Attempt {
                                  level_, lone_nodes(rules_));
     }();
     LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
-    const auto [sources, of_kernel] = printed(lowered.kernels);
+    const auto sources = [&] {
+      const Timer timer(phases_.print);
+      return sources_of(lowered.kernels, cpu_.capability, kernel_fault());
+    }();
     const auto built = [&] {
       const Timer timer(phases_.build);
-      return kernels::build(sources, compiler_, {});
+      return kernels::build(sources.sources, compiler_, {});
     }();
-    for (size_t i = 0; i < of_kernel.size(); ++i) {
-      const auto& outcome = built[of_kernel[i]];
+    for (size_t i = 0; i < lowered.kernels.size(); ++i) {
+      const auto& outcome = built[sources.of_kernel[i]];
       if (!outcome) refuse(run(lowered.kernels[i].kernel).claim, text_of(outcome.failure()));
     }
     if (refused_) return std::nullopt;
-    result.kernels.resize(of_kernel.size());
+    result.kernels.resize(lowered.kernels.size());
     const auto in_place = reinplace(result.graph, donated_);
     for (const auto& node : result.graph.nodes) {
       if (!is_generated(node)) continue;
       const auto place = place_of_kernel(node);
       const auto& [nodes, kernel] = lowered.kernels[place];
-      if (lower::space_size(kernel.kernel, kernel.numbers.data()) > kMostElements) {
-        refuse(run(kernel).claim, "it has too many elements to be compared", /*warns=*/false);
-        continue;
-      }
-      const auto& source = sources[of_kernel[place]];
-      auto& made = result.kernels[place] = callable(kernel, *built[of_kernel[place]], cpu_.threads);
+      const auto index = sources.of_kernel[place];
+      const auto& source = sources.sources[index];
+      auto& made = result.kernels[place] = callable(kernel, *built[index], cpu_.threads);
       made.nodes = std::make_shared<const runtime::Program>(alone(nodes, node), tables_);
       made.misses = rules_.misses;
-      const KernelTrial trial(result.graph, in_place, node, made, data_);
+      const auto elements = lower::space_size(kernel.kernel, kernel.numbers.data());
+      const KernelTrial trial(result.graph, in_place, node, made, elements, data_);
       const auto times = times_of(trial, run(kernel), source);
       const bool too_slow = is_slow(times, saves_memory(trial, node, nodes));
       result.reports.push_back(report_of(result.graph, node, nodes, made, times));
@@ -244,25 +227,6 @@ class Attempt {
   }
 
  private:
-  // Sources, each once, and the one of each kernel. The name of a kernel is a hash of its text.
-  struct Printed {
-    std::vector<kernels::Source> sources;
-    std::vector<size_t> of_kernel;
-  };
-
-  Printed printed(const std::vector<lower::KernelOfGroup>& kernels) {
-    const Timer timer(phases_.print);
-    Printed found;
-    std::map<std::string_view, size_t> by_name;
-    for (const auto& made : kernels) {
-      const auto& kernel = made.kernel.kernel;
-      const auto [place, is_new] = by_name.emplace(kernel.name, found.sources.size());
-      if (is_new) found.sources.push_back(source_of(kernel, cpu_.capability));
-      found.of_kernel.push_back(place->second);
-    }
-    return found;
-  }
-
   KernelRun run(const lower::GroupKernel& kernel) const {
     return run_of(graph_, kernel, level_, cpu_.threads);
   }

@@ -69,7 +69,8 @@ IdMap<ValueId, bool> saved_by(const Partition& partition) {
   return saved;
 }
 
-// ProgramReport::recomputed, of a backward that is neither hooked nor lowered.
+// ProgramReport::recomputed, of a backward before hooks, which also have nodes of the forward, and
+// kernels.
 std::map<std::string, int64_t> recomputed_in(const Graph& backward) {
   std::map<std::string, int64_t> found;
   for (const auto& node : backward.nodes) {
@@ -92,10 +93,10 @@ struct ToPlan {
 
 struct Finished {
   PlannedPartition planned;
-  IdMap<ValueId, bool> saved = {};         // before hooks
-  std::map<ValueId, int32_t> packed = {};  // Partition::packed
-  std::map<std::string, int64_t> recomputed = {};
-  Partition partition = {};  // with hooks, and lowered
+  IdMap<ValueId, bool> saved = {};                 // before hooks
+  std::map<ValueId, int32_t> packed = {};          // Partition::packed
+  std::map<std::string, int64_t> recomputed = {};  // ProgramReport::recomputed
+  Partition partition = {};                        // with hooks, and lowered
   ops::AttrTables tables = {};
   LoweredGraph forward = {}, backward = {};  // without their graphs
 };

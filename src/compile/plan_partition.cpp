@@ -151,21 +151,17 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
   }
   const bool kernels = counts_on_kernels(choice, lowering, joint);
   const auto alone = kernels ? choice.measured : Measurements();
-  const auto count_on = [&](std::vector<bool> fused) {
+  const auto split_counting_on = [&](std::vector<bool> fused) {
     if (kernels) count_on_kernels(joint, std::move(fused), alone, choice);
-  };
-  const auto split_again = [&] {
     split(ways.empty() && !kernels ? std::move(joint) : Graph(joint), passes, planned);
   };
   const auto plan = [&](std::vector<bool> fused) {
-    count_on(std::move(fused));
     try {
-      split_again();
+      split_counting_on(std::move(fused));
     } catch (const BudgetError&) {
       // The search that counts on no kernel may find a smaller plan.
       if (choice.fused.empty()) throw;
-      count_on({});
-      split_again();
+      split_counting_on({});
     }
     if (!planned.budget) return;
     planned.milliseconds += passes.log->back().seconds * 1e3;

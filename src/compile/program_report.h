@@ -24,10 +24,10 @@ struct ReportSources {
   std::string graph_hash;
   size_t joint_nodes;
   const PlannedPartition& planned;
-  const Partition& partition;  ///< finished
-  std::map<std::string, int64_t> recomputed;
-  const detail::HookPair* hooks;  ///< inlined hooks; null for none
-  const LoweredGraph& forward;    ///< kernels, without the graph
+  const Partition& partition;                 ///< finished
+  std::map<std::string, int64_t> recomputed;  ///< ProgramReport::recomputed
+  const detail::HookPair* hooks;              ///< inlined hooks; null for none
+  const LoweredGraph& forward;                ///< kernels, without the graph
   const LoweredGraph& backward;
 };
 

@@ -29,11 +29,12 @@ bool has_backward(const Graph& graph) {
       graph.outputs, [](const Output& output) { return output.kind == OutputKind::gradient; });
 }
 
-bool is_joint(const Graph& graph) {
-  return has_backward(graph) && std::ranges::any_of(graph.inputs, [](const Input& input) {
-           return input.kind == InputKind::primal;
-         });
+bool has_primals(const Graph& graph) {
+  return std::ranges::any_of(graph.inputs,
+                             [](const Input& input) { return input.kind == InputKind::primal; });
 }
+
+bool is_joint(const Graph& graph) { return has_primals(graph) && has_backward(graph); }
 
 Rows Rows::transposed(int32_t columns) const {
   Rows result;

@@ -41,6 +41,7 @@ class Rows {
 
 /// Whether the graph computes gradients.
 bool has_backward(const Graph& graph);
+bool has_primals(const Graph& graph);
 /// Whether the graph computes gradients of primals, so that it can be split into a forward and a
 /// backward.
 bool is_joint(const Graph& graph);

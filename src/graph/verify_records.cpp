@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -6,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/analysis.h"
 #include "graph/text_words.h"
 #include "graph/verify_rules.h"
 
@@ -20,11 +20,6 @@ constexpr int kOutputPlace[] = {
     /*effect_token*/ 3, /*saved*/ 4, /*gradient*/ 4};
 
 bool below(int32_t index, size_t size) { return index >= 0 && std::cmp_less(index, size); }
-
-bool has_primals(const Graph& graph) {
-  return std::ranges::any_of(graph.inputs,
-                             [](const Input& input) { return input.kind == InputKind::primal; });
-}
 
 bool is_primal(const Graph& graph, int32_t index) {
   return below(index, graph.inputs.size()) && graph.inputs[index].kind == InputKind::primal;

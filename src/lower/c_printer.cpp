@@ -23,14 +23,15 @@ class CKernel {
               kernel_.name);
     out_.line("if (begin >= end) return;");
     print_arguments();
-    if (calls_strips()) out_.line("const int threads = {}(1);", code_.head.library_threads());
+    if (calls_strips(kernel_))
+      out_.line("const int threads = {}(1);", code_.head.library_threads());
     switch (kernel_.space) {
       case Space::elements: print_elements(); break;
       case Space::rows: print_rows(); break;
       case Space::columns: print_columns(); break;
     }
     if (!far_sizes().empty()) out_.line("{}", code_.head.target().fence);
-    if (calls_strips()) out_.line("{}(threads);", code_.head.library_threads());
+    if (calls_strips(kernel_)) out_.line("{}(threads);", code_.head.library_threads());
     out_.close();
     return out_.text();
   }
@@ -61,12 +62,6 @@ class CKernel {
     for (const int64_t bytes : far_sizes()) {
       out_.line("const i64 far_{0} = {1} * {0} >= {2};", bytes, elements, kFarBytes);
     }
-  }
-
-  bool calls_strips() const {
-    return std::ranges::any_of(kernel_.functions, [](const Function& function) {
-      return function.form == CallForm::strip;
-    });
   }
 
   /// The bytes of an element of buffers that may be written past the caches.

@@ -24,6 +24,11 @@ int64_t space_size(const Kernel& kernel, const int64_t* numbers) {
   return size_of_first(kernel, kernel.sizes.size(), numbers);
 }
 
+bool calls_strips(const Kernel& kernel) {
+  return std::ranges::any_of(
+      kernel.functions, [](const Function& function) { return function.form == CallForm::strip; });
+}
+
 std::vector<bool> uniform_values(const Kernel& kernel) {
   const int32_t lanes = lane_dimension(kernel);
   std::vector<bool> uniform(kernel.code.size());

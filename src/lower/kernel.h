@@ -178,6 +178,9 @@ int64_t parallel_size(const Kernel& kernel, const int64_t* numbers);
 /// Number of indices of the whole space.
 int64_t space_size(const Kernel& kernel, const int64_t* numbers);
 
+/// Whether the kernel calls functions for arrays (CallForm::strip).
+bool calls_strips(const Kernel& kernel);
+
 /// Bytes of a result that is written past the caches, where the CPU can: whoever reads it would not
 /// find it there.
 inline constexpr int64_t kFarBytes = int64_t{1} << 25;

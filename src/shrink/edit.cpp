@@ -10,11 +10,6 @@
 namespace antegrad {
 namespace {
 
-bool has_primals(const Graph& graph) {
-  return std::ranges::any_of(graph.inputs,
-                             [](const Input& input) { return input.kind == InputKind::primal; });
-}
-
 int place(const Input& input) {
   if (input.kind == InputKind::tangent) return 2;
   return input.kind == InputKind::primal || input.kind == InputKind::saved ? 0 : 1;

@@ -254,13 +254,15 @@ TEST(Refusals, AWriteToElementsOfWhatIsExpanded) {
       {at::arange(3.0)}, "elements of what expand() shows");
 }
 
-TEST(Refusals, AWriteToBoolsOfWhatIsExpanded) {
-  expect_refused<MutationError>(
-      [](const List& a) {
-        a[0].expand({3, -1}).diagonal().zero_();
-        return a[0].logical_not();
-      },
-      {at::ones({3}, at::kBool)}, "elements of what expand() shows");
+TEST(Refusals, AWriteOfZerosToElementsOfWhatIsExpanded) {
+  for (const auto type : {at::kFloat, at::kBool}) {
+    expect_refused<MutationError>(
+        [](const List& a) {
+          a[0].expand({3, -1}).diagonal().zero_();
+          return a[0].logical_not();
+        },
+        {at::arange(3).to(type)}, "elements of what expand() shows");
+  }
 }
 
 // Eager writes some elements more than once, in an order of its own.

@@ -1,5 +1,4 @@
-// Programs with generated kernels, compared with eager bit for bit; and kernels that are wrong on
-// purpose, which must show in their proofs.
+// Programs with generated kernels, compared with eager bit for bit.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -15,6 +14,7 @@
 
 #include "common/measure.h"
 #include "compile/lowering.h"
+#include "exact_options.h"
 #include "support/bits.h"
 
 namespace antegrad::testing {
@@ -22,33 +22,36 @@ namespace lowered_test {
 
 using List = std::vector<at::Tensor>;
 
-Options exact() {
-  return Options()
-      .with_verify_graphs(true)
-      .with_lowering(Lowering::exact)
-      .with_keep_slow_kernels(true);
-}
-
 at::Tensor chain(const List& xs) {
   return ((xs[0] * xs[1] + xs[2]).sigmoid() + xs[0].tanh()).exp().sum();
 }
 
-// The result of a callable, and the gradients of its inputs.
+at::Tensor leaf(at::IntArrayRef sizes, double scale = 1) {
+  return at::randn(sizes).mul_(scale).requires_grad_();
+}
+
+// The loss that a callable returns, and the gradients of inputs that need one.
 template <class Callable>
-List trained(Callable& callable, at::IntArrayRef sizes) {
-  at::manual_seed(0);
-  List inputs;
-  for (int i = 0; i < 3; ++i) inputs.push_back(at::randn(sizes).requires_grad_());
+List trained(Callable& callable, const List& inputs) {
   at::Tensor loss = callable(inputs);
   loss.backward();
   List all{loss.detach()};
-  for (const auto& input : inputs) all.push_back(input.grad());
+  for (const auto& input : inputs) {
+    if (input.requires_grad()) all.push_back(input.grad());
+  }
   return all;
+}
+
+// The same on three random inputs.
+template <class Callable>
+List trained_on(Callable& callable, at::IntArrayRef sizes) {
+  at::manual_seed(0);
+  return trained(callable, List{leaf(sizes), leaf(sizes), leaf(sizes)});
 }
 
 TEST(Lowered, AChainIsOneKernelInEachDirection) {
   auto step = compile(chain, exact());
-  EXPECT_TRUE(same_bits(trained(step, {33, 65}), trained(chain, {33, 65})));
+  EXPECT_TRUE(same_bits(trained_on(step, {33, 65}), trained_on(chain, {33, 65})));
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);
   EXPECT_GE(report.programs.at(0).generated_kernels.size(), 2U) << report;
@@ -92,7 +95,7 @@ TEST(Lowered, AnyNumberOfThreadsAndAnySizeHasEagersBits) {
   for (const int count : {1, 2, 3}) {
     at::set_num_threads(count);
     for (const int64_t size : {1, 7, 64, 100, 32769, 100003}) {
-      EXPECT_TRUE(same_bits(trained(step, {size}), trained(chain, {size})))
+      EXPECT_TRUE(same_bits(trained_on(step, {size}), trained_on(chain, {size})))
           << count << " threads, " << size << " elements";
     }
   }
@@ -122,17 +125,10 @@ TEST(Lowered, SumsOverRowsAndClassesHaveEagersBits) {
     auto step = compile(classified, exact());
     const auto gradients = [](auto& callable) {
       at::manual_seed(0);
-      List inputs;
-      for (const auto& sizes : std::vector<std::vector<int64_t>>{{70, 96}, {70, 96}, {96}, {96}}) {
-        inputs.push_back(at::randn(sizes).requires_grad_());
-      }
+      List inputs{leaf({70, 96}), leaf({70, 96}), leaf({96}), leaf({96})};
       inputs.push_back(at::randint(96, {70}, at::kLong));
       inputs.back().slice(0, 0, 70, 9).fill_(-100);  // ignored
-      at::Tensor loss = callable(inputs);
-      loss.backward();
-      List all{loss.detach()};
-      for (int i = 0; i < 4; ++i) all.push_back(inputs[i].grad());
-      return all;
+      return trained(callable, inputs);
     };
     EXPECT_TRUE(same_bits(gradients(step), gradients(classified))) << count << " threads";
     const auto report = step.report();
@@ -215,78 +211,6 @@ TEST(Lowered, BatchNormalisationHasEagersBitsAndStatistics) {
   at::set_num_threads(threads);
 }
 
-// ---- kernels that are wrong on purpose
-
-using lower::Kernel;
-using lower::Op;
-
-void fuse_a_product(Kernel& kernel) {
-  for (auto& code : kernel.code) {
-    if (code.op != Op::add) continue;
-    const auto product = kernel.code[code.operands[0]];
-    if (product.op != Op::mul) continue;
-    code.op = Op::fma;
-    code.operands = {product.operands[0], product.operands[1], code.operands[1]};
-  }
-}
-
-void end_rows_like_their_bodies(Kernel& kernel) {
-  for (auto& code : kernel.code) {
-    if (code.op == Op::path) code.operands[1] = code.operands[0];
-  }
-}
-
-void read_one_element_for_all(Kernel& kernel) {
-  for (auto& buffer : kernel.buffers) {
-    if (buffer.read) buffer.strides.back() = {};
-  }
-}
-
-struct Fault {
-  const char* name;
-  void (*make)(Kernel&);
-};
-
-class WrongKernels : public ::testing::TestWithParam<Fault> {
- protected:
-  ~WrongKernels() override { compiler::set_kernel_fault(nullptr); }
-};
-
-TEST_P(WrongKernels, AreFoundAndCostNoBit) {
-  if (GetParam().make == end_rows_like_their_bodies && at::get_cpu_capability() == "DEFAULT") {
-    GTEST_SKIP() << "rows end like their bodies without vectors";
-  }
-  compiler::set_kernel_fault(GetParam().make);
-  const auto fn = [](const List& xs) { return (xs[0] * xs[1] + xs[2]).sigmoid(); };
-  auto step = compile(fn, exact());
-  const List inputs{at::randn({33, 65}), at::randn({33, 65}), at::randn({33, 65})};
-  EXPECT_TRUE(same_bits({step(inputs)}, {fn(inputs)}));
-  const auto report = step.report();
-  EXPECT_EQ(report.eager_calls, 0);
-  const auto& program = report.programs.at(0);
-  EXPECT_TRUE(program.generated_kernels.empty());
-  ASSERT_FALSE(program.not_generated.empty());
-  EXPECT_NE(program.not_generated.begin()->first.find("differ from libtorch's"), std::string::npos);
-}
-
-class WrongCloseKernels : public ::testing::Test {
- protected:
-  ~WrongCloseKernels() override { compiler::set_kernel_fault(nullptr); }
-};
-
-TEST_F(WrongCloseKernels, AreFound) {
-  compiler::set_kernel_fault(read_one_element_for_all);
-  const auto fn = [](const List& xs) { return (xs[0] * xs[1] + xs[2]).sigmoid() * xs[1]; };
-  auto step = compile(fn, exact().with_lowering(Lowering::close));
-  const List inputs{at::randn({33, 65}), at::randn({33, 65}), at::randn({33, 65})};
-  EXPECT_TRUE(same_bits({step(inputs)}, {fn(inputs)}));
-  const auto report = step.report();
-  const auto& program = report.programs.at(0);
-  EXPECT_TRUE(program.generated_kernels.empty());
-  ASSERT_FALSE(program.not_generated.empty());
-  EXPECT_NE(program.not_generated.begin()->first.find("less accurate"), std::string::npos);
-}
-
 // Parts of results, computed by a group or by others; gates that are slices of one product; values
 // whose gradients are stacked.
 TEST(Lowered, ACellOfAnLstmHasEagersBits) {
@@ -305,12 +229,8 @@ TEST(Lowered, ACellOfAnLstmHasEagersBits) {
   auto step = compile(fn, exact());
   const auto gradients = [](auto& callable) {
     at::manual_seed(0);
-    const List inputs{at::randn({48, 3, 96}).requires_grad_(),
-                      at::randn({96, 4 * 96}).mul_(0.1).requires_grad_(),
-                      at::randn({96, 4 * 96}).mul_(0.1).requires_grad_()};
-    at::Tensor loss = callable(inputs);
-    loss.backward();
-    return List{loss.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
+    return trained(callable,
+                   List{leaf({48, 3, 96}), leaf({96, 4 * 96}, 0.1), leaf({96, 4 * 96}, 0.1)});
   };
   EXPECT_TRUE(same_bits(gradients(step), gradients(fn)));
   const auto report = step.report();
@@ -335,12 +255,8 @@ TEST(Lowered, GatesInMemoryWithHolesJoinKernels) {
   auto step = compile(fn, exact());
   const auto gradients = [](auto& callable) {
     at::manual_seed(0);
-    const List inputs{at::randn({40, 72}).requires_grad_(),
-                      at::randn({4 * 72, 72}).mul_(0.1).requires_grad_(),
-                      at::randn({4 * 72, 72}).mul_(0.1).requires_grad_()};
-    at::Tensor loss = callable(inputs);
-    loss.backward();
-    return List{loss.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
+    return trained(callable,
+                   List{leaf({40, 72}), leaf({4 * 72, 72}, 0.1), leaf({4 * 72, 72}, 0.1)});
   };
   EXPECT_TRUE(same_bits(gradients(step), gradients(fn)));
   const auto report = step.report();
@@ -442,7 +358,7 @@ class SlowKernels : public ::testing::Test {
 TEST_F(SlowKernels, StayOutUnlessTheyAreKept) {
   const auto kernels = [](const Options& options) {
     auto step = compile(chain, options);
-    EXPECT_TRUE(same_bits(trained(step, {33, 65}), trained(chain, {33, 65})));
+    EXPECT_TRUE(same_bits(trained_on(step, {33, 65}), trained_on(chain, {33, 65})));
     EXPECT_EQ(step.report().eager_calls, 0);
     return step.report().programs.at(0).generated_kernels.size();
   };
@@ -457,12 +373,6 @@ TEST_F(SlowKernels, StayOutUnlessTheyAreKept) {
   compiler::set_kernel_times(kernels::RunTimes{.kernel = 1090, .library = 1000});
   EXPECT_GE(kernels(if_fast), 2U);
 }
-
-INSTANTIATE_TEST_SUITE_P(All, WrongKernels,
-                         ::testing::Values(Fault{"fused", fuse_a_product},
-                                           Fault{"tail", end_rows_like_their_bodies},
-                                           Fault{"index", read_one_element_for_all}),
-                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace lowered_test
 }  // namespace antegrad::testing

@@ -1,0 +1,31 @@
+#pragma once
+
+/// \file
+/// What generated kernels are compiled from.
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "graph/hash.h"
+#include "kernels/build.h"
+#include "lower/kernel_graph.h"
+
+namespace antegrad::compiler {
+
+/// The sources of kernels. Kernels with the same text, as those of equal layers, have one.
+struct KernelSources {
+  std::vector<kernels::Source> sources;
+  std::vector<size_t> of_kernel;  ///< index into `sources`, by kernel
+};
+
+/// `fault`: changes each kernel before it is printed, for tests; null: nothing does.
+KernelSources sources_of(const std::vector<lower::KernelOfGroup>& kernels,
+                         lower::Capability capability,
+                         const std::function<void(lower::Kernel&)>& fault);
+
+/// What is said of a run, with all that its code is made from.
+Hash128 with_code(const Hash128& said, const kernels::Source& source,
+                  const kernels::Compiler& compiler);
+
+}  // namespace antegrad::compiler
