@@ -20,12 +20,15 @@ using examples::GptConfig;
 using nlohmann::json;
 
 // Measurements of one model in a fresh process. The first call does the same as a user's: capture,
-// compile and run the forward.
+// compile and run the forward. Without generated kernels, as in AOTAutograd; bench_lowered times
+// these.
 json measure_cold(const GptConfig& config) {
   torch::manual_seed(0);
   examples::Gpt model(config);
   const auto tokens = random_tokens(config, kBatch);
-  auto loss = compile(model, [&](at::Tensor x, at::Tensor y) { return model->loss(x, y); });
+  auto loss = compile(
+      model, [&](at::Tensor x, at::Tensor y) { return model->loss(x, y); },
+      Options().with_lowering(Lowering::off));
   const auto forward_ms = [&] {
     const examples::Stopwatch watch;
     loss(tokens.inputs, tokens.targets);

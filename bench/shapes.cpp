@@ -29,11 +29,15 @@ Tokens tokens_of(const GptConfig& config, const Sizes& sizes) {
   return random_tokens(shorter, sizes.first);
 }
 
+// Without generated kernels: bench_lowered times what these add.
 auto compile_loss(const examples::Gpt& model) {
   const auto gpt = model.ptr();
-  return compile(gpt, [gpt](const at::Tensor& inputs, const at::Tensor& targets) {
-    return gpt->loss(inputs, targets);
-  });
+  return compile(
+      gpt,
+      [gpt](const at::Tensor& inputs, const at::Tensor& targets) {
+        return gpt->loss(inputs, targets);
+      },
+      Options().with_lowering(Lowering::off));
 }
 
 // Sizes after the first two, whose programs fill tables and have no other to share with.

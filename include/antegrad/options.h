@@ -50,8 +50,8 @@ enum class OptionalPass : uint8_t { no_ops, size_only_inputs, bool_masks, cse, r
 
 /// Whether groups of operators become generated kernels (docs/lowering.md).
 enum class Lowering : uint8_t {
-  off,    ///< libtorch's kernels run, one for each operator (default)
-  exact,  ///< generated kernels run on the CPU where their bits are those of eager
+  off,    ///< libtorch's kernels run, one for each operator
+  exact,  ///< generated kernels run on the CPU where their bits are those of eager (default)
   close,  ///< generated kernels run on the CPU where they are at least as accurate as eager
 };
 
@@ -86,7 +86,7 @@ struct Options {
   /// How many offloaded tensors the backward fetches to a GPU ahead of their first use, so that
   /// copies overlap with computation; fewer where a memory budget has no room. At least 0.
   int64_t activation_reload_prefetch = 2;
-  Lowering lowering = Lowering::off;
+  Lowering lowering = Lowering::exact;
   /// Whether generated kernels also run where libtorch's were faster when both were compared. They
   /// may still take less memory.
   bool keep_slow_kernels = false;

@@ -3,7 +3,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/isnan.h>
+#include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <limits>
 #include <span>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "check/tensor_bits.h"
 #include "lower/closeness.h"
 #include "passes/reinplace.h"
 #include "runtime/program.h"
@@ -47,21 +47,6 @@ lower::GroupBound bound_of(const runtime::GeneratedKernel& kernel, ValueId id, D
   return all;
 }
 
-// The number of elements whose bits differ; NaNs are equal.
-int64_t different_bits(const at::Tensor& a, const at::Tensor& b) {
-  const bool same_places = a.strides() == b.strides() && a.is_non_overlapping_and_dense() &&
-                           b.is_non_overlapping_and_dense();
-  if (same_places && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0) return 0;
-  constexpr at::ScalarType kBits[] = {at::kByte, at::kShort, at::kInt, at::kLong};
-  const auto size = a.element_size();
-  const auto bits = kBits[size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3];
-  auto differ = a.contiguous().view(bits).ne(b.contiguous().view(bits));
-  if (a.is_floating_point()) {
-    differ = differ.logical_and(a.isnan().logical_and(b.isnan()).logical_not());
-  }
-  return differ.sum().item<int64_t>();
-}
-
 // Ends of rows have few elements, so small tensors are compared often. Sums over many elements are
 // compared without special numbers, too: they would all be NaN.
 int rounds_for(const runtime::GeneratedKernel& kernel, int64_t elements) {
@@ -72,7 +57,7 @@ int rounds_for(const runtime::GeneratedKernel& kernel, int64_t elements) {
 }
 
 std::string difference_in_bits(const at::Tensor& found, const at::Tensor& expected) {
-  const auto count = different_bits(expected, found);
+  const auto count = check::count_differing(expected, found);
   if (count == 0) return "";
   return fmt::format("{} of {} elements differ from libtorch's", count, found.numel());
 }
@@ -202,8 +187,10 @@ kernels::RunTimes measured(const runtime::GeneratedCall& call, bool in_place,
   return least;
 }
 
-// Kernels and nodes run as in programs.
+// Kernels and nodes run as in programs. Who watches operators, as profilers and eager checkpoints
+// do, does not see them: they are none of the caller's.
 struct BelowAutograd {
+  at::DisableRecordFunctionGuard unseen;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
 };

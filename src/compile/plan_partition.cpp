@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -108,6 +109,16 @@ std::vector<bool> without(std::vector<bool> fused, const std::vector<bool>& othe
   return fused;
 }
 
+// More of the time of a step than a few kernels save.
+constexpr double kCheap = 0.05;
+
+// Whether some of these groups were not refused before.
+bool refuse(const std::set<std::vector<int32_t>>& groups, LoweringRules& lowering) {
+  const auto before = lowering.too_large.size();
+  lowering.too_large.insert(groups.begin(), groups.end());
+  return lowering.too_large.size() > before;
+}
+
 // With measured rates, if the partitioner uses them.
 Machine machine_for(const Graph& joint, const Options& options) {
   if (row_of(options.partition).needs(choice_of(options)).rates) {
@@ -174,7 +185,8 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
   if (!packs && !kernels) return planned;
   // Plans for a budget know the size of most packed tensors, but not of arguments that hooks
   // replace, or of copies made for other strides; and they only guess what kernels write to memory.
-  // If these exceed the budget, plan again with what is known now, and then with room for them.
+  // If these exceed the budget, plan again with what is known now, and then with room for them, or
+  // without the kernels at the peak where room would cost more.
   while (true) {
     if (packs) {
       planned.hooks = hooks != nullptr ? hooks::capture_hooks(ways.front(), planned.partition,
@@ -197,10 +209,7 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
       continue;
     }
     if (choice.budget.bytes <= smallest) {
-      auto& too_large = planned.lowering.too_large;
-      const auto refused = too_large.size();
-      too_large.insert(found.at_peak.begin(), found.at_peak.end());
-      if (too_large.size() > refused) continue;
+      if (refuse(found.at_peak, planned.lowering)) continue;
       if (options.budget.share) {
         budget = found.peak;  // the smallest known peak with these hooks or kernels
       } else if (!kernels) {
@@ -208,8 +217,13 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
       }
       return planned;
     }
+    auto cheaper = planned;
     choice.budget.bytes = std::max(smallest, choice.budget.bytes - (found.peak - budget));
     split(joint, passes, planned);
+    if (share > cheaper.budget->recompute_share + kCheap &&
+        refuse(found.at_peak, cheaper.lowering)) {
+      planned = std::move(cheaper);
+    }
   }
 }
 

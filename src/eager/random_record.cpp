@@ -25,6 +25,10 @@ void RandomRecord::note_default(c10::Device device) {
 }
 
 void RandomRecord::finish() {
+  // A generator without other owners was created by the block, which creates it again.
+  std::erase_if(drawn_, [](const Drawn& drawn) {
+    return drawn.generator.getIntrusivePtr().use_count() == 1;
+  });
   for (auto& drawn : drawn_) drawn.after = state_of(drawn.generator);
   std::erase_if(drawn_, [](const Drawn& drawn) { return same_state(drawn.before, drawn.after); });
 }

@@ -19,7 +19,8 @@ class RandomRecord {
   void note(const at::Generator& generator);
   /// The same for the default generator of a device, if the device has one.
   void note_default(c10::Device device);
-  /// Call after the run: forgets generators that were not used.
+  /// Call after the run: forgets generators that were not used, or that the block
+  /// created for itself.
   void finish();
 
  private:

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <utility>
@@ -135,6 +136,7 @@ int64_t KernelTrials::look(const Graph& alone, const ops::AttrTables& tables,
   int64_t number = -1;
   try {
     const at::AutoDispatchBelowADInplaceOrView below;
+    const at::DisableRecordFunctionGuard unseen;
     const auto& node = alone.nodes.front();
     const auto device = device_of(alone, node);
     const auto data = ops::trial_data_of(ops::entry_of(node.op), device);

@@ -35,14 +35,14 @@ Report expect_as_number(const at::Tensor& x, const std::vector<Number>& values, 
     }
     const at::Tensor found = step(b, antegrad::dynamic(value));
     EXPECT_EQ(expected.scalar_type(), found.scalar_type());
-    EXPECT_TRUE(same_bits(expected, found)) << value;
+    EXPECT_TRUE(same_numbers(expected, found)) << value;
     EXPECT_EQ(expected.requires_grad(), found.requires_grad());
     if (!expected.requires_grad()) continue;
     const auto tangent = at::randn_like(expected);
     for (const bool retain : {true, false}) {
       expected.backward(tangent, retain);
       found.backward(tangent, retain);
-      EXPECT_TRUE(same_bits(a.grad(), b.grad())) << value;
+      EXPECT_TRUE(same_numbers(a.grad(), b.grad())) << value;
     }
   }
   const auto report = step.report();

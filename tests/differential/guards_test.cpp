@@ -401,7 +401,8 @@ TEST(Donation, SparesWhatTheCallerHolds) {
 }
 
 TEST(Donation, ListsWhatTheBackwardMayReuse) {
-  auto step = antegrad::compile([](const at::Tensor& x) { return (x * 2).sin() * x.exp(); });
+  auto step = antegrad::compile([](const at::Tensor& x) { return (x * 2).sin() * x.exp(); },
+                                Options().with_lowering(Lowering::off));
   step(at::randn({3, 2}).set_requires_grad(true));
   const auto report = step.report();
   // The operands of the product and the input that sin() saved. exp() saved its result, which is
@@ -462,7 +463,7 @@ TEST(Dumps, ShowWhatTheBackwardReuses) {
         const auto shape = at::ones({2}, at::kMeta);
         return (x * shape.size(0)).add_(1).sin();
       },
-      folder.options());
+      folder.options().with_lowering(Lowering::off));
   const auto result = step(at::randn({3}).set_requires_grad(true));
   torch::autograd::backward({result}, {at::ones({3})});
   const auto text = [&](const char* file) {

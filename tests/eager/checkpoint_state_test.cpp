@@ -44,6 +44,22 @@ TEST(CheckpointRandom, OwnGeneratorsAreFoundByTheOperatorsThatDrawFromThem) {
       1);
 }
 
+TEST(CheckpointRandom, GeneratorsThatTheBlockCreatesAreItsOwn) {
+  expect_like_eager(
+      [](const Runner& run) {
+        const auto x = leaf({50});
+        const auto y = run(
+            [](const at::Tensor& x) {
+              const auto own = at::make_generator<at::CPUGeneratorImpl>(11);
+              return x.sin() * at::rand({50}, own);
+            },
+            x);
+        y.sum().backward();
+        return grads({x}) + List{y};
+      },
+      1);
+}
+
 TEST(CheckpointRandom, GeneratorsOfTheOptionsAreReplayedToo) {
   expect_like_eager(
       [](const Runner& run) {

@@ -15,7 +15,7 @@ def energy(x, w):
 
 @pytest.fixture
 def step():
-    return antegrad.compile(energy, partition="min_cut")
+    return antegrad.compile(energy, partition="min_cut", lowering="off")
 
 
 @pytest.fixture

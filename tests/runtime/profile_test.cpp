@@ -47,8 +47,9 @@ const Range* find(const std::vector<Range>& all, const std::string& name) {
 
 TEST(Profile, ForwardAndBackwardCarryTheCallablesName) {
   const auto w = at::randn({3}).set_requires_grad(true);
-  auto step = antegrad::compile([&](const at::Tensor& x) { return (x * w).sin().sum(); },
-                                Options().with_name("energy").with_audit(Audit::off));
+  auto step = antegrad::compile(
+      [&](const at::Tensor& x) { return (x * w).sin().sum(); },
+      Options().with_name("energy").with_audit(Audit::off).with_lowering(Lowering::off));
   const auto x = at::randn({3});
   step(x);
   const auto seen = ranges_of([&] { step(x).backward(); });
@@ -66,6 +67,23 @@ TEST(Profile, ForwardAndBackwardCarryTheCallablesName) {
   EXPECT_TRUE(std::any_of(seen.begin() + (backward - seen.data()), seen.end(),
                           [](const Range& r) { return r.name.starts_with("aten::cos"); }));
   EXPECT_EQ(find(seen, "AntegradCapture:energy"), nullptr);
+}
+
+TEST(Profile, GeneratedKernelsAreRangesWithTheirNames) {
+  const auto w = at::randn({64}).set_requires_grad(true);
+  auto step = antegrad::compile([&](const at::Tensor& x) { return (x * w).sin().exp(); },
+                                Options().with_audit(Audit::off).with_keep_slow_kernels(true));
+  const auto x = at::randn({64});
+  const auto first = ranges_of([&] { step.warmup(x); });
+  EXPECT_EQ(find(first, "aten::sin"), nullptr);  // nor in the comparison with libtorch's kernels
+  const auto seen = ranges_of([&] { step(x).backward(at::ones({64})); });
+  const auto report = step.report();
+  const auto& kernels = report.programs.at(0).generated_kernels;
+  ASSERT_EQ(kernels.size(), 2U);
+  for (const auto& kernel : kernels) {
+    EXPECT_NE(find(seen, "AntegradKernel:" + kernel.name), nullptr) << kernel.name;
+  }
+  EXPECT_EQ(find(seen, "aten::sin"), nullptr);
 }
 
 TEST(Profile, SuccessiveCallsHaveNumbersOfTheirOwn) {
@@ -103,8 +121,9 @@ TEST(Profile, CaptureAndCompilationAreRangesOfTheirOwn) {
 
 TEST(Profile, WhatTheBackwardRunsAgainIsInARange) {
   const auto w = at::randn({64}).set_requires_grad(true);
-  auto step = antegrad::compile([&](const at::Tensor& x) { return (x * w).sin().exp().sum(); },
-                                Options().with_partition(Partitioner::min_cut));
+  auto step = antegrad::compile(
+      [&](const at::Tensor& x) { return (x * w).sin().exp().sum(); },
+      Options().with_partition(Partitioner::min_cut).with_lowering(Lowering::off));
   const auto x = at::randn({64});
   step(x).backward();
   const auto seen = ranges_of([&] { step(x).backward(); });

@@ -44,6 +44,18 @@ AssertionResult same_bits(const std::vector<at::Tensor>& a, const std::vector<at
   return AssertionSuccess();
 }
 
+AssertionResult same_numbers(const at::Tensor& a, const at::Tensor& b) {
+  auto bits = same_bits(a, b);
+  if (bits || !a.defined() || !b.defined() || a.scalar_type() != b.scalar_type() ||
+      a.sizes() != b.sizes()) {
+    return bits;
+  }
+  const auto x = (a.is_complex() ? at::view_as_real(a) : a).detach();
+  const auto y = (b.is_complex() ? at::view_as_real(b) : b).detach();
+  if (!x.is_floating_point() || !at::equal(x.isnan(), y.isnan())) return bits;
+  return same_bits(x.masked_fill(x.isnan(), 0), y.masked_fill(y.isnan(), 0));
+}
+
 at::Tensor generator_state(c10::Device device) {
   return at::globalContext().defaultGenerator(device).get_state();
 }

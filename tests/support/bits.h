@@ -15,6 +15,9 @@ namespace antegrad::testing {
 ::testing::AssertionResult same_bits(const std::vector<at::Tensor>& a,
                                      const std::vector<at::Tensor>& b);
 
+/// The same, but any NaN equals any other: generated kernels promise no more (docs/accuracy.md).
+::testing::AssertionResult same_numbers(const at::Tensor& a, const at::Tensor& b);
+
 /// State of the default generator of a device.
 at::Tensor generator_state(c10::Device device = at::kCPU);
 void set_generator_state(const at::Tensor& state, c10::Device device = at::kCPU);

@@ -50,7 +50,7 @@ int64_t options_asked_for() { return asked_for; }
 
 Options tested_options() {
   ++asked_for;
-  auto options = Options().with_verify_graphs(true);
+  auto options = Options().with_verify_graphs(true).with_lowering(Lowering::off);
   if (const char* lowering = std::getenv("ANTEGRAD_TEST_LOWERING")) {
     apply_settings({{"lowering", lowering}, {"keep_slow_kernels", "true"}}, options);
   }

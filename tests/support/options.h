@@ -17,7 +17,8 @@ namespace antegrad::testing {
 /// settings ("NAME=VALUE", separated by blanks; see options/settings.h). ANTEGRAD_TEST_BUDGET sets
 /// a memory budget as a share (Options::with_memory_share). ANTEGRAD_TEST_HOOKS ("bytes all": a
 /// name of exact_hooks() and a filter) selects the saved tensors that TestedHooks pack.
-/// ANTEGRAD_TEST_LOWERING sets Options::lowering.
+/// ANTEGRAD_TEST_LOWERING sets Options::lowering, which is off otherwise: generated kernels are a
+/// variant too.
 Options tested_options();
 
 /// Whether the environment chooses options, as in the variants of tests/CMakeLists.txt.

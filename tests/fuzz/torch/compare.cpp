@@ -12,23 +12,16 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-// Compares bits, but all NaNs are equal.
 bool same_value(const at::Tensor& a, const at::Tensor& b, Match match) {
-  if (testing::same_bits(a, b)) return true;
-  if (!a.defined() || !b.defined() || a.scalar_type() != b.scalar_type() ||
+  if (testing::same_numbers(a, b)) return true;
+  if (match == Match::exact || !a.defined() || !b.defined() || a.scalar_type() != b.scalar_type() ||
       a.sizes() != b.sizes()) {
     return false;
   }
   const auto x = a.is_complex() ? at::view_as_real(a) : a;
   const auto y = b.is_complex() ? at::view_as_real(b) : b;
-  if (match != Match::exact && x.is_floating_point()) {
-    const double tolerance = match == Match::rounded_to_bfloat16 ? 0.05 : 1e-4;
-    return at::allclose(x, y, tolerance, tolerance, /*equal_nan=*/true);
-  }
-  if (!x.is_floating_point()) return false;
-  return bool(testing::same_bits(at::where(x.isnan(), at::zeros_like(x), x),
-                                 at::where(y.isnan(), at::zeros_like(y), y))) &&
-         at::equal(x.isnan(), y.isnan());
+  const double tolerance = match == Match::rounded_to_bfloat16 ? 0.05 : 1e-4;
+  return x.is_floating_point() && at::allclose(x, y, tolerance, tolerance, /*equal_nan=*/true);
 }
 
 std::string shown(const Fact& fact) {

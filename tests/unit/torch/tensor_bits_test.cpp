@@ -31,9 +31,17 @@ TEST(TensorBits, CountsElementsAndNotTheirStrides) {
   EXPECT_EQ(bit_difference(at::tensor(1.5), at::tensor(2.5)), "was 1.5, is 2.5");
 }
 
-TEST(TensorBits, NotANumberEqualsItselfAndMinusZeroIsNotZero) {
-  const auto nan = at::full({2}, std::numeric_limits<float>::quiet_NaN());
-  EXPECT_EQ(bit_difference(nan, nan.clone()), "");
+TEST(TensorBits, AnyNotANumberEqualsAnyOtherAndMinusZeroIsNotZero) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kComplexFloat}) {
+    auto nan = at::full({2}, std::numeric_limits<float>::quiet_NaN(), type);
+    if (nan.is_complex()) at::imag(nan).copy_(at::real(nan));
+    EXPECT_EQ(bit_difference(nan, nan.clone()), "") << type;
+    EXPECT_EQ(bit_difference(nan, nan.neg()), "") << type;
+    EXPECT_NE(bit_difference(nan, at::zeros({2}, type)), "") << type;
+    const auto one = at::cat({nan, at::ones({1}, type)}),
+               two = at::cat({nan.neg(), at::ones({1}, type) * 2});
+    EXPECT_EQ(bit_difference(one, two), "1 of 3 elements differ, by up to 1") << type;
+  }
   EXPECT_NE(bit_difference(at::zeros({2}), at::full({2}, -0.0F)), "");
   EXPECT_EQ(bit_difference(at::Tensor(), at::Tensor()), "");
 }
