@@ -2,6 +2,7 @@
 
 #include "lower/kernel_reach.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -63,6 +64,29 @@ fold columns 8 1
 row
   store f32 y %1
 )";
+
+/// Sums over rows that lie as `strides` says.
+std::string sums_of(std::string_view strides, int64_t outer, int64_t rows) {
+  const Kernel kernel = parse_kernel(fmt::format(R"(antegrad.kernel 1 sums
+number outer i64
+number rows i64
+number n i64
+number far i64
+buffer x f32 read [far, {}]
+buffer y f32 write [rows, 1, 0]
+rows [outer, rows, n]
+fold lanes 16 1 sequence add
+  %0 = accumulator f32 0
+  %1 = load f32 x
+  %2 = add f32 %0 %1
+  yield %2
+  %3 = result f32
+row
+  store f32 y %3
+)",
+                                                 strides));
+  return reach_of(kernel, Numbers{outer, rows, 64, rows * 64}, int64_t{1} << 40);
+}
 
 class KernelReach : public ::testing::Test {
  protected:
@@ -127,6 +151,15 @@ TEST_F(KernelReach, ThreadsThatShareRowsDiffer) {
   EXPECT_NE(scale(1024, 512), scale(1024, 512, 512 * 512));                 // two threads
   EXPECT_NE(scale(1024, 512, 512 * 512), scale(1024, 512, 512 * 512 + 1));  // within a row
   EXPECT_NE(sums(1024, 512), sums(1024, 512, 512));
+}
+
+TEST_F(KernelReach, BlocksOfTransposedRowsEndWithTheirDimension) {
+  constexpr std::string_view kAcross = "1, rows", kAlong = "n, 1";
+  EXPECT_NE(sums_of(kAcross, 48, 16), sums_of(kAcross, 16, 48));
+  EXPECT_NE(sums_of(kAcross, 48, 17), sums_of(kAcross, 17, 48));
+  EXPECT_EQ(sums_of(kAcross, 12, 64), sums_of(kAcross, 16, 48));
+  EXPECT_EQ(sums_of(kAlong, 48, 16), sums_of(kAlong, 16, 48));
+  EXPECT_EQ(sums_of(kAlong, 48, 17), sums_of(kAlong, 17, 48));
 }
 
 TEST_F(KernelReach, NothingIsAReachToo) {
