@@ -69,12 +69,11 @@ IdMap<ValueId, bool> saved_by(const Partition& partition) {
   return saved;
 }
 
-// ProgramReport::recomputed, of a backward before hooks, which also have nodes of the forward, and
-// kernels.
-std::map<std::string, int64_t> recomputed_in(const Graph& backward) {
-  std::map<std::string, int64_t> found;
+// Of a backward before hooks, which also have nodes of the forward, and kernels.
+std::vector<RecomputedNode> recomputed_in(const Graph& backward) {
+  std::vector<RecomputedNode> found;
   for (const auto& node : backward.nodes) {
-    if (node.phase == Phase::forward) ++found[node.op.name()];
+    if (node.phase == Phase::forward) found.push_back({node.id, node.op});
   }
   return found;
 }
@@ -93,10 +92,10 @@ struct ToPlan {
 
 struct Finished {
   PlannedPartition planned;
-  IdMap<ValueId, bool> saved = {};                 // before hooks
-  std::map<ValueId, int32_t> packed = {};          // Partition::packed
-  std::map<std::string, int64_t> recomputed = {};  // ProgramReport::recomputed
-  Partition partition = {};                        // with hooks, and lowered
+  IdMap<ValueId, bool> saved = {};         // before hooks
+  std::map<ValueId, int32_t> packed = {};  // Partition::packed
+  std::vector<RecomputedNode> recomputed = {};
+  Partition partition = {};  // with hooks, and lowered
   ops::AttrTables tables = {};
   LoweredGraph forward = {}, backward = {};  // without their graphs
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <utility>
 
 #include "compile/cache_notes.h"
@@ -49,11 +50,15 @@ void report_memory(const ReportSources& sources, ProgramReport& report) {
   const auto& partition = sources.partition;
   report.forward_nodes = static_cast<int64_t>(partition.forward.nodes.size());
   report.backward_nodes = static_cast<int64_t>(partition.backward.nodes.size());
-  report.recomputed = sources.recomputed;
+  std::set<int32_t> recomputed;
+  for (const auto& [id, op] : sources.recomputed) {
+    ++report.recomputed[op.name()];
+    recomputed.insert(id);
+  }
   const auto timeline = simulate(partition, sources.planned.choice.rules_when_lowered());
   report.saved_bytes = timeline.saved_bytes;
   report.predicted_peak_bytes = timeline.peak_bytes;
-  auto series = live_series("", timeline);
+  auto series = live_series("", timeline, recomputed);
   report.live_bytes = std::move(series.live);
   report.recomputed_at.assign(series.again.begin(), series.again.end());
   for (const auto& slot : partition.plan.saved) {

@@ -7,14 +7,20 @@
 #include <antegrad/report.h>
 #include <antegrad/saved_tensors.h>
 
-#include <map>
 #include <string>
+#include <vector>
 
 #include "capture/capture.h"
 #include "compile/lowering.h"
 #include "compile/plan_partition.h"
 
 namespace antegrad::compiler {
+
+/// A node of the forward that the backward runs, by itself or in a kernel.
+struct RecomputedNode {
+  int32_t id;  ///< Node::id
+  Op op;
+};
 
 /// The results of the stages. Refers to the caller's values.
 struct ReportSources {
@@ -24,10 +30,10 @@ struct ReportSources {
   std::string graph_hash;
   size_t joint_nodes;
   const PlannedPartition& planned;
-  const Partition& partition;                 ///< finished
-  std::map<std::string, int64_t> recomputed;  ///< ProgramReport::recomputed
-  const detail::HookPair* hooks;              ///< inlined hooks; null for none
-  const LoweredGraph& forward;                ///< kernels, without the graph
+  const Partition& partition;  ///< finished
+  std::vector<RecomputedNode> recomputed;
+  const detail::HookPair* hooks;  ///< inlined hooks; null for none
+  const LoweredGraph& forward;    ///< kernels, without the graph
   const LoweredGraph& backward;
 };
 

@@ -1,13 +1,13 @@
 #include "explain/svg_timeline.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "explain/line_chart.h"
 #include "graph/byte_text.h"
+#include "graph/generated_node.h"
 #include "graph/op.h"
 
 namespace antegrad {
@@ -18,7 +18,8 @@ constexpr size_t kMostTitles = 3000;
 
 }  // namespace
 
-LiveSeries live_series(std::string name, const Timeline& timeline) {
+LiveSeries live_series(std::string name, const Timeline& timeline,
+                       const std::set<int32_t>& recomputed) {
   LiveSeries series;
   series.name = std::move(name);
   std::set<int32_t> ran;  // nodes
@@ -29,7 +30,9 @@ LiveSeries live_series(std::string name, const Timeline& timeline) {
     series.ops.push_back(point.op.name());
     if (point.pass == Phase::backward && !series.backward_start) series.backward_start = i;
     if (point.op.traits().view) continue;
-    const bool again = !ran.insert(point.node_id).second && point.node_id >= 0;
+    const bool ran_before = !ran.insert(point.node_id).second && point.node_id >= 0;
+    const bool kernel = point.pass == Phase::backward && point.op == generated_op();
+    const bool again = ran_before || (kernel && recomputed.contains(point.node_id));
     if (again && !open) series.again.emplace_back(i, i);
     if (again) series.again.back().second = i + 1;
     open = again;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +27,10 @@ struct LiveSeries {
   std::vector<std::pair<size_t, size_t>> again = {};
 };
 
-/// The series of a simulated timeline.
-LiveSeries live_series(std::string name, const Timeline& timeline);
+/// The series of a simulated timeline. `recomputed`: Node::id of nodes that kernels may have taken
+/// in. A kernel has the id of its last node; it counts as recomputed if that one is.
+LiveSeries live_series(std::string name, const Timeline& timeline,
+                       const std::set<int32_t>& recomputed = {});
 
 struct TimelineOptions {
   std::string title;

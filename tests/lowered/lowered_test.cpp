@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <antegrad/antegrad.h>
+#include <antegrad/checkpoint.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
 
@@ -278,6 +279,29 @@ TEST(Lowered, ReportsWhatKernelsRunAgain) {
   EXPECT_EQ(report.programs.at(0).recomputed,
             (std::map<std::string, int64_t>{{"aten::gelu.default", 1}}))
       << report;
+  // It is a part of the kernel of its gradient.
+  EXPECT_TRUE(report.programs.at(0).recomputed_at.empty());
+}
+
+TEST(Lowered, ReportsWhereKernelsThatRunAgainDo) {
+  auto step = compile(
+      [](const at::Tensor& x, const at::Tensor& w) {
+        const auto block = [](const at::Tensor& x, const at::Tensor& w) {
+          return at::mm(at::gelu(x).sin(), w).sum();
+        };
+        return checkpoint(block, x, w);
+      },
+      exact().with_partition(Partitioner::min_cut));
+  step(at::randn({64, 64}), at::randn({64, 64}).requires_grad_()).backward();
+  const auto report = step.report();
+  const auto& program = report.programs.at(0);
+  EXPECT_EQ(program.recomputed,
+            (std::map<std::string, int64_t>{{"aten::gelu.default", 1}, {"aten::sin.default", 1}}))
+      << report;
+  ASSERT_EQ(program.recomputed_at.size(), 1u) << report;
+  const auto [from, to] = program.recomputed_at.front();
+  EXPECT_GE(from, program.forward_nodes);
+  EXPECT_EQ(to, from + 1);
 }
 
 // Eager reads the integer as it is, and 1001 is no bfloat16.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/generated_node.h"
 #include "partition/default_partition.h"
 #include "partition/split.h"
 #include "partitions.h"
@@ -64,6 +65,18 @@ outputs
   EXPECT_EQ(series.ops[peak], "aten::sin.default");
   EXPECT_NE(svg.find(">sin<"), std::string::npos);
   EXPECT_NE(svg.find("<title>0: exp, "), std::string::npos);
+}
+
+TEST(SvgTimeline, KernelsOfTheBackwardAreShadedIfTheirLastNodeIsRecomputed) {
+  Timeline timeline;
+  for (const int32_t id : {3, 5, 7}) {
+    timeline.points.push_back({id, 100, generated_op(), Phase::backward});
+  }
+  EXPECT_TRUE(live_series("kernels", timeline).again.empty());
+  using Ranges = std::vector<std::pair<size_t, size_t>>;
+  EXPECT_EQ(live_series("kernels", timeline, {3, 5, 6}).again, (Ranges{{0, 2}}));
+  timeline.points[1].pass = timeline.points[0].pass = Phase::forward;
+  EXPECT_TRUE(live_series("kernels", timeline, {3, 5, 6}).again.empty());
 }
 
 TEST(SvgTimeline, PartitionsOfOneGraphShareAnAxisOfPositions) {
