@@ -166,7 +166,14 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
     if (kernels) count_on_kernels(joint, std::move(fused), alone, choice);
     split(ways.empty() && !kernels ? std::move(joint) : Graph(joint), passes, planned);
   };
+  std::optional<PlannedPartition> without_kernels;
   const auto plan = [&](std::vector<bool> fused) {
+    if (without_kernels && fused.empty()) {
+      auto lowering_by_now = std::move(planned.lowering);
+      planned = *without_kernels;
+      planned.lowering = std::move(lowering_by_now);
+      return;
+    }
     try {
       split_counting_on(std::move(fused));
     } catch (const BudgetError&) {
@@ -178,8 +185,12 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
     planned.milliseconds += passes.log->back().seconds * 1e3;
     fix_budget(choice, *planned.budget);
   };
-  // A share is one of the peaks without kernels, so that it means the same with them.
-  if (kernels && options.budget.share) plan({});
+  // A share is one of the peaks without kernels, so that it means the same with them. That plan is
+  // kept: with the share in bytes the search may not find it again.
+  if (kernels && options.budget.share) {
+    plan({});
+    without_kernels = planned;
+  }
   plan(kernels ? fused_nodes(joint, choice.symbols) : std::vector<bool>());
   const bool packs = !ways.empty() && !planned.partition.plan.saved.empty();
   if (!packs && !kernels) return planned;
@@ -187,6 +198,7 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
   // replace, or of copies made for other strides; and they only guess what kernels write to memory.
   // If these exceed the budget, plan again with what is known now, and then with room for them, or
   // without the kernels at the peak where room would cost more.
+  bool planned_anew = false;
   while (true) {
     if (packs) {
       planned.hooks = hooks != nullptr ? hooks::capture_hooks(ways.front(), planned.partition,
@@ -196,8 +208,13 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
     if (!planned.budget) return planned;
     const auto found = in_full(planned, kernels);
     auto& [budget, eager_peak, smallest, share, carried] = *planned.budget;
-    if (found.peak <= budget) return planned;
-    if (!choice.carried.empty()) {  // plans made for these sizes may be smaller
+    if (found.peak <= budget) {
+      // Kernels may not keep what a smaller plan that counts on them promises.
+      if (without_kernels) smallest = std::max(smallest, without_kernels->budget->smallest);
+      return planned;
+    }
+    if (!choice.carried.empty() && !planned_anew) {  // plans made for these sizes may be smaller
+      planned_anew = true;
       choice.carry = false;
       planned.budget.reset();
       plan(choice.fused);

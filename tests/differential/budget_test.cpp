@@ -182,6 +182,22 @@ TEST_P(Budget, IsPlannedAnewWhereOtherPlansDoNotServe) {
   EXPECT_EQ(function.report().eager_calls, 0);
 }
 
+// Its plans for one size may be smaller than what a search for another size finds.
+TEST_P(Budget, ASmallestPlanIsFoundForEachSizeAlsoWithKernels) {
+  auto function = compiled(Options().with_memory_share(0).with_lowering(Lowering::exact));
+  const auto rows = subject_.x.size(0);
+  for (auto count = rows; count > 0 && count > rows - 4; --count) {
+    const auto x = subject_.x.narrow(0, 0, count).contiguous();
+    const auto y = subject_.y.narrow(0, 0, count).contiguous();
+    function(x, y);
+  }
+  for (const auto& program : function.report().programs) {
+    EXPECT_LE(program.predicted_peak_bytes, program.memory_budget_bytes);
+    EXPECT_LE(program.smallest_budget_bytes, program.memory_budget_bytes);
+  }
+  EXPECT_EQ(function.report().eager_calls, 0);
+}
+
 TEST_P(Budget, HoldsByTimesOfThisMachineToo) {
   const auto wanted = step(subject_.loss);
   for (const auto profile : {BudgetProfile::calibrated, BudgetProfile::measured}) {
