@@ -162,18 +162,20 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
   }
   const bool kernels = counts_on_kernels(choice, lowering, joint);
   const auto alone = kernels ? choice.measured : Measurements();
-  const auto split_counting_on = [&](std::vector<bool> fused) {
-    if (kernels) count_on_kernels(joint, std::move(fused), alone, choice);
-    split(ways.empty() && !kernels ? std::move(joint) : Graph(joint), passes, planned);
-  };
+  // With a share, the plan that counts on no kernel; see below.
   std::optional<PlannedPartition> without_kernels;
-  const auto plan = [&](std::vector<bool> fused) {
+  const auto split_counting_on = [&](std::vector<bool> fused) {
     if (without_kernels && fused.empty()) {
-      auto lowering_by_now = std::move(planned.lowering);
-      planned = *without_kernels;
-      planned.lowering = std::move(lowering_by_now);
+      choice = without_kernels->choice;
+      planned.partition = without_kernels->partition;
+      planned.budget = without_kernels->budget;
       return;
     }
+    if (kernels) count_on_kernels(joint, std::move(fused), alone, choice);
+    split(ways.empty() && !kernels ? std::move(joint) : Graph(joint), passes, planned);
+    if (planned.budget) planned.milliseconds += passes.log->back().seconds * 1e3;
+  };
+  const auto plan = [&](std::vector<bool> fused) {
     try {
       split_counting_on(std::move(fused));
     } catch (const BudgetError&) {
@@ -181,9 +183,7 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
       if (choice.fused.empty()) throw;
       split_counting_on({});
     }
-    if (!planned.budget) return;
-    planned.milliseconds += passes.log->back().seconds * 1e3;
-    fix_budget(choice, *planned.budget);
+    if (planned.budget) fix_budget(choice, *planned.budget);
   };
   // A share is one of the peaks without kernels, so that it means the same with them. That plan is
   // kept: with the share in bytes the search may not find it again.

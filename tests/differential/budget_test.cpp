@@ -182,7 +182,7 @@ TEST_P(Budget, IsPlannedAnewWhereOtherPlansDoNotServe) {
   EXPECT_EQ(function.report().eager_calls, 0);
 }
 
-// Its plans for one size may be smaller than what a search for another size finds.
+// A plan made for one size may be smaller than what the search finds for another.
 TEST_P(Budget, ASmallestPlanIsFoundForEachSizeAlsoWithKernels) {
   auto function = compiled(Options().with_memory_share(0).with_lowering(Lowering::exact));
   const auto rows = subject_.x.size(0);

@@ -35,13 +35,8 @@ each
   store f32 y %4
 )";
 
-constexpr std::string_view kSums = R"(antegrad.kernel 1 sums
-number rows i64
-number n i64
-buffer x f32 read [n, 1]
-buffer y f32 write [1, 0]
-rows [rows, n]
-fold lanes 16 1 sequence add
+// Of a kernel over rows whose sums it writes.
+constexpr std::string_view kSumOfRow = R"(fold lanes 16 1 sequence add
   %0 = accumulator f32 0
   %1 = load f32 x
   %2 = add f32 %0 %1
@@ -49,6 +44,14 @@ fold lanes 16 1 sequence add
   %3 = result f32
 row
   store f32 y %3
+)";
+
+constexpr std::string_view kSums = R"(antegrad.kernel 1 sums
+number rows i64
+number n i64
+buffer x f32 read [n, 1]
+buffer y f32 write [1, 0]
+rows [rows, n]
 )";
 
 constexpr std::string_view kColumnSums = R"(antegrad.kernel 1 sums
@@ -75,16 +78,8 @@ number far i64
 buffer x f32 read [far, {}]
 buffer y f32 write [rows, 1, 0]
 rows [outer, rows, n]
-fold lanes 16 1 sequence add
-  %0 = accumulator f32 0
-  %1 = load f32 x
-  %2 = add f32 %0 %1
-  yield %2
-  %3 = result f32
-row
-  store f32 y %3
-)",
-                                                 strides));
+{})",
+                                                 strides, kSumOfRow));
   return reach_of(kernel, Numbers{outer, rows, 64, rows * 64}, int64_t{1} << 40);
 }
 
@@ -103,7 +98,7 @@ class KernelReach : public ::testing::Test {
   }
 
   const Kernel scale_ = parse_kernel(kScale);
-  const Kernel sums_ = parse_kernel(kSums);
+  const Kernel sums_ = parse_kernel(fmt::format("{}{}", kSums, kSumOfRow));
   const Kernel column_sums_ = parse_kernel(kColumnSums);
 };
 
