@@ -24,6 +24,8 @@ struct Machine {
   double host_bytes_per_second = 0;
   double functions_per_second = 0;  ///< results of tanh, exp and the like in generated loops
   double draws_per_second = 0;      ///< random numbers in generated loops
+  /// Time for each byte of a step's peak where memory is returned to the system: page faults.
+  double seconds_per_fresh_byte = 0;
   Rates rates = {};  ///< measured; replace the above for the classes of kernels that they have
 };
 
@@ -39,13 +41,16 @@ inline const Machine kGpu{.flops_per_second = 100e12,
 /// Ten cores of a server. Each reaches 100 GFLOP/s in f32 products (measured on an EPYC: 206 with
 /// two). Together they reach 100 GB/s of memory (42 measured with two). A call of a small kernel
 /// takes 0.8 microseconds there. A file takes 1 GB/s. In loops that Inductor generates, one of its
-/// cores takes 0.4 to 1.6 ns for a function (`exp`, `tanh`) and 14 ns for a draw.
+/// cores takes 0.4 to 1.6 ns for a function (`exp`, `tanh`) and 14 ns for a draw. A page fault
+/// takes 0.9 microseconds, and glibc's allocator returns about half of a step's peak: 110 ps for
+/// each byte of it on two cores.
 inline const Machine kCpu{.flops_per_second = 1e12,
                           .bytes_per_second = 100e9,
                           .seconds_per_node = 1e-6,
                           .host_bytes_per_second = 1e9,
                           .functions_per_second = 10e9,
-                          .draws_per_second = 0.7e9};
+                          .draws_per_second = 0.7e9,
+                          .seconds_per_fresh_byte = 35e-12};
 
 /// "gpu", "cpu". Throws OptionError for other names.
 const Machine& machine_named(std::string_view name);

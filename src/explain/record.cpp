@@ -17,9 +17,9 @@ using nlohmann::json;
 
 /// Fields that to_text() writes itself, in this order. The caller may add others.
 constexpr const char* kFields[] = {
-    "antegrad", "partitioner", "settings", "budget_bytes", "effort",     "profile",
-    "machine",  "symbols",     "scratch",  "seconds",      "fused",      "carried",
-    "packings", "simplify",    "saved",    "packed",       "recomputed", "peak_bytes"};
+    "antegrad", "partitioner", "settings", "budget_bytes", "effort",       "profile", "machine",
+    "symbols",  "scratch",     "seconds",  "fused",        "fresh_memory", "carried", "packings",
+    "simplify", "saved",       "packed",   "recomputed",   "peak_bytes"};
 
 /// Counts the runs of each node in a half, by Node::id, with the value that identifies the node.
 void count_runs(const Graph& half, std::map<int32_t, std::pair<ValueId, int64_t>>& runs) {

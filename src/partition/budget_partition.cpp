@@ -19,6 +19,12 @@
 namespace antegrad {
 namespace {
 
+/// Picoseconds that each byte of peak adds to a step.
+double byte_time_of(const Graph& joint, const PartitionChoice& choice) {
+  if (!choice.fresh_memory) return 0;
+  return machine_named(choice.machine, joint).seconds_per_fresh_byte * 1e12;
+}
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): rows take it so
 Partitioned plan(Graph joint, const PartitionChoice& choice) {
   const BudgetOptions& options = choice.budget;
@@ -47,7 +53,7 @@ Partitioned plan(Graph joint, const PartitionChoice& choice) {
   const auto range = static_cast<double>(planned.eager_peak - planned.smallest);
   planned.bytes =
       options.share ? planned.smallest + std::llround(*options.share * range) : options.bytes;
-  const budget::PlanPoint point = planner.pick(planned.bytes);
+  const budget::PlanPoint point = planner.pick(planned.bytes, byte_time_of(joint, choice));
   planned.recompute_share =
       static_cast<double>(point.extra) / static_cast<double>(planner.problem().time);
   if (carried) planned.carried = decisions_of(planner.problem(), *point.plan);
@@ -65,6 +71,7 @@ void write_budget(const PartitionChoice& choice, nlohmann::json& record) {
   record["effort"] = word_of(choice.budget.effort);
   record["profile"] = word_of(choice.budget.profile);
   if (!choice.machine.empty()) record["machine"] = choice.machine;
+  if (choice.fresh_memory) record["fresh_memory"] = true;
   if (!choice.carried.empty()) record["carried"] = choice.carried;
 }
 
@@ -81,6 +88,7 @@ void read_budget(const nlohmann::json& record, PartitionChoice& choice) {
   choice.budget.effort = recorded_word<BudgetEffort>(record.at("effort").get<std::string>());
   choice.budget.profile = recorded_word<BudgetProfile>(record.value("profile", "off"));
   choice.machine = record.value("machine", "");
+  choice.fresh_memory = record.value("fresh_memory", false);
   choice.carried = record.value("carried", budget::Decisions());
 }
 

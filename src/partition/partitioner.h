@@ -37,6 +37,8 @@ struct PartitionChoice {
   Measurements measured = {};         ///< as PartitionerRow::needs requests
   Packings packings = {};             ///< if PartitionerRow::packs
   std::vector<bool> fused = {};       ///< ByteRules::fused
+  /// Whether a step returns its memory to the system; Machine::seconds_per_fresh_byte counts then.
+  bool fresh_memory = false;
   /// Whether plans that this process made for other sizes of the graph may serve (budget/carry.h).
   bool carry = false;
   /// The plan that was carried over. If not empty, it is taken, and nothing is planned.

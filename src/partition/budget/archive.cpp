@@ -1,5 +1,6 @@
 #include "partition/budget/archive.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -16,10 +17,17 @@ void Archive::offer(const Measure& measure, const Plan& plan, std::span<const Ch
                            PlanPoint{measure.peak, measure.extra, std::move(changed)});
 }
 
-std::optional<PlanPoint> Archive::at_most(int64_t peak) const {
-  const auto next = points_.upper_bound(peak);
-  if (next == points_.begin()) return std::nullopt;
-  return std::prev(next)->second;
+std::optional<PlanPoint> Archive::at_most(int64_t peak, double byte_time) const {
+  const auto end = points_.upper_bound(peak);
+  if (end == points_.begin()) return std::nullopt;
+  if (byte_time == 0) return std::prev(end)->second;
+  return std::ranges::min_element(points_.begin(), end, {},
+                                  [&](const auto& entry) {
+                                    const PlanPoint& point = entry.second;
+                                    return static_cast<double>(point.extra) +
+                                           byte_time * static_cast<double>(point.peak);
+                                  })
+      ->second;
 }
 
 std::vector<PlanPoint> Archive::points() const {

@@ -27,8 +27,9 @@ class Archive {
  public:
   /// Adds the plan with the changes applied, if it is better than what is there.
   void offer(const Measure& measure, const Plan& plan, std::span<const Change> changes = {});
-  /// The fastest plan with at most this peak; nothing if there is none.
-  std::optional<PlanPoint> at_most(int64_t peak) const;
+  /// The fastest plan with at most this peak; nothing if there is none. `byte_time`: picoseconds
+  /// that each byte of peak adds to a step.
+  std::optional<PlanPoint> at_most(int64_t peak, double byte_time = 0) const;
   /// The plan with the lowest peak. The archive must not be empty.
   const PlanPoint& smallest() const { return points_.begin()->second; }
   /// All plans that at_most() can return, by falling peak.

@@ -48,8 +48,8 @@ Planner::Planner(const Graph& joint, Problem problem, const Packings& packings,
       ways_(packings.ways),
       frontier_(frontier_of(problem_)) {}
 
-PlanPoint Planner::pick(int64_t budget) const {
-  if (std::optional<PlanPoint> point = frontier_->archive.at_most(budget)) return *std::move(point);
+PlanPoint Planner::pick(int64_t budget, double byte_time) const {
+  if (auto point = frontier_->archive.at_most(budget, byte_time)) return *std::move(point);
   const int64_t smallest = frontier_->archive.smallest().peak;
   throw BudgetError(
       smallest,

@@ -53,9 +53,9 @@ class Planner {
   const std::vector<std::string>& ways() const { return ways_; }
   const Frontier& frontier() const { return *frontier_; }
 
-  /// The fastest known plan within the budget. If there is none, throws BudgetError with the
-  /// smallest feasible budget.
-  PlanPoint pick(int64_t budget) const;
+  /// The fastest known plan within the budget; `byte_time` as in Archive::at_most(). If there is
+  /// none, throws BudgetError with the smallest feasible budget.
+  PlanPoint pick(int64_t budget, double byte_time = 0) const;
   /// The plan that saves all that the backward reads.
   PlanPoint eager() const;
   /// The forward and backward of a plan, with a decision for each value that the backward needs

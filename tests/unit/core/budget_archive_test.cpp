@@ -1,6 +1,8 @@
 #include "partition/budget/archive.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -54,6 +56,31 @@ TEST(BudgetArchive, AnswersWithTheFastestPlanWithinTheBudget) {
       const Measure& measure = offers[answer->plan->front()].measure;
       EXPECT_EQ(measure.peak, answer->peak);
       EXPECT_EQ(measure.extra, answer->extra);
+    }
+  }
+}
+
+/// Of the time and what the bytes of the peak add to it.
+TEST(BudgetArchive, CountsTheTimeOfTheBytesOfAPeak) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const std::vector<Offer> offers = random_offers(seed, 500);
+    const Archive archive = archive_of(offers);
+    for (const double byte_time : {0.0, 0.05, 0.5, 20.0}) {
+      const auto time_of = [&](int64_t peak, int64_t extra) {
+        return static_cast<double>(extra) + byte_time * static_cast<double>(peak);
+      };
+      for (int64_t budget = 0; budget <= 510; budget += 10) {
+        double least = std::numeric_limits<double>::infinity();
+        for (const Offer& offer : offers) {
+          if (offer.measure.peak > budget) continue;
+          least = std::min(least, time_of(offer.measure.peak, offer.measure.extra));
+        }
+        const std::optional<PlanPoint> answer = archive.at_most(budget, byte_time);
+        ASSERT_EQ(answer.has_value(), std::isfinite(least)) << seed << " " << budget;
+        if (!answer) continue;
+        EXPECT_LE(answer->peak, budget);
+        EXPECT_DOUBLE_EQ(time_of(answer->peak, answer->extra), least) << seed << " " << budget;
+      }
     }
   }
 }

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 json tensor(int64_t size) { return json::array({nullptr, json::array({size}), "float32", "cpu"}); }
 
-json matrix() { return json::array({nullptr, json::array({64, 64}), "float32", "cpu"}); }
+json matrix() { return json::array({nullptr, json::array({1024, 1024}), "float32", "cpu"}); }
 
 json input(const std::string& name, const std::string& kind) {
   return {{"n", name},
@@ -112,26 +112,37 @@ TEST(ExportedPlan, DrawsAndUnknownOperatorsInCheckpointsRunOnce) {
   }
 }
 
+struct MatrixCall {
+  std::string op;
+  std::vector<int> in;
+  bool backward;
+};
+
+/// Nodes 0, 1 and 2 are x, a weight and a tangent; the calls follow.
+json matrices(const std::string& name, const std::vector<MatrixCall>& calls, int result,
+              const std::vector<int>& gradients) {
+  json nodes = {input("x", "primal"), input("w", "primal"), input("t", "tangent")};
+  for (const auto& [op, in, backward] : calls) nodes.push_back(call(op, in, backward));
+  for (json& node : nodes) node["o"] = json::array({matrix()});
+  return {{"name", name},       {"params", 1},         {"nodes", nodes},
+          {"fw_out", {result}}, {"bw_out", gradients}, {"tangent_of", {0}}};
+}
+
 /// x -> mm -> abs -> relu -> mm. The backward reads the result of abs for the gradient of a weight,
 /// which nothing else reads, and after it in the gradient of abs.
 json layer() {
-  json nodes = {input("x", "primal"), input("w", "primal"), input("t", "tangent")};
-  for (json& node : nodes) node["o"] = json::array({matrix()});
-  const auto add = [&](const std::string& op, const std::vector<int>& in, bool backward) {
-    nodes.push_back(call(op, in, backward));
-    nodes.back()["o"] = json::array({matrix()});
+  const std::vector<MatrixCall> calls = {
+      {"aten.mm.default", {0, 1}, false},  // 3
+      {"aten.abs.default", {3}, false},    // 4
+      {"aten.relu.default", {4}, false},   // 5
+      {"aten.mm.default", {5, 1}, false},  // 6
+      {"aten.mm.default", {2, 1}, true},   // 7
+      {"aten.neg.default", {4}, true},     // 8
+      {"aten.mm.default", {2, 8}, true},   // 9
+      {"aten.mul.Tensor", {7, 4}, true},   // 10
+      {"aten.mm.default", {10, 1}, true},  // 11
   };
-  add("aten.mm.default", {0, 1}, false);  // 3
-  add("aten.abs.default", {3}, false);    // 4
-  add("aten.relu.default", {4}, false);   // 5
-  add("aten.mm.default", {5, 1}, false);  // 6
-  add("aten.mm.default", {2, 1}, true);   // 7
-  add("aten.neg.default", {4}, true);     // 8
-  add("aten.mm.default", {2, 8}, true);   // 9
-  add("aten.mul.Tensor", {7, 4}, true);   // 10
-  add("aten.mm.default", {10, 1}, true);  // 11
-  return {{"name", "layer"}, {"params", 1},       {"nodes", nodes},
-          {"fw_out", {6}},   {"bw_out", {11, 9}}, {"tangent_of", {0}}};
+  return matrices("layer", calls, 6, {11, 9});
 }
 
 TEST(ExportedPlan, LoopsShareRunsAcrossAKernelThatCanWait) {
@@ -144,11 +155,50 @@ TEST(ExportedPlan, LoopsShareRunsAcrossAKernelThatCanWait) {
   EXPECT_EQ(runs_of_abs(ExportedKernels::generated_in_order), 2);
 }
 
+/// x -> mm -> abs -> mm -> abs -> mm. The backward reads the results of both abs and what they
+/// read.
+json two_layers() {
+  const std::vector<MatrixCall> calls = {
+      {"aten.mm.default", {0, 1}, false},  // 3
+      {"aten.abs.default", {3}, false},    // 4
+      {"aten.mm.default", {4, 1}, false},  // 5
+      {"aten.abs.default", {5}, false},    // 6
+      {"aten.mm.default", {6, 1}, false},  // 7
+      {"aten.mm.default", {2, 1}, true},   // 8
+      {"aten.mul.Tensor", {8, 6}, true},   // 9
+      {"aten.mul.Tensor", {9, 5}, true},   // 10
+      {"aten.mm.default", {10, 1}, true},  // 11
+      {"aten.mul.Tensor", {11, 4}, true},  // 12
+      {"aten.mul.Tensor", {12, 3}, true},  // 13
+      {"aten.mm.default", {13, 1}, true},  // 14
+  };
+  return matrices("two_layers", calls, 7, {14, -1});
+}
+
+/// The allocator of the CPU returns memory to the system, and abs takes less time than page faults.
+TEST(ExportedPlan, CountsThePageFaultsOfGeneratedCode) {
+  PartitionChoice choice{.partitioner = Partitioner::budget};
+  choice.budget.share = 1;
+  const auto runs_of_abs = [&](const std::string& device, ExportedKernels kernels) {
+    json exported = two_layers();
+    for (json& node : exported["nodes"]) node["o"][0][3] = device;
+    return runs_again(json::parse(plan_exported(exported.dump(), choice, kernels))).count(4);
+  };
+  EXPECT_EQ(runs_of_abs("cpu", ExportedKernels::generated), 1);
+  EXPECT_EQ(runs_of_abs("cuda:0", ExportedKernels::generated), 0);
+  EXPECT_EQ(runs_of_abs("cpu", ExportedKernels::one_by_one), 0);
+}
+
 TEST(ExportedPlan, ItsGraphFileReplays) {
   PartitionChoice choice{.partitioner = Partitioner::budget};
-  choice.budget.share = 0.5;
-  const GraphFile file = parse_graph_file(plan(choice).at("graph").get<std::string>(), "plan");
-  EXPECT_TRUE(replay(file).differences.empty());
+  for (const double share : {0.5, 1.0}) {
+    choice.budget.share = share;
+    for (const auto kernels : {ExportedKernels::one_by_one, ExportedKernels::generated}) {
+      const json plan = json::parse(plan_exported(two_layers().dump(), choice, kernels));
+      const GraphFile file = parse_graph_file(plan.at("graph").get<std::string>(), "plan");
+      EXPECT_TRUE(replay(file).differences.empty());
+    }
+  }
 }
 
 TEST(ExportedPlan, WhatCannotBePlannedIsRefused) {

@@ -20,6 +20,7 @@ PartitionChoice budget_choice() {
   choice.measured.scratch = {0, 0, 512};
   choice.measured.seconds = {-1, 0.25, 0};
   choice.simplify = false;
+  choice.fresh_memory = true;
   return choice;
 }
 
@@ -40,6 +41,7 @@ TEST(Record, ComesBackFromItsText) {
   EXPECT_EQ(again.choice.measured.scratch, record.choice.measured.scratch);
   EXPECT_EQ(again.choice.measured.seconds, record.choice.measured.seconds);
   EXPECT_FALSE(again.choice.simplify);
+  EXPECT_TRUE(again.choice.fresh_memory);
   EXPECT_EQ(again.saved, record.saved);
   EXPECT_EQ(again.recomputed, record.recomputed);
   EXPECT_EQ(again.peak, 12345);
