@@ -89,12 +89,11 @@ void CCode::find_remembered() {
   std::vector<Instruction> forms(code);  // with operands of `first`
   std::vector<Id> first(code.size());    // the first value of the same form
   std::vector<int32_t> costs(code.size());
-  std::vector<bool> bodies(code.size());  // is computed for all elements
-  Id source = 0;                          // nothing is stored from here on
+  std::vector<bool> bodies(code.size());           // is computed for all elements
+  std::vector<Id> current(kernel.buffers.size());  // loads from here on read what is there now
   for (const Stage& stage : kernel.stages) {
     const std::vector<bool> used = needed(stage, false);
     std::vector<bool> repeated(code.size());
-    bool stores = false;
     bool strips = false;
     for (Id id = stage.begin; id < stage.end; ++id) {
       Instruction& form = forms[id];
@@ -104,13 +103,13 @@ void CCode::find_remembered() {
         operand = first[operand];
       }
       costs[id] = std::min(costs[id], kCostly);
-      stores = stores || form.op == Op::store;
       strips = strips || is_strip(id);
       bodies[id] = used[id] && stage.kind != StageKind::row;
       first[id] = id;
       if (form.op == Op::result || form.op == Op::accumulator || form.op == Op::store) continue;
+      const bool reads = form.op == Op::load || form.op == Op::gather;
       const auto end = forms.begin() + stage.begin;
-      const auto same = std::find(forms.begin() + source, end, form);
+      const auto same = std::find(forms.begin() + (reads ? current[form.index] : 0), end, form);
       if (same == end) continue;
       first[id] = first[same - forms.begin()];
       repeated[id] = costs[id] == kCostly && used[id] && bodies[first[id]] && !uniform_[id] &&
@@ -124,7 +123,13 @@ void CCode::find_remembered() {
         remembered_[first[operand]] = true;
       }
     }
-    if (stores) source = stage.end;
+    for (Id id = stage.begin; id < stage.end; ++id) {
+      if (code[id].op != Op::store) continue;
+      const Buffer& stored = kernel.buffers[code[id].index];
+      for (size_t i = 0; i < current.size(); ++i) {
+        if (may_share_memory(stored, kernel.buffers[i])) current[i] = stage.end;
+      }
+    }
   }
 }
 
@@ -180,16 +185,22 @@ bool CCode::computes_in_i64(const Stage& stage) const {
   return found;
 }
 
-int32_t CCode::vectors_of(const Stage& stage) const {
+bool CCode::is_deep(const Stage& stage) const {
   const std::vector<bool> used = needed(stage, false);
   int32_t computing = 0;
   for (Id id = stage.begin; id < stage.end; ++id) {
     const Op op = kernel.code[id].op;
-    const bool waits = phase_[id] > 0 || remembered_[id] || recalled_[id] >= 0;
-    if (waits || op == Op::accumulator) return 1;
     computing += used[id] && !uniform_[id] && op != Op::load && op != Op::store ? 1 : 0;
   }
-  return computing < kDeep ? 1 : 2;
+  return computing >= kDeep;
+}
+
+int32_t CCode::vectors_of(const Stage& stage) const {
+  for (Id id = stage.begin; id < stage.end; ++id) {
+    const bool waits = phase_[id] > 0 || remembered_[id] || recalled_[id] >= 0;
+    if (waits || kernel.code[id].op == Op::accumulator) return 1;
+  }
+  return is_deep(stage) ? 2 : 1;
 }
 
 int32_t CCode::lanes_of(const Stage& stage) const {

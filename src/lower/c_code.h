@@ -73,8 +73,8 @@ inline constexpr int32_t kColumns = 4096;
 /// Elements of a row that are remembered, in an array, for the stages behind.
 inline constexpr int32_t kRemembered = 4096;
 
-/// Instructions of a stage at least of which two vectors go side by side: those of one wait for
-/// each other, and the CPU looks ahead too little to find the next vector's.
+/// Instructions of a deep stage, at least. Two of its vectors go side by side: the instructions of
+/// one wait for each other, and the CPU looks ahead too little to find the next vector's.
 inline constexpr int32_t kDeep = 32;
 
 /// What a value costs at least that is remembered: as many instructions, or a call.
@@ -117,6 +117,7 @@ class CCode {
 
   /// Lanes of a stage's vectors.
   bool computes_in_i64(const Stage& stage) const;
+  bool is_deep(const Stage& stage) const;
   /// How many vectors of a stage go side by side.
   int32_t vectors_of(const Stage& stage) const;
   int32_t lanes_of(const Stage& stage) const;

@@ -27,6 +27,8 @@ class CFold {
         vector_(code.head.vector(type_, lanes_)),
         bits_(code.head.mask(byte_size(type_), lanes_)),
         paths_(code.has_paths(stage)),
+        widens_(!paths_ && code.is_deep(stage) &&
+                lanes_ * static_cast<int32_t>(byte_size(type_)) < code.head.target().vector_bytes),
         notes_nan_(notes_nan()) {}
 
   void print() {
@@ -74,6 +76,24 @@ class CFold {
     out_.open("else");
     code_.print(stage_, copy);
     out_.line("{} = {};", name, yielded(copy));
+    out_.close();
+  }
+
+  /// Declares `all`, an array of what elements yield from `first` on, which becomes `from`, to
+  /// `end`. They are computed in vectors of all lanes that the CPU has, although eager's order of
+  /// summation has fewer.
+  void print_widely(const std::string& first, const std::string& end, int32_t most) {
+    const int32_t lanes = code_.head.target().vector_bytes / static_cast<int32_t>(byte_size(type_));
+    const std::string vector = code_.head.vector(type_, lanes);
+    out_.line("const i64 from = {};", first);
+    out_.line("{} all[{}] __attribute__((aligned(64)));", element_type(type_), most + lanes);
+    out_.open();
+    code_.print_invariants(stage_, lanes);
+    out_.line("i64 j = from;");
+    code_.each_vector({.lanes = lanes}, end, end, [&](const Copy& copy) {
+      code_.print(stage_, copy);
+      out_.line("*({}m*)(all + (j - from)) = {};", vector, yielded(copy));
+    });
     out_.close();
   }
 
@@ -374,6 +394,9 @@ class CFold {
     out_.open("for (i64 chunk = 0; chunk < chunks; chunk++)");
     out_.line("const i64 start = chunk * {0}, stop = smaller(start + {0}, vectors);",
               kMomentsChunk);
+    if (widens_)
+      print_widely(fmt::format("start * {}", lanes_ * parts),
+                   fmt::format("stop * {}", lanes_ * parts), kMomentsChunk * lanes_ * parts);
     for (int32_t part = 0; part < parts; ++part) {
       out_.line("{0} mean{1} = {2}, squares{1} = {2};", vector_, part, zero);
     }
@@ -383,7 +406,11 @@ class CFold {
     for (int32_t part = 0; part < parts; ++part) {
       out_.open();
       out_.line("const i64 j = v * {} + {};", lanes_ * parts, part * lanes_);
-      print_yielded("x");
+      if (widens_) {
+        out_.line("const {0} x = *(const {0}m*)(all + (j - from));", vector_);
+      } else {
+        print_yielded("x");
+      }
       out_.line("const {} difference = x - mean{};", vector_, part);
       if (fused) {
         out_.line("mean{0} = {1}(share, difference, mean{0});", part, fma);
@@ -418,6 +445,7 @@ class CFold {
   std::string vector_;
   std::string bits_;  // integers of vector_
   bool paths_;
+  bool widens_;  // a deep stage has fewer lanes than the CPU
   bool notes_nan_;
 };
 

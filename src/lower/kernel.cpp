@@ -29,6 +29,14 @@ bool calls_strips(const Kernel& kernel) {
       kernel.functions, [](const Function& function) { return function.form == CallForm::strip; });
 }
 
+bool may_share_memory(const Buffer& a, const Buffer& b) {
+  const auto may_equal = [](Extent x, Extent y) {
+    return x.number >= 0 || y.number >= 0 || x.constant == y.constant;
+  };
+  return a.type == b.type && may_equal(a.offset, b.offset) &&
+         std::ranges::equal(a.strides, b.strides, may_equal);
+}
+
 std::vector<bool> uniform_values(const Kernel& kernel) {
   const int32_t lanes = lane_dimension(kernel);
   std::vector<bool> uniform(kernel.code.size());

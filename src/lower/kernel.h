@@ -45,8 +45,9 @@ struct Extent {
 ///   offset + sum of strides[d] * index[d] + thread * (number of the thread) + gather * (index)
 /// elements from the address that the caller gives; the last term is that of Op::gather.
 ///
-/// A written buffer may share memory with another one only if each of its elements is read by none
-/// but the iteration (the row, in kernels over rows and columns) that writes it. Rows of a call run
+/// A written buffer may share memory with another one only if both have one type, offset and
+/// strides, and each of its elements is read by none but the iteration (the row, in kernels over
+/// rows and columns) that writes it. Rows of a call run
 /// in their order, so one that is read and written may hold sums over the rows of a thread.
 struct Buffer {
   std::string name;
@@ -190,6 +191,9 @@ inline bool may_be_far(const Buffer& buffer) {
   return buffer.written && !buffer.read &&
          std::ranges::none_of(buffer.strides, [](Extent stride) { return stride.is(0); });
 }
+
+/// Whether a written buffer and another one may share memory for some arguments.
+bool may_share_memory(const Buffer& a, const Buffer& b);
 
 inline int64_t value_of(Extent extent, const int64_t* numbers) {
   return extent.number < 0 ? extent.constant : numbers[extent.number];

@@ -465,24 +465,53 @@ each
   expect_compiled_agrees(kernel, sizes, host_functions());
 }
 
-// A value that takes many instructions is kept for the next stage, too.
-TEST(LowerRows, CostlyValuesAreKeptForARow) {
-  std::string series = "  %0 = accumulator f32 -0\n  %1 = load f32 x\n";
-  std::string again = "  %16 = load f32 x\n";
-  for (int i = 2; i < 14; ++i) {
-    series += fmt::format("  %{} = fma f32 %{} %1 %1\n", i, i - 1);
-    again += fmt::format("  %{} = fma f32 %{} %16 %16\n", i + 15, i + 14);
+/// `count` instructions from number `first` on, each of the one before and of `x`.
+std::string series(int first, int count, int x) {
+  std::string text;
+  for (int i = first; i < first + count; ++i) {
+    text += fmt::format("  %{0} = fma f32 %{1} %{2} %{2}\n", i, i == first ? x : i - 1, x);
   }
-  const Kernel kernel = parse_kernel(
+  return text;
+}
+
+// A value that takes many instructions is kept for a later stage, too, also behind a stage that
+// stores in memory that cannot be that of what was loaded.
+TEST(LowerRows, CostlyValuesAreKeptForARow) {
+  const std::string start =
       "antegrad.kernel 1 series\nnumber rows i64\nnumber n i64\nbuffer x f32 read [n, 1]\n"
-      "buffer y f32 write [n, 1]\nrows [rows, n]\nfold lanes 8 1 tree add\n" +
-      series + "  %14 = add f32 %0 %13\n  yield %14\n  %15 = result f32\neach\n" + again +
-      "  %29 = mul f32 %28 %15\n  store f32 y %29\n");
-  const std::string printed = c_source({&kernel, 1}, lower::c_target(lower::Capability::avx2));
-  EXPECT_NE(printed.find("f32 m13[4096 + 64]"), std::string::npos) << printed;
-  auto sizes = row_sizes();
-  for (const int64_t n : {4096, 4097}) sizes.push_back({2, n});
-  expect_compiled_agrees(kernel, sizes);
+      "buffer s f32 write [1, 0]\nbuffer y f32 write [n, 1]\nrows [rows, n]\n"
+      "fold lanes 8 1 tree add\n  %0 = accumulator f32 -0\n  %1 = load f32 x\n" +
+      series(2, 12, 1) + "  %14 = add f32 %0 %13\n  yield %14\n  %15 = result f32\n";
+  const std::string each = "each\n  %17 = load f32 x\n" + series(18, 12, 17) +
+                           "  %30 = mul f32 %29 %15\n  store f32 y %30\n";
+  const auto check = [&](const std::string& row, bool kept) {
+    const Kernel kernel = parse_kernel(start + row + each);
+    const std::string printed = c_source({&kernel, 1}, lower::c_target(lower::Capability::avx2));
+    EXPECT_EQ(printed.find("f32 m13[4096 + 64]") != std::string::npos, kept) << printed;
+    auto sizes = row_sizes();
+    for (const int64_t n : {4096, 4097}) sizes.push_back({2, n});
+    expect_compiled_agrees(kernel, sizes);
+  };
+  check("row\n  store f32 s %15\n", true);
+  check("each\n  store f32 y %15\n", false);  // y may lie in the memory of x
+}
+
+// Elements of many instructions are computed in vectors of the CPU, whichever the order has.
+TEST(LowerRows, NarrowFoldsOfDeepCodeAgree) {
+  for (const char* order :
+       {"moments 4 1", "moments 4 2", "moments 8 1", "moments 8 1 fused none"}) {
+    const Kernel kernel = parse_kernel(fmt::format(
+        "antegrad.kernel 1 deep\nnumber rows i64\nnumber n i64\nbuffer x f32 read [n, 1]\n"
+        "buffer y f32 write [n, 1]\nbuffer s f32 write [1, 0]\nrows [rows, n]\nfold {}\n"
+        "  %0 = load f32 x\n{}  store f32 y %40\n  yield %40\n  %42 = result f32\n"
+        "  %43 = result f32\nrow\n  store f32 s %43\n",
+        order, series(1, 40, 0)));
+    const std::string printed = c_source({&kernel, 1}, lower::c_target(lower::Capability::avx512));
+    EXPECT_NE(printed.find("f32 all["), std::string::npos) << printed;
+    auto sizes = row_sizes();
+    for (const int64_t n : {127, 128, 136, 264, 1030}) sizes.push_back({2, n});
+    expect_compiled_agrees(kernel, sizes);
+  }
 }
 
 TEST(LowerRows, ColumnsFoldInSequence) {
