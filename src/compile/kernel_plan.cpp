@@ -13,6 +13,14 @@
 namespace antegrad::compiler {
 namespace {
 
+// The partition with these graphs, whose nodes write in place where they can.
+Partition run_in_place(Partition partition, Graph forward, Graph backward) {
+  partition.forward = reinplace(std::move(forward));
+  const auto donated = in_backward(backward, partition.plan.donated(), partition.forward_values);
+  partition.backward = reinplace(std::move(backward), donated);
+  return partition;
+}
+
 IdMap<ValueId, bool> outputs_of(const Graph& graph) {
   IdMap<ValueId, bool> found(graph.values.size(), false);
   for (const auto& output : graph.outputs) {
@@ -37,9 +45,8 @@ void note_in_memory(const Graph& before, const Graph& lowered, const ByteRules& 
 }
 
 // See WithKernels::at_peak. `before` was lowered with these kernels; `position` is in `lowered`.
-std::set<std::vector<int32_t>> groups_around(const Graph& before,
-                                             const std::vector<lower::KernelOfGroup>& kernels,
-                                             const Graph& lowered, int32_t position) {
+LargeGroups groups_around(const Graph& before, const std::vector<lower::KernelOfGroup>& kernels,
+                          const Graph& lowered, int32_t position) {
   // Where nodes stood. A node that is no kernel still makes the same values.
   const auto made_by = producers(before);
   const auto place = [&](const Node& node) {
@@ -49,9 +56,12 @@ std::set<std::vector<int32_t>> groups_around(const Graph& before,
     return made == node.outputs.end() ? -1 : made_by[*made];
   };
   const auto peak = place(lowered.nodes[position]);
-  std::set<std::vector<int32_t>> found;
+  LargeGroups found;
   for (const auto& [nodes, kernel] : kernels) {
-    if (nodes.front() <= peak && peak <= nodes.back()) found.insert(ids_of(before, nodes));
+    if (nodes.front() > peak || peak > nodes.back()) continue;
+    const auto earlier = std::ranges::find_if(nodes.rbegin(), nodes.rend(),
+                                              [&](int32_t position) { return position <= peak; });
+    found.emplace(ids_of(before, nodes), before.nodes[*earlier].id);
   }
   return found;
 }
@@ -81,6 +91,16 @@ void count_on_kernels(const Graph& joint, std::vector<bool> fused, const Measure
   }
 }
 
+bool refuse(const LargeGroups& groups, LoweringRules& lowering) {
+  const auto before = lowering.too_large.size();
+  lowering.too_large.insert(groups.begin(), groups.end());
+  return lowering.too_large.size() > before;
+}
+
+int64_t peak_without_kernels(const Partition& partition, const ByteRules& rules) {
+  return simulate(run_in_place(partition, partition.forward, partition.backward), rules).peak_bytes;
+}
+
 WithKernels with_kernels(const Partition& partition, const LoweringRules& lowering,
                          ByteRules rules) {
   WithKernels found{.in_memory = std::vector<bool>(rules.fused.size(), false)};
@@ -88,11 +108,7 @@ WithKernels with_kernels(const Partition& partition, const LoweringRules& loweri
   auto backward = lowered_by_what_is_known(partition.backward, lowering);
   note_in_memory(partition.forward, forward.graph, rules, found.in_memory);
   note_in_memory(partition.backward, backward.graph, rules, found.in_memory);
-  auto lowered = partition;
-  lowered.forward = reinplace(std::move(forward.graph));
-  const auto donated =
-      in_backward(backward.graph, partition.plan.donated(), partition.forward_values);
-  lowered.backward = reinplace(std::move(backward.graph), donated);
+  const auto lowered = run_in_place(partition, std::move(forward.graph), std::move(backward.graph));
   rules.fused.clear();
   const auto timeline = simulate(lowered, rules);
   found.peak = timeline.peak_bytes;

@@ -4,7 +4,6 @@
 /// What plans for a memory budget know of generated kernels, before there are any.
 
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "compile/lowering.h"
@@ -27,11 +26,16 @@ struct WithKernels {
   /// By Node::id: of the nodes on which the plan counted (ByteRules::fused), those whose result is
   /// in memory after all, although nothing saves it.
   std::vector<bool> in_memory = {};
-  /// Groups (LoweringRules::too_large) whose kernels make what is live at the peak live longer: it
-  /// is there because of one of their nodes, although others of them run on the other side of the
-  /// peak.
-  std::set<std::vector<int32_t>> at_peak = {};
+  /// Groups whose kernels run behind the peak, although some of their nodes would run before: so
+  /// what these read is live at the peak.
+  LargeGroups at_peak = {};
 };
+
+/// Notes groups that are too large. Whether some of them were not noted before.
+bool refuse(const LargeGroups& groups, LoweringRules& lowering);
+
+/// Bytes of a partition, with its hooks, where no kernel runs.
+int64_t peak_without_kernels(const Partition& partition, const ByteRules& rules);
 
 /// As far as is known: see lowered_by_what_is_known(). `rules`: those of the plan.
 WithKernels with_kernels(const Partition& partition, const LoweringRules& lowering,

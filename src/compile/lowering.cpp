@@ -103,8 +103,11 @@ lower::Objections known_objections(const Graph& graph, const LoweringRules& rule
                                    int64_t threads) {
   return [&graph, rules, threads](const lower::GroupKernel& kernel,
                                   const std::vector<int32_t>& nodes) {
-    if (rules.too_large.contains(ids_of(graph, nodes))) {
-      return lower::Objection{"it would keep too much in memory for the budget"};
+    if (const auto large = rules.too_large.find(ids_of(graph, nodes));
+        large != rules.too_large.end()) {
+      const auto apart = std::ranges::find_if(
+          nodes, [&](int32_t position) { return graph.nodes[position].id == large->second; });
+      return lower::Objection{.reason = "it would keep too much in memory", .apart = *apart};
     }
     if (lower::space_size(kernel.kernel, kernel.numbers.data()) > kMostElements) {
       return lower::Objection{"it has too many elements to be compared"};

@@ -8,9 +8,9 @@
 #include <antegrad/report.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -22,13 +22,15 @@
 
 namespace antegrad::compiler {
 
+/// Groups whose kernels would keep too much in memory: Node::ids, in the order of the nodes; and
+/// the member that is to run earlier than they would.
+using LargeGroups = std::map<std::vector<int32_t>, int32_t>;
+
 /// As in Options.
 struct LoweringRules {
   Lowering lowering = Lowering::off;
   bool keep_slow_kernels = false;
-  /// Groups that get no kernel, since it would keep too much in memory: Node::ids, in the order of
-  /// the nodes.
-  std::set<std::vector<int32_t>> too_large = {};
+  LargeGroups too_large = {};  ///< of these, the member runs alone
   std::shared_ptr<runtime::KernelMisses> misses =
       nullptr;  ///< counts calls that kernels do not fit
 };

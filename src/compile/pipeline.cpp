@@ -15,10 +15,12 @@
 #include "compile/backward_variants.h"
 #include "compile/compile_logs.h"
 #include "compile/finish.h"
+#include "compile/kernel_plan.h"
 #include "compile/plan_partition.h"
 #include "compile/program_report.h"
 #include "compile/stages.h"
 #include "hooks/captured_hooks.h"
+#include "memory/peak.h"
 #include "options/words.h"
 #include "partition/hooks/hooks.h"
 #include "partition/hooks/prefetch.h"
@@ -95,7 +97,8 @@ struct Finished {
   IdMap<ValueId, bool> saved = {};         // before hooks
   std::map<ValueId, int32_t> packed = {};  // Partition::packed
   std::vector<RecomputedNode> recomputed = {};
-  Partition partition = {};  // with hooks, and lowered
+  Partition before_kernels = {};  // with hooks; only if there is no budget, but kernels
+  Partition partition = {};       // with hooks, and lowered
   ops::AttrTables tables = {};
   LoweredGraph forward = {}, backward = {};  // without their graphs
 };
@@ -116,6 +119,7 @@ Finished plan_and_finish_once(const ToPlan& what, const LoweringRules& lowering,
   stages.end("hooks");
 
   const auto& rules = made.planned.lowering;
+  if (!made.planned.budget && rules.lowering != Lowering::off) made.before_kernels = partition;
   made.forward = finish_forward(std::move(partition.forward), made.tables, rules, passes);
   partition.forward = std::move(made.forward.graph);
   if (what.has_backward) {
@@ -135,6 +139,25 @@ bool is_over_budget(const Finished& made) {
   return simulate(made.partition, rules).peak_bytes > made.planned.budget->bytes;
 }
 
+// A page: what kernels may take beyond, such as the ends of a range of indices.
+constexpr int64_t kSpareBytes = 4096;
+
+// Without a budget, a step takes no more memory than it does without kernels. Whether kernels have
+// to be left out for that, which are then noted in `lowering`.
+bool leave_out_larger(const Finished& made, LoweringRules& lowering) {
+  const auto kernels = made.forward.kernels.size() + made.backward.kernels.size();
+  if (made.planned.budget || kernels == 0) return false;
+  const auto& choice = made.planned.choice;
+  const auto limit = peak_without_kernels(made.before_kernels, choice.rules()) + kSpareBytes;
+  if (simulate(made.partition, choice.rules_when_lowered()).peak_bytes <= limit) return false;
+  bool left_out = false;
+  while (true) {
+    const auto found = with_kernels(made.before_kernels, lowering, choice.rules());
+    if (found.peak <= limit || !refuse(found.at_peak, lowering)) return left_out;
+    left_out = true;
+  }
+}
+
 // A plan for a budget counts on kernels that may not prove themselves. Where they are missed, the
 // next plan knows; the last one has none.
 Finished plan_and_finish(const ToPlan& what, const PassContext& passes, const CompileLogs& logs,
@@ -144,6 +167,9 @@ Finished plan_and_finish(const ToPlan& what, const PassContext& passes, const Co
                          .keep_slow_kernels = what.options.keep_slow_kernels,
                          .misses = std::make_shared<runtime::KernelMisses>()};
   auto made = plan_and_finish_once(what, lowering, passes, logs, stages);
+  while (leave_out_larger(made, lowering)) {
+    made = plan_and_finish_once(what, lowering, passes, logs, stages);
+  }
   for (int plans = 1; is_over_budget(made); ++plans) {
     if (plans == kMostPlans) lowering.lowering = Lowering::off;
     made = plan_and_finish_once(what, lowering, passes, logs, stages);
@@ -192,7 +218,9 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   auto finished = plan_and_finish({std::move(joint), captured.tables, std::move(measured), options,
                                    hooks, first_hook, carry, captured.backward_error == nullptr},
                                   passes, logs, stages);
-  auto& [planned, saved, packed, recomputed, partition, tables, forward, backward] = finished;
+  auto& [planned, saved, packed, recomputed, before_kernels, partition, tables, forward, backward] =
+      finished;
+  before_kernels = {};
 
   // Build.
   const auto plan = std::make_shared<const CallPlan>(partition.plan);

@@ -112,13 +112,6 @@ std::vector<bool> without(std::vector<bool> fused, const std::vector<bool>& othe
 // More of the time of a step than a few kernels save.
 constexpr double kCheap = 0.05;
 
-// Whether some of these groups were not refused before.
-bool refuse(const std::set<std::vector<int32_t>>& groups, LoweringRules& lowering) {
-  const auto before = lowering.too_large.size();
-  lowering.too_large.insert(groups.begin(), groups.end());
-  return lowering.too_large.size() > before;
-}
-
 // With measured rates, if the partitioner uses them.
 Machine machine_for(const Graph& joint, const Options& options) {
   if (row_of(options.partition).needs(choice_of(options)).rates) {

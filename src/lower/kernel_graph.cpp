@@ -136,7 +136,8 @@ class Selection {
       objection = objection_to(made, nodes);
     }
     if (!objection.reason.empty()) {
-      made = NoKernel{objection.divides ? last_reduction(nodes) : -1, std::move(objection.reason)};
+      const int32_t apart = objection.divides ? last_reduction(nodes) : objection.apart;
+      made = NoKernel{apart, std::move(objection.reason)};
     }
     return known_.emplace(nodes, std::move(made)).first->second;
   }

@@ -42,6 +42,8 @@ struct Objection {
   std::string reason = {};  ///< empty if it may be used
   /// Whether the group without its last reduction may do, if it has one.
   bool divides = false;
+  /// The member without which the group may do, as its position in the graph; -1 if none is known.
+  int32_t apart = -1;
   /// Whether the kernel was found to have other bits than eager: its second form may have eager's.
   bool disproved = false;
 };

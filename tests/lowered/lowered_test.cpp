@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/checkpoint.h>
+#include <antegrad/memory.h>
 #include <gtest/gtest.h>
 #include <torch/version.h>
 
@@ -269,6 +270,31 @@ TEST(Lowered, GatesInMemoryWithHolesJoinKernels) {
   for (const auto& kernel : program.generated_kernels) {
     EXPECT_NE(kernel.operators, std::vector<std::string>{"antegrad::restride.default"}) << report;
   }
+}
+
+// A kernel of the sum and of what reads it after the products would keep two terms past them.
+TEST(Lowered, AStepTakesNoMoreMemoryThanWithoutKernels) {
+  const auto fn = [](const List& xs) {
+    const auto sum = at::mm(xs[0], xs[1]) + at::mm(xs[1], xs[0]);
+    const auto products = at::mm(at::mm(xs[0], xs[0]), at::mm(xs[1], xs[1]));
+    return (sum * sum).exp() + products;
+  };
+  const List inputs{at::randn({128, 128}), at::randn({128, 128})};
+  const auto peak = [&](Lowering lowering) {
+    auto step = compile(fn, exact().with_lowering(lowering));
+    EXPECT_TRUE(same_bits({step(inputs)}, {fn(inputs)}));
+    MemoryMeter meter;
+    step(inputs);
+    const auto measured = meter.peak_bytes();
+    const auto report = step.report();
+    EXPECT_EQ(report.eager_calls, 0);
+    EXPECT_EQ(report.programs.at(0).predicted_peak_bytes, measured);
+    if (lowering == Lowering::exact) {
+      EXPECT_FALSE(report.programs.at(0).generated_kernels.empty());
+    }
+    return measured;
+  };
+  EXPECT_LE(peak(Lowering::exact), peak(Lowering::off));
 }
 
 TEST(Lowered, ReportsWhatKernelsRunAgain) {
