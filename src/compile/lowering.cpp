@@ -174,7 +174,7 @@ class Attempt {
  public:
   Attempt(const Graph& graph, const ops::AttrTables& tables, const lower::EagerCpu& cpu,
           const Compiler& compiler, const LoweringRules& rules, const std::vector<ValueId>& donated,
-          InventedData& data, Phases& phases)
+          InventedData& data, lower::MadeKernels& made, Phases& phases)
       : graph_(graph),
         tables_(tables),
         cpu_(cpu),
@@ -183,6 +183,7 @@ class Attempt {
         level_(level_of(rules.lowering)),
         donated_(donated),
         data_(data),
+        made_(made),
         phases_(phases) {}
 
   // Nothing if kernels were refused.
@@ -190,7 +191,7 @@ class Attempt {
     auto lowered = [&] {
       const Timer timer(phases_.group);
       return lower::kernel_graph(graph_, cpu_, known_objections(graph_, rules_, cpu_.threads),
-                                 level_, lone_nodes(rules_));
+                                 level_, lone_nodes(rules_), &made_);
     }();
     LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
     const auto sources = [&] {
@@ -353,6 +354,7 @@ class Attempt {
   const lower::Level level_;
   const std::vector<ValueId>& donated_;
   InventedData& data_;
+  lower::MadeKernels& made_;
   Phases& phases_;
   KernelVerdicts& verdicts_ = KernelVerdicts::of_process();
   bool refused_ = false;
@@ -412,12 +414,13 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
     return {.graph = std::move(graph), .failure = std::move(failure)};
   }
   InventedData data;
+  lower::MadeKernels made;
   Phases phases;
   std::optional<LoweredGraph> lowered;
   // Each attempt that fails refuses a kernel, so this ends.
   while (!lowered) {
     ++phases.attempts;
-    lowered = Attempt(graph, tables, *cpu, *compiler, rules, donated, data, phases).run();
+    lowered = Attempt(graph, tables, *cpu, *compiler, rules, donated, data, made, phases).run();
   }
   log_phases(graph, phases, lowered->kernels.size());
   return std::move(*lowered);

@@ -78,13 +78,14 @@ class LoweredAlone {
 class Selection {
  public:
   Selection(const Graph& graph, const EagerCpu& cpu, const Objections& objections, Level level,
-            LoneNodes lone)
+            LoneNodes lone, MadeKernels& made)
       : graph_(graph),
         readers_(graph),
         lowered_alone_(graph, lone),
         cpu_(cpu),
         level_(level),
         objections_(objections),
+        made_(made),
         apart_(graph.nodes.size(), false),
         reasons_(graph.nodes.size()) {}
 
@@ -108,7 +109,7 @@ class Selection {
           refuse(*none, group);
           refused = true;
         } else {
-          made.push_back({std::move(group.nodes), std::get<GroupKernel>(kernel)});
+          made.push_back({std::move(group.nodes), *std::get<const GroupKernel*>(kernel)});
         }
       }
     }
@@ -124,22 +125,38 @@ class Selection {
   }
 
  private:
-  const std::variant<GroupKernel, NoKernel>& kernel_of(const std::vector<int32_t>& nodes) {
+  using Choice = std::variant<const GroupKernel*, NoKernel>;
+
+  const Choice& kernel_of(const std::vector<int32_t>& nodes) {
     const auto known = known_.find(nodes);
     if (known != known_.end()) return known->second;
-    auto made = group_kernel(graph_, nodes, readers_, cpu_, level_);
-    Objection objection = objection_to(made, nodes);
-    if (objection.disproved && std::get<GroupKernel>(made).has_second_form) {
-      EagerCpu other = cpu_;
-      other.second_form = true;
-      made = group_kernel(graph_, nodes, readers_, other, level_);
-      objection = objection_to(made, nodes);
+    const auto* made = &made_of(nodes, cpu_.second_form);
+    Objection objection = objection_to(*made, nodes);
+    if (objection.disproved && std::get<GroupKernel>(*made).has_second_form) {
+      made = &made_of(nodes, true);
+      objection = objection_to(*made, nodes);
     }
+    Choice choice;
     if (!objection.reason.empty()) {
       const int32_t apart = objection.divides ? last_reduction(nodes) : objection.apart;
-      made = NoKernel{apart, std::move(objection.reason)};
+      choice = NoKernel{apart, std::move(objection.reason)};
+    } else if (const auto* none = std::get_if<NoKernel>(made)) {
+      choice = *none;
+    } else {
+      choice = &std::get<GroupKernel>(*made);
     }
-    return known_.emplace(nodes, std::move(made)).first->second;
+    return known_.emplace(nodes, std::move(choice)).first->second;
+  }
+
+  const std::variant<GroupKernel, NoKernel>& made_of(const std::vector<int32_t>& nodes,
+                                                     bool second_form) {
+    const auto [place, is_new] = made_.try_emplace({nodes, second_form});
+    if (is_new) {
+      EagerCpu cpu = cpu_;
+      cpu.second_form = second_form;
+      place->second = group_kernel(graph_, nodes, readers_, cpu, level_);
+    }
+    return place->second;
   }
 
   /// None to what is no kernel.
@@ -175,9 +192,10 @@ class Selection {
   const EagerCpu& cpu_;
   const Level level_;
   const Objections& objections_;
+  MadeKernels& made_;
   std::vector<bool> apart_;           // by position
   std::vector<std::string> reasons_;  // by position
-  std::map<std::vector<int32_t>, std::variant<GroupKernel, NoKernel>> known_;
+  std::map<std::vector<int32_t>, Choice> known_;
 };
 
 /// Puts kernels in the place of their nodes.
@@ -373,10 +391,11 @@ bool has_numbers(const Graph& graph) {
 }  // namespace
 
 KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections,
-                         Level level, LoneNodes lone) {
+                         Level level, LoneNodes lone, MadeKernels* made) {
   KernelGraph lowered;
   if (has_numbers(graph)) {
-    Selection selection(graph, cpu, objections, level, lone);
+    MadeKernels own;
+    Selection selection(graph, cpu, objections, level, lone, made != nullptr ? *made : own);
     lowered.kernels = selection.run();
     lowered.refused = selection.refused();
     if (!lowered.kernels.empty()) Replacement(graph, lowered.kernels).run();

@@ -9,7 +9,10 @@
 /// it any more.
 
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "graph/graph.h"
@@ -37,6 +40,11 @@ struct KernelGraph {
   std::vector<LibraryNode> refused = {};    ///< in the order of the nodes
 };
 
+/// Kernels of groups of one graph, by their nodes and EagerCpu::second_form: whoever lowers it again
+/// for the same CPU and level, with other objections, need not make them again.
+using MadeKernels =
+    std::map<std::pair<std::vector<int32_t>, bool>, std::variant<GroupKernel, NoKernel>>;
+
 /// Why a kernel is not to be used.
 struct Objection {
   std::string reason = {};  ///< empty if it may be used
@@ -61,9 +69,10 @@ enum class LoneNodes {
 /// without those that group_kernel() refuses and those against which there are objections. Nodes
 /// keep their order where kernels allow it; a kernel stands where the last of its nodes stood, or
 /// earlier if others wait for it. `graph` must be a verified forward or backward without in-place
-/// nodes; without numbers for sizes it is returned as it is.
+/// nodes; without numbers for sizes it is returned as it is. `made` is read and added to.
 KernelGraph kernel_graph(Graph graph, const EagerCpu& cpu, const Objections& objections = {},
-                         Level level = Level::exact, LoneNodes lone = LoneNodes::worthwhile);
+                         Level level = Level::exact, LoneNodes lone = LoneNodes::worthwhile,
+                         MadeKernels* made = nullptr);
 
 /// The nodes of a group as a graph of their own: from what the generated node `kernel` reads to
 /// what it writes, in that order. `graph` has the group. Values have other ids.
