@@ -40,8 +40,8 @@ struct KernelGraph {
   std::vector<LibraryNode> refused = {};    ///< in the order of the nodes
 };
 
-/// Kernels of groups of one graph, by their nodes and EagerCpu::second_form: whoever lowers it again
-/// for the same CPU and level, with other objections, need not make them again.
+/// Kernels of groups of one graph, by their nodes and EagerCpu::second_form: whoever lowers it
+/// again for the same CPU and level, with other objections, need not make them again.
 using MadeKernels =
     std::map<std::pair<std::vector<int32_t>, bool>, std::variant<GroupKernel, NoKernel>>;
 

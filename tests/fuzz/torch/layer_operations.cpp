@@ -104,7 +104,9 @@ std::span<const Operation> layer_operations() {
       AG_VALUE(layer, batch_norm,
                at::batch_norm(c.t[0], c.t[1], c.t[2], c.t[3], c.t[4].abs() + 0.1, false, 0.1, 1e-5,
                               false)),
-      AG_VALUE(layer, norm_without_statistics, at::group_norm(c.t[0], 1, c.t[1], c.t[2])),
+      // Contiguous: libtorch crashes for channels-last inputs that need no gradient.
+      AG_VALUE(layer, norm_without_statistics,
+               at::group_norm(c.t[0].contiguous(), 1, c.t[1], c.t[2])),
       AG_VALUE(layer, layer_norm, at::layer_norm(c.t[0], {c.t[0].size(-1)}, c.t[1], c.t[2])),
       AG_VALUE(layer, table_and_indices, at::embedding(c.t[1], c.t[0].remainder(5))),
       AG_VALUE(layer, table_and_indices, at::embedding(c.t[1], c.t[0].remainder(5), 0)),
