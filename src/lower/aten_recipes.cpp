@@ -304,7 +304,8 @@ std::optional<RecipeCall> special(const Graph& graph, const Node& node, std::str
 }
 
 /// gelu and its gradient run oneDNN's code where that has the type and the tensors are contiguous.
-/// ATen's own is more accurate in f32; in other types Level::close has one formula.
+/// ATen's own is more accurate in f32; in other types Level::close has one formula. A single
+/// element, the largest one, shows what that loses in halves.
 std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, Level level, RecipeCall& call) {
   const auto meta = [&](const RecipeOperand& operand) -> const TensorMeta& {
     return graph.value(operand.value).meta;
@@ -313,8 +314,10 @@ std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, Level level, Re
   const auto contiguous = std::ranges::count_if(
       call.operands, [&](const RecipeOperand& x) { return is_contiguous(meta(x)); });
   const bool all_contiguous = contiguous == std::ssize(call.operands);
+  // Of the gradient's operands, x decides, the last one.
+  const bool several = numel(meta(call.operands.back())).constant() > 1;
   if (level == Level::close) {
-    if (type != DType::f32) return "";
+    if (type == DType::f64 || (type != DType::f32 && several)) return "";
   } else if (cpu.onednn == OneDnn::unknown) {
     return "for which instructions oneDNN runs is not known";
   } else if (contiguous != 0 && !all_contiguous) {
@@ -323,9 +326,7 @@ std::string choose_gelu(const Graph& graph, const EagerCpu& cpu, Level level, Re
     return "oneDNN may compute it in f16";  // in instructions of newer CPUs
   }
   const bool has_type = type == DType::f32 || (type == DType::bf16 && cpu.onednn >= OneDnn::avx512);
-  // Of the gradient's operands, x decides, the last one.
-  const bool onednn = cpu.onednn != OneDnn::off && has_type && all_contiguous &&
-                      numel(meta(call.operands.back())).constant() > 1;
+  const bool onednn = cpu.onednn != OneDnn::off && has_type && all_contiguous && several;
   if (!onednn) call.recipe = find_recipe(call.recipe->name + "_native");
   return "";
 }

@@ -99,10 +99,13 @@ static inline {0}_f {0}({0}_f x) {{
   p = {0}_fma(p, a, {0}_pick(0, k));
   {2}
   const {0}_i sign = ({0}_i)x & (int)0x80000000;
-  return x * (({0}_f)(({0}_i)p ^ sign) + 1.0f) * 0.5f;
+  const {0}_f twice = ({0}_f)(({0}_i)p ^ sign) + 1.0f;
+  return {3};
 }})",
              name, close ? "" : fmt::format("k = {}_limited(a, k, 23);", name),
-             close ? fmt::format("p = ({0}_f){0}_limited(a, ({0}_i)p, 0x3f800000);", name) : "");
+             close ? fmt::format("p = ({0}_f){0}_limited(a, ({0}_i)p, 0x3f800000);", name) : "",
+             close ? "x * (twice * 0.5f)"  // the other one overflows
+                   : "x * twice * 0.5f");
 }
 
 /// C of the derivative of gelu, by polynomials of scripts/gelu_slopes. NaN and infinities give NaN,
@@ -213,7 +216,12 @@ Id CodeBuilder::dnn_gelu(Id x) {
   const Id exponential = half_dnn_exp(add(Op::neg, kF32, {add(Op::mul, kF32, {r, r})}));
   const Id value = add(Op::fma, kF32, {dnn_erf(r, exponential, 2), half, half});
   if (level_ == Level::exact) return value;
-  return add(Op::select, kF32, {add(Op::gt, DType::boolean, {x, constant(kF32, 10)}), x, value});
+  const auto where = [&](Op op, Id a, double b, Id then, Id otherwise) {
+    const Id holds = add(op, DType::boolean, {a, constant(kF32, b)});
+    return add(Op::select, kF32, {holds, then, otherwise});
+  };
+  const Id zero = add(Op::mul, kF32, {x, constant(kF32, 0)});  // with the sign of x
+  return where(Op::gt, x, 10, x, where(Op::eq, value, 0, zero, value));
 }
 
 Id CodeBuilder::dnn_gelu_backward_factor(Id x) {

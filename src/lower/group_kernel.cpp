@@ -318,8 +318,8 @@ class GroupBuilder {
   Id computed(int32_t position, const RecipeCall& call, const CodeBuilder::Site& site,
               bool converted) {
     const RecipeRow& row = row_of(position, site);
-    return close_ ? code_.formula(row.body, site)
-                  : paths_.value(position, call, site, row, converted);
+    return close_ && !site.recipe.close_paths ? code_.formula(row.body, site)
+                                              : paths_.value(position, call, site, row, converted);
   }
 
   // ---- what is written

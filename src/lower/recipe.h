@@ -85,7 +85,10 @@ struct Recipe {
   Capability upto = Capability::avx512;  ///< the highest for which ATen has a kernel
   std::string when;                      ///< a condition, in words
   ThreadSplit split = ThreadSplit::grain;
-  int32_t vectors = 2;    ///< in a block of the body
+  int32_t vectors = 2;  ///< in a block of the body
+  /// At Level::close, too, elements take body and tail as in eager: they differ in the sign of a
+  /// zero, in a NaN, or in accuracy.
+  bool close_paths = false;
   bool promotes = false;  ///< operands of other types are converted to their common type before
   std::vector<RecipeRow> rows;
   Space over = Space::rows;  ///< of reductions: what is reduced, rows or columns

@@ -254,6 +254,9 @@ class RecipesParser {
       recipe.when = rest;
     } else if (word == "promotes") {
       recipe.promotes = true;
+    } else if (word == "close") {
+      if (rest != "paths") place_.fail("paths", rest);
+      recipe.close_paths = true;
     } else if (word == "upto") {
       recipe.upto = capability(rest);
     } else if (word == "over") {

@@ -14,7 +14,7 @@ from collections import Counter
 import torch
 
 from check import TORCH_DTYPE
-from check_groups import CALLS, FLAGS, NAN_BY_POSITION, Case, compared, in_float64, part_size, value_of, widened
+from check_groups import CALLS, FLAGS, Case, compared, in_float64, part_size, value_of, widened
 from program import load, onednn_level, parsed
 
 A = torch.ops.aten
@@ -314,8 +314,6 @@ def main():
     parser.add_argument("--level", choices=["exact", "close", "second"], default="exact",
                         help="second: exact, with the second forms of recipes")  # fmt: skip
     options = parsed(parser)
-    if options.level == "close":
-        POINTWISE[:] = [call for call in POINTWISE if call[0] not in NAN_BY_POSITION]
     rng = random.Random(options.seed)
     reductions = options.reductions.split(",")
     cases = [

@@ -37,10 +37,10 @@ GROSS = 2.0**12
 FEW = 32
 
 
-def close_errors(kernel, eager, reference, signs=True, wider=True, low=None):
+def close_errors(kernel, eager, reference, signs=True, wider=True, low=None, samples=None):
     """Errors of kernel and eager, and in words why the kernel is worse; "" if it is not. `signs`: of zeros, too, which are
     chance where a sum of several elements is 0. `wider`: the reference was computed in a wider type than eager's. `low`:
-    what the reference is off, where float64 does not hold it."""
+    what the reference is off, where float64 does not hold it. `samples`: elements that differ, if not all."""
     if not kernel.is_floating_point():
         neither = (kernel != eager) & (kernel != reference)
         return None, None, f"{int(neither.sum())} elements that neither eager nor float64 has" if neither.any() else ""
@@ -74,7 +74,8 @@ def close_errors(kernel, eager, reference, signs=True, wider=True, low=None):
     if len(exact) < FEW and ours.units <= 1:
         return ours, theirs, ""
     # By chance the errors of few elements are larger.
-    chance = 4 * (logs[0] - logs[1]).std().item() / math.sqrt(len(exact)) if len(exact) > 1 else 1
+    samples = min(samples or len(exact), len(exact))
+    chance = 4 * (logs[0] - logs[1]).std().item() / math.sqrt(samples) if samples > 1 else 1
     if ours.mean > theirs.mean + 0.02 + chance:
         return ours, theirs, f"mean of log2(1 + units) {ours.mean:.3f}, of eager {theirs.mean:.3f}"
     if (distances[0] > unit + 2 * theirs.largest).any():

@@ -102,8 +102,8 @@ class Evaluation:
 
 
 def long_of(tensor):
-    array = tensor.detach().contiguous().numpy()
-    return array.astype(LONG) if tensor.is_floating_point() else array
+    tensor = tensor.detach().contiguous()
+    return tensor.double().numpy().astype(LONG) if tensor.is_floating_point() else tensor.numpy()
 
 
 def evaluated(operator, row, operands, numbers):

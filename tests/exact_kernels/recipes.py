@@ -87,7 +87,7 @@ def read(name):
             operators[operator.name] = operator
         elif words[0] in ("source", "upto", "when", "split", "vectors", "writes", "over"):
             setattr(operator, words[0], rest)
-        elif words[0] in ("promotes", "added"):
+        elif words[0] in ("promotes", "added", "close"):
             pass
         elif words[0] in ("row", "sums"):
             (row.of_rows if words[0] == "row" else row.sums).append(rest)

@@ -47,6 +47,31 @@ TEST(CloseKernel, TheSameFormulaEverywhere) {
   EXPECT_FALSE(contains(close_text(sigmoid), "function expf"));
 }
 
+// Which zero is the larger one depends on where eager takes vectors.
+TEST(CloseKernel, PathsWhereZerosDiffer) {
+  const auto larger = [](const std::string& strides) {
+    const std::string type = "f32[4, 100]" + strides;
+    return close_text(
+        "inputs\n  %0: " + type + " primal argument 0\n  %1: " + type +
+        " primal argument 1\nnodes\n  %2: f32[4, 100] = aten::maximum.default(%0, %1)\n"
+        "outputs\n  %2 result\n");
+  };
+  EXPECT_TRUE(contains(larger(""), "path"));
+  const std::string strided = larger("{200, 2}");
+  EXPECT_FALSE(contains(strided, "path"));
+  EXPECT_TRUE(contains(strided, "maximum f32 %1 %0")) << strided;
+}
+
+// As small ones lie beside it, only of one element the error of oneDNN's formula counts.
+TEST(CloseKernel, GeluOfOneHalfIsLibtorchs) {
+  const auto slope = [](const std::string& type) {
+    return close_text(
+        group(type, 2, "  %2: " + type + " = aten::gelu_backward.default(%0, %1, \"none\")\n", 2));
+  };
+  EXPECT_TRUE(contains(slope("bf16[1]"), "erf"));
+  EXPECT_FALSE(contains(slope("bf16[2]"), "function"));
+}
+
 TEST(CloseKernel, ValuesOfTheGroupAreNotRounded) {
   const std::string nodes =
       "  %2: bf16[8] = aten::mul.Tensor(%0, %1)\n"
