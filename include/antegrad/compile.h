@@ -41,13 +41,22 @@ struct BodyRef {
 /// thread-safe if calls are concurrent.
 using HostGuard = std::function<std::vector<HostValue>()>;
 
+/// Makes new values of tensors from the gradients of some of them, during a capture: pairs of a
+/// tensor and its gradient, and the tensors of the arguments, to pairs of a tensor and its new
+/// value.
+using StepUpdate = std::function<std::vector<std::pair<at::Tensor, at::Tensor>>(
+    const std::vector<std::pair<at::Tensor, at::Tensor>>& gradients,
+    const std::vector<at::Tensor>& arguments)>;
+
 /// The part of Compiled that is the same for every callable. Copies share state. Thread-safe,
 /// except that add_guard() must not run concurrently with a call.
 class CompiledFunction {
  public:
-  /// `callable` keeps alive what the bodies of calls refer to.
+  /// `callable` keeps alive what the bodies of calls refer to. With `update`, a call is a whole
+  /// step: its results have no history, and new values are written into the tensors that they are
+  /// for.
   CompiledFunction(std::shared_ptr<void> callable, std::shared_ptr<const torch::nn::Module> module,
-                   Options options);
+                   Options options, StepUpdate update = {});
   ~CompiledFunction();
 
   /// Runs the call by a program whose guards hold, and compiles one if there is none. Returns

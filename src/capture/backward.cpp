@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/clone.h>
+#include <antegrad/error.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "torch_compat/autograd_graph.h"
@@ -76,6 +78,25 @@ Output gradient_for(int32_t root) {
   return output;
 }
 
+// The new values that the request makes of defined gradients, in the order of roots.
+std::vector<Output> updates_for(Tracer& tracer, Owned& owned, const Request& request,
+                                const std::vector<std::pair<int32_t, at::Tensor>>& gradients) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> defined;
+  for (const auto& [root, gradient] : gradients) {
+    if (gradient.defined()) defined.emplace_back(tracer.roots()[root].real, gradient);
+  }
+  std::vector<Output> outputs;
+  for (const auto& [input, value] : request.update(defined, request.arguments)) {
+    const auto root = tracer.root_of(input);
+    AG_CHECK(root >= 0, "a new value is that of an input");
+    auto& output = outputs.emplace_back(gradient_for(root));
+    output.update = true;
+    output.value = owning_gradient(tracer, owned, value);
+  }
+  std::ranges::sort(outputs, {}, &Output::index);
+  return outputs;
+}
+
 }  // namespace
 
 std::vector<Output> unknown_gradients(const Tracer& tracer, const std::vector<at::Tensor>& tensors,
@@ -89,7 +110,8 @@ std::vector<Output> unknown_gradients(const Tracer& tracer, const std::vector<at
 }
 
 Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
-                      const std::vector<Output>& outputs, const ops::BackwardForm& form) {
+                      const std::vector<Output>& outputs, const Request& request) {
+  const auto& form = request.variation.backward;
   Backward backward;
   Owned owned(tracer);
   for (const auto& root : tracer.roots()) owned.take(root.value);
@@ -126,6 +148,7 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   tangents.clear();
 
   const at::NoGradGuard no_grad;
+  std::vector<std::pair<int32_t, at::Tensor>> found;  // by root
   for (size_t i = 0; i < gradients.size(); ++i) {
     auto gradient = std::move(gradients[i]);
     if (i + 1 < gradients.size() && receivers[i + 1].root == receivers[i].root) {
@@ -136,9 +159,15 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
         gradient = at::add(gradient, direct);
       }
     }
-    auto output = gradient_for(receivers[i].root);
+    found.emplace_back(receivers[i].root, std::move(gradient));
+  }
+  if (request.update) {
+    backward.gradients = updates_for(tracer, owned, request, found);
+    return backward;
+  }
+  for (const auto& [root, gradient] : found) {
+    auto& output = backward.gradients.emplace_back(gradient_for(root));
     if (gradient.defined()) output.value = owning_gradient(tracer, owned, gradient);
-    backward.gradients.push_back(output);
   }
   return backward;
 }

@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "capture/capture.h"
 #include "capture/tracer.h"
-#include "ops/backward_form.h"
 
 namespace antegrad::capture {
 
@@ -16,11 +16,11 @@ struct Backward {
   std::vector<Output> gradients;
 };
 
-/// Runs and records the backward of all differentiable `outputs`, whose tensors are `tensors`, with
-/// tangents of this form. There is a gradient, possibly undefined, for each root that their history
-/// leads to.
+/// Runs and records the backward of all differentiable `outputs`, whose tensors are `tensors`, in
+/// the form that is requested. There is a gradient, possibly undefined, for each root that their
+/// history leads to; with Request::update, a new value for each root that it names instead.
 Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
-                      const std::vector<Output>& outputs, const ops::BackwardForm& form);
+                      const std::vector<Output>& outputs, const Request& request);
 
 /// The same gradients without values, for a backward that failed.
 std::vector<Output> unknown_gradients(const Tracer& tracer, const std::vector<at::Tensor>& tensors,

@@ -149,7 +149,7 @@ class ForwardCapture final : public Driver {
 
   void finish(Tracer& tracer, std::vector<at::Tensor> results, Captured& captured) override {
     find_held_arguments(tracer, request_, captured);
-    finish_joint(tracer, std::move(results), request_.variation.backward, captured);
+    finish_joint(tracer, std::move(results), request_, captured);
     find_leaf_inputs(request_, captured);
     captured.numbers.primals = tracer.number_primals;
   }

@@ -9,6 +9,7 @@
 /// thread-local state stay as they were, whether capture succeeds or throws.
 
 #include <ATen/core/Tensor.h>
+#include <antegrad/compile.h>
 
 #include <functional>
 #include <string>
@@ -33,12 +34,19 @@ struct Variation {
   std::vector<bool> fixed_numbers = {};
 };
 
+/// After the backward, in the capture: makes new values of inputs from their gradients. Inputs are
+/// real tensors, which operators may be given as they are; gradients, defined ones alone, and new
+/// values belong to the capture. What it receives last are the arguments of the call.
+using Update = detail::StepUpdate;
+
 struct Request : World {
   /// Tensors among the arguments of the call. Those that are numbers (ops/number.h) reach the body
   /// as they are, and number_in_leaf() reads them.
   std::vector<at::Tensor> arguments;
   Body body;
   Variation variation;
+  /// If there is one, the graph has these new values in place of gradients (Output::update).
+  Update update = {};
 };
 
 /// Throws CaptureError and its subclasses, and the exceptions of the callable.

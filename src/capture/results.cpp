@@ -106,14 +106,14 @@ void mark_inner(Tracer& tracer, const std::vector<at::Tensor>& tensors,
 
 // The backward, or the reason why there is none. In that case the graph is cut back to the forward.
 Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
-                      const std::vector<Output>& outputs, const ops::BackwardForm& form,
+                      const std::vector<Output>& outputs, const Request& request,
                       Captured& captured) {
   auto& graph = tracer.graph;
   const auto nodes = graph.nodes.size();
   const auto tokens = tracer.generator_tokens;
   const auto effects = tracer.effect_tokens;
   try {
-    return run_backward(tracer, tensors, outputs, form);
+    return run_backward(tracer, tensors, outputs, request);
   } catch (...) {
     captured.backward_error = typed_current_exception();
     graph.nodes.resize(nodes);
@@ -180,7 +180,7 @@ void write_tokens(Tracer& tracer) {
 
 }  // namespace
 
-void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::BackwardForm& form,
+void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const Request& request,
                   Captured& captured) {
   for (auto& result : results) {
     result = tracer.lift(result);  // a closure tensor that no operator received
@@ -192,7 +192,7 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::Ba
     out.outputs.push_back(mutation.output);
   }
   mark_inner(tracer, out.tensors, out.outputs);
-  auto backward = try_backward(tracer, out.tensors, out.outputs, form, captured);
+  auto backward = try_backward(tracer, out.tensors, out.outputs, request, captured);
   auto& graph = tracer.graph;
   write_inputs(tracer, mutations);
   graph.outputs = std::move(out.outputs);

@@ -16,7 +16,7 @@ namespace antegrad::capture {
 /// Relates results to inputs and to each other, finds written inputs, runs the backward on
 /// stand-ins, and writes the graph's input and output records. Runs inside the capture's scope.
 /// Results are taken by value so that no stand-in outlives the call.
-void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const ops::BackwardForm& form,
+void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const Request& request,
                   Captured& captured);
 
 }  // namespace antegrad::capture

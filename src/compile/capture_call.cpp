@@ -44,6 +44,7 @@ struct Asked : torch_compat::Scope {
     request.variation = variation;
     if (variation.has_data) request.evaluate = evaluate;
     request.cross_check_shapes = callable.cross_check_shapes;
+    request.update = callable.update;
     request.body = [&](const std::vector<at::Tensor>& tensors) {
       const runtime::ForkSafeLock lock(*callable.alone);
       auto leaves = callable.body.run(callable.body.callable, Leaves{tensors, arguments.host});

@@ -29,6 +29,7 @@ struct Callable {
   /// device, which may itself capture. Last in the lock order.
   std::shared_ptr<std::mutex> alone = std::make_shared<std::mutex>();
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
+  capture::Update update = {};  ///< of a whole step
 };
 
 /// Captures the callable on the arguments of a call. Changes no state, and throws the errors of

@@ -38,8 +38,17 @@ namespace {
 Leaves run_program(const Entry& entry, const Leaves& arguments,
                    const std::shared_ptr<const HookPair>& eager_hooks,
                    std::shared_ptr<runtime::StoppedCall> stopped = nullptr) {
-  return {entry.executable->call(entry.guards.primals(arguments), eager_hooks, std::move(stopped)),
-          entry.result_host};
+  const auto& executable = *entry.executable;
+  auto primals = entry.guards.primals(arguments);
+  const bool is_step = !executable.plan().updates.empty();
+  if (is_step && eager_hooks != nullptr) {
+    throw HookError(ErrorText{"hooks on saved tensors that become part of a whole step",
+                              "a scope of hooks that run eagerly",
+                              "make them inlineable, or compile the loss alone"});
+  }
+  auto results = is_step ? executable.step(std::move(primals), std::move(stopped))
+                         : executable.call(std::move(primals), eager_hooks, std::move(stopped));
+  return {std::move(results), entry.result_host};
 }
 
 std::vector<guards::DeclaredValues> evaluate(const std::vector<HostGuard>& guards) {
@@ -69,6 +78,7 @@ struct CompiledFunction::State {
   std::shared_ptr<void> callable;
   std::shared_ptr<const torch::nn::Module> module;
   Options options;
+  StepUpdate update;  // null where calls are no whole steps
 
   std::vector<HostGuard> guards;  // declared host state; constant while calls run
   guards::ProgramCache<Entry> programs;
@@ -90,7 +100,7 @@ struct CompiledFunction::State {
   std::shared_ptr<const Entry> make_program(const Call& call, bool& captured_now);
 
   compiler::Callable callable_of(const Call& call) const {
-    return {options.name, callable, call.body, module, alone, options.cross_check_shapes};
+    return {options.name, callable, call.body, module, alone, options.cross_check_shapes, update};
   }
   guards::CapturedCall capture(const Call& call, const std::vector<ops::Answer>& answers,
                                const std::vector<bool>& fixed_numbers,
@@ -280,7 +290,8 @@ std::string CompiledFunction::chrome_trace() const {
 }
 
 CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
-                                   std::shared_ptr<const torch::nn::Module> module, Options options)
+                                   std::shared_ptr<const torch::nn::Module> module, Options options,
+                                   StepUpdate update)
     : state_(std::make_shared<State>()) {
   check_log_settings();
   check_options(options);
@@ -292,6 +303,7 @@ CompiledFunction::CompiledFunction(std::shared_ptr<void> callable,
   state_->callable = std::move(callable);
   state_->module = std::move(module);
   state_->options = std::move(options);
+  state_->update = std::move(update);
   state_->checks_left = state_->options.check_against_eager;
 }
 CompiledFunction::~CompiledFunction() = default;

@@ -34,7 +34,9 @@ class CallPlanner {
     stage_statistics();
     read_saved();
     for (const Output& output : backward_.outputs) {
-      if (output.kind == OutputKind::gradient) plan_.gradients.push_back(output.index);
+      if (output.kind != OutputKind::gradient) continue;
+      plan_.gradients.push_back(output.index);
+      if (output.update) plan_.updates.push_back(output.index);
     }
     return std::move(plan_);
   }
@@ -218,7 +220,8 @@ int32_t CallPlan::tangent_of(int32_t output) const {
 std::vector<ValueId> CallPlan::donated() const {
   std::vector<ValueId> values;
   for (const SavedSlot& slot : saved) {
-    if (slot.donated()) values.push_back(slot.value);
+    const bool updated = slot.form == Form::input && std::ranges::count(updates, slot.index) > 0;
+    if (slot.donated() || updated) values.push_back(slot.value);
   }
   return values;
 }

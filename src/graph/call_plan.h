@@ -114,12 +114,15 @@ struct CallPlan {
   std::vector<int32_t> tangents = {};     ///< outputs of the forward that have one, in order
   std::vector<SavedSlot> saved = {};      ///< in the order of the forward's outputs of kind saved
   std::vector<int32_t> gradients = {};    ///< primals that get one, in order
+  /// Of these, those that get a new value instead, which a whole step writes into them.
+  std::vector<int32_t> updates = {};
 
   /// Position in `saved`, -1 for a value that is not saved.
   int32_t slot_of(ValueId value) const;
   /// Position in `tangents`, -1 for an output without one.
   int32_t tangent_of(int32_t output) const;
-  /// Values of the forward that a backward may write over when it gives up what is saved.
+  /// Values of the forward that a backward may write over when it gives up what is saved: what
+  /// nobody else sees, and inputs that get new values.
   std::vector<ValueId> donated() const;
   /// Some results were computed from others, or from what was written, inside the region.
   bool has_inner() const;

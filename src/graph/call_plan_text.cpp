@@ -153,11 +153,11 @@ void read_entry(TextCursor& cursor, Record& record) {
 }
 
 /// The kinds of entries in the order of the text.
-constexpr auto kKinds =
-    std::tuple(Field{"handed_out", &CallPlan::handed_out}, Field{"mutation", &CallPlan::mutations},
-               Field{"version_bump", &CallPlan::version_bumps},
-               Field{"inner_view", &CallPlan::inner_views}, Field{"tangent", &CallPlan::tangents},
-               Field{"saved", &CallPlan::saved}, Field{"gradient", &CallPlan::gradients});
+constexpr auto kKinds = std::tuple(
+    Field{"handed_out", &CallPlan::handed_out}, Field{"mutation", &CallPlan::mutations},
+    Field{"version_bump", &CallPlan::version_bumps}, Field{"inner_view", &CallPlan::inner_views},
+    Field{"tangent", &CallPlan::tangents}, Field{"saved", &CallPlan::saved},
+    Field{"gradient", &CallPlan::gradients}, Field{"update", &CallPlan::updates});
 
 }  // namespace
 

@@ -183,14 +183,17 @@ class PlanVerifier {
 
   void gradients_are_of_primals() const {
     size_t next = 0;
+    std::vector<int32_t> updates;
     for (const Output& found : backward_.outputs) {
       if (found.kind != OutputKind::gradient) continue;
       require(next < plan_.gradients.size() && plan_.gradients[next] == found.index &&
                   is_primal(found.index),
               "gradients are of primals, in order", "input " + std::to_string(found.index));
       ++next;
+      if (found.update) updates.push_back(found.index);
     }
     require(next == plan_.gradients.size(), "each gradient is computed", "");
+    require(updates == plan_.updates, "updates are those of the backward", "");
   }
 
   const CallPlan& plan_;

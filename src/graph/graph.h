@@ -148,7 +148,7 @@ struct Input {
   bool inner = false;
   int32_t version_bumps = 0;  ///< primal: by how much the call advances its version counter
   /// tangent: position of its output among the graph's outputs; generator_token, saved token:
-  /// generator
+  /// generator; saved tensor that is an input with an update (Output::update): that input
   int32_t index = -1;
   friend bool operator==(const Input&, const Input&) = default;
 };
@@ -210,6 +210,8 @@ struct Output {
   bool inner = false;
   int32_t version = 0;               ///< result, base: its version when it is returned
   OwnView own_view = OwnView::none;  ///< result: an alias of an input or of another output
+  /// gradient: none, but the new value of the input, which a whole step writes into it
+  bool update = false;
 
   /// Its history leads into the region, so it has a tangent.
   bool differentiable() const;

@@ -52,7 +52,7 @@ class Serialiser {
       numbers(output.kind, output.index);
       (*this)(output.alias);
       number(output.requires_grad | output.leaf << 1 | output.inner << 2 |
-             static_cast<int>(output.own_view) << 3);
+             static_cast<int>(output.own_view) << 3 | output.update << 5);
       number(output.version);
     }
   }

@@ -47,7 +47,7 @@ constexpr auto members_of(const Input*) {
 constexpr auto members_of(const Output*) {
   return std::tuple(&Output::value, &Output::kind, &Output::index, &Output::alias,
                     &Output::requires_grad, &Output::leaf, &Output::inner, &Output::version,
-                    &Output::own_view);
+                    &Output::own_view, &Output::update);
 }
 
 template <class T>

@@ -259,6 +259,7 @@ class GraphParser {
     output.inner = cursor_.take("inner");
     output.version = parse_version();
     take_kind(text::kOwnViews, output.own_view);
+    output.update = cursor_.take("update");
     graph_.outputs.push_back(output);
     cursor_.next_line();
   }

@@ -130,6 +130,7 @@ std::string output_text(const Output& output) {
   if (output.own_view != OwnView::none) {
     text += fmt::format(" {}", text::word(text::kOwnViews, output.own_view));
   }
+  if (output.update) text += " update";
   return text;
 }
 

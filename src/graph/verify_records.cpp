@@ -103,6 +103,10 @@ void outputs_refer_to_what_exists(Facts& facts) {
       fail(fmt::format("the {} %{} belongs to input {}",
                        text::word(text::kOutputKinds, output.kind), output.value, output.index));
     }
+    if (output.update && output.kind != OutputKind::gradient) {
+      fail(fmt::format("the {} %{} is an update", text::word(text::kOutputKinds, output.kind),
+                       output.value));
+    }
     if (output.kind == OutputKind::mutated_input && joint) {
       const Input& input = graph.inputs[output.index];
       if (!input.mutates_data && !input.mutates_metadata && !output.requires_grad) {

@@ -31,7 +31,9 @@ struct AtenRow {
 constexpr AtenRow kRows[] = {
     {"aten::add.Tensor", "add", "x y alpha"},
     {"aten::add.Tensor", "add_number", "x s alpha"},
+    {"aten::add.Tensor", "add_by", "x y alpha"},
     {"aten::add.Scalar", "add_number", "x s alpha"},
+    {"aten::add.Scalar", "add", "x y alpha"},
     {"aten::sub.Tensor", "sub", "x y alpha"},
     {"aten::sub.Tensor", "add_number", "x s -alpha"},
     {"aten::sub.Scalar", "add_number", "x s -alpha"},
@@ -40,11 +42,15 @@ constexpr AtenRow kRows[] = {
     {"aten::mul.Tensor", "mul", "x y"},
     {"aten::mul.Tensor", "mul_number", "x s"},
     {"aten::mul.Scalar", "mul_number", "x s"},
+    {"aten::mul.Scalar", "mul", "x y"},
     {"aten::div.Tensor", "div", "x y"},
     {"aten::div.Tensor", "div_number", "x s"},
     {"aten::div.Scalar", "div_number", "x s"},
+    {"aten::div.Scalar", "div", "x y"},
     {"aten::addcmul.default", "addcmul", "x y z value"},
+    {"aten::addcmul.default", "addcmul_by", "x y z value"},
     {"aten::addcdiv.default", "addcdiv", "x y z value"},
+    {"aten::addcdiv.default", "addcdiv_by", "x y z value"},
     {"aten::lerp.Scalar", "lerp_number", "x y w"},
     {"aten::lerp.Tensor", "lerp", "x y w"},
     {"aten::pow.Tensor_Tensor", "pow", "x y"},
@@ -337,6 +343,20 @@ double slope_of_loss(std::string_view recipe) {
   return recipe == "smooth_l1_backward" || recipe == "huber_backward" ? 1 : 0;
 }
 
+/// Recipes with a number of the call hold for operands that are not constant.
+bool is_by_number_of_others(const Graph& graph, const Node& node, const RecipeCall& call) {
+  const bool by_number = std::ranges::any_of(
+      number_recipes(), [&](const Recipe& recipe) { return &recipe == call.recipe; });
+  if (!by_number) return true;
+  const auto& sizes = graph.value(node.outputs[0]).meta.sizes;
+  const auto operands = std::span(call.operands);
+  return numel(graph.value(operands.back().value).meta).maybe_constant() == 1 &&
+         std::ranges::all_of(operands.first(operands.size() - 1), [&](const RecipeOperand& x) {
+           const TensorMeta& meta = graph.value(x.value).meta;
+           return meta.sizes == sizes && std::ranges::count(meta.strides, IntExpr(0)) == 0;
+         });
+}
+
 std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCpu& cpu, Level level,
                                                RecipeCall call) {
   if (call.recipe == nullptr) return call;
@@ -389,7 +409,9 @@ std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node
     const Recipe* recipe = find_recipe(row.recipe);
     auto call = recipe == nullptr ? special(graph, node, row.recipe, row.arguments)
                                   : bound(node, *recipe, row.arguments);
-    if (call) return finished(graph, cpu, level, std::move(*call));
+    if (call && is_by_number_of_others(graph, node, *call)) {
+      return finished(graph, cpu, level, std::move(*call));
+    }
   }
   for (const auto& [names, arguments] :
        {std::pair(std::span<const std::string_view>(kUnary), std::string_view("x")),

@@ -13,6 +13,10 @@ constexpr std::string_view kPointwise =
 #include "lower/recipes/pointwise.txt"
     ;
 
+constexpr std::string_view kNumberRecipes =
+#include "lower/recipes/numbers.txt"
+    ;
+
 constexpr std::string_view kRowRecipes =
 #include "lower/recipes/rows.txt"
     ;
@@ -107,12 +111,20 @@ const std::vector<Recipe>& pointwise_recipes() {
   return recipes;
 }
 
+const std::vector<Recipe>& number_recipes() {
+  static const std::vector<Recipe> recipes = parse_recipes(kNumberRecipes, "numbers.txt");
+  return recipes;
+}
+
 const std::vector<Recipe>& row_recipes() {
   static const std::vector<Recipe> recipes = parse_recipes(kRowRecipes, "rows.txt");
   return recipes;
 }
 
-const Recipe* find_recipe(std::string_view name) { return find_in(pointwise_recipes(), name); }
+const Recipe* find_recipe(std::string_view name) {
+  const Recipe* found = find_in(pointwise_recipes(), name);
+  return found == nullptr ? find_in(number_recipes(), name) : found;
+}
 const Recipe* find_row_recipe(std::string_view name) { return find_in(row_recipes(), name); }
 
 }  // namespace antegrad::lower

@@ -115,6 +115,8 @@ struct Recipe {
 std::vector<Recipe> parse_recipes(std::string_view text, const std::string& origin);
 
 const std::vector<Recipe>& pointwise_recipes();
+/// Those whose last operand is a number of the call, a tensor of one element.
+const std::vector<Recipe>& number_recipes();
 /// Those of operators that reduce rows.
 const std::vector<Recipe>& row_recipes();
 /// The recipe of a pointwise operator of that name, or null.

@@ -120,10 +120,10 @@ void compare_halves(const Run& run, const Split& split, const RunGraph& run_grap
     inputs = inputs_of(backward);
     const auto before = copies_of(inputs);
     outputs = run_graph(backward, inputs);
+    const auto may_be_written = plan.donated();
     std::vector<bool> donated(inputs.size(), false);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const auto slot = plan.slot_of(backward.inputs[i].value);
-      donated[i] = slot >= 0 && plan.saved[slot].donated();
+      donated[i] = std::ranges::count(may_be_written, backward.inputs[i].value) > 0;
     }
     require_unwritten(before, inputs, donated, split.pass, "saved tensor or tangent");
     for (size_t i = 0; i < backward.outputs.size(); ++i) {

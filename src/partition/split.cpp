@@ -7,6 +7,7 @@
 
 #include "graph/analysis.h"
 #include "graph/verify.h"
+#include "partition/early_updates.h"
 #include "partition/placement.h"
 #include "partition/tags.h"
 
@@ -276,6 +277,7 @@ Partition split_at(Graph joint, const IdMap<ValueId, bool>& saved, const Schedul
   Placement placement = place(joint, saved, schedule.planned);
   Partition partition = Splitter(std::move(joint), std::move(placement), schedule).split();
   partition.schedule = schedule;
+  partition.backward = with_early_updates(std::move(partition.backward), partition.forward);
   return partition;
 }
 

@@ -26,9 +26,23 @@ class Reinplacer {
       : graph_(graph),
         root_(graph.values.size()),
         last_use_(last_storage_uses(graph, Uses::by_nodes_and_outputs)),
-        root_holder_(graph.values.size(), kNoValue) {
+        root_holder_(graph.values.size(), kNoValue),
+        is_output_(graph.values.size(), false),
+        update_of_(graph.values.size(), kNoValue),
+        replaces_(graph.values.size()) {
     std::iota(root_.begin(), root_.end(), StorageId(0));
     for (const ValueId id : donated) note_memory(id);
+    for (const Output& output : graph.outputs) {
+      if (output.value == kNoValue) continue;
+      is_output_[output.value] = true;
+      if (!output.update) continue;
+      for (const Input& input : graph.inputs) {
+        if (input.kind != InputKind::saved || input.index != output.index) continue;
+        if (!graph.is_tensor(input.value)) continue;
+        update_of_[StorageId(input.value)] = output.value;
+        replaces_[output.value] = StorageId(input.value);
+      }
+    }
   }
 
   void run() {
@@ -73,6 +87,11 @@ class Reinplacer {
         !(graph_.value(target).meta == graph_.value(output).meta)) {
       return false;
     }
+    // An update belongs in the memory of the old value, where nothing else may stay.
+    if (update_of_[storage] != kNoValue && is_output_[output] && output != update_of_[storage]) {
+      return false;
+    }
+    if (replaces_[output].valid() && replaces_[output] != storage) return false;
     return std::ranges::all_of(
         node.inputs, [&](ValueId other) { return other == target || root(other) != storage; });
   }
@@ -116,6 +135,9 @@ class Reinplacer {
   /// The newest value that fills a storage created in this graph. Only this value may be
   /// overwritten.
   IdMap<StorageId, ValueId> root_holder_;
+  IdMap<ValueId, bool> is_output_;       // of the graph
+  IdMap<StorageId, ValueId> update_of_;  // of an input that gets a new value: that value
+  IdMap<ValueId, StorageId> replaces_;   // of a new value: the storage of the old one
 };
 
 }  // namespace

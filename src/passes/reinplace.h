@@ -10,7 +10,9 @@
 ///    without overlaps, and has the same metadata as the output, so that the result has the same
 ///    bits;
 ///  - no other value of that storage is used later or is a graph output;
-///  - no other input of the node shares the storage, unless it is the very same value.
+///  - no other input of the node shares the storage, unless it is the very same value;
+///  - the input is one that gets a new value (Output::update) and the output is that value; or it
+///    is none, and the output is no new value of another one; or the output stays in the graph.
 ///
 /// The output then takes over the storage. Fewer operators touch fresh memory, which saves page
 /// faults on the CPU and lowers peaks.

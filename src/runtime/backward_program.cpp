@@ -3,6 +3,10 @@
 #include <antegrad/error.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
+
+#include "ops/answer.h"
 
 namespace antegrad::runtime {
 
@@ -45,6 +49,19 @@ std::shared_ptr<const BackwardProgram> backward_program(const CallPlan& plan, co
     program.gradients[receiver - receivers.begin()] = static_cast<int32_t>(i);
   }
   return std::make_shared<const BackwardProgram>(std::move(program));
+}
+
+std::vector<at::Tensor> run(const BackwardProgram& program, std::vector<at::Tensor> inputs,
+                            const LineFinder& lines) {
+  try {
+    return program.program.run(std::move(inputs), lines);
+  } catch (const ops::UnexpectedAnswer& unexpected) {
+    throw BackwardError(ErrorText{
+        "data that give the same answer in the backward as when the region was captured",
+        "node #" + std::to_string(unexpected.node) + ", on which no result depends, that finds " +
+            ops::to_text(unexpected.found),
+        "remove values that are computed and then overwritten from the region, or from the loss"});
+  }
 }
 
 }  // namespace antegrad::runtime

@@ -48,6 +48,11 @@ struct BackwardProgram {
   std::vector<int32_t> gradients;  ///< by gradient: the output of the program, -1 if undefined
 };
 
+/// Runs it on one tensor per input, in order. The forward checks only those answers of data on
+/// which its results depend; throws BackwardError where others differ.
+std::vector<at::Tensor> run(const BackwardProgram& program, std::vector<at::Tensor> inputs,
+                            const LineFinder& lines);
+
 /// Prepares a backward graph of a call to run. `plan` must save the saved inputs of the graph. For
 /// `like` and `kernels` see Program.
 std::shared_ptr<const BackwardProgram> backward_program(

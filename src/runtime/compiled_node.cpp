@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "ops/answer.h"
 #include "runtime/front_errors.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
@@ -53,21 +52,6 @@ void make_plain(at::Tensor& tangent) {
   }
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   tangent = tangent.resolve_conj().resolve_neg();
-}
-
-// The forward checks only those answers of data on which its results depend; the backward checks
-// the others.
-std::vector<at::Tensor> run(const Program& program, std::vector<at::Tensor> inputs,
-                            const LineFinder& lines) {
-  try {
-    return program.run(std::move(inputs), lines);
-  } catch (const ops::UnexpectedAnswer& unexpected) {
-    throw BackwardError(ErrorText{
-        "data that give the same answer in the backward as when the region was captured",
-        "node #" + std::to_string(unexpected.node) + ", on which no result depends, that finds " +
-            ops::to_text(unexpected.found),
-        "remove values that are computed and then overwritten from the region, or from the loss"});
-  }
 }
 
 }  // namespace
@@ -226,7 +210,7 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
   auto inputs = gather(*program, tangents);
   // From here on only the program holds them, so that each is freed at its last use.
   if (releases) release();
-  auto outputs = run(program->program, std::move(inputs), executable_->lines());
+  auto outputs = run(*program, std::move(inputs), executable_->lines());
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto output = program->gradients[i];
     if (output >= 0) gradients[i] = std::move(outputs[output]);

@@ -77,6 +77,14 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                const std::shared_ptr<const detail::HookPair>& hooks = nullptr,
                                std::shared_ptr<StoppedCall> stopped = nullptr) const;
 
+  /// A whole step: the forward, the backward from tangents of ones, and the new values that it
+  /// computes of inputs, which are written into them (CallPlan::updates). Nothing takes part in
+  /// autograd. Returns one tensor per result. Where the backward can, it writes new values over old
+  /// ones, so a kernel of it that throws leaves some inputs updated. Throws what call() and
+  /// backward() throw.
+  std::vector<at::Tensor> step(std::vector<at::Tensor> primals,
+                               std::shared_ptr<StoppedCall> stopped = nullptr) const;
+
   /// The memory that the programs keep, see Program::bytes().
   int64_t bytes() const { return forward_.bytes() + backwards_.bytes(); }
   const CallPlan& plan() const { return plan_; }
@@ -106,6 +114,13 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                     const std::vector<at::Tensor>& handed,
                                     std::vector<at::Tensor> copies,
                                     std::vector<std::optional<hooks::PackedTensor>> packed) const;
+  std::vector<at::Tensor> gather(const BackwardProgram& program,
+                                 const std::vector<at::Tensor>& primals,
+                                 std::vector<at::Tensor> outputs,
+                                 const std::vector<at::Tensor>& handed,
+                                 std::vector<at::Tensor> copies) const;
+  void write_updates(const BackwardProgram& program, std::vector<at::Tensor> outputs,
+                     const std::vector<at::Tensor>& primals) const;
   std::vector<std::optional<hooks::PackedTensor>> pack_saved(
       const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
       const std::vector<at::Tensor>& copies,

@@ -272,6 +272,77 @@ std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals,
   return handed;
 }
 
+// What the backward of a step reads. The program alone holds it then, so that each dies at its last
+// use.
+std::vector<at::Tensor> Executable::gather(const BackwardProgram& program,
+                                           const std::vector<at::Tensor>& primals,
+                                           std::vector<at::Tensor> outputs,
+                                           const std::vector<at::Tensor>& handed,
+                                           std::vector<at::Tensor> copies) const {
+  using Kind = BackwardProgram::Input::Kind;
+  std::vector<size_t> copy_of(plan_.saved.size());
+  size_t next_copy = 0;
+  for (size_t i = 0; i < plan_.saved.size(); ++i) {
+    if (plan_.saved[i].form == Form::input_copy) copy_of[i] = next_copy++;
+  }
+  std::vector<at::Tensor> inputs;
+  inputs.reserve(program.inputs.size());
+  for (const auto& [kind, index] : program.inputs) {
+    auto& input = inputs.emplace_back();
+    if (kind == Kind::tangent) {
+      const auto& form = tangents_[index];
+      input = at::empty_strided(form.sizes, form.strides,
+                                at::TensorOptions(form.dtype).device(form.device));
+      input.fill_(1);
+    } else if (kind == Kind::saved) {
+      const auto& slot = plan_.saved[index];
+      switch (slot.form) {
+        case Form::input:
+        case Form::written_input: input = primals[slot.index]; break;
+        case Form::handed_out: input = handed[slot.index]; break;
+        case Form::input_copy: input = std::move(copies[copy_of[index]]); break;
+        case Form::raw:
+        case Form::generator_state:
+        case Form::number: input = outputs[slot.index]; break;
+      }
+    }
+  }
+  return inputs;
+}
+
+void Executable::write_updates(const BackwardProgram& program, std::vector<at::Tensor> outputs,
+                               const std::vector<at::Tensor>& primals) const {
+  std::vector<at::Tensor> targets, values;
+  for (size_t i = 0; i < plan_.gradients.size(); ++i) {
+    const auto primal = plan_.gradients[i];
+    const auto output = program.gradients[i];
+    if (output < 0 || !std::ranges::count(plan_.updates, primal)) continue;
+    if (!outputs[output].is_alias_of(primals[primal])) {
+      targets.push_back(primals[primal]);
+      values.push_back(std::move(outputs[output]));
+    }
+    bump_version(primals[primal], 1);
+  }
+  copy_together(targets, values);
+}
+
+std::vector<at::Tensor> Executable::step(std::vector<at::Tensor> primals,
+                                         std::shared_ptr<StoppedCall> stopped) const {
+  const ForwardRange range(name_);
+  AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");
+  const auto program = backwards_.get(usual_key(plan_));
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  auto copies = copy_overwritten(primals);
+  auto outputs = run_forward(primals, std::move(stopped));
+  write_back(outputs, primals);
+  auto handed = make_memory(outputs, primals);
+  make_views(primals, handed);
+  auto inputs = gather(*program, primals, std::move(outputs), handed, std::move(copies));
+  write_updates(*program, run(*program, std::move(inputs), lines_), primals);
+  handed.resize(plan_.results);
+  return handed;
+}
+
 void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
                                        const std::vector<at::Tensor>& primals,
                                        const std::vector<at::Tensor>& handed) const {

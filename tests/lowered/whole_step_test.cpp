@@ -1,0 +1,316 @@
+// Whole steps beside loss.backward() and optimizer.step() of libtorch: the same bits.
+
+#include <ATen/ATen.h>
+#include <antegrad/antegrad.h>
+#include <gtest/gtest.h>
+#include <torch/nn.h>
+#include <torch/optim.h>
+#include <torch/serialize.h>
+
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "exact_options.h"
+#include "support/bits.h"
+#include "torch_compat/allocation_watch.h"
+
+namespace antegrad::testing {
+namespace whole_step_test {
+
+using List = std::vector<at::Tensor>;
+using OptimizerPtr = std::unique_ptr<torch::optim::Optimizer>;
+using MakeOptimizer = std::function<OptimizerPtr(const List& parameters)>;
+
+struct NetImpl : torch::nn::Module {
+  NetImpl()
+      : first(register_module("first", torch::nn::Linear(20, 40))),
+        norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({40})))),
+        second(register_module("second", torch::nn::Linear(40, 3))),
+        unused(register_parameter("unused", at::ones({4}))) {}
+  at::Tensor forward(const at::Tensor& x) {
+    return second(torch::dropout(torch::gelu(norm(first(x))), 0.1, is_training()));
+  }
+  torch::nn::Linear first;
+  torch::nn::LayerNorm norm;
+  torch::nn::Linear second;
+  at::Tensor unused;
+};
+TORCH_MODULE(Net);
+
+Net net() {
+  at::manual_seed(3);
+  return Net();
+}
+
+List batch(int64_t number, int64_t rows = 16) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(100 + number);
+  return {at::randn({rows, 20}, generator), at::randint(3, {rows}, generator)};
+}
+
+auto loss_of(const Net& model) {
+  return [model = Net(model)](const at::Tensor& x, const at::Tensor& y) mutable {
+    return torch::nn::functional::cross_entropy(model(x), y);
+  };
+}
+
+/// Losses of `steps` steps.
+List train_eagerly(const Net& model, torch::optim::Optimizer& optimizer, int steps, int from = 0) {
+  auto loss_fn = loss_of(model);
+  List losses;
+  for (int i = from; i < from + steps; ++i) {
+    const auto data = batch(i);
+    optimizer.zero_grad();
+    const auto loss = loss_fn(data[0], data[1]);
+    loss.backward();
+    optimizer.step();
+    losses.push_back(loss.detach());
+  }
+  return losses;
+}
+
+template <class Step>
+List train(Step& step, int steps, int from = 0) {
+  List losses;
+  for (int i = from; i < from + steps; ++i) {
+    const auto data = batch(i);
+    losses.push_back(step(data[0], data[1]));
+  }
+  return losses;
+}
+
+std::string saved(const torch::optim::Optimizer& optimizer) {
+  std::ostringstream stream;
+  torch::serialize::OutputArchive archive;
+  optimizer.save(archive);
+  archive.save_to(stream);
+  return stream.str();
+}
+
+void load(torch::optim::Optimizer& optimizer, const std::string& from) {
+  std::istringstream stream(from);
+  torch::serialize::InputArchive archive;
+  archive.load_from(stream);
+  optimizer.load(archive);
+}
+
+/// Tensors of the states of parameters, in order; an undefined one for a parameter without.
+List states(torch::optim::Optimizer& optimizer, const List& parameters) {
+  List found;
+  for (const auto& parameter : parameters) {
+    const auto state = optimizer.state().find(parameter.unsafeGetTensorImpl());
+    if (state == optimizer.state().end()) {
+      found.emplace_back();
+      continue;
+    }
+    if (auto* sgd = dynamic_cast<torch::optim::SGDParamState*>(state->second.get())) {
+      found.push_back(sgd->momentum_buffer());
+    }
+    const auto add = [&](auto* adam) {
+      if (adam == nullptr) return;
+      found.push_back(at::scalar_tensor(adam->step(), at::kLong));
+      found.push_back(adam->exp_avg());
+      found.push_back(adam->exp_avg_sq());
+      found.push_back(adam->max_exp_avg_sq());
+    };
+    add(dynamic_cast<torch::optim::AdamParamState*>(state->second.get()));
+    add(dynamic_cast<torch::optim::AdamWParamState*>(state->second.get()));
+  }
+  return found;
+}
+
+template <class Optimizer, class Options>
+MakeOptimizer made_with(Options options) {
+  return [options](const List& parameters) {
+    return OptimizerPtr(std::make_unique<Optimizer>(parameters, options));
+  };
+}
+
+std::vector<std::pair<std::string, MakeOptimizer>> optimizers() {
+  using namespace torch::optim;
+  return {
+      {"sgd", made_with<SGD>(SGDOptions(0.1))},
+      {"sgd that decays", made_with<SGD>(SGDOptions(0.1).weight_decay(0.01))},
+      {"momentum", made_with<SGD>(SGDOptions(0.1).momentum(0.9).dampening(0.2))},
+      {"nesterov", made_with<SGD>(SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.1))},
+      {"adam", made_with<Adam>(AdamOptions(0.01))},
+      {"adam that decays", made_with<Adam>(AdamOptions(0.01).weight_decay(0.1).amsgrad(true))},
+      {"adamw", made_with<AdamW>(AdamWOptions(0.01))},
+      {"adamw, amsgrad", made_with<AdamW>(AdamWOptions(0.01).amsgrad(true).betas({0.8, 0.99}))},
+      {"adamw without decay", made_with<AdamW>(AdamWOptions(0.01).weight_decay(0))},
+  };
+}
+
+class WholeSteps : public ::testing::TestWithParam<Lowering> {};
+
+TEST_P(WholeSteps, HasTheBitsOfEager) {
+  for (const auto& [name, make] : optimizers()) {
+    SCOPED_TRACE(name);
+    const auto eager = net(), compiled = net();
+    const auto eagers = make(eager->parameters()), ours = make(compiled->parameters());
+    auto step = compile_step(compiled, *ours, loss_of(compiled), exact().with_lowering(GetParam()));
+    at::manual_seed(5);
+    const auto expected = train_eagerly(eager, *eagers, 5);
+    at::manual_seed(5);
+    EXPECT_TRUE(same_bits(train(step, 5), expected));
+    EXPECT_TRUE(same_bits(compiled->parameters(), eager->parameters()));
+    EXPECT_TRUE(
+        same_bits(states(*ours, compiled->parameters()), states(*eagers, eager->parameters())));
+    EXPECT_EQ(step.report().eager_calls, 0);
+    for (const auto& parameter : compiled->parameters()) EXPECT_FALSE(parameter.grad().defined());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, WholeSteps, ::testing::Values(Lowering::off, Lowering::exact),
+                         [](const auto& level) {
+                           return level.param == Lowering::off ? "off" : "exact";
+                         });
+
+TEST(WholeStep, HasThemWithLessMemory) {
+  const auto trained = [](const Options* options) {
+    const auto model = net();
+    torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
+    at::manual_seed(2);
+    List found;
+    if (options == nullptr) {
+      found = train_eagerly(model, optimizer, 3);
+    } else {
+      auto step = compile_step(model, optimizer, loss_of(model), *options);
+      found = train(step, 3);
+      EXPECT_EQ(step.report().eager_calls, 0);
+    }
+    for (const auto& parameter : model->parameters()) found.push_back(parameter.detach());
+    return found;
+  };
+  const auto expected = trained(nullptr);
+  for (const auto& options :
+       {exact().with_partition(Partitioner::min_cut), exact().with_memory_share(0),
+        exact().with_memory_share(0.5), exact().with_memory_budget(1_MiB)}) {
+    EXPECT_TRUE(same_bits(trained(&options), expected));
+  }
+}
+
+// Of 16 layers that are wider than the batch, eager has all gradients at the end of the backward.
+TEST(WholeStep, AGradientDiesAtItsUpdate) {
+  const auto peak = [](bool whole) {
+    at::manual_seed(0);
+    torch::nn::Sequential model;
+    for (int i = 0; i < 16; ++i) {
+      model->push_back(torch::nn::Linear(torch::nn::LinearOptions(256, 256).bias(false)));
+      model->push_back(torch::nn::Tanh());
+    }
+    torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+    auto loss = [model](const at::Tensor& x) mutable { return model->forward(x).square().mean(); };
+    auto step = compile_step(model, optimizer, loss, exact());
+    const auto x = at::randn({4, 256});
+    const auto once = [&] {
+      if (whole) {
+        step(x);
+      } else {
+        loss(x).backward();
+        optimizer.step();
+        optimizer.zero_grad();
+      }
+    };
+    for (int i = 0; i < 3; ++i) once();
+    const torch_compat::AllocationWatch watch(c10::DeviceType::CPU);
+    once();
+    return watch.peak_bytes();
+  };
+  constexpr int64_t kLayer = 256 * 256 * 4;
+  EXPECT_GE(peak(false), 16 * kLayer);
+  EXPECT_LE(peak(true), 3 * kLayer);
+}
+
+TEST(WholeStep, ANewRateCompilesNothing) {
+  const auto eager = net(), compiled = net();
+  torch::optim::AdamW eagers(eager->parameters(), torch::optim::AdamWOptions(0.01));
+  torch::optim::AdamW ours(compiled->parameters(), torch::optim::AdamWOptions(0.01));
+  auto step = compile_step(compiled, ours, loss_of(compiled), exact());
+  for (int i = 0; i < 4; ++i) {
+    for (auto* optimizer : {&eagers, &ours}) {
+      auto& options =
+          static_cast<torch::optim::AdamWOptions&>(optimizer->param_groups()[0].options());
+      options.lr(0.01 / (i + 1));
+    }
+    at::manual_seed(i);
+    const auto expected = train_eagerly(eager, eagers, 1, i);
+    at::manual_seed(i);
+    EXPECT_TRUE(same_bits(train(step, 1, i), expected));
+  }
+  EXPECT_TRUE(same_bits(compiled->parameters(), eager->parameters()));
+  EXPECT_EQ(step.report().programs.size(), 1U) << step.report();
+}
+
+TEST(WholeStep, GroupsHaveTheirOwnOptions) {
+  using namespace torch::optim;
+  const auto groups = [](const Net& model) {
+    std::vector<OptimizerParamGroup> made;
+    made.emplace_back(model->first->parameters(), std::make_unique<AdamWOptions>(0.02));
+    made.emplace_back(model->second->parameters(),
+                      std::make_unique<AdamWOptions>(AdamWOptions(0.005).weight_decay(0)));
+    return made;
+  };
+  const auto eager = net(), compiled = net();
+  AdamW eagers(groups(eager), AdamWOptions(1)), ours(groups(compiled), AdamWOptions(1));
+  auto step = compile_step(compiled, ours, loss_of(compiled), exact());
+  at::manual_seed(1);
+  const auto expected = train_eagerly(eager, eagers, 3);
+  at::manual_seed(1);
+  EXPECT_TRUE(same_bits(train(step, 3), expected));
+  EXPECT_TRUE(same_bits(compiled->parameters(), eager->parameters()));
+}
+
+TEST(WholeStep, GoesOnFromASavedOptimizer) {
+  const auto eager = net(), compiled = net();
+  torch::optim::Adam eagers(eager->parameters(), torch::optim::AdamOptions(0.01));
+  torch::optim::Adam ours(compiled->parameters(), torch::optim::AdamOptions(0.01));
+  at::manual_seed(1);
+  auto expected = train_eagerly(eager, eagers, 4);
+  at::manual_seed(1);
+  auto found = train_eagerly(compiled, ours, 1);  // eager first
+  auto step = compile_step(compiled, ours, loss_of(compiled), exact());
+  for (const auto& loss : train(step, 1, 1)) found.push_back(loss);
+  load(ours, saved(ours));
+  for (const auto& loss : train(step, 1, 2)) found.push_back(loss);
+  for (const auto& loss : train_eagerly(compiled, ours, 1, 3)) found.push_back(loss);
+  EXPECT_TRUE(same_bits(found, expected));
+  EXPECT_TRUE(same_bits(compiled->parameters(), eager->parameters()));
+}
+
+TEST(WholeStep, WritesParametersInPlace) {
+  const auto model = net();
+  torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
+  auto step = compile_step(model, optimizer, loss_of(model), exact());
+  std::vector<const void*> before;
+  for (const auto& parameter : model->parameters()) before.push_back(parameter.data_ptr());
+  const auto data = batch(0);
+  step(data[0], data[1]);
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(model->parameters()[i].data_ptr(), before[i]);
+  }
+  EXPECT_THROW(step(data[0].slice(1, 0, 19), data[1]), c10::Error);  // eager's error
+}
+
+TEST(WholeStep, RefusesWhatItCannotCompile) {
+  const auto model = net();
+  torch::optim::RMSprop other(model->parameters(), torch::optim::RMSpropOptions(0.01));
+  EXPECT_THROW(compile_step(model, other, loss_of(model)), OptionError);
+  torch::optim::SGD usual(model->parameters(), torch::optim::SGDOptions(0.1));
+  EXPECT_THROW(compile_step(model, usual, loss_of(model), Options().with_check_against_eager(1)),
+               OptionError);
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+  const auto before = model->first->weight.detach().clone();
+  auto step = compile_step(model, optimizer, [model = Net(model)](const at::Tensor& x) mutable {
+    return model->forward(x);
+  });
+  EXPECT_THROW(step(batch(0)[0]), InputError);
+  auto none = compile_step(model, optimizer, [&](const at::Tensor& x) { return x.sum(); });
+  EXPECT_THROW(none(batch(0)[0]), InputError);
+  EXPECT_TRUE(same_bits({model->first->weight}, {before}));
+}
+
+}  // namespace whole_step_test
+}  // namespace antegrad::testing
