@@ -125,11 +125,11 @@ class Mover {
 Graph with_early_updates(Graph backward, const Graph& forward) {
   const auto updates = [](const Output& output) { return output.update; };
   if (std::ranges::none_of(backward.outputs, updates)) return backward;
+  const auto places = input_positions(backward);
   for (const Output& output : backward.outputs) {
     if (!output.update) continue;
-    const ValueId old = forward.inputs[output.index].value;
-    const auto saved = std::ranges::find(backward.inputs, old, &Input::value);
-    if (saved != backward.inputs.end()) saved->index = output.index;
+    const int32_t saved = places[forward.inputs[output.index].value];
+    if (saved >= 0) backward.inputs[saved].index = output.index;
   }
   backward.nodes = Mover(backward, forward).moved();
   return backward;

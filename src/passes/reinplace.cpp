@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "graph/analysis.h"
@@ -27,21 +28,21 @@ class Reinplacer {
         root_(graph.values.size()),
         last_use_(last_storage_uses(graph, Uses::by_nodes_and_outputs)),
         root_holder_(graph.values.size(), kNoValue),
-        is_output_(graph.values.size(), false),
+        is_output_(output_values(graph)),
         update_of_(graph.values.size(), kNoValue),
         replaces_(graph.values.size()) {
     std::iota(root_.begin(), root_.end(), StorageId(0));
     for (const ValueId id : donated) note_memory(id);
+    std::unordered_map<int32_t, ValueId> updates;  // by input
     for (const Output& output : graph.outputs) {
-      if (output.value == kNoValue) continue;
-      is_output_[output.value] = true;
-      if (!output.update) continue;
-      for (const Input& input : graph.inputs) {
-        if (input.kind != InputKind::saved || input.index != output.index) continue;
-        if (!graph.is_tensor(input.value)) continue;
-        update_of_[StorageId(input.value)] = output.value;
-        replaces_[output.value] = StorageId(input.value);
-      }
+      if (output.update && output.value != kNoValue) updates.emplace(output.index, output.value);
+    }
+    for (const Input& input : graph.inputs) {
+      if (input.kind != InputKind::saved || !graph.is_tensor(input.value)) continue;
+      const auto update = updates.find(input.index);
+      if (update == updates.end()) continue;
+      update_of_[StorageId(input.value)] = update->second;
+      replaces_[update->second] = StorageId(input.value);
     }
   }
 

@@ -114,11 +114,11 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                     const std::vector<at::Tensor>& handed,
                                     std::vector<at::Tensor> copies,
                                     std::vector<std::optional<hooks::PackedTensor>> packed) const;
+  std::vector<at::Tensor> saved_values(const std::vector<at::Tensor>& primals,
+                                       const std::vector<at::Tensor>& outputs,
+                                       const std::vector<at::Tensor>& copies) const;
   std::vector<at::Tensor> gather(const BackwardProgram& program,
-                                 const std::vector<at::Tensor>& primals,
-                                 std::vector<at::Tensor> outputs,
-                                 const std::vector<at::Tensor>& handed,
-                                 std::vector<at::Tensor> copies) const;
+                                 const std::vector<at::Tensor>& saved) const;
   void write_updates(const BackwardProgram& program, std::vector<at::Tensor> outputs,
                      const std::vector<at::Tensor>& primals) const;
   std::vector<std::optional<hooks::PackedTensor>> pack_saved(

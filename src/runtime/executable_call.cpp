@@ -208,31 +208,44 @@ void Executable::make_views(const std::vector<at::Tensor>& primals,
   }
 }
 
+// By slot: what the forward keeps. `outputs` are those of its program.
+std::vector<at::Tensor> Executable::saved_values(const std::vector<at::Tensor>& primals,
+                                                 const std::vector<at::Tensor>& outputs,
+                                                 const std::vector<at::Tensor>& copies) const {
+  std::vector<at::Tensor> values;
+  values.reserve(plan_.saved.size());
+  size_t next_copy = 0;
+  for (const auto& slot : plan_.saved) {
+    const auto index = slot.index;
+    auto& tensor = values.emplace_back();
+    switch (slot.form) {
+      case Form::input: tensor = primals[index]; break;
+      case Form::input_copy: tensor = copies[next_copy++]; break;
+      case Form::raw:
+      case Form::handed_out:
+      case Form::generator_state:
+      case Form::number: tensor = outputs[index]; break;
+      case Form::written_input:
+        for (const auto& mutation : plan_.mutations) {
+          if (mutation.primal == index) tensor = outputs[mutation.output];
+        }
+        break;
+    }
+  }
+  return values;
+}
+
 // The tensors that hooks pack for each saved value, by slot.
 std::vector<std::optional<hooks::PackedTensor>> Executable::pack_saved(
     const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
     const std::vector<at::Tensor>& copies,
     const std::shared_ptr<const detail::HookPair>& hooks) const {
-  std::vector<std::optional<hooks::PackedTensor>> packed(plan_.saved.size());
-  size_t next_copy = 0;
-  for (size_t i = 0; i < plan_.saved.size(); ++i) {
-    const auto index = plan_.saved[i].index;
-    at::Tensor tensor;
-    switch (plan_.saved[i].form) {
-      case Form::generator_state:
-      case Form::number: continue;
-      case Form::input: tensor = primals[index]; break;
-      case Form::input_copy: tensor = copies[next_copy++]; break;
-      case Form::raw:
-      case Form::handed_out: tensor = outputs[index]; break;
-      case Form::written_input:
-        for (const auto& mutation : plan_.mutations) {
-          if (mutation.primal != plan_.saved[i].index) continue;
-          tensor = outputs[mutation.output];
-        }
-        break;
-    }
-    packed[i].emplace(hooks, tensor);
+  const auto values = saved_values(primals, outputs, copies);
+  std::vector<std::optional<hooks::PackedTensor>> packed(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto form = plan_.saved[i].form;
+    if (form == Form::generator_state || form == Form::number) continue;
+    packed[i].emplace(hooks, values[i]);
   }
   return packed;
 }
@@ -275,48 +288,28 @@ std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals,
 // What the backward of a step reads. The program alone holds it then, so that each dies at its last
 // use.
 std::vector<at::Tensor> Executable::gather(const BackwardProgram& program,
-                                           const std::vector<at::Tensor>& primals,
-                                           std::vector<at::Tensor> outputs,
-                                           const std::vector<at::Tensor>& handed,
-                                           std::vector<at::Tensor> copies) const {
+                                           const std::vector<at::Tensor>& saved) const {
   using Kind = BackwardProgram::Input::Kind;
-  std::vector<size_t> copy_of(plan_.saved.size());
-  size_t next_copy = 0;
-  for (size_t i = 0; i < plan_.saved.size(); ++i) {
-    if (plan_.saved[i].form == Form::input_copy) copy_of[i] = next_copy++;
-  }
   std::vector<at::Tensor> inputs;
   inputs.reserve(program.inputs.size());
   for (const auto& [kind, index] : program.inputs) {
     auto& input = inputs.emplace_back();
-    if (kind == Kind::tangent) {
-      const auto& form = tangents_[index];
-      input = at::empty_strided(form.sizes, form.strides,
-                                at::TensorOptions(form.dtype).device(form.device));
-      input.fill_(1);
-    } else if (kind == Kind::saved) {
-      const auto& slot = plan_.saved[index];
-      switch (slot.form) {
-        case Form::input:
-        case Form::written_input: input = primals[slot.index]; break;
-        case Form::handed_out: input = handed[slot.index]; break;
-        case Form::input_copy: input = std::move(copies[copy_of[index]]); break;
-        case Form::raw:
-        case Form::generator_state:
-        case Form::number: input = outputs[slot.index]; break;
-      }
-    }
+    if (kind == Kind::saved) input = saved[index];
+    if (kind != Kind::tangent) continue;
+    const auto& form = tangents_[index];
+    input = at::empty_strided(form.sizes, form.strides, form.options()).fill_(1);
   }
   return inputs;
 }
 
+// Of a step, each gradient is an update.
 void Executable::write_updates(const BackwardProgram& program, std::vector<at::Tensor> outputs,
                                const std::vector<at::Tensor>& primals) const {
   std::vector<at::Tensor> targets, values;
   for (size_t i = 0; i < plan_.gradients.size(); ++i) {
     const auto primal = plan_.gradients[i];
     const auto output = program.gradients[i];
-    if (output < 0 || !std::ranges::count(plan_.updates, primal)) continue;
+    if (output < 0) continue;
     if (!outputs[output].is_alias_of(primals[primal])) {
       targets.push_back(primals[primal]);
       values.push_back(std::move(outputs[output]));
@@ -337,7 +330,9 @@ std::vector<at::Tensor> Executable::step(std::vector<at::Tensor> primals,
   write_back(outputs, primals);
   auto handed = make_memory(outputs, primals);
   make_views(primals, handed);
-  auto inputs = gather(*program, primals, std::move(outputs), handed, std::move(copies));
+  auto inputs = gather(*program, saved_values(primals, outputs, copies));
+  outputs.clear();
+  copies.clear();
   write_updates(*program, run(*program, std::move(inputs), lines_), primals);
   handed.resize(plan_.results);
   return handed;

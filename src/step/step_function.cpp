@@ -1,11 +1,10 @@
-#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <antegrad/compile_step.h>
 #include <antegrad/error.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/optim/optimizer.h>
 
-#include <algorithm>
 #include <optional>
 #include <unordered_map>
 
@@ -19,12 +18,14 @@ using step::UpdateRule;
 
 namespace {
 
+constexpr const char* kRemedy = "compile the loss alone (antegrad::compile) and call step()";
+
 const UpdateRule& rule_of(const torch::optim::Optimizer& optimizer) {
   const auto* rule = step::rule_for(optimizer);
   if (rule != nullptr) return *rule;
   throw OptionError(ErrorText{
       "an optimizer of which the step can be compiled: torch::optim::" + step::names_of_rules(),
-      "another one", "compile the loss alone (antegrad::compile) and call step()"});
+      "another one", kRemedy});
 }
 
 // A check would run the step twice.
@@ -35,15 +36,11 @@ Options checked(Options options) {
                               "check the loss, compiled alone (antegrad::compile)"});
 }
 
-[[noreturn]] void refuse_parameter(const std::string& expected, const std::string& found) {
-  throw InputError(
-      ErrorText{expected, found, "compile the loss alone (antegrad::compile) and call step()"});
-}
-
 void check_parameter(const at::Tensor& parameter) {
   const auto type = parameter.scalar_type();
   if (type == at::kFloat || type == at::kDouble) return;
-  refuse_parameter("parameters of float or double", fmt::format("one of {}", c10::toString(type)));
+  throw InputError(ErrorText{"parameters of float or double",
+                             fmt::format("one of {}", c10::toString(type)), kRemedy});
 }
 
 uint32_t version_of(const at::Tensor& tensor) {

@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/cuda.h>
@@ -11,6 +10,7 @@
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
 
+#include "support/autocast.h"
 #include "support/parity.h"
 
 namespace antegrad::testing {
@@ -185,30 +185,13 @@ TEST_P(LibraryKernels, TheBackwardOfAGruRunsTwice) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-// Ends with its scope, also when that throws.
-class Autocast {
- public:
-  explicit Autocast(at::DeviceType device) : device_(device) {
-    at::autocast::set_autocast_enabled(device_, true);
-  }
-  ~Autocast() {
-    at::autocast::set_autocast_enabled(device_, false);
-    at::autocast::clear_cache();
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  at::DeviceType device_;
-};
-
 TEST_P(LibraryKernels, AnLstmUnderAutocast) {
   const auto device = GetParam().type();
   torch::manual_seed(0);
   nn::LSTM lstm(nn::LSTMOptions(3, 8).num_layers(2));
   lstm->to(GetParam());
   const auto forward = [&](const at::Tensor& x) {
-    const Autocast autocast(device);
+    const AutocastOn autocast(device);
     return std::get<0>(lstm->forward(x)).to(at::kFloat).square().sum();
   };
   auto step = antegrad::compile(lstm, forward);

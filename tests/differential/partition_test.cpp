@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
-#include <ATen/autocast_mode.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/memory.h>
 #include <gtest/gtest.h>
@@ -17,6 +16,7 @@
 #include <thread>
 
 #include "memory/byte_rules.h"
+#include "support/autocast.h"
 #include "support/bits.h"
 #include "support/options.h"
 
@@ -30,15 +30,6 @@ int64_t total(const std::map<std::string, int64_t>& counts) {
   for (const auto& [name, count] : counts) sum += count;
   return sum;
 }
-
-class AutocastToBf16 {
- public:
-  AutocastToBf16() { at::autocast::set_autocast_enabled(at::kCPU, true); }
-  ~AutocastToBf16() {
-    at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-  }
-};
 
 // --- what is saved -------------------------------------------------------------------------------
 
@@ -92,7 +83,7 @@ TEST(Partition, LowPrecisionCopiesOfWeightsAreNotSaved) {
                               torch::nn::Linear(64, 64));
   const auto x = at::randn({256, 64});
   const auto body = [&](const at::Tensor& in) {
-    const AutocastToBf16 autocast;
+    const AutocastOn autocast(at::kCPU);
     return model->forward(in).to(at::kFloat).sin().sum();
   };
   auto written = compile(model, body, Options().with_verify_graphs(true));
