@@ -49,9 +49,10 @@ demo-python: configure ## the same from Python, through torch.compile; TEXT=file
 test: build ## all tests but the long ones
 	@$(CTEST) -LE long
 
-test-all: build ## all tests in their long form
+test-all: build ## all tests in their long form, then those under sanitizers
 	@scripts/setup $(SETUP) --emulated
 	@$(CTEST) -LE fast
+	@$(MAKE) --no-print-directory asan asan-torch tsan
 
 bench: configure ## measure against eager and peers; BENCH=name for one
 	@ninja -C $(BUILD) -j $(JOBS) $(if $(BENCH),$(if $(wildcard bench/$(BENCH).py),antegrad_python group_kernels,bench_$(BENCH)),benches)

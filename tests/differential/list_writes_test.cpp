@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/bits.h"
+#include "support/long_tests.h"
 #include "support/options.h"
 
 namespace antegrad::testing {

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "support/long_tests.h"
 #include "support/parity.h"
 
 namespace antegrad::testing {

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "eager/runner.h"
+#include "support/long_tests.h"
 
 namespace antegrad::testing {
 namespace checkpoint_fuzz_test {

@@ -55,7 +55,7 @@ class Neon : public ::testing::Test {
 
 TEST_F(Neon, CodeOfRandomKernelsAgreesWithTheInterpreter) {
   constexpr int kKernelsOfAFile = 10;
-  const int files = long_run() ? 40 : 1;
+  const int files = long_tests() ? 40 : 1;
   for (int file = 0; file < files; ++file) {
     File made;
     for (int i = 0; i < kKernelsOfAFile; ++i) {
@@ -77,7 +77,7 @@ TEST_F(Neon, CodeOfRandomKernelsAgreesWithTheInterpreter) {
 TEST_F(Neon, CodeOfRandomGroupsAgreesWithTheInterpreter) {
   constexpr int kGraphsOfAFile = 12;
   const lower::EagerCpu cpu{lower::Capability::neon, lower::OneDnn::off, 2};
-  const int files = long_run() ? 40 : 1;
+  const int files = long_tests() ? 40 : 1;
   int kernels = 0;
   for (int file = 0; file < files; ++file) {
     File made;

@@ -81,6 +81,7 @@ def test_what_happens_between_the_passes_does_not_count():
     assert peaks[0] == peaks[1]
 
 
+@pytest.mark.long
 def test_a_budget_is_held_and_gradients_are_eagers():
     model, x = mlp()
     expected = step(model, x)

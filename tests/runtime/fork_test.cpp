@@ -14,6 +14,7 @@
 #include <functional>
 #include <thread>
 
+#include "support/long_tests.h"
 #include "support/parity.h"
 
 namespace antegrad::testing {

@@ -81,9 +81,4 @@ std::vector<at::Tensor> clone_all(const std::vector<at::Tensor>& tensors) {
   return clones;
 }
 
-bool long_tests() {
-  const char* value = std::getenv("ANTEGRAD_TEST_LONG");
-  return value != nullptr && *value != '\0' && *value != '0';
-}
-
 }  // namespace antegrad::testing

@@ -28,7 +28,4 @@ std::vector<c10::Device> devices();
 /// Copies that share no memory with the originals: leaves with the same requires_grad.
 std::vector<at::Tensor> clone_all(const std::vector<at::Tensor>& tensors);
 
-/// Whether ANTEGRAD_TEST_LONG asks for the long form of a test.
-bool long_tests();
-
 }  // namespace antegrad::testing

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "support/long_tests.h"
 #include "support/options.h"
 
 namespace antegrad::testing {

@@ -82,7 +82,7 @@ void for_each_plan(const std::vector<int32_t>& open, budget::Plan plan, Each eac
 inline void hold_for_graphs_and_networks(
     int cases, int size, const std::function<std::string(const Graph&)>& violation) {
   hold_for_random_graphs(cases, size, violation);
-  for (int seed = 0; seed < (long_run() ? 10 * cases : cases); ++seed) {
+  for (int seed = 0; seed < (long_tests() ? 10 * cases : cases); ++seed) {
     const Graph network = RandomNetwork(static_cast<uint64_t>(seed)).joint(1 + seed % size);
     ASSERT_EQ(violation(network), "") << "network of seed " << seed;
   }

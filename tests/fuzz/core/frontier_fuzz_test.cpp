@@ -90,7 +90,7 @@ class FrontierFuzz : public ::testing::TestWithParam<BudgetEffort> {
     return graphs + (GetParam() == BudgetEffort::quick ? ", quick" : ", thorough");
   }
   /// Thorough frontiers take a tenth of a second each.
-  int graphs() const { return long_run() ? 1000 : GetParam() == BudgetEffort::quick ? 120 : 15; }
+  int graphs() const { return long_tests() ? 1000 : GetParam() == BudgetEffort::quick ? 120 : 15; }
 };
 
 TEST_P(FrontierFuzz, IsNearTheBestForRandomNetworks) {
@@ -108,7 +108,10 @@ TEST_P(FrontierFuzz, IsNearTheBestForRandomNetworks) {
 /// With this many values the frontier itself cannot prove optimality.
 TEST_P(FrontierFuzz, IsNearTheBestForLargerNetworks) {
   Gaps gaps;
-  for (int seed = 0; seed < (long_run() ? 60 : GetParam() == BudgetEffort::quick ? 4 : 0); ++seed) {
+  for (int seed = 0; seed < (long_tests()                        ? 60
+                             : GetParam() == BudgetEffort::quick ? 4
+                                                                 : 0);
+       ++seed) {
     const Graph graph = dce(RandomNetwork(static_cast<uint64_t>(seed)).joint(100 + 7 * seed % 51));
     gaps.measure(problem_of(graph, random_seconds(graph, static_cast<uint64_t>(seed))), GetParam(),
                  "seed " + std::to_string(seed));
@@ -127,7 +130,7 @@ TEST_P(FrontierFuzz, IsNearTheBestForRandomGraphs) {
 }
 
 TEST(FrontierEfforts, ThoroughIsNeverWorseThanQuick) {
-  for (int seed = 0; seed < (long_run() ? 200 : 10); ++seed) {
+  for (int seed = 0; seed < (long_tests() ? 200 : 10); ++seed) {
     const Graph graph = dce(RandomNetwork(static_cast<uint64_t>(seed)).joint(20 + 10 * (seed % 8)));
     const Problem problem = problem_of(graph, random_seconds(graph, static_cast<uint64_t>(seed)));
     const Frontier quick = build_frontier(problem, {BudgetEffort::quick, {}});

@@ -56,7 +56,7 @@ std::string failure(const Graph& graph, uint64_t seed, bool compiles) {
 
 TEST(GroupFuzz, KernelsAreWhatTheirNodesAreOneByOne) {
   constexpr int kGraphsOfAFile = 24;  // of a capability
-  const int rounds = long_run() ? 100 : 2;
+  const int rounds = long_tests() ? 100 : 2;
   int kernels_made = 0;
   for (int round = 0; round < rounds; ++round) {
     for (const Capability capability :

@@ -75,7 +75,7 @@ Case smallest(Case failing, Capability capability) {
 TEST(LowerFuzz, GeneratedCodeAgreesWithTheInterpreter) {
   if (!has_compiler()) GTEST_SKIP() << "no C compiler: there is no cc";
   constexpr int kKernelsOfAFile = 12;
-  const int files = long_run() ? 100 : 1;
+  const int files = long_tests() ? 100 : 1;
   for (int file = 0; file < files; ++file) {
     std::vector<Case> cases;
     std::vector<Kernel> kernels;
@@ -101,7 +101,7 @@ TEST(LowerFuzz, GeneratedCodeAgreesWithTheInterpreter) {
 }
 
 TEST(LowerFuzz, TextRoundTrips) {
-  const int cases = long_run() ? 20000 : 1000;
+  const int cases = long_tests() ? 20000 : 1000;
   for (int seed = 0; seed < cases; ++seed) {
     const Kernel kernel = random_case(static_cast<uint64_t>(seed)).kernel;
     const std::string text = lower::to_text(kernel);

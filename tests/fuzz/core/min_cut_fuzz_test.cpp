@@ -267,7 +267,7 @@ TEST(MinCutFuzz, WithoutBansAndFactorsNoSetOfFewerBytesWouldDo) {
   options.distance_weighting = false;
   options.double_unmaterialized = false;
   options.never_more_than_default = false;
-  const int cases = long_run() ? 20'000 : 1'000;
+  const int cases = long_tests() ? 20'000 : 1'000;
   int against_default = 0;
   for (int seed = 0; seed < cases; ++seed) {
     const Graph joint = sized_graph(static_cast<uint64_t>(seed));

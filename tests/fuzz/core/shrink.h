@@ -16,11 +16,9 @@
 #include "interpreter.h"
 #include "random_graph.h"
 #include "shrink/shrink.h"
+#include "support/long_tests.h"
 
 namespace antegrad::testing {
-
-/// True for the long run of the tests (make test-all).
-inline bool long_run() { return std::getenv("ANTEGRAD_TEST_LONG") != nullptr; }
 
 inline std::vector<Data> random_inputs(const Graph& graph, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -47,7 +45,7 @@ inline void hold_for_random_graphs(int cases, int size,
       return std::string(error.what());
     }
   };
-  if (long_run()) cases *= 20;
+  if (long_tests()) cases *= 20;
   for (int seed = 0; seed < cases; ++seed) {
     const Graph graph = RandomGraph(static_cast<uint64_t>(seed)).joint(1 + seed % size);
     if (guarded(graph).empty()) continue;

@@ -96,7 +96,7 @@ std::string packing_difference(const Graph& graph) {
   return PackedGraph(again) == packed ? "" : "packed again, it is another";
 }
 
-int cases(int fast) { return long_run() ? 20 * fast : fast; }
+int cases(int fast) { return long_tests() ? 20 * fast : fast; }
 
 TEST(TextFuzz, RandomGraphsPrintParsePackAndHashTheSame) {
   hold_for_random_graphs(600, 40, [](const Graph& graph) -> std::string {

@@ -26,6 +26,7 @@
 #include "generate.h"
 #include "leaks.h"
 #include "support/bits.h"
+#include "support/long_tests.h"
 
 namespace antegrad::fuzz {
 namespace programs_fuzz_test {

@@ -20,6 +20,7 @@
 #include "kernel_files.h"
 #include "kernels/stub.h"
 #include "support/folder.h"
+#include "support/long_tests.h"
 
 namespace antegrad::testing {
 namespace build_test {
@@ -352,7 +353,7 @@ TEST_F(KernelBuild, CompilesOnceForManyThreads) {
 }
 
 TEST_F(KernelBuild, IsRightInManyProcessesWhileEntriesAreDamaged) {
-  const bool more = std::getenv("ANTEGRAD_TEST_LONG") != nullptr;
+  const bool more = long_tests();
   const int processes = more ? 16 : 4, sources = 3, rounds = more ? 100 : 4;
   settings_.parallel = 1;
   fs::create_directory(settings_.folder);

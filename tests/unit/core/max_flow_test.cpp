@@ -11,6 +11,8 @@
 
 #include <antegrad/error.h>
 
+#include "support/long_tests.h"
+
 namespace antegrad::testing {
 namespace max_flow_test {
 
@@ -101,8 +103,6 @@ TEST(MaxFlow, ADeepChainNeedsNoStack) {
 
 // --- against Boost.Graph and against all cuts ----------------------------------------------------
 
-bool long_run() { return std::getenv("ANTEGRAD_TEST_LONG") != nullptr; }
-
 /// Sparse and dense networks, with ties, zeros and infinite edges.
 Network random_network(std::mt19937_64& random, int32_t most_vertices) {
   const auto pick = [&](int64_t from, int64_t to) {
@@ -157,7 +157,7 @@ std::string text_of(const Network& net) {
 }
 
 TEST(MaxFlow, FlowsAsMuchAsBoost) {
-  const int cases = long_run() ? 100'000 : 20'000;
+  const int cases = long_tests() ? 100'000 : 20'000;
   std::mt19937_64 random(1);
   int without_cut = 0;
   for (int i = 0; i < cases; ++i) {
@@ -177,7 +177,7 @@ TEST(MaxFlow, FlowsAsMuchAsBoost) {
 }
 
 TEST(MaxFlow, EveryMinimumCutLiesBetweenTheTwoNearest) {
-  const int cases = long_run() ? 20'000 : 5'000;
+  const int cases = long_tests() ? 20'000 : 5'000;
   std::mt19937_64 random(2);
   for (int i = 0; i < cases; ++i) {
     Network net = random_network(random, 9);
