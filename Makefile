@@ -52,7 +52,7 @@ test: build ## all tests but the long ones
 test-all: build ## all tests in their long form, then those under sanitizers
 	@scripts/setup $(SETUP) --emulated
 	@$(CTEST) -LE fast
-	@$(MAKE) --no-print-directory asan asan-torch tsan
+	@$(MAKE) --no-print-directory asan $(if $(SETUP),,asan-torch tsan)
 
 bench: configure ## measure against eager and peers; BENCH=name for one
 	@ninja -C $(BUILD) -j $(JOBS) $(if $(BENCH),$(if $(wildcard bench/$(BENCH).py),antegrad_python group_kernels,bench_$(BENCH)),benches)

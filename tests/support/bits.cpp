@@ -4,7 +4,6 @@
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 
-#include <cstdlib>
 #include <cstring>
 
 namespace antegrad::testing {

@@ -4,7 +4,6 @@
 /// Shared by the fuzz tests: the number of cases, data for a graph, and a run that shrinks the
 /// first failing graph.
 
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <string>

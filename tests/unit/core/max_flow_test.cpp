@@ -1,7 +1,6 @@
 #include "partition/max_flow.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
 

@@ -30,6 +30,7 @@ void PrintTo(const Entry& entry, std::ostream* out) { *out << entry.op; }
 
 namespace shapes_crosscheck_test {
 
+using antegrad::testing::long_tests;
 using shapes::Call;
 using shapes::Spec;
 
@@ -152,10 +153,9 @@ bool has_kernel(const c10::OperatorHandle& op, c10::DispatchKey backend) {
 }
 
 void cross_check(const shapes::Entry& entry, c10::Device device) {
-  const int wanted = antegrad::testing::long_tests() ? 3000 : 150;
+  const int wanted = long_tests() ? 3000 : 150;
   constexpr int kRequired = 20;  ///< answers below which an entry counts as not reached
-  if (!antegrad::testing::long_tests())
-    at::set_num_threads(1);  // starting threads costs more than these samples
+  if (!long_tests()) at::set_num_threads(1);  // starting threads costs more than these samples
   const auto op = find_operator(entry.op);
   if (!op) GTEST_SKIP() << "no such operator";  // another test checks that
   const auto backend = device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
@@ -187,7 +187,7 @@ TEST_P(ShapeFunction, AgreesWithTheRealKernels) {
   for (const auto device : antegrad::testing::devices()) {
     // Some CUDA kernels make the device unusable for the process if arguments are invalid, and all
     // later tests fail. Only run in the long form, and inspected by hand.
-    if (device.is_cuda() && !antegrad::testing::long_tests()) continue;
+    if (device.is_cuda() && !long_tests()) continue;
     SCOPED_TRACE(device.str());
     cross_check(GetParam(), device);
   }
