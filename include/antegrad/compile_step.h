@@ -6,7 +6,9 @@
 
 #include <antegrad/compile.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -16,6 +18,22 @@ class Optimizer;
 
 namespace antegrad {
 
+/// What becomes of gradients before an update.
+struct StepOptions {
+  /// Each element is limited to [-clip_value, clip_value], as
+  /// torch::nn::utils::clip_grad_value_() does.
+  std::optional<double> clip_value = std::nullopt;
+  /// Then all gradients are scaled so that their norm is at most this, as
+  /// torch::nn::utils::clip_grad_norm_() does. They are those of the optimizer's parameters, in the
+  /// order of its groups.
+  std::optional<double> clip_norm = std::nullopt;
+  /// p of the norm; 0 counts gradients, infinity is the greatest element.
+  double clip_norm_type = 2;
+  /// Calls of an update: the gradients of so many calls are added up. Divide the loss by it where
+  /// you want their mean.
+  int64_t accumulate = 1;
+};
+
 namespace detail {
 
 /// Throws InputError for a loss of which there is no gradient.
@@ -24,13 +42,14 @@ void check_loss(const at::Tensor& loss);
 /// The part of CompiledStep that is the same for every callable. Copies share state.
 class StepFunction {
  public:
-  /// Throws OptionError for an optimizer that is not supported.
+  /// Throws OptionError for an optimizer that is not supported, and for options that mean nothing.
   StepFunction(std::shared_ptr<void> callable, std::shared_ptr<const torch::nn::Module> module,
-               torch::optim::Optimizer& optimizer, Options options);
+               torch::optim::Optimizer& optimizer, Options options, StepOptions step);
 
   at::Tensor call(Leaves arguments, const BodyRef& body);
   Report report() const;
   void save_graph(const std::string& file) const;
+  void zero_grad();
   void reset();
 
  private:
@@ -46,12 +65,13 @@ template <class Fn>
 class CompiledStep {
  public:
   CompiledStep(std::shared_ptr<const torch::nn::Module> module, torch::optim::Optimizer& optimizer,
-               Fn fn, Options options)
+               Fn fn, Options options, StepOptions step)
       : fn_(std::make_shared<Fn>(std::move(fn))),
-        function_(fn_, std::move(module), optimizer, std::move(options)) {}
+        function_(fn_, std::move(module), optimizer, std::move(options), step) {}
 
   /// Computes the loss and its gradients, and updates parameters and the optimizer's state, as
-  /// `loss.backward(); optimizer.step();` would; returns the loss, without a history. `.grad` is
+  /// `loss.backward(); optimizer.step();` would; returns the loss, without a history. With
+  /// StepOptions::accumulate, the last of so many calls updates. `.grad` is
   /// neither read nor written. Options of the optimizer, such as the learning rate, may change
   /// between calls. Throws what Compiled throws, and InputError where the loss is not one number,
   /// or the optimizer has parameters for which there is no program (docs/whole-step.md).
@@ -69,7 +89,9 @@ class CompiledStep {
   Report report() const { return function_.report(); }
   /// As Compiled::save_graph().
   void save_graph(const std::string& file) const { function_.save_graph(file); }
-  /// Drops all programs. The next call captures again.
+  /// Forgets gradients that were added up: the next call is the first one of an update.
+  void zero_grad() { function_.zero_grad(); }
+  /// Drops all programs. The next call captures again. Gradients that were added up stay.
   void reset() { function_.reset(); }
 
  private:
@@ -95,8 +117,10 @@ class CompiledStep {
 /// place, so it is saved and loaded as usual.
 template <ModulePointer Model, class Fn>
 CompiledStep<std::decay_t<Fn>> compile_step(const Model& model, torch::optim::Optimizer& optimizer,
-                                            Fn&& loss_fn, Options options = default_options()) {
-  return {detail::module_pointer(model), optimizer, std::forward<Fn>(loss_fn), std::move(options)};
+                                            Fn&& loss_fn, Options options = default_options(),
+                                            StepOptions step = {}) {
+  return {detail::module_pointer(model), optimizer, std::forward<Fn>(loss_fn), std::move(options),
+          step};
 }
 
 }  // namespace antegrad

@@ -183,6 +183,20 @@ class Function:
     @property
     def __wrapped__(self) -> Callable[..., Any]: ...
 
+class Step(Function):
+    def __init__(
+        self,
+        callable: Callable[..., Any],
+        optimizer: Any,
+        options: Mapping[str, Any],
+        name: str,
+        clip_value: float | None,
+        clip_norm: float | None,
+        clip_norm_type: float,
+        accumulate: int,
+    ) -> None: ...
+    def zero_grad(self) -> None: ...
+
 class PackedTensor: ...
 
 class Hooks:

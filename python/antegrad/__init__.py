@@ -41,6 +41,7 @@ from antegrad._C import (
     Report,
     ShapeCheck,
     ShapeMismatchError,
+    Step,
     TensorKindError,
     logs_help,
     register_joint_pass,
@@ -49,7 +50,7 @@ from antegrad._C import (
 from antegrad import compress, config
 from antegrad._aot import inductor, inductor_partitioner, partition_fn
 from antegrad._checkpoint import checkpoint
-from antegrad._compile import compile
+from antegrad._compile import compile, compile_step
 from antegrad._dynamo import backend
 from antegrad._report import Reports, report, save_chrome_trace
 from antegrad._saved_tensors import saved_tensors_hooks
@@ -80,10 +81,12 @@ __all__ = [
     "Reports",
     "ShapeCheck",
     "ShapeMismatchError",
+    "Step",
     "TensorKindError",
     "backend",
     "checkpoint",
     "compile",
+    "compile_step",
     "compress",
     "config",
     "inductor",

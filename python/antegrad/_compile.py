@@ -1,4 +1,4 @@
-"""antegrad.compile: a Python function or module, captured once with its backward and run as a program."""
+"""antegrad.compile and compile_step: Python functions, captured once with their backward and run as programs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 
 from antegrad import _logs
-from antegrad._C import Function
+from antegrad._C import Function, Step
 from antegrad._modes import Mode, options_of_mode
+from antegrad._optimizers import step_optimizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -47,9 +48,58 @@ def compile(function=None, /, *, mode=None, **options):
         return lambda f: compile(f, mode=mode, **options)
     if not callable(function):
         raise TypeError(f"expected a function or a module, found {type(function).__name__}")
-    compiled = Function(function, {**options_of_mode(mode), **options}, getattr(function, "__name__", type(function).__name__))
+    compiled = Function(function, {**options_of_mode(mode), **options}, _name_of(function))
     _logs.prepare(compiled)
     if isinstance(function, torch.nn.Module):
-        modules = list(function.modules())
-        compiled.guard(lambda: [m.training for m in modules])
+        _guard_modes(compiled, function)
     return compiled
+
+
+def compile_step(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss_fn: Callable[..., torch.Tensor],
+    /,
+    *,
+    clip_value: float | None = None,
+    clip_norm: float | None = None,
+    clip_norm_type: float = 2.0,
+    accumulate: int = 1,
+    mode: Mode | None = None,
+    **options: Unpack[Options],
+) -> Step:
+    """Compiles a whole training step of `model`: forward, backward and the optimizer's update as one program.
+
+    The result is called with the arguments of `loss_fn`, which computes the loss, a tensor of one element. A call does what
+    `loss.backward(); optimizer.step(); optimizer.zero_grad()` would do, bit for bit, and returns the loss without a history.
+    `.grad` is neither read nor written. The optimizer is a torch.optim.SGD, Adam or AdamW; its state stays its own, so
+    state_dict() and learning rate schedulers work as usual.
+
+    `clip_value` and `clip_norm` limit gradients as torch.nn.utils.clip_grad_value_ and clip_grad_norm_ do, by value first.
+    With `accumulate`, gradients of so many calls are added up and the last one updates. Options are those of compile().
+
+    Raises OptionError for another optimizer or an invalid option. A call raises what a compiled function raises, and
+    InputError where there is no program for the optimizer's options (docs/whole-step.md).
+    """
+    step = Step(
+        loss_fn,
+        step_optimizer(optimizer),
+        {**options_of_mode(mode), **options},
+        _name_of(loss_fn),
+        clip_value,
+        clip_norm,
+        clip_norm_type,
+        accumulate,
+    )
+    _logs.prepare(step)
+    _guard_modes(step, model)
+    return step
+
+
+def _name_of(function):
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _guard_modes(compiled, module):
+    modules = list(module.modules())
+    compiled.guard(lambda: [m.training for m in modules])

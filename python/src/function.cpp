@@ -56,9 +56,22 @@ std::vector<HostValue> guarded(const py::object& state) {
 
 }  // namespace
 
-Function::Function(py::object callable, Options options)
-    : callable_(std::make_shared<HeldObject>(std::move(callable))),
-      function_(callable_, nullptr, std::move(options)) {}
+// What a loss function returned.
+at::Tensor loss_of(const py::object& result) {
+  if (!THPVariable_Check(result.ptr())) {
+    throw InputError(ErrorText{"a loss, a tensor of one element, from the function of a step",
+                               type_text(result), "return the mean or the sum of the losses"});
+  }
+  auto loss = result.cast<at::Tensor>();
+  detail::check_loss(loss);
+  return loss;
+}
+
+Function::Function(py::object callable, Options options, std::shared_ptr<step::WholeStep> step)
+    : callable_(std::make_shared<Callable>(std::move(callable), step != nullptr)),
+      step_(std::move(step)),
+      function_(callable_, nullptr, std::move(options),
+                step_ == nullptr ? detail::StepUpdate() : step_->update()) {}
 
 Leaves Function::run(void* callable, const Leaves& arguments) {
   const py::gil_scoped_acquire gil;
@@ -68,9 +81,11 @@ Leaves Function::run(void* callable, const Leaves& arguments) {
   const py::dict kwargs = unflatten_contents(reader, seen);
   HeldContainers::remember();
   py::object result = py::none();
+  const auto& function = *static_cast<Callable*>(callable);
   try {
     const Contents before(seen);
-    result = call_captured(static_cast<HeldObject*>(callable)->object, args, kwargs);
+    result = call_captured(function.object, args, kwargs);
+    if (function.is_loss) loss_of(result);
     const auto changed = before.changed(args, kwargs);
     Leaves leaves;
     flatten(result, seen, leaves);
@@ -98,6 +113,7 @@ std::optional<Leaves> Function::call(const py::args& args, const py::kwargs& kwa
     function_.refuse(error);
     return std::nullopt;
   }
+  if (step_ != nullptr) step_->begin(arguments);
   HeldContainers held(callable());
   try {
     const TorchHooks hooks;
@@ -125,12 +141,26 @@ std::optional<Leaves> Function::call(const py::args& args, const py::kwargs& kwa
 
 py::object Function::operator()(const py::args& args, const py::kwargs& kwargs) {
   Containers seen;
+  std::optional<at::AutoGradMode> with_grad;  // as in the loop of a training
+  if (step_ != nullptr) with_grad.emplace(true);
   const auto results = call(args, kwargs, seen, /*run=*/true);
-  if (!results) return callable()(*args, **kwargs);
+  if (!results) {
+    auto result = callable()(*args, **kwargs);
+    return step_ == nullptr ? result : eager_step(loss_of(result));
+  }
+  if (step_ != nullptr) step_->end();
   LeafReader reader(*results);
   auto result = unflatten(reader, seen);
   make_changes(reader, seen);
   return result;
+}
+
+py::object Function::eager_step(const at::Tensor& loss) {
+  const auto found = [&] {
+    const py::gil_scoped_release no_gil;
+    return step_->end_eagerly(loss);
+  }();
+  return py::cast(found);
 }
 
 void Function::warmup(const py::args& args, const py::kwargs& kwargs) {

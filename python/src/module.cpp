@@ -8,12 +8,31 @@
 #include "hooks.h"
 #include "logs.h"
 #include "numbers.h"
+#include "optimizer.h"
 #include "options.h"
 #include "partition.h"
 #include "passes.h"
 #include "reports.h"
 
 namespace antegrad::python {
+namespace {
+
+struct Step : Function {
+  using Function::Function;
+};
+
+std::unique_ptr<Step> make_step(py::object callable, py::object optimizer, const py::dict& options,
+                                const std::string& name, std::optional<double> clip_value,
+                                std::optional<double> clip_norm, double clip_norm_type,
+                                int64_t accumulate) {
+  auto step = std::make_shared<step::WholeStep>(
+      std::make_shared<PythonOptimizer>(std::move(optimizer)),
+      StepOptions{clip_value, clip_norm, clip_norm_type, accumulate});
+  return std::make_unique<Step>(std::move(callable), step::checked(options_from(options, name)),
+                                std::move(step));
+}
+
+}  // namespace
 
 PYBIND11_MODULE(_C, module) {
   register_numbers();
@@ -47,6 +66,12 @@ PYBIND11_MODULE(_C, module) {
            "command line.")
       .def("reset", &Function::reset, "Forgets all programs; the next call captures again.")
       .def_property_readonly("__wrapped__", &Function::callable, "The original function.");
+  py::class_<Step, Function>(module, "Step", "A compiled training step; see compile_step.")
+      .def(py::init(&make_step), py::arg("callable"), py::arg("optimizer"), py::arg("options"),
+           py::arg("name"), py::arg("clip_value"), py::arg("clip_norm"), py::arg("clip_norm_type"),
+           py::arg("accumulate"))
+      .def("zero_grad", &Step::zero_grad,
+           "Forgets gradients that were added up: the next call is the first one of an update.");
 }
 
 }  // namespace antegrad::python

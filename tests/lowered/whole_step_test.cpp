@@ -4,10 +4,12 @@
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
 #include <torch/nn.h>
+#include <torch/nn/utils/clip_grad.h>
 #include <torch/optim.h>
 #include <torch/serialize.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -56,17 +58,28 @@ auto loss_of(const Net& model) {
   };
 }
 
-/// Losses of `steps` steps.
-List train_eagerly(const Net& model, torch::optim::Optimizer& optimizer, int steps, int from = 0) {
+/// What torch::nn::utils does to gradients.
+void clip(const List& parameters, const StepOptions& options) {
+  using namespace torch::nn::utils;
+  if (options.clip_value) clip_grad_value_(parameters, *options.clip_value);
+  if (options.clip_norm) clip_grad_norm_(parameters, *options.clip_norm, options.clip_norm_type);
+}
+
+/// Losses of `steps` calls.
+List train_eagerly(const Net& model, torch::optim::Optimizer& optimizer, int steps, int from = 0,
+                   const StepOptions& options = {}) {
   auto loss_fn = loss_of(model);
   List losses;
+  optimizer.zero_grad();
   for (int i = from; i < from + steps; ++i) {
     const auto data = batch(i);
-    optimizer.zero_grad();
     const auto loss = loss_fn(data[0], data[1]);
     loss.backward();
-    optimizer.step();
     losses.push_back(loss.detach());
+    if ((i - from + 1) % options.accumulate != 0) continue;
+    clip(model->parameters(), options);
+    optimizer.step();
+    optimizer.zero_grad();
   }
   return losses;
 }
@@ -278,6 +291,99 @@ TEST(WholeStep, GoesOnFromASavedOptimizer) {
   for (const auto& loss : train_eagerly(compiled, ours, 1, 3)) found.push_back(loss);
   EXPECT_TRUE(same_bits(found, expected));
   EXPECT_TRUE(same_bits(compiled->parameters(), eager->parameters()));
+}
+
+TEST_P(WholeSteps, ClipAndAddGradientsUpAsEager) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const std::vector<StepOptions> all = {
+      {.clip_value = 0.01},
+      {.clip_value = 0},
+      {.clip_norm = 0.05},
+      {.clip_norm = 1e9},
+      {.clip_norm = 0.1, .clip_norm_type = 1},
+      {.clip_norm = 0.1, .clip_norm_type = 3.5},
+      {.clip_norm = 0.01, .clip_norm_type = kInfinity},
+      {.clip_norm = 0.01, .clip_norm_type = 0},
+      {.clip_value = 0.02, .clip_norm = 0.03},
+      {.accumulate = 2},
+      {.clip_norm = 0.05, .accumulate = 3},
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto eager = net(), compiled = net();
+    torch::optim::AdamW eagers(eager->parameters(), torch::optim::AdamWOptions(0.01));
+    torch::optim::AdamW ours(compiled->parameters(), torch::optim::AdamWOptions(0.01));
+    auto step = compile_step(compiled, ours, loss_of(compiled), exact().with_lowering(GetParam()),
+                             all[i]);
+    at::manual_seed(5);
+    const auto expected = train_eagerly(eager, eagers, 7, 0, all[i]);
+    at::manual_seed(5);
+    EXPECT_TRUE(same_bits(train(step, 7), expected));
+    EXPECT_TRUE(same_bits(compiled->parameters(), eager->parameters()));
+    EXPECT_TRUE(
+        same_bits(states(ours, compiled->parameters()), states(eagers, eager->parameters())));
+    EXPECT_EQ(step.report().eager_calls, 0);
+  }
+}
+
+// A parameter may have a gradient in some of the calls of an update only; the last call need not be
+// one of them. A callable that is refused runs eagerly, and adds up all the same.
+TEST(WholeStep, AddsUpWhatGradientsThereAre) {
+  const auto loss_fn = [](const Net& model, bool refused) {
+    return [model = Net(model), refused](const at::Tensor& x) mutable {
+      if (refused) EXPECT_TRUE(x.to_sparse().is_sparse());
+      const auto loss = model->first(x).square().mean();
+      return x.size(0) % 2 == 0 ? loss : loss + model->unused.square().sum();
+    };
+  };
+  for (const bool refused : {false, true}) {
+    SCOPED_TRACE(refused);
+    const auto eager = net(), compiled = net();
+    torch::optim::AdamW eagers(eager->parameters(), torch::optim::AdamWOptions(0.01));
+    torch::optim::AdamW ours(compiled->parameters(), torch::optim::AdamWOptions(0.01));
+    auto step = compile_step(compiled, ours, loss_fn(compiled, refused),
+                             exact().with_on_refusal(OnRefusal::eager), {.accumulate = 2});
+    auto of_eager = loss_fn(eager, false);
+    int64_t calls = 0;
+    for (const int64_t rows : {4, 4, 5, 4, 4, 5, 5, 5}) {
+      const auto x = at::ones({rows, 20});
+      of_eager(x).backward();
+      step(x);
+      if (++calls % 2 != 0) continue;
+      eagers.step();
+      eagers.zero_grad();
+      EXPECT_TRUE(same_bits(compiled->parameters(), eager->parameters())) << calls;
+    }
+    EXPECT_TRUE(
+        same_bits(states(ours, compiled->parameters()), states(eagers, eager->parameters())));
+    EXPECT_EQ(step.report().eager_calls, refused ? calls : 0);
+  }
+}
+
+TEST(WholeStep, ForgetsGradientsOnRequest) {
+  const auto eager = net(), compiled = net();
+  torch::optim::SGD eagers(eager->parameters(), torch::optim::SGDOptions(0.1));
+  torch::optim::SGD ours(compiled->parameters(), torch::optim::SGDOptions(0.1));
+  auto step = compile_step(compiled, ours, loss_of(compiled), exact(), {.accumulate = 2});
+  train(step, 1, 9);
+  step.zero_grad();
+  at::manual_seed(1);
+  const auto expected = train_eagerly(eager, eagers, 4, 0, {.accumulate = 2});
+  at::manual_seed(1);
+  EXPECT_TRUE(same_bits(train(step, 4), expected));
+  EXPECT_TRUE(same_bits(compiled->parameters(), eager->parameters()));
+}
+
+TEST(WholeStep, LimitsOfGradientsAreNumbers) {
+  const auto model = net();
+  torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& options : std::vector<StepOptions>{{.clip_value = -1},
+                                                      {.clip_norm = nan},
+                                                      {.clip_norm = 1, .clip_norm_type = -1},
+                                                      {.accumulate = 0}}) {
+    EXPECT_THROW(compile_step(model, optimizer, loss_of(model), exact(), options), OptionError);
+  }
 }
 
 TEST(WholeStep, WritesParametersInPlace) {
