@@ -42,7 +42,7 @@ class StepOptimizer:
     def note_steps(self, parameters):
         """These parameters have had one more step, from the tensors that layout() gave."""
         for parameter in parameters:
-            self.note_step(self.optimizer.state[parameter], self._unused.pop(parameter, None))
+            self.note_step(parameter, self._unused.pop(parameter, None))
         self.optimizer._opt_called = True  # what a learning rate scheduler looks at
 
     def step(self):
@@ -76,9 +76,9 @@ class _Sgd(StepOptimizer):
     def new_tensors(self, group, parameter):
         return [torch.empty_like(parameter, memory_format=torch.preserve_format, requires_grad=False)]
 
-    def note_step(self, state, new):
+    def note_step(self, parameter, new):
         if new is not None:
-            (state["momentum_buffer"],) = new
+            (self.optimizer.state[parameter]["momentum_buffer"],) = new
 
 
 class _Adam(StepOptimizer):
@@ -109,7 +109,8 @@ class _Adam(StepOptimizer):
         with torch.no_grad():
             return [torch.zeros_like(parameter, memory_format=torch.preserve_format) for _ in range(2 + group["amsgrad"])]
 
-    def note_step(self, state, new):
+    def note_step(self, parameter, new):
+        state = self.optimizer.state[parameter]
         if new is not None:
             dtype = torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
             state["step"] = torch.tensor(0.0, dtype=dtype)

@@ -20,6 +20,7 @@ class PythonOptimizer final : public step::Optimizer {
 
   step::Layout layout() override;
   step::Update update() const override { return update_; }
+  step::ClipFactor clip_factor() const override { return &step::clip_factor_of_python; }
   void note_steps(const std::vector<const step::Parameter*>& parameters) override;
   void step() override;
 

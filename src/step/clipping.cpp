@@ -4,9 +4,11 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/norm.h>
+#include <ATen/ops/reciprocal.h>
 #include <ATen/ops/stack.h>
 #include <antegrad/error.h>
 #include <fmt/format.h>
@@ -26,15 +28,7 @@ void require(bool holds, std::string_view expected, double found) {
                 "leave it out for gradients that are not limited, or see docs/whole-step.md"});
 }
 
-at::Tensor norm_of_all(const std::vector<at::Tensor>& gradients, double type) {
-  const bool greatest = type == std::numeric_limits<double>::infinity();
-  if (type == 0) return at::full({}, static_cast<double>(gradients.size()));
-  std::vector<at::Tensor> norms;
-  norms.reserve(gradients.size());
-  for (const auto& g : gradients) norms.push_back(greatest ? g.abs().max() : g.norm(type));
-  if (norms.size() == 1) return norms[0];
-  return greatest ? at::max(at::stack(norms)) : at::stack(norms).norm(type);
-}
+at::Tensor at_most_one(const at::Tensor& factor) { return at::clamp(factor, std::nullopt, 1.0); }
 
 }  // namespace
 
@@ -47,15 +41,36 @@ void check(const StepOptions& options) {
   require(options.accumulate >= 1, "accumulate >= 1", static_cast<double>(options.accumulate));
 }
 
-std::vector<at::Tensor> clipped(std::vector<at::Tensor> gradients, const StepOptions& options) {
+at::Tensor clip_factor_of_cpp(const std::vector<at::Tensor>& gradients, double max_norm,
+                              double norm_type) {
+  const bool greatest = norm_type == std::numeric_limits<double>::infinity();
+  const auto norm = [&] {
+    if (norm_type == 0) return at::full({}, static_cast<double>(gradients.size()));
+    std::vector<at::Tensor> norms;
+    for (const auto& g : gradients) norms.push_back(greatest ? g.abs().max() : g.norm(norm_type));
+    if (norms.size() == 1) return norms[0];
+    return greatest ? at::max(at::stack(norms)) : at::stack(norms).norm(norm_type);
+  }();
+  return at_most_one(max_norm / (norm + 1e-6));
+}
+
+at::Tensor clip_factor_of_python(const std::vector<at::Tensor>& gradients, double max_norm,
+                                 double norm_type) {
+  std::vector<at::Tensor> norms;
+  for (const auto& g : gradients) norms.push_back(at::linalg_vector_norm(g, norm_type));
+  const auto norm = at::linalg_vector_norm(at::stack(norms), norm_type);
+  return at_most_one((norm + 1e-6).reciprocal() * max_norm);
+}
+
+std::vector<at::Tensor> clipped(std::vector<at::Tensor> gradients, const StepOptions& options,
+                                ClipFactor factor) {
   if (options.clip_value) {
     const double limit = *options.clip_value;
     for (auto& gradient : gradients) gradient = gradient.clamp(-limit, limit);
   }
   if (!options.clip_norm || gradients.empty()) return gradients;
-  const auto norm = norm_of_all(gradients, options.clip_norm_type);
-  const auto factor = at::clamp(*options.clip_norm / (norm + 1e-6), std::nullopt, 1.0);
-  for (auto& gradient : gradients) gradient = gradient.mul(factor);
+  const auto scale = factor(gradients, *options.clip_norm, options.clip_norm_type);
+  for (auto& gradient : gradients) gradient = gradient.mul(scale);
   return gradients;
 }
 

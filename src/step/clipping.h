@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Gradients limited before an update, as torch::nn::utils::clip_grad_value_() and
-/// clip_grad_norm_() do it, operator by operator.
+/// Gradients limited before an update, as clip_grad_value_() and clip_grad_norm_() do it, operator
+/// by operator.
 
 #include <ATen/core/Tensor.h>
 #include <antegrad/compile_step.h>
@@ -15,7 +15,20 @@ namespace antegrad::step {
 /// update.
 void check(const StepOptions& options);
 
+/// The tensor by which gradients are multiplied to limit their norm. At least one gradient.
+using ClipFactor = at::Tensor (*)(const std::vector<at::Tensor>& gradients, double max_norm,
+                                  double norm_type);
+
+/// As in torch::nn::utils (torch/nn/utils/clip_grad.h).
+at::Tensor clip_factor_of_cpp(const std::vector<at::Tensor>& gradients, double max_norm,
+                              double norm_type);
+/// As in torch.nn.utils (torch/nn/utils/clip_grad.py), which divides by multiplying with a
+/// reciprocal, and whose norm 0 counts elements instead of gradients.
+at::Tensor clip_factor_of_python(const std::vector<at::Tensor>& gradients, double max_norm,
+                                 double norm_type);
+
 /// New gradients: by value first, then by the norm of all of them.
-std::vector<at::Tensor> clipped(std::vector<at::Tensor> gradients, const StepOptions& options);
+std::vector<at::Tensor> clipped(std::vector<at::Tensor> gradients, const StepOptions& options,
+                                ClipFactor factor);
 
 }  // namespace antegrad::step

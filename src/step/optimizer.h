@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "step/arithmetic.h"
+#include "step/clipping.h"
 #include "step/layout.h"
 
 namespace antegrad::step {
@@ -24,6 +25,8 @@ class Optimizer {
   /// there is no program for.
   virtual Layout layout() = 0;
   virtual Update update() const = 0;
+  /// As the language of its front end computes it.
+  virtual ClipFactor clip_factor() const = 0;
   /// Notes one more step of each of these parameters, whose tensors have been written.
   virtual void note_steps(const std::vector<const Parameter*>& parameters) = 0;
   /// A step from `.grad`, by the optimizer itself.

@@ -117,6 +117,7 @@ class TorchOptimizer final : public Optimizer {
   }
 
   Update update() const override { return Rule::kUpdate; }
+  ClipFactor clip_factor() const override { return &clip_factor_of_cpp; }
 
   void note_steps(const std::vector<const Parameter*>& parameters) override {
     for (const auto* parameter : parameters) {

@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "capture/numbers.h"
-#include "step/clipping.h"
 
 namespace antegrad::step {
 namespace {
@@ -26,20 +25,6 @@ template <class List, class Visit>
 void each_with(const Layout& layout, List& list, Visit visit) {
   auto next = list.begin();
   layout.each_parameter([&](const Parameter& parameter) { visit(parameter, *next++); });
-}
-
-// The gradients that are there, limited; the others stay undefined.
-Tensors limited(Tensors gradients, const StepOptions& options) {
-  Tensors defined;
-  for (const auto& gradient : gradients) {
-    if (gradient.defined()) defined.push_back(gradient);
-  }
-  defined = clipped(std::move(defined), options);
-  auto next = defined.begin();
-  for (auto& gradient : gradients) {
-    if (gradient.defined()) gradient = *next++;
-  }
-  return gradients;
 }
 
 }  // namespace
@@ -102,7 +87,7 @@ at::Tensor WholeStep::end_eagerly(const at::Tensor& loss) {
                                          /*allow_unused=*/true);
   const at::NoGradGuard no_grad;
   if (layout_.updates) {
-    step_with(limited(with_sums(std::move(gradients)), options_));
+    step_with(limited(with_sums(std::move(gradients))));
   } else {
     for (const auto& [sum, value] : added_up(gradients)) sum.copy_(value);
   }
@@ -145,7 +130,7 @@ WholeStep::Pairs WholeStep::new_values(const Pairs& gradients, const Tensors& ar
     found.push_back(gradient == gradient_of.end() ? at::Tensor() : gradient->second);
   });
   if (!layout_.updates) return added_up(found);
-  return updated(limited(with_sums(std::move(found)), options_), arguments);
+  return updated(limited(with_sums(std::move(found))), arguments);
 }
 
 // Gradients of this call and those before it.
@@ -154,6 +139,20 @@ Tensors WholeStep::with_sums(Tensors gradients) const {
     if (!parameter.has_sum) return;
     gradient = gradient.defined() ? parameter.sum.add(gradient) : parameter.sum;
   });
+  return gradients;
+}
+
+// The gradients that are there, limited; the others stay undefined.
+Tensors WholeStep::limited(Tensors gradients) const {
+  Tensors defined;
+  for (const auto& gradient : gradients) {
+    if (gradient.defined()) defined.push_back(gradient);
+  }
+  defined = clipped(std::move(defined), options_, optimizer_->clip_factor());
+  auto next = defined.begin();
+  for (auto& gradient : gradients) {
+    if (gradient.defined()) gradient = *next++;
+  }
   return gradients;
 }
 

@@ -52,6 +52,7 @@ class WholeStep {
   void note_call(const std::vector<const Parameter*>& written);
   Pairs new_values(const Pairs& gradients, const Tensors& arguments) const;
   Tensors with_sums(Tensors gradients) const;
+  Tensors limited(Tensors gradients) const;
   Pairs added_up(const Tensors& gradients) const;
   Pairs updated(const Tensors& gradients, const Tensors& arguments) const;
   void step_with(const Tensors& gradients);

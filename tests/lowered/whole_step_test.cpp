@@ -331,7 +331,7 @@ TEST_P(WholeSteps, ClipAndAddGradientsUpAsEager) {
 TEST(WholeStep, AddsUpWhatGradientsThereAre) {
   const auto loss_fn = [](const Net& model, bool refused) {
     return [model = Net(model), refused](const at::Tensor& x) mutable {
-      if (refused) EXPECT_TRUE(x.to_sparse().is_sparse());
+      if (refused) static_cast<void>(x.to_sparse());
       const auto loss = model->first(x).square().mean();
       return x.size(0) % 2 == 0 ? loss : loss + model->unused.square().sum();
     };
