@@ -32,7 +32,7 @@ configure: setup
 	@if [ ! $(BUILD)/build.ninja -nt CMakePresets.json ] || [ build/setup.env -nt $(BUILD)/build.ninja ]; \
 	then cmake --preset $(PRESET); fi
 
-build: configure ## build everything
+build: configure ## build everything but the benchmarks
 	@ninja -C $(BUILD) -j $(JOBS)
 
 # Waiting threads that spin for long make a busy machine many times slower; this changes nothing on
@@ -49,7 +49,8 @@ demo-python: configure ## the same from Python, through torch.compile; TEXT=file
 test: build ## all tests but the long ones
 	@$(CTEST) -LE long
 
-test-all: build ## all tests in their long form, then those under sanitizers
+test-all: build ## all tests in their long form, then those under sanitizers; builds the benchmarks, too
+	@$(if $(SETUP),,ninja -C $(BUILD) -j $(JOBS) benches)
 	@scripts/setup $(SETUP) --emulated
 	@$(CTEST) -LE fast
 	@$(MAKE) --no-print-directory asan $(if $(SETUP),,asan-torch tsan)

@@ -17,6 +17,9 @@ enum class Partitioner : uint8_t {
   as_written,  ///< runs the forward as written and saves what the backward reads (default)
   min_cut,     ///< recomputes what is cheap, by the rules in MinCutOptions
   budget,      ///< keeps a step within BudgetOptions::bytes, in the least time
+  /// With generated kernels: saves a value unless computing it again takes less time than its
+  /// memory costs. Without them, and in scopes of hooks: as_written.
+  priced,
 };
 
 inline namespace literals {

@@ -19,7 +19,7 @@ class Options(TypedDict, total=False):
     dump_dir: str | os.PathLike[str]
     disabled_passes: Sequence[Literal["no_ops", "size_only_inputs", "bool_masks", "cse", "reinplace"]] | None
     joint_custom_pass: str
-    partition: Literal["as_written", "min_cut", "budget"]
+    partition: Literal["as_written", "min_cut", "budget", "priced"]
     memory_budget: int | str | None
     memory_share: float | None
     budget_effort: Literal["quick", "thorough"]

@@ -91,6 +91,11 @@ void count_on_kernels(const Graph& joint, std::vector<bool> fused, const Measure
   }
 }
 
+void expect_kernels(const Graph& joint, PartitionChoice& choice) {
+  choice.fused = fused_nodes(joint, choice.symbols);
+  choice.measured.seconds = fused_seconds(joint, choice.fused, machine_of(joint), choice.symbols);
+}
+
 bool refuse(const LargeGroups& groups, LoweringRules& lowering) {
   const auto before = lowering.too_large.size();
   lowering.too_large.insert(groups.begin(), groups.end());

@@ -20,6 +20,9 @@ namespace antegrad::compiler {
 void count_on_kernels(const Graph& joint, std::vector<bool> fused, const Measurements& measured,
                       PartitionChoice& choice);
 
+/// The same by a model alone, where no times were measured: fused_nodes() and fused_seconds().
+void expect_kernels(const Graph& joint, PartitionChoice& choice);
+
 /// A partition, with its hooks, as kernels would run it.
 struct WithKernels {
   int64_t peak = 0;  ///< bytes

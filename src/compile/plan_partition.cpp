@@ -92,10 +92,8 @@ void split(Graph joint, const PassContext& passes, PlannedPartition& planned) {
 }
 
 // Whether plans can save memory by counting on kernels.
-bool counts_on_kernels(const PartitionChoice& choice, const LoweringRules& lowering,
-                       const Graph& joint) {
-  const bool generates = lowering.lowering != Lowering::off && machine_of(joint) == "cpu";
-  return generates && choice.partitioner == Partitioner::budget && has_backward(joint);
+bool generates_kernels(const LoweringRules& lowering, const Graph& joint) {
+  return lowering.lowering != Lowering::off && machine_of(joint) == "cpu" && has_backward(joint);
 }
 
 // Without these; if there are none of these, without any.
@@ -153,7 +151,15 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
     choice.packings =
         hooks::weigh(ways, hooks != nullptr, joint, filter, machine_for(joint, options), rules);
   }
-  const bool kernels = counts_on_kernels(choice, lowering, joint);
+  const bool generates = generates_kernels(lowering, joint);
+  if (choice.partitioner == Partitioner::priced) {
+    if (generates && hooks == nullptr) {
+      expect_kernels(joint, choice);
+    } else {
+      choice.partitioner = Partitioner::as_written;  // hooks see what eager mode saves
+    }
+  }
+  const bool kernels = generates && choice.partitioner == Partitioner::budget;
   const auto alone = kernels ? choice.measured : Measurements();
   // With a share, the plan that counts on no kernel; see below.
   std::optional<PlannedPartition> without_kernels;

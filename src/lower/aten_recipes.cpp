@@ -52,6 +52,7 @@ constexpr AtenRow kRows[] = {
     {"aten::addcdiv.default", "addcdiv", "x y z value"},
     {"aten::addcdiv.default", "addcdiv_by", "x y z value"},
     {"aten::lerp.Scalar", "lerp_number", "x y w"},
+    {"aten::lerp.Scalar", "lerp_by", "x y w"},
     {"aten::lerp.Tensor", "lerp", "x y w"},
     {"aten::pow.Tensor_Tensor", "pow", "x y"},
     {"aten::pow.Tensor_Scalar", "pow_half", "x =0.5"},

@@ -67,8 +67,9 @@ Split split(const Run& run) {
   auto joint = simplified(run);
   auto measured = compiler::measure_for(joint, run.tables, run.options);
   const auto free_node = std::max(next_node_id(joint), next_node_id(run.subject.graph));
-  return {compiler::plan_partition(std::move(joint), std::move(measured), run.options, {}, nullptr,
-                                   free_node, /*carry=*/false, pass_context(run))
+  const compiler::LoweringRules lowering{.lowering = run.options.lowering};  // decides partitions
+  return {compiler::plan_partition(std::move(joint), std::move(measured), run.options, lowering,
+                                   nullptr, free_node, /*carry=*/false, pass_context(run))
               .partition};
 }
 

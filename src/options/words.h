@@ -24,7 +24,9 @@ constexpr std::array<std::string_view, sizeof...(Words)> word_table(Words... wor
 constexpr auto words_of(OnRefusal) { return word_table("error", "eager"); }
 constexpr auto words_of(Audit) { return word_table("off", "pow2", "every"); }
 constexpr auto words_of(CrossCheckShapes) { return word_table("off", "error", "use_kernel"); }
-constexpr auto words_of(Partitioner) { return word_table("as_written", "min_cut", "budget"); }
+constexpr auto words_of(Partitioner) {
+  return word_table("as_written", "min_cut", "budget", "priced");
+}
 constexpr auto words_of(BudgetEffort) { return word_table("quick", "thorough"); }
 constexpr auto words_of(BudgetProfile) { return word_table("off", "calibrated", "measured"); }
 constexpr auto words_of(BudgetSolver) { return word_table("dp", "greedy", "ilp"); }

@@ -18,6 +18,7 @@
 #include "partition/budget_partition.h"
 #include "partition/default_partition.h"
 #include "partition/min_cut.h"
+#include "partition/priced_partition.h"
 #include "partition/ratio_budget.h"
 
 namespace antegrad {
@@ -50,7 +51,8 @@ std::deque<PartitionerRow>& rows() {
        .check = [](const PartitionChoice& choice) { check_ratio(choice.min_cut); },
        .needs = needs_of_min_cut,
        .partition = cut},
-      budget_partitioner()};
+      budget_partitioner(),
+      {.name = word_of(Partitioner::priced), .partition = priced_partition}};
   return *all;  // immortal: compilations may run at exit
 }
 

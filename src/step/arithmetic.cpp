@@ -24,8 +24,7 @@ Tensors sgd::update(const Form& form, const at::Tensor& p, const at::Tensor& gra
   auto d = flag(form, maximizes) ? gradient.neg() : gradient;
   if (flag(form, decays)) d = d.add(p, n[decay]);
   if (!flag(form, has_momentum)) return {p.add(d, n[step])};
-  const auto buffer =
-      flag(form, first) ? at::clone(d) : state[0].mul(n[momentum]).add(d, n[rest]);
+  const auto buffer = flag(form, first) ? at::clone(d) : state[0].mul(n[momentum]).add(d, n[rest]);
   d = flag(form, nesterov) ? d.add(buffer, n[momentum]) : buffer;
   return {p.add(d, n[step]), buffer};
 }
@@ -37,10 +36,10 @@ Tensors adam::update(const Form& form, const at::Tensor& p, const at::Tensor& gr
   const bool decays_itself = flag(form, decays) && flag(form, decoupled);
   if (flag(form, decays) && !decays_itself) g = g.add(p, n[decay]);
   const auto decayed = decays_itself ? p.mul(n[decay]) : p;
-  Tensors made{{},
-               flag(form, by_lerp) ? state[0].lerp(g, n[rest1])
-                                   : state[0].mul(n[beta1]).add(g, n[rest1]),
-               state[1].mul(n[beta2]).addcmul(g, g, n[rest2])};
+  Tensors made{
+      {},
+      flag(form, by_lerp) ? state[0].lerp(g, n[rest1]) : state[0].mul(n[beta1]).add(g, n[rest1]),
+      state[1].mul(n[beta2]).addcmul(g, g, n[rest2])};
   if (flag(form, amsgrad)) made.push_back(at::maximum(state[2], made[2]));
   const auto denominator = made.back().sqrt().div(n[root]).add(n[eps]);
   made[0] = decayed.addcdiv(made[1], denominator, n[step]);

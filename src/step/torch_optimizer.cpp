@@ -37,9 +37,7 @@ struct Sgd {
     if (options.momentum() == 0) return {};
     return {state == nullptr ? at::empty_like(p) : state->momentum_buffer()};
   }
-  static void note_step(State& state, const Tensors& tensors) {
-    state.momentum_buffer(tensors[0]);
-  }
+  static void note_step(State& state, const Tensors& tensors) { state.momentum_buffer(tensors[0]); }
 };
 
 template <class OptionsOfIt, class StateOfIt>
@@ -164,9 +162,9 @@ std::shared_ptr<Optimizer> torch_optimizer(optim::Optimizer& optimizer) {
   if (auto found = if_a<optim::Adam, Adam>(optimizer)) return found;
   using AdamW = AdamOrAdamW<optim::AdamWOptions, optim::AdamWParamState>;
   if (auto found = if_a<optim::AdamW, AdamW>(optimizer)) return found;
-  throw OptionError(ErrorText{
-      "an optimizer of which the step can be compiled: torch::optim::SGD, Adam or AdamW",
-      "another one", "compile the loss alone (antegrad::compile) and call step()"});
+  throw OptionError(
+      ErrorText{"an optimizer of which the step can be compiled: torch::optim::SGD, Adam or AdamW",
+                "another one", "compile the loss alone (antegrad::compile) and call step()"});
 }
 
 }  // namespace antegrad::step

@@ -182,8 +182,7 @@ WholeStep::Pairs WholeStep::updated(const Tensors& gradients, const Tensors& arg
       next += static_cast<std::ptrdiff_t>(state.size() + (parameter.sum.defined() ? 1 : 0));
       const auto& own = *gradient++;
       if (!own.defined()) continue;
-      const auto made =
-          optimizer_->update()(parameter.form, parameter.tensor, own, state, numbers);
+      const auto made = optimizer_->update()(parameter.form, parameter.tensor, own, state, numbers);
       values.emplace_back(parameter.tensor, made.at(0));
       for (size_t i = 0; i < state.size(); ++i) values.emplace_back(state[i], made.at(i + 1));
     }

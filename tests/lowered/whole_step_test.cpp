@@ -313,8 +313,8 @@ TEST_P(WholeSteps, ClipAndAddGradientsUpAsEager) {
     const auto eager = net(), compiled = net();
     torch::optim::AdamW eagers(eager->parameters(), torch::optim::AdamWOptions(0.01));
     torch::optim::AdamW ours(compiled->parameters(), torch::optim::AdamWOptions(0.01));
-    auto step = compile_step(compiled, ours, loss_of(compiled), exact().with_lowering(GetParam()),
-                             all[i]);
+    auto step =
+        compile_step(compiled, ours, loss_of(compiled), exact().with_lowering(GetParam()), all[i]);
     at::manual_seed(5);
     const auto expected = train_eagerly(eager, eagers, 7, 0, all[i]);
     at::manual_seed(5);

@@ -40,8 +40,8 @@ TestedHooks::TestedHooks() {
 
 bool is_a_variant() {
   constexpr const char* kChoices[] = {"ANTEGRAD_TEST_MIN_CUT", "ANTEGRAD_TEST_BUDGET",
-                                      "ANTEGRAD_TEST_HOOKS", "ANTEGRAD_TEST_TAGS",
-                                      "ANTEGRAD_TEST_LOWERING"};
+                                      "ANTEGRAD_TEST_PRICED",  "ANTEGRAD_TEST_HOOKS",
+                                      "ANTEGRAD_TEST_TAGS",    "ANTEGRAD_TEST_LOWERING"};
   return std::any_of(std::begin(kChoices), std::end(kChoices),
                      [](const char* name) { return std::getenv(name) != nullptr; });
 }
@@ -59,6 +59,9 @@ Options tested_options() {
   }
   if (const char* share = std::getenv("ANTEGRAD_TEST_BUDGET")) {
     return options.with_memory_share(std::atof(share)).with_budget_profile(BudgetProfile::off);
+  }
+  if (std::getenv("ANTEGRAD_TEST_PRICED") != nullptr) {
+    return options.with_partition(Partitioner::priced);
   }
   const char* settings = std::getenv("ANTEGRAD_TEST_MIN_CUT");
   if (settings == nullptr) return options;

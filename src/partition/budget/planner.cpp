@@ -17,16 +17,16 @@
 namespace antegrad::budget {
 namespace {
 
-constexpr std::string_view kPackedForBudget = "packed_for_budget";
+constexpr std::string_view kPackedByPlan = "packed_by_plan";
 
 std::string_view rule_of(const Problem& problem, int32_t index, Choice choice) {
   const Value& value = problem.value(index);
   if (value.result) return "result";
   if (!problem.operation(value.maker).again) return "runs once";
   if (value.always_saved) return "must_save";
-  if (choice == kSave) return "saved_for_budget";
-  if (is_packing(choice)) return kPackedForBudget;
-  return is_window(choice) ? "recomputed_and_forgotten" : "recomputed_for_budget";
+  if (choice == kSave) return "saved_by_plan";
+  if (is_packing(choice)) return kPackedByPlan;
+  return is_window(choice) ? "recomputed_and_forgotten" : "recomputed_by_plan";
 }
 
 /// "4718592 bytes (4.500 MiB)"
@@ -85,8 +85,8 @@ Partition Planner::partition(const PlanPoint& point) const {
     const bool packed = partition.packed.count(saved.value) != 0;
     partition.decisions.push_back({saved.value, true,
                                    free     ? name(saved)
-                                   : packed ? kPackedForBudget
-                                            : "saved_for_budget"});
+                                   : packed ? kPackedByPlan
+                                            : "saved_by_plan"});
   }
   for (int32_t v = 0; v < static_cast<int32_t>(problem_.values.size()); ++v) {
     const Value& value = problem_.value(v);

@@ -45,6 +45,7 @@ Options options_of(uint64_t seed) {
     return options.with_memory_share(static_cast<double>(random() % 5) / 4)
         .with_budget_profile(BudgetProfile::off);
   }
+  if (random() % 4 == 0) return options.with_partition(Partitioner::priced);
   // From all as they are by default to a coin for each.
   const auto changed = random() % 3;
   MinCutOptions min_cut;

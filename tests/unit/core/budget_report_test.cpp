@@ -121,7 +121,7 @@ TEST(BudgetReport, TextShowsTheLargestAndWhatTheLastBytesCost) {
   const std::string text = to_text(report, 3);
   for (const char* part :
        {"chain: a plan for ", " (a test)\n", "recomputation takes", "16.0 KiB  recomputed",
-        "aten::sin.default", "recomputed_for_budget", "... and 9 smaller ones of 144 KiB",
+        "aten::sin.default", "recomputed_by_plan", "... and 9 smaller ones of 144 KiB",
         "over: that would break the budget", "About here, 1 KiB less costs ",
         "The next faster plan saves ", "The next smaller plan peaks at "}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;

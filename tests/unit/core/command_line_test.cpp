@@ -168,7 +168,7 @@ struct OutputFile {
 TEST(CommandLine, ExplainShowsThePlanForABudget) {
   const Outcome outcome = run("explain --budget 60% " + kLlama);
   expect(outcome, 0, "llama: a plan for 1062 KiB (quick search, times of a cpu)");
-  expect(outcome, 0, "recomputed_for_budget");
+  expect(outcome, 0, "recomputed_by_plan");
   expect(outcome, 0, "smaller ones of");
   expect(outcome, 0, "The next smaller plan peaks at");
   EXPECT_EQ(outcome.out.find('\r'), std::string::npos);  // no progress without a terminal
@@ -265,7 +265,7 @@ TEST(CommandLine, ExplainsWhatIsPacked) {
   std::ofstream(file.path) << to_text(
       GraphFile{graph, to_text(make_record(partition_by(graph, choice), choice))});
   const Outcome explained = run("explain --budget 1MiB " + file.path);
-  for (const char* part : {"packing by quarter", "packed (quarter)", "packed_for_budget"}) {
+  for (const char* part : {"packing by quarter", "packed (quarter)", "packed_by_plan"}) {
     expect(explained, 0, part);
   }
   expect(run("pareto --budget 1MiB " + file.path), 0, "chosen");

@@ -129,7 +129,8 @@ TEST(Options, TheTableStatesTheDefaultsOfTheStruct) {
 TEST(Options, AnEnumValueWithoutANameIsRefused) {
   Options options;
   options.partition = static_cast<Partitioner>(200);
-  expect_error<OptionError>([&] { text_of(options); }, "one of as_written, min_cut, budget");
+  expect_error<OptionError>([&] { text_of(options); },
+                            "one of as_written, min_cut, budget, priced");
 }
 
 TEST(Options, WrongValuesSayWhatIsRight) {

@@ -113,10 +113,10 @@ TEST(Packings, AreExplained) {
   const PlanPoint point = cheap.smallest();
   const std::string text = to_text(budget_report(cheap.planner, point, point.peak));
   EXPECT_NE(text.find("packed (quarter)"), std::string::npos) << text;
-  EXPECT_NE(text.find("packed_for_budget"), std::string::npos) << text;
+  EXPECT_NE(text.find("packed_by_plan"), std::string::npos) << text;
   for (const Decision& decision : cheap.planner.partition(point).decisions) {
     const bool packed = cheap.planner.partition(point).packed.count(decision.value) != 0;
-    EXPECT_EQ(decision.rule == "packed_for_budget", packed);
+    EXPECT_EQ(decision.rule == "packed_by_plan", packed);
   }
   // The predicted effect of the other choice equals the measure of a plan with it.
   Simulator simulator(cheap.planner.problem());

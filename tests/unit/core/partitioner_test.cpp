@@ -95,7 +95,7 @@ TEST(Partitioner, ARegisteredOneIsRecordedWithTheOptionsThatItReads) {
 TEST(Partitioner, ADamagedRecordNamesAllOfThem) {
   small();
   expect_error<GraphError>([] { recorded_partitioner("best"); },
-                           "one of the words as_written, min_cut, budget, small");
+                           "one of the words as_written, min_cut, budget, priced, small");
 }
 
 TEST(Partitioner, RowsAreInTheOrderOfTheEnum) {
@@ -114,7 +114,7 @@ TEST(Partitioner, EachOptionOfTheStageIsRead) {
                                      "saved_tensors_hooks_filtering_mode",
                                      "activation_reload_prefetch"};
   for (const Partitioner partitioner :
-       {Partitioner::as_written, Partitioner::min_cut, Partitioner::budget}) {
+       {Partitioner::as_written, Partitioner::min_cut, Partitioner::budget, Partitioner::priced}) {
     for (const std::string_view name : row_of(partitioner).reads) {
       EXPECT_TRUE(read.insert(option_named(name).name).second) << name;
     }

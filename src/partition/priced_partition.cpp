@@ -1,0 +1,71 @@
+#include "partition/priced_partition.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cost/machine.h"
+#include "fusion/loops.h"
+#include "graph/analysis.h"
+#include "partition/budget/carry.h"
+#include "partition/budget/planner.h"
+#include "partition/budget/price.h"
+#include "partition/budget_partition.h"
+#include "partition/default_partition.h"
+#include "partition/tags.h"
+
+namespace antegrad {
+namespace {
+
+/// Picoseconds. What writing takes is part of the time of the node that makes the value.
+double price_of_byte(const Machine& machine) {
+  return (1 / machine.bytes_per_second + machine.seconds_per_fresh_byte) * 1e12;
+}
+
+/// Operations that read what the caller holds, and the backward does not read, run once. So do
+/// those that are no part of generated kernels: a model tells their times least well.
+void fix_what_runs_once(const Graph& joint, const std::vector<int64_t>& symbols,
+                        budget::Problem& problem) {
+  IdMap<StorageId, bool> callers(joint.values.size(), false);
+  for (const Input& input : joint.inputs) mark_storage(joint, input.value, callers);
+  for (const Output& output : joint.outputs) {
+    if (of_forward(output.kind)) mark_storage(joint, output.value, callers);
+  }
+  for (const budget::Operation& operation : problem.operations) {
+    if (!operation.backward) continue;
+    for (const ValueId id : joint.nodes[operation.node].inputs) {
+      if (joint.is_tensor(id)) callers[joint.value(id).storage] = false;
+    }
+  }
+  for (int32_t o = 0; o < problem.forward_count; ++o) {
+    const auto is_callers = [&](ValueId id) {
+      return joint.is_tensor(id) && callers[joint.value(id).storage];
+    };
+    budget::Operation& operation = problem.operations[o];
+    const Node& node = joint.nodes[operation.node];
+    const bool may_run_again =
+        loops_of(joint, node, symbols).has_value() && std::ranges::none_of(node.inputs, is_callers);
+    if (may_run_again) continue;
+    operation.again = false;
+    for (const int32_t v : problem.makes[o]) problem.values[v].always_saved = true;
+  }
+}
+
+}  // namespace
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): rows take it so
+Partitioned priced_partition(Graph joint, const PartitionChoice& choice) {
+  if (Tags(joint).any()) return {default_partition(std::move(joint)), {}};
+  const double price = price_of_byte(machine_named(choice.machine, joint));
+  const auto cut = [&](const budget::Problem& problem) {
+    budget::PriceCuts cuts(problem);
+    const budget::Plan plan = cuts.cut(price, cuts.bytes());
+    return std::make_shared<const budget::Frontier>(frontier_of_plans(problem, {&plan, 1}));
+  };
+  budget::Problem problem = problem_of(joint, choice);
+  fix_what_runs_once(joint, choice.symbols, problem);
+  const budget::Planner planner(joint, std::move(problem), choice.packings, cut);
+  return {planner.partition(planner.frontier().archive.smallest()), {}};
+}
+
+}  // namespace antegrad
