@@ -54,12 +54,14 @@ void measure(Bench& bench, const std::string& name, Model model,
              std::pair<at::Tensor, at::Tensor> batch, std::pair<at::Tensor, at::Tensor> other,
              int rounds) {
   const auto eager = [&](at::Tensor a, at::Tensor b) { return model->loss(a, b); };
-  const auto compiled = [&](Lowering lowering) {
-    return compile(model, eager, Options().with_name(name).with_lowering(lowering));
+  const auto compiled = [&](Lowering lowering, Partitioner partition = Partitioner::as_written) {
+    return compile(model, eager,
+                   Options().with_name(name).with_lowering(lowering).with_partition(partition));
   };
   auto exact = compiled(Lowering::exact);
   auto close = compiled(Lowering::close);
   auto off = compiled(Lowering::off);
+  auto priced = compiled(Lowering::exact, Partitioner::priced);
   const auto step = [&](auto& function, const auto& on) {
     clear_gradients(*model);
     function(on.first, on.second).backward();
@@ -74,6 +76,7 @@ void measure(Bench& bench, const std::string& name, Model model,
     return static_cast<double>(examples::measure_memory(run).peak_bytes) / kMiB;
   };
   step(close, batch);
+  step(priced, batch);
   const auto eager_peak = peak(eager);
   const auto measure_level = [&](const std::string& level, auto& function) {
     const auto beside_eager = time_pairs(
@@ -110,6 +113,7 @@ void measure(Bench& bench, const std::string& name, Model model,
   };
   measure_level("exact", exact);
   measure_level("close", close);
+  measure_level("exact_priced", priced);
   if (name == "gpt12") return;  // measure_compilation()
   bench.add({name, "cold_compile_s", cold / 1e3, "s", {}, {}});
   bench.add({name, "new_size_ms", new_size, "ms", {}, {}});

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
+from typing_extensions import Unpack
 
 from antegrad import _logs
 from antegrad._C import Function, Step
 from antegrad._modes import Mode, options_of_mode
 from antegrad._optimizers import step_optimizer
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from antegrad._options import Options
+from antegrad._options import Options
 
 
 @overload
