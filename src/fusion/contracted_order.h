@@ -32,7 +32,7 @@ class ContractedOrder {
 
   /// The vertex that represents all vertices contracted with `vertex`.
   int32_t find(int32_t vertex) { return sets_.find(vertex); }
-  /// Merges two vertices that an edge joins, or that no path joins. Returns false, and changes nothing, if an edge with
+  /// Merges two vertices that an edge joins. Returns false, and changes nothing, if an edge with
   /// `between` set joins them too, if another path leads from one to the other, or if finding out
   /// would exceed the limit. Returns true if they are merged already.
   bool contract(int32_t a, int32_t b);

@@ -73,17 +73,13 @@ class Grouping {
 
   FusionGroups run() {
     ContractedOrder order(static_cast<int32_t>(graph_.nodes.size()), dependences());
-    const auto by_bytes = [](const Pair& a, const Pair& b) { return a.bytes > b.bytes; };
-    std::ranges::stable_sort(pairs_, by_bytes);
-    auto later = joint_ ? std::vector<Pair>() : reruns_with_derivatives();
-    std::ranges::stable_sort(later, by_bytes);
+    std::ranges::stable_sort(pairs_,
+                             [](const Pair& a, const Pair& b) { return a.bytes > b.bytes; });
     members_.resize(graph_.nodes.size());
     for (size_t i = 0; i < members_.size(); ++i) members_[i] = {static_cast<int32_t>(i)};
     first_.resize(graph_.nodes.size());
     std::iota(first_.begin(), first_.end(), 0);
-    for (const auto* pairs : {&pairs_, &later}) {
-      for (const Pair& pair : *pairs) join(order, pair);
-    }
+    for (const Pair& pair : pairs_) join(order, pair);
     return result(order);
   }
 
@@ -190,34 +186,6 @@ class Grouping {
       order_writes(user, touched, edges);
     }
     return edges;
-  }
-
-  /// A node of the forward that a backward runs again shares reads, and often functions such as
-  /// tanh, with the derivative that reads the same value.
-  std::vector<Pair> reruns_with_derivatives() const {
-    std::vector<Pair> pairs;
-    for (const ValueId value : readers_.ids()) {
-      for (const int32_t again : readers_[value]) {
-        if (node(again).phase != Phase::forward || !reads_in_loops(again, value)) continue;
-        for (const int32_t other : readers_[value]) {
-          if (node(other).phase != Phase::backward || !reads_in_loops(other, value)) continue;
-          pairs.push_back({again, other, moved_bytes(graph_.value(value), symbols_)});
-        }
-      }
-    }
-    return pairs;
-  }
-
-  /// Whether a node reads an element of this value for each element that it makes, in its order.
-  bool reads_in_loops(int32_t reader, ValueId value) const {
-    const Node& here = node(reader);
-    if (!loops_[reader] || here.op.traits().gathers || here.results().empty()) return false;
-    if (window_loops_of(graph_, here, symbols_) || part_loops_of(graph_, here, symbols_)) return false;
-    const auto is_value = [&](ValueId id) {
-      return seen_[id].made == value && !seen_[id].reordered && graph_.is_tensor(id);
-    };
-    return std::ranges::any_of(here.inputs, is_value) &&
-           numel(graph_.value(value).meta) == numel(graph_.value(here.results().front()).meta);
   }
 
   /// A node that writes memory runs after all earlier accesses, and before all later ones.

@@ -21,11 +21,8 @@
 /// Views compute nothing. A view belongs to the group of its base if that is generated and, in a
 /// joint graph, of the same phase; to none otherwise.
 ///
-/// In a backward, a node of the forward that runs again may also join one of the backward that reads
-/// the same value, element by element: both often compute the same function of it.
-///
 /// The algorithm is greedy: pairs are joined by falling number of bytes between them, then in the
-/// graph's order; pairs that only read the same value come last. So the result is the same for the same graph, and time is near-linear in its
+/// graph's order. So the result is the same for the same graph, and time is near-linear in its
 /// size. The graph must be verified. It may be a joint graph, a forward or a backward.
 ///
 /// lower/kernel_graph.h makes kernels of groups.

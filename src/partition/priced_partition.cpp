@@ -43,8 +43,8 @@ void fix_what_runs_once(const Graph& joint, const std::vector<int64_t>& symbols,
     };
     budget::Operation& operation = problem.operations[o];
     const Node& node = joint.nodes[operation.node];
-    const bool may_run_again =
-        loops_of(joint, node, symbols).has_value() && std::ranges::none_of(node.inputs, is_callers);
+    const bool generated = loops_of(joint, node, symbols) || row_loops_of(joint, node, symbols);
+    const bool may_run_again = generated && std::ranges::none_of(node.inputs, is_callers);
     if (may_run_again) continue;
     operation.again = false;
     for (const int32_t v : problem.makes[o]) problem.values[v].always_saved = true;

@@ -255,33 +255,6 @@ TEST(FusionGroups, ABackwardJoinsWhatItRunsAgain) {
             "0 1");
 }
 
-// gelu() is for the gradient of a weight, which is independent of what gelu_backward() is for.
-TEST(FusionGroups, ARerunJoinsTheDerivativeThatReadsTheSameValue) {
-  const auto groups = [](const std::string& derivative_of) {
-    return groups_text(
-        "inputs\n  %0: f32[8, 8] saved\n  %1: f32[8, 8] saved\n  %9: f32[8, 8] tangent 0\n"
-        "nodes\nbackward\n  %3: f32[8, 8] = aten::mm.default(%9, %1)  # 0\n"
-        "forward\n  %4: f32[8, 8] = aten::gelu.default(%0, approximate=\"tanh\")  # 1\n"
-        "backward\n  %5: f32[8, 8] = aten::mm.default(%9, %4)  # 2\n"
-        "  %6: f32[8, 8] = aten::gelu_backward.default(%3, " +
-        derivative_of +
-        ", approximate=\"tanh\")  # 3\n"
-        "outputs\n  %6 gradient 0\n  %5 gradient 1\n");
-  };
-  EXPECT_EQ(groups("%0"), "0 | 1 3 | 2");
-  EXPECT_EQ(groups("%1"), "0 | 1 | 2 | 3");
-}
-
-// The derivative needs what is computed from the rerun.
-TEST(FusionGroups, ARerunStaysAwayFromWhatDependsOnItElsewhere) {
-  EXPECT_EQ(groups_text("inputs\n  %0: f32[8, 8] saved\n  %9: f32[8, 8] tangent 0\n"
-                        "nodes\n  %4: f32[8, 8] = aten::tanh.default(%0)  # 0\n"
-                        "backward\n  %5: f32[8, 8] = aten::mm.default(%9, %4)  # 1\n"
-                        "  %6: f32[8, 8] = aten::mul.Tensor(%5, %0)  # 2\n"
-                        "outputs\n  %6 gradient 0\n"),
-            "0 | 1 | 2");
-}
-
 TEST(FusionGroups, DrawsJoinWhatReadsThem) {
   const Graph graph = graph_from_file("dropout.agraph");
   const FusionGroups found = fusion_groups(graph);
