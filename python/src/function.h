@@ -22,8 +22,8 @@ class Function {
   /// With `step`, calls of the function, a loss, are whole steps.
   Function(py::object callable, Options options, std::shared_ptr<step::WholeStep> step = nullptr);
 
-  /// Like the function itself, or like a step, which returns the loss without a history. Throws the errors of CompiledFunction::call and the function's own
-  /// exceptions.
+  /// Like the function itself, or like a step, which returns the loss without a history. Throws the
+  /// errors of CompiledFunction::call and the function's own exceptions.
   py::object operator()(const py::args& args, const py::kwargs& kwargs);
   /// Captures and compiles for these arguments without computing anything.
   void warmup(const py::args& args, const py::kwargs& kwargs);

@@ -241,8 +241,12 @@ KernelProof KernelTrial::compare_all(const runtime::Program* in_float64) const {
   for (int round = rounds_for(kernel_, elements_); round > 0; --round) {
     const auto inputs = invented_inputs(/*special=*/round % 2 == 1);
     const auto found = call_.run(inputs);
-    const bool wider = std::ranges::none_of(
-        inputs, [](const at::Tensor& input) { return input.scalar_type() == at::kDouble; });
+    // A number without dimensions is rounded to the type of what it is combined with.
+    const auto is_double = [](const at::Tensor& t) { return t.scalar_type() == at::kDouble; };
+    const bool wider = std::ranges::none_of(found, is_double) &&
+                       std::ranges::none_of(inputs, [&](const at::Tensor& input) {
+                         return is_double(input) && input.dim() > 0;
+                       });
     auto proof = compared(
         found, kernel_.nodes->run(inputs),
         in_float64 == nullptr ? std::vector<at::Tensor>() : in_float64->run(widened(inputs)),

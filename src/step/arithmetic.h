@@ -34,8 +34,8 @@ namespace adam {
 /// decoupled: the parameter decays, not its gradient. by_lerp: the first moment is made by lerp(),
 /// as torch.optim does it, not by mul() and add(), as torch::optim does.
 enum Flag { decays, decoupled, amsgrad, by_lerp, maximizes };
-/// decay: 1 - lr * weight_decay if decoupled, else weight_decay; rest: 1 - beta; root: of the second
-/// correction; step: -lr / first correction.
+/// decay: 1 - lr * weight_decay if decoupled, else weight_decay; rest: 1 - beta; root: of the
+/// second correction; step: -lr / first correction.
 enum Number { decay, beta1, rest1, beta2, rest2, eps, root, step };
 Tensors update(const Form& form, const at::Tensor& parameter, const at::Tensor& gradient,
                const Tensors& state, const Scalars& numbers);

@@ -21,7 +21,7 @@ constexpr kernels::RunTimes kTimes{1200, 3400};
 
 class KernelProofs : public ::testing::Test {
  protected:
-  std::string file() const { return folder_ + "/proofs"; }
+  std::string file() const { return folder_ + "/proofs-2"; }
   std::string text() const {
     std::ifstream stream(file());
     std::stringstream all;
