@@ -1,6 +1,7 @@
 #include "compile/kernel_proof.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/abs.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
@@ -195,6 +196,19 @@ struct BelowAutograd {
   c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
 };
 
+bool is_double(const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble; }
+
+// A number that changes from call to call. It is rounded to the type of what it is combined with.
+bool is_number(const at::Tensor& tensor) { return is_double(tensor) && tensor.dim() == 0; }
+
+// As those of optimizers are: sums of roots and negative numbers cancel, and then it is chance
+// whose error is larger.
+void make_numbers_positive(std::vector<at::Tensor>& inputs) {
+  for (auto& input : inputs) {
+    if (is_number(input)) input = input.abs();
+  }
+}
+
 }  // namespace
 
 KernelTrial::KernelTrial(const Graph& lowered, const Graph& in_place, const Node& node,
@@ -239,14 +253,12 @@ KernelProof KernelTrial::compare_all(const runtime::Program* in_float64) const {
   const runtime::GeneratedCall in_place(with_reuse(lowered_, node_), node_, kernel_);
   const bool reuses = !call_.same_as(in_place);
   for (int round = rounds_for(kernel_, elements_); round > 0; --round) {
-    const auto inputs = invented_inputs(/*special=*/round % 2 == 1);
+    auto inputs = invented_inputs(/*special=*/round % 2 == 1);
+    if (in_float64 != nullptr) make_numbers_positive(inputs);
     const auto found = call_.run(inputs);
-    // A number without dimensions is rounded to the type of what it is combined with.
-    const auto is_double = [](const at::Tensor& t) { return t.scalar_type() == at::kDouble; };
-    const bool wider = std::ranges::none_of(found, is_double) &&
-                       std::ranges::none_of(inputs, [&](const at::Tensor& input) {
-                         return is_double(input) && input.dim() > 0;
-                       });
+    const bool wider =
+        std::ranges::none_of(found, is_double) &&
+        std::ranges::none_of(inputs, [](const auto& t) { return is_double(t) && !is_number(t); });
     auto proof = compared(
         found, kernel_.nodes->run(inputs),
         in_float64 == nullptr ? std::vector<at::Tensor>() : in_float64->run(widened(inputs)),

@@ -127,6 +127,19 @@ def test_clips_and_adds_up_as_eager(settings):
     assert step.report().eager_calls == 0
 
 
+@pytest.mark.parametrize("lowering", ["exact", "close"])
+def test_an_update_is_one_kernel(lowering):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(64, 64)
+    step = antegrad.compile_step(
+        model, AdamW(model.parameters()), lambda x: model(x).square().mean(), lowering=lowering, keep_slow_kernels=True
+    )
+    step(torch.randn(256, 64))
+    program = step.report().programs[0]
+    update = {"aten::lerp.Scalar", "aten::addcmul.default", "aten::sqrt.default", "aten::addcdiv.default"}
+    assert sum(update <= set(kernel.operators) for kernel in program.generated_kernels) == 2, program.not_generated
+
+
 def test_schedulers_and_groups():
     def groups(net):
         return [{"params": net.first.parameters(), "lr": 0.02}, {"params": net.second.parameters(), "weight_decay": 0}]
