@@ -48,7 +48,7 @@ bool same_elements(const Kernel& kernel, const Buffer& a, const Buffer& b,
 
 std::vector<BufferReuse> reusable_buffers(const Kernel& kernel, std::span<const int64_t> numbers) {
   std::vector<BufferReuse> reuses;
-  if (calls_strips(kernel)) return reuses;
+  if (calls_strips(kernel) && kernel.space != Space::elements) return reuses;
   const std::vector<Touched> touched = touched_buffers(kernel);
   for (size_t w = 0; w < kernel.buffers.size(); ++w) {
     const Buffer& written = kernel.buffers[w];

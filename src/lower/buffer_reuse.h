@@ -20,7 +20,9 @@ struct BufferReuse {
 
 /// Pairs of one element type, offset and strides, so that each iteration reads the very element
 /// that it writes, and no element is read after it was written. `numbers` are the kernel's
-/// arguments. A kernel with functions of strips has none: its loops read some elements again.
+/// arguments. Functions of strips divide a loop into several. Over elements, the first of these
+/// reads all that the kernel reads of a strip; over rows and columns later ones read some elements
+/// again, and then there are no pairs.
 std::vector<BufferReuse> reusable_buffers(const Kernel& kernel, std::span<const int64_t> numbers);
 
 }  // namespace antegrad::lower

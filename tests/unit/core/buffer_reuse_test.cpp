@@ -44,7 +44,18 @@ TEST(BufferReuse, NotIfItIsReadAfterwards) {
             (Reuses{{kZ, kX}}));
 }
 
-TEST(BufferReuse, NotInKernelsWithFunctionsOfStrips) {
+TEST(BufferReuse, OverElementsAlsoWithFunctionsOfStrips) {
+  const auto kernel = lower::parse_kernel(
+      "antegrad.kernel 1 k\nnumber n i64\nfunction f f32 1 strip 0 vsExp\n"
+      "buffer x f32 read [1]\nbuffer y f32 write [1]\nbuffer z f32 write [1]\nelements [n]\n"
+      "each\n  %0 = load f32 x\n  store f32 y %0\n  %2 = call f32 f %0\n  store f32 z %2\n");
+  lower::verify(kernel);
+  const std::vector<int64_t> numbers{5};
+  EXPECT_EQ(lower::reusable_buffers(kernel, numbers), (Reuses{{1, 0}, {2, 0}}));
+}
+
+// Later loops read some elements again.
+TEST(BufferReuse, NotOverRowsWithFunctionsOfStrips) {
   EXPECT_EQ(reuses_of("each\n  %0 = load f32 x\n  %1 = call f32 f %0\n  store f32 y %1\n"
                       "  store f32 z %0\n",
                       "function f f32 1 strip 0 vsExp\n"),
