@@ -71,10 +71,10 @@ class CompiledStep {
 
   /// Computes the loss and its gradients, and updates parameters and the optimizer's state, as
   /// `loss.backward(); optimizer.step();` would; returns the loss, without a history. With
-  /// StepOptions::accumulate, the last of so many calls updates. `.grad` is
-  /// neither read nor written. Options of the optimizer, such as the learning rate, may change
-  /// between calls. Throws what Compiled throws, and InputError where the loss is not one number,
-  /// or the optimizer has parameters for which there is no program (docs/whole-step.md).
+  /// StepOptions::accumulate, the last of so many calls updates. `.grad` is neither read nor
+  /// written. Options of the optimizer, such as the learning rate, may change between calls. Throws
+  /// what Compiled throws, and InputError where the loss is not one number, or the optimizer has
+  /// parameters for which there is no program (docs/whole-step.md).
   template <class... Args>
   requires TakesByValue<Fn, Args...> at::Tensor operator()(const Args&... args) {
     static_assert(

@@ -105,6 +105,7 @@ void Function::collect(bool all) {
 
 std::optional<Leaves> Function::call(const py::args& args, const py::kwargs& kwargs,
                                      Containers& seen, bool run) {
+  if (step_ != nullptr) step_->begin();
   Leaves arguments;
   try {
     arguments = leaves_of(args, kwargs, seen, numbers_);
@@ -113,7 +114,7 @@ std::optional<Leaves> Function::call(const py::args& args, const py::kwargs& kwa
     function_.refuse(error);
     return std::nullopt;
   }
-  if (step_ != nullptr) step_->begin(arguments);
+  if (step_ != nullptr) step_->add_to(arguments);
   HeldContainers held(callable());
   try {
     const TorchHooks hooks;

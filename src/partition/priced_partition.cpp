@@ -7,6 +7,7 @@
 #include "cost/machine.h"
 #include "fusion/loops.h"
 #include "graph/analysis.h"
+#include "graph/call_plan.h"
 #include "partition/budget/carry.h"
 #include "partition/budget/planner.h"
 #include "partition/budget/price.h"
@@ -26,21 +27,18 @@ double price_of_byte(const Machine& machine) {
 /// those that are no part of generated kernels: a model tells their times least well.
 void fix_what_runs_once(const Graph& joint, const std::vector<int64_t>& symbols,
                         budget::Problem& problem) {
-  IdMap<StorageId, bool> callers(joint.values.size(), false);
-  for (const Input& input : joint.inputs) mark_storage(joint, input.value, callers);
-  for (const Output& output : joint.outputs) {
-    if (of_forward(output.kind)) mark_storage(joint, output.value, callers);
-  }
+  const IdMap<StorageId, Owner> owners = storage_owners(joint);
+  IdMap<StorageId, bool> read(joint.values.size(), false);  // by the backward
   for (const budget::Operation& operation : problem.operations) {
     if (!operation.backward) continue;
-    for (const ValueId id : joint.nodes[operation.node].inputs) {
-      if (joint.is_tensor(id)) callers[joint.value(id).storage] = false;
-    }
+    for (const ValueId id : joint.nodes[operation.node].inputs) mark_storage(joint, id, read);
   }
+  const auto is_callers = [&](ValueId id) {
+    if (!joint.is_tensor(id)) return false;
+    const StorageId storage = joint.value(id).storage;
+    return owners[storage] != Owner::program && !read[storage];
+  };
   for (int32_t o = 0; o < problem.forward_count; ++o) {
-    const auto is_callers = [&](ValueId id) {
-      return joint.is_tensor(id) && callers[joint.value(id).storage];
-    };
     budget::Operation& operation = problem.operations[o];
     const Node& node = joint.nodes[operation.node];
     const bool generated = loops_of(joint, node, symbols) || row_loops_of(joint, node, symbols);

@@ -13,7 +13,6 @@
 #include <antegrad/error.h>
 #include <fmt/format.h>
 
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -25,7 +24,7 @@ void require(bool holds, std::string_view expected, double found) {
   if (holds) return;
   throw OptionError(
       ErrorText{fmt::format("{} of a step", expected), fmt::format("{}", found),
-                "leave it out for gradients that are not limited, or see docs/whole-step.md"});
+                "docs/whole-step.md says what the options of a step mean"});
 }
 
 at::Tensor at_most_one(const at::Tensor& factor) { return at::clamp(factor, std::nullopt, 1.0); }

@@ -33,16 +33,4 @@ void Layout::append_to(Leaves& leaves) const {
   leaves.host.emplace_back(updates);
 }
 
-size_t Layout::tensor_count() const {
-  size_t count = 0;
-  for (const auto& group : groups) {
-    count += group.numbers.size();
-    for (const auto& parameter : group.parameters) {
-      count +=
-          parameter.numbers.size() + parameter.state.size() + (parameter.sum.defined() ? 1 : 0);
-    }
-  }
-  return count;
-}
-
 }  // namespace antegrad::step

@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 #include <antegrad/tree.h>
 
-#include <cstddef>
 #include <vector>
 
 #include "step/arithmetic.h"
@@ -38,8 +37,6 @@ struct Layout {
 
   /// Behind `leaves`.
   void append_to(Leaves& leaves) const;
-  /// The number of tensors that append_to() adds.
-  size_t tensor_count() const;
 
   template <class Visit>
   void each_parameter(Visit visit) const {

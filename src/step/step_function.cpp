@@ -32,7 +32,8 @@ StepFunction::StepFunction(std::shared_ptr<void> callable,
 at::Tensor StepFunction::call(Leaves arguments, const BodyRef& body) {
   const at::AutoGradMode with_grad(true);
   auto& [step, function] = *state_;
-  step.begin(arguments);
+  step.begin();
+  step.add_to(arguments);
   auto results = function.call(arguments, body, /*run=*/true);
   if (!results) return step.end_eagerly(body.run(body.callable, arguments).tensors.at(0));
   step.end();

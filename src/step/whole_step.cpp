@@ -20,6 +20,11 @@ uint32_t version_of(const Layout& layout, const Parameter& parameter) {
   return target.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
+// The gradients of a parameter, of which this call has one.
+at::Tensor with_sum(const Parameter& parameter, const at::Tensor& gradient) {
+  return parameter.has_sum ? parameter.sum.add(gradient) : gradient;
+}
+
 // Calls visit(parameter, item) for each parameter and its entry of a list.
 template <class List, class Visit>
 void each_with(const Layout& layout, List& list, Visit visit) {
@@ -50,11 +55,15 @@ Layout WholeStep::layout_now() {
   return now;
 }
 
-void WholeStep::begin(Leaves& arguments) {
+void WholeStep::begin() {
   layout_ = layout_now();
   versions_.clear();
   layout_.each_parameter(
       [&](const Parameter& parameter) { versions_.push_back(version_of(layout_, parameter)); });
+}
+
+void WholeStep::add_to(Leaves& arguments) {
+  arguments_ = arguments.tensors.size();
   layout_.append_to(arguments);
 }
 
@@ -136,8 +145,11 @@ WholeStep::Pairs WholeStep::new_values(const Pairs& gradients, const Tensors& ar
 // Gradients of this call and those before it.
 Tensors WholeStep::with_sums(Tensors gradients) const {
   each_with(layout_, gradients, [](const Parameter& parameter, at::Tensor& gradient) {
-    if (!parameter.has_sum) return;
-    gradient = gradient.defined() ? parameter.sum.add(gradient) : parameter.sum;
+    if (gradient.defined()) {
+      gradient = with_sum(parameter, gradient);
+    } else if (parameter.has_sum) {
+      gradient = parameter.sum;
+    }
   });
   return gradients;
 }
@@ -159,14 +171,13 @@ Tensors WholeStep::limited(Tensors gradients) const {
 WholeStep::Pairs WholeStep::added_up(const Tensors& gradients) const {
   Pairs values;
   each_with(layout_, gradients, [&](const Parameter& parameter, const at::Tensor& gradient) {
-    if (!gradient.defined()) return;
-    values.emplace_back(parameter.sum, parameter.has_sum ? parameter.sum.add(gradient) : gradient);
+    if (gradient.defined()) values.emplace_back(parameter.sum, with_sum(parameter, gradient));
   });
   return values;
 }
 
 WholeStep::Pairs WholeStep::updated(const Tensors& gradients, const Tensors& arguments) const {
-  auto next = arguments.end() - static_cast<std::ptrdiff_t>(layout_.tensor_count());
+  auto next = arguments.begin() + static_cast<std::ptrdiff_t>(arguments_);
   const auto read = [&](Scalars& into, size_t count) {
     for (; count > 0; --count) into.push_back(capture::number_in_leaf(*next++));
   };

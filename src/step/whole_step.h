@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <antegrad/compile_step.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -26,8 +27,10 @@ class WholeStep {
   WholeStep(const WholeStep&) = delete;
   WholeStep& operator=(const WholeStep&) = delete;
 
-  /// Begins a call: adds what the program reads to the arguments of the loss.
-  void begin(Leaves& arguments);
+  /// Begins a call, whether a program or eager mode will run it.
+  void begin();
+  /// Adds what a program reads to the arguments of the loss.
+  void add_to(Leaves& arguments);
   /// Ends it, after its program ran.
   void end();
   /// Ends it where the loss was computed eagerly, with its gradients. Returns the loss without a
@@ -60,6 +63,7 @@ class WholeStep {
   std::shared_ptr<Optimizer> optimizer_;
   StepOptions options_;
   Layout layout_;                   // of the call that runs, or the last one
+  size_t arguments_ = 0;            // tensors among those of its loss
   std::vector<uint32_t> versions_;  // before it, of what it writes for each parameter
   std::unordered_map<const c10::TensorImpl*, Sum> sums_;
   int64_t calls_since_update_ = 0;

@@ -218,6 +218,22 @@ def test_a_refused_loss_runs_eagerly():
     assert step.report().eager_calls == 4
 
 
+def test_an_argument_that_is_refused_runs_eagerly():
+    class Opaque:
+        pass
+
+    eager, model = pair()
+    of_eager, optimizer = SGD(eager.parameters(), lr=0.1), SGD(model.parameters(), lr=0.1)
+    loss = lambda x, y, _: loss_of(model)(x, y)
+    step = antegrad.compile_step(model, optimizer, loss, on_refusal="eager")
+    torch.manual_seed(1)
+    expected = train_eagerly(eager, of_eager, 2)
+    torch.manual_seed(1)
+    assert same([step(*batch(i), Opaque()) for i in range(2)], expected)
+    assert_same(model, optimizer, eager, of_eager)
+    assert step.report().eager_calls == 2
+
+
 def test_forgets_gradients_on_request():
     eager, model = pair()
     of_eager, optimizer = SGD(eager.parameters(), lr=0.1), SGD(model.parameters(), lr=0.1)

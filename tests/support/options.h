@@ -15,9 +15,9 @@ namespace antegrad::testing {
 /// Options that verify graphs after each pass. Environment variables change them, so that a whole
 /// suite can run as a variant. ANTEGRAD_TEST_MIN_CUT selects the minimum-cut partition with these
 /// settings ("NAME=VALUE", separated by blanks; see options/settings.h). ANTEGRAD_TEST_BUDGET sets
-/// a memory budget as a share (Options::with_memory_share), ANTEGRAD_TEST_PRICED the partition
-/// by the price of memory. ANTEGRAD_TEST_HOOKS ("bytes all": a
-/// name of exact_hooks() and a filter) selects the saved tensors that TestedHooks pack.
+/// a memory budget as a share (Options::with_memory_share), ANTEGRAD_TEST_PRICED the partition by
+/// the price of memory. ANTEGRAD_TEST_HOOKS ("bytes all": a name of exact_hooks() and a filter)
+/// selects the saved tensors that TestedHooks pack.
 /// ANTEGRAD_TEST_LOWERING sets Options::lowering, which is off otherwise: generated kernels are a
 /// variant too.
 Options tested_options();
