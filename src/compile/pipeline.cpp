@@ -20,7 +20,6 @@
 #include "compile/program_report.h"
 #include "compile/stages.h"
 #include "hooks/captured_hooks.h"
-#include "memory/byte_rules.h"
 #include "memory/peak.h"
 #include "options/words.h"
 #include "partition/hooks/hooks.h"
@@ -143,32 +142,13 @@ bool is_over_budget(const Finished& made) {
 // A page: what kernels may take beyond, such as the ends of a range of indices.
 constexpr int64_t kSpareBytes = 4096;
 
-// The peak of a step that kernels must not exceed: that without them. In a whole step, the kernel
-// of an update holds its gradient until it runs, where operators free it earlier. So one gradient
-// may wait, while there are fewer than eager mode has at its end, which are all.
-int64_t peak_for_kernels(const Finished& made) {
-  const auto rules = made.planned.choice.rules();
-  const auto& forward = made.before_kernels.forward;
-  const auto& backward = made.before_kernels.backward;
-  const auto peak = peak_without_kernels(made.before_kernels, rules) + kSpareBytes;
-  int64_t largest = 0, all = 0;
-  for (const auto& output : backward.outputs) {
-    if (!output.update || output.value == kNoValue) continue;
-    if (!forward.inputs[output.index].requires_grad) continue;  // state of the optimizer
-    const auto bytes = storage_bytes(backward.value(output.value).meta, rules);
-    largest = std::max(largest, bytes);
-    all += bytes;
-  }
-  return std::max(peak, std::min(peak + largest, all));
-}
-
 // Without a budget, a step takes no more memory than it does without kernels. Whether kernels have
 // to be left out for that, which are then noted in `lowering`.
 bool leave_out_larger(const Finished& made, LoweringRules& lowering) {
   const auto kernels = made.forward.kernels.size() + made.backward.kernels.size();
   if (made.planned.budget || kernels == 0) return false;
   const auto& choice = made.planned.choice;
-  const auto limit = peak_for_kernels(made);
+  const auto limit = peak_without_kernels(made.before_kernels, choice.rules()) + kSpareBytes;
   if (simulate(made.partition, choice.rules_when_lowered()).peak_bytes <= limit) return false;
   bool left_out = false;
   while (true) {

@@ -22,9 +22,8 @@ namespace {
 
 void require(bool holds, std::string_view expected, double found) {
   if (holds) return;
-  throw OptionError(
-      ErrorText{fmt::format("{} of a step", expected), fmt::format("{}", found),
-                "docs/whole-step.md says what the options of a step mean"});
+  throw OptionError(ErrorText{fmt::format("{} of a step", expected), fmt::format("{}", found),
+                              "docs/whole-step.md says what the options of a step mean"});
 }
 
 at::Tensor at_most_one(const at::Tensor& factor) { return at::clamp(factor, std::nullopt, 1.0); }
