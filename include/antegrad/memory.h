@@ -1,7 +1,8 @@
 #pragma once
 
 /// \file
-/// Measures memory: the bytes that pass through libtorch's CPU allocator.
+/// Memory of the CPU: measures the bytes that pass through libtorch's allocator, and tells what
+/// programs keep between calls.
 
 #include <cstdint>
 #include <vector>
@@ -18,11 +19,10 @@ struct MemoryEvent {
 /// that were alive before count only when they are freed, as negative bytes. So peak_bytes() is
 /// the maximum above the level at the start.
 ///
-/// Only one meter may exist at a time; a second one throws Error. The first meter puts a counting
-/// allocator in front of libtorch's own. It stays for the life of the process and forwards
-/// everything. Members may be called on any thread while others allocate, but not during
-/// destruction of the meter. The first meter of a process must not be made while other threads
-/// allocate: libtorch's list of allocators has no lock.
+/// Only one meter may exist at a time; a second one throws Error. From the first meter on, each
+/// block is counted by an allocator that this library puts in front of libtorch's own when it is
+/// loaded. Members may be called on any thread while others allocate, but not during destruction of
+/// the meter. The first meter of a process must not be made while other threads allocate.
 class MemoryMeter {
  public:
   /// `record_events` keeps every change, for a timeline.
@@ -37,5 +37,18 @@ class MemoryMeter {
   void reset_peak();
   std::vector<MemoryEvent> events() const;
 };
+
+/// Memory that programs keep between calls (Options::kept_memory).
+struct MemoryKept {
+  int64_t used_bytes = 0;  ///< of tensors that live in it: results, gradients, saved values
+  int64_t kept_bytes = 0;  ///< in pages of the system, with those that are free for later calls
+};
+
+/// Of this process. Thread-safe.
+MemoryKept kept_memory();
+
+/// Gives back to the system what is free of it, as torch.cuda.empty_cache() does of a GPU's.
+/// Thread-safe.
+void release_kept_memory();
 
 }  // namespace antegrad

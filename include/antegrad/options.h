@@ -55,6 +55,14 @@ enum class Lowering : uint8_t {
   close,  ///< generated kernels run on the CPU where they are at least as accurate as eager
 };
 
+/// What becomes of the CPU memory that the tensors of a call took, when they are freed
+/// (docs/memory.md).
+enum class KeptMemory : uint8_t {
+  keep,  ///< the process keeps it for later calls (default)
+  trim,  ///< the same within a forward or backward, which gives back what is free in the end
+  free,  ///< tensors lie in memory of libtorch's allocator
+};
+
 /// A value. A compiled callable keeps a copy. Distinct objects may be used on distinct threads.
 struct Options {
   /// Name in reports, logs and graph files.
@@ -90,6 +98,7 @@ struct Options {
   /// Whether generated kernels also run where libtorch's were faster when both were compared. They
   /// may still take less memory.
   bool keep_slow_kernels = false;
+  KeptMemory kept_memory = KeptMemory::keep;
   /// Whether all invariants of the graph are checked after every pass. Costs compile time. On in
   /// debug builds.
   bool verify_graphs =
@@ -206,6 +215,10 @@ struct Options {
   }
   Options& with_keep_slow_kernels(bool value) {
     keep_slow_kernels = value;
+    return *this;
+  }
+  Options& with_kept_memory(KeptMemory value) {
+    kept_memory = value;
     return *this;
   }
   Options& with_verify_graphs(bool value) {

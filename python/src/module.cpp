@@ -7,6 +7,7 @@
 #include "function.h"
 #include "hooks.h"
 #include "logs.h"
+#include "memory.h"
 #include "numbers.h"
 #include "optimizer.h"
 #include "options.h"
@@ -38,6 +39,7 @@ PYBIND11_MODULE(_C, module) {
   register_numbers();
   add_errors(module);
   add_logs(module);
+  add_memory(module);
   add_reports(module);
   add_checkpoints(module);
   add_config(module);

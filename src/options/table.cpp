@@ -91,6 +91,10 @@ constexpr OptionRow kRows[] = {
      "what a call does if its callable cannot be captured: throw a typed error, or run eagerly, counted with the reason",
      "capture.md"},
 
+    {"kept_memory", OptionGroup::calls, member<&Options::kept_memory>(), kRuntime, kNotInKey,
+     "what becomes of the CPU memory of a call's tensors when they are freed: the process keeps it for later calls; gives it back at the end "
+     "of each forward and backward; or it is that of libtorch's allocator", "memory.md"},
+
     // ---- checks
     {"audit", OptionGroup::checks, member<&Options::audit>(), kRuntime, kNotInKey,
      "which calls of a program capture the callable again and compare: none; calls 2, 4, 8, ...; or all. A difference is a "

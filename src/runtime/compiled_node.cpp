@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "runtime/front_errors.h"
+#include "runtime/kept_memory.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/saved_tensor_hooks.h"
@@ -210,6 +211,7 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
   auto inputs = gather(*program, tangents);
   // From here on only the program holds them, so that each is freed at its last use.
   if (releases) release();
+  const KeepsMemory keeps(executable_->kept_memory());
   auto outputs = run(*program, std::move(inputs), executable_->lines());
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto output = program->gradients[i];

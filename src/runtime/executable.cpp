@@ -64,6 +64,7 @@ Executable::Executable(ExecutableParts parts)
       view_steps_(view_steps_of(plan_, parts.forward, parts.tables)),
       questions_(std::move(parts.questions)),
       lines_(std::move(parts.lines)),
+      kept_memory_(parts.kept_memory),
       backwards_(plan_, usual_backward(parts, plan_), std::move(parts.source), parts.aliases) {
   for (const auto output : plan_.tangents) {
     const auto value = parts.forward.outputs[output].value;

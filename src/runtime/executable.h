@@ -11,6 +11,7 @@
 /// version. Nothing is freed early under retain_graph. Any number of threads may call at once.
 
 #include <ATen/core/Tensor.h>
+#include <antegrad/options.h>
 
 #include <memory>
 #include <optional>
@@ -60,6 +61,7 @@ struct ExecutableParts {
   LineFinder lines = {};                      ///< called if a kernel fails, on the failing thread
   std::vector<ops::Question> questions = {};  ///< questions about data in the forward, in order
   AliasCheck aliases = AliasCheck::off;       ///< for all programs
+  KeptMemory kept_memory = KeptMemory::keep;  ///< for all programs
   std::span<const GeneratedKernel> forward_kernels = {};   ///< of `forward`
   std::span<const GeneratedKernel> backward_kernels = {};  ///< of `backward`
   const Executable* like = nullptr;  ///< one of other sizes, to share memory with
@@ -92,6 +94,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   /// One per tangent of the plan, in order.
   const std::vector<torch_compat::TensorMetadata>& tangents() const { return tangents_; }
   const LineFinder& lines() const { return lines_; }
+  KeptMemory kept_memory() const { return kept_memory_; }
   const std::string& name() const { return name_; }
   /// Whether the forward programs share memory, and the usual backward programs.
   bool shares_with(const Executable& other) const;
@@ -137,6 +140,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<torch_compat::TensorMetadata> tangents_;
   const std::vector<ops::Question> questions_;
   const LineFinder lines_;
+  const KeptMemory kept_memory_;
   const BackwardPrograms backwards_;
 };
 

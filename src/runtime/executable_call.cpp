@@ -21,6 +21,7 @@
 #include "runtime/copy_together.h"
 #include "runtime/generator_states.h"
 #include "runtime/inner_gradients.h"
+#include "runtime/kept_memory.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/autograd_node.h"
 #include "torch_compat/tensor_state.h"
@@ -97,6 +98,7 @@ void Executable::stage(std::vector<at::Tensor>& inputs) const {
 std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& primals,
                                                 std::shared_ptr<StoppedCall> stopped) const {
   const GeneratorStates before(generators_);
+  const KeepsMemory keeps(kept_memory_);
   Program::StoppedRun run;
   try {
     if (stopped && stopped->staged == staged_ && forward_.can_continue(stopped->run) &&
@@ -324,6 +326,7 @@ std::vector<at::Tensor> Executable::step(std::vector<at::Tensor> primals,
   const ForwardRange range(name_);
   AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");
   const auto program = backwards_.get(usual_key(plan_));
+  const KeepsMemory keeps(kept_memory_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto copies = copy_overwritten(primals);
   auto outputs = run_forward(primals, std::move(stopped));

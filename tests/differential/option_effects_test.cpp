@@ -510,6 +510,17 @@ std::vector<Effect> calls() {
        },
        "a sine",
        "a cosine"},
+      {"kept_memory",
+       "free",
+       {},
+       [](const Options& options) {
+         auto step = compile([](const List& xs) { return xs[0].sin(); }, options);
+         const auto before = kept_memory().used_bytes;
+         const auto y = step(List{at::randn({1 << 16})});
+         return kept_memory().used_bytes == before ? "libtorch's" : "kept";
+       },
+       "kept",
+       "libtorch's"},
       {"lowering",
        "off",
        {"keep_slow_kernels=true"},

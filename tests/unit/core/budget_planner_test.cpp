@@ -5,27 +5,20 @@
 #include <antegrad/error.h>
 
 #include "cost/machine.h"
-#include "explain/import_json.h"
+#include "exported_graphs.h"
 #include "graph/verify.h"
-#include "gzip/gzip.h"
 #include "partition/budget/simulator.h"
-#include "passes/dce.h"
 
 namespace antegrad::testing {
 namespace budget_planner_test {
 
 using namespace budget;
 
-Graph joint_of(const std::string& name) {
-  const std::string file = std::string(ANTEGRAD_TEST_DATA) + "/joint/" + name + ".json.gz";
-  return dce(import_json(read_maybe_gzipped(file), file).graph);
-}
-
 std::vector<double> times_of(const Graph& graph) { return node_seconds(graph, {}, "gpu"); }
 
 class BudgetPlanner : public ::testing::TestWithParam<const char*> {
  protected:
-  const Graph joint = joint_of(GetParam());
+  const Graph joint = exported_joint(GetParam());
   const Planner planner{joint, times_of(joint)};
   const Archive& archive = planner.frontier().archive;
 

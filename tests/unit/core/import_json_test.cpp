@@ -9,6 +9,7 @@
 
 #include <antegrad/error.h>
 
+#include "exported_graphs.h"
 #include "graph/parse.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -21,24 +22,10 @@ namespace import_json_test {
 
 const std::string kData = ANTEGRAD_TEST_DATA;
 
-ImportedGraph import_file(const std::string& name) {
-  const std::string file = kData + "/joint/" + name + ".json.gz";
-  return import_json(read_maybe_gzipped(file), file);
-}
-
-std::vector<std::string> exported_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kData + "/joint")) {
-    if (entry.path().extension() == ".gz") names.push_back(entry.path().stem().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 TEST(ImportJson, ReadsEveryExportedGraph) {
   EXPECT_EQ(exported_names().size(), 14u);
   for (const std::string& name : exported_names()) {
-    const ImportedGraph imported = import_file(name);
+    const ImportedGraph imported = exported_graph(name);
     EXPECT_EQ(imported.graph.name, name);
     EXPECT_NO_THROW(verify(imported.graph)) << name;
     EXPECT_EQ(imported.reference.size(), 7u) << name;
@@ -52,7 +39,7 @@ TEST(ImportJson, SaysWhatAnotherConverterSays) {
   for (const std::string& name : exported_names()) {
     const std::string other = "reference/exported/" + name;
     if (!std::filesystem::exists(kData + "/" + other + ".agraph")) continue;
-    const ImportedGraph imported = import_file(name);
+    const ImportedGraph imported = exported_graph(name);
     EXPECT_EQ(to_text(imported.graph),
               to_text(parse_graph(reference_text(other + ".agraph"), name)));
     const auto saved = nlohmann::json::parse(reference_text(other + ".saved.json"));
