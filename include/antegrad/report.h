@@ -44,6 +44,17 @@ struct KernelReport {
   double library_microseconds = 0;
 };
 
+/// A product of matrices that another library computes than the one that libtorch calls
+/// (Lowering::close).
+struct ProductReport {
+  std::string product;  ///< its operands, such as "2048x384 384x1536"
+  std::string phase;    ///< "forward" or "backward"
+  std::string library;  ///< "oneDNN"
+  /// Of one run when both were measured on this machine, and of libtorch's call.
+  double microseconds = 0;
+  double library_microseconds = 0;
+};
+
 /// One captured and compiled program. A value; distinct objects may be used on distinct threads.
 struct ProgramReport {
   std::string name;
@@ -89,6 +100,7 @@ struct ProgramReport {
   /// stayed calls of libtorch's kernels although a group had them, as "aten::x: reason", with their
   /// number; and why there are no kernels although there could be.
   std::vector<KernelReport> generated_kernels;
+  std::vector<ProductReport> other_products;
   std::map<std::string, int64_t> not_generated;
   std::string lowering_failure;
   /// Calls of generated kernels so far in which the library's kernels ran one by one instead, by

@@ -50,6 +50,16 @@ void add_reports(py::module_& module) {
                     "Of one run when it proved itself on this machine.")
       .def_readonly("library_microseconds", &KernelReport::library_microseconds,
                     "The same of the library's kernels in its place.");
+  py::class_<ProductReport>(module, "ProductReport",
+                            "A product of matrices that another library computes.")
+      .def_readonly("product", &ProductReport::product,
+                    "Its operands, such as '2048x384 384x1536'.")
+      .def_readonly("phase", &ProductReport::phase, "'forward' or 'backward'.")
+      .def_readonly("library", &ProductReport::library, "'oneDNN'.")
+      .def_readonly("microseconds", &ProductReport::microseconds,
+                    "Of one run when both were measured on this machine.")
+      .def_readonly("library_microseconds", &ProductReport::library_microseconds,
+                    "The same of libtorch's call.");
   py::class_<ProgramReport> program(module, "ProgramReport", "One captured and compiled program.");
   add_text(program);
   program.def_readonly("name", &ProgramReport::name)
@@ -91,6 +101,8 @@ void add_reports(py::module_& module) {
                     "Predicted peak of one forward and backward.")
       .def_readonly("generated_kernels", &ProgramReport::generated_kernels,
                     "Generated kernels that a forward and the usual backward call.")
+      .def_readonly("other_products", &ProgramReport::other_products,
+                    "Products that another library computes than the one that libtorch calls.")
       .def_readonly("not_generated", &ProgramReport::not_generated,
                     "Operators that no generated kernel computes, with reasons and numbers.")
       .def_readonly("lowering_failure", &ProgramReport::lowering_failure,

@@ -1,29 +1,22 @@
 #include "compile/kernel_proof.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/abs.h>
-#include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <ctime>
-#include <limits>
-#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "check/tensor_bits.h"
+#include "compile/in_turns.h"
+#include "compile/result_accuracy.h"
 #include "lower/closeness.h"
 #include "passes/reinplace.h"
 #include "runtime/program.h"
-#include "torch_compat/convert.h"
 #include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::compiler {
@@ -63,33 +56,11 @@ std::string difference_in_bits(const at::Tensor& found, const at::Tensor& expect
   return fmt::format("{} of {} elements differ from libtorch's", count, found.numel());
 }
 
-// Integers and bools may be those of float64, and few others: comparisons and conversions are apart
-// where numbers differ in their last place.
-std::string difference_of_integers(const at::Tensor& found, const at::Tensor& expected,
-                                   const at::Tensor& exact) {
-  constexpr int64_t kOneIn = 1000;
-  const auto neither = found.ne(expected).logical_and(found.ne(exact)).sum().item<int64_t>();
-  if (neither * kOneIn <= found.numel()) return "";
-  return fmt::format("{} of {} elements are neither libtorch's nor those of float64", neither,
-                     found.numel());
-}
-
 std::string difference_in_accuracy(const at::Tensor& found, const at::Tensor& expected,
                                    const at::Tensor& exact, bool wider) {
-  if (!found.is_floating_point()) return difference_of_integers(found, expected, exact);
-  const auto elements = [](const at::Tensor& tensor) {
-    return tensor.to(at::kDouble).contiguous();
-  };
-  const auto ours = elements(found), theirs = elements(expected), reference = elements(exact);
-  const auto span_of = [](const at::Tensor& tensor) {
-    return std::span(tensor.const_data_ptr<double>(), static_cast<size_t>(tensor.numel()));
-  };
-  auto reason = lower::less_accurate({.type = torch_compat::to_dtype(found.scalar_type()),
-                                      .kernel = span_of(ours),
-                                      .eager = span_of(theirs),
-                                      .exact = span_of(reference),
-                                      .wider = wider && exact.scalar_type() == at::kDouble});
-  return reason.empty() ? "" : "it is less accurate than libtorch's: " + reason;
+  const auto reason = less_accurate(found, expected, exact, wider, lower::kSlack);
+  if (reason.empty() || !found.is_floating_point()) return reason;
+  return "it is less accurate than libtorch's: " + reason;
 }
 
 // `exact`: the results in float64; none where bits must be equal.
@@ -130,71 +101,6 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
   }
   return made;
 }
-
-// In float64, where they are floating-point numbers, with the same strides.
-std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> made;
-  for (const auto& tensor : tensors) {
-    if (!tensor.is_floating_point()) {
-      made.push_back(tensor);
-      continue;
-    }
-    // All of the memory, of which it shows a part or some elements twice.
-    const auto memory = tensor.as_strided(
-        {static_cast<int64_t>(tensor.storage().nbytes() / tensor.element_size())}, {1}, 0);
-    made.push_back(memory.to(at::kDouble)
-                       .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()));
-  }
-  return made;
-}
-
-// Of this thread, so that a process which takes its core in between does not count.
-template <class Run>
-int64_t nanoseconds(const Run& run) {
-  const auto now = [] {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-  };
-  const int64_t start = now();
-  run();
-  return now() - start;
-}
-
-// Whether chance may tell which of two is shorter.
-bool are_near(const kernels::RunTimes& times) {
-  return std::abs(times.kernel - times.library) * 8 < times.library;
-}
-
-// In turns, for 20 ms but at least three times and at most 20 times; twice as much where the two
-// are near each other.
-kernels::RunTimes measured(const runtime::GeneratedCall& call, bool in_place,
-                           const runtime::Program& nodes, const std::vector<at::Tensor>& inputs) {
-  constexpr int kLeast = 3, kMost = 20;
-  constexpr int64_t kEnough = 20'000'000, kLong = std::numeric_limits<int64_t>::max();
-  kernels::RunTimes least{kLong, kLong};
-  int64_t spent = 0;
-  const auto enough = [&](int round) {
-    const int more = are_near(least) ? 2 : 1;
-    return round >= kMost * more || spent >= kEnough * more;
-  };
-  for (int round = 0; round < kLeast || !enough(round); ++round) {
-    const auto ours = in_place ? copies(inputs) : inputs;
-    const kernels::RunTimes now{nanoseconds([&] { call.run(ours); }),
-                                nanoseconds([&] { nodes.run(inputs); })};
-    least = {std::min(least.kernel, now.kernel), std::min(least.library, now.library)};
-    spent += now.kernel + now.library;
-  }
-  return least;
-}
-
-// Kernels and nodes run as in programs. Who watches operators, as profilers and eager checkpoints
-// do, does not see them: they are none of the caller's.
-struct BelowAutograd {
-  at::DisableRecordFunctionGuard unseen;
-  at::AutoDispatchBelowADInplaceOrView below_autograd;
-  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
-};
 
 bool is_double(const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble; }
 
@@ -276,7 +182,10 @@ KernelProof KernelTrial::compare_all(const runtime::Program* in_float64) const {
 std::optional<kernels::RunTimes> KernelTrial::measure() const {
   const BelowAutograd guard;
   try {
-    return measured(as_run_, is_in_place(), *kernel_.nodes, invented_inputs(/*special=*/false));
+    const auto inputs = invented_inputs(/*special=*/false);
+    auto ours = inputs;
+    return timed_in_turns([&] { ours = is_in_place() ? copies(inputs) : inputs; },
+                          [&] { as_run_.run(ours); }, [&] { kernel_.nodes->run(inputs); });
   } catch (const std::exception&) {
     return {};
   }

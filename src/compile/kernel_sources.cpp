@@ -15,17 +15,21 @@ namespace antegrad::compiler {
 namespace {
 
 kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capability) {
-  static const auto made_for = fmt::format("{}, {}", torch_compat::cpu_and_libtorch(),
-                                           to_string(hash_of_bytes(at::show_config())));
   return {.text = lower::c_source(std::span(&kernel, 1), lower::c_target(capability)),
           .functions = {kernel.name},
           .capability = capability,
           .numerics = kernels::Numerics::exact,  // at each level: what is fused is spelt out
           .needed = {"libtorch_cpu.so"},
-          .made_for = made_for};
+          .made_for = this_machine()};
 }
 
 }  // namespace
+
+const std::string& this_machine() {
+  static const auto text = fmt::format("{}, {}", torch_compat::cpu_and_libtorch(),
+                                       to_string(hash_of_bytes(at::show_config())));
+  return text;
+}
 
 KernelSources sources_of(const std::vector<lower::KernelOfGroup>& kernels,
                          lower::Capability capability,

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "graph/hash.h"
@@ -23,6 +24,9 @@ struct KernelSources {
 KernelSources sources_of(const std::vector<lower::KernelOfGroup>& kernels,
                          lower::Capability capability,
                          const std::function<void(lower::Kernel&)>& fault);
+
+/// The CPU with its features, and the build of libtorch: what measurements and proofs are of.
+const std::string& this_machine();
 
 /// What is said of a run, with all that its code is made from.
 Hash128 with_code(const Hash128& said, const kernels::Source& source,

@@ -61,6 +61,17 @@ void KernelVerdicts::forget() {
   proofs_.emplace("");
 }
 
+void KernelVerdicts::invent(std::optional<kernels::RunTimes> times) {
+  forget();
+  const ForkSafeLock lock(mutex_);
+  invented_ = times;
+}
+
+std::optional<kernels::RunTimes> KernelVerdicts::invented() const {
+  const ForkSafeLock lock(mutex_);
+  return invented_;
+}
+
 kernels::Proofs& KernelVerdicts::proofs() {
   if (!proofs_) proofs_.emplace(kernels::folder_of({}));
   return *proofs_;

@@ -15,6 +15,7 @@
 #include "compile/kernel_run.h"
 #include "compile/kernel_sources.h"
 #include "compile/kernel_verdicts.h"
+#include "compile/products.h"
 #include "compile/sleef.h"
 #include "graph/generated_node.h"
 #include "graph/hash.h"
@@ -57,11 +58,6 @@ std::function<void(lower::Kernel&)>& kernel_fault() {
   return *fault;
 }
 
-std::optional<RunTimes>& invented_times() {
-  static std::optional<RunTimes> times;
-  return times;
-}
-
 std::string text_of(const kernels::Failure& failure) {
   return fmt::format("{}: {}", kernels::to_string(failure.reason), failure.text);
 }
@@ -87,6 +83,11 @@ lower::LoneNodes lone_nodes(const LoweringRules& rules) {
 // Why there are no kernels of this kind for a CPU; "" if there are.
 std::string why_none(const LoweringRules& rules, const lower::EagerCpu& cpu) {
   return rules.lowering == Lowering::exact ? lower::why_not_exact(cpu.capability) : "";
+}
+
+// Another library's products have other roundings.
+bool chooses_products(const LoweringRules& rules, const lower::EagerCpu& cpu) {
+  return rules.lowering == Lowering::close && cpu.onednn != lower::OneDnn::off;
 }
 
 // The run, for the verdict that it is slow, with which who keeps slow kernels does not agree.
@@ -313,7 +314,7 @@ class Attempt {
       return {scaled(known->kernel), scaled(known->library)};
     }
     const Timer timer(phases_.measure);
-    auto times = invented_times();
+    auto times = verdicts_.invented();
     if (!times) times = trial.measure();
     if (!times) return {};
     verdicts_.note_times(key(run.speeds.front()), *times);
@@ -380,15 +381,14 @@ void set_kernel_fault(std::function<void(lower::Kernel&)> fault) {
   KernelVerdicts::of_process().forget();
 }
 
-void set_kernel_times(std::optional<RunTimes> times) {
-  invented_times() = times;
-  KernelVerdicts::of_process().forget();
-}
+void set_kernel_times(std::optional<RunTimes> times) { KernelVerdicts::of_process().invent(times); }
 
 lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& rules) {
   if (rules.lowering == Lowering::off || !system_compiler()) return {std::move(graph)};
   const auto cpu = eager_cpu();
   if (!cpu || !why_none(rules, *cpu).empty()) return {std::move(graph)};
+  if (chooses_products(rules, *cpu))
+    graph = with_known_products(std::move(graph), cpu->threads, rules.copied_products);
   const auto objections = known_objections(graph, rules, cpu->threads);
   return lower::kernel_graph(graph, *cpu, objections, level_of(rules.lowering), lone_nodes(rules));
 }
@@ -414,15 +414,22 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
     return {.graph = std::move(graph), .failure = std::move(failure)};
   }
   InventedData data;
+  OtherProducts products{std::move(graph)};
+  if (chooses_products(rules, *cpu)) {
+    products =
+        with_other_products(std::move(products.graph), cpu->threads, rules.copied_products, data);
+  }
   lower::MadeKernels made;
   Phases phases;
   std::optional<LoweredGraph> lowered;
   // Each attempt that fails refuses a kernel, so this ends.
   while (!lowered) {
     ++phases.attempts;
-    lowered = Attempt(graph, tables, *cpu, *compiler, rules, donated, data, made, phases).run();
+    lowered =
+        Attempt(products.graph, tables, *cpu, *compiler, rules, donated, data, made, phases).run();
   }
-  log_phases(graph, phases, lowered->kernels.size());
+  lowered->products = std::move(products.reports);
+  log_phases(products.graph, phases, lowered->kernels.size());
   return std::move(*lowered);
 }
 

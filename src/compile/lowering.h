@@ -30,7 +30,8 @@ using LargeGroups = std::map<std::vector<int32_t>, int32_t>;
 struct LoweringRules {
   Lowering lowering = Lowering::off;
   bool keep_slow_kernels = false;
-  LargeGroups too_large = {};  ///< of these, the member runs alone
+  bool copied_products = true;  ///< whether products may be another library's that take a copy
+  LargeGroups too_large = {};   ///< of these, the member runs alone
   std::shared_ptr<runtime::KernelMisses> misses =
       nullptr;  ///< counts calls that kernels do not fit
 };
@@ -39,6 +40,7 @@ struct LoweredGraph {
   Graph graph;
   std::vector<runtime::GeneratedKernel> kernels = {};  ///< by place, as generated nodes name them
   std::vector<KernelReport> reports = {};              ///< of the kernels
+  std::vector<ProductReport> products = {};            ///< that other libraries compute
   std::vector<lower::LibraryNode> refused = {};        ///< nodes that stayed library calls
   std::string failure = {};  ///< why there are no kernels, although there could be; "reason: text"
 };

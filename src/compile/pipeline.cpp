@@ -142,6 +142,10 @@ bool is_over_budget(const Finished& made) {
 // A page: what kernels may take beyond, such as the ends of a range of indices.
 constexpr int64_t kSpareBytes = 4096;
 
+bool has_products(const Finished& made) {
+  return !made.forward.products.empty() || !made.backward.products.empty();
+}
+
 // Without a budget, a step takes no more memory than it does without kernels. Whether kernels have
 // to be left out for that, which are then noted in `lowering`.
 bool leave_out_larger(const Finished& made, LoweringRules& lowering) {
@@ -150,6 +154,7 @@ bool leave_out_larger(const Finished& made, LoweringRules& lowering) {
   const auto& choice = made.planned.choice;
   const auto limit = peak_without_kernels(made.before_kernels, choice.rules()) + kSpareBytes;
   if (simulate(made.partition, choice.rules_when_lowered()).peak_bytes <= limit) return false;
+  if (std::exchange(lowering.copied_products, false) && has_products(made)) return true;
   bool left_out = false;
   while (true) {
     const auto found = with_kernels(made.before_kernels, lowering, choice.rules());
@@ -171,6 +176,7 @@ Finished plan_and_finish(const ToPlan& what, const PassContext& passes, const Co
     made = plan_and_finish_once(what, lowering, passes, logs, stages);
   }
   for (int plans = 1; is_over_budget(made); ++plans) {
+    lowering.copied_products = false;
     if (plans == kMostPlans) lowering.lowering = Lowering::off;
     made = plan_and_finish_once(what, lowering, passes, logs, stages);
   }

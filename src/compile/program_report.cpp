@@ -81,6 +81,8 @@ void report_kernels(const ReportSources& sources, ProgramReport& report) {
   for (const auto* graph : {&sources.forward, &sources.backward}) {
     report.generated_kernels.insert(report.generated_kernels.end(), graph->reports.begin(),
                                     graph->reports.end());
+    report.other_products.insert(report.other_products.end(), graph->products.begin(),
+                                 graph->products.end());
     for (const auto& call : graph->refused) {
       ++report.not_generated[fmt::format("{}: {}", call.op.name(), call.reason)];
     }

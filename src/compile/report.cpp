@@ -74,6 +74,16 @@ void write_kernels(std::ostream& out, const ProgramReport& program) {
         << milliseconds(micros / 1e3) << " instead of " << milliseconds(library / 1e3) << "; "
         << others << " operators stayed out of them\n";
   }
+  if (!program.other_products.empty()) {
+    double micros = 0, library = 0;
+    for (const auto& product : program.other_products) {
+      micros += product.microseconds;
+      library += product.library_microseconds;
+    }
+    out << "  products       " << program.other_products.size() << " by "
+        << program.other_products.front().library << ", " << milliseconds(micros / 1e3)
+        << " instead of " << milliseconds(library / 1e3) << '\n';
+  }
   for (const auto& [reason, count] : program.node_runs) {
     out << "  without kernel " << count << "x: " << reason << '\n';
   }

@@ -24,7 +24,6 @@ constexpr Precision kPrecisions[] = {
     {DType::f16, 0x1p-10, 0x1p-14, 65520},
 };
 
-constexpr double kSlack = 0.02;  // in the mean of logarithms
 constexpr double kGross = 4096;  // units: more than any formula loses
 constexpr double kFew = 32;      // elements, whose errors are chance
 
@@ -39,7 +38,7 @@ class Measurement {
       : result_(result),
         precision_(*std::ranges::find(kPrecisions, result.type, &Precision::type)) {}
 
-  std::string reason() {
+  std::string reason(double slack) {
     for (size_t i = 0; i < size(); ++i) {
       if (is_of_another_kind(i)) {
         return fmt::format("an element is {}, libtorch's {}, in float64 {}", result_.kernel[i],
@@ -55,13 +54,13 @@ class Measurement {
     const double count = std::max(count_, 1.0);
     const double mean = (ours_ - theirs_) / count;
     const double variance = std::max(squares_ / count - mean * mean, 0.0);
-    if (mean > kSlack + 4 * std::sqrt(variance / count)) {
+    if (mean > slack + 4 * std::sqrt(variance / count)) {
       return fmt::format("its errors are larger: {:.3f} bits in the mean, libtorch's {:.3f}",
                          ours_ / count, theirs_ / count);
     }
     for (size_t i = 0; i < size(); ++i) {
       const double error = std::abs(result_.kernel[i] - result_.exact[i]);
-      if (counts(i) && error > 2 * most_ + unit(i)) {
+      if (counts(i) && error > std::exp2(1 + slack) * most_ + unit(i)) {
         return fmt::format("an error is {:.3g}, libtorch's largest {:.3g}", error, most_);
       }
     }
@@ -119,9 +118,9 @@ class Measurement {
 
 }  // namespace
 
-std::string less_accurate(const MeasuredResult& result) {
+std::string less_accurate(const MeasuredResult& result, double slack) {
   AG_CHECK(is_floating(result.type), "a result of floating-point numbers");
-  return Measurement(result).reason();
+  return Measurement(result).reason(slack);
 }
 
 }  // namespace antegrad::lower

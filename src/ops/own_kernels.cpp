@@ -1,11 +1,7 @@
 // antegrad's kernels for operators of libtorch whose own kernels cannot run in a program.
 
-#include "ops/own_kernels.h"
-
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/alias.h>
 #include <ATen/ops/as_strided_scatter.h>
-#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/rrelu_with_noise.h>
 #include <torch/library.h>
 
@@ -30,10 +26,6 @@ std::tuple<at::Tensor, at::Tensor> rrelu_with_noise(const at::Tensor& self, cons
   return {std::move(result), std::move(written)};
 }
 
-at::Tensor restride(const at::Tensor& self, at::IntArrayRef strides) {
-  return at::empty_strided(self.sizes(), strides, self.options()).copy_(self);
-}
-
 TORCH_LIBRARY_FRAGMENT(antegrad, library) {
   library.def(
       "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? "
@@ -46,15 +38,7 @@ TORCH_LIBRARY_FRAGMENT(antegrad, library) {
       "bool training, Generator? generator=None) -> (Tensor, Tensor)");
   library.impl("rrelu_with_noise_functional", c10::DispatchKey::CompositeExplicitAutograd,
                rrelu_with_noise);
-  library.def("restride(Tensor self, int[] strides) -> Tensor");
-  library.impl("restride", c10::DispatchKey::CompositeExplicitAutograd, restride);
 }
 
 }  // namespace
-
-const c10::OperatorHandle& restride_operator() {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::restride", "");
-  return op;
-}
-
 }  // namespace antegrad::ops

@@ -1,6 +1,7 @@
 // Programs with generated kernels, compared with eager bit for bit.
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/checkpoint.h>
@@ -404,6 +405,7 @@ class SlowKernels : public ::testing::Test {
  protected:
   ~SlowKernels() override { compiler::set_kernel_times(std::nullopt); }
 };
+class Products : public SlowKernels {};
 
 TEST_F(SlowKernels, StayOutUnlessTheyAreKept) {
   const auto kernels = [](const Options& options) {
@@ -422,6 +424,57 @@ TEST_F(SlowKernels, StayOutUnlessTheyAreKept) {
   // They make no memory for the links of the chain.
   compiler::set_kernel_times(kernels::RunTimes{.kernel = 1090, .library = 1000});
   EXPECT_GE(kernels(if_fast), 2U);
+}
+
+// A layer and its gradients: addmm, and products with a transposed first and second matrix.
+at::Tensor layer(const List& xs) { return at::linear(xs[0], xs[1], xs[2]).tanh().sum(); }
+
+List layer_inputs() {
+  at::manual_seed(0);
+  return {leaf({256, 96}), leaf({80, 96}), leaf({80})};
+}
+
+TEST_F(Products, AreOneDnnsWhereThatIsFasterAtCloseAlone) {
+  if (!at::globalContext().userEnabledMkldnn() || !at::hasMKL()) GTEST_SKIP();
+  const auto close = Options().with_lowering(Lowering::close).with_verify_graphs(true);
+  const auto expected = trained(layer, layer_inputs());
+  const auto products = [&](const Options& options, kernels::RunTimes times) {
+    compiler::set_kernel_times(times);
+    auto step = compile(layer, options);
+    const auto found = trained(step, layer_inputs());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-4, 1e-4)) << i;
+    }
+    EXPECT_EQ(step.report().eager_calls, 0);
+    return step.report().programs.at(0).other_products;
+  };
+  const kernels::RunTimes fast{.kernel = 1000, .library = 2000};
+  const auto other = products(close, fast);
+  ASSERT_GE(other.size(), 2U);  // a copy may take more memory than the step has
+  EXPECT_EQ(other[0].product, "256x96 96x80");
+  EXPECT_EQ(other[0].phase, "forward");
+  EXPECT_EQ(other[0].library, "oneDNN");
+  EXPECT_EQ(other[0].microseconds, 1);
+  EXPECT_EQ(other[0].library_microseconds, 2);
+  EXPECT_EQ(other[1].phase, "backward");
+  EXPECT_TRUE(products(close, {.kernel = 950, .library = 1000}).empty());
+  EXPECT_TRUE(products(exact(), fast).empty());
+}
+
+// Copies of operands may not take a step over its peak without them.
+TEST_F(Products, TakeNoMoreMemoryThanLibtorchs) {
+  compiler::set_kernel_times(kernels::RunTimes{.kernel = 1000, .library = 2000});
+  const auto peak_of = [](auto& step) {
+    const auto inputs = layer_inputs();
+    step(inputs).backward();  // compiles
+    const auto again = layer_inputs();
+    const MemoryMeter meter;
+    step(again).backward();
+    return meter.peak_bytes();
+  };
+  auto step = compile(layer, Options().with_lowering(Lowering::close));
+  auto plain = compile(layer, Options().with_lowering(Lowering::off));
+  EXPECT_LE(peak_of(step), peak_of(plain));
 }
 
 }  // namespace lowered_test

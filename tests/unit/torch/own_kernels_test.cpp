@@ -44,5 +44,29 @@ TEST(OwnKernels, RestrideCopiesIntoMemoryWithTheStrides) {
   EXPECT_FALSE(y.is_alias_of(x));
 }
 
+// Columns become rows, in squares and what is left of them, also of a part of a larger matrix.
+TEST(OwnKernels, RestrideTransposes) {
+  for (const auto& [rows, columns, more] :
+       {std::tuple(1, 1, 0), {31, 33, 0}, {64, 32, 0}, {200, 1000, 0}, {70, 90, 7}}) {
+    const auto x = at::randn({columns, rows + more}).slice(1, 0, rows).t();
+    const auto y = call(ops::restride_operator(), {x, std::vector<int64_t>{columns, 1}});
+    EXPECT_EQ(y.strides(), at::IntArrayRef({columns, 1}));
+    EXPECT_TRUE(same_bits(y, x.contiguous())) << rows << " " << columns;
+  }
+}
+
+TEST(OwnKernels, AProductByOneDnnIsNearLibtorchs) {
+  const auto product = op("antegrad::onednn_product");
+  const auto a = at::randn({37, 129}), b = at::randn({129, 65}), bias = at::randn({65});
+  const auto exact = at::mm(a.to(at::kDouble), b.to(at::kDouble));
+  for (const auto& second : {b, b.t().contiguous().t()}) {
+    const auto plain = call(product, {a, second, c10::IValue()});
+    EXPECT_LT((plain - exact).abs().max().item<double>(), 1e-4);
+    const auto biased = call(product, {a, second, bias});
+    EXPECT_LT((biased - exact - bias).abs().max().item<double>(), 1e-4);
+    EXPECT_TRUE(biased.is_contiguous());
+  }
+}
+
 }  // namespace own_kernels_test
 }  // namespace antegrad::testing

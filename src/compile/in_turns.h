@@ -1,0 +1,65 @@
+#pragma once
+
+/// \file
+/// Runs beside each other on made-up data, of which the caller's program sees nothing.
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <limits>
+
+#include "kernels/proofs.h"
+
+namespace antegrad::compiler {
+
+/// Kernels and nodes run as in programs. Who watches operators, as profilers and eager checkpoints
+/// do, does not see them: they are none of the caller's.
+struct BelowAutograd {
+  at::DisableRecordFunctionGuard unseen;
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+};
+
+/// Of this thread, so that a process which takes its core in between does not count.
+template <class Run>
+int64_t nanoseconds(const Run& run) {
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  const int64_t start = now();
+  run();
+  return now() - start;
+}
+
+/// The shortest time of each, in turns, for 20 ms but at least three times and at most 20 times;
+/// twice as much where the two are so near each other that chance may tell which one is shorter.
+/// `prepare` comes before each turn.
+template <class Prepare, class Kernel, class Library>
+kernels::RunTimes timed_in_turns(const Prepare& prepare, const Kernel& kernel,
+                                 const Library& library) {
+  constexpr int kLeast = 3, kMost = 20;
+  constexpr int64_t kEnough = 20'000'000, kLong = std::numeric_limits<int64_t>::max();
+  kernels::RunTimes least{kLong, kLong};
+  int64_t spent = 0;
+  const auto enough = [&](int round) {
+    const bool near = std::abs(least.kernel - least.library) * 8 < least.library;
+    const int more = near ? 2 : 1;
+    return round >= kMost * more || spent >= kEnough * more;
+  };
+  for (int round = 0; round < kLeast || !enough(round); ++round) {
+    prepare();
+    const kernels::RunTimes now{nanoseconds(kernel), nanoseconds(library)};
+    least = {std::min(least.kernel, now.kernel), std::min(least.library, now.library)};
+    spent += now.kernel + now.library;
+  }
+  return least;
+}
+
+}  // namespace antegrad::compiler

@@ -1,0 +1,162 @@
+#include "compile/products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "compile/in_turns.h"
+#include "compile/kernel_sources.h"
+#include "compile/kernel_verdicts.h"
+#include "compile/result_accuracy.h"
+#include "graph/splice.h"
+#include "graph/text.h"
+#include "log/log.h"
+#include "lower/kernel_graph.h"
+#include "lower/products.h"
+#include "runtime/program.h"
+#include "torch_compat/tensor_metadata.h"
+
+namespace antegrad::compiler {
+namespace {
+
+// Bits in the mean by which errors may be larger: oneDNN adds more products in a row than MKL does.
+constexpr double kSlack = 1;
+
+// A product that is not much faster is not worth other roundings.
+bool is_faster(const kernels::RunTimes& times) { return times.kernel < times.library * 0.9; }
+
+std::vector<at::Tensor> invented(const Graph& alone, InventedData& data) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& input : alone.inputs) {
+    const auto metadata = torch_compat::TensorMetadata::of(alone.value(input.value).meta);
+    tensors.push_back(data.tensor(metadata, 0, 1, /*special=*/false));
+  }
+  return tensors;
+}
+
+// Of one product: libtorch's call, and the same by oneDNN.
+class Choice {
+ public:
+  Choice(const Graph& graph, const Node& node, Graph other, int64_t threads)
+      : library_(lower::product_alone(graph, node)),
+        other_(std::move(other)),
+        key_(hash_of_bytes(
+            fmt::format("product {} threads {} {}", to_text(library_), threads, this_machine()))) {}
+
+  const Graph& other() const { return other_; }
+  std::optional<kernels::RunTimes> known() const {
+    auto& verdicts = KernelVerdicts::of_process();
+    return verdicts.disproven(key_) ? kernels::RunTimes() : verdicts.times(key_);
+  }
+
+  // Nothing that is faster where the two cannot be compared.
+  kernels::RunTimes measured(InventedData& data) const {
+    if (const auto times = known()) return *times;
+    auto& verdicts = KernelVerdicts::of_process();
+    try {
+      const auto times = tried(data);
+      if (times) {
+        verdicts.note_times(key_, *times);
+        return *times;
+      }
+    } catch (const std::exception& error) {
+      log(Log::kernels,
+          [&] { return fmt::format("{} by oneDNN: {}", library_.name, error.what()); });
+    }
+    verdicts.note_disproof(key_);
+    return {};
+  }
+
+ private:
+  // Nothing if it is less accurate.
+  std::optional<kernels::RunTimes> tried(InventedData& data) const {
+    const BelowAutograd guard;
+    const ops::AttrTables none;
+    const runtime::Program library(library_, none), other(other_, none);
+    const auto inputs = invented(library_, data);
+    auto times = KernelVerdicts::of_process().invented();
+    if (!times) {
+      times = timed_in_turns([] {}, [&] { other.run(inputs); }, [&] { library.run(inputs); });
+    }
+    if (!is_faster(*times)) return times;
+    const runtime::Program in_float64(lower::in_float64(library_), none);
+    const auto reason = less_accurate(other.run(inputs)[0], library.run(inputs)[0],
+                                      in_float64.run(widened(inputs))[0], /*wider=*/true, kSlack);
+    if (reason.empty()) return times;
+    log(Log::kernels, [&] { return fmt::format("{} by oneDNN: {}", library_.name, reason); });
+    return std::nullopt;
+  }
+
+  const Graph library_, other_;
+  const Hash128 key_;
+};
+
+// The nodes of `other` in place of the one at `position`. Returns the position of the last one.
+size_t replace(Graph& graph, size_t position, const Graph& other) {
+  const Node node = graph.nodes[position];
+  int32_t next_id = next_node_id(graph);
+  const auto made = splice(graph, position, other, node.inputs, node.phase, next_id);
+  const size_t last = position + other.nodes.size() - 1;
+  auto& call = graph.nodes[last];
+  call.outputs = node.outputs;
+  call.id = node.id;
+  call.block = node.block;
+  call.recompute = node.recompute;
+  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(last + 1));
+  return last;
+}
+
+// `times_of`: of a choice; a kernel that is not faster is left out.
+template <class TimesOf, class Replaced>
+Graph with_products(Graph graph, int64_t threads, bool copies, const TimesOf& times_of,
+                    const Replaced& replaced) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto other = lower::onednn_product(graph, graph.nodes[i]);
+    if (!other || (!copies && other->nodes.size() > 1)) continue;
+    const Choice choice(graph, graph.nodes[i], std::move(*other), threads);
+    const kernels::RunTimes times = times_of(choice);
+    if (times.library == 0 || !is_faster(times)) continue;
+    replaced(graph, graph.nodes[i], times);
+    i = replace(graph, i, choice.other());
+  }
+  return graph;
+}
+
+ProductReport report_of(const Graph& graph, const Node& node, const kernels::RunTimes& times) {
+  const auto shape = [&](ValueId id) {
+    const auto& sizes = graph.value(id).meta.sizes;
+    return fmt::format("{}x{}", sizes[0].constant(), sizes[1].constant());
+  };
+  const size_t last = node.inputs.size() - 1;
+  return {.product = fmt::format("{} {}", shape(node.inputs[last - 1]), shape(node.inputs[last])),
+          .phase = node.phase == Phase::forward ? "forward" : "backward",
+          .library = "oneDNN",
+          .microseconds = static_cast<double>(times.kernel) / 1e3,
+          .library_microseconds = static_cast<double>(times.library) / 1e3};
+}
+
+}  // namespace
+
+OtherProducts with_other_products(Graph graph, int64_t threads, bool copies, InventedData& data) {
+  OtherProducts found;
+  found.graph = with_products(
+      std::move(graph), threads, copies,
+      [&](const Choice& choice) { return choice.measured(data); },
+      [&](const Graph& whole, const Node& node, const kernels::RunTimes& times) {
+        found.reports.push_back(report_of(whole, node, times));
+      });
+  return found;
+}
+
+Graph with_known_products(Graph graph, int64_t threads, bool copies) {
+  return with_products(
+      std::move(graph), threads, copies,
+      [](const Choice& choice) { return choice.known().value_or(kernels::RunTimes()); },
+      [](const Graph&, const Node&, const kernels::RunTimes&) {});
+}
+
+}  // namespace antegrad::compiler

@@ -1,0 +1,31 @@
+#pragma once
+
+/// \file
+/// Which library computes a product of matrices at the level `close`: the one that is faster on
+/// this machine (docs/lowering.md#products).
+
+#include <antegrad/report.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "compile/invented_data.h"
+#include "graph/graph.h"
+
+namespace antegrad::compiler {
+
+struct OtherProducts {
+  Graph graph;
+  std::vector<ProductReport> reports = {};  ///< of the products that another library computes
+};
+
+/// The graph with products by oneDNN where that takes less time than libtorch's call, copies of
+/// operands included. Each shape is measured once per machine, number of threads and build of
+/// libtorch, and compared with float64: its errors may be those of another order of summation.
+/// `copies`: also where an operand has to be copied.
+OtherProducts with_other_products(Graph graph, int64_t threads, bool copies, InventedData& data);
+
+/// The same by what is known. Nothing is run.
+Graph with_known_products(Graph graph, int64_t threads, bool copies);
+
+}  // namespace antegrad::compiler
