@@ -65,7 +65,8 @@ void measure(Bench& bench, const std::string& name, Make make, const at::Tensor&
     const auto options = Options().with_name(name).with_lowering(level);
     Trained<Model> apart(make()), whole(make());
     apart.step = trained_by(apart, compile(apart.model, loss_of(apart.model), options), x, y);
-    auto compiled = compile_step(whole.model, whole.optimizer, loss_of(whole.model), options);
+    auto compiled = compile_step(whole.model, whole.optimizer, loss_of(whole.model),
+                                 default_step_options().with_name(name).with_lowering(level));
     whole.step = [&] { return compiled(x, y); };
     for (auto* one : {&eager, &apart, &whole}) one->step();
     const auto beside = [&](Trained<Model>& peer) {

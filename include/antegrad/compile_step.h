@@ -111,13 +111,18 @@ class CompiledStep {
   detail::StepFunction function_;
 };
 
+/// default_options(), but that Partitioner::priced takes the place of `as_written`: what costs less
+/// to compute again than to keep is not saved, so the peak is lower than that of the loop that one
+/// would write.
+Options default_step_options();
+
 /// Compiles a training step of `model`: `loss_fn` computes the loss, a tensor of one element, from
 /// the arguments of the step; `optimizer` is a torch::optim::SGD, Adam or AdamW of parameters of
 /// `model`, and must live as long as the step. Its state stays its own: it is read and updated in
 /// place, so it is saved and loaded as usual.
 template <ModulePointer Model, class Fn>
 CompiledStep<std::decay_t<Fn>> compile_step(const Model& model, torch::optim::Optimizer& optimizer,
-                                            Fn&& loss_fn, Options options = default_options(),
+                                            Fn&& loss_fn, Options options = default_step_options(),
                                             StepOptions step = {}) {
   return {detail::module_pointer(model), optimizer, std::forward<Fn>(loss_fn), std::move(options),
           step};

@@ -73,7 +73,8 @@ def compile_step(
     state_dict() and learning rate schedulers work as usual.
 
     `clip_value` and `clip_norm` limit gradients as torch.nn.utils.clip_grad_value_ and clip_grad_norm_ do, by value first.
-    With `accumulate`, gradients of so many calls are added up and the last one updates. Options are those of compile().
+    With `accumulate`, gradients of so many calls are added up and the last one updates. Options are those of compile(), but
+    `partition` is "priced" unless it is chosen: what costs little to compute again is not saved.
 
     Raises OptionError for another optimizer or an invalid option. A call raises what a compiled function raises, and
     InputError where there is no program for the optimizer's options (docs/whole-step.md).

@@ -1,5 +1,7 @@
 // The extension module antegrad._C. Its Python interface is in python/antegrad.
 
+#include <antegrad/compile_step.h>
+#include <antegrad/config.h>
 #include <torch/extension.h>
 
 #include "checkpoint.h"
@@ -29,7 +31,8 @@ std::unique_ptr<Step> make_step(py::object callable, py::object optimizer, const
   auto step = std::make_shared<step::WholeStep>(
       std::make_shared<PythonOptimizer>(std::move(optimizer)),
       StepOptions{clip_value, clip_norm, clip_norm_type, accumulate});
-  return std::make_unique<Step>(std::move(callable), step::checked(options_from(options, name)),
+  return std::make_unique<Step>(std::move(callable),
+                                step::checked(options_from(options, name, default_step_options())),
                                 std::move(step));
 }
 
@@ -48,7 +51,8 @@ PYBIND11_MODULE(_C, module) {
   add_partition(module);
   py::class_<Function>(module, "Function", "A compiled function; see antegrad.compile.")
       .def(py::init([](py::object callable, const py::dict& options, const std::string& name) {
-             return std::make_unique<Function>(std::move(callable), options_from(options, name));
+             return std::make_unique<Function>(std::move(callable),
+                                               options_from(options, name, default_options()));
            }),
            py::arg("callable"), py::arg("options"), py::arg("name"))
       .def("__call__", &Function::operator())

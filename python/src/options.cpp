@@ -76,8 +76,8 @@ class Patch {
 
 }  // namespace
 
-Options options_from(const py::dict& given, const std::string& name) {
-  Options options = with(default_options(), given);
+Options options_from(const py::dict& given, const std::string& name, const Options& defaults) {
+  Options options = with(defaults, given);
   if (!given.contains("name") && options.name == Options().name) options.name = name;
   return options;
 }

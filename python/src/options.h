@@ -10,10 +10,10 @@
 
 namespace antegrad::python {
 
-/// Options by name: `given` overrides the defaults. The compiled function is called `name` unless
+/// Options by name: `given` overrides `defaults`. The compiled function is called `name` unless
 /// either sets one. Throws OptionError for an unknown name or an invalid value, with the closest
 /// names or the valid values.
-Options options_from(const py::dict& given, const std::string& name);
+Options options_from(const py::dict& given, const std::string& name, const Options& defaults);
 
 /// Adds the functions that python/antegrad/config.py uses.
 void add_config(py::module_& module);

@@ -1,5 +1,6 @@
 #include "partition.h"
 
+#include <antegrad/config.h>
 #include <antegrad/error.h>
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace {
 
 // A plan is made without running anything, so it packs nothing and measures nothing.
 PartitionChoice choice_from(const py::dict& given) {
-  PartitionChoice choice = choice_of(options_from(given, "joint graph"));
+  PartitionChoice choice = choice_of(options_from(given, "joint graph", default_options()));
   if (!choice.budget.compressors.empty()) {
     throw OptionError(ErrorText{"no memory_budget_compressors: PyTorch's graphs pack nothing",
                                 std::to_string(choice.budget.compressors.size()) + " of them", ""});

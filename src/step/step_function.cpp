@@ -1,5 +1,6 @@
 #include <ATen/core/grad_mode.h>
 #include <antegrad/compile_step.h>
+#include <antegrad/config.h>
 #include <antegrad/error.h>
 #include <fmt/format.h>
 
@@ -9,7 +10,15 @@
 #include "step/torch_optimizer.h"
 #include "step/whole_step.h"
 
-namespace antegrad::detail {
+namespace antegrad {
+
+Options default_step_options() {
+  auto options = default_options();
+  if (options.partition == Partitioner::as_written) options.partition = Partitioner::priced;
+  return options;
+}
+
+namespace detail {
 
 struct StepFunction::State {
   State(std::shared_ptr<void> callable, std::shared_ptr<const torch::nn::Module> module,
@@ -54,4 +63,5 @@ void check_loss(const at::Tensor& loss) {
                              "return the mean or the sum of the losses"});
 }
 
-}  // namespace antegrad::detail
+}  // namespace detail
+}  // namespace antegrad

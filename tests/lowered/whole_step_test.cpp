@@ -23,6 +23,9 @@
 namespace antegrad::testing {
 namespace whole_step_test {
 
+// As default_step_options() plan: by the price of memory.
+Options exact() { return testing::exact().with_partition(Partitioner::priced); }
+
 using List = std::vector<at::Tensor>;
 using OptimizerPtr = std::unique_ptr<torch::optim::Optimizer>;
 using MakeOptimizer = std::function<OptimizerPtr(const List& parameters)>;
@@ -182,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(Levels, WholeSteps, ::testing::Values(Lowering::off, Lo
                            return level.param == Lowering::off ? "off" : "exact";
                          });
 
-TEST(WholeStep, HasThemWithLessMemory) {
+TEST(WholeStep, HasThemWithMoreOrLessMemory) {
   const auto trained = [](const Options* options) {
     const auto model = net();
     torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(0.01));
@@ -200,10 +203,18 @@ TEST(WholeStep, HasThemWithLessMemory) {
   };
   const auto expected = trained(nullptr);
   for (const auto& options :
-       {exact().with_partition(Partitioner::min_cut), exact().with_memory_share(0),
+       {exact().with_partition(Partitioner::as_written),
+        exact().with_partition(Partitioner::min_cut), exact().with_memory_share(0),
         exact().with_memory_share(0.5), exact().with_memory_budget(1_MiB)}) {
     EXPECT_TRUE(same_bits(trained(&options), expected));
   }
+}
+
+TEST(WholeStep, IsPlannedByThePriceOfMemory) {
+  EXPECT_EQ(default_step_options().partition, Partitioner::priced);
+  set_default_options(Options().with_partition(Partitioner::min_cut));
+  EXPECT_EQ(default_step_options().partition, Partitioner::min_cut);
+  set_default_options(Options());
 }
 
 // Of 16 layers that are wider than the batch, eager has all gradients at the end of the backward.
