@@ -44,12 +44,11 @@ struct KernelReport {
   double library_microseconds = 0;
 };
 
-/// A product of matrices that another library computes than the one that libtorch calls
-/// (Lowering::close).
+/// A product of matrices, or attention, that libtorch's call does not compute (Lowering::close).
 struct ProductReport {
-  std::string product;  ///< its operands, such as "2048x384 384x1536"
+  std::string product;  ///< such as "2048x384 384x1536": the sizes of operands
   std::string phase;    ///< "forward" or "backward"
-  std::string library;  ///< "oneDNN"
+  std::string library;  ///< that does: "oneDNN", or "antegrad" for kernels of its own
   /// Of one run when both were measured on this machine, and of libtorch's call.
   double microseconds = 0;
   double library_microseconds = 0;

@@ -38,16 +38,16 @@ std::vector<at::Tensor> invented(const Graph& alone, InventedData& data) {
   return tensors;
 }
 
-// Of one product: libtorch's call, and the same by oneDNN.
+// Of one node: libtorch's call, and the other one.
 class Choice {
  public:
-  Choice(const Graph& graph, const Node& node, Graph other, int64_t threads)
-      : library_(lower::product_alone(graph, node)),
+  Choice(const Graph& graph, const Node& node, lower::OtherCall other, int64_t threads)
+      : library_(lower::call_alone(graph, node)),
         other_(std::move(other)),
-        key_(hash_of_bytes(
-            fmt::format("product {} threads {} {}", to_text(library_), threads, this_machine()))) {}
+        key_(hash_of_bytes(fmt::format("{} by {} threads {} {}", to_text(library_), other_.library,
+                                       threads, this_machine()))) {}
 
-  const Graph& other() const { return other_; }
+  const lower::OtherCall& other() const { return other_; }
   std::optional<kernels::RunTimes> known() const {
     auto& verdicts = KernelVerdicts::of_process();
     return verdicts.disproven(key_) ? kernels::RunTimes() : verdicts.times(key_);
@@ -65,7 +65,7 @@ class Choice {
       }
     } catch (const std::exception& error) {
       log(Log::kernels,
-          [&] { return fmt::format("{} by oneDNN: {}", library_.name, error.what()); });
+          [&] { return fmt::format("{} by {}: {}", library_.name, other_.library, error.what()); });
     }
     verdicts.note_disproof(key_);
     return {};
@@ -76,7 +76,7 @@ class Choice {
   std::optional<kernels::RunTimes> tried(InventedData& data) const {
     const BelowAutograd guard;
     const ops::AttrTables none;
-    const runtime::Program library(library_, none), other(other_, none);
+    const runtime::Program library(library_, none), other(other_.graph, none);
     const auto inputs = invented(library_, data);
     auto times = KernelVerdicts::of_process().invented();
     if (!times) {
@@ -84,14 +84,22 @@ class Choice {
     }
     if (!is_faster(*times)) return times;
     const runtime::Program in_float64(lower::in_float64(library_), none);
-    const auto reason = less_accurate(other.run(inputs)[0], library.run(inputs)[0],
-                                      in_float64.run(widened(inputs))[0], /*wider=*/true, kSlack);
+    const auto found = other.run(inputs), expected = library.run(inputs);
+    const auto exact = in_float64.run(widened(inputs));
+    std::string reason;
+    for (size_t i = 0; i < found.size() && reason.empty(); ++i) {
+      reason = found[i].strides() != expected[i].strides()
+                   ? "its result has other strides"
+                   : less_accurate(found[i], expected[i], exact[i], /*wider=*/true, kSlack);
+    }
     if (reason.empty()) return times;
-    log(Log::kernels, [&] { return fmt::format("{} by oneDNN: {}", library_.name, reason); });
+    log(Log::kernels,
+        [&] { return fmt::format("{} by {}: {}", library_.name, other_.library, reason); });
     return std::nullopt;
   }
 
-  const Graph library_, other_;
+  const Graph library_;
+  const lower::OtherCall other_;
   const Hash128 key_;
 };
 
@@ -115,26 +123,22 @@ template <class TimesOf, class Replaced>
 Graph with_products(Graph graph, int64_t threads, bool copies, const TimesOf& times_of,
                     const Replaced& replaced) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    auto other = lower::onednn_product(graph, graph.nodes[i]);
-    if (!other || (!copies && other->nodes.size() > 1)) continue;
+    auto other = lower::other_call(graph, graph.nodes[i]);
+    if (!other || (other->copies && !copies)) continue;
     const Choice choice(graph, graph.nodes[i], std::move(*other), threads);
     const kernels::RunTimes times = times_of(choice);
     if (times.library == 0 || !is_faster(times)) continue;
-    replaced(graph, graph.nodes[i], times);
-    i = replace(graph, i, choice.other());
+    replaced(graph.nodes[i], choice.other(), times);
+    i = replace(graph, i, choice.other().graph);
   }
   return graph;
 }
 
-ProductReport report_of(const Graph& graph, const Node& node, const kernels::RunTimes& times) {
-  const auto shape = [&](ValueId id) {
-    const auto& sizes = graph.value(id).meta.sizes;
-    return fmt::format("{}x{}", sizes[0].constant(), sizes[1].constant());
-  };
-  const size_t last = node.inputs.size() - 1;
-  return {.product = fmt::format("{} {}", shape(node.inputs[last - 1]), shape(node.inputs[last])),
+ProductReport report_of(const Node& node, const lower::OtherCall& other,
+                        const kernels::RunTimes& times) {
+  return {.product = other.what,
           .phase = node.phase == Phase::forward ? "forward" : "backward",
-          .library = "oneDNN",
+          .library = std::string(other.library),
           .microseconds = static_cast<double>(times.kernel) / 1e3,
           .library_microseconds = static_cast<double>(times.library) / 1e3};
 }
@@ -146,8 +150,8 @@ OtherProducts with_other_products(Graph graph, int64_t threads, bool copies, Inv
   found.graph = with_products(
       std::move(graph), threads, copies,
       [&](const Choice& choice) { return choice.measured(data); },
-      [&](const Graph& whole, const Node& node, const kernels::RunTimes& times) {
-        found.reports.push_back(report_of(whole, node, times));
+      [&](const Node& node, const lower::OtherCall& other, const kernels::RunTimes& times) {
+        found.reports.push_back(report_of(node, other, times));
       });
   return found;
 }
@@ -156,7 +160,7 @@ Graph with_known_products(Graph graph, int64_t threads, bool copies) {
   return with_products(
       std::move(graph), threads, copies,
       [](const Choice& choice) { return choice.known().value_or(kernels::RunTimes()); },
-      [](const Graph&, const Node&, const kernels::RunTimes&) {});
+      [](const Node&, const lower::OtherCall&, const kernels::RunTimes&) {});
 }
 
 }  // namespace antegrad::compiler

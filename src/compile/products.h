@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Which library computes a product of matrices at the level `close`: the one that is faster on
-/// this machine (docs/lowering.md#products).
+/// Who computes products of matrices and attention at the level `close`: who is faster on this
+/// machine (docs/lowering.md#products).
 
 #include <antegrad/report.h>
 
@@ -16,11 +16,11 @@ namespace antegrad::compiler {
 
 struct OtherProducts {
   Graph graph;
-  std::vector<ProductReport> reports = {};  ///< of the products that another library computes
+  std::vector<ProductReport> reports = {};  ///< of what libtorch does not compute any more
 };
 
-/// The graph with products by oneDNN where that takes less time than libtorch's call, copies of
-/// operands included. Each shape is measured once per machine, number of threads and build of
+/// The graph with other calls (lower/products.h) where these take less time than libtorch's, copies
+/// of operands included. Each shape is measured once per machine, number of threads and build of
 /// libtorch, and compared with float64: its errors may be those of another order of summation.
 /// `copies`: also where an operand has to be copied.
 OtherProducts with_other_products(Graph graph, int64_t threads, bool copies, InventedData& data);

@@ -74,15 +74,17 @@ void write_kernels(std::ostream& out, const ProgramReport& program) {
         << milliseconds(micros / 1e3) << " instead of " << milliseconds(library / 1e3) << "; "
         << others << " operators stayed out of them\n";
   }
-  if (!program.other_products.empty()) {
-    double micros = 0, library = 0;
-    for (const auto& product : program.other_products) {
-      micros += product.microseconds;
-      library += product.library_microseconds;
+  std::map<std::string, std::vector<const ProductReport*>> by_library;
+  for (const auto& product : program.other_products)
+    by_library[product.library].push_back(&product);
+  for (const auto& [library, products] : by_library) {
+    double micros = 0, instead = 0;
+    for (const auto* product : products) {
+      micros += product->microseconds;
+      instead += product->library_microseconds;
     }
-    out << "  products       " << program.other_products.size() << " by "
-        << program.other_products.front().library << ", " << milliseconds(micros / 1e3)
-        << " instead of " << milliseconds(library / 1e3) << '\n';
+    out << "  products       " << products.size() << " by " << library << ", "
+        << milliseconds(micros / 1e3) << " instead of " << milliseconds(instead / 1e3) << '\n';
   }
   for (const auto& [reason, count] : program.node_runs) {
     out << "  without kernel " << count << "x: " << reason << '\n';

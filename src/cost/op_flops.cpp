@@ -333,6 +333,7 @@ constexpr Row kRows[] = {
     {"aten::_slow_conv2d_backward", convolution_backward<6>},  // argument 6 is a mask, not a flag
 
     {"aten::_scaled_dot_product_flash_attention_for_cpu", attention},
+    {"antegrad::attention", attention},
     {"aten::_scaled_dot_product_flash_attention", attention},
     {"aten::_scaled_dot_product_efficient_attention", attention},
     {"aten::_scaled_dot_product_cudnn_attention", attention},
@@ -340,6 +341,7 @@ constexpr Row kRows[] = {
     {"aten::_scaled_dot_product_attention_math", attention},
     {"aten::scaled_dot_product_attention", attention},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward},
+    {"antegrad::attention_backward", attention_backward},
     {"aten::_scaled_dot_product_flash_attention_backward", attention_backward},
     {"aten::_scaled_dot_product_efficient_attention_backward", attention_backward},
     {"aten::_scaled_dot_product_cudnn_attention_backward", attention_backward},

@@ -90,7 +90,6 @@ ValueId Graph::add(Value value) {
 }
 
 bool Node::draws_nothing() const {
-  if (!op.traits().random) return false;
   const auto is = [&](int32_t position, const auto& value) {
     return position >= 0 && std::cmp_less(position, args.size()) && args[position] == Attr(value);
   };

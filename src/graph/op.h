@@ -162,7 +162,7 @@ struct OpRow {
   InexactWrite inexact_write = {};
   /// On which data capture and measurement try its kernels.
   TrialData trial = TrialData::zeros;
-  /// When a call of this random operator is no draw, and needs no token.
+  /// When a call of an operator that libtorch says to be random is no draw, and needs no token.
   DrawsNothing draws_nothing = {};
 };
 

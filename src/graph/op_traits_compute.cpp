@@ -65,7 +65,11 @@ constexpr OpRow kComputeRows[] = {
     {"_thnn_fused_gru_cell_backward"},
 
     // Attention. Kernels with dropout draw from the generator; their backward reuses the seed.
-    {"_scaled_dot_product_flash_attention_for_cpu", kCompute},
+    {.name = "_scaled_dot_product_flash_attention_for_cpu",
+     .traits = kCompute,
+     .draws_nothing = {.if_zero = 3}},  // it refuses dropout
+    {"antegrad::attention", kCompute},
+    {"antegrad::attention_backward", kCompute},
     {"_scaled_dot_product_flash_attention_for_cpu_backward", kCompute},
     attention("_scaled_dot_product_flash_attention", 3),
     {"_scaled_dot_product_flash_attention_backward", kCompute | kNotSame},

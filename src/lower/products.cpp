@@ -1,9 +1,14 @@
 #include "lower/products.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace antegrad::lower {
 namespace {
@@ -63,33 +68,7 @@ std::optional<Operands> operands_of(const Graph& graph, const Node& node) {
   return Operands{.a = 1, .b = 2, .bias = true};
 }
 
-}  // namespace
-
-Graph product_alone(const Graph& graph, const Node& node) {
-  Graph alone;
-  alone.name = node.op.name();
-  const auto copy = [&](ValueId id) {
-    TensorMeta meta = graph.value(id).meta;
-    meta.offset = 0;
-    return alone.add_tensor(std::move(meta));
-  };
-  Node call = node;
-  for (ValueId& input : call.inputs) {
-    input = copy(input);
-    alone.inputs.emplace_back().value = input;
-  }
-  for (ValueId& output : call.outputs) {
-    output = copy(output);
-    alone.outputs.emplace_back().value = output;
-  }
-  call.id = 0;
-  call.phase = Phase::forward;
-  call.block = -1;
-  alone.nodes.push_back(std::move(call));
-  return alone;
-}
-
-std::optional<Graph> onednn_product(const Graph& graph, const Node& node) {
+std::optional<OtherCall> by_onednn(const Graph& graph, const Node& node) {
   const auto operands = operands_of(graph, node);
   if (!operands) return std::nullopt;
   const auto a = matrix_of(graph, node.inputs[operands->a]);
@@ -100,7 +79,7 @@ std::optional<Graph> onednn_product(const Graph& graph, const Node& node) {
   if (!a->is_row_major() && !a->is_column_major()) return std::nullopt;
   if (a->rows * a->columns < kLeastWork / std::max<int64_t>(b->columns, 1)) return std::nullopt;
 
-  Graph made = product_alone(graph, node);
+  Graph made = call_alone(graph, node);
   Node& call = made.nodes.front();
   ValueId first = call.inputs[operands->a];
   std::vector<Node> before;
@@ -126,7 +105,107 @@ std::optional<Graph> onednn_product(const Graph& graph, const Node& node) {
   }
   call.id = static_cast<int32_t>(before.size());
   made.nodes.insert(made.nodes.begin(), before.begin(), before.end());
-  return made;
+  return OtherCall{.graph = std::move(made),
+                   .library = "oneDNN",
+                   .what = fmt::format("{}x{} {}x{}", a->rows, a->columns, b->rows, b->columns),
+                   .copies = !before.empty()};
+}
+
+// --- attention ----------------------------------------------------------------------------------
+
+constexpr std::string_view kAttention = "aten::_scaled_dot_product_flash_attention_for_cpu.default";
+constexpr std::string_view kAttentionBackward =
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward.default";
+constexpr int64_t kWidth = 16;  // of vectors, in numbers
+
+/// Sizes and strides of [batch, heads, rows, depth].
+struct Heads {
+  std::array<int64_t, 4> sizes, strides;
+};
+
+std::optional<Heads> heads_of(const Graph& graph, ValueId id) {
+  const TensorMeta& meta = graph.value(id).meta;
+  if (meta.dtype != DType::f32 || meta.device.kind != DeviceKind::cpu || meta.sizes.size() != 4) {
+    return std::nullopt;
+  }
+  Heads heads{};
+  for (size_t d = 0; d < 4; ++d) {
+    if (!meta.sizes[d].is_constant() || !meta.strides[d].is_constant()) return std::nullopt;
+    heads.sizes[d] = meta.sizes[d].constant();
+    heads.strides[d] = meta.strides[d].constant();
+    if (heads.sizes[d] == 0) return std::nullopt;
+  }
+  return heads.strides[3] == 1 && heads.sizes[3] % kWidth == 0 ? std::optional(heads)
+                                                               : std::nullopt;
+}
+
+std::optional<OtherCall> by_own_attention(const Graph& graph, const Node& node) {
+  const bool backward = node.op.name() == kAttentionBackward;
+  if (node.op.name() != kAttention && !backward) return std::nullopt;
+  const size_t tensors = backward ? 6 : 3;
+  const auto dropout = node.args[tensors], causal = node.args[tensors + 1];
+  const auto mask = node.args[tensors + 2], scale = node.args[tensors + 3];
+  const bool plain = node.tokens == 0 && dropout == Attr(0.0) && causal.is<bool>() &&
+                     mask.is<attr::None>() && (scale.is<attr::None>() || scale.is<double>());
+  if (!plain || node.inputs.size() != tensors) return std::nullopt;
+  std::vector<Heads> heads;
+  for (size_t i = 0; i < tensors; ++i) {
+    if (i == 5) continue;  // the logarithms of sums
+    const auto of = heads_of(graph, node.inputs[i]);
+    if (!of) return std::nullopt;
+    heads.push_back(*of);
+  }
+  const Heads &query = heads[backward ? 1 : 0], &key = heads[backward ? 2 : 1];
+  // Queries of groups of heads may share keys, and values may have another depth.
+  const auto& value = heads[backward ? 3 : 2];
+  if (query.sizes[1] != key.sizes[1] || value.sizes != key.sizes ||
+      query.sizes[3] != key.sizes[3]) {
+    return std::nullopt;
+  }
+  Graph made = call_alone(graph, node);
+  Node& call = made.nodes.front();
+  call.op = antegrad::Op::intern(backward ? "antegrad::attention_backward.default"
+                                          : "antegrad::attention.default");
+  call.args = std::vector<Attr>(tensors, attr::Input{});
+  call.args.push_back(causal);
+  call.args.emplace_back(scale.is<double>() ? scale.as<double>()
+                                            : 1 / std::sqrt(static_cast<double>(query.sizes[3])));
+  return OtherCall{.graph = std::move(made),
+                   .library = "antegrad",
+                   .what = fmt::format("attention{}{} of {}, keys {}", backward ? " gradients" : "",
+                                       causal.as<bool>() ? ", causal," : "",
+                                       fmt::join(query.sizes, "x"), key.sizes[2])};
+}
+
+}  // namespace
+
+Graph call_alone(const Graph& graph, const Node& node) {
+  Graph alone;
+  alone.name = node.op.name();
+  const auto copy = [&](ValueId id) {
+    TensorMeta meta = graph.value(id).meta;
+    meta.offset = 0;
+    return alone.add_tensor(std::move(meta));
+  };
+  Node call = node;
+  for (ValueId& input : call.inputs) {
+    input = copy(input);
+    alone.inputs.emplace_back().value = input;
+  }
+  for (ValueId& output : call.outputs) {
+    output = copy(output);
+    alone.outputs.emplace_back().value = output;
+  }
+  call.id = 0;
+  call.phase = Phase::forward;
+  call.block = -1;
+  alone.nodes.push_back(std::move(call));
+  return alone;
+}
+
+std::optional<OtherCall> other_call(const Graph& graph, const Node& node) {
+  auto product = by_onednn(graph, node);
+  return product ? std::move(product) : by_own_attention(graph, node);
 }
 
 }  // namespace antegrad::lower

@@ -1,21 +1,33 @@
 #pragma once
 
 /// \file
-/// Products of matrices that another library may compute faster than the one that libtorch calls.
+/// Products of matrices, and attention, that may be computed faster than by what libtorch calls.
 
-#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "graph/graph.h"
 
 namespace antegrad::lower {
 
 /// The node alone: a graph from its inputs to its results.
-Graph product_alone(const Graph& graph, const Node& node);
+Graph call_alone(const Graph& graph, const Node& node);
 
-/// The same product by oneDNN, a graph with the same inputs and results; a first matrix whose
-/// columns lie one behind the other is copied before. Nothing where the node is no product of two
-/// matrices of float32 on the CPU (`mm`, or `addmm` with a bias for each column), or a small one.
-std::optional<Graph> onednn_product(const Graph& graph, const Node& node);
+/// Another way to compute what a node computes.
+struct OtherCall {
+  Graph graph;               ///< with the inputs and results of call_alone()
+  std::string_view library;  ///< that computes it
+  std::string what;          ///< the node in words, for reports
+  bool copies = false;       ///< an operand, which takes memory
+};
+
+/// For float32 on the CPU:
+///  - a product of two matrices (`mm`, or `addmm` with a bias for each column) by oneDNN, unless it
+///    is small; a first matrix whose columns lie one behind the other is copied before;
+///  - scaled dot product attention without mask and dropout, and its gradients, by antegrad's own
+///    kernels (src/ops/attention.cpp), if the depth of heads is a multiple of 16.
+/// Nothing for other nodes.
+std::optional<OtherCall> other_call(const Graph& graph, const Node& node);
 
 }  // namespace antegrad::lower

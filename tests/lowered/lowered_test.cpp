@@ -461,6 +461,38 @@ TEST_F(Products, AreOneDnnsWhereThatIsFasterAtCloseAlone) {
   EXPECT_TRUE(products(exact(), fast).empty());
 }
 
+TEST_F(Products, AttentionIsOurOwnAtCloseAlone) {
+  if (at::get_cpu_capability() != "AVX512" && at::get_cpu_capability() != "AVX2") GTEST_SKIP();
+  const auto attention = [](const List& xs) {
+    return at::scaled_dot_product_attention(xs[0], xs[1], xs[2], {}, 0.0, /*is_causal=*/true)
+        .square()
+        .sum();
+  };
+  const auto inputs = [] {
+    at::manual_seed(0);
+    return List{leaf({2, 3, 40, 32}), leaf({2, 3, 40, 32}), leaf({2, 3, 40, 32})};
+  };
+  const auto expected = trained(attention, inputs());
+  compiler::set_kernel_times(kernels::RunTimes{.kernel = 1000, .library = 2000});
+  auto close =
+      compile(attention, Options().with_lowering(Lowering::close).with_verify_graphs(true));
+  const auto found = trained(close, inputs());
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-4, 1e-4)) << i;
+  }
+  const auto report = close.report();
+  EXPECT_EQ(report.eager_calls, 0);
+  const auto& products = report.programs.at(0).other_products;
+  ASSERT_EQ(products.size(), 2U) << report;
+  EXPECT_EQ(products[0].library, "antegrad");
+  EXPECT_EQ(products[0].product, "attention, causal, of 2x3x40x32, keys 40");
+  EXPECT_EQ(products[1].phase, "backward");
+
+  auto step = compile(attention, exact());
+  EXPECT_TRUE(same_bits(trained(step, inputs()), expected));
+  EXPECT_TRUE(step.report().programs.at(0).other_products.empty());
+}
+
 // Copies of operands may not take a step over its peak without them.
 TEST_F(Products, TakeNoMoreMemoryThanLibtorchs) {
   compiler::set_kernel_times(kernels::RunTimes{.kernel = 1000, .library = 2000});
