@@ -50,7 +50,8 @@ class Choice {
   const lower::OtherCall& other() const { return other_; }
   std::optional<kernels::RunTimes> known() const {
     auto& verdicts = KernelVerdicts::of_process();
-    return verdicts.disproven(key_) ? kernels::RunTimes() : verdicts.times(key_);
+    const bool refused = verdicts.disproven(key_) || !verdicts.against(key_).empty();
+    return refused ? kernels::RunTimes() : verdicts.times(key_);
   }
 
   // Nothing that is faster where the two cannot be compared.
@@ -63,11 +64,13 @@ class Choice {
         verdicts.note_times(key_, *times);
         return *times;
       }
+      verdicts.note_disproof(key_);
     } catch (const std::exception& error) {
+      // Another process may find the memory, or the library.
       log(Log::kernels,
           [&] { return fmt::format("{} by {}: {}", library_.name, other_.library, error.what()); });
+      verdicts.refuse(key_, error.what());
     }
-    verdicts.note_disproof(key_);
     return {};
   }
 

@@ -117,6 +117,8 @@ constexpr std::string_view kAttention = "aten::_scaled_dot_product_flash_attenti
 constexpr std::string_view kAttentionBackward =
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward.default";
 constexpr int64_t kWidth = 16;  // of vectors, in numbers
+/// Each thread has room for scores of all keys: with more it would be more than a MiB.
+constexpr int64_t kMostKeys = 1024;
 
 /// Sizes and strides of [batch, heads, rows, depth].
 struct Heads {
@@ -159,7 +161,7 @@ std::optional<OtherCall> by_own_attention(const Graph& graph, const Node& node) 
   // Queries of groups of heads may share keys, and values may have another depth.
   const auto& value = heads[backward ? 3 : 2];
   if (query.sizes[1] != key.sizes[1] || value.sizes != key.sizes ||
-      query.sizes[3] != key.sizes[3]) {
+      query.sizes[3] != key.sizes[3] || key.sizes[2] > kMostKeys) {
     return std::nullopt;
   }
   Graph made = call_alone(graph, node);

@@ -26,7 +26,8 @@ struct OtherCall {
 ///  - a product of two matrices (`mm`, or `addmm` with a bias for each column) by oneDNN, unless it
 ///    is small; a first matrix whose columns lie one behind the other is copied before;
 ///  - scaled dot product attention without mask and dropout, and its gradients, by antegrad's own
-///    kernels (src/ops/attention.cpp), if the depth of heads is a multiple of 16.
+///    kernels (src/ops/attention.cpp), with up to 1024 keys, if the depth of heads is a multiple
+///    of 16.
 /// Nothing for other nodes.
 std::optional<OtherCall> other_call(const Graph& graph, const Node& node);
 

@@ -113,6 +113,10 @@ TEST(Products, OtherAttentionStays) {
   };
   EXPECT_EQ(with("%0, %1, %2, 0.5, true, none, none"), "");
   EXPECT_EQ(with("%0, %1, %2, 0.0, true, %2, none"), "");
+  const std::string long_one =
+      "  %0: f32[2, 3, 20, 32] primal\n  %1: f32[2, 3, 1025, 32] primal\n"
+      "  %2: f32[2, 3, 1025, 32] primal\n";
+  EXPECT_EQ(form(long_one, kOut + kFlash + ".default(%0, %1, %2, 0.0, true, none, none)"), "");
   const std::string odd =
       "  %0: f32[2, 3, 20, 24] primal\n  %1: f32[2, 3, 25, 24] primal\n"
       "  %2: f32[2, 3, 25, 24] primal\n";
