@@ -150,7 +150,7 @@ bool has_products(const Finished& made) {
 // to be left out for that, which are then noted in `lowering`.
 bool leave_out_larger(const Finished& made, LoweringRules& lowering) {
   const auto kernels = made.forward.kernels.size() + made.backward.kernels.size();
-  if (made.planned.budget || kernels == 0) return false;
+  if (made.planned.budget || (kernels == 0 && !has_products(made))) return false;
   const auto& choice = made.planned.choice;
   const auto limit = peak_without_kernels(made.before_kernels, choice.rules()) + kSpareBytes;
   if (simulate(made.partition, choice.rules_when_lowered()).peak_bytes <= limit) return false;

@@ -27,27 +27,31 @@ bool is_one(const Attr& arg) {
   return real != nullptr && *real == 1;
 }
 
-/// Sizes and strides of two dimensions.
-struct Matrix {
-  int64_t rows, columns, row_stride, column_stride;
-  bool is_row_major() const { return column_stride == 1 && row_stride == columns; }
-  bool is_column_major() const { return row_stride == 1 && column_stride == rows; }
+/// Of a tensor of float32 on the CPU, without symbols.
+template <size_t kRank>
+struct Dimensions {
+  std::array<int64_t, kRank> sizes, strides;
 };
 
-std::optional<Matrix> matrix_of(const Graph& graph, ValueId id) {
+template <size_t kRank>
+std::optional<Dimensions<kRank>> dimensions_of(const Graph& graph, ValueId id) {
   const TensorMeta& meta = graph.value(id).meta;
-  if (meta.dtype != DType::f32 || meta.device.kind != DeviceKind::cpu || meta.sizes.size() != 2) {
+  if (meta.dtype != DType::f32 || meta.device.kind != DeviceKind::cpu ||
+      meta.sizes.size() != kRank) {
     return std::nullopt;
   }
-  std::vector<int64_t> numbers;
-  for (const auto* list : {&meta.sizes, &meta.strides}) {
-    for (const IntExpr& number : *list) {
-      if (!number.is_constant()) return std::nullopt;
-      numbers.push_back(number.constant());
-    }
+  Dimensions<kRank> found{};
+  for (size_t d = 0; d < kRank; ++d) {
+    if (!meta.sizes[d].is_constant() || !meta.strides[d].is_constant()) return std::nullopt;
+    found.sizes[d] = meta.sizes[d].constant();
+    found.strides[d] = meta.strides[d].constant();
   }
-  return Matrix{numbers[0], numbers[1], numbers[2], numbers[3]};
+  return found;
 }
+
+using Matrix = Dimensions<2>;
+bool is_row_major(const Matrix& m) { return m.strides[1] == 1 && m.strides[0] == m.sizes[1]; }
+bool is_column_major(const Matrix& m) { return m.strides[0] == 1 && m.strides[1] == m.sizes[0]; }
 
 /// Operands of a product, as inputs of its node.
 struct Operands {
@@ -71,21 +75,24 @@ std::optional<Operands> operands_of(const Graph& graph, const Node& node) {
 std::optional<OtherCall> by_onednn(const Graph& graph, const Node& node) {
   const auto operands = operands_of(graph, node);
   if (!operands) return std::nullopt;
-  const auto a = matrix_of(graph, node.inputs[operands->a]);
-  const auto b = matrix_of(graph, node.inputs[operands->b]);
-  const auto result = matrix_of(graph, node.outputs[0]);
-  if (!a || !b || !result || !result->is_row_major()) return std::nullopt;
-  if (!b->is_row_major() && !b->is_column_major()) return std::nullopt;
-  if (!a->is_row_major() && !a->is_column_major()) return std::nullopt;
-  if (a->rows * a->columns < kLeastWork / std::max<int64_t>(b->columns, 1)) return std::nullopt;
+  const auto a = dimensions_of<2>(graph, node.inputs[operands->a]);
+  const auto b = dimensions_of<2>(graph, node.inputs[operands->b]);
+  const auto result = dimensions_of<2>(graph, node.outputs[0]);
+  if (!a || !b || !result || !is_row_major(*result)) return std::nullopt;
+  for (const Matrix& operand : {*a, *b}) {
+    if (!is_row_major(operand) && !is_column_major(operand)) return std::nullopt;
+  }
+  const auto [rows, inner] = a->sizes;
+  const int64_t columns = b->sizes[1];
+  if (rows * inner < kLeastWork / std::max<int64_t>(columns, 1)) return std::nullopt;
 
   Graph made = call_alone(graph, node);
   Node& call = made.nodes.front();
   ValueId first = call.inputs[operands->a];
   std::vector<Node> before;
-  if (!a->is_row_major()) {
+  if (!is_row_major(*a)) {
     TensorMeta meta = made.value(first).meta;
-    meta.strides = {IntExpr(a->columns), IntExpr(1)};
+    meta.strides = {IntExpr(inner), IntExpr(1)};
     Node copy = call;
     copy.op = antegrad::Op::intern("antegrad::restride.default");
     copy.inputs = {first};
@@ -107,7 +114,7 @@ std::optional<OtherCall> by_onednn(const Graph& graph, const Node& node) {
   made.nodes.insert(made.nodes.begin(), before.begin(), before.end());
   return OtherCall{.graph = std::move(made),
                    .library = "oneDNN",
-                   .what = fmt::format("{}x{} {}x{}", a->rows, a->columns, b->rows, b->columns),
+                   .what = fmt::format("{}x{} {}x{}", rows, inner, inner, columns),
                    .copies = !before.empty()};
 }
 
@@ -120,25 +127,12 @@ constexpr int64_t kWidth = 16;  // of vectors, in numbers
 /// Each thread has room for scores of all keys: with more it would be more than a MiB.
 constexpr int64_t kMostKeys = 1024;
 
-/// Sizes and strides of [batch, heads, rows, depth].
-struct Heads {
-  std::array<int64_t, 4> sizes, strides;
-};
+/// Of [batch, heads, rows, depth].
+using Heads = Dimensions<4>;
 
-std::optional<Heads> heads_of(const Graph& graph, ValueId id) {
-  const TensorMeta& meta = graph.value(id).meta;
-  if (meta.dtype != DType::f32 || meta.device.kind != DeviceKind::cpu || meta.sizes.size() != 4) {
-    return std::nullopt;
-  }
-  Heads heads{};
-  for (size_t d = 0; d < 4; ++d) {
-    if (!meta.sizes[d].is_constant() || !meta.strides[d].is_constant()) return std::nullopt;
-    heads.sizes[d] = meta.sizes[d].constant();
-    heads.strides[d] = meta.strides[d].constant();
-    if (heads.sizes[d] == 0) return std::nullopt;
-  }
-  return heads.strides[3] == 1 && heads.sizes[3] % kWidth == 0 ? std::optional(heads)
-                                                               : std::nullopt;
+bool has_kernels(const Heads& heads) {
+  return std::ranges::find(heads.sizes, 0) == heads.sizes.end() && heads.strides[3] == 1 &&
+         heads.sizes[3] % kWidth == 0;
 }
 
 std::optional<OtherCall> by_own_attention(const Graph& graph, const Node& node) {
@@ -148,18 +142,19 @@ std::optional<OtherCall> by_own_attention(const Graph& graph, const Node& node) 
   const auto dropout = node.args[tensors], causal = node.args[tensors + 1];
   const auto mask = node.args[tensors + 2], scale = node.args[tensors + 3];
   const bool plain = node.tokens == 0 && dropout == Attr(0.0) && causal.is<bool>() &&
-                     mask.is<attr::None>() && (scale.is<attr::None>() || scale.is<double>());
+                     mask.is<attr::None>() &&
+                     (scale.is<attr::None>() || (scale.is<double>() && scale.as<double>() > 0));
   if (!plain || node.inputs.size() != tensors) return std::nullopt;
   std::vector<Heads> heads;
   for (size_t i = 0; i < tensors; ++i) {
     if (i == 5) continue;  // the logarithms of sums
-    const auto of = heads_of(graph, node.inputs[i]);
-    if (!of) return std::nullopt;
+    const auto of = dimensions_of<4>(graph, node.inputs[i]);
+    if (!of || !has_kernels(*of)) return std::nullopt;
     heads.push_back(*of);
   }
   const Heads &query = heads[backward ? 1 : 0], &key = heads[backward ? 2 : 1];
   // Queries of groups of heads may share keys, and values may have another depth.
-  const auto& value = heads[backward ? 3 : 2];
+  const Heads& value = heads[backward ? 3 : 2];
   if (query.sizes[1] != key.sizes[1] || value.sizes != key.sizes ||
       query.sizes[3] != key.sizes[3] || key.sizes[2] > kMostKeys) {
     return std::nullopt;

@@ -10,11 +10,11 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <tuple>
-#include <type_traits>
 
 namespace antegrad::ops::attention {
 namespace {
@@ -85,19 +85,27 @@ Kernels kernels() {
   TORCH_CHECK_NOT_IMPLEMENTED(false, "antegrad::attention has no kernel for this CPU");
 }
 
-Sizes sizes_of(const at::Tensor& q, const at::Tensor& k, bool causal, double scale) {
-  const Sizes sizes{q.size(2), k.size(2), q.size(3), static_cast<float>(scale), causal};
-  TORCH_CHECK(sizes.depth % kWidest == 0, "antegrad::attention: expected a depth of a multiple of ",
-              kWidest, ", found ", sizes.depth);
-  return sizes;
+void check_rows(const at::Tensor& t, const char* name, at::IntArrayRef sizes) {
+  TORCH_CHECK(t.scalar_type() == at::kFloat && t.device().is_cpu() && t.sizes() == sizes &&
+                  t.stride(3) == 1,
+              "antegrad::attention: expected ", name, " of float32 and sizes ", sizes,
+              " with dense rows on the CPU, found ", t.toString(), " of sizes ", t.sizes(),
+              " and strides ", t.strides());
 }
 
-void check(at::TensorList tensors) {
-  for (const auto& t : tensors) {
-    TORCH_CHECK(t.dim() == 4 && t.scalar_type() == at::kFloat && t.stride(3) == 1,
-                "antegrad::attention: expected float32 of four dimensions with dense rows, found ",
-                t.scalar_type(), " of sizes ", t.sizes(), " and strides ", t.strides());
-  }
+Sizes sizes_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal,
+               double scale) {
+  TORCH_CHECK(q.dim() == 4 && k.dim() == 4, "antegrad::attention: expected four dimensions, found ",
+              q.dim(), " and ", k.dim());
+  const Sizes sizes{q.size(2), k.size(2), q.size(3), static_cast<float>(scale), causal};
+  TORCH_CHECK(sizes.keys > 0 && sizes.depth > 0 && sizes.depth % kWidest == 0 && scale > 0,
+              "antegrad::attention: expected keys, a depth of a multiple of ", kWidest,
+              " and a scale above 0, found ", sizes.keys, ", ", sizes.depth, ", ", scale);
+  const std::array of_keys{q.size(0), q.size(1), sizes.keys, sizes.depth};
+  check_rows(q, "queries", q.sizes());
+  check_rows(k, "keys", of_keys);
+  check_rows(v, "values", of_keys);
+  return sizes;
 }
 
 // As [batch, rows, heads, depth] in memory.
@@ -124,9 +132,8 @@ void for_each_head(const at::Tensor& q, int64_t room_of_thread, const OfHead& of
 
 std::tuple<at::Tensor, at::Tensor> attend(const at::Tensor& q, const at::Tensor& k,
                                           const at::Tensor& v, bool causal, double scale) {
-  check({q, k, v});
   const auto run = kernels().forward;
-  const auto sizes = sizes_of(q, k, causal, scale);
+  const auto sizes = sizes_of(q, k, v, causal, scale);
   // As `q` if that fills its memory, else as gradients.
   auto out = at::empty_like(q.transpose(1, 2)).transpose(1, 2);
   auto sums = at::empty({q.size(0), q.size(2), q.size(1)}, q.options()).transpose(1, 2);
@@ -140,9 +147,13 @@ std::tuple<at::Tensor, at::Tensor> attend(const at::Tensor& q, const at::Tensor&
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attend_backward(
     const at::Tensor& gradient, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
     const at::Tensor& out, const at::Tensor& sums, bool causal, double scale) {
-  check({gradient, q, k, v, out});
   const auto run = kernels().backward;
-  const auto sizes = sizes_of(q, k, causal, scale);
+  const auto sizes = sizes_of(q, k, v, causal, scale);
+  check_rows(gradient, "gradients", q.sizes());
+  check_rows(out, "results", q.sizes());
+  TORCH_CHECK(sums.scalar_type() == at::kFloat && sums.sizes() == q.sizes().slice(0, 3),
+              "antegrad::attention: expected logarithms of sums of float32 and sizes ",
+              q.sizes().slice(0, 3), ", found ", sums.toString(), " of sizes ", sums.sizes());
   auto of_q = gradient_of(q), of_k = gradient_of(k), of_v = gradient_of(v);
   for_each_head(q, 2 * (sizes.depth + kBackwardRows) * sizes.padded(),
                 [&](const auto& select, float* room) {

@@ -1,7 +1,6 @@
 // Programs with generated kernels, compared with eager bit for bit.
 
 #include <ATen/ATen.h>
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/checkpoint.h>
@@ -19,33 +18,16 @@
 #include "compile/lowering.h"
 #include "exact_options.h"
 #include "support/bits.h"
+#include "training.h"
 
 namespace antegrad::testing {
 namespace lowered_test {
-
-using List = std::vector<at::Tensor>;
 
 at::Tensor chain(const List& xs) {
   return ((xs[0] * xs[1] + xs[2]).sigmoid() + xs[0].tanh()).exp().sum();
 }
 
-at::Tensor leaf(at::IntArrayRef sizes, double scale = 1) {
-  return at::randn(sizes).mul_(scale).requires_grad_();
-}
-
-// The loss that a callable returns, and the gradients of inputs that need one.
-template <class Callable>
-List trained(Callable& callable, const List& inputs) {
-  at::Tensor loss = callable(inputs);
-  loss.backward();
-  List all{loss.detach()};
-  for (const auto& input : inputs) {
-    if (input.requires_grad()) all.push_back(input.grad());
-  }
-  return all;
-}
-
-// The same on three random inputs.
+// trained() on three random inputs.
 template <class Callable>
 List trained_on(Callable& callable, at::IntArrayRef sizes) {
   at::manual_seed(0);
@@ -405,7 +387,6 @@ class SlowKernels : public ::testing::Test {
  protected:
   ~SlowKernels() override { compiler::set_kernel_times(std::nullopt); }
 };
-class Products : public SlowKernels {};
 
 TEST_F(SlowKernels, StayOutUnlessTheyAreKept) {
   const auto kernels = [](const Options& options) {
@@ -424,89 +405,6 @@ TEST_F(SlowKernels, StayOutUnlessTheyAreKept) {
   // They make no memory for the links of the chain.
   compiler::set_kernel_times(kernels::RunTimes{.kernel = 1090, .library = 1000});
   EXPECT_GE(kernels(if_fast), 2U);
-}
-
-// A layer and its gradients: addmm, and products with a transposed first and second matrix.
-at::Tensor layer(const List& xs) { return at::linear(xs[0], xs[1], xs[2]).tanh().sum(); }
-
-List layer_inputs() {
-  at::manual_seed(0);
-  return {leaf({256, 96}), leaf({80, 96}), leaf({80})};
-}
-
-TEST_F(Products, AreOneDnnsWhereThatIsFasterAtCloseAlone) {
-  if (!at::globalContext().userEnabledMkldnn() || !at::hasMKL()) GTEST_SKIP();
-  const auto close = Options().with_lowering(Lowering::close).with_verify_graphs(true);
-  const auto expected = trained(layer, layer_inputs());
-  const auto products = [&](const Options& options, kernels::RunTimes times) {
-    compiler::set_kernel_times(times);
-    auto step = compile(layer, options);
-    const auto found = trained(step, layer_inputs());
-    for (size_t i = 0; i < found.size(); ++i) {
-      EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-4, 1e-4)) << i;
-    }
-    EXPECT_EQ(step.report().eager_calls, 0);
-    return step.report().programs.at(0).other_products;
-  };
-  const kernels::RunTimes fast{.kernel = 1000, .library = 2000};
-  const auto other = products(close, fast);
-  ASSERT_GE(other.size(), 2U);  // a copy may take more memory than the step has
-  EXPECT_EQ(other[0].product, "256x96 96x80");
-  EXPECT_EQ(other[0].phase, "forward");
-  EXPECT_EQ(other[0].library, "oneDNN");
-  EXPECT_EQ(other[0].microseconds, 1);
-  EXPECT_EQ(other[0].library_microseconds, 2);
-  EXPECT_EQ(other[1].phase, "backward");
-  EXPECT_TRUE(products(close, {.kernel = 950, .library = 1000}).empty());
-  EXPECT_TRUE(products(exact(), fast).empty());
-}
-
-TEST_F(Products, AttentionIsOurOwnAtCloseAlone) {
-  if (at::get_cpu_capability() != "AVX512" && at::get_cpu_capability() != "AVX2") GTEST_SKIP();
-  const auto attention = [](const List& xs) {
-    return at::scaled_dot_product_attention(xs[0], xs[1], xs[2], {}, 0.0, /*is_causal=*/true)
-        .square()
-        .sum();
-  };
-  const auto inputs = [] {
-    at::manual_seed(0);
-    return List{leaf({2, 3, 40, 32}), leaf({2, 3, 40, 32}), leaf({2, 3, 40, 32})};
-  };
-  const auto expected = trained(attention, inputs());
-  compiler::set_kernel_times(kernels::RunTimes{.kernel = 1000, .library = 2000});
-  auto close =
-      compile(attention, Options().with_lowering(Lowering::close).with_verify_graphs(true));
-  const auto found = trained(close, inputs());
-  for (size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-4, 1e-4)) << i;
-  }
-  const auto report = close.report();
-  EXPECT_EQ(report.eager_calls, 0);
-  const auto& products = report.programs.at(0).other_products;
-  ASSERT_EQ(products.size(), 2U) << report;
-  EXPECT_EQ(products[0].library, "antegrad");
-  EXPECT_EQ(products[0].product, "attention, causal, of 2x3x40x32, keys 40");
-  EXPECT_EQ(products[1].phase, "backward");
-
-  auto step = compile(attention, exact());
-  EXPECT_TRUE(same_bits(trained(step, inputs()), expected));
-  EXPECT_TRUE(step.report().programs.at(0).other_products.empty());
-}
-
-// Copies of operands may not take a step over its peak without them.
-TEST_F(Products, TakeNoMoreMemoryThanLibtorchs) {
-  compiler::set_kernel_times(kernels::RunTimes{.kernel = 1000, .library = 2000});
-  const auto peak_of = [](auto& step) {
-    const auto inputs = layer_inputs();
-    step(inputs).backward();  // compiles
-    const auto again = layer_inputs();
-    const MemoryMeter meter;
-    step(again).backward();
-    return meter.peak_bytes();
-  };
-  auto step = compile(layer, Options().with_lowering(Lowering::close));
-  auto plain = compile(layer, Options().with_lowering(Lowering::off));
-  EXPECT_LE(peak_of(step), peak_of(plain));
 }
 
 }  // namespace lowered_test

@@ -113,6 +113,8 @@ TEST(Products, OtherAttentionStays) {
   };
   EXPECT_EQ(with("%0, %1, %2, 0.5, true, none, none"), "");
   EXPECT_EQ(with("%0, %1, %2, 0.0, true, %2, none"), "");
+  EXPECT_EQ(with("%0, %1, %2, 0.0, true, none, 0.0"), "");
+  EXPECT_EQ(with("%0, %1, %2, 0.0, true, none, -0.5"), "");
   const std::string long_one =
       "  %0: f32[2, 3, 20, 32] primal\n  %1: f32[2, 3, 1025, 32] primal\n"
       "  %2: f32[2, 3, 1025, 32] primal\n";

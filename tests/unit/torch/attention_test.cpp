@@ -113,6 +113,23 @@ TEST(OwnAttention, RefusesWhatItHasNoKernelFor) {
   EXPECT_THROW(call("antegrad::attention", {odd, odd, odd, false, 1.0}), c10::Error);
   const auto wide = at::randn({1, 1, 4, 16}, at::kDouble);
   EXPECT_THROW(call("antegrad::attention", {wide, wide, wide, false, 1.0}), c10::Error);
+  const auto q = at::randn({2, 3, 4, 16});
+  for (const double scale : {0.0, -1.0, double{NAN}}) {
+    EXPECT_THROW(call("antegrad::attention", {q, q, q, false, scale}), c10::Error) << scale;
+  }
+  for (const auto& other : {at::randn({2, 3, 0, 16}), at::randn({1, 3, 4, 16}),
+                            at::randn({2, 1, 4, 16}), at::randn({2, 3, 4, 32}), q[0]}) {
+    EXPECT_THROW(call("antegrad::attention", {q, other, other, false, 1.0}), c10::Error);
+  }
+  EXPECT_THROW(call("antegrad::attention", {q, q, at::randn({2, 3, 5, 16}), false, 1.0}),
+               c10::Error);
+  const auto sums = at::randn({2, 3, 4});
+  for (const auto& [gradient, out, of_sums] :
+       {std::tuple(q.slice(2, 0, 3), q, sums), {q, q.slice(2, 0, 3), sums}, {q, q, sums[0]}}) {
+    EXPECT_THROW(
+        call("antegrad::attention_backward", {gradient, q, q, q, out, of_sums, false, 1.0}),
+        c10::Error);
+  }
 }
 
 }  // namespace attention_test
