@@ -387,8 +387,9 @@ lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& ru
   if (rules.lowering == Lowering::off || !system_compiler()) return {std::move(graph)};
   const auto cpu = eager_cpu();
   if (!cpu || !why_none(rules, *cpu).empty()) return {std::move(graph)};
-  if (chooses_products(rules, *cpu))
+  if (chooses_products(rules, *cpu)) {
     graph = with_known_products(std::move(graph), cpu->threads, rules.copied_products);
+  }
   const auto objections = known_objections(graph, rules, cpu->threads);
   return lower::kernel_graph(graph, *cpu, objections, level_of(rules.lowering), lone_nodes(rules));
 }

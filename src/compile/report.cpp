@@ -59,32 +59,34 @@ void write_hooks(std::ostream& out, const ProgramReport& program) {
       << " saved tensors, " << program.not_hooked.size() << " left as they are\n";
 }
 
+// Of kernels or products: "2.1 ms instead of 3.5 ms".
+template <class Report>
+std::string times_of(const std::vector<Report>& reports) {
+  double micros = 0, library = 0;
+  for (const auto& report : reports) {
+    micros += report.microseconds;
+    library += report.library_microseconds;
+  }
+  return fmt::format("{} instead of {}", milliseconds(micros / 1e3), milliseconds(library / 1e3));
+}
+
 void write_kernels(std::ostream& out, const ProgramReport& program) {
   if (!program.lowering_failure.empty()) {
     out << "  kernels        none generated: " << program.lowering_failure << '\n';
   } else if (!program.generated_kernels.empty()) {
     int64_t others = 0;
     for (const auto& [reason, count] : program.not_generated) others += count;
-    double micros = 0, library = 0;
-    for (const auto& kernel : program.generated_kernels) {
-      micros += kernel.microseconds;
-      library += kernel.library_microseconds;
-    }
     out << "  kernels        " << program.generated_kernels.size() << " generated, "
-        << milliseconds(micros / 1e3) << " instead of " << milliseconds(library / 1e3) << "; "
-        << others << " operators stayed out of them\n";
+        << times_of(program.generated_kernels) << "; " << others
+        << " operators stayed out of them\n";
   }
-  std::map<std::string, std::vector<const ProductReport*>> by_library;
-  for (const auto& product : program.other_products)
-    by_library[product.library].push_back(&product);
+  std::map<std::string, std::vector<ProductReport>> by_library;
+  for (const auto& product : program.other_products) {
+    by_library[product.library].push_back(product);
+  }
   for (const auto& [library, products] : by_library) {
-    double micros = 0, instead = 0;
-    for (const auto* product : products) {
-      micros += product->microseconds;
-      instead += product->library_microseconds;
-    }
-    out << "  products       " << products.size() << " by " << library << ", "
-        << milliseconds(micros / 1e3) << " instead of " << milliseconds(instead / 1e3) << '\n';
+    out << "  products       " << products.size() << " by " << library << ", " << times_of(products)
+        << '\n';
   }
   for (const auto& [reason, count] : program.node_runs) {
     out << "  without kernel " << count << "x: " << reason << '\n';

@@ -47,7 +47,7 @@ constexpr OpRow kComputeRows[] = {
     {"conv_depthwise3d", kCompute},
     {"mkldnn::_convolution_pointwise", kCompute},
     {"mkldnn::_linear_pointwise", kCompute},
-    {"antegrad::onednn_product", kCompute | kBlas},
+    {"antegrad::onednn_product", kCompute},
     {"mkl::_mkl_linear", kCompute},
     {"mkldnn_linear", kCompute},
     {"mkldnn_rnn_layer", kCompute | kWrongMeta},

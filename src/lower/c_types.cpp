@@ -229,7 +229,7 @@ std::string CHead::put_stride(std::string_view element, int32_t lanes) {
 std::string CHead::put_far(std::string_view element, int32_t lanes) {
   const std::string type = vector(element, lanes);
   const int32_t bytes = bytes_of(element) * lanes;
-  if (target_.fence.empty() || bytes < 16 || bytes != target_.vector_bytes) return "";
+  if (target_.fence.empty() || bytes != target_.vector_bytes) return "";
   const std::string_view width = bytes == 16 ? "" : bytes == 32 ? "256" : "512";
   define("far_" + type, fmt::format(R"(INLINE void far_{0}({1}* p, {0} v, i64 far) {{
   if (!far || (u64)p % {2} != 0) *({0}m*)p = v;

@@ -69,17 +69,18 @@ class Pool {
     blocks_.free(static_cast<std::byte*>(block) - range_.begin);
   }
 
-  bool give_back(int advice) {
+  // What is free. Whether there was any.
+  bool give_back() {
     const ForkSafeLock lock(mutex_);
     const int64_t page = sysconf(_SC_PAGESIZE);
     bool any = false;
     for (const auto& gap : blocks_.gaps()) {
       const int64_t begin = (gap.begin + page - 1) & -page, end = gap.end & -page;
       if (begin >= end) continue;
-      madvise(range_.begin + begin, static_cast<size_t>(end - begin), advice);
+      madvise(range_.begin + begin, static_cast<size_t>(end - begin), MADV_DONTNEED);
       any = true;
     }
-    if (advice == MADV_DONTNEED) blocks_.lower_top();
+    blocks_.lower_top();
     return any;
   }
 
@@ -131,7 +132,7 @@ bool is_kept(const void* block) { return has_pool && Pool::of_process().has(bloc
 
 void free_kept(void* block) { Pool::of_process().free(block); }
 
-bool release_kept() { return has_pool && Pool::of_process().give_back(MADV_DONTNEED); }
+bool release_kept() { return has_pool && Pool::of_process().give_back(); }
 
 }  // namespace antegrad::runtime
 

@@ -4,7 +4,7 @@
 /// Memory of the CPU that stays with the process between calls of programs.
 ///
 /// What a step frees, glibc gives back to the system as chance has it, and the next step pays for
-/// new pages: up to a tenth of its time. While a program runs, large blocks that libtorch allocates
+/// new pages: up to a fifth of its time. While a program runs, large blocks that libtorch allocates
 /// on its thread lie in one range of addresses, with huge pages where the system has them; freed
 /// blocks are used again, whoever freed them.
 
