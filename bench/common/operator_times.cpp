@@ -90,17 +90,8 @@ OperatorTimes operator_times(const std::function<void()>& step, int steps) {
 }
 
 bool is_library_call(const std::string& name) {
-  constexpr std::array<std::string_view, 11> kParts{"mm",
-                                                    "conv",
-                                                    "_scaled_dot_product",
-                                                    "_flash_attention",
-                                                    "linear",
-                                                    "matmul",
-                                                    "dot",
-                                                    "mv",
-                                                    "lstm",
-                                                    "gru",
-                                                    "rnn"};
+  constexpr std::array<std::string_view, 11> kParts{
+      "mm", "conv", "product", "attention", "linear", "matmul", "dot", "mv", "lstm", "gru", "rnn"};
   return std::ranges::any_of(
       kParts, [&](std::string_view part) { return name.find(part) != std::string::npos; });
 }

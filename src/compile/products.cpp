@@ -26,15 +26,23 @@ namespace {
 // Bits in the mean by which errors may be larger: oneDNN adds more products in a row than MKL does.
 constexpr double kSlack = 1;
 
+// What other comparisons found is not known any more.
+constexpr int kComparison = 2;
+
 // A product that is not much faster is not worth other roundings.
 bool is_faster(const kernels::RunTimes& times) { return times.kernel < times.library * 0.9; }
 
-std::vector<at::Tensor> invented(const Graph& alone, InventedData& data) {
+std::vector<at::Tensor> invented(const lower::OtherCall& call, InventedData& data) {
   std::vector<at::Tensor> tensors;
-  for (const auto& input : alone.inputs) {
-    const auto metadata = torch_compat::TensorMetadata::of(alone.value(input.value).meta);
+  for (const auto& input : call.graph.inputs) {
+    const auto metadata = torch_compat::TensorMetadata::of(call.graph.value(input.value).meta);
     tensors.push_back(data.tensor(metadata, 0, 1, /*special=*/false));
   }
+  if (!call.likely_inputs) return tensors;
+  const ops::AttrTables none;
+  const auto likely = runtime::Program(*call.likely_inputs, none).run(tensors);
+  // Copied, since strides are those that were asked for.
+  for (size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(likely[i]);
   return tensors;
 }
 
@@ -44,8 +52,8 @@ class Choice {
   Choice(const Graph& graph, const Node& node, lower::OtherCall other, int64_t threads)
       : library_(lower::call_alone(graph, node)),
         other_(std::move(other)),
-        key_(hash_of_bytes(fmt::format("{} by {} threads {} {}", to_text(library_), other_.library,
-                                       threads, this_machine()))) {}
+        key_(hash_of_bytes(fmt::format("{} by {}, compared {}, threads {} {}", to_text(library_),
+                                       other_.library, kComparison, threads, this_machine()))) {}
 
   const lower::OtherCall& other() const { return other_; }
   std::optional<kernels::RunTimes> known() const {
@@ -80,7 +88,7 @@ class Choice {
     const BelowAutograd guard;
     const ops::AttrTables none;
     const runtime::Program library(library_, none), other(other_.graph, none);
-    const auto inputs = invented(library_, data);
+    const auto inputs = invented(other_, data);
     auto times = KernelVerdicts::of_process().invented();
     if (!times) {
       times = timed_in_turns([] {}, [&] { other.run(inputs); }, [&] { library.run(inputs); });

@@ -135,6 +135,25 @@ bool has_kernels(const Heads& heads) {
          heads.sizes[3] % kWidth == 0;
 }
 
+/// The gradients of attention read its result and its logarithms of sums. With any others they are
+/// exponentials of any size, of which both libraries lose most places.
+Graph likely_inputs(const Graph& backward) {
+  Graph made = backward;
+  Node& call = made.nodes.front();
+  const auto [first, result] = std::pair(call.inputs.begin() + 1, call.inputs.begin() + 4);
+  call.op = antegrad::Op::intern(kAttention);
+  call.args.erase(call.args.begin(), call.args.begin() + 3);  // three inputs instead of six
+  call.outputs.clear();
+  for (auto id = result; id != call.inputs.end(); ++id) {
+    call.outputs.push_back(made.add_tensor(made.value(*id).meta));
+  }
+  call.inputs = {first, result};
+  made.outputs.clear();
+  for (const auto& input : made.inputs) made.outputs.emplace_back().value = input.value;
+  for (size_t i = 0; i < call.outputs.size(); ++i) made.outputs[4 + i].value = call.outputs[i];
+  return made;
+}
+
 std::optional<OtherCall> by_own_attention(const Graph& graph, const Node& node) {
   const bool backward = node.op.name() == kAttentionBackward;
   if (node.op.name() != kAttention && !backward) return std::nullopt;
@@ -160,6 +179,8 @@ std::optional<OtherCall> by_own_attention(const Graph& graph, const Node& node) 
     return std::nullopt;
   }
   Graph made = call_alone(graph, node);
+  std::optional<Graph> likely;
+  if (backward) likely = likely_inputs(made);
   Node& call = made.nodes.front();
   call.op = antegrad::Op::intern(backward ? "antegrad::attention_backward.default"
                                           : "antegrad::attention.default");
@@ -171,7 +192,8 @@ std::optional<OtherCall> by_own_attention(const Graph& graph, const Node& node) 
                    .library = "antegrad",
                    .what = fmt::format("attention{}{} of {}, keys {}", backward ? " gradients" : "",
                                        causal.as<bool>() ? ", causal," : "",
-                                       fmt::join(query.sizes, "x"), key.sizes[2])};
+                                       fmt::join(query.sizes, "x"), key.sizes[2]),
+                   .likely_inputs = std::move(likely)};
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ struct OtherCall {
   std::string_view library;  ///< that computes it
   std::string what;          ///< the node in words, for reports
   bool copies = false;       ///< an operand, which takes memory
+  /// From any inputs to inputs that a program would have, where some are results of others. Nothing
+  /// if each may be anything.
+  std::optional<Graph> likely_inputs = {};
 };
 
 /// For float32 on the CPU:

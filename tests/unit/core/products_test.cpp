@@ -107,6 +107,26 @@ TEST(Products, AndItsGradients) {
             results + "antegrad::attention_backward.default(%0, %1, %2, %3, %4, %5, false, 0.5)\n");
 }
 
+// Two libraries are compared on gradients of what attention returns, not on those of any numbers.
+TEST(Products, GradientsAreTriedOnResultsOfAttention) {
+  const Graph graph = graph_of(
+      "inputs\n" + kHeads +
+      "  %3: f32[2, 3, 20, 32]{1920, 32, 96, 1} primal\n"
+      "  %4: f32[2, 3, 20]{60, 1, 3} primal\n  %5: f32[2, 3, 20, 32] primal\nnodes\n  "
+      "%6: f32[2, 3, 20, 32], %7: f32[2, 3, 25, 32], %8: f32[2, 3, 25, 32] = " +
+      kFlash + "_backward.default(%5, %0, %1, %2, %3, %4, 0.0, true, none, 0.5)\noutputs\n");
+  const auto other = lower::other_call(graph, graph.nodes[0]);
+  ASSERT_TRUE(other && other->likely_inputs);
+  const Graph& likely = *other->likely_inputs;
+  ASSERT_EQ(likely.nodes.size(), 1U);
+  EXPECT_EQ(std::regex_replace(node_text(likely, likely.nodes[0]), std::regex("[a-z_]+="), ""),
+            "%9: f32[2, 3, 20, 32]{1920, 32, 96, 1}, %10: f32[2, 3, 20]{60, 1, 3} = " + kFlash +
+                ".default(%1, %2, %3, 0.0, true, none, 0.5)");
+  std::vector<int32_t> given;
+  for (const auto& output : likely.outputs) given.push_back(output.value.index());
+  EXPECT_EQ(given, (std::vector<int32_t>{0, 1, 2, 3, 9, 10}));
+}
+
 TEST(Products, OtherAttentionStays) {
   const auto with = [](const std::string& arguments) {
     return form(kHeads, kOut + kFlash + ".default(" + arguments + ")");
