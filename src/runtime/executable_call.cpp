@@ -287,6 +287,33 @@ std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals,
   return handed;
 }
 
+std::vector<at::Tensor> Executable::run_alone(std::vector<at::Tensor> primals) const {
+  const ForwardRange range(name_);
+  AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");
+  AG_CHECK(plan_.mutations.empty() && plan_.saved.empty() && questions_.empty(),
+           "a forward without writes");
+  const GeneratorStates before(generators_);
+  const KeepsMemory keeps(kept_memory_);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  // Those that results are, or show.
+  std::vector<at::Tensor> shown(primals.size());
+  for (const auto& handed : plan_.handed_out) {
+    if (handed.alias.of_input()) shown[handed.alias.index] = primals[handed.alias.index];
+  }
+  primals.resize(forward_.input_count());  // tokens
+  std::vector<at::Tensor> outputs;
+  try {
+    outputs = forward_.run(std::move(primals), lines_);
+  } catch (...) {
+    before.restore();
+    throw;
+  }
+  auto handed = make_memory(outputs, shown);
+  make_views(shown, handed);
+  handed.resize(plan_.results);
+  return handed;
+}
+
 // What the backward of a step reads. The program alone holds it then, so that each dies at its last
 // use.
 std::vector<at::Tensor> Executable::gather(const BackwardProgram& program,

@@ -1,0 +1,76 @@
+#pragma once
+
+/// \file
+/// Backward passes of the whole process as compiled programs (docs/compiled-backward.md).
+
+#include <antegrad/options.h>
+#include <antegrad/report.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace antegrad {
+
+/// What was done with backward passes.
+struct BackwardReport {
+  int64_t passes = 0;           ///< that antegrad ran
+  int64_t nodes = 0;            ///< of these passes
+  int64_t nodes_compiled = 0;   ///< of these, computed by programs
+  int64_t graphs = 0;           ///< different ones; each is planned once
+  int64_t captures = 0;         ///< programs made
+  /// Nodes that ran one by one though their formulas are known, by the reason.
+  std::map<std::string, int64_t> eager_reasons;
+  /// Whole passes that libtorch ran, by the reason: create_graph, anomaly mode, another device.
+  std::map<std::string, int64_t> left_to_libtorch;
+  std::vector<ProgramReport> programs;  ///< in the order in which they were made
+};
+
+std::ostream& operator<<(std::ostream& out, const BackwardReport& report);
+
+/// While one exists, backward passes of all threads of the process run as programs: of
+/// `loss.backward()` and `torch::autograd::grad()`, whether their forward was compiled or not.
+/// Gradients, hooks and their order are those of libtorch's engine; with lowering `exact`, the bits
+/// are, too.
+///
+/// A pass is captured when it first runs. Later passes with the same nodes and sizes run the
+/// programs, on what their nodes saved; hooks are called anew each time and may be others. Nodes of
+/// custom functions, of compiled regions, and those that libtorch shows no formula of, run
+/// themselves between programs.
+///
+/// Scopes may be nested; the innermost options hold. The report counts since the scope began.
+/// Thread-safe.
+///
+///     antegrad::CompiledBackward scope;
+///     loss.backward();
+class CompiledBackward {
+ public:
+  /// Of the options, lowering, verify_graphs, dump_dir, kept_memory, max_programs, and those of
+  /// passes are used. Throws InputError for options that do not hold together.
+  explicit CompiledBackward(const Options& options = {});
+  ~CompiledBackward();
+  CompiledBackward(const CompiledBackward&) = delete;
+  CompiledBackward& operator=(const CompiledBackward&) = delete;
+
+  BackwardReport report() const;
+  /// Forgets all programs.
+  void reset();
+
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+/// Passes that this thread starts are run by libtorch, node by node.
+class EagerBackward {
+ public:
+  EagerBackward();
+  ~EagerBackward();
+  EagerBackward(const EagerBackward&) = delete;
+  EagerBackward& operator=(const EagerBackward&) = delete;
+};
+
+}  // namespace antegrad

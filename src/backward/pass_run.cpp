@@ -1,0 +1,180 @@
+#include "backward/pass_run.h"
+
+#include <antegrad/error.h>
+#include <torch/csrc/autograd/input_buffer.h>
+
+#include <utility>
+
+#include "capture/session.h"
+#include "log/log.h"
+#include "runtime/fork_gate.h"
+
+namespace antegrad::backward {
+namespace {
+
+using torch::autograd::InputBuffer;
+using torch::autograd::variable_list;
+
+// Gradients on their way through one pass.
+class Gradients {
+ public:
+  explicit Gradients(torch_compat::BackwardPass& pass) : pass_(pass) {
+    buffers_.reserve(pass.nodes.size());
+    for (const auto& of_pass : pass.nodes) buffers_.emplace_back(of_pass.node->num_inputs());
+    auto& first = buffers_.front().buffer;
+    for (size_t i = 0; i < pass.tangents.size(); ++i) first[i] = std::move(pass.tangents[i]);
+    pass.tangents.clear();
+  }
+
+  at::Tensor take(Slot slot) { return std::move(buffers_[slot.node].buffer[slot.input]); }
+  void put(Slot slot, at::Tensor gradient) {
+    buffers_[slot.node].buffer[slot.input] = std::move(gradient);
+  }
+
+  void run_hooks(int32_t place) {
+    auto& buffer = buffers_[place].buffer;
+    buffer = torch_compat::call_hooks_before(*pass_.nodes[place].node, std::move(buffer),
+                                             pass_.nodes[place].runs);
+  }
+
+  void give(int32_t place) {
+    for (const auto& [input, asked] : pass_.nodes[place].asked) {
+      pass_.give(asked, buffers_[place].buffer[input]);
+    }
+  }
+
+  // `has_hooks_run`: those before it.
+  void run_node(int32_t place, bool has_hooks_run = false) {
+    const auto& [node, runs, asked, next] = pass_.nodes[place];
+    if (torch_compat::has_hooks_before(*node) && !has_hooks_run) run_hooks(place);
+    give(place);
+    auto gradients = std::move(buffers_[place].buffer);
+    if (!runs) return;
+    const bool observed = !node->post_hooks().empty();
+    variable_list kept;
+    if (observed) kept = gradients;
+    if (!pass_.keeps_graph()) node->will_release_variables();
+    auto made = (*node)(std::move(gradients));
+    torch_compat::check_gradients(*node, made);
+    for (const auto& hook : node->post_hooks()) made = (*hook)(made, kept);
+    if (!pass_.keeps_graph()) node->release_variables();
+    for (size_t i = 0; i < next.size(); ++i) {
+      if (next[i] < 0) continue;
+      const auto& edge = node->next_edge(i);
+      buffers_[next[i]].add(edge.input_nr, std::move(made[i]), std::nullopt, std::nullopt,
+                            edge.function.get());
+    }
+  }
+
+ private:
+  torch_compat::BackwardPass& pass_;
+  std::vector<InputBuffer> buffers_;  // by place
+};
+
+// Gradients leave the buffers, where they may be put back.
+SegmentInputs inputs_of(const Segment& segment, Gradients& gradients,
+                        const std::vector<at::Tensor>& saved) {
+  SegmentInputs inputs;
+  inputs.reserve(segment.arrives.size() + segment.leaves.size() + segment.saved.size());
+  for (const Slot& slot : segment.arrives) inputs.push_back(gradients.take(slot));
+  for (const Slot& slot : segment.leaves) inputs.push_back(gradients.take(slot));
+  for (const int32_t place : segment.saved) inputs.push_back(saved[place]);
+  return inputs;
+}
+
+void put_back(const Segment& segment, Gradients& gradients, SegmentInputs inputs) {
+  auto input = inputs.begin();
+  for (const Slot& slot : segment.arrives) gradients.put(slot, std::move(*input++));
+  for (const Slot& slot : segment.leaves) gradients.put(slot, std::move(*input++));
+}
+
+}  // namespace
+
+KnownPass::KnownPass(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
+                     const Options& options)
+    : options_(options), plan_(plan_of(pass, visited)), programs_(plan_.segments.size()) {}
+
+std::shared_ptr<const SegmentProgram> KnownPass::program_for(
+    const torch_compat::BackwardPass& pass, int32_t segment, const SegmentInputs& inputs,
+    const std::vector<int64_t>& sizes, PassCounts& counts) {
+  const auto ambient = guards::Ambient::now();
+  const runtime::ForkSafeLock lock(mutex_);
+  auto& programs = programs_[segment];
+  const auto& of_plan = plan_.segments[segment];
+  const auto nodes = static_cast<int64_t>(of_plan.nodes.size());
+  for (auto program = programs.all.rbegin(); program != programs.all.rend(); ++program) {
+    if ((*program)->fits(inputs, sizes, ambient)) return *program;
+  }
+  const auto run_eagerly = [&](const std::string& reason) {
+    counts.eager_reasons[reason] += nodes;
+    return nullptr;
+  };
+  if (!programs.refusal.empty()) return run_eagerly(programs.refusal);
+  if (capture::capturing()) return run_eagerly("a pass inside of a capture");
+  if (std::cmp_greater_equal(programs.all.size(), options_.max_programs)) {
+    return run_eagerly("max_programs programs of a segment were made");
+  }
+  try {
+    programs.all.push_back(
+        std::make_shared<const SegmentProgram>(pass, plan_, of_plan, inputs, sizes, options_));
+    ++counts.captures;
+    return programs.all.back();
+  } catch (const CaptureError& error) {
+    programs.refusal = error.what();
+  }
+  log(Log::recompiles, [&] { return options_.name + ": " + programs.refusal; });
+  return run_eagerly(programs.refusal);
+}
+
+PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited) {
+  PassCounts counts;
+  auto saved = std::move(visited.saved());
+  Gradients gradients(pass);
+  std::vector<bool> hooks_ran(pass.nodes.size(), false);
+  for (const auto& [kind, index] : plan_.steps) {
+    switch (kind) {
+      case Step::Kind::node: gradients.run_node(index); continue;
+      case Step::Kind::give: gradients.run_node(index); continue;
+      case Step::Kind::hooks:
+        gradients.run_hooks(index);
+        hooks_ran[index] = true;
+        continue;
+      case Step::Kind::segment: break;
+    }
+    const auto& segment = plan_.segments[index];
+    auto inputs = inputs_of(segment, gradients, saved);
+    const auto program = program_for(pass, index, inputs, visited.sizes(), counts);
+    if (!program) {
+      put_back(segment, gradients, std::move(inputs));
+      for (const int32_t place : segment.nodes) gradients.run_node(place, hooks_ran[place]);
+      continue;
+    }
+    for (const int32_t last : segment.last_use) saved[segment.saved[last]].reset();
+    if (!pass.keeps_graph()) {
+      for (const int32_t place : segment.nodes) pass.nodes[place].node->release_variables();
+    }
+    auto results = program->run(std::move(inputs));
+    counts.nodes_compiled += static_cast<int64_t>(segment.nodes.size());
+    for (size_t i = 0; i < segment.leaves.size(); ++i) {
+      gradients.put(segment.leaves[i], std::move(results.leaves[i]));
+    }
+    for (auto& [asked, gradient] : results.asked) pass.give(asked, std::move(gradient));
+  }
+  return counts;
+}
+
+std::vector<ProgramReport> KnownPass::reports() const {
+  const runtime::ForkSafeLock lock(mutex_);
+  std::vector<ProgramReport> reports;
+  for (const auto& programs : programs_) {
+    for (const auto& program : programs.all) reports.push_back(program->report());
+  }
+  return reports;
+}
+
+void run_nodes(torch_compat::BackwardPass& pass) {
+  Gradients gradients(pass);
+  for (size_t i = 0; i < pass.nodes.size(); ++i) gradients.run_node(static_cast<int32_t>(i));
+}
+
+}  // namespace antegrad::backward

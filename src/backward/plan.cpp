@@ -1,0 +1,126 @@
+#include "backward/plan.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace antegrad::backward {
+namespace {
+
+using torch_compat::PassNode;
+using Kind = Step::Kind;
+
+class Planner {
+ public:
+  Planner(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited)
+      : pass_(pass), segment_of_(pass.nodes.size(), -1) {
+    for (size_t i = 0; i < pass.nodes.size(); ++i) {
+      plan_.formulas.push_back(visited.formula(static_cast<int32_t>(i)));
+    }
+  }
+
+  Plan plan() {
+    for (size_t i = 0; i < pass_.nodes.size(); ++i) add(static_cast<int32_t>(i));
+    end_segment();
+    find_borders();
+    find_last_uses();
+    return std::move(plan_);
+  }
+
+ private:
+  void add(int32_t place) {
+    const PassNode& of_pass = pass_.nodes[place];
+    auto& node = *of_pass.node;
+    const bool hooks_before = torch_compat::has_hooks_before(node);
+    const bool observed = hooks_before || torch_compat::has_hooks_after(node);
+    if (!of_pass.runs) {
+      if (observed) end_segment();
+      later_.push_back({Kind::give, place});
+    } else if (plan_.formulas[place] && !torch_compat::has_hooks_after(node)) {
+      if (hooks_before) {
+        end_segment();
+        plan_.steps.push_back({Kind::hooks, place});
+      }
+      segment_of_[place] = static_cast<int32_t>(plan_.segments.size());
+      open_.push_back(place);
+    } else if (torch_compat::accumulates(node) && !observed &&
+               !torch_compat::leaf_of(node).grad().defined()) {
+      later_.push_back({Kind::node, place});
+    } else {
+      end_segment();
+      plan_.formulas[place].reset();
+      plan_.steps.push_back({Kind::node, place});
+    }
+  }
+
+  void end_segment() {
+    if (!open_.empty()) {
+      plan_.steps.push_back({Kind::segment, static_cast<int32_t>(plan_.segments.size())});
+      plan_.nodes_in_segments += static_cast<int64_t>(open_.size());
+      plan_.segments.push_back({.nodes = std::exchange(open_, {}),
+                                .arrives = {},
+                                .leaves = {},
+                                .saved = {},
+                                .last_use = {}});
+    }
+    plan_.steps.insert(plan_.steps.end(), later_.begin(), later_.end());
+    later_.clear();
+  }
+
+  // A slot of a node in a segment may have a gradient before the segment runs, if some other node
+  // leads to it, or if it is the first node.
+  void find_borders() {
+    std::vector<std::set<Slot>> arrives(plan_.segments.size()), leaves(plan_.segments.size());
+    const auto arrive = [&](int32_t from, Slot slot) {
+      const int32_t segment = segment_of_[slot.node];
+      if (segment >= 0 && segment != from) arrives[segment].insert(slot);
+      if (from >= 0 && segment != from) leaves[from].insert(slot);
+    };
+    for (size_t i = 0; i < pass_.nodes.size(); ++i) {
+      const PassNode& of_pass = pass_.nodes[i];
+      for (size_t edge = 0; edge < of_pass.next.size(); ++edge) {
+        if (of_pass.next[edge] < 0) continue;
+        const auto input = of_pass.node->next_edge(edge).input_nr;
+        arrive(segment_of_[i], {of_pass.next[edge], static_cast<int32_t>(input)});
+      }
+    }
+    const auto roots = static_cast<int32_t>(pass_.tangents.size());
+    for (int32_t input = 0; input < roots; ++input) arrive(-1, {0, input});
+    for (size_t s = 0; s < plan_.segments.size(); ++s) {
+      auto& segment = plan_.segments[s];
+      segment.arrives.assign(arrives[s].begin(), arrives[s].end());
+      segment.leaves.assign(leaves[s].begin(), leaves[s].end());
+      std::set<int32_t> reads;
+      for (const int32_t place : segment.nodes) {
+        const auto& of_node = plan_.formulas[place]->reads;
+        reads.insert(of_node.begin(), of_node.end());
+      }
+      segment.saved.assign(reads.begin(), reads.end());
+    }
+  }
+
+  void find_last_uses() {
+    std::set<int32_t> read_later;
+    for (auto segment = plan_.segments.rbegin(); segment != plan_.segments.rend(); ++segment) {
+      for (size_t i = 0; i < segment->saved.size(); ++i) {
+        if (read_later.insert(segment->saved[i]).second) {
+          segment->last_use.push_back(static_cast<int32_t>(i));
+        }
+      }
+    }
+  }
+
+  const torch_compat::BackwardPass& pass_;
+  Plan plan_;
+  std::vector<int32_t> segment_of_;  // by place, -1 for none
+  std::vector<int32_t> open_;        // nodes of the segment that is being made
+  std::vector<Step> later_;          // what waits for its end
+};
+
+}  // namespace
+
+Plan plan_of(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited) {
+  return Planner(pass, visited).plan();
+}
+
+}  // namespace antegrad::backward

@@ -1,0 +1,58 @@
+#pragma once
+
+/// \file
+/// The programs of a segment: one for each form of the tensors that it reads.
+
+#include <ATen/core/Tensor.h>
+#include <antegrad/options.h>
+#include <antegrad/report.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backward/plan.h"
+#include "guards/ambient.h"
+#include "guards/tensor_guard.h"
+#include "runtime/executable.h"
+
+namespace antegrad::backward {
+
+/// What a segment reads: gradients by Segment::arrives, then those that have arrived at
+/// Segment::leaves before it runs, then saved tensors by Segment::saved. Some are undefined.
+using SegmentInputs = std::vector<at::Tensor>;
+
+/// What it gives.
+struct SegmentResults {
+  std::vector<at::Tensor> leaves;  ///< by Segment::leaves: the sum of all that arrived so far
+  std::vector<std::pair<int32_t, at::Tensor>> asked;  ///< gradients that are asked for, by place
+};
+
+class SegmentProgram {
+ public:
+  /// Captures the formulas of the segment's nodes on stand-ins, and compiles them. Throws
+  /// CaptureError and what formulas throw.
+  SegmentProgram(const torch_compat::BackwardPass& pass, const Plan& plan, const Segment& segment,
+                 const SegmentInputs& inputs, const std::vector<int64_t>& sizes,
+                 const Options& options);
+
+  /// Whether it computes the segment for such inputs. `sizes` are those of the pass.
+  bool fits(const SegmentInputs& inputs, const std::vector<int64_t>& sizes,
+            const guards::Ambient& ambient) const;
+  /// Each input dies at its last use. Throws what kernels throw.
+  SegmentResults run(SegmentInputs inputs) const;
+  const ProgramReport& report() const { return report_; }
+
+ private:
+  std::vector<guards::TensorGuard> guards_;
+  std::vector<int64_t> sizes_;
+  guards::Ambient ambient_;
+  std::vector<int32_t> primals_;  // by primal of the program: the input
+  size_t leaves_ = 0;             // number of Segment::leaves
+  std::vector<int32_t> asked_;    // places of the results behind these
+  std::shared_ptr<const runtime::Executable> executable_;
+  ProgramReport report_;
+};
+
+}  // namespace antegrad::backward

@@ -1,0 +1,231 @@
+#include "torch_compat/backward_pass.h"
+
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/input_buffer.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <queue>
+#include <unordered_map>
+
+#include "torch_compat/scope.h"
+
+namespace antegrad::torch_compat {
+namespace {
+
+using torch::autograd::Edge;
+using torch::autograd::GraphTask;
+using torch::autograd::InputBuffer;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+std::atomic<RunPass> runner = nullptr;
+thread_local int left = 0;  // sum of leave_passes(), and passes that have to be left
+
+std::mutex reasons_mutex;
+std::map<std::string, int64_t>& reasons() {
+  static auto* const counts = new std::map<std::string, int64_t>();
+  return *counts;
+}
+
+void note(const std::string& reason) {
+  const std::lock_guard lock(reasons_mutex);
+  ++reasons()[reason];
+}
+
+// Nodes of a pass, found as the engine finds them: of those whose gradients have all arrived, the
+// one made last runs next. Equal ones, the accumulators of leaves, have the engine's order, too,
+// since its queue is such a heap.
+class Order {
+ public:
+  Order(const GraphTask& task, const NodePtr& root) : task_(task) {
+    place_of(root);
+    ready_.push(0);
+    while (!ready_.empty()) {
+      const int32_t found = ready_.top();
+      ready_.pop();
+      order_.push_back(found);
+      visit(found);
+    }
+  }
+
+  std::vector<PassNode> take() {
+    std::vector<int32_t> place(nodes_.size(), -1);
+    for (size_t i = 0; i < order_.size(); ++i) place[order_[i]] = static_cast<int32_t>(i);
+    std::vector<PassNode> nodes;
+    nodes.reserve(order_.size());
+    for (const int32_t found : order_) {
+      auto& node = nodes.emplace_back(std::move(nodes_[found]));
+      for (int32_t& next : node.next) next = next < 0 ? -1 : place[next];
+    }
+    return nodes;
+  }
+
+ private:
+  struct MadeEarlier {
+    const std::vector<PassNode>* nodes;
+    bool operator()(int32_t a, int32_t b) const {
+      return (*nodes)[a].node->sequence_nr() < (*nodes)[b].node->sequence_nr();
+    }
+  };
+
+  int32_t place_of(const NodePtr& node) {
+    const auto [at, is_new] = places_.try_emplace(node.get(), nodes_.size());
+    if (is_new) {
+      nodes_.push_back({node});
+      arrived_.push_back(0);
+    }
+    return at->second;
+  }
+
+  void visit(int32_t found) {
+    Node& node = *nodes_[found].node;
+    if (!task_.exec_info_.empty()) {
+      const auto info = task_.exec_info_.find(&node);
+      if (info != task_.exec_info_.end()) {
+        nodes_[found].runs = info->second.needed_;
+        if (info->second.captures_) {
+          for (const auto& capture : *info->second.captures_) {
+            nodes_[found].asked.emplace_back(capture.input_idx_, capture.output_idx_);
+          }
+        }
+      }
+    }
+    if (!nodes_[found].runs) return;
+    const auto& edges = node.next_edges();
+    std::vector<int32_t> next(edges.size(), -1);
+    for (size_t i = 0; i < edges.size(); ++i) {
+      if (edges[i].is_valid()) next[i] = follow(edges[i]);
+    }
+    nodes_[found].next = std::move(next);
+  }
+
+  int32_t follow(const Edge& edge) {
+    const auto needed = task_.dependencies_.find(edge.function.get());
+    const bool wanted = task_.exec_info_.empty() || [&] {
+      const auto info = task_.exec_info_.find(edge.function.get());
+      return info != task_.exec_info_.end() && info->second.should_execute();
+    }();
+    if (!wanted || needed == task_.dependencies_.end()) return -1;
+    const int32_t place = place_of(edge.function);
+    if (++arrived_[place] == needed->second) ready_.push(place);
+    return place;
+  }
+
+  const GraphTask& task_;
+  std::vector<PassNode> nodes_;
+  std::vector<int> arrived_;
+  std::unordered_map<const Node*, int32_t> places_;
+  std::priority_queue<int32_t, std::vector<int32_t>, MadeEarlier> ready_{MadeEarlier{&nodes_}};
+  std::vector<int32_t> order_;
+};
+
+bool is_on_cpu(const std::vector<PassNode>& nodes) {
+  for (const auto& [node, runs, asked, next] : nodes) {
+    for (size_t i = 0; i < node->num_inputs(); ++i) {
+      if (!node->input_metadata(i).device().is_cpu()) return false;
+    }
+  }
+  return true;
+}
+
+// Stands in the engine for all nodes of a pass.
+class WholePass final : public Node {
+ public:
+  WholePass(GraphTask& task, std::vector<PassNode> nodes, variable_list tangents, RunPass run)
+      : Node(/*sequence_nr=*/UINT64_MAX),
+        pass_{task, std::move(nodes), std::move(tangents)},
+        run_(run) {}
+
+  variable_list apply(variable_list&& /*inputs*/) override {
+    run_(pass_);
+    pass_.nodes.clear();
+    return {};
+  }
+  std::string name() const override { return "AntegradBackwardPass"; }
+
+ private:
+  BackwardPass pass_;
+  RunPass run_;
+};
+
+class OurEngine final : public torch::autograd::Engine {
+ public:
+  ~OurEngine() override { stop(); }
+
+  variable_list execute(const torch::autograd::edge_list& roots, const variable_list& inputs,
+                        bool keep_graph, bool create_graph, bool accumulate_grad,
+                        const torch::autograd::edge_list& outputs) override {
+    const char* reason = create_graph                                      ? "create_graph"
+                         : torch::autograd::AnomalyMode::is_enabled() ? "anomaly mode"
+                                                                           : nullptr;
+    if (reason == nullptr || left > 0) {
+      return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    }
+    note(reason);
+    struct Left : Scope {
+      Left() { ++left; }
+      ~Left() { --left; }
+    } const scope;
+    return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
+      const std::shared_ptr<GraphTask>& task, NodePtr root, InputBuffer&& tangents) override {
+    const RunPass run = runner.load();
+    if (run == nullptr || left > 0) {
+      return Engine::execute_with_graph_task(task, std::move(root), std::move(tangents));
+    }
+    auto nodes = Order(*task, root).take();
+    if (!is_on_cpu(nodes)) {
+      note("a device other than the CPU");
+      return Engine::execute_with_graph_task(task, std::move(root), std::move(tangents));
+    }
+    auto [node, pass] = make_node<WholePass>(*task, std::move(nodes),
+                                             std::move(tangents.buffer), run);
+    if (!task->exec_info_.empty()) task->exec_info_[pass].needed_ = true;
+    return Engine::execute_with_graph_task(task, std::move(node), InputBuffer(0));
+  }
+};
+
+// Lives as long as the process, as libtorch's does: its threads may outlive static objects.
+torch::autograd::Engine& our_engine() {
+  static auto* const engine = new OurEngine();
+  return *engine;
+}
+
+}  // namespace
+
+void BackwardPass::give(int32_t place, at::Tensor gradient) {
+  const std::lock_guard lock(task.mutex_);
+  auto& given = task.captured_vars_;
+  if (given.size() <= static_cast<size_t>(place)) given.resize(place + 1);
+  given[place] = std::move(gradient);
+}
+
+void take_backward_passes(RunPass run) {
+  // The engine that was there: Python's, where libtorch_python is loaded.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  const bool took = runner.exchange(run) != nullptr;
+  if (took == (run != nullptr)) return;
+  static torch::autograd::Engine* before = nullptr;
+  if (run != nullptr) {
+    before = &torch::autograd::Engine::get_default_engine();
+    torch::autograd::set_default_engine_stub(our_engine);
+  } else {
+    torch::autograd::set_default_engine_stub(
+        []() -> torch::autograd::Engine& { return *before; });
+  }
+}
+
+std::vector<std::pair<std::string, int64_t>> passes_left_to_libtorch() {
+  const std::lock_guard lock(reasons_mutex);
+  return {reasons().begin(), reasons().end()};
+}
+
+void leave_passes(int change) { left += change; }
+
+}  // namespace antegrad::torch_compat

@@ -1,0 +1,239 @@
+#include "torch_compat/node_formulas.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/tensor.h>
+#include <torch/csrc/dynamo/compiled_autograd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <typeinfo>
+#include <unordered_map>
+#include <utility>
+
+namespace antegrad::torch_compat {
+namespace {
+
+namespace dynamo = torch::dynamo::autograd;
+using torch::autograd::AccumulateGrad;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+using Places = std::unordered_map<const c10::TensorImpl*, int32_t>;
+
+// Calls `see` with each tensor of an argument of a formula, which it may replace.
+template <class See>
+c10::IValue with_tensors(const c10::IValue& value, const See& see) {
+  if (value.isTensor()) return see(value.toTensor());
+  if (value.isTensorList()) {
+    auto tensors = value.toTensorVector();
+    for (auto& tensor : tensors) tensor = see(tensor);
+    return tensors;
+  }
+  if (value.isList()) {
+    const auto list = value.toList();
+    c10::impl::GenericList made(list.elementType());
+    made.reserve(list.size());
+    for (size_t i = 0; i < list.size(); ++i) made.push_back(with_tensors(list.get(i), see));
+    return made;
+  }
+  if (value.isTuple()) {
+    std::vector<c10::IValue> elements;
+    for (const auto& element : value.toTupleRef().elements()) {
+      elements.push_back(with_tensors(element, see));
+    }
+    return c10::ivalue::Tuple::create(std::move(elements));
+  }
+  return value;
+}
+
+// What a node says of itself to the compiler of libtorch, which is Python's. Nodes call it with a
+// pointer to an object of that compiler: here, to the Note that is filled.
+struct Note {
+  dynamo::functional_apply_t formula;
+  std::vector<c10::IValue> arguments;
+  bool can_be_captured = true;
+};
+
+Note& note_of(PyObject* compiler) { return *reinterpret_cast<Note*>(compiler); }
+
+struct Notes final : dynamo::PyCompilerInterface {
+  std::string bind_function(PyObject* compiler, const std::string& name,
+                            dynamo::functional_apply_t formula, std::vector<at::TypePtr> /*types*/,
+                            bool /*is_custom*/, bool is_traceable) const override {
+    note_of(compiler).formula = std::move(formula);
+    note_of(compiler).can_be_captured = is_traceable;
+    return name;
+  }
+  variable_list call_function(PyObject* compiler, const char* /*method*/,
+                              const std::string& /*name*/, const variable_list& /*inputs*/,
+                              const dynamo::ivalue_list& arguments,
+                              const c10::IValue& /*metadata*/) const override {
+    note_of(compiler).arguments = arguments;
+    return {};
+  }
+};
+
+// The class of nodes of autograd::Function is a template, of each function another.
+bool is_custom(const Node& node) {
+  return std::string_view(typeid(node).name()).find("7CppNode") != std::string_view::npos;
+}
+
+bool shows_nothing(const Node& node) {
+  return is_custom(node) || accumulates(node) ||
+         dynamic_cast<const torch::autograd::CopySlices*>(&node) != nullptr ||
+         dynamic_cast<const torch::autograd::GraphRoot*>(&node) != nullptr;
+}
+
+template <class T>
+void append(std::string& key, const T& value) {
+  key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+}  // namespace
+
+struct VisitedNodes::Visit {
+  dynamo::AutogradCompilerCall call{dynamo::SizeInput::STATIC};
+  std::vector<int64_t> sizes;
+  std::vector<bool> shows;         // by place
+  std::vector<size_t> first_size;  // by place
+  Places places;                   // of stand-ins in the list of saved tensors; made when asked
+};
+
+VisitedNodes::VisitedNodes(const BackwardPass& pass)
+    : pass_(pass), visit_(std::make_unique<Visit>()) {
+  visit_->shows.reserve(pass.nodes.size());
+  for (size_t i = 0; i < pass.nodes.size(); ++i) visit(static_cast<int32_t>(i));
+  for (const auto& size : visit_->call.all_size_inputs) visit_->sizes.push_back(size.value);
+}
+
+VisitedNodes::~VisitedNodes() = default;
+
+const std::vector<int64_t>& VisitedNodes::sizes() const { return visit_->sizes; }
+std::vector<at::Tensor>& VisitedNodes::saved() { return visit_->call.tensor_args.inputs; }
+
+void VisitedNodes::visit(int32_t place) {
+  const PassNode& of_pass = pass_.nodes[place];
+  Node& node = *of_pass.node;
+  append(key_, typeid(node).hash_code());
+  append(key_, of_pass.runs);
+  append(key_, has_hooks_before(node));
+  append(key_, has_hooks_after(node));
+  append(key_, of_pass.asked.size());
+  for (const auto& asked : of_pass.asked) append(key_, asked);
+  append(key_, of_pass.next.size());
+  for (size_t i = 0; i < of_pass.next.size(); ++i) {
+    append(key_, of_pass.next[i]);
+    if (of_pass.next[i] >= 0) append(key_, node.next_edge(i).input_nr);
+  }
+  visit_->first_size.push_back(visit_->call.all_size_inputs.size());
+  if (accumulates(node)) append(key_, leaf_of(node).grad().defined());
+  bool shows = of_pass.runs && !shows_nothing(node);
+  if (shows) {
+    auto& call = visit_->call;
+    const auto known = call.sv_to_hooks.size();
+    try {
+      dynamo::NodeCall node_call(static_cast<uint32_t>(place), of_pass.node);
+      dynamo::CompiledNodeArgs arguments(call, node_call);
+      node.compiled_args(arguments);
+      for (const auto& edge : node.next_edges()) {
+        if (edge.is_valid()) arguments.collect(edge.function->input_metadata(edge.input_nr));
+      }
+      const auto found = arguments.key();
+      append(key_, found.key_size);
+      key_.append(reinterpret_cast<const char*>(found.key), found.key_size);
+      shows = call.sv_to_hooks.size() == known;
+    } catch (const c10::NotImplementedError&) {
+      shows = false;
+    }
+  }
+  append(key_, shows);
+  visit_->shows.push_back(shows);
+}
+
+std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
+  if (!visit_->shows[place]) return nullptr;
+  // One at a time in the process: where nodes look for the compiler is global.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  auto& call = visit_->call;
+  for (size_t i = visit_->places.size(); i < saved().size(); ++i) {
+    const at::Tensor& tensor = saved()[i];
+    auto& argument = call.tensor_args.lookup(tensor);
+    argument.proxy_tensor = at::empty_strided(
+        tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta).requires_grad(false));
+    visit_->places.emplace(argument.proxy_tensor.unsafeGetTensorImpl(), static_cast<int32_t>(i));
+  }
+
+  Node& node = *pass_.nodes[place].node;
+  Note note;
+  {
+    const dynamo::PyCompilerGuard guard(std::make_unique<Notes>());
+    // No size is symbolic.
+    dynamo::TraceState state(
+        std::vector<std::optional<c10::SymInt>>(call.all_size_inputs.size()), 0);
+    dynamo::NodeCall node_call(static_cast<uint32_t>(place), pass_.nodes[place].node);
+    dynamo::SwapSavedVariables swap(call, state, reinterpret_cast<PyObject*>(&note), node_call);
+    node.apply_with_saved(variable_list(node.num_inputs()), swap);
+  }
+  if (!note.formula || !note.can_be_captured) return nullptr;
+
+  auto formula = std::make_unique<NodeFormula>();
+  Places places;  // of the stand-ins in its arguments, which keep them alive
+  for (const auto& argument : note.arguments) {
+    with_tensors(argument, [&](const at::Tensor& tensor) {
+      const auto found = visit_->places.find(tensor.unsafeGetTensorImpl());
+      if (found != visit_->places.end() && places.insert(*found).second) {
+        formula->reads.push_back(found->second);
+      }
+      return tensor;
+    });
+  }
+  formula->call = [note = std::move(note), places = std::move(places)](const variable_list& gradients,
+                                                   const std::vector<at::Tensor>& saved) {
+    std::vector<c10::IValue> arguments;
+    for (const auto& argument : note.arguments) {
+      arguments.push_back(with_tensors(argument, [&](const at::Tensor& tensor) {
+        const auto found = places.find(tensor.unsafeGetTensorImpl());
+        return found == places.end() ? tensor : saved[found->second];
+      }));
+    }
+    return note.formula(gradients, arguments);
+  };
+  return formula;
+}
+
+bool accumulates(const Node& node) { return dynamic_cast<const AccumulateGrad*>(&node) != nullptr; }
+
+const at::Tensor& leaf_of(const Node& node) {
+  return static_cast<const AccumulateGrad&>(node).variable;
+}
+
+bool has_hooks_before(Node& node) {
+  return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() ||
+         !node.pre_hooks().empty();
+}
+
+bool has_hooks_after(Node& node) {
+  return !node.post_hooks().empty() ||
+         (accumulates(node) && node.tensor_post_acc_grad_hooks() != nullptr);
+}
+
+variable_list call_hooks_before(Node& node, variable_list gradients, bool node_hooks) {
+  for (const auto& hook : node.tensor_pre_hooks()) gradients = (*hook)(gradients);
+  for (const auto& [input, hook] : node.retains_grad_hooks()) gradients = (*hook)(gradients);
+  if (!node_hooks) return gradients;
+  for (const auto& hook : node.pre_hooks()) gradients = (*hook)(gradients);
+  return gradients;
+}
+
+void check_gradients(const Node& node, variable_list& gradients) {
+  torch::autograd::validate_outputs(node.next_edges(), gradients, [&](const std::string& message) {
+    return "Function " + node.name() + " returned an " + message;
+  });
+}
+
+}  // namespace antegrad::torch_compat

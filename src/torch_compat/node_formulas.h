@@ -1,0 +1,80 @@
+#pragma once
+
+/// \file
+/// What the nodes of a backward pass compute, as functions of gradients and saved tensors.
+///
+/// libtorch's nodes show what they hold to a visitor (torch/csrc/dynamo/compiled_autograd.h). Here
+/// it collects, on each pass, what they saved and a key of the rest; and, when a pass is compiled,
+/// the formulas. A formula reads its saved tensors from a list, so it can be captured with
+/// stand-ins, and what was captured holds for other passes with the same key.
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "torch_compat/backward_pass.h"
+
+namespace antegrad::torch_compat {
+
+/// What a node computes: gradients for its edges from those that arrive at its inputs. `saved` are
+/// all tensors of the pass, of which it reads `reads`.
+struct NodeFormula {
+  std::vector<int32_t> reads;
+  std::function<torch::autograd::variable_list(const torch::autograd::variable_list& gradients,
+                                               const std::vector<at::Tensor>& saved)>
+      call;
+};
+
+/// Thread-local state and the graph of the pass must be those of the pass.
+class VisitedNodes {
+ public:
+  /// Unpacks saved tensors, and so throws what libtorch throws for one that was changed or freed.
+  /// Hooks of saved tensors do not run.
+  explicit VisitedNodes(const BackwardPass& pass);
+  ~VisitedNodes();
+  VisitedNodes(const VisitedNodes&) = delete;
+  VisitedNodes& operator=(const VisitedNodes&) = delete;
+
+  /// Equal for passes whose nodes differ in saved tensors, `sizes` and objects of hooks alone.
+  const std::string& key() const { return key_; }
+  const std::vector<int64_t>& sizes() const;
+  /// Saved by nodes with formulas, each once.
+  std::vector<at::Tensor>& saved();
+
+  /// The formula of the node at this place; nothing for one that has to run itself: accumulators
+  /// of leaves, custom functions, nodes with hooks on saved tensors, and others that show nothing.
+  std::unique_ptr<NodeFormula> formula(int32_t place);
+
+ private:
+  struct Visit;
+  void visit(int32_t place);
+
+  const BackwardPass& pass_;
+  std::unique_ptr<Visit> visit_;
+  std::string key_;
+};
+
+/// Whether the node adds gradients to the `.grad` of a leaf.
+bool accumulates(const torch::autograd::Node& node);
+/// The leaf of such a node.
+const at::Tensor& leaf_of(const torch::autograd::Node& node);
+/// Whether functions of users run before the node: hooks on tensors, and on the node.
+bool has_hooks_before(torch::autograd::Node& node);
+/// After it: hooks on the node, and on leaves whose gradient was accumulated.
+bool has_hooks_after(torch::autograd::Node& node);
+/// Calls the functions that run before the node, in the engine's order. `node_hooks`: also those
+/// on the node, which run only if the node runs.
+torch::autograd::variable_list call_hooks_before(torch::autograd::Node& node,
+                                                 torch::autograd::variable_list gradients,
+                                                 bool node_hooks);
+
+/// Checks gradients and gives them the form that edges ask for, as the engine does.
+void check_gradients(const torch::autograd::Node& node, torch::autograd::variable_list& gradients);
+
+}  // namespace antegrad::torch_compat
