@@ -31,10 +31,12 @@ struct CompiledBackward::State {
                                   torch_compat::VisitedNodes& visited) {
     const Hash128 key = hash_of_bytes(visited.key());
     const runtime::ForkSafeLock lock(mutex);
-    auto& found = known[key];
-    if (!found) {
-      found = std::make_shared<KnownPass>(pass, visited, options);
-      ++counts.graphs;
+    const auto at = known.find(key);
+    auto found = at == known.end() ? nullptr : at->second;
+    if (!found || found->has_refused()) {
+      if (!found) ++counts.graphs;
+      found = std::make_shared<KnownPass>(pass, visited, options, found.get());
+      known[key] = found;
       log(Log::recompiles, [&] {
         return fmt::format("{}: a backward pass of {} nodes, {} in {} segments", options.name,
                            pass.nodes.size(), found->plan().nodes_in_segments,
@@ -58,6 +60,7 @@ struct CompiledBackward::State {
     counts.nodes += nodes;
     counts.nodes_compiled += counted.nodes_compiled;
     counts.captures += counted.captures;
+    for (const auto& [name, count] : known_pass->plan().own_nodes) counts.own_nodes[name] += count;
     for (const auto& [reason, count] : counted.eager_reasons) counts.eager_reasons[reason] += count;
   }
 };
@@ -138,8 +141,11 @@ std::ostream& operator<<(std::ostream& out, const BackwardReport& report) {
   out << fmt::format("antegrad backward: {} passes of {} graphs, {} of {} nodes in {} programs\n",
                      report.passes, report.graphs, report.nodes_compiled, report.nodes,
                      report.captures);
+  for (const auto& [name, count] : report.own_nodes) {
+    out << fmt::format("  {} nodes {} ran themselves\n", count, name);
+  }
   for (const auto& [reason, count] : report.eager_reasons) {
-    out << fmt::format("  {} nodes ran themselves: {}\n", count, reason);
+    out << fmt::format("  {} nodes ran one by one: {}\n", count, reason);
   }
   for (const auto& [reason, count] : report.left_to_libtorch) {
     out << fmt::format("  {} passes left to libtorch: {}\n", count, reason);

@@ -91,39 +91,52 @@ void put_back(const Segment& segment, Gradients& gradients, SegmentInputs inputs
 }  // namespace
 
 KnownPass::KnownPass(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
-                     const Options& options)
-    : options_(options), plan_(plan_of(pass, visited)), programs_(plan_.segments.size()) {}
+                     const Options& options, const KnownPass* before)
+    : options_(options),
+      planned_as_refused_(before == nullptr ? std::set<int32_t>() : before->refused()),
+      plan_(plan_of(pass, visited, planned_as_refused_)),
+      programs_(plan_.segments.size()) {}
+
+std::set<int32_t> KnownPass::refused() const {
+  const runtime::ForkSafeLock lock(mutex_);
+  auto places = planned_as_refused_;
+  for (const auto& [place, reason] : refused_) places.insert(place);
+  return places;
+}
+
+bool KnownPass::has_refused() const {
+  const runtime::ForkSafeLock lock(mutex_);
+  return !refused_.empty();
+}
 
 std::shared_ptr<const SegmentProgram> KnownPass::program_for(
     const torch_compat::BackwardPass& pass, int32_t segment, const SegmentInputs& inputs,
-    const std::vector<int64_t>& sizes, PassCounts& counts) {
+    PassCounts& counts) {
   const auto ambient = guards::Ambient::now();
   const runtime::ForkSafeLock lock(mutex_);
   auto& programs = programs_[segment];
   const auto& of_plan = plan_.segments[segment];
-  const auto nodes = static_cast<int64_t>(of_plan.nodes.size());
-  for (auto program = programs.all.rbegin(); program != programs.all.rend(); ++program) {
-    if ((*program)->fits(inputs, sizes, ambient)) return *program;
+  for (auto program = programs.rbegin(); program != programs.rend(); ++program) {
+    if ((*program)->fits(inputs, ambient)) return *program;
   }
   const auto run_eagerly = [&](const std::string& reason) {
-    counts.eager_reasons[reason] += nodes;
+    counts.eager_reasons[reason] += static_cast<int64_t>(of_plan.nodes.size());
+    log(Log::recompiles, [&] { return options_.name + ": " + reason; });
     return nullptr;
   };
-  if (!programs.refusal.empty()) return run_eagerly(programs.refusal);
   if (capture::capturing()) return run_eagerly("a pass inside of a capture");
-  if (std::cmp_greater_equal(programs.all.size(), options_.max_programs)) {
+  if (std::cmp_greater_equal(programs.size(), options_.max_programs)) {
     return run_eagerly("max_programs programs of a segment were made");
   }
   try {
-    programs.all.push_back(
-        std::make_shared<const SegmentProgram>(pass, plan_, of_plan, inputs, sizes, options_));
+    programs.push_back(
+        std::make_shared<const SegmentProgram>(pass, plan_, of_plan, inputs, options_));
     ++counts.captures;
-    return programs.all.back();
-  } catch (const CaptureError& error) {
-    programs.refusal = error.what();
+    return programs.back();
+  } catch (const RefusedNode& refused) {
+    refused_.emplace(refused.place, refused.reason);
+    return run_eagerly(pass.nodes[refused.place].node->name() + ": " + refused.reason);
   }
-  log(Log::recompiles, [&] { return options_.name + ": " + programs.refusal; });
-  return run_eagerly(programs.refusal);
 }
 
 PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited) {
@@ -143,7 +156,7 @@ PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::Visite
     }
     const auto& segment = plan_.segments[index];
     auto inputs = inputs_of(segment, gradients, saved);
-    const auto program = program_for(pass, index, inputs, visited.sizes(), counts);
+    const auto program = program_for(pass, index, inputs, counts);
     if (!program) {
       put_back(segment, gradients, std::move(inputs));
       for (const int32_t place : segment.nodes) gradients.run_node(place, hooks_ran[place]);
@@ -167,7 +180,7 @@ std::vector<ProgramReport> KnownPass::reports() const {
   const runtime::ForkSafeLock lock(mutex_);
   std::vector<ProgramReport> reports;
   for (const auto& programs : programs_) {
-    for (const auto& program : programs.all) reports.push_back(program->report());
+    for (const auto& program : programs) reports.push_back(program->report());
   }
   return reports;
 }

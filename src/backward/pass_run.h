@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,30 +27,32 @@ struct PassCounts {
 /// Passes with one key: their plan, and the programs of its segments. Thread-safe.
 class KnownPass {
  public:
+  /// The nodes that `before`, if there is one, could not capture run themselves.
   KnownPass(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
-            const Options& options);
+            const Options& options, const KnownPass* before = nullptr);
 
   /// Runs a pass. Throws what its nodes, hooks and kernels throw; what ran before has then had its
   /// effects, as in the engine.
   PassCounts run(torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited);
 
   const Plan& plan() const { return plan_; }
+  /// Whether another plan would be better: a node of a segment could not be captured.
+  bool has_refused() const;
   std::vector<ProgramReport> reports() const;
 
  private:
-  struct Programs {
-    std::vector<std::shared_ptr<const SegmentProgram>> all;  // the newest last
-    std::string refusal;  // why the segment is not captured; empty if it is
-  };
+  using Programs = std::vector<std::shared_ptr<const SegmentProgram>>;  // the newest last
+  std::set<int32_t> refused() const;
   std::shared_ptr<const SegmentProgram> program_for(const torch_compat::BackwardPass& pass,
                                                     int32_t segment, const SegmentInputs& inputs,
-                                                    const std::vector<int64_t>& sizes,
                                                     PassCounts& counts);
 
   const Options options_;
+  const std::set<int32_t> planned_as_refused_;
   const Plan plan_;
-  mutable std::mutex mutex_;  // guards programs_
-  std::vector<Programs> programs_;
+  mutable std::mutex mutex_;         // guards what follows
+  std::vector<Programs> programs_;   // by segment
+  std::map<int32_t, std::string> refused_;  // by place, the reason
 };
 
 /// Runs all nodes of a pass one by one, as libtorch's engine does.

@@ -12,10 +12,11 @@ using Kind = Step::Kind;
 
 class Planner {
  public:
-  Planner(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited)
+  Planner(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
+          const std::set<int32_t>& refused)
       : pass_(pass), segment_of_(pass.nodes.size(), -1) {
-    for (size_t i = 0; i < pass.nodes.size(); ++i) {
-      plan_.formulas.push_back(visited.formula(static_cast<int32_t>(i)));
+    for (int32_t i = 0; std::cmp_less(i, pass.nodes.size()); ++i) {
+      plan_.formulas.push_back(refused.contains(i) ? nullptr : visited.formula(i));
     }
   }
 
@@ -33,10 +34,13 @@ class Planner {
     auto& node = *of_pass.node;
     const bool hooks_before = torch_compat::has_hooks_before(node);
     const bool observed = hooks_before || torch_compat::has_hooks_after(node);
+    const bool in_segment =
+        of_pass.runs && plan_.formulas[place] && !torch_compat::has_hooks_after(node);
+    if (!in_segment) ++plan_.own_nodes[of_pass.node->name()];
     if (!of_pass.runs) {
       if (observed) end_segment();
       later_.push_back({Kind::give, place});
-    } else if (plan_.formulas[place] && !torch_compat::has_hooks_after(node)) {
+    } else if (in_segment) {
       if (hooks_before) {
         end_segment();
         plan_.steps.push_back({Kind::hooks, place});
@@ -119,8 +123,9 @@ class Planner {
 
 }  // namespace
 
-Plan plan_of(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited) {
-  return Planner(pass, visited).plan();
+Plan plan_of(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
+             const std::set<int32_t>& refused) {
+  return Planner(pass, visited, refused).plan();
 }
 
 }  // namespace antegrad::backward

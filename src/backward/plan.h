@@ -4,7 +4,10 @@
 /// How a backward pass runs: which of its nodes become programs, and what runs in between.
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "torch_compat/node_formulas.h"
@@ -46,10 +49,12 @@ struct Plan {
   /// By place; null for nodes that run themselves.
   std::vector<std::unique_ptr<torch_compat::NodeFormula>> formulas;
   int64_t nodes_in_segments = 0;
+  std::map<std::string, int64_t> own_nodes;  ///< of a pass: how many run themselves, by name
 };
 
-/// Nodes run in the order of the pass. Accumulators of leaves that nobody observes wait for the end
+/// Nodes run in the order of the pass. Those at `refused` places run themselves. Accumulators of leaves that nobody observes wait for the end
 /// of the segment, unless there is a gradient already: adding to it frees the new one.
-Plan plan_of(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited);
+Plan plan_of(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
+             const std::set<int32_t>& refused = {});
 
 }  // namespace antegrad::backward

@@ -27,13 +27,19 @@ class Interpreter {
     for (const Slot& slot : segment_.arrives) arrived_[slot] = *input++;
     for (const Slot& slot : segment_.leaves) arrived_[slot] = *input++;
     for (const int32_t saved : segment_.saved) saved_[saved] = *input++;
-    for (const int32_t place : segment_.nodes) run_node(place);
+    for (const int32_t place : segment_.nodes) {
+      running_ = place;
+      run_node(place);
+    }
     for (const Slot& slot : segment_.leaves) results_.leaves.push_back(arrived_[slot]);
     // Stand-ins may not live longer than the capture.
     arrived_.clear();
     std::ranges::fill(saved_, at::Tensor());
     return std::move(results_);
   }
+
+  /// The node that ran last.
+  int32_t running() const { return running_; }
 
  private:
   void run_node(int32_t place) {
@@ -60,6 +66,7 @@ class Interpreter {
   const Segment& segment_;
   std::vector<at::Tensor> saved_;
   std::map<Slot, at::Tensor> arrived_;
+  int32_t running_ = -1;
   SegmentResults results_;
 };
 
@@ -67,8 +74,8 @@ class Interpreter {
 
 SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Plan& plan,
                                const Segment& segment, const SegmentInputs& inputs,
-                               const std::vector<int64_t>& sizes, const Options& options)
-    : sizes_(sizes), ambient_(guards::Ambient::now()), leaves_(segment.leaves.size()) {
+                               const Options& options)
+    : ambient_(guards::Ambient::now()), leaves_(segment.leaves.size()) {
   int32_t saved_count = 0;
   for (const int32_t saved : segment.saved) saved_count = std::max(saved_count, saved + 1);
   Interpreter interpreter(pass, plan, segment, static_cast<size_t>(saved_count));
@@ -90,20 +97,24 @@ SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Pla
     }
     return std::move(results.leaves);
   };
-  auto captured = capture::capture(request);
-  const auto refuse = [](const char* found) {
-    throw CaptureError("backward",
-                       {"formulas that compute gradients from saved tensors alone", found,
-                        "nothing has to be done: their nodes run one by one"});
+  auto captured = [&] {
+    try {
+      return capture::capture(request);
+    } catch (const CaptureError& error) {
+      throw RefusedNode{interpreter.running(), error.what()};
+    }
+  }();
+  const auto refuse = [&](const char* reason) {
+    throw RefusedNode{interpreter.running(), reason};
   };
-  if (!captured.questions.empty()) refuse("one that asks for data");
+  if (!captured.questions.empty()) refuse("its formula asks for data");
   primals_.assign(captured.primals.size(), -1);
   for (size_t i = 0; i < captured.leaf_inputs.size(); ++i) {
     const int32_t primal = captured.leaf_inputs[i];
     if (primal >= 0) primals_[primal] = static_cast<int32_t>(i);
   }
   for (const int32_t input : primals_) {
-    if (input < 0) refuse("one that reads another tensor");
+    if (input < 0) refuse("its formula reads a tensor that the node does not show");
   }
   const auto raw = std::make_shared<const PackedGraph>(captured.joint);
   auto compiled = compiler::compile_joint(std::move(captured), raw, options, {});
@@ -111,9 +122,8 @@ SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Pla
   report_ = std::move(compiled.report);
 }
 
-bool SegmentProgram::fits(const SegmentInputs& inputs, const std::vector<int64_t>& sizes,
-                          const guards::Ambient& ambient) const {
-  if (sizes != sizes_ || !(ambient == ambient_)) return false;
+bool SegmentProgram::fits(const SegmentInputs& inputs, const guards::Ambient& ambient) const {
+  if (!(ambient == ambient_)) return false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!guards_[i].matches(inputs[i])) return false;
   }

@@ -29,24 +29,27 @@ struct SegmentResults {
   std::vector<std::pair<int32_t, at::Tensor>> asked;  ///< gradients that are asked for, by place
 };
 
+/// A node whose formula cannot be captured.
+struct RefusedNode {
+  int32_t place = -1;
+  std::string reason;
+};
+
 class SegmentProgram {
  public:
   /// Captures the formulas of the segment's nodes on stand-ins, and compiles them. Throws
-  /// CaptureError and what formulas throw.
+  /// RefusedNode. What else formulas throw, their nodes throw as well.
   SegmentProgram(const torch_compat::BackwardPass& pass, const Plan& plan, const Segment& segment,
-                 const SegmentInputs& inputs, const std::vector<int64_t>& sizes,
-                 const Options& options);
+                 const SegmentInputs& inputs, const Options& options);
 
-  /// Whether it computes the segment for such inputs. `sizes` are those of the pass.
-  bool fits(const SegmentInputs& inputs, const std::vector<int64_t>& sizes,
-            const guards::Ambient& ambient) const;
+  /// Whether it computes the segment for such inputs.
+  bool fits(const SegmentInputs& inputs, const guards::Ambient& ambient) const;
   /// Each input dies at its last use. Throws what kernels throw.
   SegmentResults run(SegmentInputs inputs) const;
   const ProgramReport& report() const { return report_; }
 
  private:
   std::vector<guards::TensorGuard> guards_;
-  std::vector<int64_t> sizes_;
   guards::Ambient ambient_;
   std::vector<int32_t> primals_;  // by primal of the program: the input
   size_t leaves_ = 0;             // number of Segment::leaves

@@ -50,29 +50,60 @@ c10::IValue with_tensors(const c10::IValue& value, const See& see) {
   return value;
 }
 
+// While a node shows its formula, it holds stand-ins in place of what it saved. A node that throws
+// meanwhile does not take them back: these functions do, for each kind of things that are held.
+template <class Kind, auto kStashed>
+struct TakeBack {
+  friend void take_back(Kind, dynamo::SwapSavedVariables& swap) {
+    auto& stashed = swap.*kStashed;
+    for (auto& [place, stash] : stashed) {
+      *const_cast<std::remove_const_t<std::remove_pointer_t<decltype(place)>>*>(place) =
+          std::move(stash.prior_value);
+    }
+    stashed.clear();
+  }
+};
+struct Variables {};
+struct Tensors {};
+struct Sizes {};
+struct Values {};
+void take_back(Variables, dynamo::SwapSavedVariables& swap);
+void take_back(Tensors, dynamo::SwapSavedVariables& swap);
+void take_back(Sizes, dynamo::SwapSavedVariables& swap);
+void take_back(Values, dynamo::SwapSavedVariables& swap);
+template struct TakeBack<Variables, &dynamo::SwapSavedVariables::stashed_variables>;
+template struct TakeBack<Tensors, &dynamo::SwapSavedVariables::stashed_tensors>;
+template struct TakeBack<Sizes, &dynamo::SwapSavedVariables::stashed_symints>;
+template struct TakeBack<Values, &dynamo::SwapSavedVariables::stashed_ivalues>;
+
 // What a node says of itself to the compiler of libtorch, which is Python's. Nodes call it with a
 // pointer to an object of that compiler: here, to the Note that is filled.
 struct Note {
-  dynamo::functional_apply_t formula;
+  torch::autograd::functional_apply_t formula;
   std::vector<c10::IValue> arguments;
-  bool can_be_captured = true;
 };
 
 Note& note_of(PyObject* compiler) { return *reinterpret_cast<Note*>(compiler); }
 
+// The formulas of built-in nodes by name. A node of each class tells its own once a process.
+std::unordered_map<std::string, torch::autograd::functional_apply_t>& known_formulas() {
+  static auto* const formulas =
+      new std::unordered_map<std::string, torch::autograd::functional_apply_t>();
+  return *formulas;
+}
+
 struct Notes final : dynamo::PyCompilerInterface {
-  std::string bind_function(PyObject* compiler, const std::string& name,
-                            dynamo::functional_apply_t formula, std::vector<at::TypePtr> /*types*/,
-                            bool /*is_custom*/, bool is_traceable) const override {
-    note_of(compiler).formula = std::move(formula);
-    note_of(compiler).can_be_captured = is_traceable;
+  std::string bind_function(PyObject* /*compiler*/, const std::string& name,
+                            torch::autograd::functional_apply_t formula,
+                            std::vector<at::TypePtr> /*types*/, bool /*is_custom*/,
+                            bool /*is_traceable*/) const override {
+    known_formulas()[name] = std::move(formula);
     return name;
   }
-  variable_list call_function(PyObject* compiler, const char* /*method*/,
-                              const std::string& /*name*/, const variable_list& /*inputs*/,
-                              const dynamo::ivalue_list& arguments,
+  variable_list call_function(PyObject* compiler, const char* /*method*/, const std::string& name,
+                              const variable_list& /*inputs*/, const dynamo::ivalue_list& arguments,
                               const c10::IValue& /*metadata*/) const override {
-    note_of(compiler).arguments = arguments;
+    note_of(compiler) = {known_formulas()[name], arguments};
     return {};
   }
 };
@@ -97,22 +128,19 @@ void append(std::string& key, const T& value) {
 
 struct VisitedNodes::Visit {
   dynamo::AutogradCompilerCall call{dynamo::SizeInput::STATIC};
-  std::vector<int64_t> sizes;
-  std::vector<bool> shows;         // by place
-  std::vector<size_t> first_size;  // by place
-  Places places;                   // of stand-ins in the list of saved tensors; made when asked
+  std::vector<bool> shows;  // by place
+  Places places;            // of stand-ins in the list of saved tensors; made when asked
 };
 
 VisitedNodes::VisitedNodes(const BackwardPass& pass)
     : pass_(pass), visit_(std::make_unique<Visit>()) {
   visit_->shows.reserve(pass.nodes.size());
   for (size_t i = 0; i < pass.nodes.size(); ++i) visit(static_cast<int32_t>(i));
-  for (const auto& size : visit_->call.all_size_inputs) visit_->sizes.push_back(size.value);
+  for (const auto& size : visit_->call.all_size_inputs) append(key_, size.value);
 }
 
 VisitedNodes::~VisitedNodes() = default;
 
-const std::vector<int64_t>& VisitedNodes::sizes() const { return visit_->sizes; }
 std::vector<at::Tensor>& VisitedNodes::saved() { return visit_->call.tensor_args.inputs; }
 
 void VisitedNodes::visit(int32_t place) {
@@ -129,7 +157,6 @@ void VisitedNodes::visit(int32_t place) {
     append(key_, of_pass.next[i]);
     if (of_pass.next[i] >= 0) append(key_, node.next_edge(i).input_nr);
   }
-  visit_->first_size.push_back(visit_->call.all_size_inputs.size());
   if (accumulates(node)) append(key_, leaf_of(node).grad().defined());
   bool shows = of_pass.runs && !shows_nothing(node);
   if (shows) {
@@ -177,9 +204,18 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
         std::vector<std::optional<c10::SymInt>>(call.all_size_inputs.size()), 0);
     dynamo::NodeCall node_call(static_cast<uint32_t>(place), pass_.nodes[place].node);
     dynamo::SwapSavedVariables swap(call, state, reinterpret_cast<PyObject*>(&note), node_call);
-    node.apply_with_saved(variable_list(node.num_inputs()), swap);
+    try {
+      node.apply_with_saved(variable_list(node.num_inputs()), swap);
+    } catch (...) {
+      // It runs itself, and says what is wrong.
+      take_back(Variables(), swap);
+      take_back(Tensors(), swap);
+      take_back(Sizes(), swap);
+      take_back(Values(), swap);
+      return nullptr;
+    }
   }
-  if (!note.formula || !note.can_be_captured) return nullptr;
+  if (!note.formula) return nullptr;
 
   auto formula = std::make_unique<NodeFormula>();
   Places places;  // of the stand-ins in its arguments, which keep them alive

@@ -41,9 +41,8 @@ class VisitedNodes {
   VisitedNodes(const VisitedNodes&) = delete;
   VisitedNodes& operator=(const VisitedNodes&) = delete;
 
-  /// Equal for passes whose nodes differ in saved tensors, `sizes` and objects of hooks alone.
+  /// Equal for passes whose nodes differ in saved tensors and objects of hooks alone.
   const std::string& key() const { return key_; }
-  const std::vector<int64_t>& sizes() const;
   /// Saved by nodes with formulas, each once.
   std::vector<at::Tensor>& saved();
 

@@ -1,6 +1,7 @@
 #include "check.h"
 
 #include <antegrad/antegrad.h>
+#include <antegrad/compiled_backward.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -113,6 +114,31 @@ Subject compiled(const Program& program, const Callable& callable) {
           [step] { return step->eager_calls(); }};
 }
 
+Subject with_compiled_backward(const Program& program, const Callable& callable) {
+  auto options = Options()
+                     .with_name("fuzz" + std::to_string(program.seed))
+                     .with_verify_graphs(true)
+                     .with_lowering(lowering_of(program.seed))
+                     .with_keep_slow_kernels(true);
+  const auto scope = std::make_shared<CompiledBackward>(options);
+  return {callable, [scope] {
+            const auto report = scope->report();
+            backward_nodes().all += report.nodes;
+            backward_nodes().compiled += report.nodes_compiled;
+            int64_t nodes = 0;
+            for (const auto& [reason, count] : report.eager_reasons) {
+              // Of masks, whose number of elements decides sizes.
+              if (reason.find("needs the data of a tensor") == reason.npos) nodes += count;
+            }
+            return nodes;
+          }};
+}
+
+BackwardNodes& backward_nodes() {
+  static BackwardNodes nodes;
+  return nodes;
+}
+
 // Tensors that a callable holds. Released at the end: a callable that holds a tensor to which it
 // gave history is kept alive by that history (docs/accuracy.md, known limits).
 class Held {
@@ -160,6 +186,7 @@ Verdict check(const Program& program, const Compile& compile) {
     for (size_t i = 0; i < program.calls.size(); ++i) {
       auto eager = [&] {
         [[maybe_unused]] const NotOurLeaks in_eager;
+        const EagerBackward as_libtorch_does;
         return observe(program, eager_world, eager_callable, i);
       }();
       const auto found = observe(program, found_world, subject.call, i);

@@ -21,6 +21,15 @@ using Compile = std::function<Subject(const Program&, const Callable&)>;
 
 /// antegrad::compile.
 Subject compiled(const Program& program, const Callable& callable);
+/// The callable as it is, with CompiledBackward around its backward passes. Calls whose passes did
+/// not run as programs, although libtorch shows all formulas, count as eager.
+Subject with_compiled_backward(const Program& program, const Callable& callable);
+/// Of all programs so far that were run so: nodes of backward passes, and those that programs
+/// computed.
+struct BackwardNodes {
+  int64_t all = 0, compiled = 0;
+};
+BackwardNodes& backward_nodes();
 
 Verdict check(const Program& program, const Compile& compile);
 

@@ -35,6 +35,7 @@ constexpr uint64_t kFirstSeed = 20260701;
 constexpr uint64_t kPrograms = 300;
 constexpr uint64_t kLongPrograms = 10'000;
 constexpr uint64_t kSizedPrograms = 40;
+constexpr uint64_t kBackwardPrograms = 100;
 constexpr uint64_t kProgress = 500;
 /// The largest share of programs that may be refused. Refused programs are not compared, so they
 /// count for no family either.
@@ -129,10 +130,11 @@ struct Tally {
   }
 };
 
-void show(const Program& program, const Verdict& verdict, const Program& small) {
+void show(const Program& program, const Verdict& verdict, const Program& small,
+          const Compile& compile) {
   std::cerr << "seed " << program.seed << ": " << to_string(verdict.kind) << ": " << verdict.detail
             << "\nshrunk:\n"
-            << to_text(small) << "// " << check(small, compiled).detail << "\n"
+            << to_text(small) << "// " << check(small, compile).detail << "\n"
             << std::endl;
 }
 
@@ -159,7 +161,7 @@ class NoWarnings : public c10::WarningHandler {
 
 using Generate = Program (*)(uint64_t seed);
 
-Tally run_programs(Generate make, uint64_t count, at::Device device) {
+Tally run_programs(Generate make, uint64_t count, at::Device device, const Compile& compile) {
   const auto first = number_from("ANTEGRAD_FUZZ_SEED", kFirstSeed);
   const bool verbose = number_from("ANTEGRAD_FUZZ_VERBOSE", 0) != 0;
   Tally tally;
@@ -172,7 +174,7 @@ Tally run_programs(Generate make, uint64_t count, at::Device device) {
     auto program = make(seed);
     program.device = device;
     if (verbose) std::cerr << "seed " << seed << "\n" << to_text(program) << std::flush;
-    const auto verdict = check(program, compiled);
+    const auto verdict = check(program, compile);
     if (verbose)
       std::cerr << "// " << to_string(verdict.kind) << " " << verdict.detail << std::endl;
     if (verdict.kind == Verdict::Kind::same) {
@@ -189,15 +191,15 @@ Tally run_programs(Generate make, uint64_t count, at::Device device) {
       auto& seeds = tally.reasons[verdict.detail];
       seeds.push_back(seed);
       if (verbose && seeds.size() <= kShownOfASort) {
-        show(program, verdict, shrink(program, compiled));
+        show(program, verdict, shrink(program, compile), compile);
       }
     } else {
       // Limits the time of a run if the library is broken.
-      const auto small = tally.failed() < kMostShrunk ? shrink(program, compiled) : program;
+      const auto small = tally.failed() < kMostShrunk ? shrink(program, compile) : program;
       auto& seeds = tally.failures[tally.failed() < kMostShrunk ? sort_of(verdict, small)
                                                                 : "more than are shrunk"];
       seeds.push_back(seed);
-      if (seeds.size() <= kShownOfASort) show(program, verdict, small);
+      if (seeds.size() <= kShownOfASort) show(program, verdict, small, compile);
     }
     if ((seed - first + 1) % kProgress == 0 || seed + 1 == first + count) {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -235,7 +237,7 @@ void expect_no_failure(const Tally& tally) {
 
 void expect_as_in_eager(at::Device device) {
   const auto count = count_of(kPrograms);
-  const auto tally = run_programs(generate, count, device);
+  const auto tally = run_programs(generate, count, device, compiled);
   expect_no_failure(tally);
   if (count < kPrograms) return;
   EXPECT_LE(tally.refused, kMostRefused * static_cast<double>(count));
@@ -256,12 +258,23 @@ TEST(ProgramsFuzz, BehaveAsInEager) { expect_as_in_eager(at::kCPU); }
 
 TEST(ProgramsFuzz, BehaveAsInEagerWithManySizes) {
   const auto count = count_of(kSizedPrograms);
-  const auto tally = run_programs(generate_sized, count, at::kCPU);
+  const auto tally = run_programs(generate_sized, count, at::kCPU, compiled);
   expect_no_failure(tally);
   std::cerr << tally.sizes << " sizes of " << tally.same << " programs\n";
   if (count < kSizedPrograms) return;
   EXPECT_LE(tally.refused, kMostRefused * static_cast<double>(count));
   EXPECT_GE(tally.sizes, 3 * tally.same);
+}
+
+TEST(ProgramsFuzz, HaveEagersGradientsFromCompiledBackward) {
+  const auto count = count_of(kBackwardPrograms);
+  const auto tally = run_programs(generate, count, at::kCPU, with_compiled_backward);
+  expect_no_failure(tally);
+  EXPECT_EQ(tally.refused, 0U);
+  // The others add gradients of leaves.
+  const auto [all, compiled_nodes] = backward_nodes();
+  std::cerr << compiled_nodes << " of " << all << " nodes compiled\n";
+  EXPECT_GE(compiled_nodes, all / 3);
 }
 
 TEST(ProgramsFuzz, BehaveAsInEagerOnCuda) {
