@@ -16,11 +16,11 @@ namespace antegrad {
 
 /// What was done with backward passes.
 struct BackwardReport {
-  int64_t passes = 0;           ///< that antegrad ran
-  int64_t nodes = 0;            ///< of these passes
-  int64_t nodes_compiled = 0;   ///< of these, computed by programs
-  int64_t graphs = 0;           ///< different ones; each is planned once
-  int64_t captures = 0;         ///< programs made
+  int64_t passes = 0;          ///< that antegrad ran
+  int64_t nodes = 0;           ///< of these passes
+  int64_t nodes_compiled = 0;  ///< of these, computed by programs
+  int64_t graphs = 0;          ///< different ones; each is planned once
+  int64_t captures = 0;        ///< programs made
   /// Nodes that run themselves, by name: accumulators of leaves, custom functions, compiled regions,
   /// nodes with hooks behind them, and those that libtorch shows no formula of.
   std::map<std::string, int64_t> own_nodes;

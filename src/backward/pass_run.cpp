@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include "capture/session.h"
 #include "log/log.h"
 #include "runtime/fork_gate.h"
 
@@ -71,14 +70,21 @@ class Gradients {
   std::vector<InputBuffer> buffers_;  // by place
 };
 
+// Programs read data as they are: without lazy conjugation and negation.
+at::Tensor as_data(const at::Tensor& tensor) {
+  return tensor.defined() && (tensor.is_conj() || tensor.is_neg())
+             ? tensor.resolve_conj().resolve_neg()
+             : tensor;
+}
+
 // Gradients leave the buffers, where they may be put back.
 SegmentInputs inputs_of(const Segment& segment, Gradients& gradients,
                         const std::vector<at::Tensor>& saved) {
   SegmentInputs inputs;
   inputs.reserve(segment.arrives.size() + segment.leaves.size() + segment.saved.size());
-  for (const Slot& slot : segment.arrives) inputs.push_back(gradients.take(slot));
-  for (const Slot& slot : segment.leaves) inputs.push_back(gradients.take(slot));
-  for (const int32_t place : segment.saved) inputs.push_back(saved[place]);
+  for (const Slot& slot : segment.arrives) inputs.push_back(as_data(gradients.take(slot)));
+  for (const Slot& slot : segment.leaves) inputs.push_back(as_data(gradients.take(slot)));
+  for (const int32_t place : segment.saved) inputs.push_back(as_data(saved[place]));
   return inputs;
 }
 
@@ -109,9 +115,10 @@ bool KnownPass::has_refused() const {
   return !refused_.empty();
 }
 
-std::shared_ptr<const SegmentProgram> KnownPass::program_for(
-    const torch_compat::BackwardPass& pass, int32_t segment, const SegmentInputs& inputs,
-    PassCounts& counts) {
+std::shared_ptr<const SegmentProgram> KnownPass::program_for(const torch_compat::BackwardPass& pass,
+                                                             int32_t segment,
+                                                             const SegmentInputs& inputs,
+                                                             PassCounts& counts) {
   const auto ambient = guards::Ambient::now();
   const runtime::ForkSafeLock lock(mutex_);
   auto& programs = programs_[segment];
@@ -124,7 +131,6 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(
     log(Log::recompiles, [&] { return options_.name + ": " + reason; });
     return nullptr;
   };
-  if (capture::capturing()) return run_eagerly("a pass inside of a capture");
   if (std::cmp_greater_equal(programs.size(), options_.max_programs)) {
     return run_eagerly("max_programs programs of a segment were made");
   }
@@ -134,6 +140,10 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(
     ++counts.captures;
     return programs.back();
   } catch (const RefusedNode& refused) {
+    if (refused.place < 0) {  // what the segment reads
+      for (const int32_t place : of_plan.nodes) refused_.emplace(place, refused.reason);
+      return run_eagerly(refused.reason);
+    }
     refused_.emplace(refused.place, refused.reason);
     return run_eagerly(pass.nodes[refused.place].node->name() + ": " + refused.reason);
   }

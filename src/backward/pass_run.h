@@ -50,8 +50,8 @@ class KnownPass {
   const Options options_;
   const std::set<int32_t> planned_as_refused_;
   const Plan plan_;
-  mutable std::mutex mutex_;         // guards what follows
-  std::vector<Programs> programs_;   // by segment
+  mutable std::mutex mutex_;                // guards what follows
+  std::vector<Programs> programs_;          // by segment
   std::map<int32_t, std::string> refused_;  // by place, the reason
 };
 

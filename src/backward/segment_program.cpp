@@ -104,9 +104,7 @@ SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Pla
       throw RefusedNode{interpreter.running(), error.what()};
     }
   }();
-  const auto refuse = [&](const char* reason) {
-    throw RefusedNode{interpreter.running(), reason};
-  };
+  const auto refuse = [&](const char* reason) { throw RefusedNode{interpreter.running(), reason}; };
   if (!captured.questions.empty()) refuse("its formula asks for data");
   primals_.assign(captured.primals.size(), -1);
   for (size_t i = 0; i < captured.leaf_inputs.size(); ++i) {

@@ -31,7 +31,7 @@ struct SegmentResults {
 
 /// A node whose formula cannot be captured.
 struct RefusedNode {
-  int32_t place = -1;
+  int32_t place = -1;  ///< -1: not a node, but what the segment reads
   std::string reason;
 };
 

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "torch_compat/scope.h"
+#include "torch_compat/tracer_context.h"
 
 namespace antegrad::torch_compat {
 namespace {
@@ -158,9 +159,9 @@ class OurEngine final : public torch::autograd::Engine {
   variable_list execute(const torch::autograd::edge_list& roots, const variable_list& inputs,
                         bool keep_graph, bool create_graph, bool accumulate_grad,
                         const torch::autograd::edge_list& outputs) override {
-    const char* reason = create_graph                                      ? "create_graph"
+    const char* reason = create_graph                                 ? "create_graph"
                          : torch::autograd::AnomalyMode::is_enabled() ? "anomaly mode"
-                                                                           : nullptr;
+                                                                      : nullptr;
     if (reason == nullptr || left > 0) {
       return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     }
@@ -175,7 +176,8 @@ class OurEngine final : public torch::autograd::Engine {
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
       const std::shared_ptr<GraphTask>& task, NodePtr root, InputBuffer&& tangents) override {
     const RunPass run = runner.load();
-    if (run == nullptr || left > 0) {
+    const bool in_capture = carried() != nullptr;
+    if (run == nullptr || left > 0 || in_capture) {
       return Engine::execute_with_graph_task(task, std::move(root), std::move(tangents));
     }
     auto nodes = Order(*task, root).take();
@@ -183,8 +185,8 @@ class OurEngine final : public torch::autograd::Engine {
       note("a device other than the CPU");
       return Engine::execute_with_graph_task(task, std::move(root), std::move(tangents));
     }
-    auto [node, pass] = make_node<WholePass>(*task, std::move(nodes),
-                                             std::move(tangents.buffer), run);
+    auto [node, pass] =
+        make_node<WholePass>(*task, std::move(nodes), std::move(tangents.buffer), run);
     if (!task->exec_info_.empty()) task->exec_info_[pass].needed_ = true;
     return Engine::execute_with_graph_task(task, std::move(node), InputBuffer(0));
   }
@@ -216,8 +218,7 @@ void take_backward_passes(RunPass run) {
     before = &torch::autograd::Engine::get_default_engine();
     torch::autograd::set_default_engine_stub(our_engine);
   } else {
-    torch::autograd::set_default_engine_stub(
-        []() -> torch::autograd::Engine& { return *before; });
+    torch::autograd::set_default_engine_stub([]() -> torch::autograd::Engine& { return *before; });
   }
 }
 

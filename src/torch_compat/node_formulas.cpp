@@ -200,8 +200,8 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
   {
     const dynamo::PyCompilerGuard guard(std::make_unique<Notes>());
     // No size is symbolic.
-    dynamo::TraceState state(
-        std::vector<std::optional<c10::SymInt>>(call.all_size_inputs.size()), 0);
+    dynamo::TraceState state(std::vector<std::optional<c10::SymInt>>(call.all_size_inputs.size()),
+                             0);
     dynamo::NodeCall node_call(static_cast<uint32_t>(place), pass_.nodes[place].node);
     dynamo::SwapSavedVariables swap(call, state, reinterpret_cast<PyObject*>(&note), node_call);
     try {
@@ -228,8 +228,8 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
       return tensor;
     });
   }
-  formula->call = [note = std::move(note), places = std::move(places)](const variable_list& gradients,
-                                                   const std::vector<at::Tensor>& saved) {
+  formula->call = [note = std::move(note), places = std::move(places)](
+                      const variable_list& gradients, const std::vector<at::Tensor>& saved) {
     std::vector<c10::IValue> arguments;
     for (const auto& argument : note.arguments) {
       arguments.push_back(with_tensors(argument, [&](const at::Tensor& tensor) {
