@@ -9,6 +9,7 @@
 #include <torch/csrc/dynamo/compiled_autograd.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <typeinfo>
 #include <unordered_map>
@@ -113,8 +114,15 @@ bool is_custom(const Node& node) {
   return std::string_view(typeid(node).name()).find("7CppNode") != std::string_view::npos;
 }
 
+// Their formulas ask whether a tensor is "subclass-like", as stand-ins are, and then compute
+// otherwise, with other roundings.
+constexpr std::array<std::string_view, 8> kOthersForStandIns = {
+    "CumprodBackward0", "MaskedFillBackward1", "MaxBackward1",  "MedianBackward0",
+    "MinBackward1",     "NanmedianBackward0",  "ProdBackward0", "ProdBackward1"};
+
 bool shows_nothing(const Node& node) {
-  return is_custom(node) || accumulates(node) ||
+  return std::ranges::find(kOthersForStandIns, node.name()) != kOthersForStandIns.end() ||
+         is_custom(node) || accumulates(node) ||
          dynamic_cast<const torch::autograd::CopySlices*>(&node) != nullptr ||
          dynamic_cast<const torch::autograd::GraphRoot*>(&node) != nullptr;
 }
