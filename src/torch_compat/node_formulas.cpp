@@ -122,9 +122,24 @@ constexpr std::array<std::string_view, 8> kOthersForStandIns = {
 
 bool shows_nothing(const Node& node) {
   return std::ranges::find(kOthersForStandIns, node.name()) != kOthersForStandIns.end() ||
-         is_custom(node) || accumulates(node) ||
+         is_custom(node) || dynamic_cast<const AccumulateGrad*>(&node) != nullptr ||
          dynamic_cast<const torch::autograd::CopySlices*>(&node) != nullptr ||
          dynamic_cast<const torch::autograd::GraphRoot*>(&node) != nullptr;
+}
+
+// What is the same for all nodes of a class, asked once a thread.
+struct NodeClass {
+  bool shows_nothing = false;
+  bool accumulates = false;
+};
+
+NodeClass class_of(const Node& node) {
+  thread_local std::unordered_map<const std::type_info*, NodeClass> known;
+  const auto [at, is_new] = known.try_emplace(&typeid(node));
+  if (is_new) {
+    at->second = {shows_nothing(node), dynamic_cast<const AccumulateGrad*>(&node) != nullptr};
+  }
+  return at->second;
 }
 
 template <class T>
@@ -154,7 +169,7 @@ std::vector<at::Tensor>& VisitedNodes::saved() { return visit_->call.tensor_args
 void VisitedNodes::visit(int32_t place) {
   const PassNode& of_pass = pass_.nodes[place];
   Node& node = *of_pass.node;
-  append(key_, typeid(node).hash_code());
+  append(key_, &typeid(node));
   append(key_, of_pass.runs);
   append(key_, has_hooks_before(node));
   append(key_, has_hooks_after(node));
@@ -166,7 +181,7 @@ void VisitedNodes::visit(int32_t place) {
     if (of_pass.next[i] >= 0) append(key_, node.next_edge(i).input_nr);
   }
   if (accumulates(node)) append(key_, leaf_of(node).grad().defined());
-  bool shows = of_pass.runs && !shows_nothing(node);
+  bool shows = of_pass.runs && !class_of(node).shows_nothing;
   if (shows) {
     auto& call = visit_->call;
     const auto known = call.sv_to_hooks.size();
@@ -250,7 +265,7 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
   return formula;
 }
 
-bool accumulates(const Node& node) { return dynamic_cast<const AccumulateGrad*>(&node) != nullptr; }
+bool accumulates(const Node& node) { return class_of(node).accumulates; }
 
 const at::Tensor& leaf_of(const Node& node) {
   return static_cast<const AccumulateGrad&>(node).variable;
