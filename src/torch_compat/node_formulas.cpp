@@ -115,10 +115,11 @@ bool is_custom(const Node& node) {
 }
 
 // Their formulas ask whether a tensor is "subclass-like", as stand-ins are, and then compute
-// otherwise, with other roundings.
-constexpr std::array<std::string_view, 8> kOthersForStandIns = {
-    "CumprodBackward0", "MaskedFillBackward1", "MaxBackward1",  "MedianBackward0",
-    "MinBackward1",     "NanmedianBackward0",  "ProdBackward0", "ProdBackward1"};
+// otherwise, with other roundings or strides.
+constexpr std::array<std::string_view, 9> kOthersForStandIns = {
+    "CumprodBackward0",   "MaskedFillBackward1", "MaskedSelectBackward0",
+    "MaxBackward1",       "MedianBackward0",     "MinBackward1",
+    "NanmedianBackward0", "ProdBackward0",       "ProdBackward1"};
 
 bool shows_nothing(const Node& node) {
   return std::ranges::find(kOthersForStandIns, node.name()) != kOthersForStandIns.end() ||

@@ -181,6 +181,19 @@ TEST(CompiledBackward, ComplexNumbersThatAreConjugatedLazily) {
   });
 }
 
+// Stand-ins are "subclass-like" tensors, for which some formulas have other roundings or strides.
+TEST(CompiledBackward, FormulasThatComputeOtherwiseForStandIns) {
+  const auto report = expect_as_libtorch([](Notes& notes) {
+    const auto a = leaf({4, 2, 3});
+    const auto x = (a * 1).transpose(0, 2);
+    const auto selected = at::masked_select(x, x < 0).sin().sum();
+    const auto result = selected + x.max() + x.abs().prod();
+    torch::autograd::backward({result, x}, {at::ones({}), at::ones({}).expand({3, 2, 4})});
+    notes.add_gradients({a});
+  });
+  EXPECT_EQ(report.own_nodes.at("ProdBackward0"), 3) << report;
+}
+
 TEST(CompiledBackward, RegionsOfCompiledFunctionsRunBetweenPrograms) {
   auto region = compile([](const at::Tensor& x, const at::Tensor& w) { return x.mm(w).tanh(); });
   const auto report = expect_as_libtorch([&](Notes& notes) {
