@@ -56,7 +56,8 @@ at::Tensor related(Input::Relation relation, const at::Tensor& other) {
   switch (relation) {
     case Input::Relation::same: return other;
     case Input::Relation::detached: return other.detach();
-    case Input::Relation::flat: return other.view(-1);
+    // A copy if a call before has transposed a closure.
+    case Input::Relation::flat: return other.reshape(-1);
     case Input::Relation::row: return other[0];
     case Input::Relation::narrowed: return other.narrow(-1, 0, 1);
     case Input::Relation::turned: return other.transpose(0, -1);
