@@ -7,6 +7,7 @@
 #include <antegrad/checkpoint.h>
 #include <antegrad/compile.h>
 #include <antegrad/compile_step.h>
+#include <antegrad/compiled_backward.h>
 #include <antegrad/config.h>
 #include <antegrad/dynamic.h>
 #include <antegrad/error.h>

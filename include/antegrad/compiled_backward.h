@@ -21,8 +21,8 @@ struct BackwardReport {
   int64_t nodes_compiled = 0;  ///< of these, computed by programs
   int64_t graphs = 0;          ///< different ones; each is planned once
   int64_t captures = 0;        ///< programs made
-  /// Nodes that run themselves, by name: accumulators of leaves, custom functions, compiled regions,
-  /// nodes with hooks behind them, and those that libtorch shows no formula of.
+  /// Nodes that run themselves, by name: accumulators of leaves, custom functions, compiled
+  /// regions, nodes with hooks behind them, and those that libtorch shows no formula of.
   std::map<std::string, int64_t> own_nodes;
   /// Nodes that ran one by one though their formulas are known, by the reason.
   std::map<std::string, int64_t> eager_reasons;

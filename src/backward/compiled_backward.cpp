@@ -1,5 +1,6 @@
 #include <antegrad/compiled_backward.h>
 #include <antegrad/error.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,12 +28,24 @@ struct CompiledBackward::State {
   BackwardReport counts;
   std::map<std::string, int64_t> left_before;
 
+  bool warned_of_graphs = false;
+
+  /// Null if there are too many.
   std::shared_ptr<KnownPass> find(const torch_compat::BackwardPass& pass,
                                   torch_compat::VisitedNodes& visited) {
     const Hash128 key = hash_of_bytes(visited.key());
     const runtime::ForkSafeLock lock(mutex);
     const auto at = known.find(key);
     auto found = at == known.end() ? nullptr : at->second;
+    if (!found && std::cmp_greater_equal(known.size(), options.max_programs)) {
+      if (!std::exchange(warned_of_graphs, true)) {
+        TORCH_WARN("antegrad: ", options.name, " has met ", known.size(),
+                   " different graphs of backward passes (max_programs). Others run node by node "
+                   "from now on. Numbers in a graph, such as a factor that changes each step, make "
+                   "it another one; tensors do not.");
+      }
+      return nullptr;
+    }
     if (!found || found->has_refused()) {
       if (!found) ++counts.graphs;
       found = std::make_shared<KnownPass>(pass, visited, options, found.get());
@@ -53,14 +66,22 @@ struct CompiledBackward::State {
     {
       torch_compat::VisitedNodes visited(pass);
       known_pass = find(pass, visited);
-      counted = known_pass->run(pass, visited);
+      if (known_pass) counted = known_pass->run(pass, visited);
+    }
+    if (!known_pass) {
+      counted.eager_reasons["max_programs graphs are known"] = nodes;
+      backward::run_nodes(pass);
     }
     const runtime::ForkSafeLock lock(mutex);
     ++counts.passes;
     counts.nodes += nodes;
     counts.nodes_compiled += counted.nodes_compiled;
     counts.captures += counted.captures;
-    for (const auto& [name, count] : known_pass->plan().own_nodes) counts.own_nodes[name] += count;
+    if (known_pass) {
+      for (const auto& [name, count] : known_pass->plan().own_nodes) {
+        counts.own_nodes[name] += count;
+      }
+    }
     for (const auto& [reason, count] : counted.eager_reasons) counts.eager_reasons[reason] += count;
   }
 };

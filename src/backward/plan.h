@@ -52,8 +52,9 @@ struct Plan {
   std::map<std::string, int64_t> own_nodes;  ///< of a pass: how many run themselves, by name
 };
 
-/// Nodes run in the order of the pass. Those at `refused` places run themselves. Accumulators of leaves that nobody observes wait for the end
-/// of the segment, unless there is a gradient already: adding to it frees the new one.
+/// Nodes run in the order of the pass. Those at `refused` places run themselves. Accumulators of
+/// leaves that nobody observes wait for the end of the segment, unless there is a gradient already:
+/// adding to it frees the new one.
 Plan plan_of(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
              const std::set<int32_t>& refused = {});
 

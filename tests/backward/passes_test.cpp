@@ -240,6 +240,20 @@ TEST(CompiledBackward, ScopesNestAndEnd) {
   pass();
 }
 
+TEST(CompiledBackward, KeepsNoMoreGraphsThanItMay) {
+  const auto a = leaf({3});
+  CompiledBackward scope(exact_backward().with_max_programs(2));
+  for (int i = 0; i < 4; ++i) {
+    (a * (i + 0.5)).sum().backward();  // a number in the graph
+    EXPECT_TRUE(same_bits(a.grad(), at::full({3}, i + 0.5)));
+    a.mutable_grad() = at::Tensor();
+  }
+  const auto report = scope.report();
+  EXPECT_EQ(report.graphs, 2);
+  EXPECT_EQ(report.passes, 4);
+  EXPECT_EQ(report.eager_reasons.at("max_programs graphs are known"), 2 * 3);
+}
+
 TEST(CompiledBackward, ResetForgetsPrograms) {
   const auto a = leaf({3});
   CompiledBackward scope;
