@@ -3,10 +3,12 @@
 #include <antegrad/error.h>
 #include <torch/csrc/autograd/input_buffer.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "log/log.h"
 #include "runtime/fork_gate.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::backward {
 namespace {
@@ -151,7 +153,13 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(const torch_compat:
 
 PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited) {
   PassCounts counts;
+  const auto versions = visited.versions();
   auto saved = std::move(visited.saved());
+  for (const int32_t place : plan_.unread) saved[place].reset();
+  // Hooks may write to what nodes saved, which is an error that nodes find.
+  const auto is_written = [&](int32_t place) {
+    return torch_compat::version_of(saved[place]) != versions[place];
+  };
   Gradients gradients(pass);
   std::vector<bool> hooks_ran(pass.nodes.size(), false);
   for (const auto& [kind, index] : plan_.steps) {
@@ -166,7 +174,9 @@ PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::Visite
     }
     const auto& segment = plan_.segments[index];
     auto inputs = inputs_of(segment, gradients, saved);
-    const auto program = program_for(pass, index, inputs, counts);
+    const auto program = std::ranges::any_of(segment.saved, is_written)
+                             ? nullptr
+                             : program_for(pass, index, inputs, counts);
     if (!program) {
       put_back(segment, gradients, std::move(inputs));
       for (const int32_t place : segment.nodes) gradients.run_node(place, hooks_ran[place]);

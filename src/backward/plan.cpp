@@ -14,7 +14,9 @@ class Planner {
  public:
   Planner(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
           const std::set<int32_t>& refused)
-      : pass_(pass), segment_of_(pass.nodes.size(), -1) {
+      : pass_(pass),
+        saved_count_(static_cast<int32_t>(visited.saved().size())),
+        segment_of_(pass.nodes.size(), -1) {
     for (int32_t i = 0; std::cmp_less(i, pass.nodes.size()); ++i) {
       plan_.formulas.push_back(refused.contains(i) ? nullptr : visited.formula(i));
     }
@@ -112,9 +114,13 @@ class Planner {
         }
       }
     }
+    for (int32_t i = 0; i < saved_count_; ++i) {
+      if (!read_later.contains(i)) plan_.unread.push_back(i);
+    }
   }
 
   const torch_compat::BackwardPass& pass_;
+  const int32_t saved_count_;
   Plan plan_;
   std::vector<int32_t> segment_of_;  // by place, -1 for none
   std::vector<int32_t> open_;        // nodes of the segment that is being made

@@ -48,6 +48,8 @@ struct Plan {
   std::vector<Segment> segments;
   /// By place; null for nodes that run themselves.
   std::vector<std::unique_ptr<torch_compat::NodeFormula>> formulas;
+  std::vector<int32_t>
+      unread;  ///< saved tensors that no segment reads: of nodes that run themselves
   int64_t nodes_in_segments = 0;
   std::map<std::string, int64_t> own_nodes;  ///< of a pass: how many run themselves, by name
 };

@@ -15,6 +15,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "torch_compat/tensor_state.h"
+
 namespace antegrad::torch_compat {
 namespace {
 
@@ -109,9 +111,11 @@ struct Notes final : dynamo::PyCompilerInterface {
   }
 };
 
-// The class of nodes of autograd::Function is a template, of each function another.
+// Nodes of autograd::Function: in C++ a template, of each function another class; and Python's, which
+// would call into Python's compiler.
 bool is_custom(const Node& node) {
-  return std::string_view(typeid(node).name()).find("7CppNode") != std::string_view::npos;
+  const std::string_view name = typeid(node).name();
+  return name.find("7CppNode") != name.npos || name.find("6PyNode") != name.npos;
 }
 
 // Their formulas ask whether a tensor is "subclass-like", as stand-ins are, and then compute
@@ -161,11 +165,19 @@ VisitedNodes::VisitedNodes(const BackwardPass& pass)
   visit_->shows.reserve(pass.nodes.size());
   for (size_t i = 0; i < pass.nodes.size(); ++i) visit(static_cast<int32_t>(i));
   for (const auto& size : visit_->call.all_size_inputs) append(key_, size.value);
+  append(key_, saved().size());
 }
 
 VisitedNodes::~VisitedNodes() = default;
 
 std::vector<at::Tensor>& VisitedNodes::saved() { return visit_->call.tensor_args.inputs; }
+
+std::vector<int64_t> VisitedNodes::versions() const {
+  std::vector<int64_t> versions;
+  versions.reserve(visit_->call.tensor_args.inputs.size());
+  for (const auto& tensor : visit_->call.tensor_args.inputs) versions.push_back(version_of(tensor));
+  return versions;
+}
 
 void VisitedNodes::visit(int32_t place) {
   const PassNode& of_pass = pass_.nodes[place];
@@ -221,23 +233,20 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
 
   Node& node = *pass_.nodes[place].node;
   Note note;
-  {
+  // No size is symbolic.
+  dynamo::TraceState state(std::vector<std::optional<c10::SymInt>>(call.all_size_inputs.size()), 0);
+  dynamo::NodeCall node_call(static_cast<uint32_t>(place), pass_.nodes[place].node);
+  dynamo::SwapSavedVariables swap(call, state, reinterpret_cast<PyObject*>(&note), node_call);
+  try {
     const dynamo::PyCompilerGuard guard(std::make_unique<Notes>());
-    // No size is symbolic.
-    dynamo::TraceState state(std::vector<std::optional<c10::SymInt>>(call.all_size_inputs.size()),
-                             0);
-    dynamo::NodeCall node_call(static_cast<uint32_t>(place), pass_.nodes[place].node);
-    dynamo::SwapSavedVariables swap(call, state, reinterpret_cast<PyObject*>(&note), node_call);
-    try {
-      node.apply_with_saved(variable_list(node.num_inputs()), swap);
-    } catch (...) {
-      // It runs itself, and says what is wrong.
-      take_back(Variables(), swap);
-      take_back(Tensors(), swap);
-      take_back(Sizes(), swap);
-      take_back(Values(), swap);
-      return nullptr;
-    }
+    node.apply_with_saved(variable_list(node.num_inputs()), swap);
+  } catch (...) {
+    // It runs itself, and says what is wrong.
+    take_back(Variables(), swap);
+    take_back(Tensors(), swap);
+    take_back(Sizes(), swap);
+    take_back(Values(), swap);
+    return nullptr;
   }
   if (!note.formula) return nullptr;
 

@@ -45,6 +45,8 @@ class VisitedNodes {
   const std::string& key() const { return key_; }
   /// Saved by nodes with formulas, each once.
   std::vector<at::Tensor>& saved();
+  /// By saved tensor: the version of its data now.
+  std::vector<int64_t> versions() const;
 
   /// The formula of the node at this place; nothing for one that has to run itself: accumulators
   /// of leaves, custom functions, nodes with hooks on saved tensors, and others that show nothing.

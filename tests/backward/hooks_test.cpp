@@ -183,6 +183,25 @@ TEST(CompiledBackwardHooks, AThrowLeavesAUsableGraph) {
   }
 }
 
+TEST(CompiledBackwardHooks, WritesToSavedTensorsInsideAreEagersError) {
+  expect_as_libtorch([](Notes& notes) {
+    const auto a = leaf({6}), b = leaf({6});
+    const auto x = a * b;  // saves both
+    const auto y = x.sin();
+    y.register_hook([&](const at::Tensor& g) {
+      notes.add("hook", g);
+      const at::NoGradGuard no_grad;
+      b.add_(1);
+    });
+    try {
+      y.square().sum().backward();
+    } catch (const c10::Error& error) {
+      notes.add(error.what_without_backtrace());
+    }
+    notes.add_gradients({a, b});
+  });
+}
+
 TEST(CompiledBackwardHooks, ChangedSavedTensorsAreEagersError) {
   expect_as_libtorch([](Notes& notes) {
     const auto a = leaf({6});

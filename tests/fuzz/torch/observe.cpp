@@ -2,14 +2,19 @@
 #include <ATen/core/grad_mode.h>
 #include <antegrad/error.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <random>
 #include <sstream>
 
 #include "observation.h"
 #include "support/bits.h"
+#include "torch_compat/autograd_graph.h"
 
 namespace antegrad::fuzz {
 namespace {
@@ -245,16 +250,77 @@ void note_gradients(Observation& seen, const List& gradients, Match match, const
   }
 }
 
+// A hook that notes the gradients of a node, and halves them at times.
+struct NotingHook : torch::autograd::FunctionPreHook, torch::autograd::FunctionPostHook {
+  NotingHook(std::shared_ptr<Observation*> seen, std::string name, bool halves, Match match)
+      : seen(std::move(seen)), name(std::move(name)), halves(halves), match(match) {}
+
+  List note(const List& gradients) const {
+    List changed;
+    for (const auto& g : gradients) {
+      if (*seen != nullptr) {
+        (*seen)->facts.push_back(
+            {Kind::gradients, name, g.defined() ? "defined" : "undefined", {}});
+        (*seen)->facts.push_back({Kind::gradients, name, "", frozen(g), match});
+      }
+      changed.push_back(halves && g.defined() && !g.is_sparse() ? g * 0.5 : g);
+    }
+    return changed;
+  }
+  List operator()(const List& gradients) override { return note(gradients); }
+  List operator()(const List& outputs, const List& /*inputs*/) override { return note(outputs); }
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& /*args*/) const override {}
+
+  const std::shared_ptr<Observation*> seen;
+  const std::string name;
+  const bool halves;
+  const Match match;
+};
+
+// An autograd::Function between results and tangents.
+struct Doubled : torch::autograd::Function<Doubled> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    return x * 2;
+  }
+  static List backward(torch::autograd::AutogradContext* /*context*/, List gradients) {
+    return {gradients[0] * 2};
+  }
+};
+
+// Hooks on random nodes of the histories of roots, and custom functions before some of these. Where
+// they are depends on the program alone.
+void add_hooks(const std::shared_ptr<Observation*>& seen, const Program& program,
+               BackwardPlan& plan) {
+  std::mt19937_64 random(program.seed ^ 0xbf58476d1ce4e5b9U);
+  for (auto& root : plan.roots) {
+    if (root.is_floating_point() && random() % 4 == 0) root = Doubled::apply(root);
+  }
+  int number = 0;
+  for (auto* node : torch_compat::walk(plan.roots).functions) {
+    const auto hook = [&](const char* kind) {
+      return std::make_unique<NotingHook>(seen, kind + std::to_string(number++), random() % 2 == 0,
+                                          plan.match);
+    };
+    if (random() % 6 == 0) node->add_tensor_pre_hook(hook("tensor hook "));
+    if (random() % 8 == 0) node->add_pre_hook(hook("hook before "));
+    if (random() % 8 == 0) node->add_post_hook(hook("hook behind "));
+  }
+}
+
 void observe_backward(Observation& seen, const Program& program, const World& world,
                       const CallPlan& call, const List& results) {
   using Mode = CallPlan::Backward;
   if (call.backward == Mode::none) return;
-  const auto plan = plan_backward(program, world, call, results);
+  auto plan = plan_backward(program, world, call, results);
   if (plan.roots.empty() || plan.leaves.empty()) return;
+  const auto noting = std::make_shared<Observation*>(&seen);
+  const std::shared_ptr<void> end(nullptr, [noting](void*) { *noting = nullptr; });
   const bool again = call.backward == Mode::twice || call.backward == Mode::twice_freed;
   for (int pass = 0; pass < (again ? 2 : 1); ++pass) {
     const bool failed = raises(seen, pass == 0 ? "backward" : "second backward", [&] {
       const bool retain = pass == 0 && call.backward == Mode::twice;
+      if (pass == 0 && program.hooked) add_hooks(noting, program, plan);
       if (call.backward == Mode::accumulate) {
         torch::autograd::backward(plan.roots, plan.tangents, retain);
         List gradients;

@@ -80,6 +80,8 @@ struct Program {
   std::vector<Statement> body;
   std::vector<Var> results;
   std::vector<CallPlan> calls;
+  /// Backward passes meet random hooks, and custom functions at the results.
+  bool hooked = false;
 };
 
 std::string to_text(const Var& var);
