@@ -7,6 +7,7 @@
 #include <antegrad/report.h>
 
 #include <cstdint>
+#include <iosfwd>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,9 +27,10 @@ struct BackwardReport {
   std::map<std::string, int64_t> own_nodes;
   /// Nodes that ran one by one though their formulas are known, by the reason.
   std::map<std::string, int64_t> eager_reasons;
-  /// Whole passes that libtorch ran, by the reason: create_graph, anomaly mode, another device.
+  /// Whole passes that libtorch ran, by the reason: create_graph, anomaly mode, several
+  /// devices or streams.
   std::map<std::string, int64_t> left_to_libtorch;
-  std::vector<ProgramReport> programs;  ///< in the order in which they were made
+  std::vector<ProgramReport> programs;  ///< graph by graph
 };
 
 std::ostream& operator<<(std::ostream& out, const BackwardReport& report);
@@ -51,7 +53,7 @@ std::ostream& operator<<(std::ostream& out, const BackwardReport& report);
 class CompiledBackward {
  public:
   /// Of the options, lowering, verify_graphs, dump_dir, kept_memory, max_programs, and those of
-  /// passes are used. Throws InputError for options that do not hold together.
+  /// passes are used. Throws OptionError for options that do not hold together.
   explicit CompiledBackward(const Options& options = {});
   ~CompiledBackward();
   CompiledBackward(const CompiledBackward&) = delete;
@@ -67,7 +69,7 @@ class CompiledBackward {
   std::shared_ptr<State> state_;
 };
 
-/// Passes that this thread starts are run by libtorch, node by node.
+/// Passes that its thread starts while it lives are run by libtorch, node by node.
 class EagerBackward {
  public:
   EagerBackward();

@@ -1,5 +1,6 @@
 #include "torch_compat/backward_pass.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/input_buffer.h>
@@ -123,13 +124,26 @@ class Order {
   std::vector<int32_t> order_;
 };
 
-bool is_on_cpu(const std::vector<PassNode>& nodes) {
-  for (const auto& [node, runs, asked, next] : nodes) {
-    for (size_t i = 0; i < node->num_inputs(); ++i) {
-      if (!node->input_metadata(i).device().is_cpu()) return false;
-    }
+// Why a node cannot run on this thread as it is; empty if it can. The engine runs nodes of a GPU on
+// a thread of their own, in the stream of their forward.
+std::string why_not_here(Node& node) {
+  for (size_t i = 0; i < node.num_inputs(); ++i) {
+    const c10::Device device = node.input_metadata(i).device();
+    if (device.is_cpu()) continue;
+    if (!device.is_cuda()) return "a device other than the CPU and CUDA's";
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    if (guard.getDevice() != device) return "several devices";
+    const auto stream = node.stream();
+    if (stream && *stream != guard.getStream(device)) return "several streams";
   }
-  return true;
+  return "";
+}
+
+std::string why_not_here(const std::vector<PassNode>& nodes) {
+  for (const auto& of_pass : nodes) {
+    if (auto reason = why_not_here(*of_pass.node); !reason.empty()) return reason;
+  }
+  return "";
 }
 
 // Stands in the engine for all nodes of a pass.
@@ -181,8 +195,8 @@ class OurEngine final : public torch::autograd::Engine {
       return Engine::execute_with_graph_task(task, std::move(root), std::move(tangents));
     }
     auto nodes = Order(*task, root).take();
-    if (!is_on_cpu(nodes)) {
-      note("a device other than the CPU");
+    if (const auto reason = why_not_here(nodes); !reason.empty()) {
+      note(reason);
       return Engine::execute_with_graph_task(task, std::move(root), std::move(tangents));
     }
     auto [node, pass] =

@@ -43,8 +43,8 @@ struct BackwardPass {
 using RunPass = void (*)(BackwardPass& pass);
 
 /// From now on `run` runs the passes of this process that start at libtorch's default engine, but
-/// those that make a graph (create_graph), that detect anomalies, that involve another device than
-/// the CPU, or that belong to a capture. Null: libtorch runs them all.
+/// those that make a graph (create_graph), that detect anomalies, that involve several devices or
+/// streams, or that belong to a capture. Null: libtorch runs them all.
 void take_backward_passes(RunPass run);
 /// Passes so far that were left to libtorch while there was such a function, by the reason.
 std::vector<std::pair<std::string, int64_t>> passes_left_to_libtorch();

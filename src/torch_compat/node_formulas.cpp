@@ -111,8 +111,8 @@ struct Notes final : dynamo::PyCompilerInterface {
   }
 };
 
-// Nodes of autograd::Function: in C++ a template, of each function another class; and Python's, which
-// would call into Python's compiler.
+// Nodes of autograd::Function: in C++ a template, of each function another class; and Python's,
+// which would call into Python's compiler.
 bool is_custom(const Node& node) {
   const std::string_view name = typeid(node).name();
   return name.find("7CppNode") != name.npos || name.find("6PyNode") != name.npos;

@@ -96,6 +96,26 @@ TEST(CompiledBackwardModels, TakeNoMoreMemoryThanTheEngine) {
   EXPECT_LE(compiled, peak_of_step(gpt, tokens, tokens) + kSpareBytes);
 }
 
+TEST(CompiledBackwardModels, TrainToEagersBitsOnCuda) {
+  if (devices().size() < 2) GTEST_SKIP() << "no CUDA device";
+  const auto device = devices()[1];
+  const auto report = expect_as_libtorch(
+      [&](Notes& notes) {
+        const examples::GptConfig config{
+            .vocabulary = 32, .layers = 2, .width = 32, .heads = 2, .context = 16};
+        examples::Gpt model(config);
+        model->to(device);
+        for (int step = 0; step < 3; ++step) {
+          const auto tokens = at::randint(32, {2, 16}).to(device);
+          model->loss(tokens, tokens).backward();
+          notes.add_gradients(model->parameters());
+        }
+      },
+      /*times=*/2);
+  EXPECT_TRUE(report.left_to_libtorch.empty()) << report;
+  EXPECT_GT(report.nodes_compiled * 2, report.nodes) << report;
+}
+
 TEST(CompiledBackwardModels, ThreadsRunPassesAtOnce) {
   constexpr int kThreads = 8;
   std::vector<List> expected(kThreads), found(kThreads);
