@@ -32,23 +32,23 @@ class Gradients {
     buffers_[slot.node].buffer[slot.input] = std::move(gradient);
   }
 
+  // Hooks before the node, and what is asked for. As in the engine, that has passed the hooks on
+  // the tensor only if the node does not run.
   void run_hooks(int32_t place) {
+    const auto& [node, runs, asked, next] = pass_.nodes[place];
     auto& buffer = buffers_[place].buffer;
-    buffer = torch_compat::call_hooks_before(*pass_.nodes[place].node, std::move(buffer),
-                                             pass_.nodes[place].runs);
-  }
-
-  void give(int32_t place) {
-    for (const auto& [input, asked] : pass_.nodes[place].asked) {
-      pass_.give(asked, buffers_[place].buffer[input]);
+    if (runs) give(place);
+    if (torch_compat::has_hooks_before(*node)) {
+      buffer = torch_compat::call_tensor_hooks(*node, std::move(buffer));
+      if (runs) buffer = torch_compat::call_node_hooks(*node, std::move(buffer));
     }
+    if (!runs) give(place);
   }
 
   // `has_hooks_run`: those before it.
   void run_node(int32_t place, bool has_hooks_run = false) {
     const auto& [node, runs, asked, next] = pass_.nodes[place];
-    if (torch_compat::has_hooks_before(*node) && !has_hooks_run) run_hooks(place);
-    give(place);
+    if (!has_hooks_run) run_hooks(place);
     auto gradients = std::move(buffers_[place].buffer);
     if (!runs) return;
     const bool observed = !node->post_hooks().empty();
@@ -62,12 +62,18 @@ class Gradients {
     for (size_t i = 0; i < next.size(); ++i) {
       if (next[i] < 0) continue;
       const auto& edge = node->next_edge(i);
-      buffers_[next[i]].add(edge.input_nr, std::move(made[i]), std::nullopt, std::nullopt,
-                            edge.function.get());
+      const auto stream = edge.function->stream();  // that of the pass
+      buffers_[next[i]].add(edge.input_nr, std::move(made[i]), stream, stream, edge.function.get());
     }
   }
 
  private:
+  void give(int32_t place) {
+    for (const auto& [input, asked] : pass_.nodes[place].asked) {
+      pass_.give(asked, buffers_[place].buffer[input]);
+    }
+  }
+
   torch_compat::BackwardPass& pass_;
   std::vector<InputBuffer> buffers_;  // by place
 };

@@ -36,8 +36,10 @@ class Planner {
     auto& node = *of_pass.node;
     const bool hooks_before = torch_compat::has_hooks_before(node);
     const bool observed = hooks_before || torch_compat::has_hooks_after(node);
-    const bool in_segment =
-        of_pass.runs && plan_.formulas[place] && !torch_compat::has_hooks_after(node);
+    // What is asked for has not passed the hooks of a node that runs.
+    const bool hooks_behind_asked = hooks_before && !of_pass.asked.empty();
+    const bool in_segment = of_pass.runs && plan_.formulas[place] && !hooks_behind_asked &&
+                            !torch_compat::has_hooks_after(node);
     if (!in_segment) ++plan_.own_nodes[of_pass.node->name()];
     if (!of_pass.runs) {
       if (observed) end_segment();

@@ -1,6 +1,7 @@
 #include "backward/segment_program.h"
 
 #include <antegrad/error.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <map>
@@ -102,6 +103,9 @@ SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Pla
       return capture::capture(request);
     } catch (const CaptureError& error) {
       throw RefusedNode{interpreter.running(), error.what()};
+    } catch (const c10::Error& error) {
+      // The node throws it as well, unless it is about stand-ins.
+      throw RefusedNode{interpreter.running(), error.what_without_backtrace()};
     }
   }();
   const auto refuse = [&](const char* reason) { throw RefusedNode{interpreter.running(), reason}; };

@@ -38,7 +38,7 @@ struct RefusedNode {
 class SegmentProgram {
  public:
   /// Captures the formulas of the segment's nodes on stand-ins, and compiles them. Throws
-  /// RefusedNode. What else formulas throw, their nodes throw as well.
+  /// RefusedNode.
   SegmentProgram(const torch_compat::BackwardPass& pass, const Plan& plan, const Segment& segment,
                  const SegmentInputs& inputs, const Options& options);
 

@@ -184,6 +184,7 @@ void VisitedNodes::visit(int32_t place) {
   Node& node = *of_pass.node;
   append(key_, &typeid(node));
   append(key_, of_pass.runs);
+  append(key_, node.num_inputs());
   append(key_, has_hooks_before(node));
   append(key_, has_hooks_after(node));
   append(key_, of_pass.asked.size());
@@ -291,10 +292,13 @@ bool has_hooks_after(Node& node) {
          (accumulates(node) && node.tensor_post_acc_grad_hooks() != nullptr);
 }
 
-variable_list call_hooks_before(Node& node, variable_list gradients, bool node_hooks) {
+variable_list call_tensor_hooks(Node& node, variable_list gradients) {
   for (const auto& hook : node.tensor_pre_hooks()) gradients = (*hook)(gradients);
   for (const auto& [input, hook] : node.retains_grad_hooks()) gradients = (*hook)(gradients);
-  if (!node_hooks) return gradients;
+  return gradients;
+}
+
+variable_list call_node_hooks(Node& node, variable_list gradients) {
   for (const auto& hook : node.pre_hooks()) gradients = (*hook)(gradients);
   return gradients;
 }

@@ -69,11 +69,12 @@ const at::Tensor& leaf_of(const torch::autograd::Node& node);
 bool has_hooks_before(torch::autograd::Node& node);
 /// After it: hooks on the node, and on leaves whose gradient was accumulated.
 bool has_hooks_after(torch::autograd::Node& node);
-/// Calls the functions that run before the node, in the engine's order. `node_hooks`: also those
-/// on the node, which run only if the node runs.
-torch::autograd::variable_list call_hooks_before(torch::autograd::Node& node,
-                                                 torch::autograd::variable_list gradients,
-                                                 bool node_hooks);
+/// Calls the hooks on tensors whose gradients arrive at a node; and those before the node, which
+/// run only if the node runs.
+torch::autograd::variable_list call_tensor_hooks(torch::autograd::Node& node,
+                                                 torch::autograd::variable_list gradients);
+torch::autograd::variable_list call_node_hooks(torch::autograd::Node& node,
+                                               torch::autograd::variable_list gradients);
 
 /// Checks gradients and gives them the form that edges ask for, as the engine does.
 void check_gradients(const torch::autograd::Node& node, torch::autograd::variable_list& gradients);

@@ -67,6 +67,25 @@ TEST(CompiledBackwardHooks, OfAllKindsRunOnceAndInOrder) {
   EXPECT_GT(report.nodes_compiled, 0);
 }
 
+// What is asked for has passed the hooks on the tensor only if its node does not run.
+TEST(CompiledBackwardHooks, AroundGradientsThatAreAskedFor) {
+  expect_as_libtorch([](Notes& notes) {
+    const auto a = leaf({6});
+    const auto x = a.exp();
+    x.register_hook([](const at::Tensor& g) { return g * 3; });
+    x.grad_fn()->add_pre_hook(std::make_unique<PreHook>([&](const List& gradients) {
+      notes.add("before exp", gradients[0]);
+      return List{gradients[0] * 2};
+    }));
+    const auto loss = (x * x).sum();
+    for (const auto& gradient : torch::autograd::grad({loss}, {x}, {}, true))
+      notes.add("x", gradient);
+    for (const auto& gradient : torch::autograd::grad({loss}, {a, x}, {}, true)) {
+      notes.add("a, x", gradient);
+    }
+  });
+}
+
 TEST(CompiledBackwardHooks, NewOnesEachStepNeedNoNewProgram) {
   CompiledBackward scope(exact_backward());
   const auto a = leaf({8});
