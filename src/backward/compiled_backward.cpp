@@ -1,16 +1,14 @@
 #include <antegrad/compiled_backward.h>
-#include <antegrad/error.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
 #include <mutex>
 #include <ostream>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "backward/pass_run.h"
-#include "backward/plan.h"
 #include "graph/hash.h"
 #include "log/log.h"
 #include "options/table.h"
@@ -27,7 +25,6 @@ struct CompiledBackward::State {
   std::map<Hash128, std::shared_ptr<KnownPass>> known;
   BackwardReport counts;
   std::map<std::string, int64_t> left_before;
-
   bool warned_of_graphs = false;
 
   /// Null if there are too many.
@@ -113,18 +110,13 @@ void run_pass(torch_compat::BackwardPass& pass) {
   }
 }
 
-std::map<std::string, int64_t> left_to_libtorch() {
-  const auto counts = torch_compat::passes_left_to_libtorch();
-  return {counts.begin(), counts.end()};
-}
-
 }  // namespace
 
 CompiledBackward::CompiledBackward(const Options& options) : state_(std::make_shared<State>()) {
   check_options(options);
   state_->options = options;
   if (state_->options.name == Options().name) state_->options.name = "backward";
-  state_->left_before = left_to_libtorch();
+  state_->left_before = torch_compat::passes_left_to_libtorch();
   auto& scopes = Scopes::of_process();
   const runtime::ForkSafeLock lock(scopes.mutex);
   scopes.all.push_back(state_);
@@ -141,7 +133,7 @@ CompiledBackward::~CompiledBackward() {
 BackwardReport CompiledBackward::report() const {
   const runtime::ForkSafeLock lock(state_->mutex);
   auto report = state_->counts;
-  for (auto [reason, count] : left_to_libtorch()) {
+  for (auto [reason, count] : torch_compat::passes_left_to_libtorch()) {
     const auto before = state_->left_before.find(reason);
     if (before != state_->left_before.end()) count -= before->second;
     if (count > 0) report.left_to_libtorch.emplace(reason, count);

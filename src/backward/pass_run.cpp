@@ -1,6 +1,5 @@
 #include "backward/pass_run.h"
 
-#include <antegrad/error.h>
 #include <torch/csrc/autograd/input_buffer.h>
 
 #include <algorithm>

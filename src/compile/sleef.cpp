@@ -1,7 +1,5 @@
 #include "compile/sleef.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,6 +12,7 @@
 
 #include "lower/inline_functions.h"
 #include "lower/interpreter.h"
+#include "torch_compat/libtorch_symbol.h"
 
 namespace antegrad {
 namespace {
@@ -78,15 +77,11 @@ bool has_our_bits(std::string_view function, const void* symbol, lower::Capabili
 
 bool sleef_has_our_bits(lower::Capability capability) {
   static const bool result = [&] {
-    void* const libtorch = ::dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-    if (libtorch == nullptr) return false;
-    const bool all = std::ranges::all_of(lower::kInlineFunctions, [&](std::string_view function) {
+    return std::ranges::all_of(lower::kInlineFunctions, [&](std::string_view function) {
       const auto name = lower::sleef_symbol(function, capability);
-      const void* const symbol = ::dlsym(libtorch, name.c_str());
+      const void* const symbol = torch_compat::libtorch_symbol(name.c_str());
       return symbol != nullptr && has_our_bits(function, symbol, capability);
     });
-    ::dlclose(libtorch);
-    return all;
   }();
   return result;
 }

@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/input_buffer.h>
 
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <queue>
 #include <unordered_map>
@@ -236,9 +235,9 @@ void take_backward_passes(RunPass run) {
   }
 }
 
-std::vector<std::pair<std::string, int64_t>> passes_left_to_libtorch() {
+std::map<std::string, int64_t> passes_left_to_libtorch() {
   const std::lock_guard lock(reasons_mutex);
-  return {reasons().begin(), reasons().end()};
+  return reasons();
 }
 
 void leave_passes(int change) { left += change; }

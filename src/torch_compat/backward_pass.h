@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +48,7 @@ using RunPass = void (*)(BackwardPass& pass);
 /// streams, or that belong to a capture. Null: libtorch runs them all.
 void take_backward_passes(RunPass run);
 /// Passes so far that were left to libtorch while there was such a function, by the reason.
-std::vector<std::pair<std::string, int64_t>> passes_left_to_libtorch();
+std::map<std::string, int64_t> passes_left_to_libtorch();
 
 /// Passes that this thread starts are left to libtorch while the sum of all changes is above 0.
 void leave_passes(int change);

@@ -1,7 +1,6 @@
 #include "torch_compat/node_formulas.h"
 
 #include <ATen/ops/empty_strided.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
@@ -127,8 +126,7 @@ constexpr std::array<std::string_view, 9> kOthersForStandIns = {
 
 bool shows_nothing(const Node& node) {
   return std::ranges::find(kOthersForStandIns, node.name()) != kOthersForStandIns.end() ||
-         is_custom(node) || dynamic_cast<const AccumulateGrad*>(&node) != nullptr ||
-         dynamic_cast<const torch::autograd::CopySlices*>(&node) != nullptr ||
+         is_custom(node) || dynamic_cast<const torch::autograd::CopySlices*>(&node) != nullptr ||
          dynamic_cast<const torch::autograd::GraphRoot*>(&node) != nullptr;
 }
 
@@ -142,7 +140,8 @@ NodeClass class_of(const Node& node) {
   thread_local std::unordered_map<const std::type_info*, NodeClass> known;
   const auto [at, is_new] = known.try_emplace(&typeid(node));
   if (is_new) {
-    at->second = {shows_nothing(node), dynamic_cast<const AccumulateGrad*>(&node) != nullptr};
+    const bool accumulates = dynamic_cast<const AccumulateGrad*>(&node) != nullptr;
+    at->second = {accumulates || shows_nothing(node), accumulates};
   }
   return at->second;
 }
@@ -211,7 +210,7 @@ void VisitedNodes::visit(int32_t place) {
       key_.append(reinterpret_cast<const char*>(found.key), found.key_size);
       shows = call.sv_to_hooks.size() == known;
     } catch (const c10::NotImplementedError&) {
-      shows = false;
+      shows = false;  // a class without a visitor, or hooks that have none
     }
   }
   append(key_, shows);

@@ -4,7 +4,7 @@
 // 1e-4 (libtorch 2.13 on a Xeon, 2 threads). So the first call is made here, by one thread, when
 // the library is loaded.
 
-#include <dlfcn.h>
+#include "torch_compat/libtorch_symbol.h"
 
 namespace antegrad::torch_compat {
 namespace {
@@ -12,13 +12,10 @@ namespace {
 [[maybe_unused]] const bool first_call_made = [] {
   using Function = void(int, const float*, float*, long long);
   constexpr long long kMode = 0x140102;  // as ATen's
-  void* const libtorch = ::dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (libtorch == nullptr) return false;
-  auto* const exp = reinterpret_cast<Function*>(::dlsym(libtorch, "vmsExp"));
+  auto* const exp = reinterpret_cast<Function*>(libtorch_symbol("vmsExp"));
   const float one = 1;
   float result = 0;
   if (exp != nullptr) exp(1, &one, &result, kMode);
-  ::dlclose(libtorch);
   return exp != nullptr;
 }();
 
