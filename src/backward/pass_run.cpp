@@ -165,8 +165,14 @@ PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::Visite
   const auto is_written = [&](int32_t place) {
     return torch_compat::version_of(saved[place]) != versions[place];
   };
-  Gradients gradients(pass);
   std::vector<bool> hooks_ran(pass.nodes.size(), false);
+  // By a hook of this pass, to a node that has not run yet.
+  const auto got_hooks = [&](int32_t place) {
+    auto& node = *pass.nodes[place].node;
+    return torch_compat::has_hooks_after(node) ||
+           (torch_compat::has_hooks_before(node) && !hooks_ran[place]);
+  };
+  Gradients gradients(pass);
   for (const auto& [kind, index] : plan_.steps) {
     switch (kind) {
       case Step::Kind::node: gradients.run_node(index); continue;
@@ -179,9 +185,9 @@ PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::Visite
     }
     const auto& segment = plan_.segments[index];
     auto inputs = inputs_of(segment, gradients, saved);
-    const auto program = std::ranges::any_of(segment.saved, is_written)
-                             ? nullptr
-                             : program_for(pass, index, inputs, counts);
+    const bool as_planned = std::ranges::none_of(segment.saved, is_written) &&
+                            std::ranges::none_of(segment.nodes, got_hooks);
+    const auto program = as_planned ? program_for(pass, index, inputs, counts) : nullptr;
     if (!program) {
       put_back(segment, gradients, std::move(inputs));
       for (const int32_t place : segment.nodes) gradients.run_node(place, hooks_ran[place]);

@@ -86,6 +86,23 @@ TEST(CompiledBackwardHooks, AroundGradientsThatAreAskedFor) {
   });
 }
 
+TEST(CompiledBackwardHooks, MayBeAddedByHooks) {
+  expect_as_libtorch([](Notes& notes) {
+    const auto a = leaf({6});
+    const auto x = a.exp();
+    const auto y = x.sin();
+    y.register_hook([&, x](const at::Tensor& g) {
+      notes.add("y", g);
+      x.register_hook([&](const at::Tensor& inner) {
+        notes.add("x", inner);
+        return inner * 2;
+      });
+    });
+    y.square().sum().backward();
+    notes.add_gradients({a});
+  });
+}
+
 TEST(CompiledBackwardHooks, NewOnesEachStepNeedNoNewProgram) {
   CompiledBackward scope(exact_backward());
   const auto a = leaf({8});
