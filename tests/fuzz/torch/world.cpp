@@ -52,14 +52,15 @@ at::Tensor laid_out(const Input& input, uint64_t seed, at::Device device) {
   return {};
 }
 
+// A call before may have transposed a closure in place, or squeezed it to a number.
 at::Tensor related(Input::Relation relation, const at::Tensor& other) {
+  const bool is_number = other.defined() && other.dim() == 0;
   switch (relation) {
     case Input::Relation::same: return other;
     case Input::Relation::detached: return other.detach();
-    // A copy if a call before has transposed a closure.
     case Input::Relation::flat: return other.reshape(-1);
-    case Input::Relation::row: return other[0];
-    case Input::Relation::narrowed: return other.narrow(-1, 0, 1);
+    case Input::Relation::row: return is_number ? other.detach() : other[0];
+    case Input::Relation::narrowed: return is_number ? other.detach() : other.narrow(-1, 0, 1);
     case Input::Relation::turned: return other.transpose(0, -1);
     case Input::Relation::fresh: break;
   }
