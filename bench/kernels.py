@@ -5,8 +5,9 @@
 
 exact_ms, close_ms: of the kernels at these levels. Peers: eager and inductor (torch.compile), the same operators; copy, which
 reads and writes as many bytes as the kernels, past the caches or not, whichever is faster. All memory was written before: the
-allocator gives none back, since new pages take longer than most kernels. All run in turns, each once before it is timed;
-medians. Results are compared before, those of exact kernels with eager's bits. PROGRAM is group_kernels, which makes the
+allocator gives none back, since new pages take longer than most kernels. All run in turns, each three times before it is timed,
+since a large third cache holds what a kernel touches only after its second run; medians. Results are compared before, those
+of exact kernels with eager's bits. PROGRAM is group_kernels, which makes the
 kernels; that of the build folder where it is left out.
 Writes rows for scripts/bench_table.
 """
@@ -198,12 +199,16 @@ def draws(compiler, threads):
     }
 
 
+WARM_UP = 3  # runs after which times no longer fall
+
+
 def medians(variants, rounds):
     """Milliseconds."""
     times = {name: [] for name in variants}
     for turn in range(rounds + 1):
         for name in list(variants) if turn % 2 else reversed(variants):
-            variants[name]()
+            for _ in range(WARM_UP):
+                variants[name]()
             times[name].append(variants[name]() * 1e3)
     return {name: statistics.median(list(of)[1:]) for name, of in times.items()}
 

@@ -32,6 +32,7 @@ CCode::CCode(const Kernel& printed, CHead& c_head, CLines& lines)
   find_masks();
   find_phases();
   find_remembered();
+  find_fetched();
 }
 
 // A mask is as wide as what was compared, so that most need no conversion.
@@ -178,6 +179,7 @@ bool CCode::computes_in_i64(const Stage& stage) const {
     const Instruction& code = kernel.code[id];
     if (code.op == Op::call) return false;
     if (code.op == Op::load || code.op == Op::gather || code.op == Op::store) continue;
+    if (compares_lanes(id)) continue;
     found = found || (!is_uniform(id) && std::ranges::any_of(code.operands, [&](Id operand) {
               return kernel.code[operand].type == DType::i64;
             }));
@@ -185,14 +187,14 @@ bool CCode::computes_in_i64(const Stage& stage) const {
   return found;
 }
 
-bool CCode::is_deep(const Stage& stage) const {
+int32_t CCode::computing(const Stage& stage) const {
   const std::vector<bool> used = needed(stage, false);
   int32_t computing = 0;
   for (Id id = stage.begin; id < stage.end; ++id) {
     const Op op = kernel.code[id].op;
     computing += used[id] && !uniform_[id] && op != Op::load && op != Op::store ? 1 : 0;
   }
-  return computing >= kDeep;
+  return computing;
 }
 
 int32_t CCode::vectors_of(const Stage& stage) const {

@@ -91,7 +91,7 @@ std::string CCode::binary(Op op, DType type, int32_t lanes, const std::string& a
                           const std::string& b) {
   const std::string whole = head.vector(type, lanes);
   if (is_floating(type)) {
-    if (op == Op::min || op == Op::max) {
+    if (op == Op::min || op == Op::max || op == Op::scale) {
       return fmt::format("{}({}, {})", head.arithmetic(op, type, lanes), a, b);
     }
     if (op == Op::minimum || op == Op::maximum) {
@@ -221,6 +221,58 @@ void CCode::print_prefetch(const Stage& stage, const Copy& copy) {
   }
 }
 
+void CCode::find_fetched() {
+  fetched_.resize(kernel.stages.size());
+  if (columns() || kernel.inner != 1 || kernel.sizes.size() < 2 || has_row_blocks()) return;
+  for (size_t i = 0; i < kernel.buffers.size(); ++i) {
+    const std::vector<Extent>& strides = kernel.buffers[i].strides;
+    if (!strides.back().is(1) || strides[strides.size() - 2].is(0)) continue;
+    const auto stages_with = [&](Op op) {
+      std::vector<size_t> stages;
+      for (size_t s = 0; s < kernel.stages.size(); ++s) {
+        const Stage& stage = kernel.stages[s];
+        const bool has = std::any_of(kernel.code.begin() + stage.begin,
+                                     kernel.code.begin() + stage.end, [&](const Instruction& code) {
+                                       return code.op == op && code.index == static_cast<Id>(i);
+                                     });
+        if (has && stage.kind != StageKind::row) stages.push_back(s);
+      }
+      return stages;
+    };
+    const std::vector<size_t> loads = stages_with(Op::load), stores = stages_with(Op::store);
+    if (loads.size() > 1) {
+      const auto computes = [&](size_t s) { return computing(kernel.stages[s]) >= kCostly; };
+      const auto first = std::find_if(loads.begin() + 1, loads.end(), computes);
+      fetched_[first == loads.end() ? loads.back() : *first].push_back(static_cast<Id>(i));
+    } else if (loads.empty() && !stores.empty() && kernel.stages.size() > 1) {
+      fetched_[stores.front()].push_back(static_cast<Id>(i));
+    }
+  }
+}
+
+void CCode::declare_next_rows() {
+  for (const std::vector<int32_t>& buffers : fetched_) {
+    for (const int32_t i : buffers) {
+      const Buffer& buffer = kernel.buffers[i];
+      const bool far = may_be_far(buffer) && !head.target().fence.empty();
+      out.line("const i64 next_{0} = {1}{2} * {3} <= {4} ? {5} : 0;", buffer.name,
+               far ? fmt::format("!far_{} && ", buffer.name) : "", inner_size(),
+               byte_size(buffer.type), kFetchedRow, extent(buffer.strides.end()[-2]));
+    }
+  }
+}
+
+void CCode::print_next_row(const Stage& stage, const Copy& copy) {
+  if (!copy.whole || turning_ || columns()) return;
+  for (const int32_t i : fetched_[&stage - kernel.stages.data()]) {
+    const Buffer& buffer = kernel.buffers[i];
+    for (const Copy& part : copy.parts()) {
+      out.line("if (next_{0}) __builtin_prefetch(p_{0} + next_{0} + {1}{2});", buffer.name,
+               part.first(), buffer.read ? "" : ", 1");
+    }
+  }
+}
+
 std::string CCode::access(Id id, const Copy& copy) {
   const Instruction& code = kernel.code[id];
   const Buffer& buffer = kernel.buffers[code.index];
@@ -269,7 +321,7 @@ void CCode::print_store(const Instruction& code, const Copy& copy) {
                                          ? head.put_far(element, copy.lanes)
                                          : "";
              !far.empty()) {
-    out.line("{}({}, {}, far_{});", far, place, stored, byte_size(buffer.type));
+    out.line("{}({}, {}, far_{});", far, place, stored, buffer.name);
   } else if (copy.whole) {
     out.line("*({}m*)({}) = {};", head.vector(element, copy.lanes), place, stored);
   } else {
@@ -299,9 +351,20 @@ std::string CCode::index_of_lanes(const Instruction& code, const Copy& copy) con
                                      : fmt::format("i{} + {}", code.index, copy.first());
 }
 
-// In 32 bits, by the distance from the first lane.
+// In 32 bits, by the distance from the first lane. Few vectors have a lane that is equal, so a jump
+// takes less time than the comparison.
 std::string CCode::lanes_compared(Id id, const Copy& copy) {
   const Instruction& code = kernel.code[id];
+  if (code.op == Op::eq) {
+    const bool first = is_uniform(code.operands[0]);
+    const Instruction& index = kernel.code[code.operands[first ? 1 : 0]];
+    const std::string lane = fmt::format("{}[0] - ({})", value(code.operands[first ? 0 : 1], copy),
+                                         index_of_lanes(index, copy));
+    const std::string type = value_type(id, copy.lanes);
+    return fmt::format(
+        "__builtin_expect((u64)({0}) < {1}, 0) ? ({2})({3}((i32)({0})) == {4}) : ({2}){{0}}", lane,
+        copy.lanes, type, head.splat("i32", copy.lanes), head.lane_numbers("i32", copy.lanes));
+  }
   head.define(
       "lane_of",
       R"(// The lane of a vector that has the index x; the nearest one outside, where none has it.

@@ -5,6 +5,7 @@
 /// stage, of which loops print several copies. Not to be included elsewhere.
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,9 +74,13 @@ inline constexpr int32_t kColumns = 4096;
 /// Elements of a row that are remembered, in an array, for the stages behind.
 inline constexpr int32_t kRemembered = 4096;
 
+/// Bytes of a row that is fetched while the last one is computed, at most: two such rows fit into
+/// the second cache.
+inline constexpr int32_t kFetchedRow = 256 << 10;
+
 /// Instructions of a deep stage, at least. Two of its vectors go side by side: the instructions of
 /// one wait for each other, and the CPU looks ahead too little to find the next vector's.
-inline constexpr int32_t kDeep = 32;
+inline constexpr int32_t kDeep = 24;
 
 /// What a value costs at least that is remembered: as many instructions, or a call.
 inline constexpr int32_t kCostly = 12;
@@ -117,7 +122,9 @@ class CCode {
 
   /// Lanes of a stage's vectors.
   bool computes_in_i64(const Stage& stage) const;
-  bool is_deep(const Stage& stage) const;
+  /// Instructions of a stage for each vector, without loads and stores.
+  int32_t computing(const Stage& stage) const;
+  bool is_deep(const Stage& stage) const { return computing(stage) >= kDeep; }
   /// How many vectors of a stage go side by side.
   int32_t vectors_of(const Stage& stage) const;
   int32_t lanes_of(const Stage& stage) const;
@@ -189,12 +196,19 @@ class CCode {
   }
 
   /// Values of earlier stages and values that are the same in all lanes, in front of a loop.
-  void print_invariants(const Stage& stage, int32_t lanes);
+  void print_invariants(const Stage& stage, int32_t lanes) {
+    print_invariants(std::span(&stage, 1), lanes);
+  }
+  /// Of stages that share a loop.
+  void print_invariants(std::span<const Stage> stages, int32_t lanes);
   /// The stage's other values, of one phase, and its stores.
   void print(const Stage& stage, const Copy& copy);
   /// Fetches what a stage loads in the next row of a strip of columns: rows are too short for the
   /// CPU to notice that it reads one after the other.
   void print_prefetch(const Stage& stage, const Copy& copy);
+  /// Declares how far from a row the next one begins, of buffers that are fetched ahead; 0 where
+  /// they are not.
+  void declare_next_rows();
   /// A binary operation on two values of a type.
   std::string binary(Op op, DType type, int32_t lanes, const std::string& a, const std::string& b);
   /// A vector of f32 in f64.
@@ -220,6 +234,11 @@ class CCode {
   std::string access(Id id, const Copy& copy);
   std::string memory(const Instruction& code, const Copy& copy) const;
   void print_store(const Instruction& code, const Copy& copy);
+  /// Finds which rows are fetched while the row before them is computed: of buffers that several
+  /// stages load, in a later one that computes much, or in the last one; of results, in the stage
+  /// that writes them.
+  void find_fetched();
+  void print_next_row(const Stage& stage, const Copy& copy);
   std::string call(Id id, const Copy& copy);
   std::string cast(Id id, const Copy& copy);
   std::string to_integer(DType to, DType from, int32_t lanes, std::string text);
@@ -235,6 +254,7 @@ class CCode {
 
   bool turning_ = false;
   std::vector<int32_t> turned_;
+  std::vector<std::vector<int32_t>> fetched_;  // buffers, by stage
   std::vector<bool> uniform_;
   std::vector<bool> crosses_;
   std::vector<bool> kept_;
@@ -246,6 +266,10 @@ class CCode {
 
 /// Prints a stage that is a fold.
 void print_fold(CCode& code, const Stage& stage);
+/// Whether two folds, one behind the other, can have one loop.
+bool share_loop(const CCode& code, const Stage& a, const Stage& b);
+/// Prints such folds.
+void print_folds(CCode& code, std::span<const Stage> stages);
 void print_fold_of_columns(CCode& code, const Stage& stage);
 /// Prints the transposition of a square of vectors, x0_0, x0_1, ... from number `first` on, each of
 /// `lanes` elements; returns the k of the results, xk_0, xk_1, ...

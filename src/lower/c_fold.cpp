@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "lower/c_code.h"
 #include "lower/scalar.h"
@@ -17,7 +19,8 @@ bool is_nan(DType type, uint64_t bits) {
 /// Prints one stage that is a fold.
 class CFold {
  public:
-  CFold(CCode& code, const Stage& stage)
+  /// `mark`: part of the names of accumulators, where folds have one loop.
+  CFold(CCode& code, const Stage& stage, std::string mark = "")
       : code_(code),
         out_(code.out),
         stage_(stage),
@@ -29,7 +32,8 @@ class CFold {
         paths_(code.has_paths(stage)),
         widens_(!paths_ && code.is_deep(stage) &&
                 lanes_ * static_cast<int32_t>(byte_size(type_)) < code.head.target().vector_bytes),
-        notes_nan_(notes_nan()) {}
+        notes_nan_(notes_nan()),
+        mark_(std::move(mark)) {}
 
   void print() {
     switch (fold_.order) {
@@ -39,12 +43,39 @@ class CFold {
       case Order::vectors: print_vectors(); break;
       case Order::moments: print_moments(); break;
       case Order::blocks: print_blocks(); break;
-      case Order::pairwise: print_pairwise(); break;
+      case Order::pairwise: print_pairwise({this}); break;
     }
   }
 
+  /// Folds in pairs, with as many lanes and accumulators, in one loop.
+  void print_pairwise(const std::vector<CFold*>& folds) {
+    const int32_t count = fold_.accumulators;
+    const int32_t step = lanes_ * count;
+    for (CFold* fold : folds) out_.line("{} {}[64];", fold->vector_, fold->level());
+    out_.line("i64 blocks = 0;");
+    out_.open("for (i64 from = 0, stop; from < n; from = stop, blocks++)");
+    out_.line("stop = smaller(from + {}, n);", step * kPairwiseVectors);
+    for (CFold* fold : folds) fold->declare_accumulators(count, fold->zero());
+    out_.line("i64 b = from;");
+    out_.open("for (; b + {0} <= stop; b += {0})", step);
+    for (int32_t c = 0; c < count; ++c) {
+      for (CFold* fold : folds) {
+        const std::string sum = fold->accumulator(c);
+        fold->print_part_of_block(c, fmt::format("b + {}", c * lanes_), sum + " + x");
+      }
+    }
+    out_.close();
+    out_.open("for (i64 j = b; j < stop; j += {})", lanes_);
+    out_.line("const i64 k = smaller({}, stop - j);", lanes_);
+    for (CFold* fold : folds) fold->print_rest_of_block();
+    out_.close();
+    for (CFold* fold : folds) fold->print_end_of_block();
+    out_.close();
+    for (CFold* fold : folds) fold->print_sum_of_blocks();
+  }
+
  private:
-  static std::string accumulator(int32_t c) { return fmt::format("a{}", c); }
+  std::string accumulator(int32_t c) const { return fmt::format("a{}{}", mark_, c); }
   std::string yielded(const Copy& copy) const { return code_.value(fold_.value, copy); }
 
   void declare_accumulators(int32_t count, const std::string& start) {
@@ -192,11 +223,12 @@ class CFold {
   }
 
   void merge_tree() {
+    const std::string sum = accumulator(0);
     for (int32_t half = lanes_ / 2; half > 0; half /= 2) {
       std::string order;
       for (int32_t lane = 0; lane < lanes_; ++lane) order += fmt::format(", {}", lane ^ half);
-      out_.line("a0 = {};",
-                combined("a0", fmt::format("__builtin_shufflevector(a0, a0{})", order)));
+      const std::string turned = fmt::format("__builtin_shufflevector({}, {}{})", sum, sum, order);
+      out_.line("{} = {};", sum, combined(sum, turned));
     }
   }
 
@@ -264,38 +296,38 @@ class CFold {
 
   // ---- pairwise: the code yields elements ----
 
-  void print_pairwise() {
-    const int32_t count = fold_.accumulators;
-    const int32_t step = lanes_ * count;
-    out_.line("{} level[64];", vector_);
-    out_.line("i64 blocks = 0;");
-    out_.open("for (i64 from = 0, stop; from < n; from = stop, blocks++)");
-    out_.line("stop = smaller(from + {}, n);", step * kPairwiseVectors);
-    declare_accumulators(count, fmt::format("({}){{0}}", vector_));
-    out_.line("i64 b = from;");
-    out_.open("for (; b + {0} <= stop; b += {0})", step);
-    for (int32_t c = 0; c < count; ++c) {
-      print_part_of_block(c, fmt::format("b + {}", c * lanes_), accumulator(c) + " + x");
-    }
-    out_.close();
-    out_.open("for (i64 j = b; j < stop; j += {})", lanes_);
-    out_.line("const i64 k = smaller({}, stop - j);", lanes_);
+  std::string level() const { return "level" + mark_; }
+  std::string zero() const { return fmt::format("({}){{0}}", vector_); }
+
+  void print_rest_of_block() {
     const Copy copy{.lanes = lanes_, .whole = false, .paths = true};
+    out_.open();
     code_.print(stage_, copy);
-    out_.line("a0 += {}({}(k), {}, ({}){{0}});", code_.head.select(element_type(type_), lanes_),
-              code_.head.first_lanes(byte_size(type_), lanes_), yielded(copy), vector_);
+    out_.line("{} += {}({}(k), {}, {});", accumulator(0),
+              code_.head.select(element_type(type_), lanes_),
+              code_.head.first_lanes(byte_size(type_), lanes_), yielded(copy), zero());
     out_.close();
-    for (int32_t half = count / 2; half > 0; half /= 2) {
-      for (int32_t c = 0; c < half; ++c) out_.line("a{} += a{};", c, c + half);
+  }
+
+  void print_end_of_block() {
+    for (int32_t half = fold_.accumulators / 2; half > 0; half /= 2) {
+      for (int32_t c = 0; c < half; ++c) {
+        out_.line("{} += {};", accumulator(c), accumulator(c + half));
+      }
     }
+    out_.open();
     out_.line("i64 l = 0;");
-    out_.line("for (; blocks >> l & 1; l++) a0 += level[l];");
-    out_.line("level[l] = a0;");
+    out_.line("for (; blocks >> l & 1; l++) {} += {}[l];", accumulator(0), level());
+    out_.line("{}[l] = {};", level(), accumulator(0));
     out_.close();
-    declare_accumulators(1, fmt::format("({}){{0}}", vector_));
-    out_.line("for (i64 l = 0; blocks >> l; l++) if (blocks >> l & 1) a0 += level[l];");
+  }
+
+  void print_sum_of_blocks() {
+    declare_accumulators(1, zero());
+    out_.line("for (i64 l = 0; blocks >> l; l++) if (blocks >> l & 1) {} += {}[l];", accumulator(0),
+              level());
     merge_tree();
-    out_.line("r{} = a0[0];", stage_.end - 1);
+    out_.line("r{} = {}[0];", stage_.end - 1, accumulator(0));
   }
 
   // ---- cascades ----
@@ -447,9 +479,36 @@ class CFold {
   bool paths_;
   bool widens_;  // a deep stage has fewer lanes than the CPU
   bool notes_nan_;
+  std::string mark_;
 };
 
 }  // namespace
+
+bool share_loop(const CCode& code, const Stage& a, const Stage& b) {
+  const auto is_pairwise = [&](const Stage& stage) {
+    return stage.kind == StageKind::fold && stage.fold.order == Order::pairwise &&
+           !stage.fold.segments && !code.has_paths(stage);
+  };
+  const std::vector<Instruction>& instructions = code.kernel.code;
+  // Nothing of the first one is read by the second one, in registers or in memory.
+  const auto uses_first = [&](Id id) { return id >= a.begin && id < a.end; };
+  const bool apart = std::none_of(
+      instructions.begin() + b.begin, instructions.begin() + b.end,
+      [&](const Instruction& code) { return std::ranges::any_of(code.operands, uses_first); });
+  const bool stores = std::any_of(instructions.begin() + a.begin, instructions.begin() + b.end,
+                                  [](const Instruction& code) { return code.op == Op::store; });
+  return !code.columns() && is_pairwise(a) && is_pairwise(b) && apart && !stores &&
+         a.fold.lanes == b.fold.lanes && a.fold.accumulators == b.fold.accumulators;
+}
+
+void print_folds(CCode& code, std::span<const Stage> stages) {
+  std::vector<CFold> folds;
+  for (const Stage& stage : stages)
+    folds.emplace_back(code, stage, fmt::format("_{}_", stage.begin));
+  std::vector<CFold*> all;
+  for (CFold& fold : folds) all.push_back(&fold);
+  all.front()->print_pairwise(all);
+}
 
 void print_fold(CCode& code, const Stage& stage) {
   code.columns() ? print_fold_of_columns(code, stage) : CFold(code, stage).print();

@@ -30,7 +30,7 @@ class CKernel {
       case Space::rows: print_rows(); break;
       case Space::columns: print_columns(); break;
     }
-    if (!far_sizes().empty()) out_.line("{}", code_.head.target().fence);
+    if (writes_far()) out_.line("{}", code_.head.target().fence);
     if (calls_strips(kernel_)) out_.line("{}(threads);", code_.head.library_threads());
     out_.close();
     return out_.text();
@@ -57,21 +57,29 @@ class CKernel {
       out_.line("{0}* const b_{1} = ({0}*)buffers[{2}]{3};", CCode::pointee(buffer), buffer.name, i,
                 start);
     }
-    std::string elements = size(0);
-    for (size_t d = 1; d < dimensions(); ++d) elements += " * " + size(d);
-    for (const int64_t bytes : far_sizes()) {
-      out_.line("const i64 far_{0} = {1} * {0} >= {2};", bytes, elements, kFarBytes);
-    }
+    print_what_is_far();
   }
 
-  /// The bytes of an element of buffers that may be written past the caches.
-  std::set<int64_t> far_sizes() const {
-    std::set<int64_t> sizes;
-    if (code_.head.target().fence.empty()) return sizes;
+  bool writes_far() const {
+    return !code_.head.target().fence.empty() && std::ranges::any_of(kernel_.buffers, may_be_far);
+  }
+
+  /// Large results go past the caches, but for those in whose place an operand lies: its lines are
+  /// in a cache already, from which they would have to be removed.
+  void print_what_is_far() {
+    if (!writes_far()) return;
+    std::string elements = size(0);
+    for (size_t d = 1; d < dimensions(); ++d) elements += " * " + size(d);
     for (const Buffer& buffer : kernel_.buffers) {
-      if (may_be_far(buffer)) sizes.insert(byte_size(buffer.type));
+      if (!may_be_far(buffer)) continue;
+      std::string apart;
+      for (const Buffer& other : kernel_.buffers) {
+        if (!other.read || byte_size(other.type) != byte_size(buffer.type)) continue;
+        apart += fmt::format(" && (u64)b_{} != (u64)b_{}", buffer.name, other.name);
+      }
+      out_.line("const i64 far_{} = {} * {} >= {}{};", buffer.name, elements,
+                byte_size(buffer.type), kFarBytes, apart);
     }
-    return sizes;
   }
 
   /// i0, i1, ... of the first `count` dimensions at flat index `begin`.
@@ -156,6 +164,7 @@ class CKernel {
   void print_single_rows(size_t outer) {
     if (outer > 0) print_first_indices(outer);
     print_memory_of_rows();
+    code_.declare_next_rows();
     out_.open("for (i64 row = begin; row < end; row++)");
     print_stages_of_row(outer);
     if (outer > 0) print_next_index(outer - 1);
@@ -187,7 +196,29 @@ class CKernel {
   void print_stages_of_row(size_t outer) {
     code_.print_pointers(outer);
     declare_row_values();
-    for (const Stage& stage : kernel_.stages) print_stage_of_row(stage);
+    const std::vector<Stage>& stages = kernel_.stages;
+    for (size_t first = 0, end = 0; first < stages.size(); first = end) {
+      // Each shares the loop with all others.
+      const auto joins = [&](size_t next) {
+        for (size_t i = first; i < next; ++i) {
+          if (!share_loop(code_, stages[i], stages[next])) return false;
+        }
+        return true;
+      };
+      for (end = first + 1; end < stages.size() && joins(end);) ++end;
+      if (end == first + 1) {
+        print_stage_of_row(stages[first]);
+      } else {
+        print_folds_of_row(std::span(stages).subspan(first, end - first));
+      }
+    }
+  }
+
+  void print_folds_of_row(std::span<const Stage> stages) {
+    out_.open();
+    code_.print_invariants(stages, code_.lanes_of(stages.front()));
+    print_folds(code_, stages);
+    out_.close();
   }
 
   void print_stage_of_row(const Stage& stage) {

@@ -20,15 +20,19 @@ void CCode::print_instruction(Id id, const Copy& copy) {
   }
 }
 
-void CCode::print_invariants(const Stage& stage, int32_t lanes) {
+void CCode::print_invariants(std::span<const Stage> stages, int32_t lanes) {
   if (columns()) return;
-  const std::vector<bool> used = needed(stage, true);
-  for (Id id = 0; id < stage.begin; ++id) {
+  std::vector<bool> used(kernel.code.size());
+  for (const Stage& stage : stages) {
+    const std::vector<bool> of_stage = needed(stage, true);
+    for (size_t id = 0; id < used.size(); ++id) used[id] = used[id] || of_stage[id];
+  }
+  for (Id id = 0; id < stages.front().begin; ++id) {
     if (!used[id]) continue;
     out.line("const {} v{} = {}(r{});", value_type(id, lanes), id,
              head.splat(value_element(id), lanes), id);
   }
-  for (Id id = stage.begin; id < stage.end; ++id) {
+  for (Id id = stages.front().begin; id < stages.back().end; ++id) {
     if (used[id] && uniform_[id] && kernel.code[id].op != Op::store) {
       print_instruction(id, {.lanes = lanes});
     }
@@ -36,6 +40,7 @@ void CCode::print_invariants(const Stage& stage, int32_t lanes) {
 }
 
 void CCode::print(const Stage& stage, const Copy& copy) {
+  print_next_row(stage, copy);
   const std::vector<bool> used = needed(stage, copy.paths);
   for (Id id = 0; columns() && id < stage.begin; ++id) {
     if (!used[id]) continue;

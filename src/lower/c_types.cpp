@@ -46,6 +46,7 @@ std::string scalar_text(Op op, DType type) {
   const char* suffix = type == DType::f32 ? "f" : "";
   switch (op) {
     case Op::fma: return fmt::format("__builtin_fma{}(a[l], b[l], c[l])", suffix);
+    case Op::scale: return fmt::format("scaled_{}(a[l], b[l])", name(type));
     case Op::min: return "a[l] < b[l] ? a[l] : b[l]";
     case Op::max: return "a[l] > b[l] ? a[l] : b[l]";
     case Op::round: return fmt::format("__builtin_nearbyint{}(a[l])", suffix);
@@ -244,7 +245,20 @@ std::string CHead::put_far(std::string_view element, int32_t lanes) {
   return "far_" + type;
 }
 
+void CHead::define_scaled(DType type) {
+  const std::string_view element = name(type);
+  define(fmt::format("scaled_{}", element), fmt::format(R"(INLINE {0} scaled_{0}({0} a, {0} b) {{
+  if (a != a) return a + a;
+  if (b != b) return b + b;
+  if (b - b != 0) return a * (b > 0 ? b : 0);
+  return __builtin_ldexp{1}(a, (i32)__builtin_floor{1}(b < -5000 ? -5000 : b > 5000 ? 5000 : b));
+}}
+)",
+                                                        element, type == DType::f32 ? "f" : ""));
+}
+
 std::string CHead::arithmetic(Op op, DType type, int32_t lanes) {
+  if (op == Op::scale) define_scaled(type);
   const std::string whole = vector(type, lanes);
   std::string name = fmt::format("{}_{}", row_of(op).name, whole);
   const auto bytes = static_cast<int32_t>(byte_size(type)) * lanes;

@@ -47,7 +47,7 @@ class CHead {
   std::string put_stride(std::string_view element, int32_t lanes);
   /// Writes a whole vector, past the caches where its last argument says so.
   std::string put_far(std::string_view element, int32_t lanes);
-  /// fma, min, max, sqrt, floor, ceil, trunc or round of f32 or f64.
+  /// fma, scale, min, max, sqrt, floor, ceil, trunc or round of f32 or f64.
   std::string arithmetic(Op op, DType type, int32_t lanes);
   std::string extreme(Op op, DType type, int32_t lanes);  ///< minimum, maximum
   /// From f32 or f64 to i32 or i64, as the instruction does it.
@@ -82,6 +82,8 @@ class CHead {
     std::string builtin;
     std::string type;
   };
+  /// Defines `scale` of one number.
+  void define_scaled(DType type);
   Masked masked(std::string_view access, std::string_view element, int32_t lanes);
 
   const CTarget& target_;

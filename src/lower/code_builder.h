@@ -106,6 +106,8 @@ class CodeBuilder {
   Id whole(uint32_t bits);
   /// 2^exponent, of an i32 between -127, where it is 0, and 127.
   Id power_of_two(Id exponent);
+  /// x * 2^n, rounded once; x is near 1, and n a whole number, an f32 between -254 and 254.
+  Id scaled(Id x, Id n);
   /// Equal to op(a, b), where one is a bool as a number and the other one is known before: a choice
   /// between two numbers. Nothing where they are not.
   std::optional<Id> choice(Op op, Id a, Id b);

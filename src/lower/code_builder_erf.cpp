@@ -145,6 +145,16 @@ Id CodeBuilder::power_of_two(Id exponent) {
   return add(Op::bitcast, kF32, {add(Op::shl, DType::i32, {biased, whole(23)})});
 }
 
+// Two factors, so that results may be denormal; the first product is exact.
+Id CodeBuilder::scaled(Id x, Id n) {
+  if (cpu_.capability == Capability::avx512) return add(Op::scale, kF32, {x, n});
+  const Id exponent = add(Op::cast, DType::i32, {n});
+  const Id half = add(Op::shr, DType::i32, {exponent, whole(1)});
+  const Id rest = add(Op::sub, DType::i32, {exponent, half});
+  for (const Id factor : {half, rest}) x = add(Op::mul, kF32, {x, power_of_two(factor)});
+  return x;
+}
+
 Id CodeBuilder::flip_sign(Id a, Id b) {
   const Id sign = whole(0x80000000);
   const Id other = add(Op::bit_and, DType::i32, {add(Op::bitcast, DType::i32, {b}), sign});
@@ -166,7 +176,7 @@ Id CodeBuilder::dnn_erf(Id x, Id given, double times) {
 }
 
 // Sleef_expf8_u10 and Sleef_expf16_u10, without a call. A bound that NaN passes stands for the
-// choice of 0 or infinity at the end; the power has two factors, so that results may be denormal.
+// choice of 0 or infinity at the end.
 Id CodeBuilder::vector_exp(Id x) {
   constexpr double kSeries[] = {0.000198527617612853646278381, 0.00139304355252534151077271,
                                 0.00833336077630519866943359,  0.0416664853692054748535156,
@@ -178,12 +188,7 @@ Id CodeBuilder::vector_exp(Id x) {
   Id r = add(Op::fma, kF32, {n, constant(kF32, -0.693145751953125), x});
   r = add(Op::fma, kF32, {n, constant(kF32, -1.428606765330187045e-06), r});
   const Id series = add(Op::fma, kF32, {add(Op::mul, kF32, {r, r}), polynomial(r, kSeries), r});
-  const Id exponent = add(Op::cast, DType::i32, {n});
-  const Id half = add(Op::shr, DType::i32, {exponent, whole(1)});
-  const Id rest = add(Op::sub, DType::i32, {exponent, half});
-  Id value = add(Op::add, kF32, {one, series});
-  for (const Id factor : {half, rest}) value = add(Op::mul, kF32, {value, power_of_two(factor)});
-  return value;
+  return scaled(add(Op::add, kF32, {one, series}), n);
 }
 
 // Vectorized<float>::erf.

@@ -21,6 +21,7 @@ constexpr OpRow kOps[] = {
     {Op::bitcast, "bitcast", 1, kAllTypes, false, false},
     {Op::select, "select", 3, kAllTypes, false, false},
     {Op::fma, "fma", 3, kFloats, true, false},
+    {Op::scale, "scale", 2, kFloats, true, false},
     {Op::add, "add", 2, kNumbers, true, false},
     {Op::sub, "sub", 2, kNumbers, true, false},
     {Op::mul, "mul", 2, kNumbers, true, false},

@@ -25,6 +25,7 @@ enum class Op : uint8_t {
   bitcast,
   select,
   fma,
+  scale,  ///< times 2 to the power of a whole number
   add,
   sub,
   mul,

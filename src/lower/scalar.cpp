@@ -1,5 +1,6 @@
 #include "lower/scalar.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -42,11 +43,22 @@ uint64_t all_ones_if_nan(T a, T b, T value) {
   return std::isnan(a) || std::isnan(b) ? kOnes : to_bits(value);
 }
 
+/// As the instruction of AVX-512.
+template <class T>
+T scaled(T a, T b) {
+  if (std::isnan(a)) return a + a;
+  if (std::isnan(b)) return b + b;
+  if (std::isinf(b)) return a * (b > 0 ? b : T{0});
+  constexpr T kMost = 5000;  // beyond the exponents of all numbers
+  return std::ldexp(a, static_cast<int>(std::floor(std::clamp(b, -kMost, kMost))));
+}
+
 template <class T>
 uint64_t floating(Op op, T a, T b, T c) {
   constexpr uint64_t kSign = uint64_t{1} << (sizeof(T) * 8 - 1);
   switch (op) {
     case Op::fma: return to_bits(std::fma(a, b, c));
+    case Op::scale: return to_bits(scaled(a, b));
     case Op::add: return to_bits(a + b);
     case Op::sub: return to_bits(a - b);
     case Op::mul: return to_bits(a * b);

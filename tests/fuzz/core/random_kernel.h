@@ -320,7 +320,7 @@ class RandomKernel {
     const bool in_order = lanes && !fold.segments && (kernel_.inner == 2 || below(4) == 0);
     if (in_order) {
       fold.lanes = fold.accumulators = 1;
-      paths_ = kernel_.inner == 1;
+      paths_ = paths_ && kernel_.inner == 1;
     }
     loads();
     lower::Id accumulator = lanes && !in_order ? push(Op::accumulator, type, {}, 0) : -1;

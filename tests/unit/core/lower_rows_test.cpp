@@ -496,6 +496,40 @@ TEST(LowerRows, CostlyValuesAreKeptForARow) {
   check("each\n  store f32 y %15\n", false);  // y may lie in the memory of x
 }
 
+// Sums of a row that do not depend on each other share a loop, also where both read what an earlier
+// one made.
+TEST(LowerRows, SumsInPairsShareALoop) {
+  const auto count = [](const std::string& text, std::string_view part) {
+    size_t found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  };
+  const std::string start =
+      "antegrad.kernel 1 sums\nnumber rows i64\nnumber n i64\nbuffer x f32 read [n, 1]\n"
+      "buffer g f32 read [n, 1]\nbuffer s f32 write [1, 0]\nbuffer t f32 write [1, 0]\n"
+      "rows [rows, n]\nfold pairwise 8 2\n  %0 = load f32 x\n  yield %0\n  %1 = result f32\n"
+      "fold pairwise 8 2\n  %2 = load f32 x\n  %3 = sub f32 %2 %1\n  yield %3\n"
+      "  %4 = result f32\n";
+  const std::string end = "row\n  store f32 s %4\n  store f32 t %8\n";
+  const auto loops = [&](const std::string& last) {
+    const Kernel kernel = parse_kernel(start + last + end);
+    auto sizes = row_sizes();
+    for (const int64_t n : {255, 256, 257, 1030, 5000}) sizes.push_back({3, n});
+    expect_compiled_agrees(kernel, sizes);
+    return count(c_source({&kernel, 1}, lower::c_target(lower::Capability::avx2)),
+                 "i64 blocks = 0");
+  };
+  const std::string apart =
+      "  %5 = load f32 g\n  %6 = load f32 x\n  %7 = fma f32 %5 %6 %1\n  yield %7\n"
+      "  %8 = result f32\n";
+  EXPECT_EQ(loops("fold pairwise 8 2\n" + apart), 2U);
+  EXPECT_EQ(loops("fold pairwise 4 2\n" + apart), 3U);  // other lanes
+  EXPECT_EQ(loops("fold pairwise 8 2\n  %5 = load f32 g\n  %6 = load f32 x\n"
+                  "  %7 = fma f32 %5 %6 %4\n  yield %7\n  %8 = result f32\n"),
+            3U);
+}
+
 // Elements of many instructions are computed in vectors of the CPU, whichever the order has.
 TEST(LowerRows, NarrowFoldsOfDeepCodeAgree) {
   for (const char* order :
