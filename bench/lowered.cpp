@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <torch/utils.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -48,20 +49,19 @@ double replaced_share(const OperatorTimes& eager, const ProgramReport& program) 
   return replaced / outside_library_calls(eager);
 }
 
-// `other` is a batch of another size.
+// `other` is a batch of another size, `share` the memory budget of some steps, of eager's peak.
 template <class Model>
 void measure(Bench& bench, const std::string& name, Model model,
              std::pair<at::Tensor, at::Tensor> batch, std::pair<at::Tensor, at::Tensor> other,
-             int rounds) {
+             double share, int rounds) {
   const auto eager = [&](at::Tensor a, at::Tensor b) { return model->loss(a, b); };
-  const auto compiled = [&](Lowering lowering, Partitioner partition = Partitioner::as_written) {
-    return compile(model, eager,
-                   Options().with_name(name).with_lowering(lowering).with_partition(partition));
+  const auto compiled = [&](Lowering lowering, Options options = {}) {
+    return compile(model, eager, options.with_name(name).with_lowering(lowering));
   };
   auto exact = compiled(Lowering::exact);
   auto close = compiled(Lowering::close);
   auto off = compiled(Lowering::off);
-  auto priced = compiled(Lowering::exact, Partitioner::priced);
+  auto priced = compiled(Lowering::exact, Options().with_partition(Partitioner::priced));
   const auto step = [&](auto& function, const auto& on) {
     clear_gradients(*model);
     function(on.first, on.second).backward();
@@ -78,6 +78,11 @@ void measure(Bench& bench, const std::string& name, Model model,
   step(close, batch);
   step(priced, batch);
   const auto eager_peak = peak(eager);
+  const auto budget = Options().with_memory_budget(std::llround(share * eager_peak * kMiB));
+  auto exact_in_budget = compiled(Lowering::exact, budget);
+  auto close_in_budget = compiled(Lowering::close, budget);
+  step(exact_in_budget, batch);
+  step(close_in_budget, batch);
   const auto measure_level = [&](const std::string& level, auto& function) {
     const auto beside_eager = time_pairs(
         name, bench.rounds(rounds), [&] { step(function, batch); }, [&] { step(eager, batch); });
@@ -114,6 +119,8 @@ void measure(Bench& bench, const std::string& name, Model model,
   measure_level("exact", exact);
   measure_level("close", close);
   measure_level("exact_priced", priced);
+  measure_level("exact_in_budget", exact_in_budget);
+  measure_level("close_in_budget", close_in_budget);
   if (name == "gpt12") return;  // measure_compilation()
   bench.add({name, "cold_compile_s", cold / 1e3, "s", {}, {}});
   bench.add({name, "new_size_ms", new_size, "ms", {}, {}});
@@ -128,7 +135,7 @@ void measure_gpt(Bench& bench) {
   torch::manual_seed(0);
   const examples::GptConfig config{
       .vocabulary = 512, .layers = 6, .width = 384, .heads = 6, .context = 256};
-  measure(bench, "gpt", examples::Gpt(config), tokens(config, 8), tokens(config, 6), 15);
+  measure(bench, "gpt", examples::Gpt(config), tokens(config, 8), tokens(config, 6), 0.71, 15);
 }
 
 void measure_mlp(Bench& bench) {
@@ -137,7 +144,7 @@ void measure_mlp(Bench& bench) {
   const auto rows = [&](int64_t n) {
     return std::pair(at::randn({n, config.width}), at::randn({n, config.width}));
   };
-  measure(bench, "mlp", examples::Mlp(config), rows(4096), rows(3000), 15);
+  measure(bench, "mlp", examples::Mlp(config), rows(4096), rows(3000), 0.43, 15);
 }
 
 std::pair<at::Tensor, at::Tensor> images(int64_t count, int64_t size, int64_t classes) {
@@ -148,20 +155,20 @@ void measure_cnn(Bench& bench) {
   torch::manual_seed(0);
   const examples::CnnConfig config;
   const auto batch = [&](int64_t n) { return images(n, config.image, config.classes); };
-  measure(bench, "cnn", examples::Cnn(config), batch(64), batch(48), 45);
+  measure(bench, "cnn", examples::Cnn(config), batch(64), batch(48), 0.63, 45);
 }
 
 void measure_vit(Bench& bench) {
   torch::manual_seed(0);
   const examples::VitConfig config;
   const auto batch = [&](int64_t n) { return images(n, config.image, config.classes); };
-  measure(bench, "vit", examples::Vit(config), batch(32), batch(24), 15);
+  measure(bench, "vit", examples::Vit(config), batch(32), batch(24), 0.7, 15);
 }
 
 void measure_resnet(Bench& bench) {
   torch::manual_seed(0);
   const auto batch = [](int64_t n) { return images(n, 64, ResNet50Impl::kClasses); };
-  measure(bench, "resnet", ResNet50(), batch(8), batch(6), 9);
+  measure(bench, "resnet", ResNet50(), batch(8), batch(6), 0.85, 9);
 }
 
 void measure_lstm(Bench& bench) {
@@ -171,12 +178,12 @@ void measure_lstm(Bench& bench) {
     const auto draw = [&] { return at::randint(config.vocabulary, {n, config.steps}, at::kLong); };
     return std::pair(draw(), draw());
   };
-  measure(bench, "lstm", Lstm(config), batch(64), batch(48), 15);
+  measure(bench, "lstm", Lstm(config), batch(64), batch(48), 0.7, 15);
 }
 
 void measure_gpt12(Bench& bench) {
   torch::manual_seed(0);
-  measure(bench, "gpt12", examples::Gpt(gpt12()), tokens(gpt12(), 2), tokens(gpt12(), 3), 9);
+  measure(bench, "gpt12", examples::Gpt(gpt12()), tokens(gpt12(), 2), tokens(gpt12(), 3), 0.7, 9);
 }
 
 // In processes of their own, before this one makes kernels.

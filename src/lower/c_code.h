@@ -221,7 +221,7 @@ class CCode {
  private:
   void print_instruction(Id id, const Copy& copy);
   void print_recalled(const Stage& stage, const Copy& copy, const std::vector<bool>& used,
-                      const std::vector<bool>& apart);
+                      const std::vector<bool>& apart, const std::vector<bool>& waits);
   bool is_turned(int32_t buffer) const {
     return turning_ && std::ranges::find(turned_, buffer) != turned_.end();
   }

@@ -78,12 +78,12 @@ void CCode::print(const Stage& stage, const Copy& copy) {
   };
   if (!recalls) return print_those([](Id) { return true; });
   print_those([&](Id id) { return !waits[id]; });
-  print_recalled(stage, copy, used, apart);
+  print_recalled(stage, copy, used, apart, waits);
   print_those([&](Id id) { return waits[id]; });
 }
 
 void CCode::print_recalled(const Stage& stage, const Copy& copy, const std::vector<bool>& used,
-                           const std::vector<bool>& apart) {
+                           const std::vector<bool>& apart, const std::vector<bool>& waits) {
   const auto each = [&](const auto& body) {
     for (Id id = stage.begin; id < stage.end; ++id) {
       if (apart[id] && recalled_[id] >= 0) body(id);
@@ -97,10 +97,11 @@ void CCode::print_recalled(const Stage& stage, const Copy& copy, const std::vect
   out.close();
   out.open("else");
   for (Id id = stage.begin; id < stage.end; ++id) {
-    if (!used[id] || is_uniform(id)) continue;
+    const Op op = kernel.code[id].op;
+    if (!used[id] || is_uniform(id) || op == Op::store) continue;
     if (recalled_[id] >= 0 && apart[id]) {
       out.line("v{} = {};", id, expression(id, copy));
-    } else if (!apart[id]) {
+    } else if (!apart[id] || waits[id]) {  // those in front that wait for nothing are there
       print_instruction(id, copy);
     }
   }

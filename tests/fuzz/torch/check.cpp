@@ -2,6 +2,7 @@
 
 #include <antegrad/antegrad.h>
 #include <antegrad/compiled_backward.h>
+#include <antegrad/error.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -83,20 +84,30 @@ class Hooked {
 
   List call(const List& arguments, const std::vector<int64_t>& flags) {
     std::optional<SavedTensorHooks> scope;
-    if (hooks_ == nullptr) return step_(arguments, flags);
+    if (hooks_ == nullptr) return checked(arguments, flags);
     scope.emplace(*hooks_);
     try {
-      return step_(arguments, flags);
+      return checked(arguments, flags);
     } catch (const BudgetError& error) {
       eager_calls_ += step_.report().eager_calls;
       options_.with_memory_budget(error.smallest_bytes());
       step_ = antegrad::compile(Callable(callable_), options_);
-      return step_(arguments, flags);
+      return checked(arguments, flags);
     }
   }
   int64_t eager_calls() const { return eager_calls_ + step_.report().eager_calls; }
 
  private:
+  /// A call, after which generated kernels must be there: code that the C compiler refuses is a
+  /// mistake, although the library's kernels then run instead.
+  List checked(const List& arguments, const std::vector<int64_t>& flags) {
+    List results = step_(arguments, flags);
+    for (const auto& program : step_.report().programs) {
+      AG_CHECK(program.lowering_failure.empty(), program.lowering_failure);
+    }
+    return results;
+  }
+
   Callable callable_;
   Options options_;
   const Hooks* hooks_;

@@ -496,6 +496,29 @@ TEST(LowerRows, CostlyValuesAreKeptForARow) {
   check("each\n  store f32 y %15\n", false);  // y may lie in the memory of x
 }
 
+// Behind the body of a row, a value that is computed from a kept one may be needed both by itself
+// and by a kept one, which long rows compute again.
+TEST(LowerRows, TailsComputeWhatLiesBetweenKeptValues) {
+  const auto kept = [&](int x) {
+    return fmt::format("  %{0} = load f32 x\n", x) + series(x + 1, 12, x) +
+           fmt::format(
+               "  %{0} = neg f32 %{1}\n  %{2} = add f32 %{0} %{0}\n"
+               "  %{3} = mul f32 %{0} %{0}\n  %{4} = path f32 %{2} %{3} block 16 over 1\n",
+               x + 13, x + 12, x + 14, x + 15, x + 16);
+  };
+  const Kernel kernel = parse_kernel(
+      "antegrad.kernel 1 between\nnumber rows i64\nnumber n i64\nbuffer x f32 read [n, 1]\n"
+      "buffer y f32 write [n, 1]\nbuffer z f32 write [n, 1]\nrows [rows, n]\n"
+      "fold lanes 8 1 tree add\n  %0 = accumulator f32 -0\n" +
+      kept(1) + "  %18 = add f32 %0 %17\n  yield %18\n  %19 = result f32\neach\n" + kept(20) +
+      "  %37 = mul f32 %32 %19\n  %38 = mul f32 %33 %19\n"
+      "  %39 = path f32 %37 %38 block 16 over 1\n  store f32 y %39\n"
+      "  %41 = mul f32 %36 %19\n  store f32 z %41\n");
+  auto sizes = row_sizes();
+  for (const int64_t n : {4095, 4101}) sizes.push_back({2, n});
+  expect_compiled_agrees(kernel, sizes);
+}
+
 // Sums of a row that do not depend on each other share a loop, also where both read what an earlier
 // one made.
 TEST(LowerRows, SumsInPairsShareALoop) {
