@@ -30,15 +30,14 @@ std::string form_of(const TensorMeta& meta) {
 }
 
 // Equal code may serve at both levels.
-std::string claim_text(const lower::GroupKernel& kernel, lower::Level level) {
-  return to_string(kernel.key) + (level == lower::Level::close ? " close" : "");
+std::string claim_text(const lower::GroupKernel& kernel) {
+  return to_string(kernel.key) + (kernel.level == lower::Level::close ? " close" : "");
 }
 
 }  // namespace
 
-KernelRun run_of(const Graph& graph, const lower::GroupKernel& kernel, lower::Level level,
-                 int64_t threads) {
-  const std::string claim = claim_text(kernel, level);
+KernelRun run_of(const Graph& graph, const lower::GroupKernel& kernel, int64_t threads) {
+  const std::string claim = claim_text(kernel);
   const int64_t part = lower::elements_of_a_thread(
       kernel.split, lower::parallel_size(kernel.kernel, kernel.numbers.data()), threads);
   std::string reach = fmt::format("{} {} threads {}", claim, threads,

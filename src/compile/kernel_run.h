@@ -28,7 +28,6 @@ struct KernelRun {
 };
 
 /// `graph` has the values of the kernel's buffers.
-KernelRun run_of(const Graph& graph, const lower::GroupKernel& kernel, lower::Level level,
-                 int64_t threads);
+KernelRun run_of(const Graph& graph, const lower::GroupKernel& kernel, int64_t threads);
 
 }  // namespace antegrad::compiler

@@ -114,7 +114,7 @@ lower::Objections known_objections(const Graph& graph, const LoweringRules& rule
       return lower::Objection{"it has too many elements to be compared"};
     }
     const auto& verdicts = KernelVerdicts::of_process();
-    const auto run = run_of(graph, kernel, level_of(rules.lowering), threads);
+    const auto run = run_of(graph, kernel, threads);
     for (const auto& key : {run.claim, run.exact}) {
       if (auto reason = verdicts.against(key); !reason.empty()) {
         return lower::Objection{.reason = std::move(reason), .disproved = true};
@@ -233,7 +233,7 @@ class Attempt {
 
  private:
   KernelRun run(const lower::GroupKernel& kernel) const {
-    return run_of(graph_, kernel, level_, cpu_.threads);
+    return run_of(graph_, kernel, cpu_.threads);
   }
 
   // With in-place nodes, as they would be without kernels: they show in strides of dimensions of
@@ -258,9 +258,10 @@ class Attempt {
     }
     const auto claim = with_code(run.reach, source, compiler_);
     if (verdicts_.proven(claim)) return;
-    // A close kernel that is less accurate than libtorch's is no sign of a fault, nor is one of two
-    // forms.
-    const bool is_fault = level_ == lower::Level::exact && !group.kernel.has_second_form;
+    // A close kernel that is less accurate than libtorch's is no sign of a fault: the exact one is
+    // tried next. Nor is one of two forms.
+    const auto level = group.kernel.level;
+    const bool is_fault = level == lower::Level::exact && !group.kernel.has_second_form;
     if (!is_fault && verdicts_.disproven(claim)) {
       return refuse(run.claim, "it differed from libtorch's in an earlier process",
                     /*warns=*/false);
@@ -292,7 +293,7 @@ class Attempt {
   KernelProof compare(const KernelTrial& trial, const lower::KernelOfGroup& group,
                       const Node& node) {
     const Timer timer(phases_.compare);
-    if (level_ == lower::Level::exact) return trial.compare(nullptr);
+    if (group.kernel.level == lower::Level::exact) return trial.compare(nullptr);
     const runtime::Program in_float64(
         lower::in_float64(lower::group_alone(graph_, group.nodes, node)), tables_);
     return trial.compare(&in_float64);

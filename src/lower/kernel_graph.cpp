@@ -130,11 +130,24 @@ class Selection {
   const Choice& kernel_of(const std::vector<int32_t>& nodes) {
     const auto known = known_.find(nodes);
     if (known != known_.end()) return known->second;
-    const auto* made = &made_of(nodes, cpu_.second_form);
+    const auto* made = &made_of(nodes, level_, cpu_.second_form);
     Objection objection = objection_to(*made, nodes);
-    if (objection.disproved && std::get<GroupKernel>(*made).has_second_form) {
-      made = &made_of(nodes, true);
+    const auto try_instead = [&](Level level, bool second_form) {
+      const auto* other = &made_of(nodes, level, second_form);
+      if (!std::holds_alternative<GroupKernel>(*other)) return;
+      made = other;
       objection = objection_to(*made, nodes);
+    };
+    const auto try_second_form = [&](Level level) {
+      const auto* kernel = std::get_if<GroupKernel>(made);
+      if (objection.disproved && kernel->has_second_form) try_instead(level, true);
+    };
+    try_second_form(level_);
+    if (objection.disproved && level_ == Level::close) {
+      const Objection to_close = objection;
+      try_instead(Level::exact, cpu_.second_form);
+      try_second_form(Level::exact);
+      if (objection.disproved) objection = to_close;  // what was asked for
     }
     Choice choice;
     if (!objection.reason.empty()) {
@@ -148,13 +161,14 @@ class Selection {
     return known_.emplace(nodes, std::move(choice)).first->second;
   }
 
-  const std::variant<GroupKernel, NoKernel>& made_of(const std::vector<int32_t>& nodes,
+  const std::variant<GroupKernel, NoKernel>& made_of(const std::vector<int32_t>& nodes, Level level,
                                                      bool second_form) {
-    const auto [place, is_new] = made_.try_emplace({nodes, second_form});
+    const auto [place, is_new] = made_.try_emplace({nodes, level, second_form});
     if (is_new) {
       EagerCpu cpu = cpu_;
       cpu.second_form = second_form;
-      place->second = group_kernel(graph_, nodes, readers_, cpu, level_);
+      place->second = group_kernel(graph_, nodes, readers_, cpu, level);
+      if (auto* kernel = std::get_if<GroupKernel>(&place->second)) kernel->level = level;
     }
     return place->second;
   }

@@ -11,7 +11,7 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -40,10 +40,10 @@ struct KernelGraph {
   std::vector<LibraryNode> refused = {};    ///< in the order of the nodes
 };
 
-/// Kernels of groups of one graph, by their nodes and EagerCpu::second_form: whoever lowers it
-/// again for the same CPU and level, with other objections, need not make them again.
+/// Kernels of groups of one graph, by their nodes, level and EagerCpu::second_form: whoever lowers
+/// it again for the same CPU, with other objections, need not make them again.
 using MadeKernels =
-    std::map<std::pair<std::vector<int32_t>, bool>, std::variant<GroupKernel, NoKernel>>;
+    std::map<std::tuple<std::vector<int32_t>, Level, bool>, std::variant<GroupKernel, NoKernel>>;
 
 /// Why a kernel is not to be used.
 struct Objection {

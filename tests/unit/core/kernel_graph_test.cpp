@@ -22,10 +22,11 @@ constexpr const char* kInputs =
     "  %2: f32[16, 4] primal argument 2\nnodes\n";
 
 KernelGraph lowered(const std::string& nodes, const std::string& results,
-                    const lower::Objections& objections = {}) {
+                    const lower::Objections& objections = {},
+                    lower::Level level = lower::Level::exact) {
   auto graph = graph_of(kInputs + nodes + "outputs\n" + results);
   verify(graph);
-  auto made = lower::kernel_graph(std::move(graph), kAvx2, objections);
+  auto made = lower::kernel_graph(std::move(graph), kAvx2, objections, level);
   verify(made.graph);
   return made;
 }
@@ -213,6 +214,25 @@ TEST(KernelGraph, OnlyADisprovedKernelHasASecondForm) {
       return lower::Objection{.reason = "it was slow", .disproved = disproved};
     });
     EXPECT_EQ(asked, disproved ? 2 : 1);
+  }
+}
+
+// A close kernel may be less accurate than libtorch's. Then the exact one has its errors.
+TEST(KernelGraph, AnExactKernelTakesThePlaceOfADisprovedCloseOne) {
+  using lower::Level;
+  const std::string nodes =
+      "  %3: f32[8, 16] = aten::_softmax_backward_data.default(%0, %1, 1, f32)\n"
+      "  %4: f32[8, 16] = aten::neg.default(%3)\n";
+  for (const Level right : {Level::close, Level::exact}) {
+    const auto made = lowered(
+        nodes, "  %4 result\n",
+        [&](const lower::GroupKernel& kernel, const auto&) {
+          const bool wrong = kernel.level != right;
+          return lower::Objection{.reason = wrong ? "it was wrong" : "", .disproved = wrong};
+        },
+        Level::close);
+    ASSERT_EQ(lines_of(made), (Lines{"kernel 0: %0 %1 -> %4"}));
+    EXPECT_EQ(made.kernels[0].kernel.level, right);
   }
 }
 
