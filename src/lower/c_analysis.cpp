@@ -134,6 +134,35 @@ void CCode::find_remembered() {
   }
 }
 
+void CCode::find_fetched() {
+  fetched_.resize(kernel.stages.size());
+  if (columns() || kernel.inner != 1 || kernel.sizes.size() < 2 || has_row_blocks()) return;
+  for (size_t i = 0; i < kernel.buffers.size(); ++i) {
+    const std::vector<Extent>& strides = kernel.buffers[i].strides;
+    if (!strides.back().is(1) || strides[strides.size() - 2].is(0)) continue;
+    const auto stages_with = [&](Op op) {
+      std::vector<size_t> stages;
+      for (size_t s = 0; s < kernel.stages.size(); ++s) {
+        const Stage& stage = kernel.stages[s];
+        const bool has = std::any_of(kernel.code.begin() + stage.begin,
+                                     kernel.code.begin() + stage.end, [&](const Instruction& code) {
+                                       return code.op == op && code.index == static_cast<Id>(i);
+                                     });
+        if (has && stage.kind != StageKind::row) stages.push_back(s);
+      }
+      return stages;
+    };
+    const std::vector<size_t> loads = stages_with(Op::load), stores = stages_with(Op::store);
+    if (loads.size() > 1) {
+      const auto computes = [&](size_t s) { return computing(kernel.stages[s]) >= kCostly; };
+      const auto first = std::find_if(loads.begin() + 1, loads.end(), computes);
+      fetched_[first == loads.end() ? loads.back() : *first].push_back(static_cast<Id>(i));
+    } else if (loads.empty() && !stores.empty() && kernel.stages.size() > 1) {
+      fetched_[stores.front()].push_back(static_cast<Id>(i));
+    }
+  }
+}
+
 bool CCode::is_strip(Id id) const {
   const Instruction& code = kernel.code[id];
   if (code.op != Op::call || columns() || uniform_[id]) return false;

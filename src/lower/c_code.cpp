@@ -221,42 +221,12 @@ void CCode::print_prefetch(const Stage& stage, const Copy& copy) {
   }
 }
 
-void CCode::find_fetched() {
-  fetched_.resize(kernel.stages.size());
-  if (columns() || kernel.inner != 1 || kernel.sizes.size() < 2 || has_row_blocks()) return;
-  for (size_t i = 0; i < kernel.buffers.size(); ++i) {
-    const std::vector<Extent>& strides = kernel.buffers[i].strides;
-    if (!strides.back().is(1) || strides[strides.size() - 2].is(0)) continue;
-    const auto stages_with = [&](Op op) {
-      std::vector<size_t> stages;
-      for (size_t s = 0; s < kernel.stages.size(); ++s) {
-        const Stage& stage = kernel.stages[s];
-        const bool has = std::any_of(kernel.code.begin() + stage.begin,
-                                     kernel.code.begin() + stage.end, [&](const Instruction& code) {
-                                       return code.op == op && code.index == static_cast<Id>(i);
-                                     });
-        if (has && stage.kind != StageKind::row) stages.push_back(s);
-      }
-      return stages;
-    };
-    const std::vector<size_t> loads = stages_with(Op::load), stores = stages_with(Op::store);
-    if (loads.size() > 1) {
-      const auto computes = [&](size_t s) { return computing(kernel.stages[s]) >= kCostly; };
-      const auto first = std::find_if(loads.begin() + 1, loads.end(), computes);
-      fetched_[first == loads.end() ? loads.back() : *first].push_back(static_cast<Id>(i));
-    } else if (loads.empty() && !stores.empty() && kernel.stages.size() > 1) {
-      fetched_[stores.front()].push_back(static_cast<Id>(i));
-    }
-  }
-}
-
 void CCode::declare_next_rows() {
   for (const std::vector<int32_t>& buffers : fetched_) {
     for (const int32_t i : buffers) {
       const Buffer& buffer = kernel.buffers[i];
-      const bool far = may_be_far(buffer) && !head.target().fence.empty();
       out.line("const i64 next_{0} = {1}{2} * {3} <= {4} ? {5} : 0;", buffer.name,
-               far ? fmt::format("!far_{} && ", buffer.name) : "", inner_size(),
+               goes_far(buffer) ? fmt::format("!far_{} && ", buffer.name) : "", inner_size(),
                byte_size(buffer.type), kFetchedRow, extent(buffer.strides.end()[-2]));
     }
   }
@@ -317,7 +287,7 @@ void CCode::print_store(const Instruction& code, const Copy& copy) {
   } else if (!lane.is(1)) {
     out.line("{}({}, {}, {}, {});", head.put_stride(element, copy.lanes), place, extent(lane),
              stored, live);
-  } else if (const std::string far = copy.whole && may_be_far(buffer) && !is_turned(code.index)
+  } else if (const std::string far = copy.whole && goes_far(buffer) && !is_turned(code.index)
                                          ? head.put_far(element, copy.lanes)
                                          : "";
              !far.empty()) {

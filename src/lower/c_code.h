@@ -206,6 +206,10 @@ class CCode {
   /// Fetches what a stage loads in the next row of a strip of columns: rows are too short for the
   /// CPU to notice that it reads one after the other.
   void print_prefetch(const Stage& stage, const Copy& copy);
+  /// Whether a buffer is written past the caches where it is large: then far_NAME says so.
+  bool goes_far(const Buffer& buffer) const {
+    return may_be_far(buffer) && !head.target().fence.empty();
+  }
   /// Declares how far from a row the next one begins, of buffers that are fetched ahead; 0 where
   /// they are not.
   void declare_next_rows();

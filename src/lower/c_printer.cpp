@@ -61,17 +61,17 @@ class CKernel {
   }
 
   bool writes_far() const {
-    return !code_.head.target().fence.empty() && std::ranges::any_of(kernel_.buffers, may_be_far);
+    return std::ranges::any_of(kernel_.buffers,
+                               [&](const Buffer& buffer) { return code_.goes_far(buffer); });
   }
 
   /// Large results go past the caches, but for those in whose place an operand lies: its lines are
   /// in a cache already, from which they would have to be removed.
   void print_what_is_far() {
-    if (!writes_far()) return;
     std::string elements = size(0);
     for (size_t d = 1; d < dimensions(); ++d) elements += " * " + size(d);
     for (const Buffer& buffer : kernel_.buffers) {
-      if (!may_be_far(buffer)) continue;
+      if (!code_.goes_far(buffer)) continue;
       std::string apart;
       for (const Buffer& other : kernel_.buffers) {
         if (!other.read || byte_size(other.type) != byte_size(buffer.type)) continue;

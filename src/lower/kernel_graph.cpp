@@ -143,7 +143,8 @@ class Selection {
       if (objection.disproved && kernel->has_second_form) try_instead(level, true);
     };
     try_second_form(level_);
-    if (objection.disproved && level_ == Level::close) {
+    const bool may_be_exact = level_ == Level::close && why_not_exact(cpu_.capability).empty();
+    if (objection.disproved && may_be_exact) {
       const Objection to_close = objection;
       try_instead(Level::exact, cpu_.second_form);
       try_second_form(Level::exact);
