@@ -321,12 +321,6 @@ Subject subject_of(std::string name, Model model, at::Tensor x, at::Tensor y) {
   return subject;
 }
 
-std::vector<std::string> words(std::string model, const std::vector<int64_t>& numbers) {
-  std::vector<std::string> all = {std::move(model), std::to_string(at::get_num_threads())};
-  for (const auto number : numbers) all.push_back(std::to_string(number));
-  return all;
-}
-
 Subject on_gpu(Subject subject) {
   subject.module->to(at::kCUDA, at::kBFloat16);
   const auto moved = [](const at::Tensor& x) {
@@ -371,8 +365,7 @@ Subject gpt() {
   auto subject = subject_of("gpt", examples::Gpt(config), tokens.inputs, tokens.targets);
   subject.rounds = 3;
   subject.peer_seconds = 60;
-  subject.peer_words = peer_arguments(config, kSequences);
-  subject.peer_words.insert(subject.peer_words.begin(), "gpt");
+  subject.peer_words = peer_words(config, kSequences);
   return subject;
 }
 
@@ -385,7 +378,7 @@ Subject resnet() {
                  at::randint(config.classes, {kImages}, at::kLong));
   subject.rounds = 7;
   subject.peer_seconds = 30;
-  subject.peer_words = words("resnet", {kImages, kImage, config.classes, config.blocks});
+  subject.peer_words = peer_words("resnet", {kImages, kImage, config.classes, config.blocks});
   for (const auto width : config.widths) subject.peer_words.push_back(std::to_string(width));
   return subject;
 }
@@ -398,7 +391,7 @@ Subject mlp() {
                             at::randn({kRows, config.width}));
   subject.rounds = 3;
   subject.peer_seconds = 30;
-  subject.peer_words = words("mlp", {kRows, config.layers, config.width});
+  subject.peer_words = peer_words("mlp", {kRows, config.layers, config.width});
   subject.peer_words.push_back(fmt::format("{}", config.dropout));
   return subject;
 }

@@ -31,9 +31,6 @@ namespace {
 using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 
 constexpr int kTrainingSteps = 500;
-/// Steps per turn if two processes take turns: the first step of a turn finds caches filled by the
-/// other process.
-constexpr int kStepsOfTurn = 3;
 /// The largest share of the GPT's saved activation bytes that may remain under fp8.
 constexpr double kMostOfSaved = 0.4;
 
@@ -47,7 +44,7 @@ struct Subject {
   std::shared_ptr<torch::nn::Module> module;
   Loss loss;
   std::function<Batch()> next;          ///< drawn from the default generator
-  std::vector<std::string> peer_words;  ///< the model's words on the command line of peers/hooks.py
+  std::vector<std::string> peer_words;  ///< the model's words on the command line of peers/steps.py
 };
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -55,7 +52,7 @@ double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 struct Method {
   const char* name;
   const Hooks* hooks;        ///< null: none
-  bool in_reference = true;  ///< bench/peers/hooks.py has equivalent hooks
+  bool in_reference = true;  ///< bench/peers/steps.py has equivalent hooks
 };
 
 std::vector<Method> methods() {
@@ -144,7 +141,7 @@ class StepBench {
   StepBench(Bench& bench, Subject subject)
       : bench_(bench),
         subject_(std::move(subject)),
-        peer_("hooks.py", subject_.peer_words),
+        peer_("steps.py", subject_.peer_words),
         plain_(subject_, nullptr),
         start_(*subject_.module) {
     torch::manual_seed(1);
@@ -204,18 +201,10 @@ class StepBench {
     const auto memory = ours.memory(batch_);
     add("held_mib", mib(memory.held_bytes), "MiB", theirs->at("held_mib"));
     add("measured_peak", mib(memory.peak_bytes), "MiB", theirs->at("peak_mib"));
-    bool answered = true;
-    const auto pair = time_pairs(
-        name, bench_.rounds(10),
-        [&] {
-          for (int i = 0; i < kStepsOfTurn; ++i) ours.step(batch_);
-        },
-        [&] {
-          for (int i = 0; i < kStepsOfTurn; ++i) answered = answered && peer_.ask("step");
-        });
-    if (!answered) return;
-    add("step_ms", pair.first_ms / kStepsOfTurn, "ms", pair.second_ms / kStepsOfTurn);
-    bench_.add({name, "ratio_to_reference", pair.ratio, "", {}, {}});
+    const auto turns = peer_.time_turns(name, bench_.rounds(10), [&] { ours.step(batch_); });
+    if (!turns) return;
+    add("step_ms", turns->first_ms, "ms", turns->second_ms);
+    bench_.add({name, "ratio_to_reference", turns->ratio, "", {}, {}});
   }
 
   std::vector<at::Tensor> gradients(Stepper& stepper) {
@@ -287,12 +276,6 @@ Loss loss_of(Model model) {
   return [model](at::Tensor a, at::Tensor b) mutable { return model->loss(a, b); };
 }
 
-std::vector<std::string> words(std::string model, const std::vector<int64_t>& numbers) {
-  std::vector<std::string> all = {std::move(model), std::to_string(at::get_num_threads())};
-  for (const auto number : numbers) all.push_back(std::to_string(number));
-  return all;
-}
-
 /// Sequences in which each token depends on the two before it, with some noise.
 Subject gpt(const examples::GptConfig& config, int64_t sequences) {
   torch::manual_seed(0);
@@ -310,9 +293,7 @@ Subject gpt(const examples::GptConfig& config, int64_t sequences) {
     return Batch{all.narrow(1, 0, config.context).contiguous(),
                  all.narrow(1, 1, config.context).contiguous()};
   };
-  auto peer = peer_arguments(config, sequences);
-  peer.insert(peer.begin(), "gpt");
-  return {"gpt", model.ptr(), loss_of(model), next, std::move(peer)};
+  return {"gpt", model.ptr(), loss_of(model), next, peer_words(config, sequences)};
 }
 
 /// Noisy images of one pattern per class.
@@ -329,8 +310,8 @@ Subject vit(const examples::VitConfig& config, int64_t images) {
   examples::Vit model(config);
   return {"vit", model.ptr(), loss_of(model),
           patterns_in_noise(images, config.image, config.classes),
-          words("vit", {images, config.image, config.classes, config.patch, config.layers,
-                        config.width, config.heads})};
+          peer_words("vit", {images, config.image, config.classes, config.patch, config.layers,
+                             config.width, config.heads})};
 }
 
 Subject resnet(const examples::ResNetConfig& config, int64_t images, int64_t image) {
@@ -339,7 +320,7 @@ Subject resnet(const examples::ResNetConfig& config, int64_t images, int64_t ima
   std::vector<int64_t> shape = {images, image, config.classes, config.blocks};
   shape.insert(shape.end(), config.widths.begin(), config.widths.end());
   return {"resnet", model.ptr(), loss_of(model), patterns_in_noise(images, image, config.classes),
-          words("resnet", shape)};
+          peer_words("resnet", shape)};
 }
 
 void run(Bench& bench) {

@@ -5,10 +5,10 @@
 
 exact_ms, close_ms: of the kernels at these levels. Peers: eager and inductor (torch.compile), the same operators; copy, which
 reads and writes as many bytes as the kernels, past the caches or not, whichever is faster. All memory was written before: the
-allocator gives none back, since new pages take longer than most kernels. All run in turns, each three times before it is timed,
-since a large third cache holds what a kernel touches only after its second run; medians. Results are compared before, those
-of exact kernels with eager's bits. PROGRAM is group_kernels, which makes the
-kernels; that of the build folder where it is left out.
+allocator gives none back, since new pages take longer than most kernels. All run in turns, each for 50 ms before it is timed,
+since a large third cache holds what a kernel touches only after eight runs or more; medians. Results are compared before,
+those of exact kernels with eager's bits. PROGRAM is group_kernels, which makes the kernels; that of the build folder where it
+is left out.
 Writes rows for scripts/bench_table.
 """
 
@@ -16,6 +16,7 @@ import ctypes
 import pathlib
 import statistics
 import sys
+import time
 import types
 
 import torch
@@ -199,7 +200,15 @@ def draws(compiler, threads):
     }
 
 
-WARM_UP = 3  # runs after which times no longer fall
+# After so many runs and seconds times no longer fall. A large third cache takes eight runs or more to hold what a kernel touches.
+WARM_UP_RUNS, WARM_UP_SECONDS = 3, 0.05
+
+
+def warm_up(run):
+    start, runs = time.perf_counter(), 0
+    while runs < WARM_UP_RUNS or time.perf_counter() - start < WARM_UP_SECONDS:
+        run()
+        runs += 1
 
 
 def medians(variants, rounds):
@@ -207,8 +216,7 @@ def medians(variants, rounds):
     times = {name: [] for name in variants}
     for turn in range(rounds + 1):
         for name in list(variants) if turn % 2 else reversed(variants):
-            for _ in range(WARM_UP):
-                variants[name]()
+            warm_up(variants[name])
             times[name].append(variants[name]() * 1e3)
     return {name: statistics.median(list(of)[1:]) for name, of in times.items()}
 

@@ -1,6 +1,6 @@
-// Training steps with generated kernels (forward, loss, backward; no optimizer) beside eager and
-// beside the same program without them; memory; and the time that kernels take to compile. Kernels
-// are kept in a folder of their own, which is empty at the start.
+// Training steps with generated kernels (forward, loss, backward; no optimizer) beside eager, the
+// same program without them, and Inductor; memory; and the time that kernels take to compile.
+// Kernels are kept in a folder of their own, which is empty at the start.
 
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "common/child.h"
 #include "common/empty_cache.h"
 #include "common/gpt12.h"
 #include "common/harness.h"
@@ -31,6 +33,8 @@ using examples::clear_gradients;
 
 constexpr double kMiB = 1 << 20;
 constexpr int kTimedSteps = 5;
+constexpr examples::GptConfig kGpt{
+    .vocabulary = 512, .layers = 6, .width = 384, .heads = 6, .context = 256};
 
 // Milliseconds of compilation of the newest program.
 template <class Compiled>
@@ -50,10 +54,11 @@ double replaced_share(const OperatorTimes& eager, const ProgramReport& program) 
 }
 
 // `other` is a batch of another size, `share` the memory budget of some steps, of eager's peak.
+// `words` are those of the model for the peer.
 template <class Model>
 void measure(Bench& bench, const std::string& name, Model model,
              std::pair<at::Tensor, at::Tensor> batch, std::pair<at::Tensor, at::Tensor> other,
-             double share, int rounds) {
+             double share, int rounds, const std::vector<std::string>& words) {
   const auto eager = [&](at::Tensor a, at::Tensor b) { return model->loss(a, b); };
   const auto compiled = [&](Lowering lowering, Options options = {}) {
     return compile(model, eager, options.with_name(name).with_lowering(lowering));
@@ -83,6 +88,8 @@ void measure(Bench& bench, const std::string& name, Model model,
   auto close_in_budget = compiled(Lowering::close, budget);
   step(exact_in_budget, batch);
   step(close_in_budget, batch);
+  PeerProcess peer("steps.py", words);
+  const auto inductor = peer.ask("compile inductor none");
   const auto measure_level = [&](const std::string& level, auto& function) {
     const auto beside_eager = time_pairs(
         name, bench.rounds(rounds), [&] { step(function, batch); }, [&] { step(eager, batch); });
@@ -99,8 +106,17 @@ void measure(Bench& bench, const std::string& name, Model model,
     };
     add_step(beside_eager.first_ms, "eager", beside_eager.second_ms);
     add_step(beside_off.first_ms, "lowering=off", beside_off.second_ms);
+    const auto turns = peer.time_turns(name, bench.rounds(rounds), [&] { step(function, batch); });
+    if (turns) {
+      add_step(turns->first_ms, "inductor", turns->second_ms);
+      bench.add({name, level + "_ratio_to_inductor", turns->ratio, "", {}, {}});
+    }
     bench.add({name, level + "_peak_ratio_to_eager", found / eager_peak, "", {}, 1.0});
     bench.add({name, level + "_peak_mib", found, "MiB", Peer{"eager", eager_peak}, {}});
+    if (inductor) {
+      const auto theirs = inductor->at("peak_mib").template get<double>();
+      bench.add({name, level + "_peak_mib", found, "MiB", Peer{"inductor", theirs}, {}});
+    }
     const auto predicted = static_cast<double>(program.predicted_peak_bytes) / kMiB;
     bench.add({name, level + "_predicted_peak_mib", predicted, "MiB", Peer{"measured", found}, {}});
     const auto kernels = static_cast<double>(program.generated_kernels.size());
@@ -133,9 +149,17 @@ std::pair<at::Tensor, at::Tensor> tokens(const examples::GptConfig& config, int6
 
 void measure_gpt(Bench& bench) {
   torch::manual_seed(0);
-  const examples::GptConfig config{
-      .vocabulary = 512, .layers = 6, .width = 384, .heads = 6, .context = 256};
-  measure(bench, "gpt", examples::Gpt(config), tokens(config, 8), tokens(config, 6), 0.71, 15);
+  measure(bench, "gpt", examples::Gpt(kGpt), tokens(kGpt, 8), tokens(kGpt, 6), 0.71, 15,
+          peer_words(kGpt, 8));
+}
+
+void measure_gpt_bf16(Bench& bench) {
+  torch::manual_seed(0);
+  examples::Gpt model(kGpt);
+  model->to(at::kBFloat16);
+  auto words = peer_words(kGpt, 8);
+  words.emplace_back("bf16");
+  measure(bench, "gpt_bf16", model, tokens(kGpt, 8), tokens(kGpt, 6), 0.71, 15, words);
 }
 
 void measure_mlp(Bench& bench) {
@@ -144,7 +168,9 @@ void measure_mlp(Bench& bench) {
   const auto rows = [&](int64_t n) {
     return std::pair(at::randn({n, config.width}), at::randn({n, config.width}));
   };
-  measure(bench, "mlp", examples::Mlp(config), rows(4096), rows(3000), 0.43, 15);
+  auto words = peer_words("mlp", {4096, config.layers, config.width});
+  words.push_back(fmt::format("{}", config.dropout));
+  measure(bench, "mlp", examples::Mlp(config), rows(4096), rows(3000), 0.43, 15, words);
 }
 
 std::pair<at::Tensor, at::Tensor> images(int64_t count, int64_t size, int64_t classes) {
@@ -155,20 +181,26 @@ void measure_cnn(Bench& bench) {
   torch::manual_seed(0);
   const examples::CnnConfig config;
   const auto batch = [&](int64_t n) { return images(n, config.image, config.classes); };
-  measure(bench, "cnn", examples::Cnn(config), batch(64), batch(48), 0.63, 45);
+  std::vector<int64_t> shape = {64, config.image, config.classes};
+  shape.insert(shape.end(), config.channels.begin(), config.channels.end());
+  measure(bench, "cnn", examples::Cnn(config), batch(64), batch(48), 0.63, 45,
+          peer_words("cnn", shape));
 }
 
 void measure_vit(Bench& bench) {
   torch::manual_seed(0);
   const examples::VitConfig config;
   const auto batch = [&](int64_t n) { return images(n, config.image, config.classes); };
-  measure(bench, "vit", examples::Vit(config), batch(32), batch(24), 0.7, 15);
+  measure(bench, "vit", examples::Vit(config), batch(32), batch(24), 0.7, 15,
+          peer_words("vit", {32, config.image, config.classes, config.patch, config.layers,
+                             config.width, config.heads}));
 }
 
 void measure_resnet(Bench& bench) {
   torch::manual_seed(0);
   const auto batch = [](int64_t n) { return images(n, 64, ResNet50Impl::kClasses); };
-  measure(bench, "resnet", ResNet50(), batch(8), batch(6), 0.85, 9);
+  measure(bench, "resnet", ResNet50(), batch(8), batch(6), 0.85, 9,
+          peer_words("resnet50", {8, 64}));
 }
 
 void measure_lstm(Bench& bench) {
@@ -178,12 +210,14 @@ void measure_lstm(Bench& bench) {
     const auto draw = [&] { return at::randint(config.vocabulary, {n, config.steps}, at::kLong); };
     return std::pair(draw(), draw());
   };
-  measure(bench, "lstm", Lstm(config), batch(64), batch(48), 0.7, 15);
+  measure(bench, "lstm", Lstm(config), batch(64), batch(48), 0.84, 15,
+          peer_words("lstm", {64, config.vocabulary, config.width, config.steps}));
 }
 
 void measure_gpt12(Bench& bench) {
   torch::manual_seed(0);
-  measure(bench, "gpt12", examples::Gpt(gpt12()), tokens(gpt12(), 2), tokens(gpt12(), 3), 1, 9);
+  measure(bench, "gpt12", examples::Gpt(gpt12()), tokens(gpt12(), 2), tokens(gpt12(), 3), 1.01, 9,
+          peer_words(gpt12(), 2));
 }
 
 // In processes of their own, before this one makes kernels.
@@ -197,9 +231,9 @@ void measure_compilation(Bench& bench) {
 }
 
 constexpr std::pair<const char*, void (*)(Bench&)> kCases[] = {
-    {"gpt", measure_gpt},     {"mlp", measure_mlp},       {"cnn", measure_cnn},
-    {"vit", measure_vit},     {"resnet", measure_resnet}, {"lstm", measure_lstm},
-    {"gpt12", measure_gpt12},
+    {"gpt", measure_gpt},   {"gpt_bf16", measure_gpt_bf16}, {"mlp", measure_mlp},
+    {"cnn", measure_cnn},   {"vit", measure_vit},           {"resnet", measure_resnet},
+    {"lstm", measure_lstm}, {"gpt12", measure_gpt12},
 };
 
 }  // namespace

@@ -1,16 +1,20 @@
-// Whole training steps with AdamW: forward, loss, backward and update as one program, beside eager
-// and beside a compiled loss with libtorch's optimizer. Time, and peak memory of the step.
+// Whole training steps with AdamW: forward, loss, backward and update as one program, beside eager,
+// a compiled loss with libtorch's optimizer, and Inductor with a compiled optimizer. Time, and peak
+// memory of the step.
 
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <antegrad/antegrad.h>
+#include <fmt/format.h>
 #include <torch/optim/adamw.h>
 #include <torch/utils.h>
 
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "common/child.h"
 #include "common/gpt12.h"
 #include "common/harness.h"
 #include "common/models.h"
@@ -41,7 +45,10 @@ struct Trained {
 
 template <class Make>
 void measure(Bench& bench, const std::string& name, Make make, const at::Tensor& x,
-             const at::Tensor& y, int rounds) {
+             const at::Tensor& y, int rounds, const std::vector<std::string>& words) {
+  PeerProcess inductor("steps.py", words);
+  inductor.ask("compile inductor none");
+  const auto trained = inductor.ask("train inductor");
   using Model = decltype(make());
   const auto loss_of = [](const Model& model) {
     return [model = Model(model)](const at::Tensor& a, const at::Tensor& b) mutable {
@@ -95,6 +102,16 @@ void measure(Bench& bench, const std::string& name, Make make, const at::Tensor&
                "MiB",
                Peer{"compiled loss", apart.peak() / kMiB},
                {}});
+    if (trained) {
+      const auto peak = trained->at("peak_mib").template get<double>();
+      bench.add({name, prefix + "peak_mib", whole_peak / kMiB, "MiB", Peer{"inductor", peak}, {}});
+    }
+    const auto turns = inductor.time_turns(name, bench.rounds(rounds), [&] { whole.step(); });
+    if (turns) {
+      const Peer peer{"inductor", turns->second_ms};
+      bench.add({name, prefix + "step_ms", turns->first_ms, "ms", peer, {}});
+      bench.add({name, prefix + "ratio_to_inductor", turns->ratio, "", {}, {}});
+    }
     AG_CHECK(compiled.report().eager_calls == 0, "a compiled step ran eagerly");
   }
 }
@@ -107,7 +124,7 @@ void measure_gpt(Bench& bench) {
     torch::manual_seed(0);
     return examples::Gpt(config);
   };
-  measure(bench, "gpt", make, tokens.inputs, tokens.targets, 9);
+  measure(bench, "gpt", make, tokens.inputs, tokens.targets, 9, peer_words(config, /*batch=*/8));
 }
 
 void measure_mlp(Bench& bench) {
@@ -116,7 +133,10 @@ void measure_mlp(Bench& bench) {
     torch::manual_seed(0);
     return examples::Mlp(config);
   };
-  measure(bench, "mlp", make, at::randn({4096, config.width}), at::randn({4096, config.width}), 9);
+  auto words = peer_words("mlp", {4096, config.layers, config.width});
+  words.push_back(fmt::format("{}", config.dropout));
+  measure(bench, "mlp", make, at::randn({4096, config.width}), at::randn({4096, config.width}), 9,
+          words);
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 #include "common/child.h"
 
+#include <ATen/Parallel.h>
 #include <antegrad/error.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "common/harness.h"
 
@@ -95,6 +98,12 @@ std::optional<nlohmann::json> run_peer(const std::string& script,
   }
 }
 
+std::vector<std::string> peer_words(std::string model, const std::vector<int64_t>& numbers) {
+  std::vector<std::string> words = {std::move(model), std::to_string(at::get_num_threads())};
+  for (const auto number : numbers) words.push_back(std::to_string(number));
+  return words;
+}
+
 PeerProcess::PeerProcess(const std::string& script, const std::vector<std::string>& arguments)
     : script_(script) {
   const auto command = peer_command(script, arguments);
@@ -155,6 +164,28 @@ std::optional<nlohmann::json> PeerProcess::ask(const std::string& line) {
   if (json.is_object()) return json;
   give_up("it answered '" + *answer + "' to '" + line + "'");
   return std::nullopt;
+}
+
+std::optional<Pair> PeerProcess::time_turns(const std::string& label, int rounds,
+                                            const std::function<void()>& step) {
+  // Idle threads of OpenMP look for work for some milliseconds before they sleep.
+  const auto wait = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+  bool answered = socket_ >= 0;
+  const auto ours = [&] {
+    wait();
+    step();
+    return time_ms(step);
+  };
+  const auto theirs = [&] {
+    wait();
+    if (answered) answered = ask("step").has_value();
+    const auto answer = answered ? ask("step") : std::nullopt;
+    answered = answer.has_value();
+    return answered ? answer->at("step_ms").get<double>() : 1.0;
+  };
+  if (!answered) return std::nullopt;
+  const auto pair = pairs_of(label, rounds, ours, theirs);
+  return answered ? std::optional(pair) : std::nullopt;
 }
 
 }  // namespace antegrad::bench

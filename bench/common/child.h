@@ -6,10 +6,14 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "common/harness.h"
 
 namespace antegrad::bench {
 
@@ -25,6 +29,10 @@ nlohmann::json run_self(const std::vector<std::string>& arguments);
 std::optional<nlohmann::json> run_peer(const std::string& script,
                                        const std::vector<std::string>& arguments);
 
+/// Words on the command line of a peer that takes a model of bench/peers/subjects.py: its name, the
+/// number of threads, and its numbers.
+std::vector<std::string> peer_words(std::string model, const std::vector<int64_t>& numbers);
+
 /// A peer that answers line by line, so that its steps and ours can be timed in turns. One owner,
 /// one thread.
 class PeerProcess {
@@ -39,6 +47,12 @@ class PeerProcess {
   /// Sends a line and returns the answer, a JSON object. Returns nothing if there is no peer or it
   /// has failed, with a note on stderr the first time.
   std::optional<nlohmann::json> ask(const std::string& line);
+
+  /// Times our steps in turns with those of a peer that answers "step" with `step_ms`. In its turn
+  /// each waits until the other's threads sleep, and runs one step that is not timed. Nothing
+  /// without a peer.
+  std::optional<Pair> time_turns(const std::string& label, int rounds,
+                                 const std::function<void()>& step);
 
  private:
   void give_up(const std::string& why);

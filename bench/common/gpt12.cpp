@@ -15,6 +15,12 @@ std::vector<std::string> peer_arguments(const examples::GptConfig& config, int64
   return arguments;
 }
 
+std::vector<std::string> peer_words(const examples::GptConfig& config, int64_t batch) {
+  auto words = peer_arguments(config, batch);
+  words.insert(words.begin(), "gpt");
+  return words;
+}
+
 Tokens random_tokens(const examples::GptConfig& config, int64_t batch) {
   const auto tokens = [&] {
     return at::randint(config.vocabulary, {batch, config.context}, at::kLong);

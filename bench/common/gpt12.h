@@ -44,5 +44,7 @@ inline CapturedGpt capture_gpt12() { return capture_gpt(gpt12()); }
 
 /// Arguments of the scripts in bench/peers: threads, the configuration, the batch.
 std::vector<std::string> peer_arguments(const examples::GptConfig& config, int64_t batch = kBatch);
+/// The same for scripts that take any model; see child.h.
+std::vector<std::string> peer_words(const examples::GptConfig& config, int64_t batch);
 
 }  // namespace antegrad::bench

@@ -102,17 +102,24 @@ int run_bench(const std::string& name, int argc, char** argv, void (*run)(Bench&
   });
 }
 
+double time_ms(const std::function<void()>& closure) {
+  const examples::Stopwatch watch;
+  closure();
+  return watch.milliseconds();
+}
+
 Pair time_pairs(const std::string& label, int rounds, const std::function<void()>& first,
                 const std::function<void()>& second) {
-  const auto time = [](const std::function<void()>& closure) {
-    const examples::Stopwatch watch;
-    closure();
-    return watch.milliseconds();
-  };
-  constexpr double kMaximumMs = 60e3;
-  constexpr int kFewestRounds = 3;
   first();
   second();
+  return pairs_of(
+      label, rounds, [&] { return time_ms(first); }, [&] { return time_ms(second); });
+}
+
+Pair pairs_of(const std::string& label, int rounds, const std::function<double()>& first,
+              const std::function<double()>& second) {
+  constexpr double kMaximumMs = 60e3;
+  constexpr int kFewestRounds = 3;
   const examples::Stopwatch total;
   std::vector<double> firsts, seconds, ratios, differences;
   examples::Progress progress(label, rounds, stderr);
@@ -123,11 +130,11 @@ Pair time_pairs(const std::string& label, int rounds, const std::function<void()
     }
     double a = 0, b = 0;
     if (i % 2 == 0) {
-      a = time(first);
-      b = time(second);
+      a = first();
+      b = second();
     } else {
-      b = time(second);
-      a = time(first);
+      b = second();
+      a = first();
     }
     firsts.push_back(a);
     seconds.push_back(b);

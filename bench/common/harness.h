@@ -77,8 +77,15 @@ struct Pair {
   double difference_ms = 0;  ///< median over pairs of first - second
 };
 
-/// Runs each closure once before timing, then `rounds` pairs. Stops after a minute if at least
-/// three pairs are done. `label` appears with the progress.
+/// Milliseconds that a closure takes.
+double time_ms(const std::function<void()>& closure);
+
+/// Runs `rounds` pairs of closures that return what they measured, in milliseconds. Stops after a
+/// minute if at least three pairs are done. `label` appears with the progress.
+Pair pairs_of(const std::string& label, int rounds, const std::function<double()>& first,
+              const std::function<double()>& second);
+
+/// The same for closures that are timed, each after one run.
 Pair time_pairs(const std::string& label, int rounds, const std::function<void()>& first,
                 const std::function<void()>& second);
 

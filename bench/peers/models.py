@@ -1,4 +1,4 @@
-"""The MLP, the residual network and the vision transformer of examples/common, in Python."""
+"""The models of examples/common and of bench/common, in Python, without the GPT."""
 
 import torch
 import torch.nn as nn
@@ -19,6 +19,40 @@ class Mlp(nn.Module):
 
 def convolution(inputs, outputs, kernel, stride=1):
     return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
+
+
+class Cnn(nn.Module):
+    def __init__(self, image, classes, channels):
+        super().__init__()
+        layers = []
+        for before, after in zip(channels, channels[1:]):
+            for inputs in (before, after):
+                layers += [convolution(inputs, after, 3), nn.BatchNorm2d(after), nn.ReLU()]
+            layers.append(nn.MaxPool2d(2))
+            image //= 2
+        self.features = nn.Sequential(*layers)
+        self.classifier = nn.Linear(channels[-1] * image * image, classes)
+
+    def forward(self, images, classes):
+        return F.cross_entropy(self.classifier(self.features(images).flatten(1)), classes)
+
+
+class Lstm(nn.Module):
+    def __init__(self, vocabulary, width):
+        super().__init__()
+        self.vocabulary, self.width = vocabulary, width
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.cell = nn.LSTMCell(width, width)
+        self.classifier = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens, targets):
+        state = (torch.zeros(len(tokens), self.width),) * 2
+        outputs = []
+        for x in self.embedding(tokens).unbind(1):
+            state = self.cell(x, state)
+            outputs.append(state[0])
+        logits = self.classifier(torch.stack(outputs, 1))
+        return F.cross_entropy(logits.view(-1, self.vocabulary), targets.view(-1))
 
 
 class ResidualBlock(nn.Module):

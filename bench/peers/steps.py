@@ -1,12 +1,13 @@
-"""Training steps of AOTAutograd under hooks that compress saved tensors, in turns with another process.
+"""Training steps of torch.compile, also under hooks that compress saved tensors, in turns with another process.
 
-peers/hooks.py gpt|resnet|vit WORD...    words as in subjects.py
+peers/steps.py MODEL WORD...    a model of subjects.py and its words
 
 Answers each line on stdin with a line that is one JSON object, until the end of input:
 
     compile BACKEND COMPRESSOR   torch.compile(backend=BACKEND) with hooks equivalent to antegrad's compressor of that
                                  name, or with "none": compile_ms, held_mib (live between forward and backward),
                                  peak_mib, gradient_error
+    train BACKEND                from now on steps end with an update by AdamW, which is compiled too: peak_mib
     step                         step_ms of one forward and backward of the last compiled step
 
 The hooks are graph modules, which torch.compile inlines for the tensors of its default filter, "donated".
@@ -96,6 +97,7 @@ class Peer:
     def __init__(self, name, words):
         self.model, *self.batch = subject(name, words)
         self.exact = {}  # gradients without hooks, by backend
+        self.update = lambda: None
 
     def forward(self):
         with self.scope():
@@ -104,6 +106,14 @@ class Peer:
     def step(self):
         clear_gradients(self.model)
         self.forward().backward()
+        self.update()
+
+    def train(self, backend):
+        optimizer = torch.optim.AdamW(self.model.parameters(), 1e-4)
+        self.update = torch.compile(optimizer.step, backend=backend)
+        for _ in range(2):  # the first step makes the state
+            self.step()
+        return {"peak_mib": peak_mib(self.model, self.step)}
 
     def compile(self, backend, compressor):
         torch._dynamo.reset()
@@ -139,7 +149,7 @@ def main():
     peer = Peer(name, words)
     for line in sys.stdin:
         command, *arguments = line.split()
-        answer = peer.compile(*arguments) if command == "compile" else peer.timed_step()
+        answer = {"compile": peer.compile, "train": peer.train, "step": peer.timed_step}[command](*arguments)
         print(json.dumps(answer), flush=True)
 
 
