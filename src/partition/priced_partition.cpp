@@ -45,7 +45,6 @@ void fix_what_runs_once(const Graph& joint, const std::vector<int64_t>& symbols,
     const bool may_run_again = generated && std::ranges::none_of(node.inputs, is_callers);
     if (may_run_again) continue;
     operation.again = false;
-    for (const int32_t v : problem.makes[o]) problem.values[v].always_saved = true;
   }
 }
 

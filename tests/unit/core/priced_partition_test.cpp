@@ -105,6 +105,35 @@ TEST(PricedPartition, TheBackwardReadsNoMoreOfTheCallersTensors) {
   EXPECT_EQ(saved_intermediates(made.graph), all_of(made));
 }
 
+// A residual stream. The backward reads the sums and cheap functions of them. The branches read a bias that the
+// backward does not read, so they cannot run again; saving them would cost as much as the sums do.
+TEST(PricedPartition, SumsAreSavedAndNotTheBranchesThatTheyAdd) {
+  const TensorMeta square = dense({1024, 1024});
+  JointGraph graph("residual");
+  const ValueId weight = graph.primal(square), bias = graph.primal(square);
+  ValueId sum = graph.call("aten::mm.default", {graph.primal(square), weight}, square);
+  Values sums = {sum}, functions;
+  for (int i = 0; i < 4; ++i) {
+    functions.push_back(graph.call("aten::mul.Tensor", {sum, sum}, square));
+    const ValueId product = graph.call("aten::mm.default", {functions.back(), weight}, square);
+    const ValueId branch = graph.call("aten::mul.Tensor", {product, bias}, square);
+    sum = graph.call("aten::mul.Tensor", {sum, branch}, square);
+    sums.push_back(sum);
+  }
+  graph.result(graph.call("aten::mm.default", {sum, weight}, square));
+  ValueId gradient = graph.tangent(0, square);
+  graph.begin_backward();
+  for (int i = 3; i >= 0; --i) {
+    gradient = graph.call("aten::mm.default", {gradient, functions[i]}, square);
+    gradient = graph.call("aten::mul.Tensor", {gradient, sums[i]}, square);
+  }
+  graph.gradient(0, gradient);
+  const Graph joint = graph.finish();
+  verify(joint);
+  sums.pop_back();  // the backward reads no function of the last one
+  EXPECT_EQ(saved_intermediates(joint), sums);
+}
+
 TEST(PricedPartition, CheckpointsSayWhatIsRecomputed) {
   Layers made = layers(1024);
   made.graph.blocks = {-1};
