@@ -1,5 +1,5 @@
-// Functions that ATen and oneDNN compute themselves, as instructions. src/lower/c has the same in
-// C.
+// Functions that ATen and oneDNN compute themselves, as instructions. tests/exact_kernels/c has the
+// same in C.
 
 #include <iterator>
 #include <vector>
@@ -17,11 +17,11 @@ constexpr DType kF32 = DType::f32;
 constexpr double kErf[] = {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592};
 
 constexpr uint32_t kGeluPolynomials[6][32] = {
-#include "lower/c/gelu_polynomials.inc"
+#include "lower/gelu_polynomials.inc"
 };
 
 constexpr uint32_t kGeluSlopes[7][32] = {
-#include "lower/c/gelu_slopes.inc"
+#include "lower/gelu_slopes.inc"
 };
 
 /// C of polynomials whose coefficients are those of an interval: types, a table, and functions that

@@ -7,9 +7,8 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECIPES = ROOT / "src/lower/recipes"
-C = ROOT / "src/lower/c"
+C = pathlib.Path(__file__).parent / "c"
 PRELUDE = [C / name for name in ("prelude.c", "libraries.c", "onednn.c")]
-REDUCTIONS = [C / name for name in ("sums.c", "layer_norm.c", "softmax.c", "batch_norm.c", "losses.c")]
 
 DTYPES = ("f32", "f64", "bf16", "f16")
 INTEGERS = ("i8", "i16", "i32", "i64", "u8", "bool")  # compared by check_groups.py
@@ -42,7 +41,6 @@ class Operator:
     when: str = ""
     split: str = ""
     vectors: str = "2"  # in a block of the body
-    writes: str = ""  # inputs that are replaced, as "input=value"
     over: str = ""  # what is reduced, where not rows
     source: str = ""
     rows: list = dataclasses.field(default_factory=list)
@@ -85,7 +83,7 @@ def read(name):
                 match[1], [(i[0], i[1] if len(i) > 1 else None) for i in inputs], numbers, match[4]
             )
             operators[operator.name] = operator
-        elif words[0] in ("source", "upto", "when", "split", "vectors", "writes", "over"):
+        elif words[0] in ("source", "upto", "when", "split", "vectors", "over"):
             setattr(operator, words[0], rest)
         elif words[0] in ("promotes", "added", "close"):
             pass
@@ -192,21 +190,11 @@ def function(operator, dtype, capability, constant):
 
     def block_of(compute, text, index):
         lines = []
-        first = 0 if operator.writes else 1
-        for position, (name, kind) in enumerate(operator.inputs, first):
+        for position, (name, kind) in enumerate(operator.inputs, 1):
             element = kind or dtype
             pointer = f"(const {C_ELEMENT[element]} *)buffers[{position}] + {index}"
             lines.append(f"const __auto_type {name} = load_{element}_{compute}({pointer});")
         lines += Printer(compute, dtype, vector).statements(text, operator.numbers)
-        if operator.writes:
-            *assigned, last = text.split(";")
-            replaced = dict(pair.split("=") for pair in operator.writes.split())
-            for position, (name, _) in enumerate(operator.inputs):
-                if name in replaced:
-                    value = "result" if last.split("=")[0].strip() == replaced[name] else replaced[name]
-                    pointer = f"({C_ELEMENT[dtype]} *)buffers[{position}] + {index}"
-                    lines.append(f"store_{dtype}_{compute}({pointer}, {value});")
-            return "\n      ".join(lines)
         lines.append(f"store_{result}_{compute}(({C_ELEMENT[result]} *)buffers[0] + {index}, result);")
         return "\n      ".join(lines)
 

@@ -24,7 +24,7 @@ def read(folder, kind):
 
 def main():
     for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
-        for kind in ("pointwise", "reductions", "optimizers", "floats"):
+        for kind in ("pointwise", "floats"):
             print(f"# {folder.name}: {kind}\n{'':40s}" + "".join(f"{c:9s}" for c in CAPABILITIES).rstrip())
             for name, verdicts in read(folder, kind).items():
                 print(f"{name:40s}" + "".join(f"{verdicts.get(c, '-'):9s}" for c in CAPABILITIES).rstrip())

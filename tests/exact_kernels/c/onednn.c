@@ -46,7 +46,7 @@ AG_DNN_ERF(f32x16)
 #if AG_ONEDNN > 1
 // AVX-512: 1 + erf by 25 polynomials in |x|, chosen by its exponent and two bits.
 static const u32 ag_gelu_polynomials[6][32] = {
-#include "gelu_polynomials.inc"
+#include "../../../src/lower/gelu_polynomials.inc"
 };
 #define AG_DNN_GELU(T, U, I, N)                                                \
   FN T dnn_gelu_##T(T x) {                                                     \
