@@ -105,8 +105,9 @@ TEST(PricedPartition, TheBackwardReadsNoMoreOfTheCallersTensors) {
   EXPECT_EQ(saved_intermediates(made.graph), all_of(made));
 }
 
-// A residual stream. The backward reads the sums and cheap functions of them. The branches read a bias that the
-// backward does not read, so they cannot run again; saving them would cost as much as the sums do.
+// A residual stream. The backward reads the sums and cheap functions of them. The branches read a
+// bias that the backward does not read, so they cannot run again; saving them would cost as much as
+// the sums do.
 TEST(PricedPartition, SumsAreSavedAndNotTheBranchesThatTheyAdd) {
   const TensorMeta square = dense({1024, 1024});
   JointGraph graph("residual");
