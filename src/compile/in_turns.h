@@ -38,22 +38,26 @@ int64_t nanoseconds(const Run& run) {
   return now() - start;
 }
 
-/// The shortest time of each, in turns, for 20 ms but at least three times and at most 20 times;
-/// twice as much where the two are so near each other that chance may tell which one is shorter.
-/// `prepare` comes before each turn.
+/// The shortest time of each, in turns: twice where one of them takes less than three quarters of
+/// the other; else for 20 ms but at least three times and at most 20 times; twice as much where the
+/// two are so near each other that chance may tell which one is shorter. `prepare` comes before
+/// each turn.
 template <class Prepare, class Kernel, class Library>
 kernels::RunTimes timed_in_turns(const Prepare& prepare, const Kernel& kernel,
                                  const Library& library) {
-  constexpr int kLeast = 3, kMost = 20;
+  constexpr int kClear = 2, kLeast = 3, kMost = 20;
   constexpr int64_t kEnough = 20'000'000, kLong = std::numeric_limits<int64_t>::max();
   kernels::RunTimes least{kLong, kLong};
   int64_t spent = 0;
   const auto enough = [&](int round) {
+    const auto [shorter, longer] = std::minmax(least.kernel, least.library);
+    if (round >= kClear && shorter * 4 < longer * 3) return true;
+    if (round < kLeast) return false;
     const bool near = std::abs(least.kernel - least.library) * 8 < least.library;
     const int more = near ? 2 : 1;
     return round >= kMost * more || spent >= kEnough * more;
   };
-  for (int round = 0; round < kLeast || !enough(round); ++round) {
+  for (int round = 0; !enough(round); ++round) {
     prepare();
     const kernels::RunTimes now{nanoseconds(kernel), nanoseconds(library)};
     least = {std::min(least.kernel, now.kernel), std::min(least.library, now.library)};

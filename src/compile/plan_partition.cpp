@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "cost/machine.h"
 #include "fusion/fused_nodes.h"
 #include "graph/analysis.h"
+#include "graph/byte_text.h"
 #include "measure/calibration.h"
 #include "measure/measure.h"
 #include "memory/peak.h"
@@ -38,12 +40,16 @@ std::vector<hooks::HookCaptures> ways_to_pack(
   return ways;
 }
 
-[[noreturn]] void refuse_budget(int64_t smallest, int64_t budget) {
-  throw BudgetError(smallest, ErrorText{fmt::format("a memory budget of at least {} bytes, the "
-                                                    "smallest that a plan with these hooks keeps",
-                                                    smallest),
-                                        fmt::format("a budget of {} bytes", budget),
-                                        "raise the budget, or leave out the hooks"});
+// `with`: what the smallest plan has. `remedy` beside a larger budget.
+[[noreturn]] void refuse_budget(int64_t smallest, int64_t budget, const char* with,
+                                const char* remedy) {
+  throw BudgetError(
+      smallest,
+      ErrorText{fmt::format("a memory budget of at least {} bytes ({}), the smallest that "
+                            "a plan with {} keeps",
+                            smallest, precise_bytes_text(smallest), with),
+                fmt::format("a budget of {} bytes", budget),
+                fmt::format("raise the budget, or {}", remedy)});
 }
 
 // Without reports the memory that kernels take is not known, and the step would exceed the budget.
@@ -174,13 +180,24 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
     split(ways.empty() && !kernels ? std::move(joint) : Graph(joint), passes, planned);
     if (planned.budget) planned.milliseconds += passes.log->back().seconds * 1e3;
   };
-  const auto plan = [&](std::vector<bool> fused) {
+  const auto plan = [&](const std::vector<bool>& fused) {
+    if (!options.budget.share) choice.budget.bytes = options.budget.bytes;
     try {
-      split_counting_on(std::move(fused));
-    } catch (const BudgetError&) {
-      // The search that counts on no kernel may find a smaller plan.
-      if (choice.fused.empty()) throw;
-      split_counting_on({});
+      split_counting_on(fused);
+    } catch (const BudgetError& error) {
+      if (!kernels) throw;
+      try {
+        // The search that counts on no kernel may find a smaller plan.
+        if (choice.fused.empty()) throw;
+        split_counting_on({});
+      } catch (const BudgetError& without) {
+        // Kernels that write over what they read may take less than either says.
+        const bool fuse = error.smallest_bytes() < without.smallest_bytes();
+        choice.budget.bytes = std::min(error.smallest_bytes(), without.smallest_bytes());
+        split_counting_on(fuse ? fused : std::vector<bool>());
+        planned.budget->bytes = options.budget.bytes;
+        return;
+      }
     }
     if (planned.budget) fix_budget(choice, *planned.budget);
   };
@@ -198,6 +215,7 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
   // If these exceed the budget, plan again with what is known now, and then with room for them, or
   // without the kernels at the peak where room would cost more.
   bool planned_anew = false;
+  auto least = std::numeric_limits<int64_t>::max();
   while (true) {
     if (packs) {
       planned.hooks = hooks != nullptr ? hooks::capture_hooks(ways.front(), planned.partition,
@@ -207,9 +225,11 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
     if (!planned.budget) return planned;
     const auto found = in_full(planned, kernels);
     auto& [budget, eager_peak, smallest, share, carried] = *planned.budget;
+    least = std::min(least, found.peak);
     if (found.peak <= budget) {
       // Kernels may not keep what a smaller plan that counts on them promises.
-      if (without_kernels) smallest = std::max(smallest, without_kernels->budget->smallest);
+      smallest = without_kernels ? std::max(smallest, without_kernels->budget->smallest)
+                                 : std::min(smallest, found.peak);
       return planned;
     }
     if (!choice.carried.empty() && !planned_anew) {  // plans made for these sizes may be smaller
@@ -229,7 +249,10 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
       if (options.budget.share) {
         budget = found.peak;  // the smallest known peak with these hooks or kernels
       } else if (!kernels) {
-        refuse_budget(found.peak, budget);
+        refuse_budget(found.peak, budget, "these hooks", "leave out the hooks");
+      } else if (budget < smallest) {
+        refuse_budget(std::min(least, smallest), budget, "generated kernels",
+                      "make the largest tensors smaller");
       }
       return planned;
     }

@@ -125,29 +125,60 @@ TEST(Lowered, SumsOverRowsAndClassesHaveEagersBits) {
 
 // The logits of a classifier take most of its memory: eager has them, their log_softmax and their
 // gradient at once.
-TEST(Lowered, CrossEntropyKeepsOneBufferOfLogits) {
-  constexpr int64_t kRows = 64, kClasses = 6000, kWidth = 16;
-  constexpr int64_t kLogits = kRows * kClasses * 4;
-  const auto loss = [](const List& xs) {
+struct Classifier {
+  static constexpr int64_t kRows = 64, kClasses = 6000, kWidth = 16;
+  static constexpr int64_t kLogits = kRows * kClasses * 4;
+
+  static at::Tensor loss(const List& xs) {
     return at::cross_entropy_loss(at::linear(xs[0], xs[1]), xs[2]);
-  };
-  const auto inputs = [] {
-    at::manual_seed(0);
-    return List{at::randn({kRows, kWidth}).requires_grad_(),
-                at::randn({kClasses, kWidth}).requires_grad_(), at::randint(kClasses, {kRows})};
-  };
-  const auto peak = [&](auto& callable) {
+  }
+  template <class Callable>
+  static List gradients(Callable& callable) {
+    const auto xs = inputs();
+    callable(xs).backward();
+    return {xs[0].grad(), xs[1].grad()};
+  }
+  template <class Callable>
+  static int64_t peak(Callable& callable) {
     const auto xs = inputs();
     return examples::measure_memory([&] { return callable(xs); }).peak_bytes;
-  };
-  auto step = compile(loss, exact());
-  auto xs = inputs(), ys = inputs();
-  step(xs).backward();
-  loss(ys).backward();
-  EXPECT_TRUE(same_bits({xs[0].grad(), xs[1].grad()}, {ys[0].grad(), ys[1].grad()}));
-  EXPECT_GE(peak(loss), 3 * kLogits);
-  EXPECT_LE(peak(step), 3 * kLogits / 2);
+  }
+
+ private:
+  static List inputs() {
+    at::manual_seed(0);
+    return {at::randn({kRows, kWidth}).requires_grad_(),
+            at::randn({kClasses, kWidth}).requires_grad_(), at::randint(kClasses, {kRows})};
+  }
+};
+
+TEST(Lowered, CrossEntropyKeepsOneBufferOfLogits) {
+  auto step = compile(Classifier::loss, exact());
+  EXPECT_TRUE(same_bits(Classifier::gradients(step), Classifier::gradients(Classifier::loss)));
+  EXPECT_GE(Classifier::peak(Classifier::loss), 3 * Classifier::kLogits);
+  EXPECT_LE(Classifier::peak(step), 3 * Classifier::kLogits / 2);
   EXPECT_EQ(step.report().eager_calls, 0);
+}
+
+TEST(Lowered, KernelsKeepBudgetsThatNoPlanWithoutThemKeeps) {
+  const auto smallest = [](Lowering lowering) -> int64_t {
+    auto step = compile(Classifier::loss, exact().with_lowering(lowering).with_memory_budget(1));
+    try {
+      Classifier::gradients(step);
+    } catch (const BudgetError& error) {
+      return error.smallest_bytes();
+    }
+    ADD_FAILURE() << "a budget of one byte was kept";
+    return 0;
+  };
+  const auto budget = smallest(Lowering::exact);
+  EXPECT_LE(budget, 0.6 * static_cast<double>(smallest(Lowering::off)));
+  auto step = compile(Classifier::loss, exact().with_memory_budget(budget));
+  EXPECT_TRUE(same_bits(Classifier::gradients(step), Classifier::gradients(Classifier::loss)));
+  EXPECT_LE(Classifier::peak(step), budget);
+  const auto report = step.report();
+  EXPECT_EQ(report.eager_calls, 0);
+  EXPECT_EQ(report.programs.at(0).lowering_failure, "");
 }
 
 // Two steps in training: the second one starts from the statistics that the first one left.
