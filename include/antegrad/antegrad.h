@@ -12,6 +12,7 @@
 #include <antegrad/dynamic.h>
 #include <antegrad/error.h>
 #include <antegrad/inside.h>
+#include <antegrad/kernels.h>
 #include <antegrad/logs.h>
 #include <antegrad/memory.h>
 #include <antegrad/options.h>

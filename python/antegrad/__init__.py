@@ -46,9 +46,11 @@ from antegrad._C import (
     Step,
     TensorKindError,
     kept_memory,
+    load_kernels,
     logs_help,
     register_joint_pass,
     release_kept_memory,
+    save_kernels,
     set_logs,
 )
 from antegrad import compress, config
@@ -98,12 +100,14 @@ __all__ = [
     "inductor",
     "inductor_partitioner",
     "kept_memory",
+    "load_kernels",
     "logs_help",
     "partition_fn",
     "register_joint_pass",
     "release_kept_memory",
     "report",
     "save_chrome_trace",
+    "save_kernels",
     "saved_tensors_hooks",
     "set_logs",
 ]

@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "function.h"
 #include "hooks.h"
+#include "kernels.h"
 #include "logs.h"
 #include "memory.h"
 #include "numbers.h"
@@ -43,6 +44,7 @@ PYBIND11_MODULE(_C, module) {
   add_errors(module);
   add_logs(module);
   add_memory(module);
+  add_kernels(module);
   add_reports(module);
   add_checkpoints(module);
   add_config(module);

@@ -55,6 +55,16 @@ void KernelVerdicts::note_times(const Hash128& key, const kernels::RunTimes& tim
   proofs().add(key, times);
 }
 
+void KernelVerdicts::take(const std::vector<std::string>& facts) {
+  const ForkSafeLock lock(mutex_);
+  proofs().take(facts);
+}
+
+std::vector<std::string> KernelVerdicts::facts() {
+  const ForkSafeLock lock(mutex_);
+  return proofs().facts();
+}
+
 void KernelVerdicts::forget() {
   const ForkSafeLock lock(mutex_);
   refused_.clear();

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "graph/hash.h"
 #include "kernels/proofs.h"
@@ -31,6 +32,10 @@ class KernelVerdicts {
   void note_disproof(const Hash128& key);
   std::optional<kernels::RunTimes> times(const Hash128& key);
   void note_times(const Hash128& key, const kernels::RunTimes& times);
+
+  /// Lines of Proofs: what was found elsewhere, and what this process found or asked for.
+  void take(const std::vector<std::string>& facts);
+  std::vector<std::string> facts();
 
   /// For tests: nothing is known any more, nor kept from now on.
   void forget();

@@ -48,11 +48,6 @@ std::optional<lower::EagerCpu> eager_cpu() {
                          .sleef_in_line = sleef_has_our_bits(*capability)};
 }
 
-const Outcome<Compiler>& system_compiler() {
-  static const auto found = kernels::find_compiler("", std::chrono::seconds(10));
-  return found;
-}
-
 std::function<void(lower::Kernel&)>& kernel_fault() {
   static auto* const fault = new std::function<void(lower::Kernel&)>();
   return *fault;
@@ -377,6 +372,13 @@ void log_phases(const Graph& graph, const Phases& phases, size_t kernels) {
 
 }  // namespace
 
+Outcome<Compiler> compiler_for_kernels() {
+  static const auto found = kernels::find_compiler("", std::chrono::seconds(10));
+  if (found) return found;
+  const auto bundled = kernels::compiler_of_bundles();
+  return bundled ? Outcome<Compiler>(*bundled) : found;
+}
+
 void set_kernel_fault(std::function<void(lower::Kernel&)> fault) {
   kernel_fault() = std::move(fault);
   KernelVerdicts::of_process().forget();
@@ -385,7 +387,7 @@ void set_kernel_fault(std::function<void(lower::Kernel&)> fault) {
 void set_kernel_times(std::optional<RunTimes> times) { KernelVerdicts::of_process().invent(times); }
 
 lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& rules) {
-  if (rules.lowering == Lowering::off || !system_compiler()) return {std::move(graph)};
+  if (rules.lowering == Lowering::off || !compiler_for_kernels()) return {std::move(graph)};
   const auto cpu = eager_cpu();
   if (!cpu || !why_none(rules, *cpu).empty()) return {std::move(graph)};
   if (chooses_products(rules, *cpu)) {
@@ -409,7 +411,7 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
   if (auto reason = why_none(rules, *cpu); !reason.empty()) {
     return {.graph = std::move(graph), .failure = std::move(reason)};
   }
-  const auto& compiler = system_compiler();
+  const auto compiler = compiler_for_kernels();
   if (!compiler) {
     auto failure = text_of(compiler.failure());
     warn_once(failure);

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "kernels/compiler.h"
+#include "kernels/outcome.h"
 #include "kernels/proofs.h"
 #include "lower/kernel_graph.h"
 #include "ops/attrs.h"
@@ -58,6 +60,10 @@ lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& ru
 
 /// A group as LoweringRules names it. `nodes`: positions in the graph.
 std::vector<int32_t> ids_of(const Graph& graph, const std::vector<int32_t>& nodes);
+
+/// The C compiler of the system; where there is none, that of a bundle of kernels, which can make
+/// nothing new.
+kernels::Outcome<kernels::Compiler> compiler_for_kernels();
 
 /// For tests: changes each kernel before it becomes code, and forgets what is known of kernels.
 /// Null for none.

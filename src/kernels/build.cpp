@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <list>
 #include <map>
 #include <mutex>
 #include <system_error>
@@ -26,16 +27,52 @@ namespace {
 struct Slot {
   std::mutex lock;
   std::weak_ptr<const Library> library;
+  std::string code;  ///< code_of()
 };
 
-std::shared_ptr<Slot> slot_of(const Hash128& key) {
-  static std::mutex lock;
-  static auto& slots = *new std::map<Hash128, std::shared_ptr<Slot>>;  // outlives all threads
-  const std::lock_guard guard(lock);
-  auto& slot = slots[key];
-  if (!slot) slot = std::make_shared<Slot>();
+/// Outlives all threads.
+struct Slots {
+  std::mutex lock;
+  std::map<Hash128, std::shared_ptr<Slot>> by_key;
+
+  static Slots& of_process() {
+    static auto& slots = *new Slots;
+    return slots;
+  }
+};
+
+std::shared_ptr<Slot> slot_of(const Hash128& key, const std::string& code) {
+  Slots& slots = Slots::of_process();
+  const std::lock_guard guard(slots.lock);
+  auto& slot = slots.by_key[key];
+  if (!slot) {
+    slot = std::make_shared<Slot>();
+    slot->code = code;
+  }
   return slot;
 }
+
+/// Outlive all threads. Bundles are never removed, so what is found in them stays.
+struct Bundles {
+  std::mutex lock;
+  std::list<Bundle> all;
+
+  static Bundles& of_process() {
+    static auto& bundles = *new Bundles;
+    return bundles;
+  }
+
+  /// Null if no bundle has the code as this compiler makes it.
+  const std::string* library(const std::string& code, const Compiler& compiler) {
+    const std::lock_guard guard(lock);
+    for (const Bundle& bundle : all) {
+      if (!(bundle.compiler == compiler)) continue;
+      const auto found = bundle.libraries.find(code);
+      if (found != bundle.libraries.end()) return &found->second;
+    }
+    return nullptr;
+  }
+};
 
 /// All of the compiler's arguments. Stubs have short names: their own could hold anything.
 std::vector<std::string> arguments_for(const Source& source) {
@@ -46,6 +83,12 @@ std::vector<std::string> arguments_for(const Source& source) {
     arguments.push_back(fmt::format("./stub{}.so", i));
   }
   return arguments;
+}
+
+/// The code of a library, whoever compiled it for which machine: the hash of what it was made from.
+std::string code_of(const Source& source, const std::vector<std::string>& arguments) {
+  return to_string(hash_of_bytes(fmt::format("{}\n{}\n{}", source.text, fmt::join(arguments, " "),
+                                             fmt::join(source.needed, " "))));
 }
 
 /// Everything that the library follows from, in text: the start of its record.
@@ -59,7 +102,7 @@ std::string description(const Source& source, const Compiler& compiler,
 
 class Builder {
  public:
-  Builder(const Compiler& compiler, const Settings& settings, const Folder& folder)
+  Builder(const Compiler& compiler, const Settings& settings, const Outcome<Folder>& folder)
       : compiler_(compiler), settings_(settings), folder_(folder) {}
 
   Outcome<Built> build(const Source& source) {
@@ -73,13 +116,17 @@ class Builder {
     const auto arguments = arguments_for(source);
     const std::string record = description(source, compiler_, arguments);
     const Hash128 key = hash_of_bytes(record);
-    const auto slot = slot_of(key);
+    const std::string code = code_of(source, arguments);
+    const auto slot = slot_of(key, code);
     const std::lock_guard guard(slot->lock);
     Built built;
     built.library = slot->library.lock();
     built.from = Built::From::process;
     if (!built.library) {
-      if (auto failure = load(source, arguments, to_string(key), record, built)) return *failure;
+      const std::string* bundled = Bundles::of_process().library(code, compiler_);
+      auto failure = bundled != nullptr ? take(*bundled, source, built)
+                                        : make(source, arguments, to_string(key), record, built);
+      if (failure) return *failure;
       slot->library = built.library;
     }
     for (const std::string& name : source.functions) {
@@ -94,13 +141,28 @@ class Builder {
   bool compiled() const { return compiled_; }
 
  private:
-  std::optional<Failure> load(const Source& source, const std::vector<std::string>& arguments,
+  static std::optional<Failure> take(const std::string& bundled, const Source& source,
+                                     Built& built) {
+    built.from = Built::From::bundle;
+    return load(bundled, source, File(), built);
+  }
+
+  static std::optional<Failure> load(std::string_view bytes, const Source& source, const File& file,
+                                     Built& built) {
+    auto library = Library::load(bytes, source.needed, file);
+    if (!library) return library.failure();
+    built.library = std::move(*library);
+    return {};
+  }
+
+  std::optional<Failure> make(const Source& source, const std::vector<std::string>& arguments,
                               const std::string& name, const std::string& record, Built& built) {
-    Folder::Entry entry = folder_.read(name, record);
+    if (!folder_) return folder_.failure();
+    Folder::Entry entry = folder_->read(name, record);
     built.from = Built::From::folder;
     built.damage = std::move(entry.damage);
     if (entry.library.empty()) {
-      auto work = folder_.work();
+      auto work = folder_->work();
       if (!work) return work.failure();
       if (auto failure = work->write(kSourceFile, source.text)) return failure;
       for (size_t i = 0; i < source.needed.size(); ++i) {
@@ -110,21 +172,18 @@ class Builder {
       if (auto failure = compile(compiler_, arguments, work->directory(), settings_.time_limit)) {
         return failure;
       }
-      entry = folder_.keep(*work, name, record);
+      entry = folder_->keep(*work, name, record);
       built.from = Built::From::compiler;
       if (!entry.damage.empty()) built.damage = std::move(entry.damage);
       if (entry.library.empty()) return Failure{Reason::compiler_failed, built.damage};
       compiled_ = true;
     }
-    auto library = Library::load(entry.library, source.needed, entry.file);
-    if (!library) return library.failure();
-    built.library = std::move(*library);
-    return {};
+    return load(entry.library, source, entry.file, built);
   }
 
   const Compiler& compiler_;
   const Settings& settings_;
-  const Folder& folder_;
+  const Outcome<Folder>& folder_;
   std::atomic<bool> compiled_ = false;
 };
 
@@ -164,10 +223,8 @@ std::string folder_of(const Settings& settings) {
 std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compiler& compiler,
                                   const Settings& settings) {
   const auto folder = Folder::open(folder_of(settings));
-  if (!folder) return {sources.size(), folder.failure()};
-
   std::vector<Outcome<Built>> results(sources.size(), Failure{Reason::not_loadable, ""});
-  Builder builder(compiler, settings, *folder);
+  Builder builder(compiler, settings, folder);
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < sources.size(); i = next++) results[i] = builder.build(sources[i]);
@@ -182,6 +239,33 @@ std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compile
   }
   if (builder.compiled()) folder->trim(settings.folder_bytes);
   return results;
+}
+
+void use_bundle(Bundle bundle) {
+  Bundles& bundles = Bundles::of_process();
+  const std::lock_guard guard(bundles.lock);
+  bundles.all.push_back(std::move(bundle));
+}
+
+std::optional<Compiler> compiler_of_bundles() {
+  Bundles& bundles = Bundles::of_process();
+  const std::lock_guard guard(bundles.lock);
+  return bundles.all.empty() ? std::nullopt : std::optional(bundles.all.front().compiler);
+}
+
+std::map<std::string, std::string> loaded_libraries() {
+  Slots& slots = Slots::of_process();
+  std::vector<std::shared_ptr<Slot>> all;
+  {
+    const std::lock_guard guard(slots.lock);
+    for (const auto& [key, slot] : slots.by_key) all.push_back(slot);
+  }
+  std::map<std::string, std::string> libraries;
+  for (const auto& slot : all) {
+    const std::lock_guard guard(slot->lock);
+    if (const auto library = slot->library.lock()) libraries[slot->code] = library->bytes();
+  }
+  return libraries;
 }
 
 }  // namespace antegrad::kernels

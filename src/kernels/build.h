@@ -1,8 +1,9 @@
 #pragma once
 
 /// \file
-/// From C text to functions that can be called: found in this process, or in the folder of compiled
-/// files, or compiled, kept and loaded. docs/lowering.md has it from the user's side.
+/// From C text to functions that can be called: found in this process, in a bundle, or in the
+/// folder of compiled files, or compiled, kept and loaded. docs/lowering.md has it from the user's
+/// side.
 ///
 /// Nothing here throws for what a machine can be like; the reasons are values. May be called on
 /// several threads at once. A library is loaded once per process, however many ask for it, and
@@ -11,11 +12,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/bundle.h"
 #include "kernels/compiler.h"
 #include "kernels/library.h"
 #include "kernels/outcome.h"
@@ -45,7 +49,7 @@ struct Source {
 };
 
 struct Built {
-  enum class From : uint8_t { process, folder, compiler };
+  enum class From : uint8_t { process, bundle, folder, compiler };
   std::shared_ptr<const Library> library;
   std::vector<Function> functions;  ///< in the order of Source::functions; valid with the library
   From from;
@@ -55,5 +59,13 @@ struct Built {
 /// One result a source, in order. Sources that have to be compiled are compiled in parallel.
 std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compiler& compiler,
                                   const Settings& settings);
+
+/// From now on build() takes libraries of this bundle where it is asked for what its compiler would
+/// make, on whichever machine that was: whether they are right here, who calls build() has to know.
+void use_bundle(Bundle bundle);
+/// The compiler of the first bundle; nothing without a bundle.
+std::optional<Compiler> compiler_of_bundles();
+/// The libraries that this process holds, as in a bundle.
+std::map<std::string, std::string> loaded_libraries();
 
 }  // namespace antegrad::kernels

@@ -24,6 +24,7 @@ enum class Numerics : uint8_t {
 struct Compiler {
   std::vector<std::string> command;  ///< absolute path; $CC may add arguments
   std::string version;               ///< the first line of `--version`
+  friend bool operator==(const Compiler&, const Compiler&) = default;
 };
 
 /// The program `named`, by path or found in PATH; if empty the first that answers `--version` of

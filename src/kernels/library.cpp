@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -51,6 +52,19 @@ Outcome<std::shared_ptr<const Library>> Library::load(std::string_view bytes,
 }
 
 Library::~Library() { ::dlclose(handle_); }
+
+std::string Library::bytes() const {
+  struct stat status {};
+  if (::fstat(image_.number(), &status) != 0) return "";
+  std::string bytes(static_cast<size_t>(status.st_size), '\0');
+  for (size_t done = 0; done < bytes.size();) {  // whatever place its descriptor is at
+    const auto count = ::pread(image_.number(), bytes.data() + done, bytes.size() - done,
+                               static_cast<off_t>(done));
+    if (count <= 0) return "";
+    done += static_cast<size_t>(count);
+  }
+  return bytes;
+}
 
 Function Library::function(const std::string& name) const {
   return reinterpret_cast<Function>(::dlsym(handle_, name.c_str()));

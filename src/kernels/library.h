@@ -41,6 +41,9 @@ class Library {
   /// Null if there is none of this name.
   Function function(const std::string& name) const;
 
+  /// Those it was loaded from; empty if the system does not give them.
+  std::string bytes() const;
+
  private:
   Library(void* handle, File image) : handle_(handle), image_(std::move(image)) {}
   void* handle_;

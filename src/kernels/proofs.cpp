@@ -39,6 +39,10 @@ std::vector<std::string_view> words_of(std::string_view line) {
   return words;
 }
 
+std::string line_of(const std::string& hash, const RunTimes& times) {
+  return fmt::format("times {} {} {}", hash, times.kernel, times.library);
+}
+
 }  // namespace
 
 Proofs::Proofs(std::string folder) : folder_(std::move(folder)) {
@@ -48,13 +52,13 @@ Proofs::Proofs(std::string folder) : folder_(std::move(folder)) {
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;
-    take(std::string_view(text).substr(begin, end - begin));
+    take_line(std::string_view(text).substr(begin, end - begin));
     begin = end + 1;
   }
 }
 
 /// A line is "proven HASH", "disproven HASH", or "times HASH NUMBER NUMBER".
-void Proofs::take(std::string_view line) {
+void Proofs::take_line(std::string_view line) {
   const auto words = words_of(line);
   if (words.size() < 2 || !is_hash(words[1])) return;
   if (words[0] == "proven" && words.size() == 2) proven_.emplace(words[1]);
@@ -64,6 +68,28 @@ void Proofs::take(std::string_view line) {
   if (kernel && library) times_.emplace(words[1], RunTimes{*kernel, *library});
 }
 
+void Proofs::take(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) take_line(line);
+}
+
+std::vector<std::string> Proofs::facts() const {
+  std::vector<std::string> lines;
+  for (const std::string& hash : asked_) {
+    if (proven_.contains(hash)) lines.push_back("proven " + hash);
+    if (disproven_.contains(hash)) lines.push_back("disproven " + hash);
+    const auto measured = times_.find(hash);
+    if (measured != times_.end()) lines.push_back(line_of(hash, measured->second));
+  }
+  return lines;
+}
+
+bool Proofs::is_in(const std::set<std::string>& facts, const Hash128& about) const {
+  const std::string hash = to_string(about);
+  if (!facts.contains(hash)) return false;
+  asked_.insert(hash);
+  return true;
+}
+
 void Proofs::keep(const std::string& line) const {
   const auto opened = Folder::open(folder_);
   if (opened) opened->add_to_list(kFile, line + "\n", kMostBytes);
@@ -71,23 +97,27 @@ void Proofs::keep(const std::string& line) const {
 
 void Proofs::add(const Hash128& claim) {
   const std::string hash = to_string(claim);
+  asked_.insert(hash);
   if (proven_.insert(hash).second) keep("proven " + hash);
 }
 
 void Proofs::add_disproof(const Hash128& claim) {
   const std::string hash = to_string(claim);
+  asked_.insert(hash);
   if (disproven_.insert(hash).second) keep("disproven " + hash);
 }
 
 std::optional<RunTimes> Proofs::times(const Hash128& run) const {
   const auto found = times_.find(to_string(run));
-  return found == times_.end() ? std::nullopt : std::optional(found->second);
+  if (found == times_.end()) return {};
+  asked_.insert(found->first);
+  return found->second;
 }
 
 void Proofs::add(const Hash128& run, const RunTimes& times) {
   const std::string hash = to_string(run);
-  if (!times_.emplace(hash, times).second) return;
-  keep(fmt::format("times {} {} {}", hash, times.kernel, times.library));
+  asked_.insert(hash);
+  if (times_.emplace(hash, times).second) keep(line_of(hash, times));
 }
 
 }  // namespace antegrad::kernels

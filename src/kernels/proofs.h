@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/hash.h"
 
@@ -31,21 +32,28 @@ class Proofs {
   /// Of a folder (folder_of()); reads what is there. Without a sound folder nothing is kept.
   explicit Proofs(std::string folder);
 
-  bool proven(const Hash128& claim) const { return proven_.contains(to_string(claim)); }
+  bool proven(const Hash128& claim) const { return is_in(proven_, claim); }
   void add(const Hash128& claim);
 
-  bool disproven(const Hash128& claim) const { return disproven_.contains(to_string(claim)); }
+  bool disproven(const Hash128& claim) const { return is_in(disproven_, claim); }
   void add_disproof(const Hash128& claim);
 
   /// Nothing for what was not measured.
   std::optional<RunTimes> times(const Hash128& run) const;
+
+  /// Lines, such as facts() returns. What is known already stays; nothing is kept for others.
+  void take(const std::vector<std::string>& lines);
+  /// What this process found or asked for, in lines.
+  std::vector<std::string> facts() const;
   void add(const Hash128& run, const RunTimes& times);
 
  private:
-  void take(std::string_view line);
+  bool is_in(const std::set<std::string>& facts, const Hash128& about) const;
+  void take_line(std::string_view line);
   void keep(const std::string& line) const;
 
   std::string folder_;
+  mutable std::set<std::string> asked_;  // hashes
   std::set<std::string> proven_, disproven_;
   std::map<std::string, RunTimes> times_;
 };

@@ -28,9 +28,10 @@ for reason in program.not_generated: print(reason)
 """
 
 
-def train(tmp_path, **environment):
+def train(tmp_path, before="", after="", **environment):
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), **environment}
-    return subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, text=True, env=environment)
+    program = f"import antegrad\n{before}\n{TRAINING}\n{after}"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
 
 
 def test_lowered_training_has_eagers_bits(tmp_path):
@@ -45,6 +46,17 @@ def test_without_a_compiler_libtorchs_kernels_run(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("0 no_compiler: ")
     assert done.stderr.count("libtorch's kernels run instead") == 1
+
+
+def test_kernels_travel_in_a_file(tmp_path):
+    file = str(tmp_path / "app.kernels")
+    saved = train(tmp_path, after=f"antegrad.save_kernels({file!r})")
+    assert saved.returncode == 0, saved.stderr
+    loaded = train("/proc/none", before=f"antegrad.load_kernels({file!r})", PATH="", CC="")
+    assert loaded.returncode == 0, loaded.stderr
+    assert loaded.stdout == saved.stdout
+    with pytest.raises(antegrad.InputError, match="No such file"):
+        antegrad.load_kernels(str(tmp_path / "none"))
 
 
 def test_a_compiler_that_fails_is_named(tmp_path):

@@ -12,6 +12,7 @@
 #include "explain/replay.h"
 #include "graph/graph_file.h"
 #include "graphs.h"
+#include "kernels/bundle.h"
 #include "options/reference.h"
 #include "support/folder.h"
 
@@ -50,6 +51,24 @@ TEST(CommandLine, PrintsWhatParsesBack) {
   EXPECT_EQ(outcome.code, 0);
   expect_same(parse_graph(outcome.out), graph_from_file("mlp.agraph"));
   expect(run("print --part backward - < " + kMlp), 0, "\"mlp.backward\"");
+}
+
+TEST(CommandLine, BundleShowsWhatIsInIt) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "kernels.bundle";
+  kernels::Bundle bundle;
+  bundle.compiler = {.command = {"cc"}, .version = "cc 12"};
+  bundle.libraries = {{"00aa", std::string(2048, 'x')}, {"00bb", "y"}};
+  bundle.facts = {"proven 01", "proven 02", "disproven 03", "times 01 2 3"};
+  kernels::write_bundle(bundle, file);
+  expect(run("bundle " + file), 0, "kernels        2, 2049 B");
+  expect(run("bundle " + file), 0, "2 passed, 1 failed");
+  const auto json = nlohmann::json::parse(run("bundle --json " + file).out);
+  EXPECT_EQ(json.at("libraries").at("00aa"), 2048);
+  EXPECT_EQ(json.at("times"), 1);
+  std::ofstream(file, std::ios::app) << "z";
+  expect(run("bundle " + file), 1, "damaged");
+  expect(run("bundle /none"), 1, "No such file");
 }
 
 TEST(CommandLine, VerifyTellsValidFromInvalidAndMalformed) {

@@ -1,0 +1,96 @@
+// Kernels from a bundle, in processes that find neither a compiler nor a folder for compiled files.
+
+#include <ATen/ATen.h>
+#include <antegrad/antegrad.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "exact_options.h"
+#include "support/bits.h"
+#include "support/folder.h"
+#include "support/kernels.h"
+#include "training.h"
+
+namespace antegrad::testing {
+namespace kernel_bundle_test {
+
+// The bundle that a process of this program reads or writes.
+const char* bundle() { return std::getenv("ANTEGRAD_TEST_BUNDLE"); }
+
+// This program again, with one test.
+int run(const std::string& test, const std::string& environment, const std::string& log) {
+  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const auto command =
+      environment + " '" + self + "' --gtest_filter=KernelBundle." + test + " > " + log + " 2>&1";
+  return std::system(command.c_str());  // NOLINT
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+at::Tensor loss(const List& xs) {
+  const auto normal = at::layer_norm(xs[0], {xs[1].size(0)}, xs[1]);
+  return (normal.sigmoid() * xs[0].exp()).sum() + at::softmax(xs[0], -1).square().mean();
+}
+
+List gradients(const std::function<at::Tensor(const List&)>& callable) {
+  at::manual_seed(0);
+  return trained(callable, List{leaf({33, 65}), leaf({65})});
+}
+
+// With all kernels that can be made, of which there are some; then `at_end`, while they are held.
+void train(const std::function<void()>& at_end = [] {}) {
+  auto step = compile(loss, exact());
+  EXPECT_TRUE(same_bits(gradients([&](const List& xs) { return step(xs); }), gradients(loss)));
+  const auto report = step.report();
+  EXPECT_EQ(report.eager_calls, 0);
+  EXPECT_EQ(report.programs.at(0).lowering_failure, "");
+  EXPECT_GE(report.programs.at(0).generated_kernels.size(), 2U);
+  at_end();
+}
+
+TEST(KernelBundle, SavesInAProcessOfItsOwn) {
+  if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
+  EXPECT_THROW(save_kernels(bundle()), InputError);  // there are none yet
+  train([] { save_kernels(bundle()); });
+}
+
+TEST(KernelBundle, LoadsInAProcessOfItsOwn) {
+  if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
+  load_kernels(bundle());
+  train();
+}
+
+TEST(KernelBundle, HasNoKernelsInAProcessOfItsOwn) {
+  if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
+  auto step = compile(loss, exact());
+  EXPECT_TRUE(same_bits(gradients([&](const List& xs) { return step(xs); }), gradients(loss)));
+  EXPECT_TRUE(step.report().programs.at(0).generated_kernels.empty());
+  EXPECT_THROW(save_kernels(bundle()), InputError);
+}
+
+TEST(KernelBundle, SavesAndLoads) {
+  if (!has_compiler()) GTEST_SKIP() << "no compiler";
+  const TemporaryFolder folder;
+  const std::string file = folder / "kernels.bundle", log = folder / "log";
+  const std::string named = "ANTEGRAD_TEST_BUNDLE=" + file;
+  // Nothing can be made in /proc.
+  const std::string bare = named + " PATH=/none CC= HOME=/proc/none XDG_CACHE_HOME=/proc/none";
+  EXPECT_EQ(run("SavesInAProcessOfItsOwn", named + " XDG_CACHE_HOME=" + (folder / "caches"), log),
+            0)
+      << text_of(log);
+  EXPECT_EQ(run("LoadsInAProcessOfItsOwn", bare, log), 0) << text_of(log);
+  EXPECT_EQ(run("HasNoKernelsInAProcessOfItsOwn", bare, log), 0) << text_of(log);
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  EXPECT_THROW(load_kernels(file), InputError);
+}
+
+}  // namespace kernel_bundle_test
+}  // namespace antegrad::testing
