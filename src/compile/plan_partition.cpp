@@ -40,16 +40,32 @@ std::vector<hooks::HookCaptures> ways_to_pack(
   return ways;
 }
 
-// `with`: what the smallest plan has. `remedy` beside a larger budget.
-[[noreturn]] void refuse_budget(int64_t smallest, int64_t budget, const char* with,
-                                const char* remedy) {
+std::string in_words(int64_t bytes) {
+  return fmt::format("{} bytes ({})", bytes, precise_bytes_text(bytes));
+}
+
+[[noreturn]] void refuse_budget_with_hooks(int64_t smallest, int64_t budget) {
   throw BudgetError(
       smallest,
-      ErrorText{fmt::format("a memory budget of at least {} bytes ({}), the smallest that "
-                            "a plan with {} keeps",
-                            smallest, precise_bytes_text(smallest), with),
-                fmt::format("a budget of {} bytes", budget),
-                fmt::format("raise the budget, or {}", remedy)});
+      ErrorText{fmt::format("a memory budget of at least {}, the smallest that a plan "
+                            "with these hooks keeps",
+                            in_words(smallest)),
+                "a budget of " + in_words(budget), "raise the budget, or leave out the hooks"});
+}
+
+// `smallest` holds whatever becomes of kernels. `with_kernels` is known only if all of them prove
+// themselves.
+[[noreturn]] void refuse_budget_with_kernels(int64_t smallest, int64_t with_kernels,
+                                             int64_t budget) {
+  throw BudgetError(
+      smallest,
+      ErrorText{fmt::format("a memory budget of at least {}, the smallest that a plan keeps",
+                            in_words(smallest)),
+                "a budget of " + in_words(budget),
+                with_kernels < smallest
+                    ? fmt::format("raise the budget; with generated kernels, {} may do",
+                                  in_words(with_kernels))
+                    : "raise the budget, or make the largest tensors smaller"});
 }
 
 // Without reports the memory that kernels take is not known, and the step would exceed the budget.
@@ -249,10 +265,9 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
       if (options.budget.share) {
         budget = found.peak;  // the smallest known peak with these hooks or kernels
       } else if (!kernels) {
-        refuse_budget(found.peak, budget, "these hooks", "leave out the hooks");
+        refuse_budget_with_hooks(found.peak, budget);
       } else if (budget < smallest) {
-        refuse_budget(std::min(least, smallest), budget, "generated kernels",
-                      "make the largest tensors smaller");
+        refuse_budget_with_kernels(smallest, least, budget);
       }
       return planned;
     }
