@@ -16,6 +16,7 @@
 
 #include "files/file.h"
 #include "graph/hash.h"
+#include "kernels/ownership.h"
 
 namespace antegrad::kernels {
 namespace {
@@ -119,9 +120,8 @@ Bundle read_bundle(const std::string& file) {
     fail(file + ", which is no file of at most 1 GiB", "write one with save_kernels()");
   }
   const bool own = status.st_uid == ::geteuid() || status.st_uid == 0;
-  if (!own || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    fail(fmt::format("{}, owned by user {}, mode {:03o}", file, status.st_uid,
-                     status.st_mode & 0777U),
+  if (!own || !only_owner_writes(status)) {
+    fail(file + ", " + owner_and_mode(status),
          "its code would run in this process: give it to this user or root, with mode 644");
   }
   std::string bytes;

@@ -20,21 +20,17 @@
 
 #include "graph/hash.h"
 #include "kernels/compiler.h"
+#include "kernels/ownership.h"
 
 namespace antegrad::kernels {
 namespace {
 
-constexpr mode_t kWritableByOthers = S_IWGRP | S_IWOTH;
 constexpr off_t kLargestEntry = off_t{1} << 30;
 constexpr time_t kHour = 3600;
 constexpr std::string_view kWorkPrefix = "work.", kEntrySuffix = ".so";
 
-std::string owner_and_mode(const struct stat& status) {
-  return fmt::format("owned by user {}, mode {:03o}", status.st_uid, status.st_mode & 0777U);
-}
-
 bool is_private(const struct stat& status) {
-  return status.st_uid == ::geteuid() && (status.st_mode & kWritableByOthers) == 0;
+  return status.st_uid == ::geteuid() && only_owner_writes(status);
 }
 
 bool is_own_file(const File& file, size_t bytes) {

@@ -40,12 +40,12 @@ class Proofs {
 
   /// Nothing for what was not measured.
   std::optional<RunTimes> times(const Hash128& run) const;
+  void add(const Hash128& run, const RunTimes& times);
 
   /// Lines, such as facts() returns. What is known already stays; nothing is kept for others.
   void take(const std::vector<std::string>& lines);
   /// What this process found or asked for, in lines.
   std::vector<std::string> facts() const;
-  void add(const Hash128& run, const RunTimes& times);
 
  private:
   bool is_in(const std::set<std::string>& facts, const Hash128& about) const;
